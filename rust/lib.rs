@@ -1,0 +1,3 @@
+//! The core of ringbco.
+#[cfg(feature = "python")]
+mod python;
