@@ -1,0 +1,116 @@
+"""The exceptions a user can meet: each one is a single line and knows its exit status."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Final
+
+_LONGEST_VALUE: Final = 60
+_LINE_BASED_SUFFIXES: Final = (".csv", ".tsv", ".txt")
+
+
+class _Absent:
+    """Marks a value that was not given (`None` is a value: a null cell)."""
+
+    def __repr__(self) -> str:
+        return "<absent>"
+
+    def __reduce__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = _Absent()
+
+
+class RingbcoError(Exception):
+    """Any failure ringbco explains itself; `str(error)` is one line, `exit_code` the process's status."""
+
+    exit_code: int = 1
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
+
+
+class UsageError(RingbcoError):
+    """Options that contradict each other or name nothing: exit status 2."""
+
+    exit_code = 2
+
+
+class AuditFailure(RingbcoError):
+    """A result that broke a constraint: exit status 3."""
+
+    exit_code = 3
+
+
+class InputError(RingbcoError):
+    """A file, a table or a value is not what was expected: exit status 1.
+
+    `expected` says what should have been there, `hint` how to mend it. `row` is the data row, counted from 1
+    without the header; for text files the line of the file is shown too (`line`, or row + 1 when not given).
+    """
+
+    def __init__(
+        self,
+        expected: str,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        row: int | None = None,
+        column: str | None = None,
+        value: object = ABSENT,
+        hint: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        self.expected = expected
+        self.file = None if file is None else os.fspath(file)
+        self.row = row
+        self.column = column
+        self.value = value
+        self.hint = hint
+        if line is None and row is not None and (self.file or "").lower().endswith(_LINE_BASED_SUFFIXES):
+            line = row + 1
+        self.line = line
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        parts = []
+        if self.file is not None:
+            parts.append(self.file)
+        place = []
+        if self.row is not None:
+            place.append(f"row {self.row}" + (f" (line {self.line})" if self.line is not None else ""))
+        elif self.line is not None:
+            place.append(f"line {self.line}")
+        if self.column is not None:
+            place.append(f"column {self.column}")
+        if place:
+            parts.append(", ".join(place))
+        if self.value is not ABSENT:
+            parts.append(show_value(self.value))
+        # Without any place or value the sentence is the caller's own, whole.
+        parts.append(f"expected {self.expected}" if place or self.value is not ABSENT else self.expected)
+        return ": ".join(parts) + (f"; {self.hint}" if self.hint else "")
+
+
+def show_value(value: object) -> str:
+    """A value as a message shows it: short, on one line, quoted where the eye could miss its ends."""
+    if value is None:
+        return "null"
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "NaN"
+        return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else repr(value)
+    text = str(value)
+    if len(text) > _LONGEST_VALUE:
+        text = text[: _LONGEST_VALUE - 3] + "..."
+    plain = text != "" and text.isprintable() and " " not in text
+    return text if plain or not isinstance(value, str) else repr(text)
+
+
+def one_line(text: str) -> str:
+    """`text` with line ends and other control characters made visible or turned to single spaces."""
+    text = " ".join(text.split("\n")) if "\n" in text else text
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else (" " if c.isspace() else repr(c)[1:-1]) for c in text)
