@@ -1,1 +1,81 @@
-"""ringbco."""
+"""ringbco: replays GPU-cluster job traces through contention-aware deep-learning schedulers.
+
+The public names are loaded when first used, so that `import ringbco` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ringbco import errors
+    from ringbco.audit import audit
+    from ringbco.cluster import Cluster, Network
+    from ringbco.jobs import JobTable, read_jobs
+    from ringbco.outcome import Outcome
+    from ringbco.replay import replay
+    from ringbco.synthetic import generate
+
+    __version__: str
+
+__all__ = [
+    "Cluster",
+    "JobTable",
+    "Network",
+    "Outcome",
+    "__version__",
+    "audit",
+    "errors",
+    "generate",
+    "read_jobs",
+    "replay",
+]
+
+_HOMES = {
+    "Cluster": "cluster",
+    "JobTable": "jobs",
+    "Network": "cluster",
+    "Outcome": "outcome",
+    "audit": "audit",
+    "generate": "synthetic",
+    "read_jobs": "jobs",
+    "replay": "replay",
+}
+
+
+class _Package(ModuleType):
+    """The package itself: `ringbco.replay` and `ringbco.audit` are the functions, whoever imported what first.
+
+    Importing a submodule binds it in its package under its own name, which would hide the function of that name.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and _HOMES.get(name) == name:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> Any:
+    value: Any
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value = version("ringbco")
+    elif name == "errors":
+        value = import_module("ringbco.errors")
+    elif name in _HOMES:
+        value = getattr(import_module(f"ringbco.{_HOMES[name]}"), name)
+    else:
+        raise AttributeError(f"module 'ringbco' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

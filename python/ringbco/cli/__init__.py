@@ -1,0 +1,133 @@
+"""The command line: `ringbco VERB ...`, one module a verb, loaded when its verb is used."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+# A verb is a module of this package with a function of the same name, which typer turns into the command.
+VERBS: Final = {
+    "convert": "Turn a public trace into a job table.",
+    "generate": "Make a synthetic job table shaped like a real cluster's.",
+    "inspect": "Say what is in a job table: counts, shapes, load, suspicious rows.",
+    "replay": "Replay a job table on a cluster under a scheduling policy.",
+    "audit": "Check a result folder against the model's constraints.",
+    "demo": "Replay a bundled sample under three policies; a table and a picture.",
+}
+
+INTERRUPTED: Final = 130
+
+
+class _LazyGroup(TyperGroup):
+    """A group whose commands are known by name and summary alone until one of them runs."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {verb: TyperCommand(name=verb, help=summary) for verb, summary in VERBS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command named by `args[0]`, its module imported."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, _load(name) if name in VERBS else command, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the verb; an interrupt is told here, before typer makes its own of it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _tell("interrupted: nothing was written")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def _load(verb: str) -> Any:
+    """The typer command of `ringbco.cli.<verb>`."""
+    module = import_module(f"ringbco.cli.{verb}")
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name=verb, context_settings=_CONTEXT)(getattr(module, verb))
+    return typer.main.get_command(alone)
+
+
+_CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(
+    cls=_LazyGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings=_CONTEXT,
+    epilog="Exit status: 0 done, 1 wrong input, 2 wrong usage, 3 a result failed its audit.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from ringbco import __version__
+
+        typer.echo(f"ringbco {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    """Replays GPU-cluster job traces through contention-aware deep-learning schedulers."""
+
+
+def main() -> NoReturn:
+    """Runs the command line and exits; whatever goes wrong is one line on stderr, never a traceback."""
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        app(prog_name="ringbco")
+    except BrokenPipeError:
+        # The reader left (`| head`): say nothing, here or when Python flushes stdout on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        _tell("interrupted: nothing was written")
+        sys.exit(INTERRUPTED)
+    except BaseException as error:
+        if isinstance(error, SystemExit):
+            raise
+        if os.environ.get("RINGBCO_DEBUG"):
+            raise
+        message, status = _explain(error)
+        _tell(f"error: {message}")
+        sys.exit(status)
+    sys.exit(0)
+
+
+def _explain(error: BaseException) -> tuple[str, int]:
+    """One line for `error` and the exit status it asks for."""
+    from ringbco.errors import RingbcoError, one_line
+
+    if isinstance(error, RingbcoError):
+        return str(error), error.exit_code
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+        if error.errno == errno.ENOSPC:
+            reason += "; free some space or write elsewhere"
+        return one_line(f"{error.filename}: {reason}" if error.filename else reason), 1
+    if isinstance(error, MemoryError):
+        return "out of memory", 1
+    return one_line(f"unexpected {type(error).__name__}: {error}; set RINGBCO_DEBUG=1 to see where"), 1
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
+    # An exception, not a sudden death, so that half-written folders are cleaned up.
+    sys.exit(128 + signal.SIGTERM)
