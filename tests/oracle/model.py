@@ -1,0 +1,110 @@
+"""Jobs, the network, and equations (6) to (8): contention, bandwidth, time of one iteration."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+GPU = tuple[int, int]
+"""(server, GPU inside the server)."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One gang. Times in seconds, `gradient_bytes` in bytes; `vc` is the number of its virtual cluster."""
+
+    submit: float
+    num_gpus: int
+    duration: float = 1.0
+    iterations: int = 1
+    gradient_bytes: float = 0.0
+    compute_time: float = 1.0
+    vc: int | None = None
+
+
+@dataclass(frozen=True)
+class Net:
+    """b_i, b_e, C in bytes/s, then xi1, xi2 and alpha."""
+
+    intra: float = 150e9
+    inter: float = 12.5e9
+    reduce: float = 500e9
+    xi1: float = 0.5
+    xi2: float = 5e-4
+    alpha: float = 0.3
+
+
+@dataclass(frozen=True)
+class Options:
+    """The knobs of a replay, spelt as the engine spells them."""
+
+    order: str = "smallest"
+    queue: str = "strict"
+    placement: str = "sjf-bco"
+    model: str = "rar"
+    clock: str = "continuous"
+    slot: float = 1.0
+    kappa: int = 8
+    lambda_: float = 1.0
+    variant: str = "practical"
+    seed: int = 0
+    oversize: str = "error"
+
+
+class RowError(Exception):
+    """A run that cannot be; `row` is the lowest row at fault."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(f"row {row}")
+        self.row = row
+
+
+class OversizeError(RowError):
+    """The job could not be placed even on the empty cluster."""
+
+
+class RefusedError(RowError):
+    """Slot clock: not one iteration fits in a slot, even uncontended."""
+
+
+class StuckError(RowError):
+    """Jobs are left and nothing can ever change."""
+
+
+def contention(servers: set[int], spanning: Sequence[set[int]]) -> int:
+    """p_j (eq. 6) of a job on `servers`; `spanning`: the servers of each spanning job running, it included."""
+    if len(servers) < 2:
+        return 0
+    return max(sum(1 for other in spanning if s in other) for s in servers)
+
+
+def iteration_time(job: Job, num_servers: int, p: int, net: Net) -> float:
+    """tau_j (eq. 8), left to right as written."""
+    if num_servers < 2:
+        bandwidth = net.intra
+    else:
+        k = max(1.0, net.xi1 * p)
+        bandwidth = net.inter / (k + net.alpha * (k - 1.0))
+    x = job.gradient_bytes * (job.num_gpus - 1) / job.num_gpus
+    return 2.0 * x / bandwidth + x / net.reduce + net.xi2 * num_servers + job.compute_time
+
+
+def work(job: Job, options: Options, net: Net) -> float:
+    """rho_j: the estimated run time, on one server and uncontended; the recorded one under `fixed`."""
+    if options.model == "fixed":
+        return job.duration
+    return float(job.iterations) * iteration_time(job, 1, 0, net)
+
+
+def fewest_servers(num_gpus: int, sizes: Sequence[int]) -> int:
+    """Servers needed on the empty cluster, the largest taken first."""
+    left = num_gpus
+    for used, size in enumerate(sorted(sizes, reverse=True), start=1):
+        left -= size
+        if left <= 0:
+            return used
+    raise ValueError("larger than the cluster")
+
+
+def iterations_per_slot(tau: float, slot: float) -> int:
+    """phi_j, with the relative tolerance of 1e-12."""
+    return math.floor(slot / tau * (1.0 + 1e-12))
