@@ -47,9 +47,9 @@ _HOMES = {
 
 
 class _Package(ModuleType):
-    """The package itself: `ringbco.replay` and `ringbco.audit` are the functions, whoever imported what first.
+    """The package itself, in which `ringbco.replay` and `ringbco.audit` are always the functions.
 
-    Importing a submodule binds it in its package under its own name, which would hide the function of that name.
+    Importing a submodule binds it in its package under its name, which would hide the function of that name.
     """
 
     def __setattr__(self, name: str, value: object) -> None:

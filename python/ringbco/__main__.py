@@ -1,0 +1,5 @@
+"""`python -m ringbco`: the command line."""
+
+from ringbco.cli import main
+
+main()

@@ -1,0 +1,94 @@
+from collections.abc import Callable
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+class CoreError(Exception):
+    """What the engine refuses: `row` counts from 0, `message` speaks of the job in that row."""
+
+    kind: str
+    row: int | None
+    message: str
+
+@final
+class RunResult:
+    """A run's columns; per row of the job table, per stretch on a server, per sampled instant."""
+
+    @property
+    def kept(self) -> NDArray[np.bool_]: ...
+    @property
+    def start(self) -> NDArray[np.float64]: ...
+    @property
+    def finish(self) -> NDArray[np.float64]: ...
+    @property
+    def num_servers(self) -> NDArray[np.uint32]: ...
+    @property
+    def max_contention(self) -> NDArray[np.uint32]: ...
+    @property
+    def preemptions(self) -> NDArray[np.uint32]: ...
+    @property
+    def alloc_job(self) -> NDArray[np.uint32]: ...
+    @property
+    def alloc_server(self) -> NDArray[np.uint32]: ...
+    @property
+    def alloc_gpus(self) -> NDArray[np.uint32]: ...
+    @property
+    def alloc_start(self) -> NDArray[np.float64]: ...
+    @property
+    def alloc_end(self) -> NDArray[np.float64]: ...
+    @property
+    def timeline_time(self) -> NDArray[np.float64]: ...
+    @property
+    def running(self) -> NDArray[np.uint32]: ...
+    @property
+    def queued(self) -> NDArray[np.uint32]: ...
+    @property
+    def busy_gpus(self) -> NDArray[np.uint64]: ...
+    @property
+    def queued_gpus(self) -> NDArray[np.uint64]: ...
+    @property
+    def spanning(self) -> NDArray[np.uint32]: ...
+    @property
+    def mean_contention(self) -> NDArray[np.float64]: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def decisions(self) -> int: ...
+    @property
+    def engine_seconds(self) -> float: ...
+    @property
+    def contention_seconds(self) -> float: ...
+    @property
+    def spanning_seconds(self) -> float: ...
+
+def replay(
+    submit: NDArray[np.float64],
+    num_gpus: NDArray[np.uint32],
+    duration: NDArray[np.float64],
+    iterations: NDArray[np.uint64],
+    gradient_bytes: NDArray[np.float64],
+    compute_time: NDArray[np.float64],
+    vc: NDArray[np.uint32] | None,
+    server_gpus: NDArray[np.uint32],
+    server_vc: NDArray[np.uint32] | None,
+    network: tuple[float, float, float, float, float, float],
+    order: str,
+    placement: str,
+    queue: str,
+    model: str,
+    clock: str,
+    slot: float,
+    kappa: int,
+    lambda_: float,
+    variant: str,
+    seed: int,
+    oversize: str,
+    sample: float | None,
+    record_allocations: bool,
+    progress: Callable[[int, int], None] | None,
+) -> RunResult: ...
+def presets() -> list[tuple[str, str, str, str]]: ...
+def orders() -> list[str]: ...
+def placements() -> list[str]: ...
+def queues() -> list[str]: ...

@@ -1,0 +1,76 @@
+"""`ringbco demo`: a bundled sample under FIFO, SJF and SJF-BCO; a table and a picture."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+SAMPLE: Final = "philly-5000.parquet"
+POLICIES: Final = ("fifo", "sjf", "sjf-bco")
+CLUSTER: Final = "32x8"
+PICTURE: Final = "comparison.png"
+SUMMARIES: Final = "comparison.json"
+
+
+def demo(
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to make.")] = Path(
+        "ringbco-demo"
+    ),
+    force: Annotated[bool, typer.Option("--force", help="Replace what an earlier demo left in DIR.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Replay a bundled sample (5,000 synthetic jobs shaped like Philly's) on 32 servers of 8 GPUs.
+
+    Under FIFO, SJF and SJF-BCO with the contention model. Leaves one result folder a policy, a picture and
+    the summaries, and prints them side by side. Takes a few seconds.
+    """
+    from ringbco.cli.progress import progress_bar
+    from ringbco.cluster import Cluster
+    from ringbco.jobs import read_jobs
+    from ringbco.outcome import check_target, whole_folder
+    from ringbco.replay import replay
+    from ringbco.report.charts import comparison, save_png
+
+    check_target(out, force=force, ours=_is_demo)
+    with as_file(files("ringbco") / "data" / SAMPLE) as sample:
+        table = read_jobs(sample)
+    cluster = Cluster.parse(CLUSTER)
+    outcomes = {}
+    for policy in POLICIES:
+        with progress_bar(f"{policy} on {CLUSTER}", quiet=quiet) as progress:
+            outcomes[policy.upper()] = replay(table, cluster, policy=policy, progress=progress)
+    summaries = [outcome.summary for outcome in outcomes.values()]
+    picture = comparison(
+        outcomes,
+        title="The same jobs under three schedulers, with ring-all-reduce contention",
+        num_gpus=cluster.num_gpus,
+    )
+    with whole_folder(out, force=force, ours=_is_demo) as folder:
+        for policy, outcome in zip(POLICIES, outcomes.values(), strict=True):
+            outcome.write(folder / policy)
+        save_png(picture, folder / PICTURE)
+        (folder / SUMMARIES).write_text(json.dumps(summaries, indent=2) + "\n", encoding="utf-8")
+    if not quiet:
+        _show(summaries, out.resolve(), f"{table.num_jobs:,} jobs ({SAMPLE}) on {CLUSTER}")
+
+
+def _is_demo(path: Path) -> bool:
+    return (path / SUMMARIES).is_file() and (path / PICTURE).is_file()
+
+
+def _show(summaries: list[dict[str, object]], folder: Path, title: str) -> None:
+    from rich.console import Console
+
+    from ringbco.cli.tables import comparison_table
+
+    console = Console(highlight=False)
+    console.print(title, markup=False)
+    console.print(comparison_table(summaries))
+    # Printed as they are, so that a long path is not broken over two lines.
+    print(f"picture: {folder / PICTURE}")
+    print(f"results: {folder}{{{','.join(POLICIES)}}}".replace("{", "/{", 1))

@@ -1,0 +1,275 @@
+"""`ringbco replay`: a job table, a cluster, a policy; a result folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ringbco import _core
+
+_POLICY = "Policy"
+_MODEL = "Execution"
+_NETWORK = "Network (each overrides the cluster file)"
+_OUTPUT = "Output"
+
+_PRESETS = "; ".join(
+    f"{name}: {order} + {placement} + {queue}" for name, order, placement, queue in _core.presets()
+)
+
+
+def replay(
+    jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.")],
+    *,
+    cluster: Annotated[
+        str,
+        typer.Option(
+            metavar="SxG|C.toml|preset:NAME",
+            help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="The result folder to make.", rich_help_panel=_OUTPUT
+        ),
+    ],
+    policy: Annotated[
+        str,
+        typer.Option(
+            help=f"A preset of order + placement + queue. {_PRESETS}.",
+            rich_help_panel=_POLICY,
+            metavar="NAME",
+        ),
+    ] = "sjf-bco",
+    order: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Which queued job comes first: {', '.join(_core.orders())}. [default: the policy's]",
+            rich_help_panel=_POLICY,
+            metavar="NAME",
+        ),
+    ] = None,
+    placement: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Which idle GPUs a job gets: {', '.join(_core.placements())}. [default: the policy's]",
+            rich_help_panel=_POLICY,
+            metavar="NAME",
+        ),
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            help=f"What happens behind a job that cannot start: {', '.join(_core.queues())}."
+            " [default: the policy's]",
+            rich_help_panel=_POLICY,
+            metavar="NAME",
+        ),
+    ] = None,
+    kappa: Annotated[
+        int, typer.Option(help="SJF-BCO: largest gang placed by FA-FFP, GPUs.", rich_help_panel=_POLICY)
+    ] = 8,
+    lambda_: Annotated[
+        float,
+        typer.Option(
+            "--lambda",
+            help="LBSGF looks at the least busy servers with this many times the gang's GPUs; >= 1.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = 1.0,
+    variant: Annotated[
+        str,
+        typer.Option(
+            help="Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings).",
+            rich_help_panel=_POLICY,
+            metavar="NAME",
+        ),
+    ] = "practical",
+    model: Annotated[
+        str,
+        typer.Option(
+            help="rar: ring-all-reduce with contention; fixed: every job runs its recorded duration.",
+            rich_help_panel=_MODEL,
+            metavar="NAME",
+        ),
+    ] = "rar",
+    clock: Annotated[
+        str,
+        typer.Option(
+            help="continuous, or slot: decisions at multiples of --slot and whole iterations per slot.",
+            rich_help_panel=_MODEL,
+            metavar="NAME",
+        ),
+    ] = "continuous",
+    slot: Annotated[
+        float, typer.Option(help="Length of a slot, seconds (--clock slot).", rich_help_panel=_MODEL)
+    ] = 1.0,
+    seed: Annotated[
+        int,
+        typer.Option(
+            help="Of the random placement, and of the models drawn for jobs that name none.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = 0,
+    oversize: Annotated[
+        str,
+        typer.Option(
+            help="A job larger than its cluster is an error, or (drop) left out and counted.",
+            rich_help_panel=_MODEL,
+            metavar="error|drop",
+        ),
+    ] = "error",
+    intra_bandwidth: Annotated[
+        float | None,
+        typer.Option(
+            help="b_i, bytes/s between GPUs of one server. Default 150e9: a V100's NVLink 2.0, one way.",
+            rich_help_panel=_NETWORK,
+        ),
+    ] = None,
+    inter_bandwidth: Annotated[
+        float | None,
+        typer.Option(
+            help="b_e, bytes/s between servers. Default 12.5e9: one 100 Gb/s port a server.",
+            rich_help_panel=_NETWORK,
+        ),
+    ] = None,
+    reduce_speed: Annotated[
+        float | None,
+        typer.Option(
+            help="C, bytes/s of gradients summed. Default 500e9: a sum is bound by memory, and this is"
+            " about half of a V100's 900 GB/s.",
+            rich_help_panel=_NETWORK,
+        ),
+    ] = None,
+    xi1: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the spanning jobs on a server that contend at once, in (0, 1]. Default 0.5: jobs"
+            " compute half of the time, so two on a server do not yet meet.",
+            rich_help_panel=_NETWORK,
+        ),
+    ] = None,
+    xi2: Annotated[
+        float | None,
+        typer.Option(
+            help="Overhead of an iteration, seconds per server used. Default 5e-4: half a millisecond to set"
+            " up and synchronise a server's connections.",
+            rich_help_panel=_NETWORK,
+        ),
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            help="Loss beyond fair sharing: k contenders get 1 / (k + alpha (k - 1)) of b_e each, >= 0."
+            " Default 0.3: a second contender costs 30 % more than its fair share.",
+            rich_help_panel=_NETWORK,
+        ),
+    ] = None,
+    sample: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds between the timeline's points. [default: 2,000 points over the run]",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    allocations: Annotated[
+        bool,
+        typer.Option(
+            "--allocations/--no-allocations",
+            help="Record which servers each job held (audit needs it).",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = True,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an earlier result in DIR.", rich_help_panel=_OUTPUT)
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the summary as JSON and nothing else.", rich_help_panel=_OUTPUT),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_OUTPUT)
+    ] = False,
+) -> None:
+    """Replay JOBS on a cluster under a scheduling policy, and write what happened to a folder.
+
+    The folder holds jobs, allocations and timeline (Parquet), summary.json and run.toml. It appears whole
+    or not at all; the same inputs give the same bytes in every Parquet file.
+    """
+    import time
+
+    from ringbco.cli.progress import progress_bar
+    from ringbco.cluster import Cluster
+    from ringbco.errors import InputError, UsageError
+    from ringbco.jobs import read_jobs
+    from ringbco.metrics import with_seconds
+    from ringbco.outcome import check_target
+    from ringbco.replay import replay as run
+
+    check_target(out, force=force)
+    overrides = {
+        name: value
+        for name, value in {
+            "intra_bandwidth": intra_bandwidth,
+            "inter_bandwidth": inter_bandwidth,
+            "reduce_speed": reduce_speed,
+            "xi1": xi1,
+            "xi2": xi2,
+            "alpha": alpha,
+        }.items()
+        if value is not None
+    }
+    machine = Cluster.parse(cluster)
+    try:
+        machine = machine.with_network(**overrides)
+    except InputError as error:
+        raise UsageError(str(error)) from None
+    started = time.perf_counter()
+    table = read_jobs(jobs)
+    reading = time.perf_counter() - started
+    if not table.is_sorted and not quiet:
+        print(
+            f"note: {jobs}: rows are not in order of submit_time; jobs were submitted in that order"
+            " (equal times in row order), results keep the file's order",
+            file=sys.stderr,
+        )
+    with progress_bar(f"{policy} on {machine.name}", quiet=quiet) as progress:
+        outcome = run(
+            table,
+            machine,
+            policy=policy,
+            order=order,
+            placement=placement,
+            queue=queue,
+            model=model,
+            clock=clock,
+            slot=slot,
+            kappa=kappa,
+            lambda_=lambda_,
+            variant=variant,
+            seed=seed,
+            oversize=oversize,
+            sample=sample,
+            allocations=allocations,
+            progress=progress,
+        )
+    outcome.summary = with_seconds(outcome.summary, reading)
+    summary = outcome.write(out, force=force)
+    if as_json:
+        print(json.dumps(summary, indent=2))
+    elif not quiet:
+        _show(f"{jobs.name} on {machine.name}, policy {policy}, results in {out}", summary)
+
+
+def _show(title: str, summary: dict[str, object]) -> None:
+    from rich.console import Console
+
+    from ringbco.cli.tables import summary_tables
+
+    console = Console(highlight=False)
+    console.print(title, markup=False)
+    console.print(summary_tables(summary))

@@ -1,0 +1,379 @@
+"""Replays a job table on a cluster under a scheduling policy: arrays in, an Outcome out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco import _core, metrics, profiles
+from ringbco.cluster import Cluster
+from ringbco.errors import InputError, UsageError
+from ringbco.jobs import JobTable, from_frame, read_jobs
+from ringbco.outcome import ALLOCATIONS_SCHEMA, CARRIED_COLUMNS, JOBS_SCHEMA, TIMELINE_SCHEMA, Outcome
+
+MODELS: Final = ("rar", "fixed")
+CLOCKS: Final = ("continuous", "slot")
+VARIANTS: Final = ("practical", "literal")
+OVERSIZE: Final = ("error", "drop")
+_LARGEST: Final = {"kappa": 2**32 - 1, "seed": 2**64 - 1}
+_WISHES: Final = {
+    "oversize": (
+        "a job that its cluster can hold",
+        "use a larger cluster, or --oversize drop to leave it out",
+    ),
+    "unplaceable": (
+        "a job that can be placed",
+        "use another --placement, or --oversize drop to leave it out",
+    ),
+    "slot-too-short": ("an iteration that fits in a slot", "give a longer --slot, or use --clock continuous"),
+    "stuck": ("every job to finish", "give a longer --slot, or use --clock continuous"),
+}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A preset's name and the parts it stands for, after overrides."""
+
+    name: str
+    order: str
+    placement: str
+    queue: str
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options of a run beside its policy, checked."""
+
+    model: str
+    clock: str
+    slot: float
+    kappa: int
+    lambda_: float
+    variant: str
+    seed: int
+    oversize: str
+    sample: float | None
+
+    def __post_init__(self) -> None:
+        _check_name("model", self.model, MODELS)
+        _check_name("clock", self.clock, CLOCKS)
+        _check_name("variant", self.variant, VARIANTS)
+        _check_name("oversize", self.oversize, OVERSIZE)
+        _check_number("slot", self.slot, 0 < self.slot < np.inf, "a finite number of seconds > 0")
+        _check_number("lambda", self.lambda_, 1 <= self.lambda_ < np.inf, "a finite number >= 1")
+        for name, largest in _LARGEST.items():
+            value = getattr(self, name)
+            _check_number(name, value, 0 <= value <= largest, f"an integer from 0 to {largest}")
+        if self.sample is not None:
+            _check_number("sample", self.sample, 0 < self.sample < np.inf, "a finite number of seconds > 0")
+
+
+def replay(
+    jobs: JobTable | pl.DataFrame | str | os.PathLike[str],
+    cluster: Cluster | str,
+    *,
+    policy: str = "sjf-bco",
+    order: str | None = None,
+    placement: str | None = None,
+    queue: str | None = None,
+    model: str = "rar",
+    clock: str = "continuous",
+    slot: float = 1.0,
+    kappa: int = 8,
+    lambda_: float = 1.0,
+    variant: str = "practical",
+    seed: int = 0,
+    oversize: str = "error",
+    sample: float | None = None,
+    allocations: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Outcome:
+    """Replays `jobs` on `cluster` and returns what happened.
+
+    jobs: a job table, a polars frame with its columns, or the path of a Parquet or CSV file.
+    cluster: a `Cluster`, or text for `Cluster.parse` such as "32x8".
+    policy: a preset; `order`, `placement` and `queue` override its parts. `policies()` lists them all.
+    model: "rar" (ring-all-reduce with contention) or "fixed" (every job runs its recorded duration).
+    clock: "continuous", or "slot" with decisions at multiples of `slot` seconds.
+    kappa, lambda_, variant: SJF-BCO's largest gang for FA-FFP (GPUs), its spread factor >= 1, its reading.
+    seed: of the random placement and of the profiles that fill in what the job table lacks.
+    oversize: "error" refuses a job that could never fit, "drop" leaves it out and counts it.
+    sample: seconds between the points of the timeline; None for 2,000 points over the run.
+    allocations: whether to record which servers each job held.
+    progress: called now and then with (jobs finished, jobs in all).
+
+    Raises InputError for a job that the cluster cannot run, UsageError for a bad option.
+    """
+    started = time.perf_counter()
+    chosen = resolve_policy(policy, order=order, placement=placement, queue=queue)
+    options = _Options(model, clock, slot, kappa, lambda_, variant, seed, oversize, sample)
+    cluster = Cluster.parse(cluster) if isinstance(cluster, str) else cluster
+    table = _table(jobs)
+    vc, server_vc = _virtual_clusters(table, cluster)
+    workload = profiles.resolve(table, cluster, model=model, seed=seed)
+    network = cluster.network
+    frame = table.frame
+    try:
+        result = _core.replay(
+            submit=metrics.column(frame, "submit_time"),
+            num_gpus=metrics.column(frame, "num_gpus"),
+            duration=metrics.column(frame, "duration"),
+            iterations=workload.iterations,
+            gradient_bytes=workload.gradient_bytes,
+            compute_time=workload.compute_time,
+            vc=vc,
+            server_gpus=cluster.server_gpus,
+            server_vc=server_vc,
+            network=(
+                network.intra_bandwidth,
+                network.inter_bandwidth,
+                network.reduce_speed,
+                network.xi1,
+                network.xi2,
+                network.alpha,
+            ),
+            order=chosen.order,
+            placement=chosen.placement,
+            queue=chosen.queue,
+            model=model,
+            clock=clock,
+            slot=slot,
+            kappa=kappa,
+            lambda_=lambda_,
+            variant=variant,
+            seed=seed,
+            oversize=oversize,
+            sample=sample,
+            record_allocations=allocations,
+            progress=progress,
+        )
+    except _core.CoreError as error:
+        raise _explain(error, table) from None
+    if not result.kept.any():
+        raise InputError("no job is left to replay: each one is larger than the cluster", file=table.source)
+    finished = _jobs(frame, workload, result)
+    return Outcome(
+        jobs=finished,
+        allocations=_allocations(frame, result) if allocations else None,
+        timeline=_timeline(result),
+        summary=metrics.with_seconds(
+            _summary(chosen.name, finished, cluster, vc, result), time.perf_counter() - started
+        ),
+        run=_run(table, cluster, chosen, options),
+    )
+
+
+def policies() -> list[Policy]:
+    """Every preset, with the order, the placement and the queue discipline that it stands for."""
+    return [Policy(*preset) for preset in _core.presets()]
+
+
+def resolve_policy(
+    policy: str, *, order: str | None = None, placement: str | None = None, queue: str | None = None
+) -> Policy:
+    """The preset of that name with parts replaced; UsageError if a name is in no registry."""
+    presets = {preset.name: preset for preset in policies()}
+    _check_name("policy", policy, tuple(presets))
+    preset = presets[policy]
+    for option, value, known in (
+        ("order", order, _core.orders()),
+        ("placement", placement, _core.placements()),
+        ("queue", queue, _core.queues()),
+    ):
+        if value is not None:
+            _check_name(option, value, known)
+    return Policy(preset.name, order or preset.order, placement or preset.placement, queue or preset.queue)
+
+
+def _check_name(option: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        near = get_close_matches(value, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"option {option}: {value!r}: expected one of {', '.join(known)}{hint}")
+
+
+def _check_number(option: str, value: float, good: bool, expected: str) -> None:
+    if not good:
+        raise UsageError(f"option {option}: {value}: expected {expected}")
+
+
+def _table(jobs: JobTable | pl.DataFrame | str | os.PathLike[str]) -> JobTable:
+    if isinstance(jobs, JobTable):
+        return jobs
+    return from_frame(jobs) if isinstance(jobs, pl.DataFrame) else read_jobs(jobs)
+
+
+def _virtual_clusters(
+    table: JobTable, cluster: Cluster
+) -> tuple[NDArray[np.uint32] | None, NDArray[np.uint32] | None]:
+    """Index of each job's and of each server's virtual cluster; None twice where the cluster has none."""
+    if cluster.server_vc is None:
+        return None, None
+    names = cluster.vc_names
+    expected = f"one of the cluster's virtual clusters ({', '.join(names)})"
+    if "vc" not in table.frame.columns:
+        raise InputError(
+            f"{table.source}: has no column vc, but {cluster.name} is divided into virtual clusters;"
+            " add the column, or give a cluster without them"
+        )
+    column = table.frame["vc"].cast(pl.String)
+    index = column.replace_strict(list(names), range(len(names)), default=None, return_dtype=pl.UInt32)
+    if index.null_count():
+        row = int(index.is_null().arg_max() or 0)
+        raise InputError(
+            expected,
+            file=table.source,
+            row=row + 1,
+            column="vc",
+            value=column[row],
+            hint="add its servers to the cluster, or leave such jobs out of the trace",
+        )
+    numbers = {name: number for number, name in enumerate(names)}
+    return index.to_numpy(), np.array([numbers[name] for name in cluster.server_vc], dtype=np.uint32)
+
+
+def _explain(error: _core.CoreError, table: JobTable) -> InputError | UsageError:
+    """The engine's refusal in the table's terms: its file, its row, the job's name."""
+    if error.row is None:
+        return UsageError(error.message)
+    wish, hint = _WISHES.get(error.kind, ("a job that can be replayed", None))
+    job = table.frame.row(error.row, named=True)
+    about_size = error.kind in ("oversize", "unplaceable")
+    return InputError(
+        f"{wish}: job {job['job_id']!r} {error.message}",
+        file=table.source,
+        row=error.row + 1,
+        **({"column": "num_gpus", "value": job["num_gpus"]} if about_size else {}),
+        hint=hint,
+    )
+
+
+def _jobs(frame: pl.DataFrame, workload: profiles.Workload, result: _core.RunResult) -> pl.DataFrame:
+    submit = metrics.column(frame, "submit_time")
+    jct = result.finish - submit
+    columns = {
+        "job_id": frame["job_id"].cast(pl.String),
+        "submit_time": frame["submit_time"],
+        "start_time": result.start,
+        "finish_time": result.finish,
+        "wait_time": result.start - submit,
+        "run_time": result.finish - result.start,
+        "jct": jct,
+        "slowdown": jct / workload.ideal_run_time,
+        "ideal_run_time": workload.ideal_run_time,
+        "num_gpus": frame["num_gpus"],
+        "num_servers": result.num_servers,
+        "max_contention": result.max_contention,
+        "preemptions": result.preemptions,
+    }
+    carried = {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
+    jobs = pl.DataFrame({**columns, **carried}, schema_overrides=JOBS_SCHEMA)
+    return jobs if result.kept.all() else jobs.filter(pl.Series(result.kept))
+
+
+def _allocations(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
+    columns = {
+        "job_id": frame["job_id"].cast(pl.String).gather(result.alloc_job),
+        "server": result.alloc_server,
+        "num_gpus": result.alloc_gpus,
+        "start_time": result.alloc_start,
+        "end_time": result.alloc_end,
+    }
+    return pl.DataFrame(columns, schema_overrides=ALLOCATIONS_SCHEMA)
+
+
+def _timeline(result: _core.RunResult) -> pl.DataFrame:
+    columns = {
+        "time": result.timeline_time,
+        "running_jobs": result.running,
+        "queued_jobs": result.queued,
+        "busy_gpus": result.busy_gpus,
+        "queued_gpus": result.queued_gpus,
+        "spanning_jobs": result.spanning,
+        "mean_contention": result.mean_contention,
+    }
+    return pl.DataFrame(columns, schema_overrides=TIMELINE_SCHEMA)
+
+
+def _summary(
+    policy: str,
+    finished: pl.DataFrame,
+    cluster: Cluster,
+    vc: NDArray[np.uint32] | None,
+    result: _core.RunResult,
+) -> dict[str, Any]:
+    spanning = result.spanning_seconds
+    dropped = ~result.kept
+    figures = metrics.summarise(finished, cluster.num_gpus)
+    summary = {
+        "policy": policy,
+        "jobs": figures.pop("jobs"),
+        "jobs_dropped": int(np.count_nonzero(dropped)),
+        **figures,
+        "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
+        "events": result.events,
+        "decisions": result.decisions,
+        "engine_seconds": result.engine_seconds,
+    }
+    if vc is not None:
+        rows = []
+        vc_kept = vc[result.kept]
+        for number, name in enumerate(cluster.vc_names):
+            servers = cluster.vc_servers(name)
+            gpus = int(cluster.server_gpus[servers].sum())
+            row = {"vc": name, "servers": len(servers), "gpus": gpus}
+            jobs = finished.filter(pl.Series(vc_kept == number))
+            row["jobs"] = jobs.height
+            row["jobs_dropped"] = int(np.count_nonzero(dropped & (vc == number)))
+            rows.append(row | metrics.summarise(jobs, gpus) if jobs.height else row)
+        summary["vcs"] = rows
+    return summary
+
+
+def _run(table: JobTable, cluster: Cluster, policy: Policy, options: _Options) -> dict[str, Any]:
+    """Everything needed to repeat the run, as run.toml holds it."""
+    path = Path(table.source)
+    digest = None
+    if path.is_file():
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {
+        "ringbco": {
+            "version": version("ringbco"),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "polars": pl.__version__,
+            "pyarrow": version("pyarrow"),
+        },
+        "trace": {"path": table.source, "sha256": digest, "rows": table.num_jobs},
+        "cluster": {"name": cluster.name, **tomllib.loads(cluster.to_toml())},
+        "options": {
+            "command": "replay",
+            "policy": policy.name,
+            "order": policy.order,
+            "placement": policy.placement,
+            "queue": policy.queue,
+            "model": options.model,
+            "clock": options.clock,
+            "slot": float(options.slot),
+            "kappa": options.kappa,
+            "lambda": float(options.lambda_),
+            "variant": options.variant,
+            "seed": options.seed,
+            "oversize": options.oversize,
+            "sample": options.sample,
+        },
+    }

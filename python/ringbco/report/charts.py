@@ -1,0 +1,144 @@
+"""Charts of replays, by altair; PNG through vl-convert, so without a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from ringbco import metrics
+from ringbco.outcome import Outcome
+
+# Okabe and Ito's colours: told apart by colour-blind readers and in grey print.
+_COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+_FONT: Final = "Liberation Sans, Helvetica, Arial, sans-serif"
+_TICKS: Final = {
+    1: "1 s",
+    10: "10 s",
+    60: "1 min",
+    600: "10 min",
+    3_600: "1 h",
+    21_600: "6 h",
+    86_400: "1 d",
+    432_000: "5 d",
+    2_592_000: "30 d",
+    31_536_000: "1 y",
+}
+_BUCKETS: Final = 200
+_DAY: Final = 86_400.0
+
+
+def comparison(outcomes: Mapping[str, Outcome], *, title: str, num_gpus: int) -> Any:
+    """Replays of one trace side by side: completion times, and GPUs busy and asked for over time.
+
+    `outcomes` maps a label to its replay; `num_gpus` is the cluster's size.
+    """
+    left = _panel(completion_times(outcomes), 380, 396)
+    right = alt.vconcat(
+        _panel(over_time(outcomes, "busy_gpus", "GPUs busy", limit=num_gpus), 420, 165),
+        _panel(over_time(outcomes, "queued_gpus", "GPUs asked for by queued jobs"), 420, 165),
+        spacing=24,
+    )
+    return (
+        alt.hconcat(left, right, spacing=36)
+        .resolve_scale(color="shared")
+        .properties(
+            title=alt.TitleParams(
+                title,
+                subtitle=f"{next(iter(outcomes.values())).jobs.height:,} jobs on {num_gpus:,} GPUs",
+                anchor="start",
+                fontSize=18,
+                subtitleFontSize=13,
+                subtitleColor="#555",
+                offset=16,
+            ),
+            padding=20,
+            background="white",
+        )
+        .configure(font=_FONT)
+        .configure_axis(
+            labelFontSize=12,
+            titleFontSize=12,
+            titleFontWeight="normal",
+            titleColor="#333",
+            gridColor="#e6e6e6",
+            domainColor="#888",
+            tickColor="#888",
+        )
+        .configure_view(stroke=None)
+        .configure_title(fontSize=14, anchor="start", fontWeight="bold")
+        .configure_legend(labelFontSize=13, symbolStrokeWidth=4, symbolSize=250)
+    )
+
+
+def completion_times(outcomes: Mapping[str, Outcome]) -> Any:
+    """The share of jobs completed within a time, on a logarithmic axis."""
+    frames = []
+    for label, outcome in outcomes.items():
+        time, share = metrics.cumulative_distribution(metrics.column(outcome.jobs, "jct"))
+        frames.append(pl.DataFrame({"policy": label, "time": np.maximum(time, 1.0), "share": share}))
+    data = pl.concat(frames)
+    longest = float(metrics.column(data, "time").max())
+    labels = "".join(f"datum.value === {value} ? '{text}' : " for value, text in _TICKS.items()) + "''"
+    ticks = [value for value in _TICKS if value <= longest]
+    return (
+        alt.Chart(data, title="Jobs completed within a time of their submission")
+        .mark_line(interpolate="step-after", strokeWidth=2)
+        .encode(
+            x=alt.X("time:Q", title="job completion time (log scale)")
+            .scale(type="log", domain=[1, longest])
+            .axis(values=ticks, labelExpr=labels, labelFlush=False),
+            y=alt.Y("share:Q", title="share of jobs").scale(domain=[0, 1]).axis(format="%"),
+            color=_colour(outcomes),
+        )
+    )
+
+
+def over_time(outcomes: Mapping[str, Outcome], column: str, title: str, *, limit: int | None = None) -> Any:
+    """A timeline column, averaged over even stretches of the run, against days since the first submission."""
+    frames = []
+    for label, outcome in outcomes.items():
+        time = metrics.column(outcome.timeline, "time")
+        end = max(float(np.ptp(time)), 1.0)
+        buckets = np.minimum((time - time[0]) / end * _BUCKETS, _BUCKETS - 1).astype(np.int64)
+        means = (
+            pl.DataFrame({"bucket": buckets, "value": outcome.timeline[column].cast(pl.Float64)})
+            .group_by("bucket", maintain_order=True)
+            .mean()
+        )
+        days = (means["bucket"] + 0.5) * (end / _BUCKETS / _DAY)
+        frames.append(pl.DataFrame({"policy": label, "day": days, "value": means["value"]}))
+    scale = alt.Scale(domainMin=0) if limit is None else alt.Scale(domain=[0, limit])
+    return (
+        alt.Chart(pl.concat(frames), title=title)
+        .mark_line(strokeWidth=1.5, opacity=0.85)
+        .encode(
+            x=alt.X("day:Q", title="days since the first submission").axis(grid=False),
+            y=alt.Y("value:Q", title="GPUs", scale=scale).axis(tickCount=5),
+            color=_colour(outcomes),
+        )
+    )
+
+
+def save_png(chart: Any, path: Path, *, scale: float = 2.0) -> None:
+    """Writes the chart as a PNG of `scale` times its size in pixels."""
+    import vl_convert
+
+    path.write_bytes(vl_convert.vegalite_to_png(chart.to_json(), scale=scale))
+
+
+def _panel(chart: Any, width: int, height: int) -> Any:
+    return chart.properties(width=width, height=height)
+
+
+def _colour(labels: Mapping[str, Outcome]) -> alt.Color:
+    return alt.Color(
+        "policy:N",
+        sort=list(labels),
+        scale=alt.Scale(domain=list(labels), range=list(_COLOURS[: len(labels)])),
+        legend=alt.Legend(title=None, orient="top-left", direction="vertical"),
+    )

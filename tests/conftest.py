@@ -1,0 +1,62 @@
+"""Fixtures that several test modules share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(os.environ.get("RINGBCO_SHARED") or Path(__file__).parents[2] / "shared")
+
+# Seven jobs on small servers: queueing, a gang over two servers, submissions in one second, a long tail.
+SMALL_JOBS = """\
+job_id,submit_time,num_gpus,duration
+a,0,4,100
+b,0,6,50
+c,10,2,30
+d,10,8,200
+e,20,1,10
+f,1000,3,60
+g,1000,1,600
+"""
+
+RunCli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def shared_traces() -> Path:
+    """The folder of public traces beside the project."""
+    folder = SHARED / "traces"
+    if not folder.is_dir():
+        pytest.skip(f"no public traces in {folder}; set RINGBCO_SHARED to the folder that holds traces/")
+    return folder
+
+
+@pytest.fixture
+def small_jobs(tmp_path: Path) -> Path:
+    """A job table of seven jobs as a CSV file in the test's own folder."""
+    path = tmp_path / "small.csv"
+    path.write_text(SMALL_JOBS)
+    return path
+
+
+@pytest.fixture
+def run_cli(tmp_path: Path) -> RunCli:
+    """Runs `ringbco ARGUMENTS...` as a process of its own in the test's folder."""
+
+    def run(*arguments: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ringbco", *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, "NO_COLOR": "1", "COLUMNS": "120"},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    return run
