@@ -71,7 +71,7 @@ class StuckError(RowError):
 
 
 def contention(servers: set[int], spanning: Sequence[set[int]]) -> int:
-    """p_j (eq. 6) of a job on `servers`; `spanning`: the servers of each spanning job running, it included."""
+    """p_j (eq. 6) of a job on `servers`; `spanning`: the servers of each spanning job now, it included."""
     if len(servers) < 2:
         return 0
     return max(sum(1 for other in spanning if s in other) for s in servers)
