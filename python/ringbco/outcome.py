@@ -151,12 +151,20 @@ def write_table(frame: pl.DataFrame, path: Path) -> None:
 
 def read_table(path: Path, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """Reads one Parquet table of a result folder; InputError if it is missing, damaged or lacks a column."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        raise InputError("a file of the result folder; it is missing", file=path)
     try:
-        frame = pl.read_parquet(path, glob=False)
-    except FileNotFoundError:
-        raise InputError("a file of the result folder; it is missing", file=path) from None
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"not readable as Parquet ({error})", file=path) from None
+        # pyarrow, not polars: polars' reader panics on some damaged files.
+        table = pq.ParquetFile(path).read()
+        table.validate(full=True)
+        frame = pl.from_arrow(table)
+    except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError, MemoryError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"is a truncated or damaged Parquet file ({reason})", file=path) from None
+    assert isinstance(frame, pl.DataFrame)
     for name, dtype in schema.items():
         if name not in frame.columns:
             raise InputError(f"a column {name}; there is none", file=path)

@@ -229,7 +229,7 @@ def _virtual_clusters(
             f"{table.source}: has no column vc, but {cluster.name} is divided into virtual clusters;"
             " add the column, or give a cluster without them"
         )
-    column = table.frame["vc"].cast(pl.String)
+    column = table.frame["vc"]
     index = column.replace_strict(list(names), range(len(names)), default=None, return_dtype=pl.UInt32)
     if index.null_count():
         row = int(index.is_null().arg_max() or 0)
@@ -265,7 +265,7 @@ def _jobs(frame: pl.DataFrame, workload: profiles.Workload, result: _core.RunRes
     submit = metrics.column(frame, "submit_time")
     jct = result.finish - submit
     columns = {
-        "job_id": frame["job_id"].cast(pl.String),
+        "job_id": frame["job_id"],
         "submit_time": frame["submit_time"],
         "start_time": result.start,
         "finish_time": result.finish,
@@ -286,7 +286,7 @@ def _jobs(frame: pl.DataFrame, workload: profiles.Workload, result: _core.RunRes
 
 def _allocations(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
     columns = {
-        "job_id": frame["job_id"].cast(pl.String).gather(result.alloc_job),
+        "job_id": frame["job_id"].gather(result.alloc_job),
         "server": result.alloc_server,
         "num_gpus": result.alloc_gpus,
         "start_time": result.alloc_start,
