@@ -38,7 +38,7 @@ class UsageError(RingbcoError):
     exit_code = 2
 
 
-class AuditFailure(RingbcoError):
+class AuditFailure(RingbcoError):  # noqa: N818 - a finding, not a malfunction
     """A result that broke a constraint: exit status 3."""
 
     exit_code = 3
@@ -49,6 +49,7 @@ class InputError(RingbcoError):
 
     `expected` says what should have been there, `hint` how to mend it. `row` is the data row, counted from 1
     without the header; for text files the line of the file is shown too (`line`, or row + 1 when not given).
+    `key` names the place in a file that has no rows, such as `network.xi1` in a cluster's TOML.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class InputError(RingbcoError):
         value: object = ABSENT,
         hint: str | None = None,
         line: int | None = None,
+        key: str | None = None,
     ) -> None:
         self.expected = expected
         self.file = None if file is None else os.fspath(file)
@@ -68,6 +70,7 @@ class InputError(RingbcoError):
         self.column = column
         self.value = value
         self.hint = hint
+        self.key = key
         if line is None and row is not None and (self.file or "").lower().endswith(_LINE_BASED_SUFFIXES):
             line = row + 1
         self.line = line
@@ -84,6 +87,8 @@ class InputError(RingbcoError):
             place.append(f"line {self.line}")
         if self.column is not None:
             place.append(f"column {self.column}")
+        if self.key is not None:
+            place.append(self.key)
         if place:
             parts.append(", ".join(place))
         if self.value is not ABSENT:

@@ -1,0 +1,217 @@
+"""Reading a table as text: the file's nature, its header, its shape, every cell exactly as written."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from ringbco.errors import InputError
+
+PARQUET_MAGIC: Final = b"PAR1"
+_LFS_POINTER: Final = b"version https://git-lfs.github.com/spec/"
+_CONVERT: Final = "a public trace becomes a job table with `ringbco convert`"
+_LONGEST_HEADER: Final = 1 << 20
+_NEWLINE, _COMMA, _QUOTE = 0x0A, 0x2C, 0x22
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A CSV file as columns of text: an empty cell is null, everything else stays as it was written."""
+
+    frame: pl.DataFrame
+    record_starts: np.ndarray | None  # byte offsets of the records, kept only where a cell holds a line end
+    data: bytes
+
+    def line(self, row: int) -> int:
+        """The file's line on which data row `row` (from 1) begins, the header being line 1."""
+        if self.record_starts is None:
+            return row + 1
+        return self.data.count(b"\n", 0, int(self.record_starts[row])) + 1
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The file's bytes; InputError where it is missing, unreadable, empty or no regular file."""
+    file = Path(path)
+    if file.is_dir():
+        raise InputError("is a folder, not a file", file=path, hint="give a Parquet or CSV file inside it")
+    if file.exists() and not file.is_file():
+        raise InputError("is not a regular file", file=path, hint="save it to a file first")
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        raise InputError("no such file", file=path, hint="check the path") from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from error
+    if not data:
+        raise InputError("is an empty file", file=path, hint="the download or copy may have failed")
+    return data
+
+
+def refuse_foreign(path: str | os.PathLike[str], data: bytes) -> None:
+    """Raise InputError for bytes that are plainly not a table, saying what they are."""
+    head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if head.startswith(_LFS_POINTER):
+        raise InputError(
+            "is a Git LFS pointer, not the data", file=path, hint="fetch it with `git lfs pull`, then use it"
+        )
+    if head[:1] == b"<" or head[:9].lower() == b"<!doctype":
+        raise InputError(
+            "is an HTML or XML page, not a trace",
+            file=path,
+            hint="download the file itself, not its web page",
+        )
+    if head[:1] in (b"{", b"["):
+        raise InputError("is JSON, not a job table (Parquet or CSV)", file=path, hint=_CONVERT)
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError("is UTF-16 text", file=path, hint="save it as UTF-8")
+    if head.startswith(b"PK\x03\x04"):
+        raise InputError(
+            "is a ZIP archive", file=path, hint="unpack it and give the CSV or Parquet file inside"
+        )
+    if data.find(b"\0") >= 0:
+        raise InputError("is binary data, not a trace (Parquet or CSV)", file=path, hint=_CONVERT)
+
+
+def read_text_table(path: str | os.PathLike[str], data: bytes | None = None) -> TextTable:
+    """Read a comma-separated UTF-8 file (optionally gzipped) with a header line; every column is text.
+
+    Line ends may be LF or CRLF; empty lines at the end of the file do not count. Raises InputError: not text,
+    no UTF-8, doubled or unnamed columns, a record with more or fewer cells than the header, a quotation
+    mark left open.
+    """
+    if data is None:
+        data = read_bytes(path)
+    if data[:2] == b"\x1f\x8b":
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"is a damaged gzip file ({error})", file=path, hint="fetch it again") from error
+    refuse_foreign(path, data)
+    data = data.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n")
+    if not data.strip():
+        raise InputError("is an empty file", file=path, hint="the download or copy may have failed")
+    _require_utf8(path, data)
+    if b"\n" not in data and b"\r" in data:
+        raise InputError("has old Macintosh line ends (CR)", file=path, hint="save it with LF line ends")
+    header = _header(path, data)
+    starts, quoted_line_ends = _check_shape(path, data, len(header))
+    frame = _parse(path, data, header)
+    if frame.height != starts.size - 1:
+        raise InputError(
+            f"cannot be read as CSV: {starts.size - 1} records, {frame.height} understood",
+            file=path,
+            hint='check its quotation marks (a quote inside a cell is written "")',
+        )
+    return TextTable(frame, starts if quoted_line_ends else None, data)
+
+
+def _require_utf8(path: str | os.PathLike[str], data: bytes) -> None:
+    if data.isascii():
+        return
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            "UTF-8 text",
+            file=path,
+            line=line,
+            value=f"byte 0x{data[error.start]:02x}",
+            hint="save it as UTF-8",
+        ) from None
+
+
+def _header(path: str | os.PathLike[str], data: bytes) -> list[str]:
+    head = data[:_LONGEST_HEADER].decode("utf-8", errors="ignore")
+    try:
+        header = next(csv.reader(io.StringIO(head, newline=""), strict=True))
+    except (csv.Error, StopIteration) as error:
+        raise InputError(f"its first line cannot be read as CSV ({error})", file=path) from None
+    if len(header) == 1:
+        for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+            if separator in header[0]:
+                raise InputError(f"is separated by {name}", file=path, hint="save it separated by commas")
+    for position, name in enumerate(header, start=1):
+        if not name.strip():
+            raise InputError(
+                "a name for every column", file=path, line=1, column=str(position), value=name, hint="name it"
+            )
+    refuse_doubled(path, header)
+    return header
+
+
+def refuse_doubled(path: str | os.PathLike[str], names: Sequence[str]) -> None:
+    """Raise InputError if two columns have the same name."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"has two columns named {name}", file=path, hint="rename or drop one of them")
+        seen.add(name)
+
+
+def _check_shape(path: str | os.PathLike[str], data: bytes, width: int) -> tuple[np.ndarray, bool]:
+    """Byte offsets at which records begin (the header's first), and whether a cell holds a line end.
+
+    Commas and line ends are counted outside quotation marks; a doubled mark inside a quoted cell flips the
+    parity twice, so it changes nothing.
+    """
+    text = np.frombuffer(data, dtype=np.uint8)
+    line_end, comma = text == _NEWLINE, text == _COMMA
+    quoted_line_ends = False
+    if b'"' in data:
+        inside = np.bitwise_xor.accumulate(text == _QUOTE)
+        if inside[-1]:
+            raise InputError(
+                "every quotation mark to be closed",
+                file=path,
+                line=_last_quote_line(data),
+                hint="close or remove it",
+            )
+        quoted_line_ends = bool((line_end & inside).any())
+        line_end &= ~inside
+        comma &= ~inside
+    ends = np.flatnonzero(line_end)
+    starts = np.concatenate([[0], ends + 1])
+    commas = np.flatnonzero(comma)
+    cells = np.diff(np.searchsorted(commas, np.concatenate([ends, [text.size]])), prepend=0) + 1
+    wrong = np.flatnonzero(cells != width)
+    if wrong.size:
+        row = int(wrong[0])
+        line = data.count(b"\n", 0, int(starts[row])) + 1
+        end = int(ends[row]) if row < ends.size else text.size
+        blank = not data[int(starts[row]) : end].strip()
+        found = "a blank line" if blank else f"{int(cells[row])} cell{'s' if cells[row] != 1 else ''}"
+        raise InputError(
+            f"{width} cells as in the header, found {found}",
+            file=path,
+            row=row,
+            line=line,
+            hint="mend that line",
+        )
+    return starts, quoted_line_ends
+
+
+def _last_quote_line(data: bytes) -> int:
+    """The line of the last quotation mark: the one that opens the cell that never ends."""
+    return data.count(b"\n", 0, data.rfind(b'"')) + 1
+
+
+def _parse(path: str | os.PathLike[str], data: bytes, header: list[str]) -> pl.DataFrame:
+    try:
+        frame = pl.read_csv(data, infer_schema=False, raise_if_empty=False)
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"cannot be read as CSV ({reason})", file=path, hint="check its quotation marks"
+        ) from error
+    return frame.rename(dict(zip(frame.columns, header, strict=True)))
