@@ -58,7 +58,7 @@ COLUMNS: Final[dict[str, Column]] = {
         "give the number of GPUs the job asked for",
         1.0,
         True,
-        2.0**32 - 1,
+        2**32 - 1,
     ),
     "duration": Column(
         pl.Float64,
@@ -240,8 +240,8 @@ def _read_parquet(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, dict[str,
     Read with pyarrow: polars' reader panics or aborts the process on some damaged files, pyarrow's returns an
     error. The full validation and the fresh schema keep such bytes away from polars too.
     """
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
         file = pq.ParquetFile(path)
