@@ -214,8 +214,8 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Work
     """The engine's columns for a job table on a cluster.
 
     What the table does not say (a column absent or a value null) is filled: gradient_bytes and the compute
-    columns from the job's catalogue entry, then iterations as max(1, round(duration / tau0)). The entry is the
-    one that the column `model` names, else one chosen by `choose`. With virtual clusters, tau0 is for the
+    columns from the job's catalogue entry, then iterations as max(1, round(duration / tau0)). The entry is
+    the one that the column `model` names, else one chosen by `choose`. With virtual clusters, tau0 is for the
     servers of the job's own. Raises InputError for a job of no virtual cluster of the cluster, or whose
     iteration takes no time or no finite time; UsageError for a model other than `rar` and `fixed`.
     """
