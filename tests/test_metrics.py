@@ -1,0 +1,70 @@
+"""Metrics against figures worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ringbco import metrics
+
+
+@pytest.fixture
+def jobs() -> pl.DataFrame:
+    """Three jobs: one waits, one spans; submissions start at 10 s."""
+    return pl.DataFrame(
+        {
+            "submit_time": [10.0, 20.0, 30.0],
+            "finish_time": [60.0, 70.0, 110.0],
+            "wait_time": [0.0, 40.0, 0.0],
+            "run_time": [50.0, 10.0, 80.0],
+            "jct": [50.0, 50.0, 80.0],
+            "slowdown": [1.0, 5.0, 1.25],
+            "num_gpus": pl.Series([2, 1, 4], dtype=pl.UInt32),
+            "num_servers": pl.Series([1, 1, 2], dtype=pl.UInt32),
+        }
+    )
+
+
+def test_the_summary_of_three_jobs(jobs: pl.DataFrame) -> None:
+    summary = metrics.summarise(jobs, num_gpus=8)
+    assert summary["jobs"] == 3
+    assert summary["makespan"] == 100.0
+    assert summary["mean_jct"] == 60.0
+    assert summary["median_jct"] == 50.0
+    # Linear interpolation: 90 % of the way along (50, 50, 80) is 0.8 of the last step.
+    assert summary["p90_jct"] == pytest.approx(50 + 0.8 * 30)
+    assert summary["p99_jct"] == pytest.approx(50 + 0.98 * 30)
+    assert summary["mean_wait"] == pytest.approx(40 / 3)
+    assert summary["mean_slowdown"] == pytest.approx(7.25 / 3)
+    assert summary["utilisation"] == pytest.approx((100 + 10 + 320) / 800)
+    assert summary["jobs_spread"] == 1
+
+
+def test_gpu_seconds_do_not_wrap_in_32_bits() -> None:
+    jobs = pl.DataFrame(
+        {"num_gpus": pl.Series([4_000_000_000], dtype=pl.UInt32), "run_time": [1e6]},
+    )
+    assert metrics.gpu_seconds(jobs) == 4e15
+
+
+def test_a_replay_of_no_length_has_no_utilisation() -> None:
+    jobs = pl.DataFrame({"submit_time": [1.0], "finish_time": [1.0], "run_time": [0.0], "num_gpus": [1]})
+    assert metrics.utilisation(jobs, 8) == 0.0
+
+
+def test_seconds_add_up_and_give_the_rate() -> None:
+    once = metrics.with_seconds({"jobs": 100, "policy": "fifo"}, 2.0)
+    assert once == {"jobs": 100, "policy": "fifo", "total_seconds": 2.0, "jobs_per_second": 50.0}
+    assert metrics.with_seconds(once, 3.0)["jobs_per_second"] == 20.0
+    assert once["total_seconds"] == 2.0
+
+
+@pytest.mark.parametrize("size", [1, 2, 399, 400, 401, 10_000])
+def test_the_cumulative_distribution_is_right_at_every_point_it_keeps(size: int) -> None:
+    values = np.random.default_rng(size).exponential(100.0, size)
+    x, share = metrics.cumulative_distribution(values, points=400)
+    assert x.size <= 400
+    assert x[0] == values.min()
+    assert x[-1] == values.max()
+    np.testing.assert_allclose(share, [(values <= at).mean() for at in x])
