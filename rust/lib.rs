@@ -1,3 +1,40 @@
-//! The core of ringbco.
+//! ringbco replays GPU-cluster job traces through deep-learning schedulers, above all SJF-BCO
+//! (Yu, Ji, Rajan and Liu, "On Scheduling Ring-All-Reduce Learning Jobs in Multi-Tenant GPU Clusters with
+//! Communication Contention", MobiHoc 2022). Equation and algorithm numbers in this crate are that paper's.
+//!
+//! A tour, in the order in which data flows:
+//!
+//! - [`job`]: the job table as borrowed columns.
+//! - [`options`]: what a run is asked to do, and the registries of orders, disciplines, placements and policies.
+//! - [`replay`](mod@replay): checks, virtual clusters, results; the way in.
+//! - `engine`: the event loop of one cluster; `pass`: one scheduling pass; `timing`: clocks and progress.
+//! - `queue`, `placement`, `cluster`, `gpu_time`, `contention`: the parts of the state.
+//! - `index`, `heap`, `rng`: data structures.
+//! - [`outcome`]: result columns.
+//!
+//! Nothing here knows Python but `python`, behind the feature of that name.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod cluster;
+mod contention;
+mod engine;
+pub mod error;
+mod gpu_time;
+mod heap;
+mod index;
+pub mod job;
+pub mod options;
+pub mod outcome;
+mod pass;
+mod placement;
+mod queue;
+pub mod replay;
+mod rng;
+mod timing;
+
+pub use cluster::{FewestServers, Network};
+pub use engine::{Unwatched, Watch};
+
 #[cfg(feature = "python")]
 mod python;

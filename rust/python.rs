@@ -1,5 +1,242 @@
-//! The Python module.
-#![allow(missing_docs)]
+//! The Python module `ringbco._core`: the only file that knows `PyO3`.
+
+use crate::cluster::Network;
+use crate::engine::Watch;
+use crate::error::{Error, Result};
+use crate::job::Jobs;
+use crate::options::{ClockKind, Discipline, Model, Options, Order, Oversize, PRESETS, Placement, Variant};
+use crate::outcome::Outcome;
+use crate::replay::{ClusterSpec, replay as replay_columns};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
-#[pymodule(name = "_core")]
-mod core_module {}
+use std::time::{Duration, Instant};
+
+pyo3::create_exception!(_core, CoreError, pyo3::exceptions::PyException);
+
+/// How often a run looks at signals and tells its progress.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Looks at Python's signals and calls its progress function, seldom enough to cost nothing.
+struct PythonWatch {
+    progress: Option<Py<PyAny>>,
+    total: usize,
+    looked: Instant,
+    raised: Option<PyErr>,
+}
+
+impl Watch for PythonWatch {
+    fn tick(&mut self, finished: usize) -> Result<()> {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        let looked = Python::attach(|py| {
+            py.check_signals()?;
+            if let Some(progress) = &self.progress {
+                progress.call1(py, (finished, self.total))?;
+            }
+            Ok(())
+        });
+        looked.map_err(|raised| {
+            self.raised = Some(raised);
+            Error::Interrupted
+        })
+    }
+}
+
+fn raise(py: Python<'_>, error: &Error) -> PyErr {
+    let raised = CoreError::new_err(error.to_string());
+    let value = raised.value(py);
+    let set = || -> PyResult<()> {
+        value.setattr("kind", error.kind())?;
+        value.setattr("row", error.row())?;
+        value.setattr("message", error.to_string())
+    };
+    match set() {
+        Ok(()) => raised,
+        Err(other) => other,
+    }
+}
+
+/// A run's columns.
+#[pyclass(frozen, get_all, module = "ringbco._core")]
+struct RunResult {
+    kept: Py<PyArray1<bool>>,
+    start: Py<PyArray1<f64>>,
+    finish: Py<PyArray1<f64>>,
+    num_servers: Py<PyArray1<u32>>,
+    max_contention: Py<PyArray1<u32>>,
+    preemptions: Py<PyArray1<u32>>,
+    alloc_job: Py<PyArray1<u32>>,
+    alloc_server: Py<PyArray1<u32>>,
+    alloc_gpus: Py<PyArray1<u32>>,
+    alloc_start: Py<PyArray1<f64>>,
+    alloc_end: Py<PyArray1<f64>>,
+    timeline_time: Py<PyArray1<f64>>,
+    running: Py<PyArray1<u32>>,
+    queued: Py<PyArray1<u32>>,
+    busy_gpus: Py<PyArray1<u64>>,
+    queued_gpus: Py<PyArray1<u64>>,
+    spanning: Py<PyArray1<u32>>,
+    mean_contention: Py<PyArray1<f64>>,
+    events: u64,
+    decisions: u64,
+    engine_seconds: f64,
+    contention_seconds: f64,
+    spanning_seconds: f64,
+}
+
+impl RunResult {
+    fn new(py: Python<'_>, outcome: Outcome) -> Self {
+        fn column<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Py<PyArray1<T>> {
+            values.into_pyarray(py).unbind()
+        }
+        let (allocations, timeline) = (outcome.allocations, outcome.timeline);
+        Self {
+            kept: column(py, outcome.kept),
+            start: column(py, outcome.start),
+            finish: column(py, outcome.finish),
+            num_servers: column(py, outcome.num_servers),
+            max_contention: column(py, outcome.max_contention),
+            preemptions: column(py, outcome.preemptions),
+            alloc_job: column(py, allocations.job),
+            alloc_server: column(py, allocations.server),
+            alloc_gpus: column(py, allocations.num_gpus),
+            alloc_start: column(py, allocations.start),
+            alloc_end: column(py, allocations.end),
+            timeline_time: column(py, timeline.time),
+            running: column(py, timeline.running_jobs),
+            queued: column(py, timeline.queued_jobs),
+            busy_gpus: column(py, timeline.busy_gpus),
+            queued_gpus: column(py, timeline.queued_gpus),
+            spanning: column(py, timeline.spanning_jobs),
+            mean_contention: column(py, timeline.mean_contention),
+            events: outcome.events,
+            decisions: outcome.decisions,
+            engine_seconds: outcome.engine_seconds,
+            contention_seconds: outcome.contention_seconds,
+            spanning_seconds: outcome.spanning_seconds,
+        }
+    }
+}
+
+/// Replays a trace; every column is borrowed, and the GIL is released for the whole run.
+///
+/// network: (intra_bandwidth, inter_bandwidth, reduce_speed, xi1, xi2, alpha).
+/// progress: called with (finished, total) now and then.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+fn replay(
+    py: Python<'_>,
+    submit: PyReadonlyArray1<'_, f64>,
+    num_gpus: PyReadonlyArray1<'_, u32>,
+    duration: PyReadonlyArray1<'_, f64>,
+    iterations: PyReadonlyArray1<'_, u64>,
+    gradient_bytes: PyReadonlyArray1<'_, f64>,
+    compute_time: PyReadonlyArray1<'_, f64>,
+    vc: Option<PyReadonlyArray1<'_, u32>>,
+    server_gpus: PyReadonlyArray1<'_, u32>,
+    server_vc: Option<PyReadonlyArray1<'_, u32>>,
+    network: (f64, f64, f64, f64, f64, f64),
+    order: &str,
+    placement: &str,
+    queue: &str,
+    model: &str,
+    clock: &str,
+    slot: f64,
+    kappa: u32,
+    lambda_: f64,
+    variant: &str,
+    seed: u64,
+    oversize: &str,
+    sample: Option<f64>,
+    record_allocations: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<RunResult> {
+    let options = parse_options(order, placement, queue, model, clock, variant, oversize)
+        .map(|options| Options { slot, kappa, lambda: lambda_, seed, sample, record_allocations, ..options })
+        .map_err(|e| raise(py, &e))?;
+    let (intra_bandwidth, inter_bandwidth, reduce_speed, xi1, xi2, alpha) = network;
+    let network = Network {
+        intra_bandwidth,
+        inter_bandwidth,
+        reduce_speed,
+        contention_share: xi1,
+        server_overhead: xi2,
+        degradation: alpha,
+    };
+    let jobs = Jobs {
+        submit: submit.as_slice()?,
+        num_gpus: num_gpus.as_slice()?,
+        duration: duration.as_slice()?,
+        iterations: iterations.as_slice()?,
+        gradient_bytes: gradient_bytes.as_slice()?,
+        compute_time: compute_time.as_slice()?,
+    };
+    let vc = vc.as_ref().map(|v| v.as_slice()).transpose()?;
+    let server_vc = server_vc.as_ref().map(|v| v.as_slice()).transpose()?;
+    let spec = ClusterSpec { server_gpus: server_gpus.as_slice()?, server_vc, network };
+    let mut watch = PythonWatch { progress, total: jobs.len(), looked: Instant::now(), raised: None };
+    let outcome = py.detach(|| replay_columns(&jobs, vc, &spec, &options, &mut watch));
+    if let Some(raised) = watch.raised {
+        return Err(raised);
+    }
+    outcome.map(|o| RunResult::new(py, o)).map_err(|e| raise(py, &e))
+}
+
+fn parse_options(
+    order: &str,
+    placement: &str,
+    queue: &str,
+    model: &str,
+    clock: &str,
+    variant: &str,
+    oversize: &str,
+) -> Result<Options> {
+    Ok(Options {
+        order: Order::parse(order)?,
+        placement: Placement::parse(placement)?,
+        queue: Discipline::parse(queue)?,
+        model: Model::parse(model)?,
+        clock: ClockKind::parse(clock)?,
+        variant: Variant::parse(variant)?,
+        oversize: Oversize::parse(oversize)?,
+        ..Options::default()
+    })
+}
+
+/// The registry of policies: (name, order, placement, queue).
+#[pyfunction]
+fn presets() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
+    PRESETS.iter().map(|p| (p.name, p.order.name(), p.placement.name(), p.queue.name())).collect()
+}
+
+/// The registry of queue orders.
+#[pyfunction]
+fn orders() -> Vec<&'static str> {
+    Order::ALL.iter().map(|o| o.name()).collect()
+}
+
+/// The registry of placements.
+#[pyfunction]
+fn placements() -> Vec<&'static str> {
+    Placement::ALL.iter().map(|p| p.name()).collect()
+}
+
+/// The registry of queue disciplines.
+#[pyfunction]
+fn queues() -> Vec<&'static str> {
+    Discipline::ALL.iter().map(|d| d.name()).collect()
+}
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("CoreError", module.py().get_type::<CoreError>())?;
+    module.add_class::<RunResult>()?;
+    module.add_function(wrap_pyfunction!(replay, module)?)?;
+    module.add_function(wrap_pyfunction!(presets, module)?)?;
+    module.add_function(wrap_pyfunction!(orders, module)?)?;
+    module.add_function(wrap_pyfunction!(placements, module)?)?;
+    module.add_function(wrap_pyfunction!(queues, module)?)?;
+    Ok(())
+}

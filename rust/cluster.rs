@@ -1,0 +1,398 @@
+//! Servers, GPUs, idle indexes and accumulated time U: the only place where GPUs change hands.
+
+use crate::error::{Error, Result};
+use crate::gpu_time::GpuTimes;
+use crate::index::OrderedBits;
+
+/// Network and overhead constants of the contention model (SPEC section 3).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Network {
+    /// b_i, bytes/s.
+    pub intra_bandwidth: f64,
+    /// b_e, bytes/s.
+    pub inter_bandwidth: f64,
+    /// C, bytes/s.
+    pub reduce_speed: f64,
+    /// xi1, in (0, 1]: how much of the worst-case contention is felt.
+    pub contention_share: f64,
+    /// xi2, s per server used.
+    pub server_overhead: f64,
+    /// alpha, >= 0: bandwidth lost to contention itself.
+    pub degradation: f64,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            intra_bandwidth: 150e9,
+            inter_bandwidth: 12.5e9,
+            reduce_speed: 500e9,
+            contention_share: 0.5,
+            server_overhead: 5e-4,
+            degradation: 0.3,
+        }
+    }
+}
+
+impl Network {
+    /// Checks every constant.
+    ///
+    /// # Errors
+    /// `Option`, naming the first one out of range.
+    pub fn validate(&self) -> Result<()> {
+        let check = |name, value: f64, good: bool, expected: &str| {
+            if value.is_finite() && good {
+                Ok(())
+            } else {
+                Err(Error::Option { name, value: value.to_string(), expected: expected.to_owned() })
+            }
+        };
+        let speed = "a finite number of bytes/s > 0";
+        check("intra_bandwidth", self.intra_bandwidth, self.intra_bandwidth > 0.0, speed)?;
+        check("inter_bandwidth", self.inter_bandwidth, self.inter_bandwidth > 0.0, speed)?;
+        check("reduce_speed", self.reduce_speed, self.reduce_speed > 0.0, speed)?;
+        let share = self.contention_share;
+        check("xi1", share, share > 0.0 && share <= 1.0, "a number in (0, 1]")?;
+        check("xi2", self.server_overhead, self.server_overhead >= 0.0, "a finite time >= 0 s")?;
+        check("alpha", self.degradation, self.degradation >= 0.0, "a finite number >= 0")
+    }
+}
+
+/// Checks server sizes.
+///
+/// # Errors
+/// `Option` when there is no server, one has no GPU, or the GPUs are too many to count.
+pub(crate) fn validate_servers(server_gpus: &[u32]) -> Result<()> {
+    let fail =
+        |value: String, expected: &str| Err(Error::Option { name: "cluster", value, expected: expected.to_owned() });
+    if server_gpus.is_empty() {
+        return fail("no servers".to_owned(), "at least one server");
+    }
+    if let Some(s) = server_gpus.iter().position(|&g| g == 0) {
+        return fail(format!("server {s} with 0 GPUs"), "at least one GPU a server");
+    }
+    let total: u64 = server_gpus.iter().map(|&g| u64::from(g)).sum();
+    if total >= u64::from(u32::MAX) {
+        return fail(format!("{total} GPUs"), "fewer than 2^32 - 1 GPUs");
+    }
+    Ok(())
+}
+
+/// Servers needed by a gang when the largest are taken first.
+#[derive(Clone, Debug)]
+pub struct FewestServers {
+    /// GPUs of the k + 1 largest servers together.
+    cumulative: Vec<u64>,
+}
+
+impl FewestServers {
+    /// Prepares for one cluster.
+    #[must_use]
+    pub fn new(server_gpus: &[u32]) -> Self {
+        let mut sizes: Vec<u32> = server_gpus.to_vec();
+        sizes.sort_unstable_by(|a, b| b.cmp(a));
+        let mut sum = 0;
+        let cumulative = sizes
+            .iter()
+            .map(|&g| {
+                sum += u64::from(g);
+                sum
+            })
+            .collect();
+        Self { cumulative }
+    }
+
+    /// The least number of servers that hold `num_gpus`, or `None` where the cluster cannot.
+    #[must_use]
+    pub fn of(&self, num_gpus: u32) -> Option<u32> {
+        let k = self.cumulative.partition_point(|&sum| sum < u64::from(num_gpus));
+        (k < self.cumulative.len()).then_some(k as u32 + 1)
+    }
+}
+
+/// What a placement needs the cluster to keep in order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    /// Servers by idle count.
+    pub(crate) by_idle: bool,
+    /// Servers by idle count, opened and unopened apart.
+    pub(crate) by_opened: bool,
+    /// Servers with an idle GPU, by index.
+    pub(crate) with_idle: bool,
+    /// Idle GPUs by rank.
+    pub(crate) by_rank: bool,
+    /// Accumulated time of every GPU.
+    pub(crate) gpu_times: bool,
+    /// The idle GPU with least accumulated time.
+    pub(crate) least_time: bool,
+    /// Servers by mean accumulated time.
+    pub(crate) mean_time: bool,
+}
+
+/// Servers in order of (idle GPUs, index): member `idle * servers + server`.
+#[derive(Clone, Debug)]
+pub(crate) struct IdleIndex {
+    bits: OrderedBits,
+    servers: usize,
+}
+
+impl IdleIndex {
+    fn new(servers: usize, largest: u32) -> Self {
+        Self { bits: OrderedBits::new(servers * (largest as usize + 1)), servers }
+    }
+
+    fn insert(&mut self, idle: u32, server: usize) {
+        self.bits.insert(idle as usize * self.servers + server);
+    }
+
+    fn remove(&mut self, idle: u32, server: usize) {
+        self.bits.remove(idle as usize * self.servers + server);
+    }
+
+    /// The server with the fewest idle GPUs that still holds `num_gpus`, lowest index on ties.
+    #[inline]
+    pub(crate) fn tightest(&self, num_gpus: u32) -> Option<u32> {
+        self.bits.next(num_gpus as usize * self.servers).map(|m| (m % self.servers) as u32)
+    }
+
+    /// The servers with exactly `idle` idle GPUs, by index.
+    pub(crate) fn with(&self, idle: u32) -> impl Iterator<Item = u32> + '_ {
+        let from = idle as usize * self.servers;
+        self.bits.range(from, from + self.servers).map(move |m| (m - from) as u32)
+    }
+
+    /// The largest idle count below `bound` that some server has.
+    pub(crate) fn most_below(&self, bound: u32) -> Option<u32> {
+        self.bits.prev(bound as usize * self.servers).map(|m| (m / self.servers) as u32)
+    }
+}
+
+/// GPUs granted to a gang: (server, GPUs) in the order of the grant, one entry a server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Grant {
+    pub(crate) parts: Vec<(u32, u32)>,
+}
+
+/// Who gets the GPUs, and what it costs them in accumulated time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    /// The job, by row.
+    pub(crate) job: u32,
+    /// GPUs it asks for.
+    pub(crate) num_gpus: u32,
+    /// rho_j / u, s: what U grows by on each of its GPUs.
+    pub(crate) time: f64,
+}
+
+/// The state of the servers.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    /// O_s.
+    pub(crate) sizes: Vec<u32>,
+    /// Idle GPUs of each server.
+    pub(crate) idle: Vec<u32>,
+    /// Idle GPUs in all.
+    pub(crate) total_idle: u64,
+    /// The largest O_s.
+    pub(crate) largest: u32,
+    by_idle: Option<IdleIndex>,
+    opened: Option<IdleIndex>,
+    unopened: Option<IdleIndex>,
+    with_idle: Option<OrderedBits>,
+    by_rank: Option<Fenwick>,
+    /// Accumulated time of every GPU, where the placement reads it.
+    pub(crate) gpu_times: Option<GpuTimes>,
+}
+
+impl Cluster {
+    pub(crate) fn new(server_gpus: &[u32], needs: Needs) -> Self {
+        let sizes = server_gpus.to_vec();
+        let servers = sizes.len();
+        let largest = sizes.iter().copied().max().unwrap_or(0);
+        let index = |wanted: bool| wanted.then(|| IdleIndex::new(servers, largest));
+        let mut cluster = Self {
+            idle: sizes.clone(),
+            total_idle: sizes.iter().map(|&g| u64::from(g)).sum(),
+            largest,
+            by_idle: index(needs.by_idle),
+            opened: index(needs.by_opened),
+            unopened: index(needs.by_opened),
+            with_idle: needs.with_idle.then(|| OrderedBits::new(servers)),
+            by_rank: needs.by_rank.then(|| Fenwick::new(&sizes)),
+            gpu_times: needs.gpu_times.then(|| GpuTimes::new(&sizes, needs.least_time, needs.mean_time)),
+            sizes,
+        };
+        for (s, &size) in cluster.sizes.iter().enumerate() {
+            for index in [&mut cluster.by_idle, &mut cluster.unopened].into_iter().flatten() {
+                index.insert(size, s);
+            }
+            if let Some(bits) = &mut cluster.with_idle {
+                bits.insert(s);
+            }
+        }
+        cluster
+    }
+
+    pub(crate) fn by_idle(&self) -> Option<&IdleIndex> {
+        self.by_idle.as_ref()
+    }
+
+    pub(crate) fn opened(&self) -> Option<&IdleIndex> {
+        self.opened.as_ref()
+    }
+
+    pub(crate) fn unopened(&self) -> Option<&IdleIndex> {
+        self.unopened.as_ref()
+    }
+
+    /// The lowest server at or after `from` with an idle GPU.
+    pub(crate) fn next_with_idle(&self, from: usize) -> Option<usize> {
+        self.with_idle.as_ref()?.next(from)
+    }
+
+    /// The server of the idle GPU of that rank in (server, GPU) order.
+    pub(crate) fn server_of_rank(&self, rank: u64) -> Option<u32> {
+        self.by_rank.as_ref().map(|f| f.find(rank))
+    }
+
+    /// Takes `count` idle GPUs of a server: those with least U, or, where U is not kept, the lowest.
+    pub(crate) fn take(&mut self, server: u32, count: u32, claim: &Claim, grant: &mut Grant) {
+        if let Some(times) = &mut self.gpu_times {
+            times.take_least(server, count, claim);
+        }
+        self.set_idle(server as usize, self.idle[server as usize] - count);
+        grant.parts.push((server, count));
+    }
+
+    /// Takes the one idle GPU with least U of all.
+    pub(crate) fn take_least_of_all(&mut self, claim: &Claim, grant: &mut Grant) {
+        let Some(server) = self.gpu_times.as_mut().and_then(|t| t.take_least_of_all(claim)) else { return };
+        self.set_idle(server as usize, self.idle[server as usize] - 1);
+        match grant.parts.iter_mut().rev().find(|p| p.0 == server) {
+            Some(part) => part.1 += 1,
+            None => grant.parts.push((server, 1)),
+        }
+    }
+
+    /// Gives a job's GPUs back.
+    pub(crate) fn release(&mut self, job: u32, parts: &[(u32, u32)]) {
+        for &(server, count) in parts {
+            if let Some(times) = &mut self.gpu_times {
+                times.release(server, count, job);
+            }
+            self.set_idle(server as usize, self.idle[server as usize] + count);
+        }
+    }
+
+    /// Gives back what the latest grant took, and the accumulated time with it.
+    pub(crate) fn undo(&mut self, job: u32, parts: &[(u32, u32)]) {
+        self.release(job, parts);
+        if let Some(times) = &mut self.gpu_times {
+            times.undo();
+        }
+    }
+
+    /// Forgets how to undo the grants before this point.
+    pub(crate) fn mark(&mut self) {
+        if let Some(times) = &mut self.gpu_times {
+            times.mark();
+        }
+    }
+
+    #[inline]
+    fn set_idle(&mut self, server: usize, idle: u32) {
+        let was = self.idle[server];
+        let size = self.sizes[server];
+        self.idle[server] = idle;
+        self.total_idle = self.total_idle + u64::from(idle) - u64::from(was);
+        if let Some(index) = &mut self.by_idle {
+            index.remove(was, server);
+            index.insert(idle, server);
+        }
+        if let (Some(opened), Some(unopened)) = (&mut self.opened, &mut self.unopened) {
+            (if was == size { &mut *unopened } else { &mut *opened }).remove(was, server);
+            (if idle == size { unopened } else { opened }).insert(idle, server);
+        }
+        if let Some(bits) = &mut self.with_idle {
+            if idle == 0 {
+                bits.remove(server);
+            } else if was == 0 {
+                bits.insert(server);
+            }
+        }
+        if let Some(tree) = &mut self.by_rank {
+            tree.add(server, i64::from(idle) - i64::from(was));
+        }
+    }
+}
+
+/// Prefix sums of idle GPUs over the servers.
+#[derive(Clone, Debug)]
+struct Fenwick {
+    sums: Vec<i64>,
+}
+
+impl Fenwick {
+    fn new(counts: &[u32]) -> Self {
+        let mut tree = Self { sums: vec![0; counts.len() + 1] };
+        for (s, &c) in counts.iter().enumerate() {
+            tree.add(s, i64::from(c));
+        }
+        tree
+    }
+
+    fn add(&mut self, server: usize, by: i64) {
+        let mut at = server + 1;
+        while at < self.sums.len() {
+            self.sums[at] += by;
+            at += at & at.wrapping_neg();
+        }
+    }
+
+    /// The first server whose prefix sum exceeds `rank`.
+    fn find(&self, rank: u64) -> u32 {
+        let mut rest = rank as i64;
+        let mut at = 0;
+        let mut step = (self.sums.len() - 1).checked_ilog2().map_or(0, |k| 1 << k);
+        while step > 0 {
+            if at + step < self.sums.len() && self.sums[at + step] <= rest {
+                at += step;
+                rest -= self.sums[at];
+            }
+            step >>= 1;
+        }
+        at as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewest_servers_takes_the_largest_first() {
+        let few = FewestServers::new(&[2, 8, 4]);
+        let got: Vec<_> = [1, 8, 9, 12, 13, 14, 15].map(|w| few.of(w)).to_vec();
+        assert_eq!(got, [Some(1), Some(1), Some(2), Some(2), Some(3), Some(3), None]);
+    }
+
+    #[test]
+    fn ranks_follow_server_order() {
+        let tree = Fenwick::new(&[2, 0, 3, 1]);
+        let got: Vec<_> = (0..6).map(|r| tree.find(r)).collect();
+        assert_eq!(got, [0, 0, 2, 2, 2, 3]);
+    }
+
+    #[test]
+    fn network_constants_are_checked() {
+        assert!(Network::default().validate().is_ok());
+        for bad in [
+            Network { contention_share: 0.0, ..Network::default() },
+            Network { contention_share: 1.5, ..Network::default() },
+            Network { inter_bandwidth: -1.0, ..Network::default() },
+            Network { degradation: f64::NAN, ..Network::default() },
+        ] {
+            assert!(bad.validate().is_err());
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Errors as values: every variant names the job, field or option at fault.
+
+use std::fmt;
+
+/// What can go wrong between columns in and columns out.
+///
+/// Rows are positions in the caller's columns, counted from 0.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Error {
+    /// A column has another length than the table.
+    ColumnLength {
+        /// The column's name.
+        column: &'static str,
+        /// Its length.
+        length: usize,
+        /// The table's length.
+        expected: usize,
+    },
+    /// A value that the job table's rules forbid.
+    Value {
+        /// The job's row.
+        row: usize,
+        /// The column's name.
+        column: &'static str,
+        /// The value as text.
+        value: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// An option outside its range, or a name no registry knows.
+    Option {
+        /// The option's name.
+        name: &'static str,
+        /// The value as text.
+        value: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// A job that could never fit.
+    Oversize {
+        /// The job's row.
+        row: usize,
+        /// GPUs it asks for.
+        num_gpus: u32,
+        /// GPUs that its cluster, or virtual cluster, has.
+        available: u64,
+    },
+    /// A job that its placement could not place even on the empty cluster.
+    Unplaceable {
+        /// The job's row.
+        row: usize,
+        /// GPUs it asks for.
+        num_gpus: u32,
+        /// The placement's name.
+        placement: &'static str,
+    },
+    /// One uncontended iteration takes longer than the slot.
+    SlotTooShort {
+        /// The job's row.
+        row: usize,
+        /// Its uncontended iteration time, s.
+        tau: f64,
+        /// The slot length, s.
+        slot: f64,
+    },
+    /// An iteration that takes no time: nothing to compute and nothing to send.
+    ZeroIterationTime {
+        /// The job's row.
+        row: usize,
+    },
+    /// Nothing can ever change, yet a job is not done.
+    Stuck {
+        /// The lowest such row.
+        row: usize,
+        /// Whether it was running (stalled) or queued.
+        running: bool,
+        /// When, s.
+        time: f64,
+    },
+    /// The caller asked to stop.
+    Interrupted,
+}
+
+impl Error {
+    /// A stable word for the kind of error.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::ColumnLength { .. } => "column-length",
+            Self::Value { .. } => "value",
+            Self::Option { .. } => "option",
+            Self::Oversize { .. } => "oversize",
+            Self::Unplaceable { .. } => "unplaceable",
+            Self::SlotTooShort { .. } => "slot-too-short",
+            Self::ZeroIterationTime { .. } => "zero-iteration-time",
+            Self::Stuck { .. } => "stuck",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// The row at fault, if one is.
+    #[must_use]
+    pub fn row(&self) -> Option<usize> {
+        match self {
+            Self::Value { row, .. }
+            | Self::Oversize { row, .. }
+            | Self::Unplaceable { row, .. }
+            | Self::SlotTooShort { row, .. }
+            | Self::ZeroIterationTime { row }
+            | Self::Stuck { row, .. } => Some(*row),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ColumnLength { column, length, expected } => {
+                write!(f, "column {column} has {length} values; expected {expected}")
+            }
+            Self::Value { column, value, expected, .. } => {
+                write!(f, "column {column}: {value}: expected {expected}")
+            }
+            Self::Option { name, value, expected } => {
+                write!(f, "option {name}: {value}: expected {expected}")
+            }
+            Self::Oversize { num_gpus, available, .. } => {
+                write!(f, "asks for {num_gpus} GPUs, but its cluster has {available}")
+            }
+            Self::Unplaceable { num_gpus, placement, .. } => {
+                write!(f, "asks for {num_gpus} GPUs, which {placement} cannot place even on the empty cluster")
+            }
+            Self::SlotTooShort { tau, slot, .. } => {
+                write!(f, "one uncontended iteration takes {tau} s, longer than the slot of {slot} s")
+            }
+            Self::ZeroIterationTime { .. } => write!(f, "one iteration takes no time"),
+            Self::Stuck { running: true, time, .. } => {
+                write!(
+                    f,
+                    "makes no progress under contention after {time} s (no iteration fits in a slot) and nothing can change"
+                )
+            }
+            Self::Stuck { running: false, time, .. } => {
+                write!(f, "still waits at {time} s, and nothing can change")
+            }
+            Self::Interrupted => write!(f, "interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Results of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

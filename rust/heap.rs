@@ -1,0 +1,143 @@
+//! The completions to come: an indexed 4-ary heap, so that a re-timed job moves in place and no stale
+//! entry is ever left behind.
+
+/// Total order of completions: (time, row).
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    time: f64,
+    row: u32,
+    slot: u32,
+}
+
+impl Entry {
+    #[inline]
+    fn before(&self, other: &Self) -> bool {
+        self.time < other.time || (self.time == other.time && self.row < other.row)
+    }
+}
+
+const ARITY: usize = 4;
+const ABSENT: u32 = u32::MAX;
+
+/// Min-heap of running slots by (time, row); push, pop, re-time and remove cost log4 of its size.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EventHeap {
+    entries: Vec<Entry>,
+    /// Where each slot's entry is.
+    position: Vec<u32>,
+}
+
+impl EventHeap {
+    /// The least (time, slot).
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<(f64, u32)> {
+        self.entries.first().map(|e| (e.time, e.slot))
+    }
+
+    /// Adds a slot, or moves it to another time.
+    #[inline]
+    pub(crate) fn set(&mut self, slot: u32, time: f64, row: u32) {
+        let entry = Entry { time, row, slot };
+        if self.position.len() <= slot as usize {
+            self.position.resize(slot as usize + 1, ABSENT);
+        }
+        let at = self.position[slot as usize];
+        if at == ABSENT {
+            self.entries.push(entry);
+            self.rise(self.entries.len() - 1, entry);
+        } else {
+            let at = at as usize;
+            if entry.before(&self.entries[at]) {
+                self.rise(at, entry);
+            } else {
+                self.sink(at, entry);
+            }
+        }
+    }
+
+    /// Takes a slot out, if it is in.
+    #[inline]
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let Some(&at) = self.position.get(slot as usize) else { return };
+        if at == ABSENT {
+            return;
+        }
+        self.position[slot as usize] = ABSENT;
+        let Some(last) = self.entries.pop() else { return };
+        let at = at as usize;
+        if at == self.entries.len() {
+            return;
+        }
+        if at > 0 && last.before(&self.entries[(at - 1) / ARITY]) {
+            self.rise(at, last);
+        } else {
+            self.sink(at, last);
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, entry: Entry) {
+        self.entries[at] = entry;
+        self.position[entry.slot as usize] = at as u32;
+    }
+
+    #[inline]
+    fn rise(&mut self, mut at: usize, entry: Entry) {
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            if !entry.before(&self.entries[parent]) {
+                break;
+            }
+            self.put(at, self.entries[parent]);
+            at = parent;
+        }
+        self.put(at, entry);
+    }
+
+    #[inline]
+    fn sink(&mut self, mut at: usize, entry: Entry) {
+        loop {
+            let first = at * ARITY + 1;
+            let end = (first + ARITY).min(self.entries.len());
+            let Some(least) = (first..end).reduce(|a, b| if self.entries[b].before(&self.entries[a]) { b } else { a })
+            else {
+                break;
+            };
+            if !self.entries[least].before(&entry) {
+                break;
+            }
+            self.put(at, self.entries[least]);
+            at = least;
+        }
+        self.put(at, entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::EventHeap;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn yields_the_least_pair(steps in prop::collection::vec((0u8..4, 0u32..40, 0u32..30), 1..300)) {
+            let mut heap = EventHeap::default();
+            let mut model: BTreeMap<u32, u32> = BTreeMap::new();
+            for (kind, slot, time) in steps {
+                match kind {
+                    0 => {
+                        heap.remove(slot);
+                        model.remove(&slot);
+                    }
+                    _ => {
+                        heap.set(slot, f64::from(time), 1000 - slot);
+                        model.insert(slot, time);
+                    }
+                }
+                let least = model.iter().map(|(&s, &t)| (t, 1000 - s, s)).min();
+                prop_assert_eq!(heap.peek(), least.map(|(t, _, s)| (f64::from(t), s)));
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! An ordered set of small integers: a tree of 64-bit words.
+
+/// Ordered set over `0..capacity`; insert, remove and "next at or after" cost one word per level, that
+/// is log64(capacity): three levels up to 262,144 members.
+#[derive(Clone, Debug)]
+pub(crate) struct OrderedBits {
+    /// `levels[0]` holds the members; a bit of `levels[i + 1]` says that a word of `levels[i]` is not 0.
+    levels: Vec<Vec<u64>>,
+}
+
+impl OrderedBits {
+    pub(crate) fn new(capacity: usize) -> Self {
+        let mut levels = Vec::new();
+        let mut words = capacity.div_ceil(64).max(1);
+        loop {
+            levels.push(vec![0; words]);
+            if words == 1 {
+                return Self { levels };
+            }
+            words = words.div_ceil(64);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, member: usize) {
+        let mut at = member;
+        for level in &mut self.levels {
+            let word = &mut level[at >> 6];
+            let was = *word;
+            *word = was | 1 << (at & 63);
+            if was != 0 {
+                return;
+            }
+            at >>= 6;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, member: usize) {
+        let mut at = member;
+        for level in &mut self.levels {
+            let word = &mut level[at >> 6];
+            *word &= !(1 << (at & 63));
+            if *word != 0 {
+                return;
+            }
+            at >>= 6;
+        }
+    }
+
+    /// The least member at or after `from`.
+    #[inline]
+    pub(crate) fn next(&self, from: usize) -> Option<usize> {
+        let mut at = from;
+        for (height, level) in self.levels.iter().enumerate() {
+            let index = at >> 6;
+            if index >= level.len() {
+                return None;
+            }
+            let rest = level[index] & (u64::MAX << (at & 63));
+            if rest != 0 {
+                let mut found = (index << 6) + rest.trailing_zeros() as usize;
+                for below in self.levels[..height].iter().rev() {
+                    found = (found << 6) + below[found].trailing_zeros() as usize;
+                }
+                return Some(found);
+            }
+            at = index + 1;
+        }
+        None
+    }
+
+    /// The greatest member before `to`.
+    #[inline]
+    pub(crate) fn prev(&self, to: usize) -> Option<usize> {
+        let mut at = to;
+        for (height, level) in self.levels.iter().enumerate() {
+            let (index, bits) = if at >> 6 < level.len() { (at >> 6, at & 63) } else { (level.len() - 1, 64) };
+            let rest = if bits == 64 { level[index] } else { level[index] & ((1 << bits) - 1) };
+            if rest != 0 {
+                let mut found = (index << 6) + 63 - rest.leading_zeros() as usize;
+                for below in self.levels[..height].iter().rev() {
+                    found = (found << 6) + 63 - below[found].leading_zeros() as usize;
+                }
+                return Some(found);
+            }
+            at = index;
+        }
+        None
+    }
+
+    /// The members from `from` up to, not including, `to`, ascending.
+    pub(crate) fn range(&self, from: usize, to: usize) -> impl Iterator<Item = usize> + '_ {
+        let mut at = from;
+        std::iter::from_fn(move || {
+            let found = self.next(at).filter(|&m| m < to)?;
+            at = found + 1;
+            Some(found)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OrderedBits;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_sorted_set(
+            capacity in 1usize..10_000,
+            steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..200),
+        ) {
+            let mut bits = OrderedBits::new(capacity);
+            let mut set = BTreeSet::new();
+            for (add, index) in steps {
+                let member = index.index(capacity);
+                if add {
+                    bits.insert(member);
+                    set.insert(member);
+                } else {
+                    bits.remove(member);
+                    set.remove(&member);
+                }
+                for from in [0, member, member + 1, capacity / 2, capacity, capacity + 64] {
+                    prop_assert_eq!(bits.prev(from), set.range(..from).next_back().copied());
+                    prop_assert_eq!(bits.next(from), set.range(from..).next().copied());
+                }
+            }
+            prop_assert_eq!(bits.range(0, capacity).collect::<Vec<_>>(), set.into_iter().collect::<Vec<_>>());
+        }
+    }
+}

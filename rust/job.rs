@@ -1,0 +1,134 @@
+//! The job table as columns.
+
+use crate::error::{Error, Result};
+
+/// Borrowed columns of a job table (SPEC section 2), one value a job.
+#[derive(Clone, Copy, Debug)]
+pub struct Jobs<'a> {
+    /// Submission times, s; any order.
+    pub submit: &'a [f64],
+    /// Gang sizes G_j, GPUs.
+    pub num_gpus: &'a [u32],
+    /// Recorded run times, s (model `fixed`).
+    pub duration: &'a [f64],
+    /// Iterations F_j (model `rar`).
+    pub iterations: &'a [u64],
+    /// Gradient sizes m_j, bytes (model `rar`).
+    pub gradient_bytes: &'a [f64],
+    /// Compute time per iteration, Delta^f_j M_j + Delta^b_j, s (model `rar`).
+    pub compute_time: &'a [f64],
+}
+
+/// Largest iteration count whose float64 form is exact.
+pub const MAX_ITERATIONS: u64 = 1 << 53;
+
+impl Jobs<'_> {
+    /// Number of jobs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.submit.len()
+    }
+
+    /// Whether there is no job.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.submit.is_empty()
+    }
+
+    /// Whether the rows are in order of submission.
+    #[must_use]
+    pub fn is_sorted(&self) -> bool {
+        self.submit.windows(2).all(|w| w[0] <= w[1])
+    }
+
+    /// Checks lengths and every value that the chosen model reads.
+    ///
+    /// # Errors
+    /// `ColumnLength` or `Value`, for the lowest offending row of the first offending column.
+    pub fn validate(&self, rar: bool) -> Result<()> {
+        let n = self.len();
+        let mut lengths = vec![("num_gpus", self.num_gpus.len()), ("duration", self.duration.len())];
+        if rar {
+            lengths.extend([
+                ("iterations", self.iterations.len()),
+                ("gradient_bytes", self.gradient_bytes.len()),
+                ("compute_time", self.compute_time.len()),
+            ]);
+        }
+        for (column, length) in lengths {
+            if length != n {
+                return Err(Error::ColumnLength { column, length, expected: n });
+            }
+        }
+        check("submit_time", self.submit, "a finite time >= 0", |v| v.is_finite() && *v >= 0.0)?;
+        check("num_gpus", self.num_gpus, "an integer >= 1", |v| *v >= 1)?;
+        check("duration", self.duration, "a finite time > 0", |v| v.is_finite() && *v > 0.0)?;
+        if rar {
+            check("iterations", self.iterations, "an integer from 1 to 2^53", |v| (1..=MAX_ITERATIONS).contains(v))?;
+            check("gradient_bytes", self.gradient_bytes, "a finite size >= 0", |v| v.is_finite() && *v >= 0.0)?;
+            check("compute_time", self.compute_time, "a finite time >= 0", |v| v.is_finite() && *v >= 0.0)?;
+        }
+        Ok(())
+    }
+
+    /// A copy of the chosen rows, in the order given.
+    pub(crate) fn gather(&self, rows: &[u32], rar: bool) -> OwnedJobs {
+        fn take<T: Copy>(from: &[T], rows: &[u32]) -> Vec<T> {
+            rows.iter().map(|&r| from[r as usize]).collect()
+        }
+        let all: &[u32] = rows;
+        let model_rows: &[u32] = if rar { rows } else { &[] };
+        OwnedJobs {
+            submit: take(self.submit, all),
+            num_gpus: take(self.num_gpus, all),
+            duration: take(self.duration, all),
+            iterations: take(self.iterations, model_rows),
+            gradient_bytes: take(self.gradient_bytes, model_rows),
+            compute_time: take(self.compute_time, model_rows),
+        }
+    }
+}
+
+fn check<T: std::fmt::Debug>(
+    column: &'static str,
+    values: &[T],
+    expected: &'static str,
+    good: impl Fn(&T) -> bool,
+) -> Result<()> {
+    match values.iter().position(|v| !good(v)) {
+        None => Ok(()),
+        Some(row) => Err(Error::Value { row, column, value: format!("{:?}", values[row]), expected }),
+    }
+}
+
+/// Columns that own their values.
+#[derive(Clone, Debug, Default)]
+pub struct OwnedJobs {
+    /// See [`Jobs::submit`].
+    pub submit: Vec<f64>,
+    /// See [`Jobs::num_gpus`].
+    pub num_gpus: Vec<u32>,
+    /// See [`Jobs::duration`].
+    pub duration: Vec<f64>,
+    /// See [`Jobs::iterations`].
+    pub iterations: Vec<u64>,
+    /// See [`Jobs::gradient_bytes`].
+    pub gradient_bytes: Vec<f64>,
+    /// See [`Jobs::compute_time`].
+    pub compute_time: Vec<f64>,
+}
+
+impl OwnedJobs {
+    /// The columns, borrowed.
+    #[must_use]
+    pub fn view(&self) -> Jobs<'_> {
+        Jobs {
+            submit: &self.submit,
+            num_gpus: &self.num_gpus,
+            duration: &self.duration,
+            iterations: &self.iterations,
+            gradient_bytes: &self.gradient_bytes,
+            compute_time: &self.compute_time,
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Result columns, and the timeline drawn from them.
+
+/// Rows of the allocations: one per stretch of a job on a server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Allocations {
+    /// The job's row.
+    pub job: Vec<u32>,
+    /// The server's index.
+    pub server: Vec<u32>,
+    /// GPUs held there.
+    pub num_gpus: Vec<u32>,
+    /// From, s.
+    pub start: Vec<f64>,
+    /// To, s.
+    pub end: Vec<f64>,
+}
+
+impl Allocations {
+    /// Adds a gang's rows; the first one's position.
+    pub(crate) fn open(&mut self, job: u32, parts: &[(u32, u32)], start: f64) -> usize {
+        let first = self.job.len();
+        for &(server, count) in parts {
+            self.job.push(job);
+            self.server.push(server);
+            self.num_gpus.push(count);
+            self.start.push(start);
+            self.end.push(f64::NAN);
+        }
+        first
+    }
+
+    pub(crate) fn close(&mut self, first: usize, rows: usize, end: f64) {
+        self.end[first..first + rows].fill(end);
+    }
+
+    /// The rows in order of (job, start, server), given that the rows of a job are in order of (start, server).
+    #[must_use]
+    pub(crate) fn by_job(&self, num_jobs: usize) -> Self {
+        let mut next = vec![0usize; num_jobs + 1];
+        for &j in &self.job {
+            next[j as usize + 1] += 1;
+        }
+        for j in 0..num_jobs {
+            next[j + 1] += next[j];
+        }
+        let mut order = vec![0usize; self.job.len()];
+        for (row, &j) in self.job.iter().enumerate() {
+            let at = &mut next[j as usize];
+            order[*at] = row;
+            *at += 1;
+        }
+        fn pick<T: Copy>(from: &[T], order: &[usize]) -> Vec<T> {
+            order.iter().map(|&i| from[i]).collect()
+        }
+        Self {
+            job: pick(&self.job, &order),
+            server: pick(&self.server, &order),
+            num_gpus: pick(&self.num_gpus, &order),
+            start: pick(&self.start, &order),
+            end: pick(&self.end, &order),
+        }
+    }
+}
+
+/// What the engine knows when one cluster's run is over.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterOutcome {
+    pub(crate) start: Vec<f64>,
+    pub(crate) finish: Vec<f64>,
+    pub(crate) num_servers: Vec<u32>,
+    pub(crate) max_contention: Vec<u32>,
+    pub(crate) allocations: Allocations,
+    /// (time, sum of p_j over the spanning jobs from then on).
+    pub(crate) contention: Vec<(f64, u64)>,
+    pub(crate) contention_seconds: f64,
+    pub(crate) events: u64,
+    pub(crate) decisions: u64,
+}
+
+impl ClusterOutcome {
+    pub(crate) fn new(jobs: usize) -> Self {
+        Self {
+            start: vec![f64::NAN; jobs],
+            finish: vec![f64::NAN; jobs],
+            num_servers: vec![0; jobs],
+            max_contention: vec![0; jobs],
+            allocations: Allocations::default(),
+            contention: Vec::new(),
+            contention_seconds: 0.0,
+            events: 0,
+            decisions: 0,
+        }
+    }
+
+    pub(crate) fn note_contention(&mut self, time: f64, sum: u64) {
+        match self.contention.last_mut() {
+            Some(last) if last.0 == time => last.1 = sum,
+            _ => self.contention.push((time, sum)),
+        }
+    }
+
+    /// Turns clock time into seconds.
+    pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
+        let allocations = &mut self.allocations;
+        for times in [&mut self.start, &mut self.finish, &mut allocations.start, &mut allocations.end] {
+            times.iter_mut().for_each(|t| *t = seconds(*t));
+        }
+        self.contention.iter_mut().for_each(|(t, _)| *t = seconds(*t));
+    }
+}
+
+/// State of the cluster at sampled times, right-continuous: after everything that happens at that instant.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// s.
+    pub time: Vec<f64>,
+    /// Jobs on GPUs.
+    pub running_jobs: Vec<u32>,
+    /// Jobs waiting; under the slot clock a job waits from the first boundary not before its submission.
+    pub queued_jobs: Vec<u32>,
+    /// GPUs held.
+    pub busy_gpus: Vec<u64>,
+    /// GPUs asked for by waiting jobs.
+    pub queued_gpus: Vec<u64>,
+    /// Jobs on two or more servers.
+    pub spanning_jobs: Vec<u32>,
+    /// Mean p_j over the spanning jobs, 0 where there is none.
+    pub mean_contention: Vec<f64>,
+}
+
+/// The columns of a finished replay, in the caller's row order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Whether the job was replayed; `false` where it was dropped as oversize.
+    pub kept: Vec<bool>,
+    /// First start, s; NaN where dropped.
+    pub start: Vec<f64>,
+    /// Finish, s; NaN where dropped.
+    pub finish: Vec<f64>,
+    /// Servers used.
+    pub num_servers: Vec<u32>,
+    /// Largest p_j met.
+    pub max_contention: Vec<u32>,
+    /// Times it was preempted.
+    pub preemptions: Vec<u32>,
+    /// In order of (row, start, server).
+    pub allocations: Allocations,
+    /// Sampled state.
+    pub timeline: Timeline,
+    /// Arrivals and completions.
+    pub events: u64,
+    /// Placement attempts.
+    pub decisions: u64,
+    /// Sum over jobs of the integral of p_j over time, s.
+    pub contention_seconds: f64,
+    /// Time that spanning jobs ran, s, summed over them.
+    pub spanning_seconds: f64,
+    /// Time in the engine, s: from columns to finished columns.
+    pub engine_seconds: f64,
+}
+
+/// Sample times: `count` even steps over [from, to], both ends included, or every `step` from `from`.
+fn sample_times(from: f64, to: f64, step: Option<f64>) -> Vec<f64> {
+    match step {
+        Some(step) => {
+            let count = ((to - from) / step).floor() as u64;
+            (0..=count).map(|i| from + i as f64 * step).collect()
+        }
+        None => {
+            let last = DEFAULT_SAMPLES - 1;
+            let at = |i: u32| if i == last { to } else { from + (to - from) * f64::from(i) / f64::from(last) };
+            (0..=last).map(at).collect()
+        }
+    }
+}
+
+/// Points of a timeline unless a step is given.
+const DEFAULT_SAMPLES: u32 = 2000;
+
+/// Changes at times, gathered by the first sample that sees them.
+struct Steps<'a> {
+    times: &'a [f64],
+}
+
+impl Steps<'_> {
+    fn gather(&self, changes: impl Iterator<Item = (f64, i64)>) -> Vec<i64> {
+        let mut sums = vec![0i64; self.times.len() + 1];
+        let from = self.times[0];
+        let pace = (self.times.len() - 1) as f64 / (self.times[self.times.len() - 1] - from);
+        for (time, by) in changes {
+            // A guess from the even spacing, put right by comparison.
+            let guess = ((time - from) * pace) as usize;
+            let mut at = guess.min(self.times.len() - 1);
+            while at > 0 && self.times[at - 1] >= time {
+                at -= 1;
+            }
+            while at < self.times.len() && self.times[at] < time {
+                at += 1;
+            }
+            sums[at] += by;
+        }
+        let mut sum = 0;
+        sums.pop();
+        for s in &mut sums {
+            sum += *s;
+            *s = sum;
+        }
+        sums
+    }
+}
+
+/// One job as the timeline sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) submit: f64,
+    /// When the scheduler first sees it: the boundary after the submission under the slot clock.
+    pub(crate) seen: f64,
+    pub(crate) start: f64,
+    pub(crate) finish: f64,
+    pub(crate) num_gpus: u32,
+    pub(crate) spanning: bool,
+}
+
+/// Draws the timeline. `contention`: per cluster, (time, sum of p_j from then on).
+pub(crate) fn timeline(
+    spans: impl Iterator<Item = Span> + Clone,
+    contention: &[Vec<(f64, u64)>],
+    step: Option<f64>,
+) -> Timeline {
+    let ends = spans
+        .clone()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), s| (f64::min(from, s.submit), f64::max(to, s.finish)));
+    if ends.0 > ends.1 {
+        return Timeline::default();
+    }
+    let times = sample_times(ends.0, ends.1, step);
+    let steps = Steps { times: &times };
+    let count =
+        |when: fn(&Span) -> f64, what: fn(&Span) -> i64| steps.gather(spans.clone().map(|s| (when(&s), what(&s))));
+    let gpus = |s: &Span| i64::from(s.num_gpus);
+    let (submitted, submitted_gpus) = (count(|s| s.seen, |_| 1), count(|s| s.seen, gpus));
+    let (started, started_gpus) = (count(|s| s.start, |_| 1), count(|s| s.start, gpus));
+    let (finished, finished_gpus) = (count(|s| s.finish, |_| 1), count(|s| s.finish, gpus));
+    let wide: fn(&Span) -> i64 = |s| i64::from(s.spanning);
+    let (wide_started, wide_finished) = (count(|s| s.start, wide), count(|s| s.finish, wide));
+    let changes = contention.iter().flat_map(|log| {
+        let mut before = 0;
+        log.iter().map(move |&(time, sum)| {
+            let by = sum as i64 - before;
+            before = sum as i64;
+            (time, by)
+        })
+    });
+    let sums = steps.gather(changes);
+    let minus = |a: &[i64], b: &[i64]| -> Vec<u64> { a.iter().zip(b).map(|(x, y)| (x - y) as u64).collect() };
+    let narrow = |v: Vec<u64>| -> Vec<u32> { v.into_iter().map(|x| x as u32).collect() };
+    let spanning_jobs = narrow(minus(&wide_started, &wide_finished));
+    let mean = |(&jobs, &sum): (&u32, &i64)| if jobs == 0 { 0.0 } else { sum as f64 / f64::from(jobs) };
+    Timeline {
+        running_jobs: narrow(minus(&started, &finished)),
+        queued_jobs: narrow(minus(&submitted, &started)),
+        busy_gpus: minus(&started_gpus, &finished_gpus),
+        queued_gpus: minus(&submitted_gpus, &started_gpus),
+        mean_contention: spanning_jobs.iter().zip(&sums).map(mean).collect(),
+        spanning_jobs,
+        time: times,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timeline_is_right_continuous() {
+        let span = |submit, start, finish, num_gpus, spanning| Span {
+            submit,
+            seen: submit,
+            start,
+            finish,
+            num_gpus,
+            spanning,
+        };
+        let spans = [span(0.0, 0.0, 4.0, 2, true), span(1.0, 4.0, 6.0, 1, false)];
+        let drawn = timeline(spans.iter().copied(), &[vec![(0.0, 1), (4.0, 0)]], Some(1.0));
+        assert_eq!(drawn.time, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert_eq!(drawn.running_jobs, [1, 1, 1, 1, 1, 1, 0]);
+        assert_eq!(drawn.queued_jobs, [0, 1, 1, 1, 0, 0, 0]);
+        assert_eq!(drawn.busy_gpus, [2, 2, 2, 2, 1, 1, 0]);
+        assert_eq!(drawn.queued_gpus, [0, 1, 1, 1, 0, 0, 0]);
+        assert_eq!(drawn.spanning_jobs, [1, 1, 1, 1, 0, 0, 0]);
+        assert_eq!(drawn.mean_contention, [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn default_samples_include_both_ends() {
+        let times = sample_times(3.0, 10.0, None);
+        assert_eq!((times.len(), times[0], times[1999]), (2000, 3.0, 10.0));
+    }
+
+    #[test]
+    fn allocations_are_ordered_by_job() {
+        let mut rows = Allocations::default();
+        let first = rows.open(1, &[(0, 2), (3, 1)], 0.0);
+        rows.open(0, &[(1, 1)], 0.5);
+        rows.close(first, 2, 2.0);
+        rows.close(2, 1, 3.0);
+        let ordered = rows.by_job(2);
+        assert_eq!(ordered.job, [0, 1, 1]);
+        assert_eq!(ordered.server, [1, 0, 3]);
+        assert_eq!(ordered.end, [3.0, 2.0, 2.0]);
+    }
+}

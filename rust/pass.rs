@@ -1,0 +1,172 @@
+//! One scheduling pass: the queue disciplines (SPEC section 6).
+
+use crate::cluster::Grant;
+use crate::engine::Engine;
+use crate::options::Discipline;
+use crate::placement::Probe;
+use crate::queue::Queue;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What a pass keeps for the next, so that it allocates nothing.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    /// Size classes still in the running: (rank of the job looked at, class, its place, version).
+    candidates: BinaryHeap<Reverse<(u32, u32, u32, u32)>>,
+    /// Candidates of an older version of their class are void.
+    version: Vec<u32>,
+    /// Classes passed over that a change of state puts back in the running.
+    set_aside: Vec<u32>,
+    grant: Grant,
+    probe: Probe,
+    released: Vec<(u32, u32)>,
+}
+
+/// The claim of a blocked head on the future (EASY).
+#[derive(Clone, Copy, Debug)]
+struct Reservation {
+    /// GPUs the head asks for.
+    num_gpus: u32,
+    /// Earliest estimated completion at which the head could be placed, s.
+    shadow: f64,
+}
+
+impl Scratch {
+    pub(crate) fn new(queue: &Queue) -> Self {
+        Self {
+            candidates: BinaryHeap::new(),
+            version: vec![0; queue.classes()],
+            set_aside: Vec::new(),
+            grant: Grant::default(),
+            probe: Probe::default(),
+            released: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, queue: &Queue, class: usize, place: Option<usize>) {
+        if let Some(place) = place {
+            let rank = queue.rank_of(queue.job_at(place));
+            self.candidates.push(Reverse((rank, class as u32, place as u32, self.version[class])));
+        }
+    }
+
+    /// The next candidate in queue order: (rank, class, place).
+    fn next(&mut self) -> Option<(u32, usize, usize)> {
+        while let Some(Reverse((rank, class, place, version))) = self.candidates.pop() {
+            if self.version[class as usize] == version {
+                return Some((rank, class as usize, place as usize));
+            }
+        }
+        None
+    }
+
+    /// Puts the classes set aside back in the running, from the first job that ranks after `rank`.
+    fn reopen(&mut self, queue: &Queue, rank: u32) {
+        while let Some(class) = self.set_aside.pop() {
+            let class = class as usize;
+            self.version[class] = self.version[class].wrapping_add(1);
+            let from = queue.place_after_rank(class, rank);
+            self.add(queue, class, queue.next_in_class(class, from));
+        }
+    }
+}
+
+/// Starts what can start now.
+pub(crate) fn run(engine: &mut Engine<'_>, scratch: &mut Scratch) {
+    let mut grant = std::mem::take(&mut scratch.grant);
+    match engine.discipline {
+        Discipline::Strict => strict(engine, &mut grant),
+        Discipline::Skip | Discipline::Easy => past_the_head(engine, scratch, &mut grant),
+    }
+    scratch.grant = grant;
+}
+
+fn strict(engine: &mut Engine<'_>, grant: &mut Grant) {
+    while let Some(job) = engine.queue.head() {
+        if !engine.place(job, grant) {
+            break;
+        }
+        engine.start(job, grant);
+    }
+}
+
+/// Looks at the waiting jobs in queue order, once each, but at a size that cannot be placed only once: the jobs of a
+/// size stand or fall together, save for EASY's question whether they end before the shadow time.
+fn past_the_head(engine: &mut Engine<'_>, scratch: &mut Scratch, grant: &mut Grant) {
+    let monotone = engine.placer.is_monotone();
+    let easy = engine.discipline == Discipline::Easy;
+    let now = engine.seconds();
+    let mut reservation: Option<Reservation> = None;
+    let mut blocked = None;
+    scratch.candidates.clear();
+    scratch.set_aside.clear();
+    for class in 0..engine.queue.classes() {
+        scratch.add(&engine.queue, class, engine.queue.next_in_class(class, 0));
+    }
+    while let Some((rank, class, place)) = scratch.next() {
+        if engine.cluster.total_idle == 0 {
+            break;
+        }
+        let job = engine.queue.job_at(place);
+        let num_gpus = engine.jobs.num_gpus[job as usize];
+        if let Some(head) = blocked
+            && u64::from(num_gpus) <= engine.cluster.total_idle
+        {
+            blocked = None;
+            reservation = Some(Reservation { num_gpus: head, shadow: shadow_time(engine, scratch, head) });
+        }
+        let short = |estimate: f64| reservation.is_none_or(|r| now + estimate <= r.shadow);
+        let in_time = !easy || short(engine.timing.estimate(&engine.jobs, job as usize));
+        let rng = (!in_time).then(|| engine.placer.rng());
+        if !engine.place(job, grant) {
+            if easy && reservation.is_none() && blocked.is_none() {
+                blocked = Some(num_gpus);
+            }
+            if !monotone {
+                scratch.set_aside.push(class as u32);
+            }
+            continue;
+        }
+        if let (Some(held), Some(rng)) = (reservation, rng) {
+            scratch.probe.take(&grant.parts);
+            if !engine.placer.fits(&mut engine.cluster, &scratch.probe, held.num_gpus, None) {
+                scratch.probe.give(&grant.parts);
+                engine.cluster.undo(job, &grant.parts);
+                engine.placer.set_rng(rng);
+                let next = if monotone {
+                    // Its like get the same GPUs, so only those that end in time are worth a look.
+                    scratch.set_aside.push(class as u32);
+                    engine.queue.next_short(class, place + 1, short)
+                } else {
+                    engine.queue.next_in_class(class, place + 1)
+                };
+                scratch.add(&engine.queue, class, next);
+                continue;
+            }
+        }
+        engine.start(job, grant);
+        scratch.add(&engine.queue, class, engine.queue.next_in_class(class, place + 1));
+        scratch.reopen(&engine.queue, rank);
+    }
+}
+
+/// The earliest estimated completion at which a gang could be placed if nothing else started; `scratch.probe` then
+/// holds the idle GPUs of that time.
+fn shadow_time(engine: &mut Engine<'_>, scratch: &mut Scratch, num_gpus: u32) -> f64 {
+    let Engine { cluster, placer, running, by_end, .. } = engine;
+    scratch.probe.copy(cluster);
+    let mut ends = by_end.iter().flatten().peekable();
+    while let Some(&(end, _, slot)) = ends.next() {
+        scratch.released.extend_from_slice(&running[slot as usize].parts);
+        if ends.peek().is_some_and(|next| next.0 == end) {
+            continue;
+        }
+        scratch.probe.give(&scratch.released);
+        let fits = placer.fits(cluster, &scratch.probe, num_gpus, Some(&scratch.released));
+        scratch.released.clear();
+        if fits {
+            return f64::from_bits(end);
+        }
+    }
+    f64::INFINITY
+}

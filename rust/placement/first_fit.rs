@@ -1,0 +1,16 @@
+//! First-fit: the first idle GPUs by (server, GPU). O(servers used).
+
+use crate::cluster::{Claim, Cluster, Grant};
+
+pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
+    let mut need = claim.num_gpus;
+    let mut from = 0;
+    while need > 0 {
+        let Some(server) = cluster.next_with_idle(from) else { return false };
+        let count = need.min(cluster.idle[server]);
+        cluster.take(server as u32, count, claim, grant);
+        need -= count;
+        from = server + 1;
+    }
+    true
+}

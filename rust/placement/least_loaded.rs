@@ -1,0 +1,11 @@
+//! Least-loaded, the paper's LS, and FA-FFP as Algorithm 2 prints it (line 4): the idle GPUs with least accumulated
+//! time, ties by (server, GPU). O(G_j (O_s + log servers)).
+
+use crate::cluster::{Claim, Cluster, Grant};
+
+pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
+    for _ in 0..claim.num_gpus {
+        cluster.take_least_of_all(claim, grant);
+    }
+    true
+}

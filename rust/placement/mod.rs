@@ -1,0 +1,173 @@
+//! Placements: which idle GPUs a gang gets. One a file; this is where their names meet their code.
+
+mod consolidate;
+mod fa_ffp;
+mod first_fit;
+mod lbsgf;
+mod least_loaded;
+mod random;
+
+use crate::cluster::{Claim, Cluster, Grant, Needs};
+use crate::options::{Options, Placement, Variant};
+use crate::rng::SplitMix64;
+
+/// A placement with its settings.
+#[derive(Clone, Debug)]
+pub(crate) struct Placer {
+    placement: Placement,
+    variant: Variant,
+    kappa: u32,
+    lambda: f64,
+    rng: SplitMix64,
+    pool: Vec<(f64, u32)>,
+}
+
+/// Idle GPUs as they would be at another time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Probe {
+    pub(crate) idle: Vec<u32>,
+    pub(crate) total: u64,
+}
+
+impl Probe {
+    pub(crate) fn copy(&mut self, cluster: &Cluster) {
+        self.idle.clone_from(&cluster.idle);
+        self.total = cluster.total_idle;
+    }
+
+    pub(crate) fn give(&mut self, parts: &[(u32, u32)]) {
+        for &(server, count) in parts {
+            self.idle[server as usize] += count;
+            self.total += u64::from(count);
+        }
+    }
+
+    pub(crate) fn take(&mut self, parts: &[(u32, u32)]) {
+        for &(server, count) in parts {
+            self.idle[server as usize] -= count;
+            self.total -= u64::from(count);
+        }
+    }
+}
+
+impl Placer {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            placement: options.placement,
+            variant: options.variant,
+            kappa: options.kappa,
+            lambda: options.lambda,
+            rng: SplitMix64::new(options.seed),
+            pool: Vec::new(),
+        }
+    }
+
+    /// The placement that a gang of this size meets.
+    fn of(&self, num_gpus: u32) -> Placement {
+        match self.placement {
+            Placement::SjfBco if num_gpus <= self.kappa => Placement::FaFfp,
+            Placement::SjfBco => Placement::Lbsgf,
+            other => other,
+        }
+    }
+
+    /// What the cluster must keep in order for this placement.
+    pub(crate) fn needs(&self) -> Needs {
+        let literal = self.variant == Variant::Literal;
+        let mut needs = Needs::default();
+        let (fa_ffp, lbsgf) = match self.placement {
+            Placement::FaFfp => (true, false),
+            Placement::Lbsgf => (false, true),
+            Placement::SjfBco => (true, true),
+            _ => (false, false),
+        };
+        needs.by_idle = self.placement == Placement::Consolidate;
+        needs.with_idle = self.placement == Placement::FirstFit;
+        needs.by_rank = self.placement == Placement::Random;
+        needs.least_time = self.placement == Placement::LeastLoaded || (fa_ffp && literal);
+        needs.by_opened = fa_ffp && !literal;
+        needs.mean_time = lbsgf;
+        needs.gpu_times = needs.least_time || fa_ffp || lbsgf;
+        needs
+    }
+
+    /// Takes GPUs for a gang, if the placement can: the grant then holds them, one entry a server. Nothing changes
+    /// where it cannot.
+    pub(crate) fn place(&mut self, cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
+        grant.parts.clear();
+        if cluster.total_idle < u64::from(claim.num_gpus) {
+            return false;
+        }
+        cluster.mark();
+        match (self.of(claim.num_gpus), self.variant) {
+            (Placement::FirstFit, _) => first_fit::place(cluster, claim, grant),
+            (Placement::Consolidate, _) => consolidate::place(cluster, claim, grant),
+            (Placement::Random, _) => random::place(cluster, claim, &mut self.rng, grant),
+            (Placement::LeastLoaded, _) | (Placement::FaFfp, Variant::Literal) => {
+                least_loaded::place(cluster, claim, grant)
+            }
+            (Placement::FaFfp, Variant::Practical) => fa_ffp::place(cluster, claim, grant),
+            (Placement::Lbsgf | Placement::SjfBco, variant) => {
+                lbsgf::place(cluster, claim, variant, self.lambda, &mut self.pool, grant)
+            }
+        }
+    }
+
+    /// State that a refused trial must not move.
+    pub(crate) fn rng(&self) -> SplitMix64 {
+        self.rng.clone()
+    }
+
+    /// Puts that state back.
+    pub(crate) fn set_rng(&mut self, rng: SplitMix64) {
+        self.rng = rng;
+    }
+
+    /// Whether a gang that cannot be placed now still cannot be placed after others have been.
+    pub(crate) fn is_monotone(&self) -> bool {
+        self.variant == Variant::Practical || !matches!(self.placement, Placement::Lbsgf | Placement::SjfBco)
+    }
+
+    /// Whether a gang could be placed on those idle GPUs, with U as it is now. `touched`: where a smaller set of idle
+    /// GPUs did not do, the servers that were added to since.
+    pub(crate) fn fits(
+        &self,
+        cluster: &mut Cluster,
+        probe: &Probe,
+        num_gpus: u32,
+        touched: Option<&[(u32, u32)]>,
+    ) -> bool {
+        if probe.total < u64::from(num_gpus) {
+            return false;
+        }
+        match (self.of(num_gpus), self.variant) {
+            (Placement::Consolidate, _) => consolidate::fits(cluster, probe, num_gpus, touched),
+            (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, probe, num_gpus, self.lambda),
+            _ => true,
+        }
+    }
+
+    /// Whether a gang that the cluster has GPUs for could be placed on it when it is empty.
+    pub(crate) fn fits_empty(&self, num_gpus: u32, shape: &Shape) -> bool {
+        self.of(num_gpus) != Placement::Consolidate || consolidate::fits_empty(num_gpus, shape)
+    }
+}
+
+/// The server sizes of a cluster: (GPUs, how many servers), largest first.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape(Vec<(u32, u32)>);
+
+impl Shape {
+    pub(crate) fn new(server_gpus: &[u32]) -> Self {
+        let mut sizes = server_gpus.to_vec();
+        sizes.sort_unstable_by(|a, b| b.cmp(a));
+        let mut shape: Vec<(u32, u32)> = Vec::new();
+        for size in sizes {
+            match shape.last_mut() {
+                Some(last) if last.0 == size => last.1 += 1,
+                _ => shape.push((size, 1)),
+            }
+        }
+        Self(shape)
+    }
+}

@@ -1,0 +1,314 @@
+//! A whole replay: checks, virtual clusters, and the results put together.
+
+use crate::cluster::{FewestServers, Network, validate_servers};
+use crate::contention::Ring;
+use crate::engine::{Engine, Watch};
+use crate::error::{Error, Result};
+use crate::job::Jobs;
+use crate::options::{ClockKind, Options, Oversize};
+use crate::outcome::{Allocations, ClusterOutcome, Outcome, Span, timeline};
+use crate::placement::{Placer, Shape};
+use crate::rng::GOLDEN;
+use crate::timing::Timing;
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Servers, and the virtual clusters they are parted into.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterSpec<'a> {
+    /// O_s of every server.
+    pub server_gpus: &'a [u32],
+    /// The virtual cluster of every server, numbered from 0 without gaps; `None` for one cluster.
+    pub server_vc: Option<&'a [u32]>,
+    /// Network constants.
+    pub network: Network,
+}
+
+/// One virtual cluster's servers and jobs.
+struct Part {
+    servers: Vec<u32>,
+    server_gpus: Vec<u32>,
+    few: FewestServers,
+    shape: Shape,
+    total: u64,
+    /// Rows in order of (submit_time, row).
+    rows: Vec<u32>,
+}
+
+/// Replays a trace on a cluster.
+///
+/// `vc` is each job's virtual cluster where the cluster has some, and is ignored where it has none.
+///
+/// # Errors
+/// Any variant of [`Error`]; the row is the lowest at fault.
+pub fn replay(
+    jobs: &Jobs<'_>,
+    vc: Option<&[u32]>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Outcome> {
+    let began = Instant::now();
+    options.validate()?;
+    spec.network.validate()?;
+    validate_servers(spec.server_gpus)?;
+    jobs.validate(options.rar())?;
+    let mut parts = split(spec)?;
+    let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
+    let kept = keep(jobs, job_vc, &mut parts, spec, options)?;
+    order_by_submission(jobs, &mut parts);
+    let outcomes = run_parts(jobs, &parts, spec.network, options, watch)?;
+    let engine_seconds = began.elapsed().as_secs_f64();
+    Ok(assemble(jobs, kept, &parts, outcomes, spec.network, options, engine_seconds))
+}
+
+fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
+    let servers = spec.server_gpus.len();
+    let count = match spec.server_vc {
+        None => 1,
+        Some(vcs) => {
+            if vcs.len() != servers {
+                return Err(Error::ColumnLength { column: "server_vc", length: vcs.len(), expected: servers });
+            }
+            vcs.iter().max().map_or(0, |&v| v as usize + 1)
+        }
+    };
+    let mut members = vec![Vec::new(); count];
+    for s in 0..servers {
+        members[spec.server_vc.map_or(0, |v| v[s] as usize)].push(s as u32);
+    }
+    if members.iter().any(Vec::is_empty) {
+        return Err(Error::Option {
+            name: "cluster",
+            value: "a virtual cluster without servers".to_owned(),
+            expected: "virtual clusters numbered without gaps".to_owned(),
+        });
+    }
+    Ok(members
+        .into_iter()
+        .map(|servers| {
+            let server_gpus: Vec<u32> = servers.iter().map(|&s| spec.server_gpus[s as usize]).collect();
+            Part {
+                few: FewestServers::new(&server_gpus),
+                shape: Shape::new(&server_gpus),
+                total: server_gpus.iter().map(|&g| u64::from(g)).sum(),
+                servers,
+                server_gpus,
+                rows: Vec::new(),
+            }
+        })
+        .collect())
+}
+
+/// Each job's virtual cluster, checked; `None` where all are in the one cluster.
+fn job_vcs<'a>(
+    jobs: &Jobs<'_>,
+    vc: Option<&'a [u32]>,
+    spec: &ClusterSpec<'_>,
+    parts: usize,
+) -> Result<Option<&'a [u32]>> {
+    if spec.server_vc.is_none() {
+        return Ok(None);
+    }
+    let Some(vc) = vc else {
+        return Err(Error::ColumnLength { column: "vc", length: 0, expected: jobs.len() });
+    };
+    if vc.len() != jobs.len() {
+        return Err(Error::ColumnLength { column: "vc", length: vc.len(), expected: jobs.len() });
+    }
+    match vc.iter().position(|&v| v as usize >= parts) {
+        None => Ok(Some(vc)),
+        Some(row) => Err(Error::Value {
+            row,
+            column: "vc",
+            value: vc[row].to_string(),
+            expected: "a virtual cluster of the cluster",
+        }),
+    }
+}
+
+/// Deals the rows out to their clusters; refuses, or leaves out, what could never run.
+fn keep(
+    jobs: &Jobs<'_>,
+    vc: Option<&[u32]>,
+    parts: &mut [Part],
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+) -> Result<Vec<bool>> {
+    let placer = Placer::new(options);
+    let network = &spec.network;
+    let mut kept = vec![true; jobs.len()];
+    for row in 0..jobs.len() {
+        let part = &mut parts[vc.map_or(0, |v| v[row] as usize)];
+        let num_gpus = jobs.num_gpus[row];
+        let refusal = if u64::from(num_gpus) > part.total {
+            Some(Error::Oversize { row, num_gpus, available: part.total })
+        } else if !placer.fits_empty(num_gpus, &part.shape) {
+            Some(Error::Unplaceable { row, num_gpus, placement: options.placement.name() })
+        } else {
+            None
+        };
+        match refusal {
+            Some(error) if options.oversize == Oversize::Error => return Err(error),
+            Some(_) => kept[row] = false,
+            None => {
+                if options.rar() {
+                    check_iteration(&Timing::ring(jobs, row), row, part.few.of(num_gpus), network, options)?;
+                }
+                part.rows.push(row as u32);
+            }
+        }
+    }
+    Ok(kept)
+}
+
+fn check_iteration(ring: &Ring, row: usize, servers: Option<u32>, network: &Network, options: &Options) -> Result<()> {
+    if network.server_overhead == 0.0 && ring.iteration_time(network, 1, 0) == 0.0 {
+        return Err(Error::ZeroIterationTime { row });
+    }
+    if options.clock == ClockKind::Slot {
+        let tau = ring.iteration_time(network, servers.unwrap_or(1), 1);
+        if Timing::per_slot(options.slot, tau) == 0 {
+            return Err(Error::SlotTooShort { row, tau, slot: options.slot });
+        }
+    }
+    Ok(())
+}
+
+fn order_by_submission(jobs: &Jobs<'_>, parts: &mut [Part]) {
+    if !jobs.is_sorted() {
+        for part in parts {
+            // Stable: rows of one submission time keep their order.
+            part.rows.sort_by(|&a, &b| jobs.submit[a as usize].total_cmp(&jobs.submit[b as usize]));
+        }
+    }
+}
+
+/// Adds up the progress of clusters that run side by side.
+struct Shared<'a> {
+    stop: &'a AtomicBool,
+    finished: &'a AtomicUsize,
+    told: usize,
+}
+
+impl Watch for Shared<'_> {
+    fn tick(&mut self, finished: usize) -> Result<()> {
+        self.finished.fetch_add(finished - self.told, Ordering::Relaxed);
+        self.told = finished;
+        if self.stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+}
+
+fn run_parts(
+    jobs: &Jobs<'_>,
+    parts: &[Part],
+    network: Network,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Vec<ClusterOutcome>> {
+    let run = |index: usize, watch: &mut dyn Watch| {
+        let part = &parts[index];
+        let own = Options { seed: options.seed.wrapping_add((index as u64).wrapping_mul(GOLDEN)), ..options.clone() };
+        // Columns already in order need no copy.
+        let gathered =
+            (part.rows.len() < jobs.len() || !jobs.is_sorted()).then(|| jobs.gather(&part.rows, options.rar()));
+        let view = gathered.as_ref().map_or(*jobs, |g| g.view());
+        Engine::new(view, &part.rows, &part.server_gpus, network, &own).run(watch)
+    };
+    if parts.len() == 1 {
+        return Ok(vec![run(0, watch)?]);
+    }
+    let (stop, finished, done) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicBool::new(false));
+    let mut results: Vec<Result<ClusterOutcome>> = Vec::new();
+    let mut interrupted = Ok(());
+    rayon::in_place_scope(|scope| {
+        scope.spawn(|_| {
+            results = (0..parts.len())
+                .into_par_iter()
+                .map(|index| run(index, &mut Shared { stop: &stop, finished: &finished, told: 0 }))
+                .collect();
+            done.store(true, Ordering::Release);
+        });
+        while !done.load(Ordering::Acquire) {
+            if interrupted.is_ok() {
+                interrupted = watch.tick(finished.load(Ordering::Relaxed));
+                stop.store(interrupted.is_err(), Ordering::Relaxed);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    interrupted?;
+    // Of several errors the one with the lowest row, whichever came first.
+    let worst = results.iter().filter_map(|r| r.as_ref().err()).min_by_key(|e| e.row());
+    if let Some(error) = worst {
+        return Err(error.clone());
+    }
+    results.into_iter().collect()
+}
+
+fn assemble(
+    jobs: &Jobs<'_>,
+    kept: Vec<bool>,
+    parts: &[Part],
+    outcomes: Vec<ClusterOutcome>,
+    network: Network,
+    options: &Options,
+    engine_seconds: f64,
+) -> Outcome {
+    let n = jobs.len();
+    let (mut events, mut decisions, mut contention_seconds) = (0, 0, 0.0);
+    let mut contention = Vec::with_capacity(outcomes.len());
+    let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
+    let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
+    let mut allocations = Allocations::default();
+    for (part, outcome) in parts.iter().zip(outcomes) {
+        events += outcome.events;
+        decisions += outcome.decisions;
+        contention_seconds += outcome.contention_seconds;
+        contention.push(outcome.contention);
+        if parts.len() == 1 && part.rows.len() == n && jobs.is_sorted() {
+            (start, finish) = (outcome.start, outcome.finish);
+            (num_servers, max_contention) = (outcome.num_servers, outcome.max_contention);
+            allocations = outcome.allocations;
+            continue;
+        }
+        for (j, &row) in part.rows.iter().enumerate() {
+            let row = row as usize;
+            (start[row], finish[row]) = (outcome.start[j], outcome.finish[j]);
+            (num_servers[row], max_contention[row]) = (outcome.num_servers[j], outcome.max_contention[j]);
+        }
+        let mut own = outcome.allocations;
+        own.job.iter_mut().for_each(|j| *j = part.rows[*j as usize]);
+        allocations.job.append(&mut own.job);
+        allocations.num_gpus.append(&mut own.num_gpus);
+        allocations.start.append(&mut own.start);
+        allocations.end.append(&mut own.end);
+        allocations.server.extend(own.server.iter().map(|&s| part.servers[s as usize]));
+    }
+    let timing = Timing::new(network, options);
+    let spans = (0..n).filter(|&j| kept[j]).map(|j| Span {
+        submit: jobs.submit[j],
+        seen: timing.seconds(timing.arrival(jobs.submit[j])),
+        start: start[j],
+        finish: finish[j],
+        num_gpus: jobs.num_gpus[j],
+        spanning: num_servers[j] > 1,
+    });
+    let spanning_seconds = spans.clone().filter(|s| s.spanning).map(|s| s.finish - s.start).sum();
+    Outcome {
+        timeline: timeline(spans, &contention, options.sample),
+        allocations: allocations.by_job(n),
+        kept,
+        start,
+        finish,
+        num_servers,
+        max_contention,
+        preemptions: vec![0; n],
+        events,
+        decisions,
+        contention_seconds,
+        spanning_seconds,
+        engine_seconds,
+    }
+}
