@@ -110,7 +110,7 @@ class Cluster:
         """
         text = os.fspath(text)
         short = _SHORT_FORM.fullmatch(text)
-        if short is not None and not Path(text).exists():
+        if short is not None and not os.path.exists(text):
             return _uniform(text, int(short[1]), int(short[2]))
         if text.startswith("preset:"):
             return _preset(text)
@@ -216,7 +216,7 @@ def _preset(text: str) -> Cluster:
 
 def _read_toml(text: str) -> Cluster:
     path = Path(text)
-    if not path.exists():
+    if not text or not os.path.exists(text):  # Path.exists raises for a name that is too long
         raise InputError(
             "SxG such as 32x8, the path of a TOML file, or preset:NAME",
             key="cluster",

@@ -1,0 +1,232 @@
+"""The cluster: its three spellings, virtual clusters, and every way to write it wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ringbco.cluster import NETWORK_RULES, Cluster, Network, preset_names
+from ringbco.errors import InputError
+
+MIXED = """\
+[network]
+inter_bandwidth = 1e9
+xi1 = 1
+[[servers]]
+count = 2
+gpus = 8
+vc = "6214e9"
+gpu_type = "V100"
+[[servers]]
+gpus = 4
+vc = "b"
+[[servers]]
+count = 1
+gpus = 8
+vc = "6214e9"
+"""
+
+
+def refusal(text: str | Path) -> InputError:
+    with pytest.raises(InputError) as caught:
+        Cluster.parse(text)
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def parse_toml(folder: Path, text: str) -> Cluster:
+    path = folder / "c.toml"
+    path.write_text(text, encoding="utf-8")
+    return Cluster.parse(path)
+
+
+def test_short_form() -> None:
+    cluster = Cluster.parse("32x8")
+    assert cluster.server_gpus.tolist() == [8] * 32
+    assert cluster.server_gpus.dtype == np.uint32
+    assert (cluster.num_servers, cluster.num_gpus, cluster.name) == (32, 256, "32x8")
+    assert cluster.server_vc is None
+    assert cluster.vc_names == ()
+    assert Cluster.parse(" 32 X 8 ") == cluster
+    with pytest.raises(ValueError, match="read-only"):
+        cluster.server_gpus[0] = 1
+
+
+def test_the_networks_defaults_are_the_contracts() -> None:
+    assert Cluster.parse("1x1").network == Network(150e9, 12.5e9, 500e9, 0.5, 5e-4, 0.3)
+
+
+def test_toml(tmp_path: Path) -> None:
+    cluster = parse_toml(tmp_path, MIXED)
+    assert cluster.server_gpus.tolist() == [8, 8, 4, 8]
+    assert cluster.server_vc == ("6214e9", "6214e9", "b", "6214e9")
+    assert cluster.server_gpu_type == ("V100", "V100", None, None)
+    assert cluster.network == Network(inter_bandwidth=1e9, xi1=1.0)
+    assert cluster.vc_names == ("6214e9", "b")
+    assert cluster.vc_servers("6214e9").tolist() == [0, 1, 3]
+    assert cluster.name == str(tmp_path / "c.toml")
+
+
+def test_pooled_drops_only_the_virtual_clusters(tmp_path: Path) -> None:
+    pooled = parse_toml(tmp_path, MIXED).pooled()
+    assert pooled.server_vc is None
+    assert pooled.vc_names == ()
+    assert pooled.num_gpus == 28
+    assert pooled.network.inter_bandwidth == 1e9
+
+
+def test_with_network_overrides_what_is_given() -> None:
+    cluster = Cluster.parse("2x4").with_network(xi1=0.25, alpha=None)
+    assert cluster.network == Network(xi1=0.25)
+    with pytest.raises(InputError, match=r"xi1: 2.*\(0, 1\]"):
+        cluster.with_network(xi1=2)
+    with pytest.raises(InputError, match="did you mean xi2"):
+        cluster.with_network(xi3=2)
+
+
+LABEL = st.text(min_size=1, max_size=6)
+NUMBER = st.floats(1e-300, 1e300)
+
+
+@given(
+    groups=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(1, 16), LABEL, st.none() | LABEL), min_size=1, max_size=5
+    ),
+    divided=st.booleans(),
+    network=st.builds(
+        Network, NUMBER, NUMBER, NUMBER, st.floats(1e-300, 1.0), st.floats(0, 1e9), st.floats(0, 1e9)
+    ),
+)
+def test_toml_round_trip_is_exact(
+    tmp_path_factory: pytest.TempPathFactory,
+    groups: list[tuple[int, int, str, str | None]],
+    divided: bool,
+    network: Network,
+) -> None:
+    servers = [(gpus, vc, kind) for count, gpus, vc, kind in groups for _ in range(count)]
+    kinds = tuple(kind for _, _, kind in servers)
+    cluster = Cluster(
+        np.array([gpus for gpus, _, _ in servers], dtype=np.uint32),
+        server_vc=tuple(vc for _, vc, _ in servers) if divided else None,
+        server_gpu_type=kinds if any(kinds) else None,
+        network=network,
+    )
+    back = parse_toml(tmp_path_factory.getbasetemp(), cluster.to_toml())
+    assert back == cluster
+    assert hash(back) == hash(cluster)
+    assert back.to_toml() == cluster.to_toml()
+
+
+def test_presets() -> None:
+    assert len(preset_names()) == 12
+    assert Cluster.parse("preset:philly-6214e9").num_servers == 64
+    assert Cluster.parse("preset:philly-6214e9").server_vc is None
+    whole = Cluster.parse("preset:philly")
+    assert (whole.num_servers, whole.num_gpus, len(whole.vc_names)) == (352, 2816, 11)
+    assert whole.vc_servers("0e4a51").size == 32
+    assert {Cluster.parse(f"preset:{name}").server_gpus.max() for name in preset_names()} == {8}
+    assert "did you mean philly-6214e9" in str(refusal("preset:philly-6214e8"))
+
+
+@pytest.mark.parametrize("text", ["0x8", "8x0", "0x0"])
+def test_short_form_without_servers_or_gpus(text: str) -> None:
+    assert "S >= 1 and G >= 1" in str(refusal(text))
+
+
+@pytest.mark.parametrize("text", ["", "32", "32*8", "-1x8", "32x8.5", "none.toml", "9" * 5000 + "x8"])
+def test_what_names_no_cluster(text: str) -> None:
+    assert "expected SxG such as 32x8" in str(refusal(text))
+
+
+def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
+    assert "at most" in str(refusal("99999999999x99999999999"))
+    with pytest.raises(InputError, match="at most"):
+        parse_toml(tmp_path, "[[servers]]\ncount = 99999999999999999999\ngpus = 8\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "names no servers"),
+        ("servers = []", "names no servers"),
+        ("[servers]\ngpus = 8", "servers: expected a list of tables"),
+        ("servers = 3", "servers: 3: expected a list of tables"),
+        ("servers = [3]", "servers[1]: 3: expected a table"),
+        ("network = 1\n[[servers]]\ngpus = 8", "network: 1: expected a table"),
+        (
+            "[netwrk]\n[[servers]]\ngpus = 8",
+            "netwrk: expected only the keys network, servers; did you mean network?",
+        ),
+        ("[network]\nxi3 = 1\n[[servers]]\ngpus = 8", "network.xi3: expected only the keys"),
+        (
+            "[[servers]]\ngpu = 8",
+            "servers[1].gpu: expected only the keys count, gpus, vc, gpu_type; did you mean gpus?",
+        ),
+        ("[[servers]]\ncount = 2", "servers[1].gpus: expected an integer >= 1"),
+        ("[[servers]]\ngpus = 8\n[[servers]]\ngpus = 0", "servers[2].gpus: 0: expected an integer >= 1"),
+        ("[[servers]]\ncount = 0\ngpus = 8", "servers[1].count: 0: expected an integer >= 1"),
+        ("[[servers]]\ncount = -1\ngpus = 8", "servers[1].count: -1"),
+        ("[[servers]]\ncount = 1.0\ngpus = 8", "servers[1].count: 1: expected an integer"),
+        ("[[servers]]\ncount = true\ngpus = 8", "servers[1].count: True"),
+        ('[[servers]]\ngpus = "8"', "servers[1].gpus: 8: expected an integer"),
+        ("[[servers]]\ngpus = 8\nvc = 6", "servers[1].vc: 6: expected a non-empty text"),
+        ('[[servers]]\ngpus = 8\nvc = ""', "servers[1].vc: '': expected a non-empty text"),
+        ("[[servers]]\ngpus = 8\ngpu_type = 1", "servers[1].gpu_type: 1"),
+        (
+            '[[servers]]\ngpus = 8\nvc = "a"\n[[servers]]\ngpus = 8',
+            "servers[2].vc: expected a virtual cluster",
+        ),
+        (
+            '[[servers]]\ngpus = 8\n[[servers]]\ngpus = 8\nvc = "a"',
+            "servers[1].vc: expected a virtual cluster",
+        ),
+        ("gpus = \n", "is not valid TOML (Invalid value (at line 1"),
+    ],
+)
+def test_a_bad_file_names_its_key(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_toml(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path / 'c.toml'}: ")
+    assert words in str(caught.value)
+
+
+BAD_CONSTANTS = [
+    *((name, bad) for name in NETWORK_RULES for bad in ("-1", "nan", "inf", "true", '"fast"', "-1e-9")),
+    ("intra_bandwidth", "0"),
+    ("inter_bandwidth", "0.0"),
+    ("reduce_speed", "0"),
+    ("xi1", "0"),
+    ("xi1", "1.0000001"),
+    ("alpha", "1" + "0" * 400),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_CONSTANTS)
+def test_a_bad_network_constant(tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_toml(tmp_path, f"[network]\n{name} = {value}\n[[servers]]\ngpus = 8\n")
+    assert caught.value.key == f"network.{name}"
+    assert caught.value.expected == NETWORK_RULES[name]
+
+
+def test_a_folder_and_bytes_that_are_no_text(tmp_path: Path) -> None:
+    assert "is a folder" in str(refusal(tmp_path))
+    (tmp_path / "c.toml").write_bytes(b"\xff\xfe")
+    assert "not valid TOML" in str(refusal(tmp_path / "c.toml"))
+
+
+def test_an_unknown_virtual_cluster(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="did you mean 6214e9"):
+        parse_toml(tmp_path, MIXED).vc_servers("6214e8")
+
+
+def test_a_cluster_made_in_python_is_checked() -> None:
+    for servers in ([], [0], [[8]], [1.5]):
+        with pytest.raises(InputError, match="at least one server"):
+            Cluster(np.array(servers))
+    with pytest.raises(InputError, match="2 servers, but 1 labels"):
+        Cluster(np.array([8, 8]), server_vc=("a",))
