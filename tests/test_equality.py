@@ -1,0 +1,159 @@
+"""The engine against the oracle, on random small replays with every combination of algorithms.
+
+Slot clock: equal bit for bit. Continuous clock: allocations equal, times within 1e-9 of their size.
+"""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from oracle import OversizeError, RefusedError, Result, State, StuckError, simulate
+from ringbco import _core
+from strategies import COMBINATIONS, ORDERS, PLACEMENTS, Case, build_case
+
+CASES_PER_PLACEMENT = 1_600
+
+
+def replay(case: Case) -> "_core.RunResult":
+    def column(name: str, dtype: type) -> np.ndarray:
+        return np.array([getattr(job, name) for job in case.jobs], dtype=dtype)
+
+    net, options = case.net, case.options
+    split = case.server_vc is not None
+    return _core.replay(
+        submit=column("submit", np.float64),
+        num_gpus=column("num_gpus", np.uint32),
+        duration=column("duration", np.float64),
+        iterations=column("iterations", np.uint64),
+        gradient_bytes=column("gradient_bytes", np.float64),
+        compute_time=column("compute_time", np.float64),
+        vc=column("vc", np.uint32) if split else None,
+        server_gpus=np.array(case.servers, dtype=np.uint32),
+        server_vc=np.array(case.server_vc, dtype=np.uint32) if split else None,
+        network=(net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
+        order=options.order,
+        placement=options.placement,
+        queue=options.queue,
+        model=options.model,
+        clock=options.clock,
+        slot=options.slot,
+        kappa=options.kappa,
+        lambda_=options.lambda_,
+        variant=options.variant,
+        seed=options.seed,
+        oversize=options.oversize,
+        sample=None,
+        record_allocations=True,
+        progress=None,
+    )
+
+
+def check(case: Case) -> bool:
+    """Compare both on one case; whether it ran to its end."""
+    try:
+        truth = simulate(case.jobs, case.servers, case.net, case.options, case.server_vc)
+    except (OversizeError, RefusedError, StuckError) as error:
+        impossible_row = error.row
+    else:
+        impossible_row = None
+    if impossible_row is not None:
+        with pytest.raises(_core.CoreError) as caught:
+            replay(case)
+        assert caught.value.row == impossible_row, case
+        return False
+    run = replay(case)
+    n = len(case.jobs)
+
+    assert list(run.kept) == truth.kept, case
+    assert list(run.max_contention) == truth.max_contention, case
+    assert list(run.num_servers) == [len(a) for a in truth.allocations], case
+    assert not np.any(run.preemptions), case
+    allocations: list[dict[int, int]] = [{} for _ in range(n)]
+    for row, server, gpus in zip(run.alloc_job, run.alloc_server, run.alloc_gpus, strict=True):
+        assert int(server) not in allocations[row], case
+        allocations[row][int(server)] = int(gpus)
+    assert allocations == truth.allocations, case
+    assert np.array_equal(run.alloc_start, np.asarray(run.start)[run.alloc_job]), case
+    assert np.array_equal(run.alloc_end, np.asarray(run.finish)[run.alloc_job]), case
+    order = list(zip(run.alloc_job, run.alloc_start, run.alloc_server, strict=True))
+    assert order == sorted(order), case
+
+    for mine, theirs in ((run.start, truth.start), (run.finish, truth.finish)):
+        if case.options.clock == "slot":
+            assert np.array_equal(mine, np.array(theirs), equal_nan=True), case
+        else:
+            assert np.allclose(mine, theirs, rtol=1e-9, atol=0.0, equal_nan=True), case
+    assert math.isclose(run.contention_seconds, truth.contention_seconds, rel_tol=1e-9, abs_tol=1e-9), case
+    assert math.isclose(run.spanning_seconds, truth.spanning_seconds, rel_tol=1e-9, abs_tol=1e-9), case
+    check_timeline(case, run, truth)
+    return True
+
+
+def check_timeline(case: Case, run: "_core.RunResult", truth: Result) -> None:
+    """Every sample shows the state after the last instant at or before it."""
+    times = np.asarray(run.timeline_time)
+    events = np.array([s.time for states in truth.states for s in states])
+    for k in range(0, len(times), 41):
+        # A sample within rounding of an instant may see either side of it.
+        if case.options.clock == "continuous" and np.any(
+            (events != times[k]) & np.isclose(events, times[k], rtol=1e-9)
+        ):
+            continue
+        now = [last_state(states, times[k]) for states in truth.states]
+        spanning = sum(s.spanning for s in now)
+        assert int(run.running[k]) == sum(s.running for s in now), (case, times[k])
+        assert int(run.queued[k]) == sum(s.queued for s in now), (case, times[k])
+        assert int(run.busy_gpus[k]) == sum(s.busy_gpus for s in now), (case, times[k])
+        assert int(run.queued_gpus[k]) == sum(s.queued_gpus for s in now), (case, times[k])
+        assert int(run.spanning[k]) == spanning, (case, times[k])
+        mean = sum(s.contention for s in now) / spanning if spanning else 0.0
+        assert math.isclose(run.mean_contention[k], mean, rel_tol=1e-12), (case, times[k])
+
+
+def last_state(states: list[State], time: float) -> State:
+    last = State(-math.inf, 0, 0, 0, 0, 0, 0)
+    for state in states:
+        if state.time > time:
+            break
+        last = state
+    return last
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_random_cases(placement: str) -> None:
+    """Some 11,000 cases over all combinations, a tenth in virtual clusters, a tenth with oversize jobs."""
+    bases = [base for base in COMBINATIONS if base.placement == placement]
+    finished = 0
+    for number in range(CASES_PER_PLACEMENT):
+        rnd = random.Random(f"{placement} {number}")
+        base = bases[number % len(bases)]
+        case = build_case(rnd, base, vcs=rnd.random() < 0.1, oversize=rnd.random() < 0.1)
+        finished += check(case)
+    assert finished > 0.9 * CASES_PER_PLACEMENT
+
+
+@given(
+    rnd=st.randoms(use_true_random=False),
+    base=st.sampled_from(COMBINATIONS),
+    vcs=st.booleans(),
+    oversize=st.booleans(),
+)
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_cases_that_shrink(rnd: random.Random, base: object, vcs: bool, oversize: bool) -> None:
+    check(build_case(rnd, base, vcs=vcs, oversize=oversize))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_oversize_is_refused_by_row(order: str) -> None:
+    refused = 0
+    for number in range(60):
+        rnd = random.Random(number)
+        base = next(b for b in COMBINATIONS if b.order == order)
+        case = build_case(rnd, base, oversize=True)
+        options = type(base)(**{**case.options.__dict__, "oversize": "error"})
+        refused += not check(Case(case.jobs, case.servers, case.net, options))
+    assert refused > 20
