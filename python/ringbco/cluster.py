@@ -20,26 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import ABSENT, InputError
+from ringbco.presets import PRESETS, ServerGroup
 
 MAX_GPUS: Final = 2**24
 """The most GPUs (and servers) a cluster may have: far above any real one, far below what exhausts memory."""
 
 _SHORT_FORM: Final = re.compile(r"\s*(\d{1,18})\s*[xX\u00d7]\s*(\d{1,18})\s*")
-
-# Servers of 8 GPUs in Philly's virtual clusters, as in the Helios authors' replay of the trace.
-_PHILLY_SERVERS: Final = {
-    "6214e9": 64,
-    "7f04ca": 32,
-    "11cb48": 16,
-    "b436b2": 64,
-    "ee9e8c": 64,
-    "e13805": 16,
-    "6c71a0": 32,
-    "2869ce": 16,
-    "ed69ec": 8,
-    "103959": 8,
-    "0e4a51": 32,
-}
 
 
 @dataclass(frozen=True)
@@ -116,6 +102,22 @@ class Cluster:
             return _preset(text)
         return _read_toml(text)
 
+    @staticmethod
+    def from_groups(
+        groups: Sequence[ServerGroup], network: Network | None = None, *, name: str = ""
+    ) -> Cluster:
+        """The cluster of these groups of equal servers, in their order; either all name a vc or none does."""
+        counts = [group.count for group in groups]
+        vcs = tuple(group.vc for group in groups for _ in range(group.count) if group.vc is not None)
+        types = tuple(group.gpu_type for group in groups for _ in range(group.count))
+        return Cluster(
+            np.repeat(np.array([group.gpus for group in groups], dtype=np.uint32), counts),
+            server_vc=vcs or None,
+            server_gpu_type=types if any(types) else None,
+            network=network or Network(),
+            name=name,
+        )
+
     def with_network(self, **overrides: float | None) -> Cluster:
         """The same cluster with some network constants replaced; None keeps the present value."""
         unknown = [name for name in overrides if name not in NETWORK_RULES]
@@ -184,8 +186,8 @@ class Cluster:
 
 
 def preset_names() -> tuple[str, ...]:
-    """Names that `preset:NAME` accepts: all of Philly's virtual clusters together, and each alone."""
-    return ("philly", *(f"philly-{vc}" for vc in _PHILLY_SERVERS))
+    """Names that `preset:NAME` accepts (ringbco.presets)."""
+    return tuple(PRESETS)
 
 
 def _uniform(text: str, servers: int, gpus: int) -> Cluster:
@@ -207,11 +209,7 @@ def _preset(text: str) -> Cluster:
             value=text,
             hint=_did_you_mean(name, preset_names()),
         )
-    if name != "philly":
-        servers = _PHILLY_SERVERS[name.removeprefix("philly-")]
-        return Cluster(np.full(servers, 8, dtype=np.uint32), name=text)
-    vcs = tuple(vc for vc, count in _PHILLY_SERVERS.items() for _ in range(count))
-    return Cluster(np.full(len(vcs), 8, dtype=np.uint32), server_vc=vcs, name=text)
+    return Cluster.from_groups(PRESETS[name].servers, name=text)
 
 
 def _read_toml(text: str) -> Cluster:
@@ -237,20 +235,10 @@ def _read_toml(text: str) -> Cluster:
     constants = {
         name: _network_value(name, value, file=text, key=f"network.{name}") for name, value in network.items()
     }
-    return _assemble(_servers(document, text), Network(**constants), text)
+    return Cluster.from_groups(_servers(document, text), Network(**constants), name=text)
 
 
-@dataclass(frozen=True)
-class _Group:
-    """One [[servers]] entry."""
-
-    count: int
-    gpus: int
-    vc: str | None
-    gpu_type: str | None
-
-
-def _servers(document: dict[str, Any], file: str) -> list[_Group]:
+def _servers(document: dict[str, Any], file: str) -> list[ServerGroup]:
     entries = document.get("servers")
     example = "write [[servers]], then count = 32 and gpus = 8"
     if isinstance(entries, dict):
@@ -265,7 +253,7 @@ def _servers(document: dict[str, Any], file: str) -> list[_Group]:
         entry = _table(value, file, where)
         _only_keys(entry, ("count", "gpus", "vc", "gpu_type"), file, where)
         groups.append(
-            _Group(
+            ServerGroup(
                 count=_whole(entry, "count", file, where, default=1),
                 gpus=_whole(entry, "gpus", file, where),
                 vc=_label(entry, "vc", file, where),
@@ -285,19 +273,6 @@ def _servers(document: dict[str, Any], file: str) -> list[_Group]:
     if total > MAX_GPUS:
         raise InputError(f"at most {MAX_GPUS} GPUs in all", file=file, key="servers", value=total)
     return groups
-
-
-def _assemble(groups: list[_Group], network: Network, name: str) -> Cluster:
-    counts = [group.count for group in groups]
-    vcs = tuple(group.vc for group in groups for _ in range(group.count) if group.vc is not None)
-    types = tuple(group.gpu_type for group in groups for _ in range(group.count))
-    return Cluster(
-        np.repeat(np.array([group.gpus for group in groups], dtype=np.uint32), counts),
-        server_vc=vcs or None,
-        server_gpu_type=types if any(types) else None,
-        network=network,
-        name=name,
-    )
 
 
 def _network_value(name: str, value: object, *, key: str, file: str | None = None) -> float:
