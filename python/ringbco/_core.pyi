@@ -4,6 +4,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["CoreError", "RunResult", "orders", "placements", "presets", "queues", "replay"]
+
 class CoreError(Exception):
     """What the engine refuses: `row` counts from 0, `message` speaks of the job in that row."""
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ringbco import _core, metrics, profiles
 from ringbco.cluster import Cluster
-from ringbco.errors import InputError, UsageError
+from ringbco.errors import ABSENT, InputError, UsageError
 from ringbco.jobs import JobTable, from_frame, read_jobs
 from ringbco.outcome import ALLOCATIONS_SCHEMA, CARRIED_COLUMNS, JOBS_SCHEMA, TIMELINE_SCHEMA, Outcome
 
@@ -29,6 +29,7 @@ CLOCKS: Final = ("continuous", "slot")
 VARIANTS: Final = ("practical", "literal")
 OVERSIZE: Final = ("error", "drop")
 _LARGEST: Final = {"kappa": 2**32 - 1, "seed": 2**64 - 1}
+_MOST_SAMPLES: Final = 10_000_000
 _WISHES: Final = {
     "oversize": (
         "a job that its cluster can hold",
@@ -122,8 +123,9 @@ def replay(
     options = _Options(model, clock, slot, kappa, lambda_, variant, seed, oversize, sample)
     cluster = Cluster.parse(cluster) if isinstance(cluster, str) else cluster
     table = _table(jobs)
-    vc, server_vc = _virtual_clusters(table, cluster)
+    vc = profiles.vc_index(table, cluster)
     workload = profiles.resolve(table, cluster, model=model, seed=seed)
+    _check_sample(sample, table, workload)
     network = cluster.network
     frame = table.frame
     try:
@@ -136,7 +138,7 @@ def replay(
             compute_time=workload.compute_time,
             vc=vc,
             server_gpus=cluster.server_gpus,
-            server_vc=server_vc,
+            server_vc=None if vc is None else _server_vc(cluster),
             network=(
                 network.intra_bandwidth,
                 network.inter_bandwidth,
@@ -216,33 +218,10 @@ def _table(jobs: JobTable | pl.DataFrame | str | os.PathLike[str]) -> JobTable:
     return from_frame(jobs) if isinstance(jobs, pl.DataFrame) else read_jobs(jobs)
 
 
-def _virtual_clusters(
-    table: JobTable, cluster: Cluster
-) -> tuple[NDArray[np.uint32] | None, NDArray[np.uint32] | None]:
-    """Index of each job's and of each server's virtual cluster; None twice where the cluster has none."""
-    if cluster.server_vc is None:
-        return None, None
-    names = cluster.vc_names
-    expected = f"one of the cluster's virtual clusters ({', '.join(names)})"
-    if "vc" not in table.frame.columns:
-        raise InputError(
-            f"{table.source}: has no column vc, but {cluster.name} is divided into virtual clusters;"
-            " add the column, or give a cluster without them"
-        )
-    column = table.frame["vc"]
-    index = column.replace_strict(list(names), range(len(names)), default=None, return_dtype=pl.UInt32)
-    if index.null_count():
-        row = int(index.is_null().arg_max() or 0)
-        raise InputError(
-            expected,
-            file=table.source,
-            row=row + 1,
-            column="vc",
-            value=column[row],
-            hint="add its servers to the cluster, or leave such jobs out of the trace",
-        )
-    numbers = {name: number for number, name in enumerate(names)}
-    return index.to_numpy(), np.array([numbers[name] for name in cluster.server_vc], dtype=np.uint32)
+def _server_vc(cluster: Cluster) -> NDArray[np.uint32]:
+    """Each server's virtual cluster as an index into `cluster.vc_names`."""
+    number = {name: index for index, name in enumerate(cluster.vc_names)}
+    return np.array([number[name] for name in cluster.server_vc or ()], dtype=np.uint32)
 
 
 def _explain(error: _core.CoreError, table: JobTable) -> InputError | UsageError:
@@ -253,12 +232,24 @@ def _explain(error: _core.CoreError, table: JobTable) -> InputError | UsageError
     job = table.frame.row(error.row, named=True)
     about_size = error.kind in ("oversize", "unplaceable")
     return InputError(
-        f"{wish}: job {job['job_id']!r} {error.message}",
+        f"{wish}, but job {job['job_id']!r}: {error.message}",
         file=table.source,
         row=error.row + 1,
-        **({"column": "num_gpus", "value": job["num_gpus"]} if about_size else {}),
+        column="num_gpus" if about_size else None,
+        value=job["num_gpus"] if about_size else ABSENT,
         hint=hint,
     )
+
+
+def _check_sample(sample: float | None, table: JobTable, workload: profiles.Workload) -> None:
+    """Refuses a timeline that no memory would hold: the run lasts at least as long as one that never queues."""
+    submit = metrics.column(table.frame, "submit_time")
+    least = float((submit + workload.ideal_run_time).max() - submit.min())
+    if sample is not None and least / sample > _MOST_SAMPLES:
+        raise UsageError(
+            f"option sample: {sample}: expected a step that gives at most {_MOST_SAMPLES:,} points;"
+            f" the run lasts {least:,.0f} s or longer"
+        )
 
 
 def _jobs(frame: pl.DataFrame, workload: profiles.Workload, result: _core.RunResult) -> pl.DataFrame:

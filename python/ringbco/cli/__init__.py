@@ -51,9 +51,11 @@ class _LazyGroup(TyperGroup):
 
 def _load(verb: str) -> Any:
     """The typer command of `ringbco.cli.<verb>`."""
-    module = import_module(f"ringbco.cli.{verb}")
+    run = getattr(import_module(f"ringbco.cli.{verb}"), verb)
+    # One line a paragraph: typer would keep the source's line ends.
+    paragraphs = (" ".join(paragraph.split()) for paragraph in (run.__doc__ or "").split("\n\n"))
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name=verb, context_settings=_CONTEXT)(getattr(module, verb))
+    alone.command(name=verb, help="\n\n".join(paragraphs), context_settings=_CONTEXT)(run)
     return typer.main.get_command(alone)
 
 

@@ -48,7 +48,7 @@ def replay(
     order: Annotated[
         str | None,
         typer.Option(
-            help=f"Which queued job comes first: {', '.join(_core.orders())}. [default: the policy's]",
+            help=f"Which queued job comes first: {', '.join(_core.orders())}. Default: the policy's.",
             rich_help_panel=_POLICY,
             metavar="NAME",
         ),
@@ -56,7 +56,7 @@ def replay(
     placement: Annotated[
         str | None,
         typer.Option(
-            help=f"Which idle GPUs a job gets: {', '.join(_core.placements())}. [default: the policy's]",
+            help=f"Which idle GPUs a job gets: {', '.join(_core.placements())}. Default: the policy's.",
             rich_help_panel=_POLICY,
             metavar="NAME",
         ),
@@ -65,7 +65,7 @@ def replay(
         str | None,
         typer.Option(
             help=f"What happens behind a job that cannot start: {', '.join(_core.queues())}."
-            " [default: the policy's]",
+            " Default: the policy's.",
             rich_help_panel=_POLICY,
             metavar="NAME",
         ),
@@ -172,7 +172,7 @@ def replay(
     sample: Annotated[
         float | None,
         typer.Option(
-            help="Seconds between the timeline's points. [default: 2,000 points over the run]",
+            help="Seconds between the timeline's points. Default: 2,000 points over the run.",
             rich_help_panel=_OUTPUT,
         ),
     ] = None,

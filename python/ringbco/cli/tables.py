@@ -57,7 +57,7 @@ def comparison_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     table.add_section()
     table.add_row("makespan", *(duration(summary["makespan"]) for summary in summaries))
     table.add_row("utilisation", *(f"{summary['utilisation']:.1%}" for summary in summaries))
-    table.add_row("jobs spread over servers", *(f"{summary['jobs_spread']:,}" for summary in summaries))
+    table.add_row("jobs over several servers", *(f"{summary['jobs_spread']:,}" for summary in summaries))
     table.add_row("mean contention", *(f"{summary['mean_contention']:.2f}" for summary in summaries))
     return table
 
@@ -70,11 +70,11 @@ def _figures(summary: Mapping[str, Any]) -> Table:
     table.add_row("jobs", jobs)
     table.add_row("makespan", duration(summary["makespan"]))
     table.add_row("utilisation", f"{summary['utilisation']:.1%}")
-    table.add_row("spread over servers", f"{summary['jobs_spread']:,} jobs")
+    table.add_row("jobs over several servers", f"{summary['jobs_spread']:,}")
     table.add_row("mean contention", f"{summary['mean_contention']:.2f} spanning jobs on the busiest server")
     table.add_row(
         "took",
-        f"{summary['total_seconds']:.2f} s ({summary['engine_seconds']:.2f} s in the engine),"
+        f"{duration(summary['total_seconds'])} ({duration(summary['engine_seconds'])} in the engine),"
         f" {summary['jobs_per_second']:,.0f} jobs/s",
     )
     return table
