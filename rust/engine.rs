@@ -127,9 +127,10 @@ impl<'a> Engine<'a> {
         let mut finished = 0;
         let mut instants = 0u64;
         let mut scratch = Scratch::new(&self.queue);
+        let mut next_look = f64::INFINITY;
         loop {
             let (next_finish, _) = self.heap.peek().unwrap_or((f64::INFINITY, 0));
-            let now = next_finish.min(next_arrival);
+            let now = next_finish.min(next_arrival).min(next_look);
             if now == f64::INFINITY {
                 break;
             }
@@ -149,8 +150,9 @@ impl<'a> Engine<'a> {
                 arrived += 1;
                 next_arrival = self.arrival_of(arrived);
             }
-            if !self.queue.is_empty() {
-                pass::run(&mut self, &mut scratch);
+            next_look = f64::INFINITY;
+            if !self.queue.is_empty() && pass::run(&mut self, &mut scratch) && !self.queue.is_empty() {
+                next_look = self.timing.next_boundary(now);
             }
             if !self.contention.is_settled() {
                 self.settle_contention();

@@ -71,14 +71,19 @@ impl Scratch {
     }
 }
 
-/// Starts what can start now.
-pub(crate) fn run(engine: &mut Engine<'_>, scratch: &mut Scratch) {
+/// Starts what can start now. Whether a second pass in the state so reached could start more: under the slot clock
+/// the next boundary is one, even if nothing happens there.
+pub(crate) fn run(engine: &mut Engine<'_>, scratch: &mut Scratch) -> bool {
     let mut grant = std::mem::take(&mut scratch.grant);
-    match engine.discipline {
-        Discipline::Strict => strict(engine, &mut grant),
+    let again = match engine.discipline {
+        Discipline::Strict => {
+            strict(engine, &mut grant);
+            false
+        }
         Discipline::Skip | Discipline::Easy => past_the_head(engine, scratch, &mut grant),
-    }
+    };
     scratch.grant = grant;
+    again
 }
 
 fn strict(engine: &mut Engine<'_>, grant: &mut Grant) {
@@ -91,13 +96,15 @@ fn strict(engine: &mut Engine<'_>, grant: &mut Grant) {
 }
 
 /// Looks at the waiting jobs in queue order, once each, but at a size that cannot be placed only once: the jobs of a
-/// size stand or fall together, save for EASY's question whether they end before the shadow time.
-fn past_the_head(engine: &mut Engine<'_>, scratch: &mut Scratch, grant: &mut Grant) {
+/// size stand or fall together, save for EASY's question whether they end before the shadow time. Whether a job that
+/// was passed over might be taken in a second pass: one started after it, and that can change where it would go.
+fn past_the_head(engine: &mut Engine<'_>, scratch: &mut Scratch, grant: &mut Grant) -> bool {
     let monotone = engine.placer.is_monotone();
     let easy = engine.discipline == Discipline::Easy;
     let now = engine.seconds();
     let mut reservation: Option<Reservation> = None;
     let mut blocked = None;
+    let (mut passed_over, mut again) = (false, false);
     scratch.candidates.clear();
     scratch.set_aside.clear();
     for class in 0..engine.queue.classes() {
@@ -124,6 +131,7 @@ fn past_the_head(engine: &mut Engine<'_>, scratch: &mut Scratch, grant: &mut Gra
             }
             if !monotone {
                 scratch.set_aside.push(class as u32);
+                passed_over = true;
             }
             continue;
         }
@@ -133,6 +141,7 @@ fn past_the_head(engine: &mut Engine<'_>, scratch: &mut Scratch, grant: &mut Gra
                 scratch.probe.give(&grant.parts);
                 engine.cluster.undo(job, &grant.parts);
                 engine.placer.set_rng(rng);
+                passed_over = true;
                 let next = if monotone {
                     // Its like get the same GPUs, so only those that end in time are worth a look.
                     scratch.set_aside.push(class as u32);
@@ -145,9 +154,11 @@ fn past_the_head(engine: &mut Engine<'_>, scratch: &mut Scratch, grant: &mut Gra
             }
         }
         engine.start(job, grant);
+        again |= passed_over;
         scratch.add(&engine.queue, class, engine.queue.next_in_class(class, place + 1));
         scratch.reopen(&engine.queue, rank);
     }
+    again
 }
 
 /// The earliest estimated completion at which a gang could be placed if nothing else started; `scratch.probe` then

@@ -58,6 +58,11 @@ impl Timing {
         n
     }
 
+    /// The boundary after this one; never under the continuous clock.
+    pub(crate) fn next_boundary(&self, now: f64) -> f64 {
+        self.slot.map_or(f64::INFINITY, |_| now + 1.0)
+    }
+
     /// What one iteration of a job costs.
     #[inline]
     pub(crate) fn ring(jobs: &Jobs<'_>, job: usize) -> Ring {
