@@ -11,9 +11,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.cluster import PHILLY_SERVERS, Network
+from ringbco.cluster import Network
 from ringbco.errors import UsageError
 from ringbco.jobs import JobTable, from_frame, near_name, provenance
+from ringbco.presets import PRESETS as CLUSTERS
 from ringbco.profiles import iteration_time
 
 Floats = NDArray[np.float64]
@@ -31,7 +32,7 @@ class Shape:
     """The figures a preset follows.
 
     sizes: share of the jobs by number of GPUs. median, mean, longest: of the run time in seconds; nothing
-    runs longer than `longest`. growth: median run time grows as num_gpus to this power. vcs: weight of each
+    runs longer than `longest`. growth: median run time grows as num_gpus to this power. vcs: GPUs of each
     virtual cluster. users: their number in a full trace. statuses: share by final status. burst: exponent
     of the number of jobs a user submits at once, P(at least k) = k ** -burst. same_second: share of a
     burst's jobs submitted in the same second as the one before by design; others follow by chance.
@@ -42,17 +43,26 @@ class Shape:
     mean: float
     longest: float
     growth: float
-    vcs: Mapping[str, float]
+    vcs: Mapping[str, int]
     users: int
     statuses: Mapping[str, float]
     burst: float
     same_second: float
 
 
-# Philly: sizes, run times and statuses are the public trace's; the longest run is the longest recorded; a
-# virtual cluster's weight is its number of servers, so that the load is even over `preset:philly`. Helios:
-# run times are Venus', the longest is the cap of the usual cleaning; sizes and statuses approximate figures
-# of Hu et al., SC '21.
+def _vc_gpus(cluster: str) -> dict[str, int]:
+    """GPUs of each virtual cluster of a preset cluster."""
+    gpus: dict[str, int] = {}
+    for group in CLUSTERS[cluster].servers:
+        if group.vc is not None:
+            gpus[group.vc] = gpus.get(group.vc, 0) + group.count * group.gpus
+    return gpus
+
+
+# Philly: sizes, run times and statuses are the public trace's; the longest run is the longest recorded.
+# Helios: run times are Venus', the longest is the cap of the usual cleaning; sizes and statuses approximate
+# figures of Hu et al., SC '21. Jobs fall to virtual clusters by their GPUs, so that the load is even over
+# the preset cluster.
 SHAPES: Final = {
     "philly": Shape(
         sizes={1: 87.0, 2: 2.3, 4: 4.8, 8: 4.9, 16: 0.7, 32: 0.2},
@@ -60,7 +70,7 @@ SHAPES: Final = {
         mean=18_006.0,
         longest=5_196_151.0,
         growth=0.3,
-        vcs=PHILLY_SERVERS,
+        vcs=_vc_gpus("philly"),
         users=319,
         statuses={"Pass": 60, "Killed": 9, "Failed": 31},
         burst=1.3,
@@ -72,7 +82,7 @@ SHAPES: Final = {
         mean=13_041.0,
         longest=1_209_600.0,
         growth=0.3,
-        vcs={f"vc{number:02}": (number + 1) ** -0.8 for number in range(12)},
+        vcs=_vc_gpus("helios-venus"),
         users=277,
         statuses={"COMPLETED": 62.0, "CANCELLED": 22.5, "FAILED": 15.0, "TIMEOUT": 0.3, "NODE_FAIL": 0.2},
         burst=1.2,
@@ -142,6 +152,9 @@ def _trace(shape: Shape, num_jobs: int, gpus: int, load: float, rng: np.random.G
     burst_of, leads = _bursts(num_jobs, shape.burst, rng)
     num_gpus = _deal(np.array(list(sizes)), _quota(num_jobs, sizes.values()), burst_of, rng)
     vc = _deal(np.arange(len(shape.vcs)), _quota(num_jobs, shape.vcs.values()), burst_of, rng)
+    # What does not fit in its virtual cluster belongs to the largest one.
+    vc_gpus = np.array(list(shape.vcs.values()))
+    vc[num_gpus > vc_gpus[vc]] = vc_gpus.argmax()
     user = _users(shape, num_jobs, vc, burst_of, rng)
     duration = _durations(shape, sizes, num_gpus, user, burst_of, rng)
     span = float(num_gpus @ duration) / (gpus * load)
