@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from ringbco.atomic import cannot_write, check_output, replacing
 from ringbco.csvtext import PARQUET_MAGIC, read_bytes, read_text_table, refuse_doubled, refuse_foreign
@@ -24,6 +26,7 @@ __all__ = [
     "REQUIRED",
     "Dropped",
     "JobTable",
+    "Screening",
     "check_output_name",
     "from_frame",
     "near_name",
@@ -64,11 +67,22 @@ class Dropped(NamedTuple):
     """Rows that break a rule: how many break it first, how many in all, and the lowest of them (from 1)."""
 
     column: str
-    expected: str
+    rule: str
     rows: int
     matching: int
     first_row: int
     first_value: object
+
+
+class Screening(NamedTuple):
+    """The rows that break no rule as a job table (None if there are none), what ails the others, row numbers.
+
+    rows: the number in the file, from 1, of each row kept; None if all were.
+    """
+
+    table: JobTable | None
+    dropped: tuple[Dropped, ...]
+    rows: NDArray[np.int64] | None
 
 
 def read_jobs(path: str | os.PathLike[str]) -> JobTable:
@@ -83,8 +97,8 @@ def read_jobs(path: str | os.PathLike[str]) -> JobTable:
     return JobTable(frame, raw.source, raw.metadata)
 
 
-def screen_jobs(path: str | os.PathLike[str]) -> tuple[JobTable | None, tuple[Dropped, ...]]:
-    """The job table of the rows that break no rule (None if there are none), and what ails the others.
+def screen_jobs(path: str | os.PathLike[str]) -> Screening:
+    """Read a job table whose rows may break rules, and part them.
 
     A row is dropped for the first rule it breaks, in the schema's order. Raises InputError for what is not a
     matter of rows: the file, its columns.
@@ -95,15 +109,14 @@ def screen_jobs(path: str | os.PathLike[str]) -> tuple[JobTable | None, tuple[Dr
     dropped = []
     for fault in faults:
         newly = int((fault.bad & ~gone).sum())
-        expected = COLUMNS[fault.column].rule
-        dropped.append(Dropped(fault.column, expected, newly, fault.rows, fault.first + 1, fault.value))
+        dropped.append(Dropped(fault.column, fault.rule, newly, fault.rows, fault.first + 1, fault.value))
         gone = gone | fault.bad
     kept = frame.filter(~gone) if faults else frame
-    if kept.height == 0:
-        return None, tuple(dropped)
-    return JobTable(_validate(kept, raw.source, as_text=raw.as_text), raw.source, raw.metadata), tuple(
-        dropped
-    )
+    rows = np.flatnonzero(~gone.to_numpy()) + 1 if faults else None
+    table = None
+    if kept.height:
+        table = JobTable(_validate(kept, raw.source, as_text=raw.as_text), raw.source, raw.metadata)
+    return Screening(table, tuple(dropped), rows)
 
 
 def from_frame(

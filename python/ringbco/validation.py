@@ -88,13 +88,14 @@ _INTEGERS: Final = (pl.UInt32, pl.UInt64)
 class Fault:
     """The rows at which one column breaks its rule.
 
-    bad: which rows, bool[rows]. written: the column as it was given. `expected` completes "expected ..."
-    for the first of them, row `first` (from 0).
+    bad: which rows, bool[rows]. written: the column as it was given. rule: what they are not. `expected`
+    completes "expected ..." for the first of them, row `first` (from 0).
     """
 
     column: str
     bad: pl.Series
     written: pl.Series
+    rule: str
     expected: str
     hint: str
 
@@ -180,7 +181,7 @@ def _text_column(series: pl.Series, column: Column, source: str, as_text: bool) 
     if column.required:
         bad = series.is_null() | (series == "")
         if bad.any():
-            return Fault(name, bad, series, column.rule, column.hint)
+            return Fault(name, bad, series, column.rule, column.rule, column.hint)
     return series
 
 
@@ -206,7 +207,7 @@ def _number_column(series: pl.Series, column: Column, source: str, as_text: bool
         bad = bad | broken
     if bad.any():
         first = series[int(bad.arg_max() or 0)]
-        return Fault(name, bad, written, _explain(first, column), column.hint)
+        return Fault(name, bad, written, column.rule, _explain(first, column), column.hint)
     return series.cast(column.dtype)
 
 
@@ -250,4 +251,4 @@ def _repeated(ids: pl.Series) -> list[Fault]:
         return []
     first = int((ids == ids[int(bad.arg_max() or 0)]).arg_max() or 0)
     expected = f"every job_id once, but row {first + 1} has it too"
-    return [Fault("job_id", bad, ids, expected, COLUMNS["job_id"].hint)]
+    return [Fault("job_id", bad, ids, "unique", expected, COLUMNS["job_id"].hint)]
