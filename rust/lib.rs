@@ -11,6 +11,7 @@
 //! - `queue`, `placement`, `cluster`, `gpu_time`, `contention`: the parts of the state.
 //! - `index`, `heap`, `rng`: data structures.
 //! - [`outcome`]: result columns.
+//! - [`reference`](mod@reference): the slow truth that tests hold the rest against; it shares no deciding code with it.
 //!
 //! Nothing here knows Python but `python`, behind the feature of that name.
 
@@ -29,6 +30,7 @@ pub mod outcome;
 mod pass;
 mod placement;
 mod queue;
+pub mod reference;
 pub mod replay;
 mod rng;
 mod timing;
