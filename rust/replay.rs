@@ -235,7 +235,10 @@ fn run_parts(
                 interrupted = watch.tick(finished.load(Ordering::Relaxed));
                 stop.store(interrupted.is_err(), Ordering::Relaxed);
             }
-            std::thread::sleep(Duration::from_millis(2));
+            // On a thread of the pool itself there may be no other to do the work.
+            if rayon::yield_now() != Some(rayon::Yield::Executed) {
+                std::thread::sleep(Duration::from_millis(2));
+            }
         }
     });
     interrupted?;
