@@ -4,7 +4,7 @@ use crate::cluster::Network;
 use crate::engine::Watch;
 use crate::error::{Error, Result};
 use crate::job::Jobs;
-use crate::options::{ClockKind, Discipline, Model, Options, Order, Oversize, PRESETS, Placement, Variant};
+use crate::options::{ClockKind, Discipline, Model, Options, Order, Oversize, PRESETS, Placement, Ties, Variant};
 use crate::outcome::Outcome;
 use crate::replay::{ClusterSpec, replay as replay_columns};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -152,13 +152,15 @@ fn replay(
     lambda_: f64,
     variant: &str,
     seed: u64,
+    ties: &str,
     oversize: &str,
     sample: Option<f64>,
     record_allocations: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<RunResult> {
+    let ties = Ties::parse(ties).map_err(|e| raise(py, &e))?;
     let options = parse_options(order, placement, queue, model, clock, variant, oversize)
-        .map(|options| Options { slot, kappa, lambda: lambda_, seed, sample, record_allocations, ..options })
+        .map(|options| Options { ties, slot, kappa, lambda: lambda_, seed, sample, record_allocations, ..options })
         .map_err(|e| raise(py, &e))?;
     let (intra_bandwidth, inter_bandwidth, reduce_speed, xi1, xi2, alpha) = network;
     let network = Network {
