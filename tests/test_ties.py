@@ -67,7 +67,7 @@ def test_command_line_and_audit(invoke, tmp_path) -> None:  # type: ignore[no-un
                 "--cluster",
                 cluster,
                 "--policy",
-                "sjf",
+                "fifo",
                 "--ties",
                 how,
                 "--vc",
