@@ -272,14 +272,13 @@ def test_the_page_asks_for_nothing_and_trusts_no_name(results: dict[str, Outcome
     text = page(named, chapters(named), title=evil)
     assert evil not in text
     assert "default-src 'none'" in text
-    head, _, after = text.partition('<script type="application/json" id="charts">')
+    _, _, after = text.partition('<script type="application/json" id="charts">')
     data, _, rest = after.partition("</script>")
     assert json.loads(data)["labels"] == [evil, "b"]
     library, *_ = rest.partition("</script>")
     assert len(library) > 500_000
     assert addresses(text) == ["data:,"]
     assert text.count("vegaEmbed(") < 5  # the library is there once
-    assert head.count("<table") == 2
 
 
 def test_every_chart_is_drawn_in_the_pages_colours(results: dict[str, Outcome]) -> None:
