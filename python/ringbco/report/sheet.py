@@ -75,7 +75,8 @@ def sheet(
 def page(chart: Any, *, title: str) -> str:
     """The chart as one HTML file with all it needs inside."""
     # A user may be called </script>: in JSON a "<" can be written otherwise.
-    text: str = chart.to_html(inline=True, json_kwds={"cls": _Harmless})
+    menu = {"export": True, "source": False, "compiled": False, "editor": False}  # an editor is online
+    text: str = chart.to_html(inline=True, json_kwds={"cls": _Harmless}, embed_options={"actions": menu})
     return text.replace("<head>", f"<head>\n  <title>{escape(title)}</title>", 1)
 
 
@@ -320,7 +321,10 @@ def _vc_loads(demand: Mapping[str, Any], vcs: Sequence[Mapping[str, Any]]) -> An
         for row, name in zip(vcs, names, strict=True)
     )
     return _panel(
-        alt.Chart(data, title="Load of the virtual clusters: work submitted that day / their GPUs")
+        alt.Chart(
+            data,
+            title=f"Load of the virtual clusters: work submitted that day / their GPUs{_in_stretches(demand)}",
+        )
         .mark_rect()
         .encode(
             **_day_axis(demand),
