@@ -323,7 +323,7 @@ def _vc_loads(demand: Mapping[str, Any], vcs: Sequence[Mapping[str, Any]]) -> An
     return _panel(
         alt.Chart(
             data,
-            title=f"Load of the virtual clusters: work submitted that day / their GPUs{_in_stretches(demand)}",
+            title=f"Load of the virtual clusters: work submitted a day / their GPUs{_in_stretches(demand)}",
         )
         .mark_rect()
         .encode(
