@@ -28,8 +28,11 @@ def makespan(jobs: pl.DataFrame) -> float:
 
 
 def gpu_seconds(jobs: pl.DataFrame) -> float:
-    """GPU-seconds that the jobs held: sum of num_gpus x run_time (nobody is preempted)."""
-    return float(np.dot(column(jobs, "num_gpus").astype(np.float64), column(jobs, "run_time")))
+    """GPU-seconds that the jobs held: sum of num_gpus x run_time (nobody is preempted).
+
+    Not a BLAS product, whose last bit depends on the number of threads it may use.
+    """
+    return float((column(jobs, "num_gpus") * column(jobs, "run_time")).sum())
 
 
 def utilisation(jobs: pl.DataFrame, num_gpus: int) -> float:
