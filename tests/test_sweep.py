@@ -146,6 +146,7 @@ def test_a_key_is_of_what_decides_a_result(spec: Path, tmp_path: Path) -> None:
         ("[grid]\ntrace = ['none.csv']", "grid.trace[1]", "No such file"),
         ("[grid]\nxi-1 = [0.5]", "grid.xi_1", "did you mean xi1?"),
         ("[grid]\ninter-bandwidth = [1e9]\ninter_bandwidth = [1e9]", "grid", "one spelling"),
+        ("[grid]\nvc = ['pool', 'spilt']", "grid.vc[2]", "one of split, pool"),
         ("[[runs]]\nkappa = [1, 2]", "runs[1].kappa", "a list belongs under [grid]"),
         ("[[runs]]\nqueue = 'strict'\n[[runs]]\nqueue = 'strikt'", "runs[2].queue", "did you mean strict?"),
         ("[runs]\nqueue = 'strict'", "runs", "a list of tables"),
@@ -472,6 +473,19 @@ def test_load_in_a_sweep(spec: Path, tmp_path: Path) -> None:
         assert (
             row["mean_jct"] == replay(table, "2x8", policy=row["policy"], model="fixed").summary["mean_jct"]
         )
+
+
+def test_virtual_clusters_split_and_pooled(spec: Path, tmp_path: Path) -> None:
+    (tmp_path / "vcs.toml").write_text("".join(f'[[servers]]\ngpus = 8\nvc = "{name}"\n' for name in "ab"))
+    table = pl.read_csv(tmp_path / "small.csv").with_columns(vc=pl.Series(list("aabbabb")))
+    table.write_csv(tmp_path / "small.csv")
+    write(spec, GRID.replace("2x8", "vcs.toml").replace("seed = [0, 1]", 'vc = ["split", "pool"]'))
+    frame = sweep(spec, tmp_path / "out").frame
+    cluster = Cluster.parse(tmp_path / "vcs.toml")
+    for row in frame.iter_rows(named=True):
+        used = cluster.pooled() if row["vc"] == "pool" else cluster
+        assert row["mean_jct"] == replay(table, used, policy=row["policy"]).summary["mean_jct"]
+    assert frame["mean_jct"].n_unique() > 3
 
 
 def test_load_needs_time_to_pass(spec: Path, tmp_path: Path) -> None:
