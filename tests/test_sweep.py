@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import pickle
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -27,8 +28,9 @@ from ringbco.jobs import from_frame, read_jobs
 from ringbco.outcome import Outcome
 from ringbco.replay import replay
 from ringbco.sweep import execute, scaled, sweep
-from ringbco.sweep_spec import options_of, read_spec
+from ringbco.sweep_spec import _OWN_KEYS, options_of, read_spec
 
+DOCS = Path(__file__).parents[1] / "docs" / "sweeps.md"
 TIMES = ["engine_seconds", "total_seconds", "jobs_per_second"]
 GRID = """\
 [base]
@@ -82,6 +84,19 @@ def test_a_grid_varies_its_last_key_fastest_and_the_list_follows(spec: Path) -> 
     assert (settings["servers"], settings["gpus"], settings["inter_bandwidth"]) == (2, 16, 12.5e9)
     assert (settings["load"], settings["trace"], settings["cluster"]) == (None, "small.csv", "2x8")
     assert len({run.key for run in read.runs}) == 8
+
+
+def test_the_example_of_the_docs(spec: Path, tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    (tmp_path / "small.csv").rename(tmp_path / "philly.parquet")
+    assert len(read_spec(write(spec, example)).runs) == 19
+    assert "= 19 runs" in DOCS.read_text()
+
+
+def test_the_docs_name_every_setting() -> None:
+    rows = re.findall(r"^\| ([a-z_0-9, ]+) \|", DOCS.read_text(), re.MULTILINE)
+    named = {name.strip() for row in rows for name in row.split(",")}
+    assert {*_OWN_KEYS, *options_of("replay")} <= named
 
 
 def test_base_alone_is_one_run(spec: Path) -> None:
