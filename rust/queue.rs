@@ -39,7 +39,8 @@ impl Queue {
         };
         // Jobs are numbered in order of (submit_time, row), which is fifo.
         let ordered: Option<Vec<u32>> = match order {
-            Order::Fifo => None,
+            // QSSF's order is not known from the start: its engine is another.
+            Order::Fifo | Order::Qssf => None,
             Order::Sjf => {
                 let mut keyed: Vec<(u64, u32)> = (0..n).map(|j| (estimate(j).to_bits(), j as u32)).collect();
                 // Estimates are not negative, so their bits sort as they do.
