@@ -12,6 +12,7 @@
 //! - `queue`, `placement`, `cluster`, `gpu_time`, `contention`: the parts of the state.
 //! - `index`, `heap`, `rng`: data structures.
 //! - [`outcome`]: result columns.
+//! - [`reference`](mod@reference): the slow truth that tests hold the rest against; it shares no deciding code with it.
 //!
 //! Nothing here knows Python but `python`, behind the feature of that name.
 
@@ -32,6 +33,7 @@ mod placement;
 pub mod policies;
 mod preempt;
 mod queue;
+pub mod reference;
 pub mod replay;
 mod rng;
 mod timing;
