@@ -128,13 +128,13 @@ impl ClusterOutcome {
     }
 
     /// As `new`, with the columns that preemption needs.
-    pub(crate) fn preemptive(jobs: usize) -> Self {
+    pub(crate) fn preemptive(jobs: usize, record: bool) -> Self {
         Self {
             preemptions: vec![0; jobs],
             held: vec![0.0; jobs],
             lost: vec![0.0; jobs],
             refused: vec![false; jobs],
-            ..Self::new(jobs)
+            ..Self::new(jobs, record)
         }
     }
 

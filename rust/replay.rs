@@ -270,7 +270,7 @@ fn run_parts(
             network,
             options: &own,
         };
-        if own.preemption != Preemption::None {
+        if preempt::is_for(&own) {
             return preempt::run(&setting, watch);
         }
         Engine::new(view, &part.rows, &part.server_gpus, network, &own).run(watch)
@@ -362,7 +362,7 @@ fn assemble(
         allocations.server.extend(own.server.iter().map(|&s| part.servers[s as usize]));
     }
     let timing = Timing::new(network, options);
-    if options.preemption == Preemption::None {
+    if !preempt::is_for(options) {
         held.iter_mut().zip(start.iter().zip(&finish)).for_each(|(h, (from, to))| *h = to - from);
     }
     // Stretch by stretch; between two of them a job waits.

@@ -6,6 +6,7 @@ out again. Shared with `oracle` are the equations and the placements; nothing he
 """
 
 import math
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -159,9 +160,9 @@ class World:
     def gittins(self, row: int) -> float:
         a = self.attained(row)
         beyond = [s - a for s in self.gpu_times if s > a]
-        return max(
-            (sum(1 for s in beyond if s <= d) / sum(min(s, d) for s in beyond) for d in beyond), default=0.0
-        )
+        ratios = (sum(1 for s in beyond if s <= d) / sum(min(s, d) for s in beyond) for d in beyond)
+        # In single precision, so that indexes which differ by rounding alone tie.
+        return float(struct.unpack("f", struct.pack("f", max(ratios, default=0.0)))[0])
 
     def ranking(self) -> list[int]:
         runs = [run.row for run in self.running]

@@ -1,4 +1,4 @@
-//! The event loop of one cluster under a preemptive policy: completions, arrivals, one pass where one is due, new
+//! The event loop of one cluster under a policy that preempts, or whose queue changes its order with time: completions, arrivals, one pass where one is due, new
 //! rates (SPEC sections 5 and 7).
 
 use super::book::{Book, Running};
@@ -10,8 +10,9 @@ use crate::contention::Contention;
 use crate::engine::Watch;
 use crate::error::{Error, Result};
 use crate::heap::EventHeap;
+use crate::options::Discipline;
 use crate::outcome::{ClusterOutcome, Stretch};
-use crate::placement::Placer;
+use crate::placement::{Placer, Probe};
 
 /// Instants between two looks at the watch.
 const WATCH_EVERY: u64 = 1024;
@@ -45,6 +46,9 @@ pub(super) struct Engine<'a, P> {
     changed: bool,
     again: bool,
     last_tick: f64,
+    /// The first job, in order of arrival, that may yet wait for too long.
+    aging: usize,
+    probe: Probe,
     out: ClusterOutcome,
 }
 
@@ -75,7 +79,9 @@ impl<'a, P: Policy> Engine<'a, P> {
             changed: false,
             again: false,
             last_tick: f64::NEG_INFINITY,
-            out: ClusterOutcome::preemptive(setting.jobs.len()),
+            aging: 0,
+            probe: Probe::default(),
+            out: ClusterOutcome::preemptive(setting.jobs.len(), options.record_allocations),
             book,
             setting,
         }
@@ -85,12 +91,12 @@ impl<'a, P: Policy> Engine<'a, P> {
         let n = self.book.jobs.len();
         let mut arrived = 0;
         let mut next_arrival = self.arrival_of(0);
-        let mut next_pass = f64::INFINITY;
+        let (mut next_pass, mut next_aging) = (f64::INFINITY, f64::INFINITY);
         let mut finished = 0;
         let (mut instants, mut idle_passes) = (0u64, 0u64);
         loop {
             let (next_finish, _) = self.finishes.peek().unwrap_or((f64::INFINITY, 0));
-            let now = next_finish.min(next_arrival).min(next_pass);
+            let now = next_finish.min(next_arrival).min(next_pass).min(next_aging);
             if now == f64::INFINITY {
                 break;
             }
@@ -110,6 +116,7 @@ impl<'a, P: Policy> Engine<'a, P> {
                 arrived += 1;
                 next_arrival = self.arrival_of(arrived);
             }
+            next_aging = self.age(arrived);
             next_pass = self.next_pass();
             if next_pass == now {
                 self.pass();
@@ -163,6 +170,25 @@ impl<'a, P: Policy> Engine<'a, P> {
         true
     }
 
+    /// Puts the jobs that have waited for too long ahead; when the next one will have, of those that have arrived.
+    fn age(&mut self, arrived: usize) -> f64 {
+        let Some(aging) = self.setting.options.aging.filter(|_| !P::PREEMPTIVE) else { return f64::INFINITY };
+        while self.aging < arrived {
+            let (job, num_gpus) = (self.aging as u32, self.book.jobs.num_gpus[self.aging]);
+            if self.waiting.has(job, num_gpus) {
+                let due = self.book.timing.arrival(self.book.jobs.submit[self.aging] + aging);
+                if due > self.book.now {
+                    return due;
+                }
+                self.waiting.remove(job, num_gpus);
+                self.waiting.insert(job, num_gpus, f64::NEG_INFINITY);
+                self.changed = true;
+            }
+            self.aging += 1;
+        }
+        f64::INFINITY
+    }
+
     fn busy(&self) -> u64 {
         self.gpus - self.cluster.total_idle
     }
@@ -174,7 +200,14 @@ impl<'a, P: Policy> Engine<'a, P> {
             return f64::INFINITY;
         }
         let Some(interval) = self.policy.interval() else {
-            return if self.changed { now } else { f64::INFINITY };
+            let again = || self.book.timing.next_boundary(self.last_tick);
+            return if self.changed {
+                now
+            } else if self.again && !P::PREEMPTIVE {
+                again()
+            } else {
+                f64::INFINITY
+            };
         };
         let crowded = self.waiting.gpus() + self.busy() > self.gpus;
         let wanted = if self.changed || self.again || (crowded && self.policy.is_restless()) {
@@ -207,6 +240,10 @@ impl<'a, P: Policy> Engine<'a, P> {
         self.last_tick = now;
         self.changed = false;
         self.again = false;
+        if !P::PREEMPTIVE {
+            self.queue_pass();
+            return;
+        }
         self.policy.before_pass();
         let mut selection = std::mem::take(&mut self.selection);
         if P::RANKED_ANEW {
@@ -225,6 +262,7 @@ impl<'a, P: Policy> Engine<'a, P> {
         let mut passed_over = false;
         for &job in &selection.chosen {
             if self.place(job) {
+                self.waiting.remove(job, self.book.jobs.num_gpus[job as usize]);
                 self.start(job);
                 self.again |= passed_over;
             } else {
@@ -232,6 +270,84 @@ impl<'a, P: Policy> Engine<'a, P> {
             }
         }
         self.selection = selection;
+    }
+
+    /// Without preemption: the waiting jobs in order, under the queue discipline (SPEC section 6).
+    fn queue_pass(&mut self) {
+        let discipline = self.setting.options.queue;
+        let monotone = self.placer.is_monotone();
+        let now = self.book.seconds();
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let mut chosen = std::mem::take(&mut self.selection.chosen);
+        chosen.clear();
+        let mut walk = waiting.walk();
+        // EASY: what the blocked head asks for, and its shadow time.
+        let mut reservation: Option<(u32, f64)> = None;
+        let mut passed_over = false;
+        while let Some(next) = walk.peek().filter(|_| self.cluster.total_idle > 0) {
+            let rng = self.placer.rng();
+            if !self.place(next.job) {
+                if discipline == Discipline::Strict {
+                    break;
+                }
+                if discipline == Discipline::Easy && reservation.is_none() {
+                    reservation = Some((next.num_gpus, self.shadow_time(next.num_gpus)));
+                }
+                if monotone {
+                    walk.leave_out(next);
+                } else {
+                    passed_over = true;
+                    walk.pass();
+                }
+                continue;
+            }
+            walk.pass();
+            if let Some((head, shadow)) = reservation
+                && now + self.book.timing.backfill_estimate(&self.book.jobs, next.job as usize) > shadow
+            {
+                self.probe.take(&self.grant.parts);
+                if !self.placer.fits(&mut self.cluster, &self.probe, head) {
+                    self.probe.give(&self.grant.parts);
+                    self.cluster.undo(next.job, &self.grant.parts);
+                    self.placer.set_rng(rng);
+                    passed_over = true;
+                    continue;
+                }
+            }
+            self.start(next.job);
+            chosen.push(next.job);
+            self.again |= passed_over;
+        }
+        for &job in &chosen {
+            waiting.remove(job, self.book.jobs.num_gpus[job as usize]);
+        }
+        self.waiting = waiting;
+        self.selection.chosen = chosen;
+    }
+
+    /// The earliest estimated completion at which a gang could be placed if nothing else started; the probe then holds
+    /// the idle GPUs of that time.
+    fn shadow_time(&mut self, num_gpus: u32) -> f64 {
+        let Self { book, running, probe, placer, cluster, .. } = self;
+        let estimated =
+            |r: &Running| book.timing.seconds(r.start) + book.timing.backfill_estimate(&book.jobs, r.job as usize);
+        let mut ends: Vec<(f64, usize)> = running
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| !r.parts.is_empty())
+            .map(|(slot, r)| (estimated(r), slot))
+            .collect();
+        ends.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        probe.copy(cluster);
+        for together in ends.chunk_by(|a, b| a.0 == b.0) {
+            for &(_, slot) in together {
+                probe.give(&running[slot].parts);
+            }
+            if placer.fits(cluster, probe, num_gpus) {
+                return together[0].0;
+            }
+        }
+        f64::INFINITY
     }
 
     /// New keys for running jobs whose key may have risen.
@@ -253,7 +369,7 @@ impl<'a, P: Policy> Engine<'a, P> {
 
     /// Puts a running job in its place of the ranking.
     fn rank(&mut self, slot: u32) {
-        if P::RANKED_ANEW {
+        if P::RANKED_ANEW || !P::PREEMPTIVE {
             return;
         }
         let own = &self.running[slot as usize];
@@ -275,7 +391,6 @@ impl<'a, P: Policy> Engine<'a, P> {
     /// Starts a placed job now, or resumes it.
     fn start(&mut self, job: u32) {
         let j = job as usize;
-        self.waiting.remove(job, self.book.jobs.num_gpus[j]);
         let slot = self.free_slots.pop().unwrap_or(self.running.len() as u32);
         if slot as usize == self.running.len() {
             self.running.push(Running::default());
@@ -307,7 +422,7 @@ impl<'a, P: Policy> Engine<'a, P> {
         self.vacate(slot);
         let job = self.running[slot as usize].job;
         self.out.finish[job as usize] = self.book.now;
-        self.policy.completed(self.book.attained(job));
+        self.policy.completed(&self.book, job);
         self.changed = true;
     }
 

@@ -4,7 +4,7 @@
 //!
 //! The index of a job that has attained a GPU-seconds, where S is the GPU time of a completed job drawn at random:
 //! the largest, over quanta delta, of P(S - a <= delta | S > a) / E[min(S - a, delta) | S > a]; 0 where no completed
-//! job had more. Indexes fall as service grows and move with every completion, so a pass ranks all jobs that run or
+//! job had more; compared in single precision. Indexes fall as service grows and move with every completion, so a pass ranks all jobs that run or
 //! wait; an index costs a walk along a hull.
 
 use super::tiresias::Tiresias;
@@ -49,11 +49,12 @@ impl Policy for Gittins {
 
     fn rank(&self, book: &Book<'_>, job: u32, running: Option<&Running>) -> (f64, f64) {
         let attained = running.map_or_else(|| book.attained(job), |r| book.attained_of(r));
-        (self.queues.queue(attained) as f64, -self.samples.index(attained))
+        // In single precision: indexes that differ by rounding alone tie.
+        (self.queues.queue(attained) as f64, -f64::from(self.samples.index(attained) as f32))
     }
 
-    fn completed(&mut self, attained: f64) {
-        self.fresh.push(attained);
+    fn completed(&mut self, book: &Book<'_>, job: u32) {
+        self.fresh.push(book.attained(job));
     }
 }
 

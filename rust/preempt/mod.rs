@@ -1,13 +1,15 @@
 //! Policies that preempt (SPEC section 7, "Other schedulers"): one a file; this is where their names meet their code.
 //!
 //! A pass ranks the running and the waiting jobs and walks the ranking with a quota of all GPUs. A policy gives the
-//! keys by which jobs are ranked; `engine` is the event loop, `select` the walk, `book` what is known of each job.
+//! keys by which jobs are ranked; without preemption (`qssf`, and any order with aging) the keys order the queue.
+//! `engine` is the event loop, `select` the walk, `book` what is known of each job.
 
 mod book;
 mod edf;
 mod engine;
 mod ftf;
 mod gittins;
+mod qssf;
 mod select;
 mod srtf;
 mod time_slice;
@@ -18,13 +20,16 @@ use crate::cluster::{FewestServers, Network};
 use crate::engine::Watch;
 use crate::error::Result;
 use crate::job::Jobs;
-use crate::options::{Options, Preemption};
+use crate::options::{Options, Order, Preemption};
 use crate::outcome::ClusterOutcome;
 use book::{Book, Running};
 use engine::Engine;
 
 /// A ranking and the instants at which it is used. Keys: least first, ties by job, that is fifo.
 trait Policy {
+    /// Whether running jobs may be preempted. Otherwise the waiting jobs are a queue under the options' discipline.
+    const PREEMPTIVE: bool = true;
+
     /// Whether the keys of waiting jobs move with time, so that every pass ranks all jobs anew by `rank`. Otherwise a
     /// waiting job's key stands, and a running job's key does not rise but where `rises_at` says.
     const RANKED_ANEW: bool = false;
@@ -62,8 +67,8 @@ trait Policy {
         (0.0, 0.0)
     }
 
-    /// A job is done; `attained`: its GPU-seconds.
-    fn completed(&mut self, _attained: f64) {}
+    /// A job is done.
+    fn completed(&mut self, _book: &Book<'_>, _job: u32) {}
 }
 
 /// One cluster, or virtual cluster, and its jobs in order of (submit_time, row).
@@ -81,14 +86,20 @@ pub(crate) struct Setting<'a> {
     pub(crate) options: &'a Options,
 }
 
-/// Replays every job under the preemptive policy of the options.
+/// Whether a run is this module's: it preempts, or its queue changes its order with time.
+pub(crate) fn is_for(options: &Options) -> bool {
+    options.preemption != Preemption::None || options.order == Order::Qssf || options.aging.is_some()
+}
+
+/// Replays every job under the policy of the options.
 ///
 /// # Errors
 /// As the non-preemptive engine's.
 pub(crate) fn run(setting: &Setting<'_>, watch: &mut dyn Watch) -> Result<ClusterOutcome> {
     let options = setting.options;
     match options.preemption {
-        Preemption::None | Preemption::Srtf => Engine::new(setting, srtf::Srtf).run(watch),
+        Preemption::None => Engine::new(setting, qssf::Queued::new(setting)).run(watch),
+        Preemption::Srtf => Engine::new(setting, srtf::Srtf).run(watch),
         Preemption::Tiresias => Engine::new(setting, tiresias::Tiresias::new(options)).run(watch),
         Preemption::Gittins => Engine::new(setting, gittins::Gittins::new(options)).run(watch),
         Preemption::Ftf => Engine::new(setting, ftf::Ftf::new(setting)).run(watch),

@@ -5,7 +5,7 @@ use std::collections::btree_set::Iter;
 use std::iter::Peekable;
 
 /// Waiting jobs in order of (key, job); insert and remove cost the logarithm of their number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Waiting {
     /// Sizes that occur, GPUs, ascending.
     sizes: Vec<u32>,
@@ -45,6 +45,10 @@ impl Waiting {
 
     fn class(&self, num_gpus: u32) -> usize {
         self.sizes.partition_point(|&s| s < num_gpus)
+    }
+
+    pub(crate) fn has(&self, job: u32, num_gpus: u32) -> bool {
+        self.by_size[self.class(num_gpus)].contains(&(self.key[job as usize], job))
     }
 
     pub(crate) fn insert(&mut self, job: u32, num_gpus: u32, key: f64) {
@@ -122,6 +126,12 @@ impl Walk<'_> {
             self.classes[at.class].1.next();
             self.look();
         }
+    }
+
+    /// Leaves out the jobs still to come of the size of one.
+    pub(crate) fn leave_out(&mut self, one: Ranked) {
+        self.classes.retain(|&(size, _)| size != one.num_gpus);
+        self.look();
     }
 
     /// Leaves out the jobs still to come that ask for more than `num_gpus`.
