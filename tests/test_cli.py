@@ -87,6 +87,16 @@ def test_every_verb_has_a_page_of_help(invoke: Invoke, verb: str) -> None:
     assert f"ringbco {verb}" in run.stdout
 
 
+@pytest.mark.parametrize("columns", [[], ["user"], ["vc"], ["user", "vc"]])
+def test_inspect_does_without_the_optional_columns(invoke: Invoke, columns: list[str]) -> None:
+    header, *rows = SMALL_JOBS.splitlines()
+    lines = [",".join([header, *columns]), *(",".join([row, *(["x"] * len(columns))]) for row in rows)]
+    Path("j.csv").write_text("\n".join(lines) + "\n")
+    run = invoke("inspect", "j.csv", "--cluster", "2x8")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "7 jobs in j.csv" in run.stdout
+
+
 def test_the_version_is_told(run_cli: RunCli) -> None:
     run = run_cli("--version")
     assert (run.returncode, run.stderr) == (0, "")
