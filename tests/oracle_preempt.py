@@ -1,8 +1,8 @@
 """The slow truth of the policies that preempt: plain Python, straight from docs/policies.md.
 
-As in `oracle`, nothing is kept up to date: at every instant, and under the slot clock in every slot, all jobs are
-ranked from scratch, the quota is walked from the top, and idle GPUs, accumulated times and contention are worked
-out again. Shared with `oracle` are the equations and the placements; nothing here imports ringbco.
+As in `oracle`, nothing is kept up to date: at every instant, and under the slot clock in every slot, all
+jobs are ranked from scratch, the quota is walked from the top, and idle GPUs, accumulated times and
+contention are worked out again. Shared with `oracle` are the equations and the placements; nothing here imports ringbco.
 """
 
 import math
@@ -43,7 +43,7 @@ class Preemption:
 
 @dataclass
 class Stretch:
-    """A job on GPUs, from `start`; progress begins at `begin`. Times in seconds, or slots under the slot clock."""
+    """A job on GPUs, from `start`; progress from `begin`. Times in seconds, or slots under the slot clock."""
 
     row: int
     gpus: list[GPU]

@@ -114,7 +114,9 @@ def check(problem: PreemptCase) -> PreemptResult | None:
     assert list(run.refused) == truth.refused, problem
     assert list(run.preemptions) == truth.preemptions, problem
     assert list(run.max_contention) == truth.max_contention, problem
-    used = [max((sum(1 for a in rows if a[2] == b[2]) for b in rows), default=0) for rows in truth.allocations]
+    used = [
+        max((sum(1 for a in rows if a[2] == b[2]) for b in rows), default=0) for rows in truth.allocations
+    ]
     assert list(run.num_servers) == used, problem
 
     rows = zip(run.alloc_job, run.alloc_start, run.alloc_server, run.alloc_gpus, run.alloc_end, strict=True)
@@ -151,7 +153,8 @@ def check_timeline(problem: PreemptCase, run: "_core.RunResult", truth: PreemptR
         if problem.case.options.clock == "continuous" and np.any(near):
             continue
         last = [
-            next((s for s in reversed(states) if s[0] <= times[k]), (0.0, 0, 0, 0, 0)) for states in truth.states
+            next((s for s in reversed(states) if s[0] <= times[k]), (0.0, 0, 0, 0, 0))
+            for states in truth.states
         ]
         assert int(run.running[k]) == sum(s[1] for s in last), (problem, times[k])
         assert int(run.queued[k]) == sum(s[2] for s in last), (problem, times[k])
