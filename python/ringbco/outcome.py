@@ -243,7 +243,7 @@ def _put_in_place(partial: Path, target: Path) -> None:
 
 
 def toml_text(document: Mapping[str, Any]) -> str:
-    """TOML of nested dicts; leaves are strings, numbers, booleans, lists of them or of dicts, or None: skipped."""
+    """TOML of nested dicts; leaves are scalars, lists of them or of dicts, or None, which is skipped."""
     lines: list[str] = []
     _append_table(lines, document, ())
     return "\n".join(lines).strip() + "\n"

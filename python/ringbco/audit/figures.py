@@ -108,8 +108,9 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
         "queued_gpus": _until(arrival, times, facts.num_gpus) - _until(facts.start, times, facts.num_gpus),
     }
     if facts.preemptive:
-        # Between two runs of a job its own row does not say whether it waits.
-        expected = {}
+        # Between two runs a job waits; without its stretches nothing tells when that was.
+        recorded = facts.outcome.allocations is not None
+        expected = _in_stretches(facts, eps, arrival, times) if recorded else {}
     if facts.outcome.allocations is not None:
         expected["busy_gpus"] = busy_gpus(facts, times)
         wide = (eps.servers > 1) & (eps.end > eps.start)
@@ -134,6 +135,20 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
             ),
             bad.size,
         )
+
+
+def _in_stretches(facts: Facts, eps: Episodes, arrival: Floats, times: Floats) -> dict[str, NDArray[Any]]:
+    """Who runs and who waits where jobs run in several stretches."""
+    last = np.append(eps.job[1:] != eps.job[:-1], True)[: eps.job.size]
+    gpus = facts.num_gpus[eps.job]
+    preempted = eps.end[~last]
+    started, started_gpus = _until(eps.start, times), _until(eps.start, times, gpus)
+    back, back_gpus = _until(preempted, times), _until(preempted, times, gpus[~last])
+    return {
+        "running_jobs": started - _until(eps.end, times),
+        "queued_jobs": _until(arrival, times) + back - started,
+        "queued_gpus": _until(arrival, times, facts.num_gpus) + back_gpus - started_gpus,
+    }
 
 
 def _grid_faults(facts: Facts, times: Floats) -> Iterator[str]:
