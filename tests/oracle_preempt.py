@@ -2,7 +2,8 @@
 
 As in `oracle`, nothing is kept up to date: at every instant, and under the slot clock in every slot, all
 jobs are ranked from scratch, the quota is walked from the top, and idle GPUs, accumulated times and
-contention are worked out again. Shared with `oracle` are the equations and the placements; nothing here imports ringbco.
+contention are worked out again. Shared with `oracle` are the equations and the placements; nothing here
+imports ringbco.
 """
 
 import math

@@ -13,6 +13,7 @@ from oracle.simulate import Gang, World
 from ringbco import _core
 from strategies import CLOCKS, MODELS, PLACEMENTS, QUEUES, Case, build_case
 
+ORDERS = ("sjf", "smallest", "qssf")
 CASES_PER_PLACEMENT = 300
 FIXED = Options("fifo", "strict", "first-fit", "fixed")
 
@@ -169,11 +170,10 @@ def check(rnd: random.Random, base: Options) -> bool:
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_random_cases(placement: str) -> None:
-    orders = ("sjf", "smallest", "qssf", "qssf")
     bases = [
         Options(order, queue, placement, model, clock, variant=variant)
         for order, queue, model, clock, variant in itertools.product(
-            orders, QUEUES, MODELS, CLOCKS, ("practical", "literal")
+            ORDERS, QUEUES, MODELS, CLOCKS, ("practical", "literal")
         )
     ]
     finished = 0

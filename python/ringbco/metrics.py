@@ -90,10 +90,10 @@ def fairness(jobs: pl.DataFrame) -> dict[str, Any]:
         if due.height:
             figures["deadlines_met"] = 1.0 - missed / due.height
     if "user" in jobs.columns:
-        speed = 1.0 / pl.col("slowdown")
-        users = jobs.filter(pl.col("user").is_not_null()).group_by("user").agg(speed.mean()).sort("user")
+        speed = (1.0 / pl.col("slowdown")).mean().alias("speed")
+        users = jobs.filter(pl.col("user").is_not_null()).group_by("user").agg(speed).sort("user")
         if users.height:
-            figures["jain_index_users"] = jain_index(column(users, "slowdown"))
+            figures["jain_index_users"] = jain_index(column(users, "speed"))
     return figures
 
 

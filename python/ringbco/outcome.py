@@ -37,6 +37,7 @@ JOBS_SCHEMA: Final = {
     "max_contention": pl.UInt32(),
     "preemptions": pl.UInt32(),
 }
+PREEMPTION_SCHEMA: Final = {"held_time": pl.Float64(), "lost_time": pl.Float64()}  # policies that preempt
 CARRIED_COLUMNS: Final = ("user", "vc", "deadline")  # after the others, where the job table has them
 ALLOCATIONS_SCHEMA: Final = {
     "job_id": pl.String(),

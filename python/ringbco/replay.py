@@ -22,7 +22,14 @@ from ringbco import _core, metrics, profiles
 from ringbco.cluster import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError
 from ringbco.jobs import JobTable, TableLike, as_table
-from ringbco.outcome import ALLOCATIONS_SCHEMA, CARRIED_COLUMNS, JOBS_SCHEMA, TIMELINE_SCHEMA, Outcome
+from ringbco.outcome import (
+    ALLOCATIONS_SCHEMA,
+    CARRIED_COLUMNS,
+    JOBS_SCHEMA,
+    PREEMPTION_SCHEMA,
+    TIMELINE_SCHEMA,
+    Outcome,
+)
 from ringbco.scheduling import Scheduling
 
 MODELS: Final = ("rar", "fixed")
@@ -301,7 +308,7 @@ def _jobs(
         "preemptions": _shared(result.preemptions),
     }
     if preemptive:
-        columns |= {"held_time": _shared(result.held), "lost_time": _shared(result.lost)}
+        columns |= dict(zip(PREEMPTION_SCHEMA, map(_shared, (result.held, result.lost)), strict=True))
     columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
     jobs = pl.DataFrame(columns, schema_overrides=JOBS_SCHEMA)
     return jobs if result.kept.all() else jobs.filter(pl.Series(result.kept))
@@ -406,7 +413,6 @@ def _run(
             "seed": options.seed,
             "oversize": options.oversize,
             "sample": options.sample,
-            "preemption": policy.preemption,
             **scheduling.as_options(),
         },
     }

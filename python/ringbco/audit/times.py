@@ -75,15 +75,19 @@ def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) 
         _rar_continuous(check, facts, eps, parts, placed)
 
 
+def pause(facts: Facts) -> float:
+    """Seconds that a resumed job holds its GPUs without progress."""
+    cost = float(facts.options["preempt_cost"])
+    return float(np.ceil(cost / facts.slot)) * facts.slot if facts.slots else cost
+
+
 def progress(facts: Facts, eps: Episodes, parts: Segments) -> Segments:
     """The segments without the time that resumed jobs hold their GPUs idly."""
     if not facts.preemptive:
         return parts
     resumed = np.zeros(eps.job.size, dtype=bool)
     resumed[1:] = eps.job[1:] == eps.job[:-1]  # episodes are sorted by job, then time
-    cost = float(facts.options["preempt_cost"])
-    pause = np.ceil(cost / facts.slot) * facts.slot if facts.slots else cost
-    begin = np.where(resumed, eps.start + pause, eps.start)[parts.episode]
+    begin = np.where(resumed, eps.start + pause(facts), eps.start)[parts.episode]
     kept = parts.end > begin
     return Segments(parts.episode[kept], np.maximum(parts.start, begin)[kept], parts.end[kept], parts.p[kept])
 
