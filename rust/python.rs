@@ -67,6 +67,8 @@ struct RunResult {
     finish: Py<PyArray1<f64>>,
     num_servers: Py<PyArray1<u32>>,
     max_contention: Py<PyArray1<u32>>,
+    wait_gpus: Py<PyArray1<f32>>,
+    wait_fragmented: Py<PyArray1<f32>>,
     preemptions: Py<PyArray1<u32>>,
     held: Py<PyArray1<f64>>,
     lost: Py<PyArray1<f64>>,
@@ -102,6 +104,8 @@ impl RunResult {
             finish: column(py, outcome.finish),
             num_servers: column(py, outcome.num_servers),
             max_contention: column(py, outcome.max_contention),
+            wait_gpus: column(py, outcome.wait_gpus),
+            wait_fragmented: column(py, outcome.wait_fragmented),
             preemptions: column(py, outcome.preemptions),
             held: column(py, outcome.held),
             lost: column(py, outcome.lost),
@@ -287,6 +291,8 @@ fn queues() -> Vec<&'static str> {
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // Loads numpy's table of functions now: an interrupt during its first use would be a panic there.
+    PyArray1::<f64>::zeros(module.py(), 0, false);
     module.add("CoreError", module.py().get_type::<CoreError>())?;
     module.add_class::<RunResult>()?;
     module.add_function(wrap_pyfunction!(replay, module)?)?;

@@ -256,7 +256,7 @@ mod tests {
             let mut want: Vec<u32> = (0..n as u32).collect();
             want.sort_by(|&a, &b| {
                 let key = |j: u32| match order {
-                    Order::Fifo => 0.0,
+                    Order::Fifo | Order::Qssf => 0.0,
                     Order::Sjf => duration[j as usize],
                     Order::Smallest => f64::from(sizes[j as usize]),
                 };

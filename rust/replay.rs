@@ -294,7 +294,10 @@ fn run_parts(
                 interrupted = watch.tick(finished.load(Ordering::Relaxed));
                 stop.store(interrupted.is_err(), Ordering::Relaxed);
             }
-            std::thread::sleep(Duration::from_millis(2));
+            // On a thread of the pool itself there may be no other to do the work.
+            if rayon::yield_now() != Some(rayon::Yield::Executed) {
+                std::thread::sleep(Duration::from_millis(2));
+            }
         }
     });
     interrupted?;
@@ -328,6 +331,7 @@ fn assemble(
     let (mut preemptions, mut lost, mut refused) = (vec![0; n], vec![0.0; n], vec![false; n]);
     let mut held = vec![f64::NAN; n];
     let mut stretches = Vec::new();
+    let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
     for (part, outcome) in parts.iter().zip(outcomes) {
         events += outcome.events;
@@ -342,6 +346,11 @@ fn assemble(
             refused[row] = outcome.refused[j];
             kept[row] = !outcome.refused[j];
         }
+        for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
+            wait_gpus[row as usize] = too_few as f32;
+            wait_fragmented[row as usize] = fragmented as f32;
+        }
+        drop(outcome.obstacles);
         if parts.len() == 1 && part.rows.len() == n && jobs.is_sorted() {
             (start, finish) = (outcome.start, outcome.finish);
             (num_servers, max_contention) = (outcome.num_servers, outcome.max_contention);
@@ -398,6 +407,8 @@ fn assemble(
         finish,
         num_servers,
         max_contention,
+        wait_gpus,
+        wait_fragmented,
         preemptions,
         held,
         lost,

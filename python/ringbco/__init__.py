@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ringbco import errors
     from ringbco.audit import audit
     from ringbco.cluster import Cluster, Network
-    from ringbco.jobs import JobTable, read_jobs
+    from ringbco.compare import Comparison, compare
+    from ringbco.jobs import JobTable, from_frame, read_jobs
     from ringbco.outcome import Outcome
     from ringbco.replay import replay
     from ringbco.synthetic import generate
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cluster",
+    "Comparison",
     "JobTable",
     "Network",
     "Outcome",
     "__version__",
     "audit",
+    "compare",
     "errors",
+    "from_frame",
     "generate",
     "read_jobs",
     "replay",
@@ -36,10 +40,13 @@ __all__ = [
 
 _HOMES = {
     "Cluster": "cluster",
+    "Comparison": "compare",
     "JobTable": "jobs",
     "Network": "cluster",
     "Outcome": "outcome",
     "audit": "audit",
+    "compare": "compare",
+    "from_frame": "jobs",
     "generate": "synthetic",
     "read_jobs": "jobs",
     "replay": "replay",

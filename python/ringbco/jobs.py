@@ -28,6 +28,8 @@ __all__ = [
     "Dropped",
     "JobTable",
     "Screening",
+    "TableLike",
+    "as_table",
     "check_output_name",
     "from_frame",
     "near_name",

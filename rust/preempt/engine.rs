@@ -1,16 +1,18 @@
 //! The event loop of one cluster under a policy that preempts, or whose queue changes its order with time: completions, arrivals, one pass where one is due, new
 //! rates (SPEC sections 5 and 7).
 
+mod queue_pass;
+
 use super::book::{Book, Running};
 use super::select::{FromTheEnd, Selection};
 use super::waiting::Waiting;
 use super::{Policy, Setting};
 use crate::cluster::{Claim, Cluster, Grant};
 use crate::contention::Contention;
+use crate::delay::Delays;
 use crate::engine::Watch;
 use crate::error::{Error, Result};
 use crate::heap::EventHeap;
-use crate::options::Discipline;
 use crate::outcome::{ClusterOutcome, Stretch};
 use crate::placement::{Placer, Probe};
 
@@ -49,6 +51,7 @@ pub(super) struct Engine<'a, P> {
     /// The first job, in order of arrival, that may yet wait for too long.
     aging: usize,
     probe: Probe,
+    delays: Delays,
     out: ClusterOutcome,
 }
 
@@ -81,6 +84,7 @@ impl<'a, P: Policy> Engine<'a, P> {
             last_tick: f64::NEG_INFINITY,
             aging: 0,
             probe: Probe::default(),
+            delays: Delays::new(setting.jobs.num_gpus),
             out: ClusterOutcome::preemptive(setting.jobs.len(), options.record_allocations),
             book,
             setting,
@@ -105,6 +109,7 @@ impl<'a, P: Policy> Engine<'a, P> {
             if instants.is_multiple_of(WATCH_EVERY) {
                 watch.tick(finished)?;
             }
+            self.delays.pass_time(self.book.seconds());
             while let Some((time, slot)) = self.finishes.peek()
                 && time <= now
             {
@@ -122,6 +127,7 @@ impl<'a, P: Policy> Engine<'a, P> {
                 self.pass();
                 next_pass = self.next_pass();
             }
+            self.delays.look(&mut self.cluster, &self.placer, !self.waiting.is_empty());
             if !self.contention.is_settled() {
                 self.settle_contention();
             }
@@ -164,6 +170,7 @@ impl<'a, P: Policy> Engine<'a, P> {
             self.out.refused[j] = true;
             return false;
         }
+        self.out.obstacles[j] = self.delays.spent(self.book.jobs.num_gpus[j]);
         let key = self.policy.waiting_key(&self.book, job);
         self.waiting.insert(job, self.book.jobs.num_gpus[j], key);
         self.changed = true;
@@ -250,8 +257,8 @@ impl<'a, P: Policy> Engine<'a, P> {
             selection.walk_all(&self.policy, &self.book, &self.waiting, &self.running, self.gpus);
         } else {
             self.renew_risen();
-            let (busy, gpus) = (self.busy(), self.gpus);
-            selection.walk(&self.policy, &self.book, &self.waiting, &self.running, &mut self.ends, busy, gpus);
+            let spare = self.cluster.total_idle;
+            selection.walk(&self.policy, &self.book, &self.waiting, &self.running, &mut self.ends, spare);
         }
         let running = &self.running;
         selection.evicted.sort_unstable_by_key(|&slot| running[slot as usize].job);
@@ -270,84 +277,6 @@ impl<'a, P: Policy> Engine<'a, P> {
             }
         }
         self.selection = selection;
-    }
-
-    /// Without preemption: the waiting jobs in order, under the queue discipline (SPEC section 6).
-    fn queue_pass(&mut self) {
-        let discipline = self.setting.options.queue;
-        let monotone = self.placer.is_monotone();
-        let now = self.book.seconds();
-        let mut waiting = std::mem::take(&mut self.waiting);
-        let mut chosen = std::mem::take(&mut self.selection.chosen);
-        chosen.clear();
-        let mut walk = waiting.walk();
-        // EASY: what the blocked head asks for, and its shadow time.
-        let mut reservation: Option<(u32, f64)> = None;
-        let mut passed_over = false;
-        while let Some(next) = walk.peek().filter(|_| self.cluster.total_idle > 0) {
-            let rng = self.placer.rng();
-            if !self.place(next.job) {
-                if discipline == Discipline::Strict {
-                    break;
-                }
-                if discipline == Discipline::Easy && reservation.is_none() {
-                    reservation = Some((next.num_gpus, self.shadow_time(next.num_gpus)));
-                }
-                if monotone {
-                    walk.leave_out(next);
-                } else {
-                    passed_over = true;
-                    walk.pass();
-                }
-                continue;
-            }
-            walk.pass();
-            if let Some((head, shadow)) = reservation
-                && now + self.book.timing.backfill_estimate(&self.book.jobs, next.job as usize) > shadow
-            {
-                self.probe.take(&self.grant.parts);
-                if !self.placer.fits(&mut self.cluster, &self.probe, head) {
-                    self.probe.give(&self.grant.parts);
-                    self.cluster.undo(next.job, &self.grant.parts);
-                    self.placer.set_rng(rng);
-                    passed_over = true;
-                    continue;
-                }
-            }
-            self.start(next.job);
-            chosen.push(next.job);
-            self.again |= passed_over;
-        }
-        for &job in &chosen {
-            waiting.remove(job, self.book.jobs.num_gpus[job as usize]);
-        }
-        self.waiting = waiting;
-        self.selection.chosen = chosen;
-    }
-
-    /// The earliest estimated completion at which a gang could be placed if nothing else started; the probe then holds
-    /// the idle GPUs of that time.
-    fn shadow_time(&mut self, num_gpus: u32) -> f64 {
-        let Self { book, running, probe, placer, cluster, .. } = self;
-        let estimated =
-            |r: &Running| book.timing.seconds(r.start) + book.timing.backfill_estimate(&book.jobs, r.job as usize);
-        let mut ends: Vec<(f64, usize)> = running
-            .iter()
-            .enumerate()
-            .filter(|(_, r)| !r.parts.is_empty())
-            .map(|(slot, r)| (estimated(r), slot))
-            .collect();
-        ends.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        probe.copy(cluster);
-        for together in ends.chunk_by(|a, b| a.0 == b.0) {
-            for &(_, slot) in together {
-                probe.give(&running[slot].parts);
-            }
-            if placer.fits(cluster, probe, num_gpus) {
-                return together[0].0;
-            }
-        }
-        f64::INFINITY
     }
 
     /// New keys for running jobs whose key may have risen.
@@ -410,6 +339,9 @@ impl<'a, P: Policy> Engine<'a, P> {
         }
         if !resumed {
             self.out.start[j] = self.book.now;
+            let (too_few, fragmented) = self.delays.spent(self.book.jobs.num_gpus[j]);
+            let before = &mut self.out.obstacles[j];
+            *before = (too_few - before.0, fragmented - before.1);
         }
         self.out.num_servers[j] = self.out.num_servers[j].max(own.parts.len() as u32);
         if self.setting.options.record_allocations {

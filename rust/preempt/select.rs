@@ -57,7 +57,7 @@ impl Selection {
     ///
     /// Let W be the GPUs of the waiting jobs up to some place of the ranking, B those of all running jobs and T those
     /// of the running jobs behind that place. The walk reaches the place with W + B - T GPUs given away if all before
-    /// fit; so the first that does not fit is found from the end, by the excess W + B - N over the N GPUs.
+    /// fit; so the first that does not fit is found from the end, by the excess W + B - N over the N GPUs. `spare`: N - B.
     pub(super) fn walk<P: Policy>(
         &mut self,
         policy: &P,
@@ -65,13 +65,12 @@ impl Selection {
         waiting: &Waiting,
         running: &[Running],
         ends: &mut FromTheEnd,
-        busy: u64,
-        gpus: u64,
+        spare: u64,
     ) {
         self.chosen.clear();
         self.evicted.clear();
         self.tail.clear();
-        let mut excess = busy as i64 - gpus as i64;
+        let mut excess = -(spare as i64);
         let mut behind = 0i64;
         let mut walk = waiting.walk();
         loop {

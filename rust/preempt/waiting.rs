@@ -91,9 +91,12 @@ pub(crate) struct Ranked {
     class: usize,
 }
 
+/// The jobs of one size: (key, job).
+type InOrder<'a> = Peekable<Iter<'a, (u64, u32)>>;
+
 /// The waiting jobs in order of (key, job), with sizes left out on the way.
 pub(crate) struct Walk<'a> {
-    classes: Vec<(u32, Peekable<Iter<'a, (u64, u32)>>)>,
+    classes: Vec<(u32, InOrder<'a>)>,
     next: Option<Ranked>,
 }
 

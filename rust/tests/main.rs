@@ -5,3 +5,4 @@
 mod cases;
 mod comparison;
 mod equality;
+mod parallel;

@@ -21,6 +21,7 @@ VERBS: Final = {
     "generate": "Make a synthetic job table shaped like a real cluster's.",
     "inspect": "Say what is in a job table: counts, shapes, load, suspicious rows.",
     "replay": "Replay a job table on a cluster under a scheduling policy.",
+    "compare": "Replay a job table under several policies, side by side.",
     "policies": "List the scheduling policies: paper, preemption, what they must know, options.",
     "audit": "Check a result folder against the model's constraints.",
     "bench": "Measure scheduler throughput on this machine.",

@@ -102,22 +102,33 @@ def bench(
                 print(f"written: {path}")
 
 
+def _short(number: float) -> str:
+    """Three figures or so: 870, 14.8k, 1.35M."""
+    for least, unit, letter in ((1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if number >= least:
+            return f"{number / unit:.3g}{letter}"
+    return f"{number:,.0f}"
+
+
 def _show(measured: list[Measurement], machine: dict[str, Any], more: dict[str, Any]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, 110)
     console.print(
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB;"
         f" {machine['system']}; Python {machine['python']}, ringbco {machine['ringbco']}",
         markup=False,
     )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("", "jobs", "servers", "load", "longest queue"):
-        table.add_column(title, justify="right" if title else "left")
-    for title in ("engine", "x argsort", "jobs/s", "events/s", "decisions/s", "ns/job", "peak MB"):
-        table.add_column(title, justify="right")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    for title in ("jobs", "servers", "load", "queue", "engine", "x sort", "ns/job"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for title in ("jobs/s", "events/s", "decis./s", "MB"):
+        table.add_column(title, justify="right", no_wrap=True)
     group = None
     for m in measured:
         if group not in (None, m.group):
@@ -125,16 +136,16 @@ def _show(measured: list[Measurement], machine: dict[str, Any], more: dict[str, 
         group = m.group
         table.add_row(
             m.label,
-            f"{m.jobs:,}",
-            f"{m.servers:,}",
+            _short(m.jobs),
+            _short(m.servers),
             f"{m.load:g}",
-            f"{m.longest_queue:,}",
+            _short(m.longest_queue),
             f"{m.engine_seconds:.3f} s",
             f"{m.ratio:.2f}",
-            f"{m.jobs_per_second:,.0f}",
-            f"{m.events_per_second:,.0f}",
-            f"{m.decisions_per_second:,.0f}",
             f"{1e9 * m.engine_seconds / m.jobs:,.0f}",
+            _short(m.jobs_per_second),
+            _short(m.events_per_second),
+            _short(m.decisions_per_second),
             f"{m.peak_bytes / 1e6:,.0f}",
         )
     console.print(table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -258,41 +257,25 @@ def replay(
     """
     import time
 
+    from ringbco.cli.inputs import parse_cluster, read_table
     from ringbco.cli.progress import progress_bar
-    from ringbco.cluster import Cluster
-    from ringbco.errors import InputError, UsageError
-    from ringbco.jobs import read_jobs
     from ringbco.metrics import with_seconds
     from ringbco.outcome import check_target
     from ringbco.replay import replay as run
 
     check_target(out, force=force)
-    overrides = {
-        name: value
-        for name, value in {
-            "intra_bandwidth": intra_bandwidth,
-            "inter_bandwidth": inter_bandwidth,
-            "reduce_speed": reduce_speed,
-            "xi1": xi1,
-            "xi2": xi2,
-            "alpha": alpha,
-        }.items()
-        if value is not None
+    network = {
+        "intra_bandwidth": intra_bandwidth,
+        "inter_bandwidth": inter_bandwidth,
+        "reduce_speed": reduce_speed,
+        "xi1": xi1,
+        "xi2": xi2,
+        "alpha": alpha,
     }
-    machine = Cluster.parse(cluster)
-    try:
-        machine = machine.with_network(**overrides)
-    except InputError as error:
-        raise UsageError(str(error)) from None
+    machine = parse_cluster(cluster, network)
     started = time.perf_counter()
-    table = read_jobs(jobs)
+    table = read_table(jobs, quiet=quiet)
     reading = time.perf_counter() - started
-    if not table.is_sorted and not quiet:
-        print(
-            f"note: {jobs}: rows are not in order of submit_time; jobs were submitted in that order"
-            " (equal times in row order), results keep the file's order",
-            file=sys.stderr,
-        )
     with progress_bar(f"{policy} on {machine.name}", quiet=quiet) as progress:
         outcome = run(
             table,

@@ -115,7 +115,7 @@ SOURCE: Final = Source(
     name="openb",
     title="Alibaba openb (cluster-trace-gpu-v2023)",
     url="https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2023",
-    licence="as alibaba/clusterdata: free for research, cite the paper",
+    licence="as alibaba/clusterdata (for study or research; no formal licence)",
     citation="""\
 @inproceedings{weng2023fgd,
   author    = {Weng, Qizhen and Yang, Lingyun and Yu, Yinghao and Wang, Wei and Tang, Xiaochuan and

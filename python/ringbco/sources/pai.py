@@ -214,7 +214,7 @@ SOURCE: Final = Source(
     name="pai",
     title="Alibaba PAI (cluster-trace-gpu-v2020, July and August 2020)",
     url="https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2020",
-    licence="as alibaba/clusterdata: free for research, cite the paper",
+    licence="as alibaba/clusterdata (for study or research; no formal licence)",
     citation="""\
 @inproceedings{weng2022mlaas,
   author    = {Weng, Qizhen and Xiao, Wencong and Yu, Yinghao and Wang, Wei and Wang, Cheng and He, Jian and

@@ -42,7 +42,7 @@ def optional_text(column: str) -> pl.Expr:
 
 
 def divided(values: pl.Series, by: float) -> pl.Series:
-    """The quotients, correctly rounded: polars multiplies by the reciprocal, which makes 470 / 1000 a bit more."""
+    """The quotients, rounded once: polars multiplies by the reciprocal, so 470 / 1000 would not be 0.47."""
     return pl.Series(values.name, values.to_numpy() / by)
 
 

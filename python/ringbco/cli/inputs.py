@@ -1,0 +1,38 @@
+"""What several verbs take: a job table, and a cluster with its network constants overridden."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ringbco.cluster import Cluster
+    from ringbco.jobs import JobTable
+
+
+def parse_cluster(text: str, network: Mapping[str, float | None]) -> Cluster:
+    """The cluster that `text` names, with the network constants that are not None replaced."""
+    from ringbco.cluster import Cluster
+    from ringbco.errors import InputError, UsageError
+
+    cluster = Cluster.parse(text)
+    try:
+        return cluster.with_network(**network)
+    except InputError as error:
+        raise UsageError(str(error)) from None
+
+
+def read_table(path: Path, *, quiet: bool) -> JobTable:
+    """The job table in the file; a note on stderr when its rows are not in order of submission."""
+    from ringbco.jobs import read_jobs
+
+    table = read_jobs(path)
+    if not table.is_sorted and not quiet:
+        print(
+            f"note: {path}: rows are not in order of submit_time; jobs were submitted in that order"
+            " (equal times in row order), results keep the file's order",
+            file=sys.stderr,
+        )
+    return table
