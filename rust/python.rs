@@ -4,9 +4,12 @@ use crate::cluster::Network;
 use crate::engine::Watch;
 use crate::error::{Error, Result};
 use crate::job::Jobs;
-use crate::options::{ClockKind, Discipline, Model, Options, Order, Oversize, PRESETS, Placement, Ties, Variant};
+use crate::options::{
+    ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Predict, Preemption, Ties, Variant,
+};
 use crate::outcome::Outcome;
-use crate::replay::{ClusterSpec, replay as replay_columns};
+use crate::policies::{PRESETS, Preset};
+use crate::replay::{ClusterSpec, Extras, replay_with};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
@@ -69,6 +72,9 @@ struct RunResult {
     wait_gpus: Py<PyArray1<f32>>,
     wait_fragmented: Py<PyArray1<f32>>,
     preemptions: Py<PyArray1<u32>>,
+    held: Py<PyArray1<f64>>,
+    lost: Py<PyArray1<f64>>,
+    refused: Py<PyArray1<bool>>,
     alloc_job: Py<PyArray1<u32>>,
     alloc_server: Py<PyArray1<u32>>,
     alloc_gpus: Py<PyArray1<u32>>,
@@ -103,6 +109,9 @@ impl RunResult {
             wait_gpus: column(py, outcome.wait_gpus),
             wait_fragmented: column(py, outcome.wait_fragmented),
             preemptions: column(py, outcome.preemptions),
+            held: column(py, outcome.held),
+            lost: column(py, outcome.lost),
+            refused: column(py, outcome.refused),
             alloc_job: column(py, allocations.job),
             alloc_server: column(py, allocations.server),
             alloc_gpus: column(py, allocations.num_gpus),
@@ -129,6 +138,12 @@ impl RunResult {
 /// network: (intra_bandwidth, inter_bandwidth, reduce_speed, xi1, xi2, alpha).
 /// progress: called with (finished, total) now and then.
 #[pyfunction]
+#[pyo3(signature = (
+    submit, num_gpus, duration, iterations, gradient_bytes, compute_time, vc, server_gpus, server_vc, network, order,
+    placement, queue, model, clock, slot, kappa, lambda_, variant, seed, ties, oversize, sample, record_allocations, progress,
+    *, preemption = "none", preempt_cost = 30.0, thresholds = vec![18_000.0], interval = 60.0, quantum = 60.0,
+    predict = "history", admission = false, aging = None, estimate_factor = 1.0, deadline = None, user = None,
+))]
 #[allow(clippy::too_many_arguments)]
 fn replay(
     py: Python<'_>,
@@ -157,11 +172,43 @@ fn replay(
     sample: Option<f64>,
     record_allocations: bool,
     progress: Option<Py<PyAny>>,
+    preemption: &str,
+    preempt_cost: f64,
+    thresholds: Vec<f64>,
+    interval: f64,
+    quantum: f64,
+    predict: &str,
+    admission: bool,
+    aging: Option<f64>,
+    estimate_factor: f64,
+    deadline: Option<PyReadonlyArray1<'_, f64>>,
+    user: Option<PyReadonlyArray1<'_, u32>>,
 ) -> PyResult<RunResult> {
     let ties = Ties::parse(ties).map_err(|e| raise(py, &e))?;
-    let options = parse_options(order, placement, queue, model, clock, variant, oversize)
-        .map(|options| Options { ties, slot, kappa, lambda: lambda_, seed, sample, record_allocations, ..options })
-        .map_err(|e| raise(py, &e))?;
+    let named = || {
+        Ok(Options {
+            preemption: Preemption::parse(preemption)?,
+            predict: Predict::parse(predict)?,
+            ..parse_options(order, placement, queue, model, clock, variant, oversize)?
+        })
+    };
+    let options = Options {
+        ties,
+        slot,
+        kappa,
+        lambda: lambda_,
+        seed,
+        sample,
+        record_allocations,
+        preempt_cost,
+        thresholds,
+        interval,
+        quantum,
+        admission,
+        aging,
+        estimate_factor,
+        ..named().map_err(|e| raise(py, &e))?
+    };
     let (intra_bandwidth, inter_bandwidth, reduce_speed, xi1, xi2, alpha) = network;
     let network = Network {
         intra_bandwidth,
@@ -182,8 +229,10 @@ fn replay(
     let vc = vc.as_ref().map(|v| v.as_slice()).transpose()?;
     let server_vc = server_vc.as_ref().map(|v| v.as_slice()).transpose()?;
     let spec = ClusterSpec { server_gpus: server_gpus.as_slice()?, server_vc, network };
+    let deadline = deadline.as_ref().map(|d| d.as_slice()).transpose()?;
+    let extras = Extras { deadline, user: user.as_ref().map(|u| u.as_slice()).transpose()? };
     let mut watch = PythonWatch { progress, total: jobs.len(), looked: Instant::now(), raised: None };
-    let outcome = py.detach(|| replay_columns(&jobs, vc, &spec, &options, &mut watch));
+    let outcome = py.detach(|| replay_with(&jobs, &extras, vc, &spec, &options, &mut watch));
     if let Some(raised) = watch.raised {
         return Err(raised);
     }
@@ -211,10 +260,20 @@ fn parse_options(
     })
 }
 
-/// The registry of policies: (name, order, placement, queue).
+/// A policy as the registry describes it.
+type PolicyRow = (&'static str, &'static str, &'static str, &'static str, &'static str);
+
+/// The registry of policies: (name, order, placement, queue, preemption).
 #[pyfunction]
-fn presets() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
-    PRESETS.iter().map(|p| (p.name, p.order.name(), p.placement.name(), p.queue.name())).collect()
+fn presets() -> Vec<PolicyRow> {
+    let row = |p: &Preset| (p.name, p.order.name(), p.placement.name(), p.queue.name(), p.preemption.name());
+    PRESETS.iter().map(row).collect()
+}
+
+/// What the registry says of each policy: (name, paper, clairvoyant, options).
+#[pyfunction]
+fn policies() -> Vec<(&'static str, &'static str, bool, Vec<&'static str>)> {
+    PRESETS.iter().map(|p| (p.name, p.paper, p.clairvoyant, p.options.to_vec())).collect()
 }
 
 /// The registry of queue orders.
@@ -243,6 +302,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<RunResult>()?;
     module.add_function(wrap_pyfunction!(replay, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
+    module.add_function(wrap_pyfunction!(policies, module)?)?;
     module.add_function(wrap_pyfunction!(orders, module)?)?;
     module.add_function(wrap_pyfunction!(placements, module)?)?;
     module.add_function(wrap_pyfunction!(queues, module)?)?;

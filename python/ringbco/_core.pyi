@@ -1,10 +1,10 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CoreError", "RunResult", "orders", "placements", "presets", "queues", "replay"]
+__all__ = ["CoreError", "RunResult", "orders", "placements", "policies", "presets", "queues", "replay"]
 
 class CoreError(Exception):
     """What the engine refuses: `row` counts from 0, `message` speaks of the job in that row."""
@@ -33,6 +33,12 @@ class RunResult:
     def wait_fragmented(self) -> NDArray[np.float32]: ...
     @property
     def preemptions(self) -> NDArray[np.uint32]: ...
+    @property
+    def held(self) -> NDArray[np.float64]: ...
+    @property
+    def lost(self) -> NDArray[np.float64]: ...
+    @property
+    def refused(self) -> NDArray[np.bool_]: ...
     @property
     def alloc_job(self) -> NDArray[np.uint32]: ...
     @property
@@ -94,8 +100,21 @@ def replay(
     sample: float | None,
     record_allocations: bool,
     progress: Callable[[int, int], None] | None,
+    *,
+    preemption: str = "none",
+    preempt_cost: float = 30.0,
+    thresholds: Sequence[float] = ...,
+    interval: float = 60.0,
+    quantum: float = 60.0,
+    predict: str = "history",
+    admission: bool = False,
+    aging: float | None = None,
+    estimate_factor: float = 1.0,
+    deadline: NDArray[np.float64] | None = None,
+    user: NDArray[np.uint32] | None = None,
 ) -> RunResult: ...
-def presets() -> list[tuple[str, str, str, str]]: ...
+def presets() -> list[tuple[str, str, str, str, str]]: ...
+def policies() -> list[tuple[str, str, bool, list[str]]]: ...
 def orders() -> list[str]: ...
 def placements() -> list[str]: ...
 def queues() -> list[str]: ...

@@ -168,6 +168,7 @@ prop_compose! {
             ties: Ties::Rows,
             order, placement, queue, model, clock, slot, kappa, lambda, variant, seed, oversize, sample,
             record_allocations,
+            ..Options::default()
         }
     }
 }

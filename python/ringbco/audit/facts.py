@@ -123,6 +123,8 @@ def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
     for name, kind in _KEYS.items():
         if not isinstance(options.get(name), (int, float) if kind is float else kind):
             raise InputError(f"run.toml: expected options.{name}, a {kind.__name__}")
+    if options.get("policy") in PREEMPTIVE and not isinstance(options.get("preempt_cost"), int | float):
+        raise InputError("run.toml: expected options.preempt_cost, a float")
     if not options["slot"] > 0:
         raise InputError(f"run.toml: options.slot: {options['slot']}: expected a number of seconds > 0")
     return options

@@ -24,6 +24,7 @@ VERBS: Final = {
     "compare": "Replay a job table under several policies, side by side.",
     "report": "Show results as one page of figures and charts.",
     "timeline": "Show a result in Perfetto or chrome://tracing, a lane a GPU.",
+    "policies": "List the scheduling policies: paper, preemption, what they must know, options.",
     "audit": "Check a result folder against the model's constraints.",
     "bench": "Measure scheduler throughput on this machine.",
     "demo": "Replay a bundled sample under three policies; a table and a picture.",
