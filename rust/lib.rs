@@ -8,6 +8,7 @@
 //! - [`options`]: what a run is asked to do, and the registries of orders, disciplines, placements and policies.
 //! - [`replay`](mod@replay): checks, virtual clusters, results; the way in.
 //! - `engine`: the event loop of one cluster; `pass`: one scheduling pass; `timing`: clocks and progress.
+//! - [`planner`]: the offline planner, Algorithm 1.
 //! - `queue`, `placement`, `cluster`, `gpu_time`, `contention`: the parts of the state.
 //! - `index`, `heap`, `rng`: data structures.
 //! - [`outcome`]: result columns.
@@ -28,6 +29,7 @@ pub mod options;
 pub mod outcome;
 mod pass;
 mod placement;
+pub mod planner;
 mod queue;
 pub mod replay;
 mod rng;
