@@ -7,7 +7,7 @@ use crate::heap::EventHeap;
 use crate::job::Jobs;
 use crate::options::{Discipline, Options};
 use crate::outcome::ClusterOutcome;
-use crate::pass::{self, Scratch};
+use crate::pass::{self, Reservation, Scratch};
 use crate::placement::Placer;
 use crate::queue::Queue;
 use crate::timing::{Progress, Timing};
@@ -67,6 +67,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) running: Vec<Running>,
     /// Running jobs by (estimated end, job), with their slot (EASY only).
     pub(crate) by_end: Option<BTreeSet<(u64, u32, u32)>>,
+    /// The blocked head's claim on the future, while it stands (EASY only).
+    pub(crate) held: Option<Reservation>,
     free_slots: Vec<u32>,
     heap: EventHeap,
     contention: Contention,
@@ -105,6 +107,7 @@ impl<'a> Engine<'a> {
             cluster,
             placer,
             running: Vec::new(),
+            held: None,
             free_slots: Vec::new(),
             heap: EventHeap::default(),
             contention_sum: 0,
@@ -255,6 +258,8 @@ impl<'a> Engine<'a> {
         }
         if let Some(by_end) = &mut self.by_end {
             by_end.remove(&(running.estimated_end.to_bits(), job, slot));
+            // A completion before the shadow time was counted on.
+            self.held = self.held.filter(|held| running.estimated_end < held.shadow);
         }
         running.parts.clear();
         self.free_slots.push(slot);

@@ -19,16 +19,17 @@ pub(crate) struct Scratch {
     set_aside: Vec<u32>,
     grant: Grant,
     probe: Probe,
-    released: Vec<(u32, u32)>,
 }
 
 /// The claim of a blocked head on the future (EASY).
 #[derive(Clone, Copy, Debug)]
-struct Reservation {
-    /// GPUs the head asks for.
+pub(crate) struct Reservation {
+    /// The head.
+    job: u32,
+    /// GPUs it asks for.
     num_gpus: u32,
     /// Earliest estimated completion at which the head could be placed, s.
-    shadow: f64,
+    pub(crate) shadow: f64,
 }
 
 impl Scratch {
@@ -39,7 +40,6 @@ impl Scratch {
             set_aside: Vec::new(),
             grant: Grant::default(),
             probe: Probe::default(),
-            released: Vec::new(),
         }
     }
 
@@ -103,7 +103,7 @@ fn past_the_head(engine: &mut Engine<'_>, scratch: &mut Scratch, grant: &mut Gra
     let easy = engine.discipline == Discipline::Easy;
     let now = engine.seconds();
     let mut reservation: Option<Reservation> = None;
-    let mut blocked = None;
+    let mut head: Option<u32> = None;
     let (mut passed_over, mut again) = (false, false);
     scratch.candidates.clear();
     scratch.set_aside.clear();
@@ -115,19 +115,18 @@ fn past_the_head(engine: &mut Engine<'_>, scratch: &mut Scratch, grant: &mut Gra
             break;
         }
         let job = engine.queue.job_at(place);
-        let num_gpus = engine.jobs.num_gpus[job as usize];
-        if let Some(head) = blocked
-            && u64::from(num_gpus) <= engine.cluster.total_idle
-        {
-            blocked = None;
-            reservation = Some(Reservation { num_gpus: head, shadow: shadow_time(engine, scratch, head) });
+        if let (Some(blocked), None) = (head, reservation) {
+            if u64::from(engine.jobs.num_gpus[job as usize]) > engine.cluster.total_idle {
+                continue;
+            }
+            reservation = Some(reserve(engine, scratch, blocked));
         }
         let short = |estimate: f64| reservation.is_none_or(|r| now + estimate <= r.shadow);
         let in_time = !easy || short(engine.timing.estimate(&engine.jobs, job as usize));
         let rng = (!in_time).then(|| engine.placer.rng());
         if !engine.place(job, grant) {
-            if easy && reservation.is_none() && blocked.is_none() {
-                blocked = Some(num_gpus);
+            if easy && head.is_none() {
+                head = Some(job);
             }
             if !monotone {
                 scratch.set_aside.push(class as u32);
@@ -137,7 +136,7 @@ fn past_the_head(engine: &mut Engine<'_>, scratch: &mut Scratch, grant: &mut Gra
         }
         if let (Some(held), Some(rng)) = (reservation, rng) {
             scratch.probe.take(&grant.parts);
-            if !engine.placer.fits(&mut engine.cluster, &scratch.probe, held.num_gpus, None) {
+            if !engine.placer.fits(&mut engine.cluster, &scratch.probe, held.num_gpus) {
                 scratch.probe.give(&grant.parts);
                 engine.cluster.undo(job, &grant.parts);
                 engine.placer.set_rng(rng);
@@ -153,6 +152,10 @@ fn past_the_head(engine: &mut Engine<'_>, scratch: &mut Scratch, grant: &mut Gra
                 continue;
             }
         }
+        if head.is_none() {
+            // Started without regard to an older claim.
+            engine.held = None;
+        }
         engine.start(job, grant);
         again |= passed_over;
         scratch.add(&engine.queue, class, engine.queue.next_in_class(class, place + 1));
@@ -161,21 +164,28 @@ fn past_the_head(engine: &mut Engine<'_>, scratch: &mut Scratch, grant: &mut Gra
     again
 }
 
-/// The earliest estimated completion at which a gang could be placed if nothing else started; `scratch.probe` then
-/// holds the idle GPUs of that time.
+/// The claim of a blocked head; `scratch.probe` then holds the idle GPUs of its shadow time.
+///
+/// The claim of the pass before stands if the head is the same and nothing happened since but completions it counted
+/// on and starts it allowed: neither moves the shadow time. Where feasibility hangs on U it is always made anew.
+fn reserve(engine: &mut Engine<'_>, scratch: &mut Scratch, job: u32) -> Reservation {
+    if let Some(held) = engine.held.filter(|h| h.job == job && engine.placer.is_monotone()) {
+        return held;
+    }
+    let num_gpus = engine.jobs.num_gpus[job as usize];
+    let made = Reservation { job, num_gpus, shadow: shadow_time(engine, scratch, num_gpus) };
+    engine.held = Some(made);
+    made
+}
+
+/// The earliest estimated completion at which a gang could be placed if nothing else started.
 fn shadow_time(engine: &mut Engine<'_>, scratch: &mut Scratch, num_gpus: u32) -> f64 {
     let Engine { cluster, placer, running, by_end, .. } = engine;
     scratch.probe.copy(cluster);
     let mut ends = by_end.iter().flatten().peekable();
     while let Some(&(end, _, slot)) = ends.next() {
-        scratch.released.extend_from_slice(&running[slot as usize].parts);
-        if ends.peek().is_some_and(|next| next.0 == end) {
-            continue;
-        }
-        scratch.probe.give(&scratch.released);
-        let fits = placer.fits(cluster, &scratch.probe, num_gpus, Some(&scratch.released));
-        scratch.released.clear();
-        if fits {
+        scratch.probe.give(&running[slot as usize].parts);
+        if ends.peek().is_none_or(|next| next.0 != end) && placer.fits(cluster, &scratch.probe, num_gpus) {
             return f64::from_bits(end);
         }
     }

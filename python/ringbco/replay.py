@@ -242,7 +242,7 @@ def _explain(error: _core.CoreError, table: JobTable) -> InputError | UsageError
 
 
 def _check_sample(sample: float | None, table: JobTable, workload: profiles.Workload) -> None:
-    """Refuses a timeline that no memory would hold: the run lasts at least as long as one that never queues."""
+    """Refuses a timeline that no memory would hold: a run lasts at least as long as if nobody ever queued."""
     submit = metrics.column(table.frame, "submit_time")
     least = float((submit + workload.ideal_run_time).max() - submit.min())
     if sample is not None and least / sample > _MOST_SAMPLES:
@@ -255,7 +255,7 @@ def _check_sample(sample: float | None, table: JobTable, workload: profiles.Work
 def _jobs(frame: pl.DataFrame, workload: profiles.Workload, result: _core.RunResult) -> pl.DataFrame:
     submit = metrics.column(frame, "submit_time")
     jct = result.finish - submit
-    columns = {
+    columns: dict[str, Any] = {
         "job_id": frame["job_id"],
         "submit_time": frame["submit_time"],
         "start_time": result.start,
@@ -270,8 +270,8 @@ def _jobs(frame: pl.DataFrame, workload: profiles.Workload, result: _core.RunRes
         "max_contention": result.max_contention,
         "preemptions": result.preemptions,
     }
-    carried = {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
-    jobs = pl.DataFrame({**columns, **carried}, schema_overrides=JOBS_SCHEMA)
+    columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
+    jobs = pl.DataFrame(columns, schema_overrides=JOBS_SCHEMA)
     return jobs if result.kept.all() else jobs.filter(pl.Series(result.kept))
 
 

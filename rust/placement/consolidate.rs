@@ -36,25 +36,16 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> 
     true
 }
 
-pub(super) fn fits(cluster: &Cluster, probe: &Probe, num_gpus: u32, touched: Option<&[(u32, u32)]>) -> bool {
+/// Whether the rule finds servers among those idle GPUs: O(O_max).
+pub(super) fn fits(cluster: &Cluster, probe: &Probe, num_gpus: u32) -> bool {
     let largest = cluster.largest;
+    let any_from = |least: u32, below: u32| probe.with_idle[least as usize..below as usize].iter().any(|&n| n > 0);
     if num_gpus <= largest {
-        return match touched {
-            Some(parts) => parts.iter().any(|&(s, _)| probe.idle[s as usize] >= num_gpus),
-            None => probe.idle.iter().any(|&i| i >= num_gpus),
-        };
+        return any_from(num_gpus, largest + 1);
     }
     let (whole, rest) = (num_gpus / largest, num_gpus % largest);
-    let mut empty = 0;
-    let mut most_other = 0;
-    for &idle in &probe.idle {
-        if idle == largest {
-            empty += 1;
-        } else {
-            most_other = most_other.max(idle);
-        }
-    }
-    empty > whole || (empty == whole && most_other >= rest)
+    let empty = probe.with_idle[largest as usize];
+    empty > whole || (empty == whole && (rest == 0 || any_from(rest, largest)))
 }
 
 pub(super) fn fits_empty(num_gpus: u32, shape: &Shape) -> bool {

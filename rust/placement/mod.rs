@@ -25,28 +25,41 @@ pub(crate) struct Placer {
 /// Idle GPUs as they would be at another time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Probe {
-    pub(crate) idle: Vec<u32>,
-    pub(crate) total: u64,
+    idle: Vec<u32>,
+    total: u64,
+    /// Servers by idle count.
+    with_idle: Vec<u32>,
 }
 
 impl Probe {
     pub(crate) fn copy(&mut self, cluster: &Cluster) {
         self.idle.clone_from(&cluster.idle);
         self.total = cluster.total_idle;
+        self.with_idle.clear();
+        self.with_idle.resize(cluster.largest as usize + 1, 0);
+        for &idle in &self.idle {
+            self.with_idle[idle as usize] += 1;
+        }
     }
 
     pub(crate) fn give(&mut self, parts: &[(u32, u32)]) {
         for &(server, count) in parts {
-            self.idle[server as usize] += count;
+            self.set(server, self.idle[server as usize] + count);
             self.total += u64::from(count);
         }
     }
 
     pub(crate) fn take(&mut self, parts: &[(u32, u32)]) {
         for &(server, count) in parts {
-            self.idle[server as usize] -= count;
+            self.set(server, self.idle[server as usize] - count);
             self.total -= u64::from(count);
         }
+    }
+
+    fn set(&mut self, server: u32, idle: u32) {
+        let was = std::mem::replace(&mut self.idle[server as usize], idle);
+        self.with_idle[was as usize] -= 1;
+        self.with_idle[idle as usize] += 1;
     }
 }
 
@@ -128,20 +141,13 @@ impl Placer {
         self.variant == Variant::Practical || !matches!(self.placement, Placement::Lbsgf | Placement::SjfBco)
     }
 
-    /// Whether a gang could be placed on those idle GPUs, with U as it is now. `touched`: where a smaller set of idle
-    /// GPUs did not do, the servers that were added to since.
-    pub(crate) fn fits(
-        &self,
-        cluster: &mut Cluster,
-        probe: &Probe,
-        num_gpus: u32,
-        touched: Option<&[(u32, u32)]>,
-    ) -> bool {
+    /// Whether a gang could be placed on those idle GPUs, with U as it is now.
+    pub(crate) fn fits(&self, cluster: &mut Cluster, probe: &Probe, num_gpus: u32) -> bool {
         if probe.total < u64::from(num_gpus) {
             return false;
         }
         match (self.of(num_gpus), self.variant) {
-            (Placement::Consolidate, _) => consolidate::fits(cluster, probe, num_gpus, touched),
+            (Placement::Consolidate, _) => consolidate::fits(cluster, probe, num_gpus),
             (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, probe, num_gpus, self.lambda),
             _ => true,
         }

@@ -11,6 +11,7 @@ import typer
 
 SAMPLE: Final = "philly-5000.parquet"
 POLICIES: Final = ("fifo", "sjf", "sjf-bco")
+SAMPLE_STEP: Final = 600.0  # s; fine enough for the bursts of a day
 CLUSTER: Final = "32x8"
 PICTURE: Final = "comparison.png"
 SUMMARIES: Final = "comparison.json"
@@ -43,7 +44,9 @@ def demo(
     outcomes = {}
     for policy in POLICIES:
         with progress_bar(f"{policy} on {CLUSTER}", quiet=quiet) as progress:
-            outcomes[policy.upper()] = replay(table, cluster, policy=policy, progress=progress)
+            outcomes[policy.upper()] = replay(
+                table, cluster, policy=policy, sample=SAMPLE_STEP, progress=progress
+            )
     summaries = [outcome.summary for outcome in outcomes.values()]
     picture = comparison(
         outcomes,

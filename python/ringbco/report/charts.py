@@ -28,7 +28,7 @@ _TICKS: Final = {
     2_592_000: "30 d",
     31_536_000: "1 y",
 }
-_BUCKETS: Final = 200
+_BUCKETS: Final = 160
 _DAY: Final = 86_400.0
 
 
@@ -99,29 +99,47 @@ def completion_times(outcomes: Mapping[str, Outcome]) -> Any:
 
 
 def over_time(outcomes: Mapping[str, Outcome], column: str, title: str, *, limit: int | None = None) -> Any:
-    """A timeline column, averaged over even stretches of the run, against days since the first submission."""
+    """A timeline column, averaged over even stretches, against days since the first submission.
+
+    The axis ends when the last job was submitted and, under every policy, the queue was empty for good: what
+    follows is only the longest jobs running out.
+    """
+    end = max(_last_demand(outcome) for outcome in outcomes.values())
     frames = []
     for label, outcome in outcomes.items():
-        time = metrics.column(outcome.timeline, "time")
-        end = max(float(np.ptp(time)), 1.0)
-        buckets = np.minimum((time - time[0]) / end * _BUCKETS, _BUCKETS - 1).astype(np.int64)
+        start = outcome.timeline["time"][0]
+        elapsed = (pl.col("time") - start) / (end - start)
         means = (
-            pl.DataFrame({"bucket": buckets, "value": outcome.timeline[column].cast(pl.Float64)})
-            .group_by("bucket", maintain_order=True)
-            .mean()
+            outcome.timeline.lazy()
+            .filter(elapsed < 1)
+            .group_by((elapsed * _BUCKETS).floor().alias("bucket"), maintain_order=True)
+            .agg(pl.col(column).mean().alias("value"))
+            .with_columns(
+                day=(pl.col("bucket") + 0.5) * ((end - start) / _BUCKETS / _DAY), policy=pl.lit(label)
+            )
+            .collect()
         )
-        days = (means["bucket"] + 0.5) * (end / _BUCKETS / _DAY)
-        frames.append(pl.DataFrame({"policy": label, "day": days, "value": means["value"]}))
-    scale = alt.Scale(domainMin=0) if limit is None else alt.Scale(domain=[0, limit])
+        frames.append(means)
+    scale = alt.Scale(domainMin=0, nice=True) if limit is None else alt.Scale(domain=[0, limit])
     return (
         alt.Chart(pl.concat(frames), title=title)
-        .mark_line(strokeWidth=1.5, opacity=0.85)
+        .mark_line(strokeWidth=1.5, strokeJoin="round", opacity=0.85)
         .encode(
-            x=alt.X("day:Q", title="days since the first submission").axis(grid=False),
+            x=alt.X("day:Q", title="days since the first submission")
+            .axis(grid=False)
+            .scale(nice=False, domainMin=0),
             y=alt.Y("value:Q", title="GPUs", scale=scale).axis(tickCount=5),
             color=_colour(outcomes),
         )
     )
+
+
+def _last_demand(outcome: Outcome) -> float:
+    """When the last job has been submitted and nothing waits any more, s; past the timeline's first point."""
+    timeline = outcome.timeline
+    waiting = timeline.filter(pl.col("queued_jobs") > 0)["time"]
+    times = [float(metrics.column(outcome.jobs, "submit_time").max()), *waiting.tail(1)]
+    return max(times) if max(times) > timeline["time"][0] else float(timeline["time"][-1]) + 1.0
 
 
 def save_png(chart: Any, path: Path, *, scale: float = 2.0) -> None:

@@ -1,0 +1,185 @@
+"""A result, its job table and its options as arrays; all of it comes from files, nothing from the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco import profiles
+from ringbco.cluster import Cluster, Network
+from ringbco.errors import InputError
+from ringbco.jobs import JobTable
+from ringbco.outcome import Outcome
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+PREEMPTIVE: Final = frozenset({"srtf", "tiresias", "gittins", "ftf", "edf", "time-slice"})
+_KEYS: Final = {
+    "order": str, "placement": str, "queue": str, "model": str, "clock": str, "variant": str, "oversize": str,
+    "slot": float, "kappa": int,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The jobs that ran, row by row of jobs.parquet, with what the table and the profiles say of them.
+
+    `row` is the job table's row. Times in seconds. Allocation columns have one entry a stretch; `a_job`
+    indexes the jobs that ran. `vc` is 0 for every job and server where the cluster has no virtual clusters.
+    """
+
+    outcome: Outcome
+    table: JobTable
+    cluster: Cluster
+    options: Mapping[str, Any]
+    workload: profiles.Workload
+    row: Ints
+    ids: pl.Series
+    submit: Floats
+    start: Floats
+    finish: Floats
+    num_gpus: Ints
+    vc: Ints
+    server_vc: Ints
+    vc_of_row: Ints
+    a_job: Ints
+    a_server: Ints
+    a_gpus: Ints
+    a_start: Floats
+    a_end: Floats
+
+    @property
+    def preemptive(self) -> bool:
+        """Whether the policy may preempt."""
+        return self.options.get("policy") in PREEMPTIVE
+
+    @property
+    def slots(self) -> bool:
+        """Whether the slot clock was used."""
+        return bool(self.options["clock"] == "slot")
+
+    @property
+    def slot(self) -> float:
+        """The slot length, s."""
+        return float(self.options["slot"])
+
+    @property
+    def server_gpus(self) -> Ints:
+        """O_s."""
+        return self.cluster.server_gpus.astype(np.int64)
+
+    def id(self, job: int | np.integer[Any]) -> str:
+        """The job's id."""
+        return str(self.ids[int(job)])
+
+    def arrival(self) -> Floats:
+        """When each job entered the queue: at submission, or at the first slot boundary from then on."""
+        if not self.slots:
+            return self.submit
+        n = np.ceil(self.submit / self.slot)
+        n = np.where((n - 1) * self.slot >= self.submit, n - 1, n)
+        n = np.where(n * self.slot < self.submit, n + 1, n)
+        return np.asarray(n * self.slot)
+
+
+def cluster_of(run: Mapping[str, Any]) -> Cluster:
+    """The cluster that run.toml describes. Raises InputError if it describes none."""
+    try:
+        described = run["cluster"]
+        gpus: list[int] = []
+        vcs: list[str | None] = []
+        for entry in described["servers"]:
+            gpus += [int(entry["gpus"])] * int(entry.get("count", 1))
+            vcs += [entry.get("vc")] * int(entry.get("count", 1))
+        network = Network(**described.get("network", {}))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"run.toml: expected a [cluster] with servers and a network: {error!r}") from None
+    if not gpus or (any(vcs) and not all(vcs)):
+        raise InputError("run.toml: expected [[cluster.servers]], all of them with a vc or none")
+    return Cluster(
+        server_gpus=np.array(gpus, dtype=np.uint32),
+        server_vc=tuple(str(vc) for vc in vcs) if all(vcs) else None,
+        server_gpu_type=None,
+        network=network,
+        name=str(described.get("name", "")),
+    )
+
+
+def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of run.toml. Raises InputError where one that the audit needs is missing or odd."""
+    options = run.get("options")
+    if not isinstance(options, Mapping):
+        raise InputError("run.toml: expected a table [options]")
+    for name, kind in _KEYS.items():
+        if not isinstance(options.get(name), (int, float) if kind is float else kind):
+            raise InputError(f"run.toml: expected options.{name}, a {kind.__name__}")
+    if not options["slot"] > 0:
+        raise InputError(f"run.toml: options.slot: {options['slot']}: expected a number of seconds > 0")
+    return options
+
+
+def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]:
+    """The arrays, and the tables behind them: the `jobs` taken, and what was left out.
+
+    Left out are jobs `unknown` to the table, `repeated` ones, and `strays`: stretches of jobs without a row.
+    """
+    cluster = cluster_of(outcome.run)
+    options = options_of(outcome.run)
+    workload = profiles.resolve(table, cluster, model=options["model"], seed=int(options.get("seed", 0)))
+    index = profiles.vc_index(table, cluster)
+    vc_of_row = np.zeros(table.num_jobs, np.int64) if index is None else index.astype(np.int64)
+    numbers = {name: number for number, name in enumerate(cluster.vc_names)}
+    vcs = cluster.server_vc
+    server_vc = np.array([0] * cluster.num_servers if vcs is None else [numbers[vc] for vc in vcs], np.int64)
+
+    jobs = outcome.jobs.with_row_index("_at")
+    known = table.frame.select(pl.col("job_id").cast(pl.String)).with_row_index("_row")
+    jobs = jobs.join(known, on="job_id", how="left", maintain_order="left")
+    unknown = jobs.filter(pl.col("_row").is_null())
+    repeated = jobs.filter(pl.col("_row").is_not_null() & ~pl.col("job_id").is_first_distinct())
+    jobs = jobs.filter(pl.col("_row").is_not_null()).unique("job_id", keep="first", maintain_order=True)
+
+    def column(frame: pl.DataFrame, name: str, dtype: Any) -> NDArray[Any]:
+        return np.asarray(frame[name].to_numpy().astype(dtype))
+
+    allocations = outcome.allocations
+    strays = None
+    if allocations is None:
+        stretches = pl.DataFrame(schema={"_job": pl.UInt32, "server": pl.UInt32, "num_gpus": pl.UInt32,
+                                         "start_time": pl.Float64, "end_time": pl.Float64})  # fmt: skip
+    else:
+        numbered = jobs.select("job_id").with_row_index("_job")
+        stretches = allocations.join(numbered, on="job_id", how="left", maintain_order="left")
+        strays = stretches.filter(pl.col("_job").is_null())
+        stretches = stretches.filter(pl.col("_job").is_not_null())
+
+    row = column(jobs, "_row", np.int64)
+    facts = Facts(
+        outcome=outcome,
+        table=table,
+        cluster=cluster,
+        options=options,
+        workload=workload,
+        row=row,
+        ids=jobs["job_id"],
+        submit=column(table.frame, "submit_time", np.float64)[row],
+        start=column(jobs, "start_time", np.float64),
+        finish=column(jobs, "finish_time", np.float64),
+        num_gpus=column(table.frame, "num_gpus", np.int64)[row],
+        vc=vc_of_row[row],
+        server_vc=server_vc,
+        vc_of_row=vc_of_row,
+        a_job=column(stretches, "_job", np.int64),
+        a_server=column(stretches, "server", np.int64),
+        a_gpus=column(stretches, "num_gpus", np.int64),
+        a_start=column(stretches, "start_time", np.float64),
+        a_end=column(stretches, "end_time", np.float64),
+    )
+    return facts, {"jobs": jobs, "unknown": unknown, "repeated": repeated, "strays": strays}

@@ -1,0 +1,174 @@
+"""summary.json and timeline.parquet, worked out again from the jobs and their allocations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringbco.audit.contention import Episodes, Segments
+from ringbco.audit.facts import Bools, Facts, Floats
+from ringbco.audit.findings import Check, Finding, number
+from ringbco.audit.placing import busy_gpus, servers_used
+from ringbco.audit.rows import left_out
+
+RELATIVE = 1e-9
+DEFAULT_POINTS = 2000
+
+
+def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) -> None:
+    """Counts, times, utilisation and contention of summary.json, for the whole and by virtual cluster."""
+    summary = facts.outcome.summary
+    everybody = np.ones(facts.start.size, dtype=bool)
+    missing = left_out(facts)
+    expected = _figures(facts, eps, everybody, int(facts.server_gpus.sum()))
+    expected["jobs_dropped"] = missing.size
+    spanning = parts.p > 0
+    seconds = parts.length[spanning]
+    if facts.outcome.allocations is not None:
+        total = float(seconds.sum())
+        expected["mean_contention"] = float(parts.p[spanning] @ seconds) / total if total > 0 else 0.0
+    _compare(check, "", summary, expected)
+    policy = facts.options.get("policy")
+    if "policy" in summary and summary["policy"] != policy:
+        check.add([Finding(check.code, f"policy is {summary['policy']}; run.toml says {policy}")], 1)
+    if facts.cluster.server_vc is None:
+        return
+    rows = {row.get("vc"): row for row in summary.get("vcs", []) if isinstance(row, Mapping)}
+    for v, name in enumerate(facts.cluster.vc_names):
+        gpus = int(facts.server_gpus[facts.server_vc == v].sum())
+        mine = facts.vc == v
+        expected = _figures(facts, eps, mine, gpus) if mine.any() else {"jobs": 0}
+        expected["jobs_dropped"] = int(np.count_nonzero(facts.vc_of_row[missing] == v))
+        expected |= {"gpus": gpus, "servers": int(np.count_nonzero(facts.server_vc == v))}
+        _compare(check, f"{name}: ", rows.get(name, {}), expected)
+
+
+def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str, float]:
+    submit, start, finish = facts.submit[chosen], facts.start[chosen], facts.finish[chosen]
+    makespan = float(finish.max() - submit.min())
+    jct = finish - submit
+    figures: dict[str, float] = {"jobs": int(chosen.sum()), "makespan": makespan}
+    for name, values in (
+        ("jct", jct),
+        ("wait", start - submit),
+        ("slowdown", jct / facts.workload.ideal_run_time[facts.row[chosen]]),
+    ):
+        figures[f"mean_{name}"] = math.fsum(values) / values.size
+        for label, share in (("median", 0.5), ("p90", 0.9), ("p99", 0.99)):
+            figures[f"{label}_{name}"] = _percentile(values, share)
+    if facts.preemptive:
+        mine = chosen[facts.a_job]
+        held = float((facts.a_gpus[mine] * (facts.a_end[mine] - facts.a_start[mine])).sum())
+    else:
+        held = float((facts.num_gpus[chosen] * (finish - start)).sum())
+    figures["utilisation"] = held / (gpus * makespan) if makespan > 0 else 0.0
+    if facts.outcome.allocations is not None:
+        figures["jobs_spread"] = int(np.count_nonzero(servers_used(chosen.size, eps)[chosen] > 1))
+    return figures
+
+
+def _percentile(values: Floats, share: float) -> float:
+    """Linear interpolation between the order statistics around (n - 1) x share."""
+    ordered = np.sort(values)
+    at = (ordered.size - 1) * share
+    low = math.floor(at)
+    high = min(low + 1, ordered.size - 1)
+    return float(ordered[low] + (ordered[high] - ordered[low]) * (at - low))
+
+
+def _compare(check: Check, where: str, found: Mapping[str, Any], expected: Mapping[str, float]) -> None:
+    check.looked_at += len(expected)
+    for name, value in expected.items():
+        said = found.get(name)
+        right = isinstance(said, int | float) and math.isclose(
+            said, value, rel_tol=RELATIVE, abs_tol=RELATIVE
+        )
+        if not right:
+            shown = number(said) if isinstance(said, int | float) else said
+            check.add([Finding(check.code, f"{where}{name} is {shown}; expected {number(value)}")], 1)
+
+
+def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -> None:
+    """Samples lie evenly from the first submission to the last finish, and show the state from then on."""
+    timeline = facts.outcome.timeline
+    times = timeline["time"].to_numpy()
+    check.looked_at = times.size
+    grid = list(_grid_faults(facts, times))
+    check.add((Finding(check.code, said) for said in grid), len(grid))
+
+    arrival = facts.arrival()
+    started = _until(facts.start, times)
+    expected: dict[str, NDArray[Any]] = {
+        "running_jobs": started - _until(facts.finish, times),
+        "queued_jobs": _until(arrival, times) - started,
+        "queued_gpus": _until(arrival, times, facts.num_gpus) - _until(facts.start, times, facts.num_gpus),
+    }
+    if facts.preemptive:
+        # Between two runs of a job its own row does not say whether it waits.
+        expected = {}
+    if facts.outcome.allocations is not None:
+        expected["busy_gpus"] = busy_gpus(facts, times)
+        wide = (eps.servers > 1) & (eps.end > eps.start)
+        spanning = _until(eps.start[wide], times) - _until(eps.end[wide], times)
+        expected["spanning_jobs"] = spanning
+        busy = parts.p > 0
+        contention = _until(parts.start[busy], times, parts.p[busy]) - _until(
+            parts.end[busy], times, parts.p[busy]
+        )
+        expected["mean_contention"] = contention / np.maximum(spanning, 1)
+    for name, values in expected.items():
+        found = timeline[name].to_numpy()
+        bad = np.flatnonzero(np.abs(found.astype(np.float64) - values) > RELATIVE * np.abs(values))
+        check.add(
+            (
+                Finding(
+                    check.code,
+                    f"{name} is {number(found[k])}; expected {number(values[k])}",
+                    time=float(times[k]),
+                )
+                for k in bad
+            ),
+            bad.size,
+        )
+
+
+def _grid_faults(facts: Facts, times: Floats) -> Iterator[str]:
+    first, last = float(facts.submit.min()), float(facts.finish.max())
+    sample = facts.options.get("sample")
+    if times.size == 0:
+        yield "there are no samples"
+        return
+    if times[0] != first:
+        yield f"the first sample is at {number(times[0])} s; the first submission at {number(first)} s"
+    if sample is None:
+        if times.size != DEFAULT_POINTS and last > first:
+            yield f"{times.size} samples; expected {DEFAULT_POINTS}"
+            return
+        step = (last - first) / max(1, times.size - 1)
+        if not math.isclose(times[-1], last, rel_tol=RELATIVE):
+            yield f"the last sample is at {number(times[-1])} s; the last finish at {number(last)} s"
+    else:
+        step = float(sample)
+        if not last - step <= times[-1] <= last + step:
+            yield f"the last sample is at {number(times[-1])} s; the last finish at {number(last)} s"
+    even = first + step * np.arange(times.size)
+    slack = 1e-6 * step + RELATIVE * max(abs(first), abs(last))
+    off = np.flatnonzero(np.abs(times - even) > slack)
+    if sample is not None:
+        off = off[off < times.size - 1]  # the last one may lie at the end of the run instead
+    if off.size:
+        k = int(off[0])
+        yield f"sample {k + 1} is at {number(times[k])} s; expected {number(even[k])} s"
+
+
+def _until(when: Floats, times: Floats, what: NDArray[Any] | None = None) -> NDArray[Any]:
+    """How many of `when` (or the sum of their `what`) are at or before each of `times`."""
+    if what is None:
+        return np.searchsorted(np.sort(when), times, side="right")
+    order = np.argsort(when, kind="stable")
+    total = np.append(0, np.cumsum(what[order]))
+    return np.asarray(total[np.searchsorted(when[order], times, side="right")])

@@ -1,0 +1,111 @@
+"""What an audit says: findings, grouped into checks, together a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+KEPT_FINDINGS: Final = 100
+"""Findings a check keeps in full; beyond that it only counts them."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that cannot be; `code` is its check's. `job`, `server` and `time` (s) where they apply."""
+
+    code: str
+    message: str
+    job: str | None = None
+    server: int | None = None
+    time: float | None = None
+
+    def __str__(self) -> str:
+        places = []
+        if self.job is not None:
+            places.append(f"job {self.job}")
+        if self.server is not None:
+            places.append(f"server {self.server}")
+        if self.time is not None:
+            places.append(f"at {number(self.time)} s")
+        return f"{self.code}: {', '.join(places)}{': ' if places else ''}{self.message}"
+
+
+@dataclass
+class Check:
+    """One rule: how many things it looked at, how many broke it, and the first of those in full."""
+
+    code: str
+    rule: str
+    looked_at: int = 0
+    failed: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    not_run: str | None = None
+
+    def add(self, findings: Iterable[Finding], total: int) -> None:
+        """Counts `total` failures and keeps the first findings."""
+        self.failed += total
+        for finding in findings:
+            if len(self.findings) >= KEPT_FINDINGS:
+                break
+            self.findings.append(finding)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it ran and nothing broke the rule."""
+        return self.failed == 0 and self.not_run is None
+
+
+@dataclass(frozen=True)
+class Report:
+    """Every check in order."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed; checks that did not apply do not count."""
+        return all(check.failed == 0 for check in self.checks)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings that were kept, check by check."""
+        return [finding for check in self.checks for finding in check.findings]
+
+    @property
+    def failed(self) -> int:
+        """How many things broke a rule, kept in full or not."""
+        return sum(check.failed for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "ok": self.ok,
+            "failed": self.failed,
+            "checks": [
+                {
+                    "code": check.code,
+                    "rule": check.rule,
+                    "looked_at": check.looked_at,
+                    "failed": check.failed,
+                    "not_run": check.not_run,
+                }
+                for check in self.checks
+            ],
+            "findings": [
+                {
+                    "code": finding.code,
+                    "job": finding.job,
+                    "server": finding.server,
+                    "time": finding.time,
+                    "message": finding.message,
+                }
+                for finding in self.findings
+            ],
+        }
+
+
+def number(value: float) -> str:
+    """A number as a finding shows it: all the digits that matter, none that do not."""
+    value = float(value)
+    return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.12g}"

@@ -1,0 +1,147 @@
+"""Rows and columns: the result is of this job table, has its jobs, and its columns agree with one another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ringbco.audit.facts import Facts, Ints
+from ringbco.audit.findings import Check, Finding, number
+from ringbco.jobs import JobTable
+from ringbco.outcome import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, TIMELINE_SCHEMA, Outcome
+
+
+def check_values(check: Check, outcome: Outcome) -> None:
+    """No nulls, no infinite or NaN times. Where this fails nothing else can be looked at."""
+    for name, frame, schema in (
+        ("jobs.parquet", outcome.jobs, JOBS_SCHEMA),
+        ("allocations.parquet", outcome.allocations, ALLOCATIONS_SCHEMA),
+        ("timeline.parquet", outcome.timeline, TIMELINE_SCHEMA),
+    ):
+        if frame is None:
+            continue
+        check.looked_at += len(schema)
+        for column, dtype in schema.items():
+            wrong = frame[column].is_null()
+            if dtype.is_float():
+                wrong = wrong | ~frame[column].fill_null(0.0).is_finite()
+            if wrong.any():
+                row = int(wrong.arg_max() or 0)
+                value = frame[column][row]
+                check.add(
+                    [
+                        Finding(
+                            check.code,
+                            f"{name}, row {row + 1}, column {column}: {'null' if value is None else value};"
+                            " expected a number",
+                        )
+                    ],
+                    int(wrong.sum()),
+                )
+
+
+def check_trace(check: Check, trace: Mapping[str, Any], table: JobTable) -> None:
+    """The job table is the one that run.toml's [trace] describes: SHA-256 and number of rows."""
+    rows, digest = trace.get("rows"), trace.get("sha256")
+    if rows != table.num_jobs:
+        check.add([Finding(check.code, f"{table.source} has {table.num_jobs} rows; replayed: {rows}")], 1)
+    check.looked_at = 1
+    path = Path(table.source)
+    if digest is None or not path.is_file():
+        return
+    check.looked_at = 2
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != digest:
+        said = f"{table.source} has SHA-256 {found[:16]}...; the replayed one had {str(digest)[:16]}..."
+        check.add([Finding(check.code, said)], 1)
+
+
+def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
+    """Every job of the table has one row, in the table's order; only oversize ones may be left out."""
+    check.looked_at = facts.table.num_jobs
+    for name, said in (("unknown", "is not in the job table"), ("repeated", "has more than one row")):
+        ids = misfits[name]["job_id"]
+        check.add((Finding(check.code, said, str(job_id)) for job_id in ids), len(ids))
+    if misfits["strays"] is not None:
+        strays = misfits["strays"]["job_id"].unique(maintain_order=True)
+        said = "has stretches in allocations.parquet but no row in jobs.parquet"
+        check.add((Finding(check.code, said, str(job_id)) for job_id in strays), len(strays))
+
+    late = np.flatnonzero(facts.row[1:] < facts.row[:-1]) + 1
+    check.add((Finding(check.code, "is out of the job table's order", facts.id(j)) for j in late), late.size)
+
+    missing = left_out(facts)
+    oversize = facts.options["oversize"] == "drop"
+    bad = [int(row) for row in missing if not (oversize and never_fits(facts, int(row)))]
+    names = facts.table.frame["job_id"].cast(pl.String)
+    check.add((Finding(check.code, "has no row in jobs.parquet", names[row]) for row in bad), len(bad))
+
+
+def left_out(facts: Facts) -> Ints:
+    """Rows of the job table without a result."""
+    seen = np.zeros(facts.table.num_jobs, dtype=bool)
+    seen[facts.row] = True
+    return np.flatnonzero(~seen)
+
+
+def never_fits(facts: Facts, row: int) -> bool:
+    """Whether the job could not be placed even on the empty cluster."""
+    sizes = facts.server_gpus[facts.server_vc == facts.vc_of_row[row]]
+    wanted = int(facts.table.frame["num_gpus"][row])
+    if wanted > sizes.sum():
+        return True
+    if facts.options["placement"] != "consolidate" or wanted <= sizes.max():
+        return False
+    whole, rest = divmod(wanted, int(sizes.max()))
+    by_size = np.append(np.sort(sizes)[::-1], 0)
+    return bool(by_size[whole - 1] < sizes.max() or by_size[whole] < rest)
+
+
+def check_inputs(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
+    """submit_time and num_gpus are the table's; ideal_run_time follows from it and the cluster."""
+    check.looked_at = jobs.height
+    ideal = facts.workload.ideal_run_time[facts.row]
+    for name, expected, tolerance in (
+        ("submit_time", facts.submit, 0.0),
+        ("num_gpus", facts.num_gpus, 0.0),
+        ("ideal_run_time", ideal, 1e-9),
+    ):
+        _compare(check, facts, jobs[name], expected, tolerance * np.abs(expected))
+
+
+def check_arithmetic(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
+    """wait, run, jct and slowdown follow from the other columns; nobody ends before it starts."""
+    check.looked_at = jobs.height
+    submit, start, finish = (jobs[name].to_numpy() for name in ("submit_time", "start_time", "finish_time"))
+    resolution = 4 * np.spacing(np.maximum(np.abs(finish), np.abs(submit)))
+    _compare(check, facts, jobs["wait_time"], start - submit, resolution)
+    _compare(check, facts, jobs["run_time"], finish - start, resolution)
+    _compare(check, facts, jobs["jct"], finish - submit, resolution)
+    slowdown = jobs["jct"].to_numpy() / jobs["ideal_run_time"].to_numpy()
+    _compare(check, facts, jobs["slowdown"], slowdown, 1e-9 * np.abs(slowdown))
+    early = np.flatnonzero(finish < start)
+    check.add(
+        (
+            Finding(check.code, f"starts at {number(start[j])} s, later", facts.id(j), time=float(finish[j]))
+            for j in early
+        ),
+        early.size,
+    )
+
+
+def _compare(check: Check, facts: Facts, column: pl.Series, expected: Any, tolerance: Any) -> None:
+    name, found = column.name, column.to_numpy()
+    bad = np.flatnonzero(np.abs(found - expected) > tolerance)
+    check.add(
+        (
+            Finding(check.code, f"{name} is {number(found[j])}; expected {number(expected[j])}", facts.id(j))
+            for j in bad
+        ),
+        bad.size,
+    )

@@ -1,0 +1,78 @@
+"""`ringbco audit`: is this result possible?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from ringbco.audit import Report
+
+SHOWN: Final = 20
+"""Findings printed in full."""
+
+
+def audit(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder of `ringbco replay`.")],
+    *,
+    jobs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="JOBS",
+            help="The job table that was replayed, Parquet or CSV. [default: the one that run.toml names]",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report as JSON and nothing else.")
+    ] = False,
+) -> None:
+    """Check the result in DIR against its job table and the model: no GPU taken twice, run times explained.
+
+    Everything is worked out again from the result's files and the job table alone. Exit status 3 if a check
+    fails.
+    """
+    from ringbco.audit import check_folder
+    from ringbco.errors import AuditFailure
+
+    report = check_folder(folder, jobs)
+    if as_json:
+        print(json.dumps(report.to_dict(), indent=2))
+    else:
+        _show(folder, report)
+    if not report.ok:
+        failed = [check.code for check in report.checks if check.failed]
+        raise AuditFailure(f"{folder}: failed its audit: {', '.join(failed)}")
+
+
+def _show(folder: Path, report: Report) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("check")
+    table.add_column("rule")
+    table.add_column("looked at", justify="right")
+    table.add_column("failed", justify="right")
+    for check in report.checks:
+        if check.not_run is not None:
+            table.add_row(check.code, f"not run: {check.not_run}", "", "", style="dim")
+        else:
+            failed = Text(f"{check.failed:,}", style="bold red" if check.failed else "")
+            table.add_row(check.code, check.rule, f"{check.looked_at:,}", failed)
+    console.print(str(folder), markup=False)
+    console.print(table)
+    findings = report.findings
+    for finding in findings[:SHOWN]:
+        console.print(str(finding), markup=False, soft_wrap=True)
+    more = report.failed - min(len(findings), SHOWN)
+    if more > 0:
+        console.print(f"... and {more:,} more")
+    passed = sum(check.passed for check in report.checks)
+    ran = sum(check.not_run is None for check in report.checks)
+    console.print(f"{passed} of {ran} checks passed" + ("" if report.ok else f", {report.failed:,} findings"))

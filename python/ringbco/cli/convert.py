@@ -1,0 +1,231 @@
+"""`ringbco convert`: the files of a public trace; a job table, and the account of its cleaning."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ringbco.sources import SOURCES
+
+if TYPE_CHECKING:
+    from ringbco.sources import Conversion
+
+_OUTPUT = "Output"
+_SOURCE = "Options of one source"
+
+
+def convert(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"The format: {', '.join(SOURCES)}.")],
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="INPUT...",
+            help="The trace's files in any order, plain or as gzip, zstd, bzip2, tar or zip.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="JOBS.parquet",
+            help="The job table to write: .parquet (with the account in its footer) or .csv.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    cluster_out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="C.toml",
+            help="Also write the servers the trace ran on, for `ringbco replay --cluster`.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="philly: how attempts make a job. span: first start to last end, GPUs of the first attempt;"
+            " sum: lengths added, GPUs of the widest; split: a job per attempt; last: the last one only."
+            " [default: span]",
+            rich_help_panel=_SOURCE,
+        ),
+    ] = None,
+    snapshot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="YYYY-MM-DD",
+            help="helios: the day whose GPUs per virtual cluster --cluster-out takes. [default: 2020-09-01]",
+            rich_help_panel=_SOURCE,
+        ),
+    ] = None,
+    column_map: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="ours=theirs",
+            help="csv: the file's name for a column of the job table; repeatable. start_time and end_time"
+            " stand in for a missing duration.",
+            rich_help_panel=_SOURCE,
+        ),
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Stop at the first row that would be dropped or changed."),
+    ] = False,
+    cite: Annotated[
+        bool,
+        typer.Option(
+            "--cite", help="Print where SOURCE is published, its licence and a BibTeX entry; no more."
+        ),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel=_OUTPUT)
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the account as JSON and nothing else.", rich_help_panel=_OUTPUT),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_OUTPUT)
+    ] = False,
+) -> None:
+    """Turn the files of a public trace into a job table, cleaned as the field cleans it.
+
+    Prints how many rows were read, kept, and dropped or changed for which reason; the same account goes into
+    the Parquet footer. Rows come out in order of submission. docs/sources/ says how each source is cleaned.
+
+    Example: ringbco convert helios data/Venus/*.csv -o venus.parquet --cluster-out venus.toml
+    """
+    from ringbco.errors import UsageError
+    from ringbco.sources import convert as run
+    from ringbco.sources import get
+    from ringbco.sources.source import Options
+
+    chosen = get(source)
+    if cite:
+        _cite(source)
+        return
+    if not inputs:
+        raise UsageError(f"convert {source}: give {chosen.shapes[0].what}")
+    if out is None:
+        raise UsageError(f"convert {source}: say where the job table goes: -o JOBS.parquet")
+    _check_targets(out, cluster_out, inputs, force)
+    options = Options(
+        strict=strict,
+        mode=mode,
+        snapshot=snapshot,
+        column_map=_column_map(column_map or []),
+        want_cluster=cluster_out is not None,
+    )
+    with _spinner(f"reading {', '.join(path.name for path in inputs)}", quiet=quiet):
+        conversion = run(source, inputs, options)
+        _write(conversion, out, cluster_out, force)
+    if as_json:
+        _print_json(source, conversion, out, cluster_out)
+    elif not quiet:
+        _show(source, conversion, out, cluster_out)
+
+
+def _column_map(entries: list[str]) -> dict[str, str]:
+    from ringbco.errors import UsageError
+
+    pairs: dict[str, str] = {}
+    for entry in entries:
+        ours, equals, theirs = entry.partition("=")
+        if not (ours and equals and theirs):
+            raise UsageError(f"--map {entry}: expected ours=theirs, such as --map num_gpus=gpu_num")
+        if ours in pairs:
+            raise UsageError(f"--map {entry}: {ours} is mapped already, to {pairs[ours]}")
+        pairs[ours] = theirs
+    return pairs
+
+
+def _check_targets(out: Path, cluster_out: Path | None, inputs: list[Path], force: bool) -> None:
+    """Refuse before any work what could not be written, or would overwrite an input."""
+    from ringbco.atomic import check_output
+    from ringbco.errors import UsageError
+    from ringbco.jobs import check_output_name
+
+    check_output_name(out)
+    targets = [target for target in (out, cluster_out) if target is not None]
+    if len({target.resolve() for target in targets}) < len(targets):
+        raise UsageError(f"--out and --cluster-out are both {out}")
+    for target in targets:
+        if any(target.resolve() == path.resolve() for path in inputs):
+            raise UsageError(f"{target} is one of the inputs: write somewhere else")
+        check_output(target, force=force)
+
+
+def _write(conversion: Conversion, out: Path, cluster_out: Path | None, force: bool) -> None:
+    """Both files or neither: the cluster's takes its name only once the job table is in place."""
+    from ringbco.atomic import replacing
+    from ringbco.jobs import write_jobs
+
+    if cluster_out is None or conversion.cluster is None:
+        write_jobs(conversion.table, out, force=force)
+        return
+    with replacing(cluster_out, force=force) as file:
+        file.write(conversion.cluster.to_toml().encode())
+        file.flush()
+        write_jobs(conversion.table, out, force=force)
+
+
+@contextmanager
+def _spinner(what: str, *, quiet: bool) -> Iterator[None]:
+    """A sign of life on stderr where a person watches."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
+
+
+def _cite(source: str) -> None:
+    from ringbco.sources import get
+
+    chosen = get(source)
+    lines = [f"% {chosen.title}", f"% licence: {chosen.licence}"]
+    if chosen.url:
+        lines.insert(1, f"% {chosen.url}")
+    print("\n".join(lines))
+    if chosen.citation:
+        print(chosen.citation)
+
+
+def _print_json(source: str, conversion: Conversion, out: Path, cluster_out: Path | None) -> None:
+    import json
+
+    document: dict[str, Any] = {
+        "source": source,
+        "jobs": str(out),
+        "cluster": None if cluster_out is None else str(cluster_out),
+        "epoch": conversion.epoch,
+        **conversion.account.to_dict(),
+        "notes": list(conversion.notes),
+    }
+    print(json.dumps(document, indent=2))
+
+
+def _show(source: str, conversion: Conversion, out: Path, cluster_out: Path | None) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=False)
+    console.print(conversion.account.to_table(), markup=False)
+    console.print(f"{conversion.table.num_jobs:,} jobs in {out}", markup=False)
+    if cluster_out is not None and conversion.cluster is not None:
+        cluster = conversion.cluster
+        console.print(
+            f"{cluster.num_servers:,} servers, {cluster.num_gpus:,} GPUs in {cluster_out}", markup=False
+        )
+    for note in conversion.notes:
+        print(f"note: {note}", file=sys.stderr)

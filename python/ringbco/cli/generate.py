@@ -1,0 +1,77 @@
+"""`ringbco generate`: a synthetic job table shaped like a real cluster's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def generate(
+    *,
+    preset: Annotated[
+        str,
+        typer.Option(
+            metavar="philly|helios|paper",
+            help="Whose shape: sizes, run times, cycles and bursts of Philly or Helios, or the paper's"
+            " experiment.",
+            show_default=False,
+        ),
+    ],
+    jobs: Annotated[int, typer.Option(metavar="N", help="Number of jobs.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="JOBS.parquet",
+            help="The job table to write: .parquet (how it was made is in its footer) or .csv.",
+            show_default=False,
+        ),
+    ],
+    seed: Annotated[
+        int, typer.Option(metavar="S", help="The same options and seed give the same bytes.")
+    ] = 0,
+    gpus: Annotated[
+        int,
+        typer.Option(
+            metavar="GPUS",
+            help="GPUs of the cluster the load is meant for; no job asks more than a tenth. Not for paper.",
+        ),
+    ] = 2048,
+    load: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="Offered load: GPU-seconds asked / (GPUs x seconds from first to last submission), which "
+            "scales the arrivals. Not for paper, where all jobs come at 0.",
+        ),
+    ] = 0.9,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Make a synthetic job table with the shape of a real cluster's jobs.
+
+    Every job has a user and a virtual cluster. Times are whole seconds, the first submission is at 0, a
+    Monday's midnight. A million jobs take a few seconds.
+
+    Example: ringbco generate --preset philly --jobs 100000 --seed 1 -o jobs.parquet
+    """
+    from ringbco.atomic import check_output
+    from ringbco.jobs import check_output_name, write_jobs
+    from ringbco.synthetic import generate as make
+
+    check_output_name(out)
+    check_output(out, force=force)
+    table = make(preset, jobs, seed, gpus=gpus, load=load)
+    write_jobs(table, out, force=force)
+    if not quiet:
+        from rich.console import Console
+
+        from ringbco.cli.inspect import tables
+        from ringbco.inspection import inspect_jobs
+
+        console = Console(highlight=False)
+        console.print(f"{table.num_jobs:,} jobs of preset {preset}, seed {seed}, in {out}", markup=False)
+        console.print(tables(inspect_jobs(table), brief=True))

@@ -1,0 +1,220 @@
+"""`ringbco inspect`: what is in a job table, before anything is replayed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+_LONGEST_LIST: Final = 12
+_SHOWN: Final = ("mean", "min", "median", "p90", "p99", "max")
+_GROUPS: Final = (
+    ("virtual cluster", "vc", "vcs"),
+    ("user", "user", "users"),
+    ("status", "status", "statuses"),
+)
+
+
+def inspect(
+    jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.")],
+    *,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SxG|C.toml|preset:NAME",
+            help="Also give the load on this cluster's GPUs and the jobs it cannot hold. Default: none.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")
+    ] = False,
+) -> None:
+    """Say what is in a job table: counts, shapes, load, users, and the rows a cleaner would drop and why.
+
+    Rows that break a rule of the job table are counted by reason and left out of the figures; `replay`
+    refuses a table that has any.
+
+    Example: ringbco inspect jobs.parquet --cluster 32x8
+    """
+    from ringbco.cluster import Cluster
+    from ringbco.errors import InputError
+    from ringbco.inspection import inspect_jobs
+    from ringbco.jobs import screen_jobs
+
+    machine = None if cluster is None else Cluster.parse(cluster)
+    table, dropped, rows = screen_jobs(jobs)
+    if table is None:
+        worst = dropped[0]
+        raise InputError(
+            f"{worst.rule}, and no row is usable",
+            file=jobs,
+            row=worst.first_row,
+            column=worst.column,
+            value=worst.first_value,
+        )
+    inspection = inspect_jobs(table, machine, dropped, rows)
+    if as_json:
+        print(json.dumps(inspection, indent=2))
+        return
+    from rich.console import Console
+
+    from ringbco.sources.account import Account
+
+    console = Console(highlight=False)
+    console.print(f"{inspection['jobs']:,} jobs in {jobs}", markup=False)
+    console.print(tables(inspection))
+    account = Account.from_metadata(table.metadata)
+    if account is not None:
+        console.print(account.to_table("the converter's account"))
+
+
+def tables(inspection: Mapping[str, Any], *, brief: bool = False) -> RenderableType:
+    """The figures of `inspect_jobs` for a terminal; `brief` leaves out all but counts, times and sizes."""
+    from rich.console import Group
+
+    parts: list[RenderableType] = [_overview(inspection), _spreads(inspection)]
+    parts.append(_groups("GPUs", "num_gpus", inspection["sizes"]))
+    if not brief:
+        for title, column, key in _GROUPS:
+            if inspection[key]:
+                parts.append(_groups(title, column, inspection[key]))
+        if inspection["cluster"] and inspection["cluster"]["vcs"]:
+            parts.append(_loads(inspection["cluster"]["vcs"]))
+        parts.append(_cleaning(inspection["cleaning"]))
+        if inspection["metadata"]:
+            parts.append(_metadata(inspection["metadata"]))
+    return Group(*parts)
+
+
+def _overview(figures: Mapping[str, Any]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    from ringbco.cli.tables import duration
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_row("submissions over", duration(figures["span"]))
+    demanded = figures["mean_gpus_demanded"]
+    work = f"{figures['gpu_seconds'] / 3600:,.0f} GPU hours"
+    table.add_row("work", work + (f", {demanded:,.1f} GPUs on average" if demanded is not None else ""))
+    cluster = figures["cluster"]
+    if cluster and cluster["load"] is not None:
+        table.add_row(
+            "load", Text(f"{cluster['load']:.1%} of the {cluster['gpus']:,} GPUs of {cluster['name']}")
+        )
+    same = figures["same_second"]
+    table.add_row("in a shared second", f"{same['jobs']:,} jobs, {same['share']:.1%}")
+    if not figures["sorted"]:
+        table.add_row("order", "rows are not in order of submit_time")
+    users, vcs = figures["users"], figures["vcs"]
+    if users or vcs:
+        counts = [f"{len(users):,} users"] * bool(users) + [f"{len(vcs):,} virtual clusters"] * bool(vcs)
+        table.add_row("from", ", ".join(counts))
+    for name, near in figures["columns"]["extra"].items():
+        hint = f"; did you mean {near}?" if near else ""
+        table.add_row("extra column", Text(f"{name}{hint}"))
+    return table
+
+
+def _spreads(figures: Mapping[str, Any]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    from ringbco.cli.tables import duration
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for name in _SHOWN:
+        table.add_column(name, justify="right", no_wrap=True)
+    for title, key in (("run time", "duration"), ("next job after", "interarrival")):
+        if figures[key]:
+            table.add_row(title, *(duration(figures[key][name]) for name in _SHOWN))
+    table.add_row("GPUs", *(f"{figures['num_gpus'][name]:,.4g}" for name in _SHOWN))
+    return table
+
+
+def _groups(title: str, column: str, groups: Sequence[Mapping[str, Any]]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from ringbco.cli.tables import duration
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(title)
+    for name in ("jobs", "share", "share of work", "median run", "mean run"):
+        table.add_column(name, justify="right", no_wrap=True)
+    shown = sorted(sorted(range(len(groups)), key=lambda at: -groups[at]["jobs"])[:_LONGEST_LIST])
+    for group in (groups[at] for at in shown):
+        table.add_row(
+            Text(str(group[column]) if group[column] is not None else "(none)"),
+            f"{group['jobs']:,}",
+            f"{group['share']:.1%}",
+            f"{group['work_share']:.1%}",
+            duration(group["median_duration"]),
+            duration(group["mean_duration"]),
+        )
+    rest = [group for at, group in enumerate(groups) if at not in shown]
+    if rest:
+        shares = (sum(group[name] for group in rest) for name in ("share", "work_share"))
+        jobs = sum(group["jobs"] for group in rest)
+        table.add_row(f"{len(rest):,} others", f"{jobs:,}", *(f"{share:.1%}" for share in shares), "", "")
+    return table
+
+
+def _loads(vcs: Sequence[Mapping[str, Any]]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("virtual cluster")
+    for name in ("GPUs", "jobs", "load"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in vcs:
+        load = "" if row["load"] is None else f"{row['load']:.1%}"
+        table.add_row(Text(row["vc"]), f"{row['gpus']:,}", f"{row['jobs']:,}", load)
+    return table
+
+
+def _cleaning(cleaning: Mapping[str, Any]) -> RenderableType:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    if not cleaning["dropped"] and not cleaning["questionable"]:
+        return Text("a cleaner would find nothing to drop")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("a cleaner would look at")
+    for name in ("jobs", "first row"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("because", overflow="fold")
+    for row in cleaning["dropped"]:
+        value = row["first_value"] if row["first_value"] is not None else "null"
+        because = Text(f"{value} there: replay refuses the table")
+        table.add_row(Text(row["reason"], style="red"), f"{row['rows']:,}", f"{row['first_row']:,}", because)
+    for row in cleaning["questionable"]:
+        table.add_row(Text(row["reason"]), f"{row['jobs']:,}", f"{row['first_row']:,}", row["why"])
+    return table
+
+
+def _metadata(metadata: Mapping[str, Any]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for key, value in metadata.items():
+        if key == "account":
+            continue  # printed as a table of its own
+        shown = value
+        if isinstance(value, dict):
+            shown = ", ".join(f"{name}: {entry}" for name, entry in value.items()) or "none"
+        table.add_row(key.replace("_", " "), Text(str(shown)))
+    return table

@@ -1,0 +1,173 @@
+"""Public traces into job tables: one format a module, this registry, and `convert`, which runs one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ringbco.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from ringbco.cluster import Cluster
+    from ringbco.jobs import JobTable
+    from ringbco.sources.account import Account
+    from ringbco.sources.opening import Opened
+    from ringbco.sources.source import Inputs, Options, Shape, Source
+
+__all__ = ["SOURCES", "Conversion", "convert", "get"]
+
+# Name on the command line -> module. The order is that of the documentation.
+SOURCES: Final[Mapping[str, str]] = {
+    "philly": "philly",
+    "helios": "helios",
+    "acme": "acme",
+    "pai": "pai",
+    "openb": "openb",
+    "spot-gpu": "spot_gpu",
+    "swf": "swf",
+    "csv": "csv_table",
+}
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A finished conversion: the job table, its account, the cluster (None unless asked for), remarks."""
+
+    table: JobTable
+    account: Account
+    cluster: Cluster | None
+    notes: tuple[str, ...]
+    epoch: str
+
+
+def get(name: str) -> Source:
+    """The source of that name.
+
+    Raises UsageError naming those there are.
+    """
+    if name not in SOURCES:
+        from ringbco.jobs import near_name
+
+        near = near_name(name, SOURCES)
+        raise UsageError(
+            f"no source {name}: choose one of {', '.join(SOURCES)}"
+            + (f"; did you mean {near}?" if near else "")
+        )
+    source: Source = import_module(f"ringbco.sources.{SOURCES[name]}").SOURCE
+    return source
+
+
+def convert(name: str, inputs: Sequence[str | Path], options: Options | None = None) -> Conversion:
+    """Convert the files of one trace of the source `name` into a job table.
+
+    Raises InputError for files that are missing, damaged, of another source or without a usable row (and,
+    under `options.strict`, for the first row that would be dropped or changed); UsageError for options that
+    the source does not have, or for a cluster it cannot know.
+    """
+    from ringbco.cluster import Cluster
+    from ringbco.jobs import from_frame, provenance
+    from ringbco.sources.source import Options as Choices
+    from ringbco.sources.source import refuse_empty
+
+    options = options or Choices()
+    source = get(name)
+    _refuse_foreign_options(source, options)
+    with _opened(source, [Path(path) for path in inputs]) as files:
+        trace = source.read(files, options)
+        main = files[source.needs[0]].shown
+    refuse_empty(trace.account, main)
+    if options.want_cluster and trace.servers is None:
+        raise source.no_cluster()
+    metadata = provenance(
+        source.name,
+        converter="convert",
+        rows_read=trace.account.rows_read,
+        dropped=trace.account.dropped,
+        changed=trace.account.changed,
+        epoch=trace.epoch,
+        options={**trace.choices, "inputs": ", ".join(Path(path).name for path in inputs)},
+    )
+    metadata |= trace.account.to_metadata()
+    metadata |= {"ringbco.licence": source.licence, "ringbco.url": source.url}
+    if trace.epoch_note:
+        metadata["ringbco.epoch_note"] = trace.epoch_note
+    table = from_frame(trace.frame, main, metadata)
+    cluster = None
+    if options.want_cluster and trace.servers is not None:
+        cluster = Cluster.from_groups(trace.servers, name=source.name)
+    return Conversion(table, trace.account, cluster, tuple(trace.notes), trace.epoch)
+
+
+def _refuse_foreign_options(source: Source, options: Options) -> None:
+    given = {"mode": options.mode, "snapshot": options.snapshot, "map": options.column_map}
+    for option, value in given.items():
+        if value and option not in source.options:
+            raise UsageError(f"--{option} is not an option of {source.name}")
+
+
+@contextmanager
+def _opened(source: Source, paths: Sequence[Path]) -> Iterator[Inputs]:
+    """The files by role, unpacked for as long as they are read."""
+    from ringbco.sources.opening import open_inputs
+    from ringbco.sources.source import Inputs as Files
+
+    if not paths:
+        raise UsageError(f"convert {source.name}: give {source.shapes[0].what}")
+    with tempfile.TemporaryDirectory(prefix="ringbco-") as scratch:
+        by_role: dict[str, Opened] = {}
+        shapes: dict[str, Shape] = {}
+        names: dict[str, tuple[str, ...]] = {}
+        for opened in open_inputs(paths, Path(scratch), lambda head: source.role(head) is not None):
+            shape = source.role(opened.head) or _refuse_stranger(source, opened)
+            columns = source.lone_header(opened)
+            if columns is not None:
+                names[shape.role] = columns
+                continue
+            if shape.role in by_role:
+                raise UsageError(
+                    f"convert {source.name}: {by_role[shape.role].shown} and {opened.shown} are both "
+                    f"{shape.what}; convert them one by one"
+                )
+            by_role[shape.role], shapes[shape.role] = opened, shape
+        for shape in source.shapes:
+            if shape.role in source.needs and shape.role not in by_role:
+                raise UsageError(f"convert {source.name}: give {shape.what} as well")
+        yield Files(by_role, shapes, names)
+
+
+def _refuse_stranger(source: Source, opened: Opened) -> Shape:
+    """Raise InputError for a file that is none of this source's, saying whose it is or what it lacks."""
+    for name in SOURCES:
+        shape = get(name).role(opened.head) if name not in (source.name, "csv") else None
+        if shape is not None:
+            raise InputError(
+                f"looks like {shape.what}, not a file of {source.name}",
+                file=opened.shown,
+                hint=f"use `ringbco convert {name} ...`",
+            )
+    if _is_job_table(opened.head):
+        raise InputError(
+            "is a job table already",
+            file=opened.shown,
+            hint="give it to `ringbco replay` as it is, or clean it with `ringbco convert csv`",
+        )
+    nearest = max(source.shapes, key=lambda shape: shape.likeness(opened.head))
+    if nearest.likeness(opened.head) >= 0.5:
+        nearest.refuse_missing(opened)
+    raise InputError(
+        f"is not {' or '.join(shape.what for shape in source.shapes)}",
+        file=opened.shown,
+        hint="for a table of your own use `ringbco convert csv --map ours=theirs ...`",
+    )
+
+
+def _is_job_table(head: str) -> bool:
+    from ringbco.jobs import REQUIRED
+    from ringbco.sources.tables import first_record
+
+    return set(REQUIRED) <= set(first_record(head))

@@ -1,0 +1,231 @@
+"""The account of a conversion: how many rows were read, kept, dropped or changed, by reason.
+
+A cleaning rule is data: what it does, why, which rows it meets. Rules are tried in order, and a row is
+dropped for the first reason that meets it, so that the rows dropped and kept add up to the rows read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+import polars as pl
+
+from ringbco.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Kind = Literal["dropped", "changed", "noted"]
+
+ROW: Final = "__row"  # position of the row in its file, from 0, header and blank lines not counted out
+_KEY: Final = "ringbco.account"
+
+# Where a row stands: (data row from 1, line of the file or None, the cell as written). Called only on errors.
+Locate = Callable[[int, str], tuple[int, int | None, object]]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One reason. `rows` had it as their first; `matching` counts every row it meets, whatever its fate."""
+
+    kind: Kind
+    reason: str
+    rows: int
+    matching: int
+
+
+@dataclass(frozen=True)
+class Account:
+    """Rows read, kept, and dropped or changed by reason. `unit` names what a row is: jobs, pods, attempts."""
+
+    unit: str
+    rows_read: int
+    rows_kept: int
+    entries: tuple[Entry, ...] = ()
+
+    def __post_init__(self) -> None:
+        missing = self.rows_read - self.rows_kept - sum(self.dropped.values())
+        if missing:
+            raise ValueError(f"{missing} rows are neither kept nor dropped for a reason")
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Rows dropped, by reason."""
+        return self._of("dropped")
+
+    @property
+    def changed(self) -> dict[str, int]:
+        """Rows kept with a value changed, by reason."""
+        return self._of("changed")
+
+    @property
+    def noted(self) -> dict[str, int]:
+        """Rows kept as they are that a reader should know of, by reason."""
+        return self._of("noted")
+
+    def _of(self, kind: Kind) -> dict[str, int]:
+        return {e.reason: e.rows for e in self.entries if e.kind == kind and e.rows}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The account as plain values, for JSON."""
+        return {
+            "unit": self.unit,
+            "rows_read": self.rows_read,
+            "rows_kept": self.rows_kept,
+            "dropped": self.dropped,
+            "changed": self.changed,
+            "noted": self.noted,
+            "matching": {e.reason: e.matching for e in self.entries},
+        }
+
+    def to_metadata(self) -> dict[str, str]:
+        """The account as key-value pairs for a Parquet footer, beside those of `jobs.provenance`."""
+        return {
+            "ringbco.rows_kept": str(self.rows_kept),
+            _KEY: json.dumps(
+                {
+                    "unit": self.unit,
+                    "rows_read": self.rows_read,
+                    "rows_kept": self.rows_kept,
+                    "entries": [[e.kind, e.reason, e.rows, e.matching] for e in self.entries],
+                }
+            ),
+        }
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, str]) -> Account | None:
+        """The account that a converter left in a footer, or None where there is none (or a damaged one)."""
+        try:
+            stored = json.loads(metadata[_KEY])
+            entries = tuple(Entry(*entry) for entry in stored["entries"])
+            return cls(stored["unit"], stored["rows_read"], stored["rows_kept"], entries)
+        except (KeyError, ValueError, TypeError):
+            return None
+
+    def to_table(self, title: str | None = None) -> Table:
+        """The account as a table for a terminal."""
+        from rich.table import Table
+
+        overlap = any(e.matching != e.rows for e in self.entries if e.rows)
+        table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False)
+        table.add_column(self.unit)
+        table.add_column("why", overflow="fold")
+        table.add_column("rows", justify="right")
+        if overlap:
+            table.add_column("of all that match", justify="right")
+        table.add_row("read", "", f"{self.rows_read:,}", *[""] * overlap, style="bold")
+        for e in (e for e in self.entries if e.rows):
+            table.add_row(e.kind, e.reason, f"{e.rows:,}", *[f"{e.matching:,}"] * overlap)
+        table.add_row("kept", "", f"{self.rows_kept:,}", *[""] * overlap, style="bold")
+        return table
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A cleaning rule over the columns of a frame.
+
+    `when` is true for the rows it meets (null counts as false). A "changed" rule gives the new values in
+    `becomes`. `column` and `expected` are what `--strict` shows for the first row met.
+    """
+
+    kind: Kind
+    reason: str
+    when: pl.Expr
+    column: str
+    expected: str
+    becomes: Mapping[str, pl.Expr] = field(default_factory=dict)
+
+
+def drop(reason: str, when: pl.Expr, column: str, expected: str) -> Rule:
+    """A rule that drops rows."""
+    return Rule("dropped", reason, when, column, expected)
+
+
+def change(reason: str, when: pl.Expr, column: str, expected: str, **becomes: pl.Expr) -> Rule:
+    """A rule that keeps rows but changes values."""
+    return Rule("changed", reason, when, column, expected, becomes)
+
+
+def note(reason: str, when: pl.Expr, column: str) -> Rule:
+    """A rule that only counts kept rows."""
+    return Rule("noted", reason, when, column, "")
+
+
+def clean(
+    frame: pl.DataFrame,
+    rules: Sequence[Rule],
+    *,
+    unit: str,
+    file: str,
+    locate: Locate,
+    strict: bool = False,
+    unique: str = "job_id",
+    unique_column: str | None = None,
+) -> tuple[pl.DataFrame, Account]:
+    """Apply `rules` in order to `frame` (which has the column `ROW`) and keep the account.
+
+    First all "dropped" rules, then rows whose `unique` value an earlier kept row has, then the others on what
+    is kept. Under `strict` the first row of the file that any of them drops or changes is an InputError with
+    the cell as it stands in the file.
+    """
+    drops = [r for r in rules if r.kind == "dropped"]
+    masks = frame.select(r.when.fill_null(False).alias(str(i)) for i, r in enumerate(drops))
+    fate = np.zeros(frame.height, dtype=np.uint8)
+    entries: list[Entry] = []
+    for i, rule in enumerate(drops):
+        met = masks[str(i)].to_numpy()
+        first = met & (fate == 0)
+        fate[first] = i + 1
+        _enter(entries, rule, int(first.sum()), int(met.sum()))
+    drops.append(
+        drop(
+            f"{unique_column or unique} occurred before",
+            pl.lit(False),
+            unique_column or unique,
+            "a value of its own; an earlier row has it",
+        )
+    )
+    kept = frame.filter(pl.Series(fate == 0))
+    first_seen = kept[unique].is_first_distinct()
+    if not first_seen.all():
+        again = kept.filter(~first_seen)
+        fate[np.flatnonzero(fate == 0)[(~first_seen).to_numpy()]] = len(drops)
+        matching = frame[unique].drop_nulls()
+        _enter(entries, drops[-1], again.height, matching.len() - matching.n_unique())
+        kept = kept.filter(first_seen)
+    culprits = []  # (row in the file, rule), for --strict
+    if fate.any():
+        at = int(np.argmax(fate > 0))
+        culprits.append((int(frame[ROW][at]), drops[int(fate[at]) - 1]))
+    for rule in (r for r in rules if r.kind != "dropped"):
+        meets = kept.select(rule.when.fill_null(False).alias("meets"))["meets"]
+        matching_all = int(frame.select(rule.when.fill_null(False).sum()).item())
+        _enter(entries, rule, int(meets.sum()), matching_all)
+        if rule.kind == "changed" and meets.any():
+            culprits.append((int(kept.filter(meets)[ROW][0]), rule))
+            kept = kept.with_columns(
+                pl.when(meets).then(value).otherwise(pl.col(name)).alias(name)
+                for name, value in rule.becomes.items()
+            )
+    if strict and culprits:
+        row, rule = min(culprits, key=lambda c: c[0])
+        data_row, line, value = locate(row, rule.column)
+        raise InputError(
+            rule.expected,
+            file=file,
+            row=data_row,
+            line=line,
+            column=rule.column,
+            value=value,
+            hint=f"without --strict: {rule.kind}, {rule.reason}",
+        )
+    return kept, Account(unit, frame.height, kept.height, tuple(entries))
+
+
+def _enter(entries: list[Entry], rule: Rule, rows: int, matching: int) -> None:
+    if matching:
+        entries.append(Entry(rule.kind, rule.reason, rows, matching))

@@ -1,0 +1,217 @@
+"""Any CSV of jobs: its columns are mapped to the job table's with `--map ours=theirs`, then cleaned.
+
+Besides the job table's own columns, `start_time` and `end_time` may be mapped: their difference is the
+duration where no duration is. Times may be seconds, wall clocks or times with an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ringbco.errors import InputError, UsageError
+from ringbco.jobs import COLUMNS, REQUIRED, near_name
+from ringbco.sources.account import ROW, Rule, clean, drop
+from ringbco.sources.opening import Opened
+from ringbco.sources.parsing import iso, number, offset_clock, optional_text, wall_clock
+from ringbco.sources.rules import (
+    A_TIME,
+    SECONDS,
+    asks_gpus,
+    has_id,
+    in_order,
+    lasting,
+    not_negative,
+    timed,
+    whole_gpus,
+)
+from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission
+from ringbco.sources.tables import TIME_LIKE, CsvFile, first_record
+
+SPAN: Final = ("start_time", "end_time")  # may stand for the duration
+TIMES: Final = ("submit_time", *SPAN, "deadline")
+OPTIONAL_NUMBERS: Final = tuple(
+    name for name, c in COLUMNS.items() if not c.required and c.dtype is not pl.String
+)
+_SEPARATORS: Final = ",;\t|"
+_CLOCKS: Final = ((TIME_LIKE + r"[+-]\d\d:?\d\d$", offset_clock), (TIME_LIKE + "$", wall_clock))
+
+
+@dataclass(frozen=True)
+class AnyCsv:
+    """Whatever has a first line with more than one cell."""
+
+    role: str = "jobs"
+    what: str = "a CSV file with a header line"
+
+    def recognises(self, head: str) -> bool:
+        """Whether the first line holds several cells and is no JSON."""
+        return not head.lstrip().startswith(("[", "{")) and len(first_record(head, separator(head))) > 1
+
+    def likeness(self, head: str) -> float:
+        """Nothing is nearly a CSV file."""
+        return 0.0
+
+    def refuse_missing(self, opened: Opened) -> None:
+        """Nothing can be said."""
+
+
+def separator(head: str) -> str:
+    """The separator that the first line holds most often (a comma on ties)."""
+    first = head.lstrip("\r\n").split("\n", 1)[0]
+    return max(_SEPARATORS, key=lambda mark: (first.count(mark), mark == ","))
+
+
+def read(inputs: Inputs, options: Options) -> Trace:
+    """The job table of the rows; times written as dates count from the first kept submission."""
+    opened = inputs["jobs"]
+    file = CsvFile(opened, separator=separator(opened.head))
+    names = _names(file, options.column_map)
+    extras = [c for c in file.columns if c not in names.values()]
+    for extra in extras:
+        if extra in COLUMNS or extra in SPAN:
+            raise InputError(
+                f"has a column {extra} that is not the one mapped to {extra}",
+                file=opened.shown,
+                hint="rename it",
+            )
+    theirs = [pl.col(theirs).alias(ours) for ours, theirs in names.items()]
+    text = file.read([*theirs, *map(pl.col, extras)], list(names.values()))
+    # An ISO time may have a T between day and hour and a Z for UTC.
+    text = text.with_columns(
+        pl.col(c).str.replace(r"(\d)T(\d)", "$1 $2").str.replace(r"Z$", "+00:00") for c in TIMES if c in names
+    )
+    clock = _clock(text, [c for c in TIMES if c in names])
+    frame = text.select(
+        ROW,
+        *(_parsed(ours, clock) for ours in names),
+        *(pl.col(c).is_not_null().alias(_written(c)) for c in names if c in OPTIONAL_NUMBERS),
+        *map(pl.col, extras),
+    )
+    places = file.locate()
+    kept, account = clean(
+        frame,
+        _rules(names, clock),
+        unit="rows",
+        file=opened.shown,
+        locate=lambda row, column: places(row, names[column]),
+        strict=options.strict,
+    )
+    dated = clock is not number
+    epoch = first_submission(kept) if dated else 0.0
+    times = [c for c in ("submit_time", "deadline") if c in names]
+    kept = kept.with_columns(pl.col(c) - epoch for c in times)
+    if "duration" not in names:
+        kept = kept.with_columns(duration=pl.col("end_time") - pl.col("start_time"))
+    ours = [c for c in COLUMNS if c in kept.columns]
+    return Trace(
+        by_submission(kept, [*ours, *extras], num_gpus=pl.col("num_gpus").cast(pl.UInt32)),
+        account,
+        iso(epoch, utc=clock is offset_clock),
+        "the first kept submission" if dated else "a placeholder: the file counts seconds",
+        choices={"map": ", ".join(f"{a}={b}" for a, b in options.column_map.items())},
+    )
+
+
+def _names(file: CsvFile, column_map: Mapping[str, str]) -> dict[str, str]:
+    """Our column -> theirs, for all that the file has.
+
+    Raises UsageError for an unknown name on either side, InputError for a required column that is missing.
+    """
+    shown, columns = file.opened.shown, file.columns
+    allowed = [*COLUMNS, *SPAN]
+    for ours, theirs in column_map.items():
+        if ours not in allowed:
+            near = near_name(ours, allowed)
+            raise UsageError(
+                f"--map {ours}={theirs}: {ours} is no column of the job table"
+                + (f"; did you mean {near}?" if near else f": choose among {', '.join(allowed)}")
+            )
+        if theirs not in columns:
+            near = near_name(theirs, columns)
+            raise UsageError(
+                f"--map {ours}={theirs}: {shown} has no column {theirs}"
+                + (f"; did you mean {near}?" if near else f": its columns are {', '.join(columns)}")
+            )
+    names = {c: column_map.get(c, c) for c in allowed if column_map.get(c, c) in columns}
+    taken = set(column_map.values())
+    names = {c: t for c, t in names.items() if c in column_map or t not in taken}
+    if "duration" in names:
+        names = {c: t for c, t in names.items() if c not in SPAN}
+    wanted = [c for c in REQUIRED if c != "duration" or not set(SPAN) <= names.keys()]
+    for column in wanted:
+        if column not in names:
+            near = near_name(column, columns)
+            raise InputError(
+                f"has no column {column}",
+                file=shown,
+                hint=f"say which one it is: --map {column}={near or 'THEIRS'}"
+                + ("" if near else f" (its columns are {', '.join(columns)})"),
+            )
+    return names
+
+
+def _clock(text: pl.DataFrame, columns: Sequence[str]) -> Callable[[str], pl.Expr]:
+    """How the times are written, by the first cells that are not empty."""
+    for column in columns:
+        cells = text[column].drop_nulls().head(1000)
+        for pattern, clock in _CLOCKS:
+            if cells.str.contains(pattern).any():
+                return clock
+    return number
+
+
+def _parsed(ours: str, clock: Callable[[str], pl.Expr]) -> pl.Expr:
+    """A column of text as what the job table wants; cells that cannot be read become null."""
+    if ours in TIMES:
+        return clock(ours)
+    return optional_text(ours) if ours in COLUMNS and COLUMNS[ours].dtype is pl.String else number(ours)
+
+
+def _written(column: str) -> str:
+    return f"__{column}_written"
+
+
+def _rules(names: Mapping[str, str], clock: Callable[[str], pl.Expr]) -> tuple[Rule, ...]:
+    expected = SECONDS if clock is number else A_TIME
+    rules = [
+        asks_gpus("num_gpus"),
+        has_id("job_id"),
+        whole_gpus("num_gpus"),
+        *timed("submit_time", expected=expected),
+    ]
+    if clock is number:
+        rules.append(not_negative("submit_time"))
+    if "duration" in names:
+        rules += lasting("duration")
+    else:
+        rules += timed(*SPAN, expected=expected)
+        rules += in_order("submit_time", *SPAN)
+    rules += [_optional_number(c) for c in names if c in OPTIONAL_NUMBERS]
+    return tuple(rules)
+
+
+def _optional_number(name: str) -> Rule:
+    """Rows whose cell of an optional column breaks the table's rule are dropped; an empty cell is fine."""
+    column, value = COLUMNS[name], pl.col(name)
+    broken = value.is_null() | (value < column.low)
+    if column.high is not None:
+        broken = broken | (value > column.high) | (value != value.floor())
+    return drop(f"{name} is not {column.rule}", pl.col(_written(name)) & broken, name, column.rule)
+
+
+SOURCE: Final = Source(
+    name="csv",
+    title="Any CSV of jobs",
+    url="",
+    licence="that of your file",
+    citation="",
+    shapes=(AnyCsv(),),
+    needs=("jobs",),
+    read=read,
+    options=frozenset({"map"}),
+    cluster_hint="write --cluster SxG when replaying",
+)

@@ -1,0 +1,194 @@
+"""From the files a user gives to plain files on disk: gzip, zstd, bzip2, tar and zip are undone on the way.
+
+What is no data at all (a Git LFS pointer, a web page, an empty or cut-off file) is named as such.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+from ringbco.errors import InputError
+
+HEAD_BYTES: Final = 1 << 16
+_CHUNK: Final = 1 << 20
+_BOM: Final = b"\xef\xbb\xbf"
+_MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A plain file on disk. `shown` is its name as the user knows it; `head` its first 64 KiB as text."""
+
+    path: Path
+    shown: str
+    head: str
+
+
+def open_inputs(paths: Sequence[Path], scratch: Path, wanted: Callable[[str], bool]) -> list[Opened]:
+    """Every input as a plain file, in the order given; what had to be unpacked goes to the folder `scratch`.
+
+    Of an archive only the members whose head is `wanted` are taken. Raises InputError for what is missing,
+    empty, damaged or no trace at all.
+    """
+    return [opened for path in paths for opened in _open(path, scratch, wanted)]
+
+
+def _open(path: Path, scratch: Path, wanted: Callable[[str], bool]) -> Iterator[Opened]:
+    shown = str(path)
+    if path.is_dir():
+        raise InputError("is a folder, not a file", file=shown, hint="name the files in it")
+    try:
+        with open(path, "rb") as file:
+            magic = file.read(HEAD_BYTES)
+    except FileNotFoundError:
+        raise InputError("no such file", file=shown, hint="check the path") from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=shown) from error
+    if zipfile.is_zipfile(path) and magic.startswith(b"PK"):
+        yield from _archive(shown, _zip_members(path, shown), scratch, wanted)
+        return
+    codec = next((name for start, name in _MAGIC.items() if magic.startswith(start)), None)
+    with _damage(shown, codec or "tar"):
+        if codec is None and _is_tar(magic):
+            yield from _archive(shown, _tar_members(path, None), scratch, wanted)
+        elif codec is None:
+            yield Opened(path, shown, _text(shown, magic))
+        else:
+            with _decompressed(path, codec) as stream:
+                magic = stream.read(HEAD_BYTES)
+            if _is_tar(magic):
+                yield from _archive(shown, _tar_members(path, codec), scratch, wanted)
+            else:
+                head = _text(shown, magic)
+                with _decompressed(path, codec) as stream:
+                    yield Opened(_keep(stream, shown, scratch), shown, head)
+
+
+@contextmanager
+def _damage(shown: str, kind: str) -> Iterator[None]:
+    """Failures while unpacking `shown` as one-line errors."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (EOFError, OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        cut = isinstance(error, EOFError) or "runcated" in str(error) or "unexpected end" in str(error)
+        raise InputError(
+            f"is a {kind} file that {'ends too early' if cut else 'is damaged'}",
+            file=shown,
+            hint="fetch it again: the download was cut off or altered",
+        ) from error
+
+
+def _decompressed(path: Path, codec: str) -> IO[bytes]:
+    import pyarrow as pa
+
+    return cast("IO[bytes]", pa.CompressedInputStream(pa.OSFile(str(path)), codec))
+
+
+def _is_tar(head: bytes) -> bool:
+    return head[257:262] == b"ustar"
+
+
+def _tar_members(path: Path, codec: str | None) -> Iterator[tuple[str, IO[bytes]]]:
+    stream: Any = path.open("rb") if codec is None else _decompressed(path, codec)
+    with stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            if member.isfile() and (content := archive.extractfile(member)) is not None:
+                yield member.name, content
+
+
+def _zip_members(path: Path, shown: str) -> Iterator[tuple[str, IO[bytes]]]:
+    with _damage(shown, "zip"), zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.flag_bits & 1:
+                raise InputError("is a zip archive with a password", file=shown, hint="unpack it first")
+            if not member.is_dir():
+                with archive.open(member) as content:
+                    yield member.filename, content
+
+
+def _archive(
+    shown: str,
+    members: Iterator[tuple[str, IO[bytes]]],
+    scratch: Path,
+    wanted: Callable[[str], bool],
+) -> Iterator[Opened]:
+    """The wanted members; where there are none, the first ones, so that the caller can say what they are."""
+    found, others = False, []
+    for name, content in members:
+        base = name.rsplit("/", 1)[-1]
+        if base.startswith(".") or "__MACOSX" in name:
+            continue
+        full = f"{shown}/{name.removeprefix('./')}"
+        start = content.read(HEAD_BYTES)
+        if not start:
+            others.append((name, ""))
+            continue
+        head = start.removeprefix(_BOM).decode("utf-8", errors="replace")
+        if wanted(head):
+            found = True
+            _refuse_foreign(full, start)
+            yield Opened(_keep(content, full, scratch, start), full, head)
+        else:
+            others.append((name, head))
+    if not found:
+        names = ", ".join(name for name, _ in others[:5]) or "nothing"
+        foreign = next((Opened(Path(shown), f"{shown}/{name}", head) for name, head in others if head), None)
+        if foreign is None:
+            raise InputError(f"is an archive that holds {names}, no trace", file=shown)
+        _refuse_foreign(foreign.shown, foreign.head.encode())
+        yield foreign
+
+
+def _keep(content: IO[bytes], shown: str, scratch: Path, start: bytes = b"") -> Path:
+    target = scratch / f"{len(list(scratch.iterdir()))}-{Path(shown).name}"
+    with open(target, "wb") as file:
+        file.write(start)
+        shutil.copyfileobj(content, file, _CHUNK)
+    return target
+
+
+def _text(shown: str, start: bytes) -> str:
+    """The head of a plain file as text; InputError where it cannot be a trace."""
+    _refuse_foreign(shown, start)
+    return start.removeprefix(_BOM).decode("utf-8", errors="replace")
+
+
+def _refuse_foreign(shown: str, start: bytes) -> None:
+    head = start.removeprefix(_BOM).lstrip()
+    lower = head[:200].lower()
+    if not head:
+        raise InputError("is an empty file", file=shown, hint="the download or copy may have failed")
+    if head.startswith(b"version https://git-lfs.github.com/spec/"):
+        raise InputError(
+            "is a Git LFS pointer, not the data",
+            file=shown,
+            hint="fetch it with `git lfs pull`, or take a copy from another mirror if its quota ran out",
+        )
+    if lower.startswith((b"<!doctype html", b"<html")):
+        raise InputError(
+            "is an HTML page, not a trace", file=shown, hint="download the file itself, not its web page"
+        )
+    if lower.startswith((b"<?xml", b"<error")):
+        raise InputError(
+            "is an XML page (often a server's error message), not a trace", file=shown, hint="fetch it again"
+        )
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError("is UTF-16 text", file=shown, hint="save it as UTF-8")
+    if head.startswith((b"PAR1", b"\x37\x7a\xbc\xaf", b"\xfd7zXZ", b"Rar!")) or b"\0" in head[:4096]:
+        raise InputError(
+            "is binary data, not a trace as it was published",
+            file=shown,
+            hint="give the published file: CSV, JSON, SWF, plain or in gzip, zstd, bzip2, tar or zip",
+        )

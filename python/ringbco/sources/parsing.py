@@ -1,0 +1,43 @@
+"""Cells of text into numbers and times; whatever cannot be read becomes null, for a cleaning rule to count.
+
+Times without an offset are wall clocks: they are counted as if every day had 24 hours, without any time zone.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+import polars as pl
+
+WALL_CLOCK: Final = "%Y-%m-%d %H:%M:%S"
+DAY: Final = 86_400
+
+
+def number(column: str) -> pl.Expr:
+    """The column as float64; text, NaN and infinities become null."""
+    value = pl.col(column).cast(pl.Float64, strict=False)
+    return pl.when(value.is_finite()).then(value).alias(column)
+
+
+def wall_clock(column: str) -> pl.Expr:
+    """Times such as `2020-09-01 12:00:00` as seconds since 1970 on their own clock (float64)."""
+    time = pl.col(column).str.to_datetime(WALL_CLOCK, time_unit="ms", strict=False)
+    return (time.dt.timestamp("ms") / 1000).alias(column)
+
+
+def offset_clock(column: str) -> pl.Expr:
+    """Times such as `2023-03-01 00:18:22+08:00` as seconds since 1970 UTC (float64)."""
+    time = pl.col(column).str.to_datetime(WALL_CLOCK + "%z", time_unit="ms", time_zone="UTC", strict=False)
+    return (time.dt.timestamp("ms") / 1000).alias(column)
+
+
+def optional_text(column: str) -> pl.Expr:
+    """The column as text, empty cells and the word None as null."""
+    text = pl.col(column)
+    return pl.when(~text.is_in(["", "None", "null", "nan", "NaN"])).then(text).alias(column)
+
+
+def iso(seconds: float, *, utc: bool = False) -> str:
+    """Seconds since 1970 as ISO 8601: with `Z` if they are UTC, bare if they are a wall clock."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S") + ("Z" if utc else "")

@@ -1,0 +1,81 @@
+"""Cleaning rules that several sources share; each takes names that columns have in the file and the frame."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from ringbco.sources.account import Rule, drop
+
+A_TIME: Final = "a time such as 2020-09-01 12:00:00"
+SECONDS: Final = "a number of seconds"
+
+
+def has_id(column: str) -> Rule:
+    """Rows without an id are dropped."""
+    return drop(f"no {column}", pl.col("job_id").is_null(), column, "an id")
+
+
+def asks_gpus(column: str) -> Rule:
+    """CPU jobs (0 GPUs) are dropped."""
+    return drop(
+        f"no GPUs asked for ({column} = 0: a CPU job)", pl.col(column) == 0, column, "at least one GPU"
+    )
+
+
+def whole_gpus(column: str) -> Rule:
+    """Rows whose number of GPUs is missing, negative or fractional are dropped."""
+    gpus = pl.col(column)
+    bad = gpus.is_null() | (gpus < 0) | (gpus != gpus.floor()) | (gpus > 2**32 - 1)
+    return drop(
+        f"{column} missing or not a whole number of GPUs", bad, column, "a whole number of GPUs, 1 or more"
+    )
+
+
+def terminal(column: str, states: tuple[str, ...]) -> Rule:
+    """Rows whose `status` is none of `states` are dropped."""
+    known = pl.col("status").is_in(states).fill_null(False)
+    return drop(f"{column} is not one of a job that ended", ~known, column, f"one of {', '.join(states)}")
+
+
+def timed(*columns: str, expected: str = A_TIME) -> tuple[Rule, ...]:
+    """Rows in which one of the times is missing or cannot be read are dropped."""
+    return tuple(
+        drop(f"{column} missing or unreadable", pl.col(column).is_null(), column, expected)
+        for column in columns
+    )
+
+
+def in_order(submit: str, start: str, end: str) -> tuple[Rule, ...]:
+    """Rows that start before they are submitted, end before they start, or run for no time are dropped."""
+    return (
+        drop(
+            f"starts before it is submitted ({start} < {submit})",
+            pl.col(start) < pl.col(submit),
+            start,
+            f"no earlier than {submit}",
+        ),
+        drop(
+            f"ends before it starts ({end} < {start})",
+            pl.col(end) < pl.col(start),
+            end,
+            f"later than {start}",
+        ),
+        drop(f"ran for no time ({end} = {start})", pl.col(end) == pl.col(start), end, f"later than {start}"),
+    )
+
+
+def lasting(column: str) -> tuple[Rule, ...]:
+    """Rows whose recorded run time is missing, negative or zero are dropped."""
+    seconds = pl.col(column)
+    return (
+        drop(f"{column} missing or unreadable", seconds.is_null(), column, SECONDS),
+        drop(f"{column} is negative", seconds < 0, column, "more than 0 s"),
+        drop(f"ran for no time ({column} = 0)", seconds == 0, column, "more than 0 s"),
+    )
+
+
+def not_negative(column: str) -> Rule:
+    """Rows with a time before 0 are dropped."""
+    return drop(f"{column} is negative", pl.col(column) < 0, column, "0 s or later")

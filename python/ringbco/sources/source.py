@@ -1,0 +1,195 @@
+"""What a trace format is to the rest: its name, its files, where it comes from, and how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import polars as pl
+
+from ringbco.errors import InputError, UsageError
+from ringbco.presets import ServerGroup
+from ringbco.sources.account import ROW, Account, Rule, clean
+from ringbco.sources.opening import Opened
+from ringbco.sources.parsing import number, optional_text
+from ringbco.sources.tables import CsvFile, CsvTable, first_record
+
+
+class Shape(Protocol):
+    """One kind of file that a trace consists of."""
+
+    @property
+    def role(self) -> str:
+        """What the file is to its source."""
+
+    @property
+    def what(self) -> str:
+        """What the file is to a user."""
+
+    def recognises(self, head: str) -> bool:
+        """Whether a file that starts with `head` is of this kind."""
+
+    def likeness(self, head: str) -> float:
+        """How near it comes, 0 to 1, for saying what is missing."""
+
+    def refuse_missing(self, opened: Opened) -> None:
+        """Raise InputError for what `opened` lacks, if that can be said."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may choose in a conversion. `want_cluster`: the servers were asked for as well."""
+
+    strict: bool = False
+    mode: str | None = None
+    snapshot: str | None = None
+    column_map: Mapping[str, str] = field(default_factory=dict)
+    want_cluster: bool = False
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The opened files of one trace by their role."""
+
+    by_role: Mapping[str, Opened]
+    shapes: Mapping[str, Shape]
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns, for files without a header
+
+    def __getitem__(self, role: str) -> Opened:
+        return self.by_role[role]
+
+    def __contains__(self, role: str) -> bool:
+        return role in self.by_role
+
+    def csv(self, role: str) -> CsvFile:
+        """The CSV table of that role."""
+        table = self.shapes[role]
+        assert isinstance(table, CsvTable)
+        return CsvFile(self.by_role[role], table, names=self.names.get(role, ()))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a source makes of its files.
+
+    `frame` has the job table's columns (and others, kept), in the file's order. `epoch` is the moment of
+    submit_time 0 in ISO 8601; `epoch_note` says what to know about it. `servers` is None where the source
+    cannot know its cluster; `notes` are sentences for the user.
+    """
+
+    frame: pl.DataFrame
+    account: Account
+    epoch: str
+    epoch_note: str = ""
+    servers: tuple[ServerGroup, ...] | None = None
+    notes: Sequence[str] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)  # options that shaped it, for the footer
+
+
+@dataclass(frozen=True)
+class Source:
+    """A public trace format. `needs` are the roles without which there is nothing to convert."""
+
+    name: str
+    title: str
+    url: str
+    licence: str
+    citation: str
+    shapes: tuple[Shape, ...]
+    needs: tuple[str, ...]
+    read: Callable[[Inputs, Options], Trace]
+    options: frozenset[str] = frozenset()
+    headers_apart: bool = False  # header lines are published as files of their own
+    cluster_hint: str = ""  # how --cluster-out could be had, where it cannot
+
+    def role(self, head: str) -> Shape | None:
+        """The shape of a file of this source that starts with `head`, or None."""
+        return next((shape for shape in self.shapes if shape.recognises(head)), None)
+
+    def lone_header(self, opened: Opened) -> tuple[str, ...] | None:
+        """The columns in a file that holds nothing but a header line (published beside the data), or None."""
+        first, _, rest = opened.head.partition("\n")
+        shape = self.role(opened.head)
+        if rest.strip() or not self.headers_apart or not isinstance(shape, CsvTable):
+            return None
+        cells = first_record(first)
+        return tuple(cells) if not shape.is_headerless(cells) else None
+
+    def no_cluster(self) -> UsageError:
+        """The error for --cluster-out where the servers are not known."""
+        return UsageError(
+            f"--cluster-out: {self.name} does not say which servers it ran on"
+            + (f"; {self.cluster_hint}" if self.cluster_hint else "")
+        )
+
+
+def clean_csv(
+    file: CsvFile,
+    query: Sequence[pl.Expr],
+    rules: Sequence[Rule],
+    *,
+    unit: str,
+    needs: Sequence[str],
+    options: Options,
+    id_column: str,
+) -> tuple[pl.DataFrame, Account]:
+    """Read `query` from a CSV file and clean it; `id_column` is the file's name of what became job_id."""
+    return clean(
+        file.read(query, needs),
+        rules,
+        unit=unit,
+        file=file.opened.shown,
+        locate=file.locate(),
+        strict=options.strict,
+        unique_column=id_column,
+    )
+
+
+def refuse_empty(account: Account, file: str) -> None:
+    """Raise InputError if no row was kept, with the commonest reasons."""
+    if account.rows_kept:
+        return
+    if not account.rows_read:
+        raise InputError(f"has a header but no {account.unit}", file=file, hint="the download may be cut off")
+    reasons = sorted(account.dropped.items(), key=lambda item: -item[1])[:3]
+    raise InputError(
+        f"none of its {account.rows_read:,} {account.unit} can be kept",
+        file=file,
+        hint="dropped: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons),
+    )
+
+
+def first_submission(frame: pl.DataFrame) -> float:
+    """The earliest submit_time of the kept rows (0 if there are none)."""
+    first = frame["submit_time"].min()
+    return first if isinstance(first, float) else 0.0
+
+
+def by_submission(frame: pl.DataFrame, columns: Sequence[str], **extra: Any) -> pl.DataFrame:
+    """`columns` in that order, rows by submit_time; those of one second stay as they were in the file."""
+    return (
+        frame.with_columns(**extra)
+        .sort("submit_time", maintain_order=True)
+        .select(columns)
+        .drop(ROW, strict=False)
+    )
+
+
+def read_nodes(file: CsvFile, *, gpus: str, model: str) -> tuple[ServerGroup, ...]:
+    """The servers that a table of nodes lists, in its order; equal neighbours make one group.
+
+    Nodes of 0 GPUs are left out. Raises InputError for a number of GPUs that is none, or if no GPU is left.
+    """
+    rows = file.read([number(gpus), optional_text(model)], [gpus])
+    count = pl.col(gpus)
+    bad = rows.filter(count.is_null() | (count < 0) | (count != count.floor()))
+    if bad.height:
+        raise file.bad_cell(int(bad[ROW][0]), gpus, "a whole number of GPUs")
+    kinds = rows.filter(count > 0).select(count.cast(pl.UInt32), model)
+    if kinds.is_empty():
+        raise InputError("lists no node with a GPU", file=file.opened.shown)
+    groups = kinds.group_by(pl.struct(gpus, model).rle_id().alias("run"), maintain_order=True).agg(
+        pl.len(), pl.col(gpus).first(), pl.col(model).first()
+    )
+    return tuple(ServerGroup(count, size, None, kind) for _, count, size, kind in groups.iter_rows())

@@ -1,0 +1,227 @@
+"""The Standard Workload Format v2.2 of the Parallel Workloads Archive: 18 numbers a job, -1 for unknown.
+
+Processors become GPUs, one for one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from ringbco.errors import InputError
+from ringbco.presets import ServerGroup
+from ringbco.sources.account import ROW, change, clean, drop
+from ringbco.sources.opening import Opened
+from ringbco.sources.parsing import iso
+from ringbco.sources.rules import SECONDS, has_id, lasting, not_negative, timed
+from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
+
+FIELDS: Final = (
+    *("job", "submit_time", "wait_time", "run_time", "allocated", "cpu_time", "memory", "requested"),
+    *("requested_time", "requested_memory", "status", "user", "group", "application", "queue", "partition"),
+    *("preceding_job", "think_time"),
+)
+STATUS: Final = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
+PARTIAL: Final = (2, 3, 4)  # one stretch of a job that was checkpointed; the whole has a line of its own
+_COMMENT: Final = re.compile(r";\s*(\w+):\s*(.*)")
+_MISSING: Final = -1
+_LONGEST_LINE: Final = 4096
+
+
+@dataclass(frozen=True)
+class SwfLog:
+    """A file of 18 numbers a line after `;` comments."""
+
+    role: str = "log"
+    what: str = "a log in the Standard Workload Format (.swf)"
+
+    def recognises(self, head: str) -> bool:
+        """Whether the first line that is no comment is 18 numbers, or all are SWF comments."""
+        lines = [line for line in head.splitlines() if line.strip()]
+        first = next((line for line in lines if not line.lstrip().startswith(";")), None)
+        if first is None:
+            return bool(lines) and any(_COMMENT.match(line.strip()) for line in lines)
+        cells = first.split()
+        return len(cells) == len(FIELDS) and all(re.fullmatch(r"[-+.\deE]+", cell) for cell in cells)
+
+    def likeness(self, head: str) -> float:
+        """1 for a file that starts as SWF comments do, else 0."""
+        return float(head.lstrip().startswith(";"))
+
+    def refuse_missing(self, opened: Opened) -> None:
+        """Raise InputError for the first line that is not 18 numbers."""
+        for line, text in enumerate(opened.head.splitlines(), start=1):
+            if text.strip() and not text.lstrip().startswith(";"):
+                raise InputError(
+                    f"{len(FIELDS)} numbers separated by blanks",
+                    file=opened.shown,
+                    line=line,
+                    value=text.strip(),
+                )
+
+
+def _known(field: str) -> pl.Expr:
+    return pl.when(pl.col(field) != _MISSING).then(pl.col(field)).alias(field)
+
+
+_CODE = pl.col("status")
+
+RULES: Final = (
+    drop("fewer than 18 fields or no number among them", pl.col("broken"), "line", "18 numbers"),
+    drop(
+        "one stretch of a checkpointed job (status 2, 3 or 4)", _CODE.is_in(PARTIAL), "status", "a whole job"
+    ),
+    has_id("job"),
+    *timed("submit_time", expected=SECONDS),
+    not_negative("submit_time"),
+    *lasting("run_time"),
+    drop(
+        "processors unknown (allocated and requested)",
+        ~((pl.col("processors") >= 1) & (pl.col("processors") == pl.col("processors").floor())).fill_null(
+            False
+        ),
+        "allocated",
+        "a whole number of processors, 1 or more",
+    ),
+    change(
+        "processors allocated unknown: those requested used",
+        ~(pl.col("allocated") > 0).fill_null(False),
+        "allocated",
+        "the number of processors allocated",
+    ),
+)
+
+
+def read(inputs: Inputs, options: Options) -> Trace:
+    """The job table of the log, on the log's own clock."""
+    opened = inputs["log"]
+    header = _header(opened)
+    frame = _parse(opened)
+
+    def locate(row: int, column: str) -> tuple[int, int | None, object]:
+        text = _line(opened, row)
+        cells = text.split()
+        place = FIELDS.index(column) if column in FIELDS else len(cells)
+        return int((frame[ROW] <= row).sum()), row + 1, cells[place] if place < len(cells) else text.strip()
+
+    kept, account = clean(
+        frame,
+        RULES,
+        unit="jobs",
+        file=opened.shown,
+        locate=locate,
+        strict=options.strict,
+        unique_column="job",
+    )
+    start = header.get("UnixStartTime", "")
+    known = start.isdigit() and int(start) > 0
+    return Trace(
+        by_submission(
+            kept,
+            [
+                *("job_id", "submit_time", "num_gpus", "duration", "user", "status"),
+                *("requested_time", "queue", "partition"),
+            ],
+            num_gpus=pl.col("processors").cast(pl.UInt32),
+            duration=pl.col("run_time"),
+            user=pl.col("user").cast(pl.Int64).cast(pl.String),
+            status=_CODE.replace_strict(STATUS, default=None, return_dtype=pl.String),
+            queue=pl.col("queue").cast(pl.Int64),
+            partition=pl.col("partition").cast(pl.Int64),
+        ),
+        account,
+        iso(int(start), utc=True) if known else "1970-01-01T00:00:00",
+        "UnixStartTime of the log's header" if known else "a placeholder: the log has no UnixStartTime",
+        _servers(header),
+    )
+
+
+def _parse(opened: Opened) -> pl.DataFrame:
+    """The 18 fields as float64 by line, `ROW` being the line from 0; unknown (-1) is null."""
+    try:
+        lines = pl.read_csv(
+            opened.path,
+            has_header=False,
+            schema={"line": pl.String},
+            separator="\x01",
+            quote_char=None,
+            row_index_name=ROW,
+            truncate_ragged_lines=True,
+        )
+    except pl.exceptions.PolarsError as error:
+        raise InputError(
+            f"cannot be read as text ({str(error).splitlines()[0]})", file=opened.shown
+        ) from error
+    text = pl.col("line").str.strip_chars()
+    cells = pl.col("line").str.extract_all(r"\S+")
+    # The first cell that a rule needs decides whether the line is broken: numbers elsewhere may be missing.
+    parsed = (
+        lines.with_columns(text)
+        .filter((text != "") & ~text.str.starts_with(";"))
+        .with_columns(cells.alias("cells"))
+        .with_columns(
+            pl.col("cells").list.get(i, null_on_oob=True).cast(pl.Float64, strict=False).alias(field)
+            for i, field in enumerate(FIELDS)
+        )
+    )
+    broken = (pl.col("cells").list.len() != len(FIELDS)) | pl.any_horizontal(
+        pl.col(field).is_null() | ~pl.col(field).is_finite() for field in FIELDS
+    )
+    wanted = [f for f in FIELDS if f != "status"]
+    return (
+        parsed.with_columns(broken.alias("broken"))
+        .with_columns(_known(field) for field in wanted)
+        .with_columns(
+            pl.col("job").cast(pl.Int64, strict=False).cast(pl.String).alias("job_id"),
+            pl.when(pl.col("allocated") > 0).then("allocated").otherwise("requested").alias("processors"),
+        )
+        .drop("cells")
+    )
+
+
+def _line(opened: Opened, number: int) -> str:
+    with open(opened.path, encoding="utf-8-sig", errors="replace") as file:
+        return next((text for at, text in enumerate(file) if at == number), "")[:_LONGEST_LINE]
+
+
+def _header(opened: Opened) -> dict[str, str]:
+    """The `; Name: value` comments at the top."""
+    found = (_COMMENT.match(line.strip()) for line in opened.head.splitlines())
+    return {match[1]: match[2].strip() for match in found if match}
+
+
+def _servers(header: dict[str, str]) -> tuple[ServerGroup, ...] | None:
+    """Equal servers from MaxNodes and MaxProcs, if the header has both and they divide."""
+    nodes, processors = (
+        int(match[0]) if (match := re.match(r"\d+", header.get(key, ""))) else 0
+        for key in ("MaxNodes", "MaxProcs")
+    )
+    if nodes < 1 or processors < nodes or processors % nodes:
+        return None
+    return (ServerGroup(nodes, processors // nodes),)
+
+
+SOURCE: Final = Source(
+    name="swf",
+    title="Standard Workload Format v2.2 (Parallel Workloads Archive)",
+    url="https://www.cs.huji.ac.il/labs/parallel/workload/swf.html",
+    licence="by log: see its header and page in the archive",
+    citation="""\
+@article{feitelson2014pwa,
+  author  = {Feitelson, Dror G. and Tsafrir, Dan and Krakov, David},
+  title   = {Experience with using the {Parallel Workloads Archive}},
+  journal = {Journal of Parallel and Distributed Computing},
+  volume  = {74},
+  number  = {10},
+  pages   = {2967--2982},
+  year    = {2014},
+  doi     = {10.1016/j.jpdc.2014.06.013}
+}""",
+    shapes=(SwfLog(),),
+    needs=("log",),
+    read=read,
+    cluster_hint="its header would have to give MaxNodes and MaxProcs; write --cluster SxG when replaying",
+)

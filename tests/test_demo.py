@@ -1,0 +1,100 @@
+"""The demo and the sample it replays."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import ringbco
+from conftest import RunCli
+from ringbco.cli.demo import PICTURE, POLICIES, SAMPLE, SUMMARIES
+from ringbco.outcome import Outcome
+from ringbco.replay import replay
+from ringbco.report import charts
+from ringbco.synthetic import generate
+
+DATA = Path(ringbco.__file__).parent / "data"
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def width_and_height(png: Path) -> tuple[int, int]:
+    data = png.read_bytes()
+    assert data.startswith(PNG)
+    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+
+
+def test_the_demo_leaves_three_results_and_a_picture(tmp_path: Path, run_cli: RunCli) -> None:
+    run = run_cli("demo", "-o", "d")
+    assert (run.returncode, run.stderr) == (0, "")
+    folder = tmp_path / "d"
+    assert str(folder / PICTURE) in run.stdout
+    assert {path.name for path in folder.iterdir()} == {*POLICIES, PICTURE, SUMMARIES}
+    width, height = width_and_height(folder / PICTURE)
+    assert width > 1200
+    assert height > 600
+    summaries = json.loads((folder / SUMMARIES).read_text())
+    for policy, summary in zip(POLICIES, summaries, strict=True):
+        assert policy.upper() in run.stdout
+        outcome = Outcome.read(folder / policy)
+        assert outcome.jobs.height == summary["jobs"] == 5000
+        assert outcome.run["options"]["policy"] == summary["policy"] == policy
+        assert f"{summary['utilisation']:.1%}" in run.stdout
+
+
+def test_the_demo_replaces_only_what_an_earlier_demo_left(tmp_path: Path, run_cli: RunCli) -> None:
+    assert run_cli("demo", "-o", "d", "--quiet").stdout == ""
+    refused = run_cli("demo", "-o", "d")
+    assert refused.returncode == 1
+    assert refused.stderr == "error: d: already exists; pass --force to replace it, or give another name\n"
+    (tmp_path / "d" / SUMMARIES).write_text("old")
+    assert run_cli("demo", "-o", "d", "--force", "--quiet").returncode == 0
+    assert (tmp_path / "d" / SUMMARIES).read_text() != "old"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("mine")
+    assert run_cli("demo", "-o", "other", "--force").returncode == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"d", "other"}
+
+
+def test_the_sample_is_what_its_description_says() -> None:
+    says = json.loads((DATA / SAMPLE).with_suffix(".json").read_text())
+    assert hashlib.sha256((DATA / SAMPLE).read_bytes()).hexdigest() == says["sha256"]
+    made = generate(says["preset"], says["jobs"], says["seed"], gpus=says["gpus"], load=says["load"])
+    assert pl.read_parquet(DATA / SAMPLE).equals(made.frame)
+
+
+@pytest.mark.parametrize("frame", ["one job", "one instant", "queue at the end"])
+def test_the_picture_of_a_tiny_replay(tmp_path: Path, frame: str) -> None:
+    rows = {"one job": 1, "one instant": 3, "queue at the end": 5}[frame]
+    jobs = pl.DataFrame(
+        {
+            "job_id": [str(row) for row in range(rows)],
+            "submit_time": [0.0] * rows,
+            "num_gpus": [2] * rows,
+            "duration": [10.0] * rows,
+        }
+    )
+    outcomes = {policy: replay(jobs, "1x8", policy=policy, model="fixed") for policy in ("fifo", "sjf")}
+    charts.save_png(charts.comparison(outcomes, title="tiny", num_gpus=8), tmp_path / "c.png")
+    assert min(width_and_height(tmp_path / "c.png")) > 500
+
+
+def test_the_axis_ends_when_demand_does() -> None:
+    """Three jobs of the whole cluster one after another: the last one starts, and the queue ends, at 20 s."""
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c"],
+            "submit_time": [0.0, 1.0, 2.0],
+            "num_gpus": [8] * 3,
+            "duration": [10.0] * 3,
+        }
+    )
+    outcome = replay(jobs, "1x8", policy="fifo", model="fixed", sample=5.0)
+    data = charts.over_time({"FIFO": outcome}, "queued_gpus", "queued").data
+    # Points before the end at 15 s, the last one at which a job waits: 0, 5 and 10 s.
+    assert data["value"].to_list() == [0.0, 16.0, 8.0]
+    assert data["day"].is_sorted()
+    assert data["day"][-1] * 86_400 < 15.0
