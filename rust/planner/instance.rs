@@ -94,13 +94,13 @@ impl<'a> Instance<'a> {
         let mut kept = vec![true; jobs.len()];
         let mut rows = Vec::with_capacity(jobs.len());
         let (mut longest, mut area) = (0.0, 0.0);
-        for row in 0..jobs.len() {
+        for (row, keep) in kept.iter_mut().enumerate() {
             let num_gpus = jobs.num_gpus[row];
             if u64::from(num_gpus) > total {
                 if options.oversize == Oversize::Error {
                     return Err(Error::Oversize { row, num_gpus, available: total });
                 }
-                kept[row] = false;
+                *keep = false;
                 continue;
             }
             if rar {

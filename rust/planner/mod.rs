@@ -170,12 +170,38 @@ pub fn plan(
     options: &PlanOptions,
     watch: &mut dyn Watch,
 ) -> Result<Plan> {
+    run(None, jobs, server_gpus, network, options, watch)
+}
+
+/// [`plan`] on the threads of a pool; the plan is the same on any.
+///
+/// # Errors
+/// Those of [`plan`].
+pub fn plan_in(
+    pool: &rayon::ThreadPool,
+    jobs: &Jobs<'_>,
+    server_gpus: &[u32],
+    network: Network,
+    options: &PlanOptions,
+    watch: &mut dyn Watch,
+) -> Result<Plan> {
+    run(Some(pool), jobs, server_gpus, network, options, watch)
+}
+
+fn run(
+    pool: Option<&rayon::ThreadPool>,
+    jobs: &Jobs<'_>,
+    server_gpus: &[u32],
+    network: Network,
+    options: &PlanOptions,
+    watch: &mut dyn Watch,
+) -> Result<Plan> {
     let began = Instant::now();
     let instance = Instance::new(jobs, server_gpus, network, options)?;
     if instance.rows.is_empty() {
         return Err(Error::NoJobs);
     }
-    let (best, effort) = search::search(&instance, watch)?;
+    let (best, effort) = search::search(&instance, pool, watch)?;
     let (mut out, w_max) = record(&instance, &best)?;
     let engine_seconds = began.elapsed().as_secs_f64();
     let slot = options.slot;

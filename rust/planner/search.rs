@@ -47,19 +47,23 @@ pub(super) struct Search<'a> {
     pub(super) effort: Effort,
 }
 
-/// Runs the search beside the watch, which may end it.
-pub(super) fn search(instance: &Instance<'_>, watch: &mut dyn Watch) -> Result<(Best, Effort)> {
+/// Runs the search beside the watch, which may end it; on the threads of `pool`, or of rayon's own.
+pub(super) fn search(
+    instance: &Instance<'_>,
+    pool: Option<&rayon::ThreadPool>,
+    watch: &mut dyn Watch,
+) -> Result<(Best, Effort)> {
     let (stop, progress) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (sender, receiver) = channel();
     let mut interrupted = Ok(());
     let mut found = Err(Error::Interrupted);
-    rayon::in_place_scope(|scope| {
-        scope.spawn(|_| {
-            let mut search = Search::new(instance, &stop, &progress);
-            let best = search.best();
-            // The receiver outlives the scope.
-            let _ = sender.send(best.map(|b| (b, search.effort)));
-        });
+    let work = || {
+        let mut search = Search::new(instance, &stop, &progress);
+        let best = search.best();
+        // The receiver outlives the scope.
+        let _ = sender.send(best.map(|b| (b, search.effort)));
+    };
+    let mut look = || {
         loop {
             match receiver.recv_timeout(LOOK_EVERY) {
                 Ok(best) => {
@@ -67,15 +71,24 @@ pub(super) fn search(instance: &Instance<'_>, watch: &mut dyn Watch) -> Result<(
                     break;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {
-                    if interrupted.is_ok() {
-                        interrupted = watch.tick(progress.load(Ordering::Relaxed));
-                        stop.store(interrupted.is_err(), Ordering::Relaxed);
-                    }
+                Err(RecvTimeoutError::Timeout) if interrupted.is_ok() => {
+                    interrupted = watch.tick(progress.load(Ordering::Relaxed));
+                    stop.store(interrupted.is_err(), Ordering::Relaxed);
                 }
+                Err(RecvTimeoutError::Timeout) => {}
             }
         }
-    });
+    };
+    match pool {
+        None => rayon::in_place_scope(|scope| {
+            scope.spawn(|_| work());
+            look();
+        }),
+        Some(pool) => pool.in_place_scope(|scope| {
+            scope.spawn(|_| work());
+            look();
+        }),
+    }
     interrupted?;
     found
 }
