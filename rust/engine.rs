@@ -99,7 +99,7 @@ impl<'a> Engine<'a> {
             by_end: easy.then(BTreeSet::new),
             queue,
             contention: Contention::new(server_gpus.len()),
-            out: ClusterOutcome::new(jobs.len()),
+            out: ClusterOutcome::new(jobs.len(), options.record_allocations),
             jobs,
             rows,
             discipline: options.queue,

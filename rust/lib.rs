@@ -12,6 +12,7 @@
 //! - `queue`, `placement`, `cluster`, `gpu_time`, `contention`: the parts of the state.
 //! - `index`, `heap`, `rng`: data structures.
 //! - [`outcome`]: result columns.
+//! - [`reference`](mod@reference): the slow truth that tests hold the rest against; it shares no deciding code with it.
 //!
 //! Nothing here knows Python but `python`, behind the feature of that name.
 
@@ -31,6 +32,7 @@ mod pass;
 mod placement;
 pub mod planner;
 mod queue;
+pub mod reference;
 pub mod replay;
 mod rng;
 mod timing;

@@ -16,6 +16,18 @@ pub struct Allocations {
 }
 
 impl Allocations {
+    /// Room for that many jobs, an eighth of them on a second server.
+    pub(crate) fn for_jobs(jobs: usize) -> Self {
+        let rows = jobs + jobs / 8;
+        Self {
+            job: Vec::with_capacity(rows),
+            server: Vec::with_capacity(rows),
+            num_gpus: Vec::with_capacity(rows),
+            start: Vec::with_capacity(rows),
+            end: Vec::with_capacity(rows),
+        }
+    }
+
     /// Adds a gang's rows; the first one's position.
     pub(crate) fn open(&mut self, job: u32, parts: &[(u32, u32)], start: f64) -> usize {
         let first = self.job.len();
@@ -35,30 +47,31 @@ impl Allocations {
 
     /// The rows in order of (job, start, server), given that the rows of a job are in order of (start, server).
     #[must_use]
-    pub(crate) fn by_job(&self, num_jobs: usize) -> Self {
-        let mut next = vec![0usize; num_jobs + 1];
+    pub(crate) fn by_job(mut self, num_jobs: usize) -> Self {
+        let mut next = vec![0u32; num_jobs + 1];
         for &j in &self.job {
             next[j as usize + 1] += 1;
         }
         for j in 0..num_jobs {
             next[j + 1] += next[j];
         }
-        let mut order = vec![0usize; self.job.len()];
+        let mut order = vec![0u32; self.job.len()];
         for (row, &j) in self.job.iter().enumerate() {
             let at = &mut next[j as usize];
-            order[*at] = row;
+            order[*at as usize] = row as u32;
             *at += 1;
         }
-        fn pick<T: Copy>(from: &[T], order: &[usize]) -> Vec<T> {
-            order.iter().map(|&i| from[i]).collect()
+        drop(next);
+        // One column at a time, so that only one is held twice.
+        fn sort<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
+            *column = order.iter().map(|&i| column[i as usize]).collect();
         }
-        Self {
-            job: pick(&self.job, &order),
-            server: pick(&self.server, &order),
-            num_gpus: pick(&self.num_gpus, &order),
-            start: pick(&self.start, &order),
-            end: pick(&self.end, &order),
-        }
+        sort(&mut self.job, &order);
+        sort(&mut self.server, &order);
+        sort(&mut self.num_gpus, &order);
+        sort(&mut self.start, &order);
+        sort(&mut self.end, &order);
+        self
     }
 }
 
@@ -78,13 +91,13 @@ pub(crate) struct ClusterOutcome {
 }
 
 impl ClusterOutcome {
-    pub(crate) fn new(jobs: usize) -> Self {
+    pub(crate) fn new(jobs: usize, record: bool) -> Self {
         Self {
             start: vec![f64::NAN; jobs],
             finish: vec![f64::NAN; jobs],
             num_servers: vec![0; jobs],
             max_contention: vec![0; jobs],
-            allocations: Allocations::default(),
+            allocations: if record { Allocations::for_jobs(jobs) } else { Allocations::default() },
             contention: Vec::new(),
             contention_seconds: 0.0,
             events: 0,

@@ -230,3 +230,15 @@ def test_a_cluster_made_in_python_is_checked() -> None:
             Cluster(np.array(servers))
     with pytest.raises(InputError, match="2 servers, but 1 labels"):
         Cluster(np.array([8, 8]), server_vc=("a",))
+
+
+def test_the_page_lists_every_key_and_preset() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "cluster.md").read_text(encoding="utf-8")
+    for name in NETWORK_RULES:
+        assert f"| network.{name} |" in page
+        assert f"{name} = " in page
+    listed = [row.split("|") for row in page.splitlines() if row.startswith("| ")]
+    sizes = {name.strip(): row[2:4] for row in listed for name in row[1].split(",") if len(row) > 5}
+    for name in preset_names():
+        cluster = Cluster.parse(f"preset:{name}")
+        assert [cell.strip() for cell in sizes[name]] == [f"{cluster.num_servers:,}", f"{cluster.num_gpus:,}"]

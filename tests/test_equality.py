@@ -5,14 +5,19 @@ Slot clock: equal bit for bit. Continuous clock: allocations equal, times within
 
 import math
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
+import ringbco
 from oracle import OversizeError, RefusedError, Result, State, StuckError, simulate
+from results import story_of, tell, write_case
 from ringbco import _core
+from ringbco.cluster import Cluster, Network
 from strategies import COMBINATIONS, ORDERS, PLACEMENTS, Case, build_case
 
 CASES_PER_PLACEMENT = 1_600
@@ -157,3 +162,55 @@ def test_oversize_is_refused_by_row(order: str) -> None:
         options = type(base)(**{**case.options.__dict__, "oversize": "error"})
         refused += not check(Case(case.jobs, case.servers, case.net, options))
     assert refused > 20
+
+
+def test_end_to_end(tmp_path: Path) -> None:
+    """ringbco.replay from a file, against the oracle; and its result passes the audit."""
+    audited = 0
+    for number in range(0, len(COMBINATIONS), 3):
+        rnd = random.Random(f"end to end {number}")
+        case = build_case(rnd, COMBINATIONS[number], vcs=rnd.random() < 0.2, oversize=rnd.random() < 0.2)
+        try:
+            story = story_of(case)
+        except StuckError:
+            continue
+        if not story.rows:
+            continue
+        options = case.options
+        trace = write_case(case, tmp_path)
+        outcome = ringbco.replay(
+            trace,
+            cluster_of(case),
+            policy="fifo",
+            order=options.order,
+            placement=options.placement,
+            queue=options.queue,
+            model=options.model,
+            clock=options.clock,
+            slot=options.slot,
+            kappa=options.kappa,
+            lambda_=options.lambda_,
+            variant=options.variant,
+            seed=options.seed,
+            oversize=options.oversize,
+        )
+        expected = tell(story, trace)
+        exact = options.clock == "slot"
+        jobs = outcome.jobs.drop("vc", strict=False)
+        assert_frame_equal(jobs, expected.jobs, check_exact=exact, rel_tol=1e-9)
+        assert_frame_equal(outcome.allocations, expected.allocations, check_exact=exact, rel_tol=1e-9)
+        for name, value in expected.summary.items():
+            if name not in ("policy", "vcs", "events", "engine_seconds", "total_seconds", "jobs_per_second"):
+                assert outcome.summary[name] == pytest.approx(value, rel=1e-9), (case, name)
+        assert ringbco.audit(outcome, ringbco.read_jobs(trace)) == [], case
+        audited += 1
+    assert audited > 100
+
+
+def cluster_of(case: Case) -> Cluster:
+    net = case.net
+    return Cluster(
+        np.array(case.servers, dtype=np.uint32),
+        server_vc=None if case.server_vc is None else tuple(f"vc{v}" for v in case.server_vc),
+        network=Network(net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
+    )

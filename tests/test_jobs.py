@@ -465,3 +465,16 @@ except InputError as error:
     assert run.stderr == ""
     assert os.listdir(tmp_path) == [name]
     assert path.read_text() == "old"
+
+
+# -- its page ---
+
+
+def test_the_page_lists_every_column() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "job-table.md").read_text(encoding="utf-8")
+    lines = page[: page.index("## What reading does")].splitlines()
+    rows = {row.split("|")[1].strip(): row.split("|")[2:4] for row in lines if row.startswith("| ")}
+    for name, column in COLUMNS.items():
+        kind, required = (cell.strip() for cell in rows[name])
+        assert kind.split(",")[0] == column.dtype.__name__.lower()
+        assert required == ("yes" if column.required else "")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
-import subprocess
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -151,18 +149,6 @@ def test_a_failure_half_way_leaves_nothing_and_keeps_the_old(
         make().write(tmp_path / "old", force=True)
     assert names(tmp_path) == {"old"}
     assert Outcome.read(tmp_path / "old").jobs.height == 2
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one mebibyte."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("making a small file system takes root")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_disk_that_fills_half_way_leaves_nothing(small_disk: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -257,3 +258,11 @@ def test_more_iterations_than_can_be_counted_are_refused() -> None:
 def test_an_unknown_execution_model() -> None:
     with pytest.raises(UsageError, match="expected rar or fixed"):
         resolve(table(duration=[1.0]), Cluster.parse("1x8"), model="ring", seed=0)
+
+
+def test_the_page_lists_the_whole_catalogue() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "profiles.md").read_text(encoding="utf-8")
+    rows = [row for row in page.splitlines() if row.startswith("| ") and row.endswith("] |")]
+    assert len(rows) == len(CATALOGUE)
+    for row, profile in zip(rows, CATALOGUE, strict=True):
+        assert row.startswith(f"| {profile.name} | {profile.parameters:,} | {profile.compute_time:.4f} | ")

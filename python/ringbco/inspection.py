@@ -206,7 +206,7 @@ def _questionable(
         reasons.append(
             (
                 "its status is not a final one",
-                "its run was cut off by the end of the log",
+                "the end of the log may have cut off its run",
                 unfinished.to_numpy(),
             )
         )

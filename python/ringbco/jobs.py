@@ -248,11 +248,17 @@ def _read_parquet(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, dict[str,
         file = pq.ParquetFile(path)
         pairs: dict[bytes, bytes] = file.metadata.metadata or {}
         metadata = {key.decode(): value.decode() for key, value in pairs.items() if key != b"ARROW:schema"}
-        table = file.read()
-        table.validate(full=True)
-        names = table.column_names
+        names = file.schema_arrow.names
         refuse_doubled(path, names)
-        frame = pl.from_arrow(pa.Table.from_arrays(table.columns, names=names))
+        columns = []
+        for name in names:
+            # One column at a time: only one is held both as Arrow and as polars data.
+            table = file.read([name])
+            table.validate(full=True)
+            columns.append(pl.Series(name, table.column(0)).rechunk())
+            del table
+            pa.default_memory_pool().release_unused()
+        frame = pl.DataFrame(columns)
     except (
         pa.ArrowException,
         pl.exceptions.PolarsError,
@@ -265,7 +271,6 @@ def _read_parquet(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, dict[str,
         raise InputError(
             f"is a truncated or damaged Parquet file ({reason})", file=path, hint="copy or make it again"
         ) from error
-    assert isinstance(frame, pl.DataFrame)
     return frame, _own_keys(metadata)
 
 

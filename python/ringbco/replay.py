@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ringbco import _core, metrics, profiles
@@ -166,7 +167,9 @@ def replay(
         raise _explain(error, table) from None
     if not result.kept.any():
         raise InputError("no job is left to replay: each one is larger than the cluster", file=table.source)
-    finished = _jobs(frame, workload, result)
+    ideal_run_time = workload.ideal_run_time
+    del workload  # six columns that nothing reads any more, freed before the results are put together
+    finished = _jobs(frame, ideal_run_time, result)
     return Outcome(
         jobs=finished,
         allocations=_allocations(frame, result) if allocations else None,
@@ -252,23 +255,25 @@ def _check_sample(sample: float | None, table: JobTable, workload: profiles.Work
         )
 
 
-def _jobs(frame: pl.DataFrame, workload: profiles.Workload, result: _core.RunResult) -> pl.DataFrame:
+def _jobs(
+    frame: pl.DataFrame, ideal_run_time: NDArray[np.float64], result: _core.RunResult
+) -> pl.DataFrame:
     submit = metrics.column(frame, "submit_time")
     jct = result.finish - submit
     columns: dict[str, Any] = {
         "job_id": frame["job_id"],
         "submit_time": frame["submit_time"],
-        "start_time": result.start,
-        "finish_time": result.finish,
-        "wait_time": result.start - submit,
-        "run_time": result.finish - result.start,
-        "jct": jct,
-        "slowdown": jct / workload.ideal_run_time,
-        "ideal_run_time": workload.ideal_run_time,
+        "start_time": _shared(result.start),
+        "finish_time": _shared(result.finish),
+        "wait_time": _shared(result.start - submit),
+        "run_time": _shared(result.finish - result.start),
+        "jct": _shared(jct),
+        "slowdown": _shared(jct / ideal_run_time),
+        "ideal_run_time": _shared(ideal_run_time),
         "num_gpus": frame["num_gpus"],
-        "num_servers": result.num_servers,
-        "max_contention": result.max_contention,
-        "preemptions": result.preemptions,
+        "num_servers": _shared(result.num_servers),
+        "max_contention": _shared(result.max_contention),
+        "preemptions": _shared(result.preemptions),
     }
     columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
     jobs = pl.DataFrame(columns, schema_overrides=JOBS_SCHEMA)
@@ -278,12 +283,17 @@ def _jobs(frame: pl.DataFrame, workload: profiles.Workload, result: _core.RunRes
 def _allocations(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
     columns = {
         "job_id": frame["job_id"].gather(result.alloc_job),
-        "server": result.alloc_server,
-        "num_gpus": result.alloc_gpus,
-        "start_time": result.alloc_start,
-        "end_time": result.alloc_end,
+        "server": _shared(result.alloc_server),
+        "num_gpus": _shared(result.alloc_gpus),
+        "start_time": _shared(result.alloc_start),
+        "end_time": _shared(result.alloc_end),
     }
     return pl.DataFrame(columns, schema_overrides=ALLOCATIONS_SCHEMA)
+
+
+def _shared(values: NDArray[Any]) -> pl.Series:
+    """The array as a series that shares its memory, by way of Arrow; polars itself would copy it."""
+    return pl.Series(pa.array(values))
 
 
 def _timeline(result: _core.RunResult) -> pl.DataFrame:

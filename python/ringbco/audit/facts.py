@@ -80,13 +80,16 @@ class Facts:
         return str(self.ids[int(job)])
 
     def arrival(self) -> Floats:
-        """When each job entered the queue: at submission, or at the first slot boundary from then on."""
+        """When each job entered the queue: at submission, or at the first slot boundary from then on.
+
+        One that started before that (another check says so) never waited.
+        """
         if not self.slots:
-            return self.submit
+            return np.minimum(self.submit, self.start)
         n = np.ceil(self.submit / self.slot)
         n = np.where((n - 1) * self.slot >= self.submit, n - 1, n)
         n = np.where(n * self.slot < self.submit, n + 1, n)
-        return np.asarray(n * self.slot)
+        return np.minimum(n * self.slot, self.start)
 
 
 def cluster_of(run: Mapping[str, Any]) -> Cluster:

@@ -13,7 +13,7 @@ from ringbco.audit.contention import Episodes, Segments
 from ringbco.audit.facts import Bools, Facts, Floats
 from ringbco.audit.findings import Check, Finding, number
 from ringbco.audit.placing import busy_gpus, servers_used
-from ringbco.audit.rows import left_out
+from ringbco.audit.rows import dropped
 
 RELATIVE = 1e-9
 DEFAULT_POINTS = 2000
@@ -23,7 +23,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
     """Counts, times, utilisation and contention of summary.json, for the whole and by virtual cluster."""
     summary = facts.outcome.summary
     everybody = np.ones(facts.start.size, dtype=bool)
-    missing = left_out(facts)
+    missing = dropped(facts)
     expected = _figures(facts, eps, everybody, int(facts.server_gpus.sum()))
     expected["jobs_dropped"] = missing.size
     spanning = parts.p > 0

@@ -127,7 +127,7 @@ def _sweep(order: Check | None, idle_check: Check, facts: Facts, stretches: _Str
 
     rank = _rank(facts, jobs)
     start, finish = facts.start[jobs], facts.finish[jobs]
-    arrival = np.minimum(facts.arrival()[jobs], start)
+    arrival = facts.arrival()[jobs]
     wanted = facts.num_gpus[jobs].tolist()
     at_rank = np.argsort(rank).tolist()
     ranks = rank.tolist()

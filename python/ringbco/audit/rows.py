@@ -77,10 +77,11 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
     check.add((Finding(check.code, "is out of the job table's order", facts.id(j)) for j in late), late.size)
 
     missing = left_out(facts)
-    oversize = facts.options["oversize"] == "drop"
-    bad = [int(row) for row in missing if not (oversize and never_fits(facts, int(row)))]
+    if facts.options["oversize"] == "drop":
+        missing = np.setdiff1d(missing, dropped(facts))
     names = facts.table.frame["job_id"].cast(pl.String)
-    check.add((Finding(check.code, "has no row in jobs.parquet", names[row]) for row in bad), len(bad))
+    said = "has no row in jobs.parquet"
+    check.add((Finding(check.code, said, names[int(row)]) for row in missing), missing.size)
 
 
 def left_out(facts: Facts) -> Ints:
@@ -90,17 +91,26 @@ def left_out(facts: Facts) -> Ints:
     return np.flatnonzero(~seen)
 
 
-def never_fits(facts: Facts, row: int) -> bool:
-    """Whether the job could not be placed even on the empty cluster."""
-    sizes = facts.server_gpus[facts.server_vc == facts.vc_of_row[row]]
-    wanted = int(facts.table.frame["num_gpus"][row])
-    if wanted > sizes.sum():
+def dropped(facts: Facts) -> Ints:
+    """Rows without a result that could not have one: no placement even on the empty cluster."""
+    rows = left_out(facts)
+    wanted = facts.table.frame["num_gpus"].to_numpy().astype(np.int64)[rows]
+    room = np.bincount(facts.server_vc, weights=facts.server_gpus)[facts.vc_of_row[rows]]
+    never = wanted > room
+    if facts.options["placement"] == "consolidate":
+        pairs = zip(wanted.tolist(), facts.vc_of_row[rows].tolist(), strict=True)
+        never |= np.array([not _consolidates(facts, gpus, vc) for gpus, vc in pairs], dtype=bool)
+    return rows[never]
+
+
+def _consolidates(facts: Facts, wanted: int, vc: int) -> bool:
+    """Whether so many GPUs are one server, or whole largest ones and a remainder on one more."""
+    sizes = np.sort(facts.server_gpus[facts.server_vc == vc])[::-1]
+    if wanted <= sizes[0]:
         return True
-    if facts.options["placement"] != "consolidate" or wanted <= sizes.max():
-        return False
-    whole, rest = divmod(wanted, int(sizes.max()))
-    by_size = np.append(np.sort(sizes)[::-1], 0)
-    return bool(by_size[whole - 1] < sizes.max() or by_size[whole] < rest)
+    whole, rest = divmod(wanted, int(sizes[0]))
+    sizes = np.append(sizes, 0)
+    return bool(whole < sizes.size and sizes[whole - 1] == sizes[0] and sizes[whole] >= rest)
 
 
 def check_inputs(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:

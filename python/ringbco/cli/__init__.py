@@ -22,10 +22,11 @@ VERBS: Final = {
     "inspect": "Say what is in a job table: counts, shapes, load, suspicious rows.",
     "replay": "Replay a job table on a cluster under a scheduling policy.",
     "audit": "Check a result folder against the model's constraints.",
+    "bench": "Measure scheduler throughput on this machine.",
     "demo": "Replay a bundled sample under three policies; a table and a picture.",
 }
 
-INTERRUPTED: Final = 130
+_received: Final[list[int]] = []  # signals that asked this process to stop
 
 
 class _LazyGroup(TyperGroup):
@@ -45,8 +46,7 @@ class _LazyGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            _tell("interrupted: nothing was written")
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(_tell_interrupt()) from None
 
 
 def _load(verb: str) -> Any:
@@ -89,19 +89,21 @@ def _root(
 
 def main() -> NoReturn:
     """Runs the command line and exits; whatever goes wrong is one line on stderr, never a traceback."""
-    signal.signal(signal.SIGTERM, _terminated)
+    _received.clear()
+    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell has it ignored
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         app(prog_name="ringbco")
     except BrokenPipeError:
         # The reader left (`| head`): say nothing, here or when Python flushes stdout on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except KeyboardInterrupt:
-        _tell("interrupted: nothing was written")
-        sys.exit(INTERRUPTED)
+    except SystemExit:
+        raise
     except BaseException as error:
-        if isinstance(error, SystemExit):
-            raise
+        if _received or isinstance(error, KeyboardInterrupt):
+            sys.exit(_tell_interrupt())
         if os.environ.get("RINGBCO_DEBUG"):
             raise
         message, status = _explain(error)
@@ -130,6 +132,14 @@ def _tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
-    # An exception, not a sudden death, so that half-written folders are cleaned up.
-    sys.exit(128 + signal.SIGTERM)
+def _tell_interrupt() -> int:
+    """Says the one line and returns the status: 128 + the signal's number."""
+    _tell("interrupted: nothing was written")
+    return 128 + (_received[0] if _received else signal.SIGINT)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    # An exception, not a sudden death, so that half-written folders are cleaned up; and a note, because
+    # compiled code may make another exception of it.
+    _received.append(number)
+    raise KeyboardInterrupt

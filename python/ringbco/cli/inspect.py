@@ -115,8 +115,8 @@ def _overview(figures: Mapping[str, Any]) -> Table:
         table.add_row("order", "rows are not in order of submit_time")
     users, vcs = figures["users"], figures["vcs"]
     if users or vcs:
-        counts = [f"{len(users):,} users"] * bool(users) + [f"{len(vcs):,} virtual clusters"] * bool(vcs)
-        table.add_row("from", ", ".join(counts))
+        named = ((users, "users"), (vcs, "virtual clusters"))
+        table.add_row("from", ", ".join(f"{len(names):,} {what}" for names, what in named if names))
     for name, near in figures["columns"]["extra"].items():
         hint = f"; did you mean {near}?" if near else ""
         table.add_row("extra column", Text(f"{name}{hint}"))

@@ -160,9 +160,11 @@ def _refuse_stranger(source: Source, opened: Opened) -> Shape:
     if nearest.likeness(opened.head) >= 0.5:
         nearest.refuse_missing(opened)
     raise InputError(
-        f"is not {' or '.join(shape.what for shape in source.shapes)}",
+        f"is not a file of {source.name}: expected {' or '.join(shape.what for shape in source.shapes)}",
         file=opened.shown,
-        hint="for a table of your own use `ringbco convert csv --map ours=theirs ...`",
+        hint="for a table of your own use `ringbco convert csv --map ours=theirs ...`"
+        if source.name != "csv"
+        else None,
     )
 
 

@@ -24,12 +24,13 @@ from ringbco.sources.rules import (
     has_id,
     in_order,
     lasting,
+    no_more_cells,
     not_negative,
     timed,
     whole_gpus,
 )
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission
-from ringbco.sources.tables import TIME_LIKE, CsvFile, first_record
+from ringbco.sources.tables import EXTRA, TIME_LIKE, CsvFile, first_record
 
 SPAN: Final = ("start_time", "end_time")  # may stand for the duration
 TIMES: Final = ("submit_time", *SPAN, "deadline")
@@ -79,7 +80,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
                 hint="rename it",
             )
     theirs = [pl.col(theirs).alias(ours) for ours, theirs in names.items()]
-    text = file.read([*theirs, *map(pl.col, extras)], list(names.values()))
+    text = file.read([*theirs, *map(pl.col, (*extras, EXTRA))], list(names.values()))
     # An ISO time may have a T between day and hour and a Z for UTC.
     text = text.with_columns(
         pl.col(c).str.replace(r"(\d)T(\d)", "$1 $2").str.replace(r"Z$", "+00:00") for c in TIMES if c in names
@@ -89,15 +90,15 @@ def read(inputs: Inputs, options: Options) -> Trace:
         ROW,
         *(_parsed(ours, clock) for ours in names),
         *(pl.col(c).is_not_null().alias(_written(c)) for c in names if c in OPTIONAL_NUMBERS),
-        *map(pl.col, extras),
+        *map(pl.col, (*extras, EXTRA)),
     )
     places = file.locate()
     kept, account = clean(
         frame,
-        _rules(names, clock),
+        [no_more_cells(len(file.columns)), *_rules(names, clock)],
         unit="rows",
         file=opened.shown,
-        locate=lambda row, column: places(row, names[column]),
+        locate=lambda row, column: places(row, names.get(column, column)),
         strict=options.strict,
     )
     dated = clock is not number

@@ -13,9 +13,9 @@ import polars as pl
 from ringbco.presets import ServerGroup
 from ringbco.sources.account import ROW, change, clean, drop
 from ringbco.sources.parsing import number, optional_text
-from ringbco.sources.rules import SECONDS, has_id, in_order, terminal, timed
+from ringbco.sources.rules import SECONDS, has_id, in_order, no_more_cells, terminal, timed
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, read_nodes
-from ringbco.sources.tables import CsvTable
+from ringbco.sources.tables import EXTRA, CsvTable
 
 ENDED: Final = ("Terminated", "Failed")
 _STATUS: Final = "Running|Terminated|Failed|Waiting"
@@ -68,15 +68,15 @@ _BAD_PLAN = (pl.col("plan_gpu").is_null() & pl.col("planned").is_not_null()) | (
 
 RULES: Final = (
     terminal("status", ENDED),
-    drop("no GPUs asked for (a CPU job)", pl.col("plan_gpus") == 0, "plan_gpus", "more than 0 GPUs"),
-    has_id("job_name"),
-    drop("no task in pai_task_table", pl.col("tasks").is_null(), "job_name", "a job with tasks"),
     drop(
         "a task's inst_num or plan_gpu missing or impossible",
         pl.col("bad_plans") > 0,
         "bad_plans",
         "whole instances and GPUs in percent for every task",
     ),
+    drop("no GPUs asked for (a CPU job)", pl.col("plan_gpus") == 0, "plan_gpus", "more than 0 GPUs"),
+    has_id("job_name"),
+    drop("no task in pai_task_table", pl.col("tasks").is_null(), "job_name", "a job with tasks"),
     *timed("start_time", expected=SECONDS + " (0 stands for unknown)"),
     *timed("first_task_start", "last_task_end", expected="a task with that time"),
     *in_order("start_time", "first_task_start", "last_task_end"),
@@ -104,6 +104,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
             optional_text("user"),
             optional_text("status"),
             _time("start_time"),
+            pl.col(EXTRA),
         ],
         ["job_name", "status", "start_time"],
     )
@@ -120,7 +121,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
 
     kept, account = clean(
         frame,
-        RULES,
+        [no_more_cells(len(jobs.columns)), *RULES],
         unit="jobs",
         file=jobs.opened.shown,
         locate=locate,

@@ -7,9 +7,15 @@ from typing import Final
 import polars as pl
 
 from ringbco.sources.account import Rule, drop
+from ringbco.sources.tables import EXTRA
 
 A_TIME: Final = "a time such as 2020-09-01 12:00:00"
 SECONDS: Final = "a number of seconds"
+
+
+def no_more_cells(columns: int) -> Rule:
+    """Rows with more cells than the header names are dropped: which cell is which cannot be told."""
+    return drop("more cells than columns", pl.col(EXTRA).is_not_null(), "(the row)", f"{columns} cells")
 
 
 def has_id(column: str) -> Rule:

@@ -13,7 +13,8 @@ from ringbco.presets import ServerGroup
 from ringbco.sources.account import ROW, Account, Rule, clean
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import number, optional_text
-from ringbco.sources.tables import CsvFile, CsvTable, first_record
+from ringbco.sources.rules import no_more_cells
+from ringbco.sources.tables import EXTRA, CsvFile, CsvTable, first_record
 
 
 class Shape(Protocol):
@@ -136,8 +137,8 @@ def clean_csv(
 ) -> tuple[pl.DataFrame, Account]:
     """Read `query` from a CSV file and clean it; `id_column` is the file's name of what became job_id."""
     return clean(
-        file.read(query, needs),
-        rules,
+        file.read([*query, pl.col(EXTRA)], needs),
+        [no_more_cells(len(file.columns)), *rules],
         unit=unit,
         file=file.opened.shown,
         locate=file.locate(),

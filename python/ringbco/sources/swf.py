@@ -24,8 +24,12 @@ FIELDS: Final = (
     *("requested_time", "requested_memory", "status", "user", "group", "application", "queue", "partition"),
     *("preceding_job", "think_time"),
 )
-STATUS: Final = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED"}
-PARTIAL: Final = (2, 3, 4)  # one stretch of a job that was checkpointed; the whole has a line of its own
+STATUS: Final = {0.0: "FAILED", 1.0: "COMPLETED", 5.0: "CANCELLED"}
+PARTIAL: Final = (
+    2.0,
+    3.0,
+    4.0,
+)  # one stretch of a job that was checkpointed; the whole has a line of its own
 _COMMENT: Final = re.compile(r";\s*(\w+):\s*(.*)")
 _MISSING: Final = -1
 _LONGEST_LINE: Final = 4096

@@ -7,7 +7,6 @@ columns and the look of some of them.
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import re
 from collections.abc import Iterator, Sequence
@@ -18,9 +17,11 @@ from typing import Final
 import polars as pl
 
 from ringbco.errors import InputError
+from ringbco.jobs import near_name
 from ringbco.sources.account import ROW, Locate
 from ringbco.sources.opening import Opened
 
+EXTRA: Final = "__extra"  # what a row has beyond the header's columns
 TIME_LIKE: Final = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 
 
@@ -61,11 +62,11 @@ class CsvTable:
         first = first_record(opened.head)
         for column in self.required:
             if column not in first:
-                near = difflib.get_close_matches(column, first, n=1, cutoff=0.6)
+                near = near_name(column, [name for name in first if name not in self.columns])
                 raise InputError(
                     f"is {self.what} without the column {column}",
                     file=opened.shown,
-                    hint=f"did you mean {near[0]}?" if near else f"its columns are {', '.join(first)[:200]}",
+                    hint=f"is it {near}? Rename it" if near else f"its columns are {', '.join(first)[:200]}",
                 )
 
 
@@ -97,12 +98,16 @@ class CsvFile:
         return self.header or self.names or (self.table.columns if self.table is not None else ())
 
     def scan(self) -> pl.LazyFrame:
-        """The rows as text, lazily, with `ROW`; published columns that the file lacks are null."""
+        """The rows as text, lazily, with `ROW` and `EXTRA`; published columns the file lacks are null."""
         frame = pl.scan_csv(
             self.opened.path,
             has_header=False,
             skip_rows=self._header_lines,
-            schema=dict.fromkeys(self.columns, pl.String),
+            schema=dict.fromkeys((*self.columns, EXTRA), pl.String),
+            # A file's first row decides whether polars finds EXTRA missing, or still more cells than that.
+            missing_columns="insert",
+            extra_columns="ignore",
+            truncate_ragged_lines=True,
             separator=self.separator,
             row_index_name=ROW,
             raise_if_empty=False,
@@ -137,9 +142,10 @@ class CsvFile:
         def find(row: int, column: str) -> tuple[int, int | None, object]:
             for at, (line, cells) in enumerate(self._records(), start=-self._header_lines):
                 if at == row:
-                    place = self.columns.index(column) if column in self.columns else -1
-                    value = cells[place] if 0 <= place < len(cells) else ""
-                    return row + 1, line, value or None
+                    if column not in self.columns:
+                        return row + 1, line, ",".join(cells)
+                    place = self.columns.index(column)
+                    return row + 1, line, (cells[place] if place < len(cells) else "") or None
             return row + 1, None, None
 
         return find
@@ -162,18 +168,14 @@ class CsvFile:
 
     def _explain(self, error: Exception) -> None:
         """Raise InputError for the first line that keeps the file from being CSV, if one can be found."""
-        shown, width = self.opened.shown, len(self.columns)
         for line, cells in self._records():
             if any("\ufffd" in cell for cell in cells):
                 raise InputError(
-                    "UTF-8 text", file=shown, line=line, value=",".join(cells), hint="save the file as UTF-8"
-                ) from error
-            if len(cells) > width:
-                raise InputError(
-                    f"{width} cells, found {len(cells)}",
-                    file=shown,
+                    "UTF-8 text",
+                    file=self.opened.shown,
                     line=line,
-                    hint="mend or remove that line",
+                    value=",".join(cells),
+                    hint="save the file as UTF-8",
                 ) from error
 
 

@@ -1,0 +1,240 @@
+//! The slow truth: what a replay must give, written straight from the equations.
+//!
+//! Nothing is indexed, carried over or skipped. With the slot clock there is a literal loop over every slot, with a
+//! scheduling pass at every boundary; with the continuous clock every instant works out contention, iteration times and
+//! the next instant afresh from who holds which GPU. It shares the job table, the options, the network constants and
+//! the errors with [`replay`](mod@crate::replay), and no code that decides anything, so that the two can be compared:
+//! bit for bit with the slot clock, to rounding with the continuous one. Its cost is (slots or instants) x jobs x GPUs.
+
+mod model;
+mod place;
+mod run;
+
+use crate::cluster::Network;
+use crate::error::{Error, Result};
+use crate::job::Jobs;
+use crate::options::{ClockKind, Options, Oversize};
+use crate::replay::ClusterSpec;
+use place::Cluster;
+use run::Run;
+
+/// What happened to every job, in the caller's row order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Replay {
+    /// Whether the job was replayed; `false` where it was dropped as oversize.
+    pub kept: Vec<bool>,
+    /// Start, s; NaN where dropped.
+    pub start: Vec<f64>,
+    /// Finish, s; NaN where dropped.
+    pub finish: Vec<f64>,
+    /// Servers used; 0 where dropped.
+    pub num_servers: Vec<u32>,
+    /// Largest p_j met (equation 6); 0 where dropped.
+    pub max_contention: Vec<u32>,
+    /// Who held what, in order of (row, server).
+    pub stretches: Vec<Stretch>,
+    /// Sum over jobs of the integral of p_j over time, s.
+    pub contention_seconds: f64,
+    /// Time that spanning jobs ran, s, summed over them.
+    pub spanning_seconds: f64,
+    /// Per virtual cluster, its state after every instant that changed it, in order of time.
+    pub history: Vec<Vec<State>>,
+}
+
+/// One job's stay on one server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stretch {
+    /// The job's row.
+    pub row: usize,
+    /// The server's index in the whole cluster.
+    pub server: usize,
+    /// GPUs held there.
+    pub num_gpus: u32,
+    /// From, s.
+    pub start: f64,
+    /// To, s.
+    pub end: f64,
+}
+
+/// What a cluster looks like after an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct State {
+    /// The instant, s.
+    pub time: f64,
+    /// Jobs on GPUs.
+    pub running_jobs: u32,
+    /// Jobs that the scheduler has seen and not started.
+    pub queued_jobs: u32,
+    /// GPUs held.
+    pub busy_gpus: u64,
+    /// GPUs asked for by waiting jobs.
+    pub queued_gpus: u64,
+    /// Jobs on two or more servers.
+    pub spanning_jobs: u32,
+    /// Sum of p_j over them.
+    pub contention: u64,
+}
+
+impl Replay {
+    /// The state of all virtual clusters together after everything that happens up to `time`, s.
+    #[must_use]
+    pub fn at(&self, time: f64) -> State {
+        let mut sum = State { time, ..State::default() };
+        for history in &self.history {
+            if let Some(state) = history.iter().rev().find(|s| s.time <= time) {
+                sum.running_jobs += state.running_jobs;
+                sum.queued_jobs += state.queued_jobs;
+                sum.busy_gpus += state.busy_gpus;
+                sum.queued_gpus += state.queued_gpus;
+                sum.spanning_jobs += state.spanning_jobs;
+                sum.contention += state.contention;
+            }
+        }
+        sum
+    }
+}
+
+/// One job's row of the table, with rho_j.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    row: usize,
+    submit: f64,
+    num_gpus: u32,
+    duration: f64,
+    iterations: u64,
+    gradient_bytes: f64,
+    compute_time: f64,
+    /// rho_j: F_j tau_j on one server with k = 1, or the duration under `fixed`, s.
+    estimate: f64,
+}
+
+impl Job {
+    fn read(jobs: &Jobs<'_>, row: usize, network: &Network, options: &Options) -> Self {
+        let mut job = Self {
+            row,
+            submit: jobs.submit[row],
+            num_gpus: jobs.num_gpus[row],
+            duration: jobs.duration[row],
+            iterations: 0,
+            gradient_bytes: 0.0,
+            compute_time: 0.0,
+            estimate: jobs.duration[row],
+        };
+        if options.rar() {
+            job.iterations = jobs.iterations[row];
+            job.gradient_bytes = jobs.gradient_bytes[row];
+            job.compute_time = jobs.compute_time[row];
+            job.estimate = job.iterations as f64 * model::iteration_time(&job, network, 1, 0);
+        }
+        job
+    }
+}
+
+/// Replays a trace on a cluster, slowly; arguments as for [`replay`](crate::replay::replay).
+///
+/// # Errors
+/// As `replay`; the time of `Stuck` is that of the last instant at which anything changed.
+pub fn replay(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, options: &Options) -> Result<Replay> {
+    options.validate()?;
+    spec.network.validate()?;
+    jobs.validate(options.rar())?;
+    let vcs = virtual_clusters(spec)?;
+    let home = |row: usize| -> Result<usize> {
+        if spec.server_vc.is_none() {
+            return Ok(0);
+        }
+        let v = vc.and_then(|vc| vc.get(row)).map_or(usize::MAX, |&v| v as usize);
+        if v < vcs.len() {
+            return Ok(v);
+        }
+        let expected = "a virtual cluster of the cluster";
+        Err(Error::Value { row, column: "vc", value: v.to_string(), expected })
+    };
+    let homes = (0..jobs.len()).map(home).collect::<Result<Vec<usize>>>()?;
+
+    let n = jobs.len();
+    let mut result = Replay {
+        kept: vec![false; n],
+        start: vec![f64::NAN; n],
+        finish: vec![f64::NAN; n],
+        num_servers: vec![0; n],
+        max_contention: vec![0; n],
+        ..Replay::default()
+    };
+    let mut members = vec![Vec::new(); vcs.len()];
+    for (row, &v) in homes.iter().enumerate() {
+        let job = Job::read(jobs, row, &spec.network, options);
+        let sizes: Vec<u32> = vcs[v].iter().map(|&s| spec.server_gpus[s]).collect();
+        match refusal(&job, &sizes, options) {
+            Some(error) if options.oversize == Oversize::Error => return Err(error),
+            Some(_) => {}
+            None => {
+                check_iteration(&job, &sizes, &spec.network, options)?;
+                result.kept[row] = true;
+                members[v].push(job);
+            }
+        }
+    }
+
+    let mut failed: Option<Error> = None;
+    for (v, (servers, jobs)) in vcs.iter().zip(&members).enumerate() {
+        let sizes: Vec<u32> = servers.iter().map(|&s| spec.server_gpus[s]).collect();
+        let cluster = Cluster::new(&sizes, place::Draws::of_cluster(options.seed, v as u64));
+        let mut run = Run::new(jobs, cluster, spec.network, options);
+        match run.simulate() {
+            Ok(()) => run.report(servers, &mut result),
+            Err(error) if failed.as_ref().is_none_or(|f| error.row() < f.row()) => failed = Some(error),
+            Err(_) => {}
+        }
+    }
+    result.stretches.sort_by_key(|s| (s.row, s.server));
+    failed.map_or(Ok(result), Err)
+}
+
+/// The servers of every virtual cluster; one cluster of them all where there is none.
+fn virtual_clusters(spec: &ClusterSpec<'_>) -> Result<Vec<Vec<usize>>> {
+    let all = 0..spec.server_gpus.len();
+    let vcs: Vec<Vec<usize>> = match spec.server_vc {
+        None => vec![all.collect()],
+        Some(of) => {
+            let count = of.iter().max().map_or(0, |&v| v as usize + 1);
+            (0..count)
+                .map(|v| all.clone().filter(|&s| of.get(s).is_some_and(|&own| own as usize == v)).collect())
+                .collect()
+        }
+    };
+    if vcs.is_empty() || vcs.iter().any(Vec::is_empty) || spec.server_gpus.contains(&0) {
+        let expected = "servers with GPUs in every virtual cluster".to_owned();
+        return Err(Error::Option { name: "cluster", value: format!("{:?}", spec.server_gpus), expected });
+    }
+    Ok(vcs)
+}
+
+/// Why the job could never run on servers of these sizes, if so (SPEC section 5).
+fn refusal(job: &Job, sizes: &[u32], options: &Options) -> Option<Error> {
+    let (row, num_gpus) = (job.row, job.num_gpus);
+    let available = sizes.iter().map(|&g| u64::from(g)).sum();
+    if u64::from(num_gpus) > available {
+        return Some(Error::Oversize { row, num_gpus, available });
+    }
+    let mut empty = Cluster::new(sizes, place::Draws::of_cluster(0, 0));
+    match empty.place(job, options) {
+        Some(_) => None,
+        None => Some(Error::Unplaceable { row, num_gpus, placement: options.placement.name() }),
+    }
+}
+
+/// Refuses iterations that take no time, or that do not fit in a slot even without contention (SPEC section 4).
+fn check_iteration(job: &Job, sizes: &[u32], network: &Network, options: &Options) -> Result<()> {
+    if !options.rar() {
+        return Ok(());
+    }
+    let tau = model::iteration_time(job, network, model::fewest_servers(job.num_gpus, sizes), 0);
+    if tau == 0.0 {
+        return Err(Error::ZeroIterationTime { row: job.row });
+    }
+    if options.clock == ClockKind::Slot && model::iterations_per_slot(options.slot, tau) == 0 {
+        return Err(Error::SlotTooShort { row: job.row, tau, slot: options.slot });
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! Equations 6 to 9.
+
+use super::Job;
+use crate::cluster::Network;
+
+/// tau_j, s (equation 8), for a gang on `servers` servers with p_j = `contention`, evaluated left to right.
+pub(super) fn iteration_time(job: &Job, network: &Network, servers: usize, contention: u32) -> f64 {
+    let w = f64::from(job.num_gpus);
+    let x = job.gradient_bytes * (w - 1.0) / w;
+    // k_j, equation 7.
+    let k = f64::max(1.0, network.contention_share * f64::from(contention));
+    // B_j: f(alpha, k) slows the links between servers only.
+    let bandwidth = match servers {
+        1 => network.intra_bandwidth,
+        _ => network.inter_bandwidth / (k + network.degradation * (k - 1.0)),
+    };
+    2.0 * x / bandwidth + x / network.reduce_speed + network.server_overhead * servers as f64 + job.compute_time
+}
+
+/// p_j of every gang, given the servers it is on (equation 6).
+pub(super) fn contention(gangs: &[Vec<usize>]) -> Vec<u32> {
+    let spanning_on = |s: usize| gangs.iter().filter(|g| g.len() > 1 && g.contains(&s)).count() as u32;
+    gangs
+        .iter()
+        .map(|gang| if gang.len() > 1 { gang.iter().map(|&s| spanning_on(s)).max().unwrap_or(0) } else { 0 })
+        .collect()
+}
+
+/// phi_j: whole iterations in a slot, up to a relative rounding error of 1e-12.
+pub(super) fn iterations_per_slot(slot: f64, tau: f64) -> u64 {
+    (slot / tau * (1.0 + 1e-12)).floor() as u64
+}
+
+/// The least number of servers that hold the gang: the largest ones first.
+pub(super) fn fewest_servers(num_gpus: u32, sizes: &[u32]) -> usize {
+    let mut sizes = sizes.to_vec();
+    sizes.sort_by(|a, b| b.cmp(a));
+    (1..sizes.len())
+        .find(|&k| sizes[..k].iter().map(|&g| u64::from(g)).sum::<u64>() >= u64::from(num_gpus))
+        .unwrap_or(sizes.len())
+}

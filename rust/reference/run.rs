@@ -1,0 +1,338 @@
+//! One cluster's run: both clocks, what happens at one instant, and one scheduling pass.
+
+use super::place::{Cluster, Site};
+use super::{Job, Replay, State, Stretch, model};
+use crate::cluster::Network;
+use crate::error::{Error, Result};
+use crate::options::{ClockKind, Discipline, Options, Order};
+
+/// Where a job is in its life.
+#[derive(Clone, Debug)]
+enum Phase {
+    /// The scheduler has not seen it.
+    Ahead,
+    Waiting,
+    Running(Stay),
+    Done(Stay),
+}
+
+/// A job's stay on its GPUs.
+#[derive(Clone, Debug)]
+struct Stay {
+    sites: Vec<Site>,
+    start: f64,
+    finish: f64,
+    progress: Progress,
+    contention: u32,
+    max_contention: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Progress {
+    /// Slot clock: units of work done, needed, and done in one slot; a unit is an iteration, or a slot under `fixed`.
+    Slots { done: u64, needed: u64, per_slot: u64 },
+    /// Continuous clock: `remaining` iterations at `since`, each of which takes `tau` from then on.
+    Iterations { remaining: f64, since: f64, tau: Option<f64> },
+    /// Continuous clock under `fixed`.
+    Fixed,
+}
+
+impl Stay {
+    /// The servers held, ascending.
+    fn servers(&self) -> Vec<usize> {
+        let mut servers: Vec<usize> = self.sites.iter().map(|site| site.0).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        servers
+    }
+
+    /// Step (4) for one job: tau from now on.
+    fn set_rate(&mut self, now: f64, new: f64, slot: f64) {
+        match &mut self.progress {
+            Progress::Slots { per_slot, .. } => *per_slot = model::iterations_per_slot(slot, new),
+            Progress::Iterations { remaining, since, tau } => {
+                if let Some(old) = *tau {
+                    if old == new {
+                        return;
+                    }
+                    *remaining = f64::max(*remaining - (now - *since) / old, 0.0);
+                }
+                (*since, *tau) = (now, Some(new));
+                self.finish = now + *remaining * new;
+            }
+            Progress::Fixed => {}
+        }
+    }
+}
+
+/// Jobs, each in its phase, on a cluster.
+pub(super) struct Run<'a> {
+    jobs: &'a [Job],
+    phases: Vec<Phase>,
+    cluster: Cluster,
+    network: Network,
+    options: &'a Options,
+    history: Vec<State>,
+    contention_seconds: f64,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(jobs: &'a [Job], cluster: Cluster, network: Network, options: &'a Options) -> Self {
+        let phases = vec![Phase::Ahead; jobs.len()];
+        Self { jobs, phases, cluster, network, options, history: Vec::new(), contention_seconds: 0.0 }
+    }
+
+    /// Runs until every job is done.
+    pub(super) fn simulate(&mut self) -> Result<()> {
+        match self.options.clock {
+            ClockKind::Slot => self.every_slot(),
+            ClockKind::Continuous => self.every_instant(),
+        }
+    }
+
+    /// SPEC section 4, clock `slot`: decisions at every multiple of the slot.
+    fn every_slot(&mut self) -> Result<()> {
+        let mut boundary: u64 = 0;
+        let mut now = 0.0;
+        loop {
+            let started = self.instant(now);
+            if self.all_done() {
+                return Ok(());
+            }
+            // Boundaries to come differ from this one only if something started now, is still to come, or progresses.
+            let moves = |phase: &Phase| match phase {
+                Phase::Ahead => true,
+                Phase::Running(Stay { progress: Progress::Slots { per_slot, .. }, .. }) => *per_slot > 0,
+                _ => false,
+            };
+            if !started && !self.phases.iter().any(moves) {
+                return Err(self.stuck());
+            }
+            boundary += 1;
+            let next = boundary as f64 * self.options.slot;
+            self.pass_time(now, next);
+            now = next;
+            for stay in self.running_mut() {
+                if let Progress::Slots { done, per_slot, .. } = &mut stay.progress {
+                    *done = done.saturating_add(*per_slot);
+                }
+            }
+        }
+    }
+
+    /// SPEC section 4, clock `continuous`: from one arrival or completion to the next.
+    fn every_instant(&mut self) -> Result<()> {
+        let mut before = 0.0;
+        while !self.all_done() {
+            let mut now = f64::INFINITY;
+            for (job, phase) in self.jobs.iter().zip(&self.phases) {
+                match phase {
+                    Phase::Ahead => now = now.min(job.submit),
+                    Phase::Running(stay) => now = now.min(stay.finish),
+                    Phase::Waiting | Phase::Done(_) => {}
+                }
+            }
+            if now == f64::INFINITY {
+                return Err(self.stuck());
+            }
+            self.pass_time(before, now);
+            self.instant(now);
+            before = now;
+        }
+        Ok(())
+    }
+
+    /// SPEC section 5; whether a job started.
+    fn instant(&mut self, now: f64) -> bool {
+        for (job, phase) in self.jobs.iter().zip(&mut self.phases) {
+            if let Phase::Running(stay) = phase {
+                let over = match stay.progress {
+                    Progress::Slots { done, needed, .. } => done >= needed,
+                    Progress::Iterations { .. } | Progress::Fixed => stay.finish <= now,
+                };
+                if over {
+                    let mut stay = stay.clone();
+                    stay.finish = now;
+                    *phase = Phase::Done(stay);
+                    self.cluster.free(job);
+                }
+            }
+        }
+        for (job, phase) in self.jobs.iter().zip(&mut self.phases) {
+            if matches!(phase, Phase::Ahead) && job.submit <= now {
+                *phase = Phase::Waiting;
+            }
+        }
+        let started = self.pass(now);
+        self.rates(now);
+        self.note(now);
+        started
+    }
+
+    /// One scheduling pass over the queue, in its order; whether a job started (SPEC section 6).
+    fn pass(&mut self, now: f64) -> bool {
+        let mut queue: Vec<usize> =
+            (0..self.jobs.len()).filter(|&j| matches!(self.phases[j], Phase::Waiting)).collect();
+        let key = |j: usize| match self.options.order {
+            Order::Fifo => 0.0,
+            Order::Sjf => self.jobs[j].estimate,
+            Order::Smallest => f64::from(self.jobs[j].num_gpus),
+        };
+        queue.sort_by(|&a, &b| {
+            let submits = (self.jobs[a].submit, self.jobs[b].submit);
+            key(a).total_cmp(&key(b)).then(submits.0.total_cmp(&submits.1)).then(a.cmp(&b))
+        });
+        let mut started = false;
+        // EASY: the first job that could not be placed, and its shadow time.
+        let mut blocked: Option<(usize, f64)> = None;
+        for j in queue {
+            let mut with_it = self.cluster.clone();
+            let Some(sites) = with_it.place(&self.jobs[j], self.options) else {
+                match self.options.queue {
+                    Discipline::Strict => break,
+                    Discipline::Skip => {}
+                    Discipline::Easy => blocked = blocked.or_else(|| Some((j, self.shadow(j)))),
+                }
+                continue;
+            };
+            if let Some((head, shadow)) = blocked {
+                let in_time = now + self.jobs[j].estimate <= shadow;
+                if !in_time && !self.fits_at(head, shadow, &with_it) {
+                    continue;
+                }
+            }
+            self.cluster = with_it;
+            self.phases[j] = Phase::Running(self.stay(j, sites, now));
+            started = true;
+        }
+        started
+    }
+
+    /// The earliest estimated completion of a running job at which the head could be placed.
+    fn shadow(&self, head: usize) -> f64 {
+        let mut ends: Vec<f64> = self.estimated_ends().map(|(_, end)| end).collect();
+        ends.sort_by(f64::total_cmp);
+        ends.into_iter().find(|&end| self.fits_at(head, end, &self.cluster)).unwrap_or(f64::INFINITY)
+    }
+
+    /// Whether the head could be placed on this cluster once every job estimated to end by `time` is gone.
+    fn fits_at(&self, head: usize, time: f64, cluster: &Cluster) -> bool {
+        let mut cluster = cluster.clone();
+        for (job, end) in self.estimated_ends() {
+            if end <= time {
+                cluster.free(job);
+            }
+        }
+        cluster.place(&self.jobs[head], self.options).is_some()
+    }
+
+    /// Running jobs, each with its start plus its estimate, s.
+    fn estimated_ends(&self) -> impl Iterator<Item = (&Job, f64)> {
+        self.jobs.iter().zip(&self.phases).filter_map(|(job, phase)| match phase {
+            Phase::Running(stay) => Some((job, stay.start + job.estimate)),
+            _ => None,
+        })
+    }
+
+    fn stay(&self, j: usize, sites: Vec<Site>, now: f64) -> Stay {
+        let job = &self.jobs[j];
+        let progress = match (self.options.clock, self.options.rar()) {
+            (ClockKind::Slot, true) => Progress::Slots { done: 0, needed: job.iterations, per_slot: 0 },
+            (ClockKind::Slot, false) => {
+                let slots = (job.duration / self.options.slot).ceil() as u64;
+                Progress::Slots { done: 0, needed: slots, per_slot: 1 }
+            }
+            (ClockKind::Continuous, true) => {
+                Progress::Iterations { remaining: job.iterations as f64, since: now, tau: None }
+            }
+            (ClockKind::Continuous, false) => Progress::Fixed,
+        };
+        Stay { sites, start: now, finish: now + job.duration, progress, contention: 0, max_contention: 0 }
+    }
+
+    /// Step (4): p_j and tau_j of every running job.
+    fn rates(&mut self, now: f64) {
+        let gangs: Vec<Vec<usize>> = self.running_mut().map(|stay| stay.servers()).collect();
+        let contention = model::contention(&gangs);
+        let (network, options) = (self.network, self.options);
+        let running = self.jobs.iter().zip(&mut self.phases).filter_map(|(job, phase)| match phase {
+            Phase::Running(stay) => Some((job, stay)),
+            _ => None,
+        });
+        for ((job, stay), (gang, p)) in running.zip(gangs.iter().zip(contention)) {
+            stay.contention = p;
+            stay.max_contention = stay.max_contention.max(p);
+            if options.rar() {
+                stay.set_rate(now, model::iteration_time(job, &network, gang.len(), p), options.slot);
+            }
+        }
+    }
+
+    fn running_mut(&mut self) -> impl Iterator<Item = &mut Stay> {
+        self.phases.iter_mut().filter_map(|phase| match phase {
+            Phase::Running(stay) => Some(stay),
+            _ => None,
+        })
+    }
+
+    fn all_done(&self) -> bool {
+        self.phases.iter().all(|phase| matches!(phase, Phase::Done(_)))
+    }
+
+    fn pass_time(&mut self, from: f64, to: f64) {
+        let sum = self.history.last().map_or(0, |state| state.contention);
+        self.contention_seconds += sum as f64 * (to - from);
+    }
+
+    /// Notes the state after an instant, unless it is that of the instant before.
+    fn note(&mut self, time: f64) {
+        let mut state = State { time, ..State::default() };
+        for (job, phase) in self.jobs.iter().zip(&self.phases) {
+            match phase {
+                Phase::Waiting => {
+                    state.queued_jobs += 1;
+                    state.queued_gpus += u64::from(job.num_gpus);
+                }
+                Phase::Running(stay) => {
+                    state.running_jobs += 1;
+                    state.busy_gpus += stay.sites.len() as u64;
+                    state.spanning_jobs += u32::from(stay.servers().len() > 1);
+                    state.contention += u64::from(stay.contention);
+                }
+                Phase::Ahead | Phase::Done(_) => {}
+            }
+        }
+        if self.history.last().is_none_or(|last| State { time, ..*last } != state) {
+            self.history.push(state);
+        }
+    }
+
+    /// The error of a run in which nothing can change any more: the lowest row that is not done.
+    fn stuck(&self) -> Error {
+        let time = self.history.last().map_or(0.0, |state| state.time);
+        let left = |phase: &Phase| !matches!(phase, Phase::Done(_));
+        let j = self.phases.iter().position(left).unwrap_or(0);
+        Error::Stuck { row: self.jobs[j].row, running: matches!(self.phases[j], Phase::Running(_)), time }
+    }
+
+    /// Writes what happened into the result; `servers` are the cluster's, by their index in the whole.
+    pub(super) fn report(self, servers: &[usize], result: &mut Replay) {
+        for (job, phase) in self.jobs.iter().zip(&self.phases) {
+            let Phase::Done(stay) = phase else { continue };
+            let (row, start, end) = (job.row, stay.start, stay.finish);
+            let used = stay.servers();
+            (result.start[row], result.finish[row]) = (start, end);
+            result.num_servers[row] = used.len() as u32;
+            result.max_contention[row] = stay.max_contention;
+            if used.len() > 1 {
+                result.spanning_seconds += end - start;
+            }
+            result.stretches.extend(used.iter().map(|&s| {
+                let num_gpus = stay.sites.iter().filter(|site| site.0 == s).count() as u32;
+                Stretch { row, server: servers[s], num_gpus, start, end }
+            }));
+        }
+        result.contention_seconds += self.contention_seconds;
+        result.history.push(self.history);
+    }
+}

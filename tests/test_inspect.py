@@ -1,0 +1,212 @@
+"""What `inspect` says of a job table, and of one whose rows break rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ringbco.cluster import Cluster
+from ringbco.inspection import inspect_jobs
+from ringbco.jobs import from_frame, provenance, read_jobs, screen_jobs, write_jobs
+
+RunCli = Callable[..., "CompletedProcess[str]"]
+
+JOBS = pl.DataFrame(
+    {
+        "job_id": list("abcdef"),
+        "user": ["u", "u", "v", None, "v", "v"],
+        "vc": ["x", "x", "y", "y", "y", "y"],
+        "submit_time": [100.0, 0.0, 100.5, 200.0, 300.0, 300.0],
+        "num_gpus": [1, 8, 2, 16, 4, 4],
+        "duration": [10.0, 1000.0, 60.0, 2e6, 500.0, 500.0],
+        "status": ["Pass", "RUNNING", "completed", "FAILED", "Killed", "Killed"],
+        "model": ["VGG-16", None, "mine", None, None, "gpt-2"],
+        "gradient_byte": [1, 2, 3, 4, 5, 6],
+    }
+)
+WORK = 10 + 8_000 + 120 + 32e6 + 2_000 + 2_000
+
+BROKEN = """\
+job_id,submit_time,num_gpus,duration,status
+a,0,1,100,Pass
+b,5,0,x,Pass
+a,6,1,100,Pass
+c,9,2,2000000,Pass
+d,-1,2,50,Pass
+,-1,0,0,Pass
+"""
+
+
+def reasons(inspection: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    rows = inspection["cleaning"]["questionable"]
+    return {row["reason"]: (row["jobs"], row["first_row"]) for row in rows}
+
+
+def test_counts_times_and_work() -> None:
+    seen = inspect_jobs(from_frame(JOBS))
+    assert (seen["jobs"], seen["sorted"], seen["span"]) == (6, False, 300.0)
+    assert seen["gpu_seconds"] == WORK
+    assert seen["mean_gpus_demanded"] == WORK / 300
+    duration = JOBS["duration"].to_numpy()
+    assert seen["duration"]["mean"] == duration.mean()
+    for name, at in (("min", 0), ("p10", 10), ("median", 50), ("p99", 99), ("max", 100)):
+        assert seen["duration"][name] == np.percentile(duration, at)
+    assert seen["interarrival"]["max"] == 100.0
+    # 100.0 and 100.5 lie in one second, 300.0 twice.
+    assert seen["same_second"] == {"jobs": 4, "share": 4 / 6}
+
+
+def test_groups() -> None:
+    seen = inspect_jobs(from_frame(JOBS))
+    assert [row["num_gpus"] for row in seen["sizes"]] == [1, 2, 4, 8, 16]
+    four = seen["sizes"][2]
+    assert (four["jobs"], four["share"], four["gpu_seconds"]) == (2, 2 / 6, 4_000)
+    assert four["work_share"] == 4_000 / WORK
+    assert (four["median_duration"], four["mean_duration"]) == (500.0, 500.0)
+    assert [(row["vc"], row["jobs"]) for row in seen["vcs"]] == [("y", 4), ("x", 2)]
+    assert [(row["user"], row["jobs"]) for row in seen["users"]] == [("v", 3), ("u", 2), (None, 1)]
+    assert seen["statuses"][0]["status"] == "Killed"
+    assert seen["models"] == {"named": 3, "in_catalogue": 2, "unknown": ["mine"]}
+    bare = inspect_jobs(from_frame(JOBS.select("job_id", "submit_time", "num_gpus", "duration")))
+    assert bare["vcs"] is bare["users"] is bare["statuses"] is bare["models"] is None
+
+
+def test_columns() -> None:
+    columns = inspect_jobs(from_frame(JOBS))["columns"]
+    assert columns["present"]["model"] == 3
+    assert columns["present"]["num_gpus"] == 0
+    assert columns["extra"] == {"gradient_byte": "gradient_bytes"}
+
+
+def test_load_on_a_cluster() -> None:
+    seen = inspect_jobs(from_frame(JOBS), Cluster.parse("2x8"))
+    assert seen["cluster"]["load"] == WORK / 300 / 16
+    assert seen["cluster"]["vcs"] is None
+    divided = Cluster(np.array([8, 4, 4], dtype=np.uint32), server_vc=("x", "z", "x"))
+    vcs = inspect_jobs(from_frame(JOBS), divided)["cluster"]["vcs"]
+    assert vcs == [
+        {"vc": "x", "gpus": 12, "jobs": 2, "load": 8_010 / 300 / 12},
+        {"vc": "z", "gpus": 4, "jobs": 0, "load": 0.0},
+    ]
+
+
+def test_questionable_rows_are_counted_by_reason() -> None:
+    assert reasons(inspect_jobs(from_frame(JOBS))) == {
+        "runs longer than two weeks": (1, 4),
+        "runs less than a minute": (1, 1),
+        "its status is not a final one": (1, 2),
+        "same user, second, size and run time as another": (2, 5),
+    }
+    assert reasons(inspect_jobs(from_frame(JOBS[2:3]))) == {}
+
+
+def test_jobs_that_the_cluster_cannot_hold() -> None:
+    assert reasons(inspect_jobs(from_frame(JOBS), Cluster.parse("1x8")))["larger than its cluster"] == (1, 4)
+    divided = Cluster(np.array([4, 8], dtype=np.uint32), server_vc=("x", "z"))
+    seen = reasons(inspect_jobs(from_frame(JOBS), divided))
+    assert seen["larger than its cluster"] == (1, 2)
+    assert seen["its vc is not in the cluster"] == (4, 3)
+
+
+def test_a_single_job_has_no_span() -> None:
+    seen = inspect_jobs(from_frame(JOBS[:1]), Cluster.parse("1x8"))
+    assert seen["span"] == 0
+    assert seen["mean_gpus_demanded"] is seen["interarrival"] is seen["cluster"]["load"] is None
+
+
+def test_rows_that_break_rules_are_parted_by_their_first_fault(tmp_path: Path) -> None:
+    path = tmp_path / "broken.csv"
+    path.write_text(BROKEN)
+    table, dropped, rows = screen_jobs(path)
+    assert table is not None
+    assert table.frame["job_id"].to_list() == ["a", "c"]
+    assert table.frame["num_gpus"].dtype == pl.UInt32
+    assert rows is not None
+    assert rows.tolist() == [1, 4]
+    found = [
+        (entry.column, entry.rows, entry.matching, entry.first_row, entry.first_value) for entry in dropped
+    ]
+    assert found == [
+        ("job_id", 1, 1, 6, None),
+        ("job_id", 1, 1, 3, "a"),
+        ("submit_time", 1, 2, 5, "-1"),
+        ("num_gpus", 1, 2, 2, "0"),
+        ("duration", 0, 2, 2, "x"),
+    ]
+    # Row numbers stay those of the file: job c is in row 4.
+    seen = inspect_jobs(table, None, dropped, rows)
+    assert reasons(seen)["runs longer than two weeks"] == (1, 4)
+    assert seen["cleaning"]["dropped"][1]["reason"] == "job_id is not unique"
+
+
+def test_a_sound_table_is_screened_whole(tmp_path: Path) -> None:
+    write_jobs(from_frame(JOBS), tmp_path / "jobs.parquet")
+    table, dropped, rows = screen_jobs(tmp_path / "jobs.parquet")
+    assert table is not None
+    assert table.frame.equals(read_jobs(tmp_path / "jobs.parquet").frame)
+    assert (dropped, rows) == ((), None)
+
+
+def test_the_footer_is_unfolded() -> None:
+    metadata = provenance("philly", converter="convert", rows_read=9, dropped={"num_gpus = 0": 3})
+    seen = inspect_jobs(from_frame(JOBS, metadata=metadata))["metadata"]
+    assert seen["source"] == "philly"
+    assert seen["rows_read"] == 9
+    assert seen["rows_dropped"] == {"num_gpus = 0": 3}
+
+
+# -- the command ---
+
+
+def test_the_command_prints_tables_or_json(run_cli: RunCli, tmp_path: Path) -> None:
+    metadata = provenance("philly", converter="convert", rows_read=9, dropped={"num_gpus = 0": 3})
+    write_jobs(from_frame(JOBS, metadata=metadata), tmp_path / "jobs.parquet")
+    shown = run_cli("inspect", "jobs.parquet", "--cluster", "2x8")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    for words in (
+        "6 jobs in jobs.parquet",
+        "16 GPUs of 2x8",
+        "did you mean gradient_bytes",
+        "num_gpus = 0: 3",
+    ):
+        assert words in shown.stdout
+    as_json = run_cli("inspect", "jobs.parquet", "--cluster", "2x8", "--json")
+    expected = inspect_jobs(read_jobs(tmp_path / "jobs.parquet"), Cluster.parse("2x8")) | {
+        "source": "jobs.parquet"
+    }
+    assert json.loads(as_json.stdout) == expected
+
+
+def test_the_command_on_broken_rows(run_cli: RunCli, tmp_path: Path) -> None:
+    (tmp_path / "broken.csv").write_text(BROKEN)
+    shown = run_cli("inspect", "broken.csv")
+    assert shown.returncode == 0
+    assert "2 jobs in broken.csv" in shown.stdout
+    assert "job_id is not unique" in shown.stdout
+    (tmp_path / "hopeless.csv").write_text("job_id,submit_time,num_gpus,duration\na,0,0,5\n")
+    refused = run_cli("inspect", "hopeless.csv")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        "error: hopeless.csv: row 1 (line 2), column num_gpus: 0: "
+        "expected an integer >= 1, and no row is usable\n"
+    )
+
+
+def test_every_public_trace_can_be_inspected(shared_traces: Path) -> None:
+    for path in sorted([*shared_traces.glob("philly/*.csv"), *shared_traces.glob("helios/*.csv")]):
+        seen = inspect_jobs(read_jobs(path), Cluster.parse("64x8"))
+        assert sum(row["jobs"] for row in seen["sizes"]) == seen["jobs"]
+        assert json.loads(json.dumps(seen)) == seen
+
+
+@pytest.mark.parametrize("arguments", [("none.csv",), ("--cluster", "0x8", "none.csv")])
+def test_bad_input_is_one_line(run_cli: RunCli, arguments: tuple[str, ...]) -> None:
+    refused = run_cli("inspect", *arguments)
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
