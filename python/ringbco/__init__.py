@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ringbco.cluster import Cluster, Network
     from ringbco.jobs import JobTable, read_jobs
     from ringbco.outcome import Outcome
+    from ringbco.plan import plan
     from ringbco.replay import replay
     from ringbco.synthetic import generate
 
@@ -30,6 +31,7 @@ __all__ = [
     "audit",
     "errors",
     "generate",
+    "plan",
     "read_jobs",
     "replay",
 ]
@@ -41,6 +43,7 @@ _HOMES = {
     "Outcome": "outcome",
     "audit": "audit",
     "generate": "synthetic",
+    "plan": "plan",
     "read_jobs": "jobs",
     "replay": "replay",
 }

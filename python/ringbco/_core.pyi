@@ -4,7 +4,18 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CoreError", "PlanResult", "RunResult", "orders", "placements", "plan", "planners", "presets", "queues", "replay"]
+__all__ = [
+    "CoreError",
+    "PlanResult",
+    "RunResult",
+    "orders",
+    "placements",
+    "plan",
+    "planners",
+    "presets",
+    "queues",
+    "replay",
+]
 
 class CoreError(Exception):
     """What the engine refuses: `row` counts from 0, `message` speaks of the job in that row."""

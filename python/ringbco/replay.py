@@ -255,9 +255,7 @@ def _check_sample(sample: float | None, table: JobTable, workload: profiles.Work
         )
 
 
-def _jobs(
-    frame: pl.DataFrame, ideal_run_time: NDArray[np.float64], result: _core.RunResult
-) -> pl.DataFrame:
+def _jobs(frame: pl.DataFrame, ideal_run_time: NDArray[np.float64], result: _core.RunResult) -> pl.DataFrame:
     submit = metrics.column(frame, "submit_time")
     jct = result.finish - submit
     columns: dict[str, Any] = {

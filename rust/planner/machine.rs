@@ -61,7 +61,7 @@ impl<'a> Machine<'a> {
             dirty: Vec::new(),
             lower: instance.rest[0],
             record: record.then(|| {
-                Box::new(Record { out: ClusterOutcome::new(instance.kept.len()), contention_sum: 0, since: 0 })
+                Box::new(Record { out: ClusterOutcome::new(instance.kept.len(), true), contention_sum: 0, since: 0 })
             }),
         }
     }

@@ -1,7 +1,7 @@
-"""The slow planner: Algorithm 1 slot by slot, every kappa from 1 to the largest job, straight from docs/paper.md.
+"""The slow planner: Algorithm 1 slot by slot, with every kappa, straight from docs/paper.md.
 
-Nothing is shared between two schedules, nothing is cut short: each pair of theta and kappa is placed and simulated
-from the first slot to the last, one slot at a time, with contention and rates worked out afresh in every slot.
+Nothing is shared between two schedules, nothing is cut short: each pair of theta and kappa is placed and
+simulated from the first slot to the last, one slot at a time, contention and rates worked out afresh in each.
 """
 
 import math
@@ -177,7 +177,12 @@ def slots_left(job: Job, options: PlanOptions) -> int:
 
 
 def advance(
-    now: int, running: dict[int, list[GPU]], left: dict[int, int], jobs: Sequence[Job], net: Net, options: PlanOptions
+    now: int,
+    running: dict[int, list[GPU]],
+    left: dict[int, int],
+    jobs: Sequence[Job],
+    net: Net,
+    options: PlanOptions,
 ) -> bool:
     """One slot of progress for every running job; False if none of them made any."""
     servers = {row: {s for s, _ in gpus} for row, gpus in running.items()}

@@ -20,6 +20,9 @@ def check_queue(order: Check, idle: Check, facts: Facts) -> None:
         order.not_run = idle.not_run = "the policy has no fixed order"
         return
     strict = facts.options["queue"] == "strict"
+    if facts.planned and facts.options.get("dispatch") == "reserve":
+        order.not_run = idle.not_run = "GPUs are reserved, each with a queue of its own"
+        return
     if not strict:
         order.not_run = f"queue {facts.options['queue']} lets jobs overtake"
     stretches = _Stretches(facts)
@@ -99,6 +102,8 @@ class _Idle:
 def _rule(facts: Facts, idle: _Idle) -> Callable[[int], bool] | None:
     """Whether a gang of so many GPUs could be placed now; None where that depends on more than idle GPUs."""
     name, literal = facts.options["placement"], facts.options["variant"] == "literal"
+    if facts.planned:
+        return None
     kappa = int(facts.options["kappa"])
     if name == "consolidate":
         return idle.consolidated

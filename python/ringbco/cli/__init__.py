@@ -21,6 +21,7 @@ VERBS: Final = {
     "generate": "Make a synthetic job table shaped like a real cluster's.",
     "inspect": "Say what is in a job table: counts, shapes, load, suspicious rows.",
     "replay": "Replay a job table on a cluster under a scheduling policy.",
+    "plan": "Plan a job table offline, as the paper does: SJF-BCO or a baseline.",
     "audit": "Check a result folder against the model's constraints.",
     "bench": "Measure scheduler throughput on this machine.",
     "demo": "Replay a bundled sample under three policies; a table and a picture.",

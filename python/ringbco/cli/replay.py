@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from ringbco import _core
+from ringbco.cli import cluster_options
 
 _POLICY = "Policy"
 _MODEL = "Execution"
-_NETWORK = "Network (each overrides the cluster file)"
 _OUTPUT = "Output"
 
 _PRESETS = "; ".join(
@@ -24,13 +24,7 @@ _PRESETS = "; ".join(
 def replay(
     jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.")],
     *,
-    cluster: Annotated[
-        str,
-        typer.Option(
-            metavar="SxG|C.toml|preset:NAME",
-            help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster.",
-        ),
-    ],
+    cluster: cluster_options.Cluster,
     out: Annotated[
         Path,
         typer.Option(
@@ -123,52 +117,12 @@ def replay(
             metavar="error|drop",
         ),
     ] = "error",
-    intra_bandwidth: Annotated[
-        float | None,
-        typer.Option(
-            help="b_i, bytes/s between GPUs of one server. Default 150e9: a V100's NVLink 2.0, one way.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    inter_bandwidth: Annotated[
-        float | None,
-        typer.Option(
-            help="b_e, bytes/s between servers. Default 12.5e9: one 100 Gb/s port a server.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    reduce_speed: Annotated[
-        float | None,
-        typer.Option(
-            help="C, bytes/s of gradients summed. Default 500e9: a sum is bound by memory, and this is"
-            " about half of a V100's 900 GB/s.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    xi1: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the spanning jobs on a server that contend at once, in (0, 1]. Default 0.5: jobs"
-            " compute half of the time, so two on a server do not yet meet.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    xi2: Annotated[
-        float | None,
-        typer.Option(
-            help="Overhead of an iteration, seconds per server used. Default 5e-4: half a millisecond to set"
-            " up and synchronise a server's connections.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            help="Loss beyond fair sharing: k contenders get 1 / (k + alpha (k - 1)) of b_e each, >= 0."
-            " Default 0.3: a second contender costs 30 % more than its fair share.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
+    intra_bandwidth: cluster_options.IntraBandwidth = None,
+    inter_bandwidth: cluster_options.InterBandwidth = None,
+    reduce_speed: cluster_options.ReduceSpeed = None,
+    xi1: cluster_options.Xi1 = None,
+    xi2: cluster_options.Xi2 = None,
+    alpha: cluster_options.Alpha = None,
     sample: Annotated[
         float | None,
         typer.Option(
@@ -203,31 +157,21 @@ def replay(
     import time
 
     from ringbco.cli.progress import progress_bar
-    from ringbco.cluster import Cluster
-    from ringbco.errors import InputError, UsageError
     from ringbco.jobs import read_jobs
     from ringbco.metrics import with_seconds
     from ringbco.outcome import check_target
     from ringbco.replay import replay as run
 
     check_target(out, force=force)
-    overrides = {
-        name: value
-        for name, value in {
-            "intra_bandwidth": intra_bandwidth,
-            "inter_bandwidth": inter_bandwidth,
-            "reduce_speed": reduce_speed,
-            "xi1": xi1,
-            "xi2": xi2,
-            "alpha": alpha,
-        }.items()
-        if value is not None
-    }
-    machine = Cluster.parse(cluster)
-    try:
-        machine = machine.with_network(**overrides)
-    except InputError as error:
-        raise UsageError(str(error)) from None
+    machine = cluster_options.parse(
+        cluster,
+        intra_bandwidth=intra_bandwidth,
+        inter_bandwidth=inter_bandwidth,
+        reduce_speed=reduce_speed,
+        xi1=xi1,
+        xi2=xi2,
+        alpha=alpha,
+    )
     started = time.perf_counter()
     table = read_jobs(jobs)
     reading = time.perf_counter() - started
