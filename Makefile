@@ -22,7 +22,7 @@ build: $(VENV)/.built ## the package, built and installed in .venv
 
 $(VENV)/.tools: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("ringbco needs Python 3.11 or newer: make PYTHON=...")'
-	@command -v cargo >/dev/null || { echo "ringbco needs Rust 1.85 or newer: https://rustup.rs" >&2; exit 1; }
+	@command -v cargo >/dev/null || { echo "ringbco needs Rust 1.88 or newer: https://rustup.rs" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
 	touch $@

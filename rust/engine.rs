@@ -2,6 +2,7 @@
 
 use crate::cluster::{Claim, Cluster, Grant, Network};
 use crate::contention::Contention;
+use crate::delay::Delays;
 use crate::error::{Error, Result};
 use crate::heap::EventHeap;
 use crate::job::Jobs;
@@ -77,6 +78,7 @@ pub(crate) struct Engine<'a> {
     spanning: u64,
     contention_since: f64,
     dirty: Vec<u32>,
+    delays: Delays,
     record: bool,
     now: f64,
     out: ClusterOutcome,
@@ -100,6 +102,7 @@ impl<'a> Engine<'a> {
             queue,
             contention: Contention::new(server_gpus.len()),
             out: ClusterOutcome::new(jobs.len(), options.record_allocations),
+            delays: Delays::new(jobs.num_gpus),
             jobs,
             rows,
             discipline: options.queue,
@@ -138,6 +141,7 @@ impl<'a> Engine<'a> {
                 break;
             }
             self.now = now;
+            self.delays.pass_time(self.seconds());
             instants += 1;
             if instants.is_multiple_of(WATCH_EVERY) {
                 watch.tick(finished)?;
@@ -157,6 +161,7 @@ impl<'a> Engine<'a> {
             if !self.queue.is_empty() && pass::run(&mut self, &mut scratch) && !self.queue.is_empty() {
                 next_look = self.timing.next_boundary(now);
             }
+            self.delays.look(&mut self.cluster, &self.placer, !self.queue.is_empty());
             if !self.contention.is_settled() {
                 self.settle_contention();
             }
@@ -184,6 +189,7 @@ impl<'a> Engine<'a> {
     }
 
     fn enqueue(&mut self, job: u32) {
+        self.out.obstacles[job as usize] = self.delays.spent(self.jobs.num_gpus[job as usize]);
         self.queue.push(job, || self.timing.estimate(&self.jobs, job as usize));
     }
 
@@ -229,6 +235,9 @@ impl<'a> Engine<'a> {
             self.heap.set(slot, finish, job);
         }
         self.out.start[j] = now;
+        let (too_few, fragmented) = self.delays.spent(self.jobs.num_gpus[j]);
+        let before = &mut self.out.obstacles[j];
+        *before = (too_few - before.0, fragmented - before.1);
         self.out.num_servers[j] = grant.parts.len() as u32;
         if self.record {
             running.first_row = self.out.allocations.open(job, &grant.parts, now);

@@ -10,6 +10,7 @@
 //! - `engine`: the event loop of one cluster; `pass`: one scheduling pass; `timing`: clocks and progress.
 //! - [`planner`]: the offline planner, Algorithm 1.
 //! - `queue`, `placement`, `cluster`, `gpu_time`, `contention`: the parts of the state.
+//! - `delay`: why jobs wait.
 //! - `index`, `heap`, `rng`: data structures.
 //! - [`outcome`]: result columns.
 //! - [`reference`](mod@reference): the slow truth that tests hold the rest against; it shares no deciding code with it.
@@ -20,6 +21,7 @@
 
 mod cluster;
 mod contention;
+mod delay;
 mod engine;
 pub mod error;
 mod gpu_time;

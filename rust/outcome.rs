@@ -82,6 +82,8 @@ pub(crate) struct ClusterOutcome {
     pub(crate) finish: Vec<f64>,
     pub(crate) num_servers: Vec<u32>,
     pub(crate) max_contention: Vec<u32>,
+    /// Waiting time with too few idle GPUs, and with enough that could not be used, s.
+    pub(crate) obstacles: Vec<(f64, f64)>,
     pub(crate) allocations: Allocations,
     /// (time, sum of p_j over the spanning jobs from then on).
     pub(crate) contention: Vec<(f64, u64)>,
@@ -97,6 +99,7 @@ impl ClusterOutcome {
             finish: vec![f64::NAN; jobs],
             num_servers: vec![0; jobs],
             max_contention: vec![0; jobs],
+            obstacles: vec![(0.0, 0.0); jobs],
             allocations: if record { Allocations::for_jobs(jobs) } else { Allocations::default() },
             contention: Vec::new(),
             contention_seconds: 0.0,
@@ -154,6 +157,10 @@ pub struct Outcome {
     pub num_servers: Vec<u32>,
     /// Largest p_j met.
     pub max_contention: Vec<u32>,
+    /// Waiting time with fewer idle GPUs than it asks for, s.
+    pub wait_gpus: Vec<f32>,
+    /// Waiting time with enough idle GPUs that its placement could not use, s.
+    pub wait_fragmented: Vec<f32>,
     /// Times it was preempted.
     pub preemptions: Vec<u32>,
     /// In order of (row, start, server).

@@ -242,7 +242,10 @@ fn run_parts(
                 interrupted = watch.tick(finished.load(Ordering::Relaxed));
                 stop.store(interrupted.is_err(), Ordering::Relaxed);
             }
-            std::thread::sleep(Duration::from_millis(2));
+            // On a thread of the pool itself there may be no other to do the work.
+            if rayon::yield_now() != Some(rayon::Yield::Executed) {
+                std::thread::sleep(Duration::from_millis(2));
+            }
         }
     });
     interrupted?;
@@ -268,12 +271,18 @@ fn assemble(
     let mut contention = Vec::with_capacity(outcomes.len());
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
+    let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
     for (part, outcome) in parts.iter().zip(outcomes) {
         events += outcome.events;
         decisions += outcome.decisions;
         contention_seconds += outcome.contention_seconds;
         contention.push(outcome.contention);
+        for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
+            wait_gpus[row as usize] = too_few as f32;
+            wait_fragmented[row as usize] = fragmented as f32;
+        }
+        drop(outcome.obstacles);
         if parts.len() == 1 && part.rows.len() == n && jobs.is_sorted() {
             (start, finish) = (outcome.start, outcome.finish);
             (num_servers, max_contention) = (outcome.num_servers, outcome.max_contention);
@@ -311,6 +320,8 @@ fn assemble(
         finish,
         num_servers,
         max_contention,
+        wait_gpus,
+        wait_fragmented,
         preemptions: vec![0; n],
         events,
         decisions,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from ringbco import cli
 
 SHARED = Path(os.environ.get("RINGBCO_SHARED") or Path(__file__).parents[2] / "shared")
 
@@ -25,6 +29,7 @@ g,1000,1,600
 """
 
 RunCli = Callable[..., "subprocess.CompletedProcess[str]"]
+Invoke = Callable[..., SimpleNamespace]
 
 
 @pytest.fixture(scope="session")
@@ -72,3 +77,26 @@ def run_cli(tmp_path: Path) -> RunCli:
         )
 
     return run
+
+
+@pytest.fixture
+def invoke(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Invoke]:
+    """Runs `ringbco ARGUMENTS...` inside this process, which is quicker, in the test's own folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def run(*arguments: object) -> SimpleNamespace:
+        monkeypatch.setattr(sys, "argv", ["ringbco", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        return SimpleNamespace(returncode=ended.value.code or 0, stdout=out, stderr=err)
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

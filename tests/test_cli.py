@@ -9,7 +9,6 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,37 +16,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from conftest import SMALL_JOBS, RunCli
+from conftest import SMALL_JOBS, Invoke, RunCli
 from ringbco import cli
 from ringbco.cluster import Cluster, Network
 from ringbco.jobs import read_jobs, write_jobs
 from ringbco.outcome import Outcome
 from ringbco.replay import policies, replay
-
-Invoke = Callable[..., SimpleNamespace]
-
-
-@pytest.fixture
-def invoke(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Invoke]:
-    """Runs `ringbco ARGUMENTS...` inside this process, which is quicker, in the test's own folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "120")
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def run(*arguments: object) -> SimpleNamespace:
-        monkeypatch.setattr(sys, "argv", ["ringbco", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        return SimpleNamespace(returncode=ended.value.code or 0, stdout=out, stderr=err)
-
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 def replay_small(invoke: Invoke, *options: object) -> SimpleNamespace:

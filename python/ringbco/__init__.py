@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ringbco import errors
     from ringbco.audit import audit
     from ringbco.cluster import Cluster, Network
-    from ringbco.jobs import JobTable, read_jobs
+    from ringbco.compare import Comparison, compare
+    from ringbco.jobs import JobTable, from_frame, read_jobs
     from ringbco.outcome import Outcome
     from ringbco.plan import plan
     from ringbco.replay import replay
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cluster",
+    "Comparison",
     "JobTable",
     "Network",
     "Outcome",
     "__version__",
     "audit",
+    "compare",
     "errors",
+    "from_frame",
     "generate",
     "plan",
     "read_jobs",
@@ -38,10 +42,13 @@ __all__ = [
 
 _HOMES = {
     "Cluster": "cluster",
+    "Comparison": "compare",
     "JobTable": "jobs",
     "Network": "cluster",
     "Outcome": "outcome",
     "audit": "audit",
+    "compare": "compare",
+    "from_frame": "jobs",
     "generate": "synthetic",
     "plan": "plan",
     "read_jobs": "jobs",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ringbco.atomic import cannot_write, check_output, replacing
 from ringbco.csvtext import PARQUET_MAGIC, read_bytes, read_text_table, refuse_doubled, refuse_foreign
 from ringbco.errors import InputError, UsageError
+from ringbco.frames import ArrowTable, as_polars
 from ringbco.validation import COLUMNS, MAX_COUNT, REQUIRED, Fault, check, near_name
 
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
     "Dropped",
     "JobTable",
     "Screening",
+    "TableLike",
+    "as_table",
     "check_output_name",
     "from_frame",
     "near_name",
@@ -61,6 +64,10 @@ class JobTable:
     def is_sorted(self) -> bool:
         """Whether submit_time never decreases from one row to the next."""
         return bool(self.frame["submit_time"].is_sorted())
+
+
+TableLike = JobTable | ArrowTable | pl.LazyFrame | str | os.PathLike[str]
+"""What stands for a job table wherever one is asked for: itself, another library's table, or a path."""
 
 
 class Dropped(NamedTuple):
@@ -120,13 +127,20 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
 
 
 def from_frame(
-    frame: pl.DataFrame, source: str = "<frame>", metadata: Mapping[str, str] | None = None
+    frame: ArrowTable | pl.LazyFrame, source: str = "<frame>", metadata: Mapping[str, str] | None = None
 ) -> JobTable:
-    """Validate a DataFrame as a job table; same rules and errors as `read_jobs`.
+    """Validate a table of polars, pyarrow, pandas or any other library that speaks the Arrow interface.
 
-    Of `metadata`, the keys that begin with `ringbco.` are kept.
+    Same rules and errors as `read_jobs`. Of `metadata`, the keys that begin with `ringbco.` are kept.
     """
-    return JobTable(_validate(frame, source), source, _own_keys(metadata or {}))
+    return JobTable(_validate(as_polars(frame), source), source, _own_keys(metadata or {}))
+
+
+def as_table(jobs: TableLike) -> JobTable:
+    """The job table that `jobs` stands for: itself, a validated frame, or the file of that name."""
+    if isinstance(jobs, JobTable):
+        return jobs
+    return read_jobs(jobs) if isinstance(jobs, (str, os.PathLike)) else from_frame(jobs)
 
 
 def write_jobs(table: JobTable, path: str | os.PathLike[str], *, force: bool = False) -> None:

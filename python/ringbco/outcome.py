@@ -14,13 +14,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from ringbco.atomic import cannot_write
 from ringbco.errors import InputError, RingbcoError
 from ringbco.metrics import with_seconds
+
+if TYPE_CHECKING:
+    from ringbco.compare import Comparison
+    from ringbco.report.plots import Plots
 
 JOBS_SCHEMA: Final = {
     "job_id": pl.String(),
@@ -98,6 +102,24 @@ class Outcome:
             (partial / _SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
             (partial / _RUN).write_text(toml_text(self.run), encoding="utf-8")
         return summary
+
+    def compare(self, *others: Outcome) -> Comparison:
+        """This outcome and `others` side by side, with the others' figures as ratios to this one's."""
+        from ringbco.compare import side_by_side
+
+        return side_by_side((self, *others))
+
+    @property
+    def plot(self) -> Plots:
+        """Charts of this outcome, such as `outcome.plot.jct()`."""
+        from ringbco.report.plots import Plots
+
+        return Plots({str(self.summary.get("policy", "outcome")): self})
+
+    def _repr_html_(self) -> str:
+        from ringbco.report.notebook import outcome_html
+
+        return outcome_html(self)
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Outcome:

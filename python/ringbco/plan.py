@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from ringbco import _core, metrics, profiles
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError
-from ringbco.jobs import JobTable
+from ringbco.jobs import JobTable, TableLike, as_table
 from ringbco.outcome import Outcome
 
 # A plan's folder is that of a replay, and so is made by the same parts.
@@ -32,7 +31,6 @@ from ringbco.replay import (
     _Options,
     _run,
     _summary,
-    _table,
     _timeline,
 )
 
@@ -50,7 +48,7 @@ _MOST_THREADS: Final = 1024
 
 
 def plan(
-    jobs: JobTable | pl.DataFrame | str | os.PathLike[str],
+    jobs: TableLike,
     cluster: Cluster | str,
     *,
     policy: str = "sjf-bco",
@@ -100,7 +98,7 @@ def plan(
             f"cluster {cluster.name}: has virtual clusters, and a plan is for one cluster",
             hint="plan each virtual cluster by itself, or give the servers no vc",
         )
-    table = _table(jobs)
+    table = as_table(jobs)
     workload = profiles.resolve(table, cluster, model=model, seed=seed)
     _check_sample(sample, float(workload.ideal_run_time.max()))
     frame = table.frame.with_columns(pl.lit(0.0).alias("submit_time"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import time
 import tomllib
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from ringbco import _core, metrics, profiles
 from ringbco.cluster import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError
-from ringbco.jobs import JobTable, from_frame, read_jobs
+from ringbco.jobs import JobTable, TableLike, as_table
 from ringbco.outcome import ALLOCATIONS_SCHEMA, CARRIED_COLUMNS, JOBS_SCHEMA, TIMELINE_SCHEMA, Outcome
 
 MODELS: Final = ("rar", "fixed")
@@ -84,7 +83,7 @@ class _Options:
 
 
 def replay(
-    jobs: JobTable | pl.DataFrame | str | os.PathLike[str],
+    jobs: TableLike,
     cluster: Cluster | str,
     *,
     policy: str = "sjf-bco",
@@ -101,11 +100,13 @@ def replay(
     oversize: str = "error",
     sample: float | None = None,
     allocations: bool = True,
+    workload: profiles.Workload | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Outcome:
     """Replays `jobs` on `cluster` and returns what happened.
 
-    jobs: a job table, a polars frame with its columns, or the path of a Parquet or CSV file.
+    jobs: a job table, a frame with its columns (polars, pyarrow, pandas or any other library with the Arrow
+        PyCapsule interface), or the path of a Parquet or CSV file.
     cluster: a `Cluster`, or text for `Cluster.parse` such as "32x8".
     policy: a preset; `order`, `placement` and `queue` override its parts. `policies()` lists them all.
     model: "rar" (ring-all-reduce with contention) or "fixed" (every job runs its recorded duration).
@@ -115,6 +116,7 @@ def replay(
     oversize: "error" refuses a job that could never fit, "drop" leaves it out and counts it.
     sample: seconds between the points of the timeline; None for 2,000 points over the run.
     allocations: whether to record which servers each job held.
+    workload: what `profiles.resolve` gave for this table, cluster, model and seed; None to resolve it here.
     progress: called now and then with (jobs finished, jobs in all).
 
     Raises InputError for a job that the cluster cannot run, UsageError for a bad option.
@@ -123,9 +125,9 @@ def replay(
     chosen = resolve_policy(policy, order=order, placement=placement, queue=queue)
     options = _Options(model, clock, slot, kappa, lambda_, variant, seed, oversize, sample)
     cluster = Cluster.parse(cluster) if isinstance(cluster, str) else cluster
-    table = _table(jobs)
+    table = as_table(jobs)
     vc = profiles.vc_index(table, cluster)
-    workload = profiles.resolve(table, cluster, model=model, seed=seed)
+    workload = workload or profiles.resolve(table, cluster, model=model, seed=seed)
     _check_sample(sample, table, workload)
     network = cluster.network
     frame = table.frame
@@ -213,12 +215,6 @@ def _check_name(option: str, value: str, known: Sequence[str]) -> None:
 def _check_number(option: str, value: float, good: bool, expected: str) -> None:
     if not good:
         raise UsageError(f"option {option}: {value}: expected {expected}")
-
-
-def _table(jobs: JobTable | pl.DataFrame | str | os.PathLike[str]) -> JobTable:
-    if isinstance(jobs, JobTable):
-        return jobs
-    return from_frame(jobs) if isinstance(jobs, pl.DataFrame) else read_jobs(jobs)
 
 
 def _server_vc(cluster: Cluster) -> NDArray[np.uint32]:

@@ -5,35 +5,51 @@ use super::{Probe, Shape};
 use crate::cluster::{Claim, Cluster, Grant};
 
 pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
-    let largest = cluster.largest;
-    let Some(index) = cluster.by_idle() else { return false };
-    if claim.num_gpus <= largest {
-        let Some(server) = index.tightest(claim.num_gpus) else { return false };
+    if claim.num_gpus <= cluster.largest {
+        let Some(server) = tightest(cluster, claim.num_gpus) else { return false };
         cluster.take(server, claim.num_gpus, claim, grant);
         return true;
     }
-    let (whole, rest) = ((claim.num_gpus / largest) as usize, claim.num_gpus % largest);
-    let mut empty = index.with(largest);
-    let mut chosen: Vec<(u32, u32)> = empty.by_ref().take(whole).map(|s| (s, largest)).collect();
-    if chosen.len() < whole {
-        return false;
-    }
-    if rest > 0 {
-        // The server left with the most idle GPUs: another empty one, or the first of the fullest idle count below.
-        let left = empty.next().map(|s| (s, largest)).or_else(|| {
-            let most = index.most_below(largest)?;
-            index.with(most).next().map(|s| (s, most))
-        });
-        match left {
-            Some((server, idle)) if idle >= rest => chosen.push((server, rest)),
-            _ => return false,
-        }
-    }
-    drop(empty);
+    let Some(chosen) = whole_servers(cluster, claim.num_gpus) else { return false };
     for (server, count) in chosen {
         cluster.take(server, count, claim, grant);
     }
     true
+}
+
+/// Whether the rule finds servers now.
+pub(super) fn can_place(cluster: &Cluster, num_gpus: u32) -> bool {
+    if num_gpus <= cluster.largest {
+        tightest(cluster, num_gpus).is_some()
+    } else {
+        whole_servers(cluster, num_gpus).is_some()
+    }
+}
+
+fn tightest(cluster: &Cluster, num_gpus: u32) -> Option<u32> {
+    cluster.by_idle()?.tightest(num_gpus)
+}
+
+/// Empty servers of the largest size, and the server left with the most idle GPUs for the rest of the gang: another
+/// empty one, or the first of the fullest idle count below.
+fn whole_servers(cluster: &Cluster, num_gpus: u32) -> Option<Vec<(u32, u32)>> {
+    let largest = cluster.largest;
+    let index = cluster.by_idle()?;
+    let (whole, rest) = ((num_gpus / largest) as usize, num_gpus % largest);
+    let mut empty = index.with(largest);
+    let mut chosen: Vec<(u32, u32)> = empty.by_ref().take(whole).map(|s| (s, largest)).collect();
+    if chosen.len() < whole {
+        return None;
+    }
+    if rest > 0 {
+        let left = empty.next().map(|s| (s, largest)).or_else(|| {
+            let most = index.most_below(largest)?;
+            index.with(most).next().map(|s| (s, most))
+        });
+        let (server, _) = left.filter(|&(_, idle)| idle >= rest)?;
+        chosen.push((server, rest));
+    }
+    Some(chosen)
 }
 
 /// Whether the rule finds servers among those idle GPUs: O(O_max).

@@ -1,6 +1,5 @@
 //! Least-busy server-GPU first (Algorithm 3). O(servers looked at + their idle GPUs).
 
-use super::Probe;
 use crate::cluster::{Claim, Cluster, Grant};
 use crate::options::Variant;
 
@@ -46,14 +45,15 @@ pub(super) fn place(
     true
 }
 
-/// Whether the literal prefix has enough idle GPUs.
-pub(super) fn fits(cluster: &mut Cluster, probe: &Probe, num_gpus: u32, lambda: f64) -> bool {
+/// Whether the literal prefix has enough idle GPUs; `other`: idle GPUs to reckon with in place of those of now.
+pub(super) fn fits(cluster: &mut Cluster, other: Option<&[u32]>, num_gpus: u32, lambda: f64) -> bool {
     let enough = lambda * f64::from(num_gpus);
     let (mut offered, mut candidates) = (0u64, 0u64);
-    let Cluster { sizes, gpu_times: Some(times), .. } = &mut *cluster else { return false };
+    let Cluster { sizes, idle, gpu_times: Some(times), .. } = &mut *cluster else { return false };
+    let idle = other.unwrap_or(idle);
     for server in times.by_mean() {
         offered += u64::from(sizes[server as usize]);
-        candidates += u64::from(probe.idle[server as usize]);
+        candidates += u64::from(idle[server as usize]);
         if offered as f64 >= enough {
             break;
         }

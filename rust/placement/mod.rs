@@ -148,7 +148,16 @@ impl Placer {
         }
         match (self.of(num_gpus), self.variant) {
             (Placement::Consolidate, _) => consolidate::fits(cluster, probe, num_gpus),
-            (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, probe, num_gpus, self.lambda),
+            (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, Some(&probe.idle), num_gpus, self.lambda),
+            _ => true,
+        }
+    }
+
+    /// Whether a gang for which there are enough idle GPUs could be placed on them now.
+    pub(crate) fn can_place(&self, cluster: &mut Cluster, num_gpus: u32) -> bool {
+        match (self.of(num_gpus), self.variant) {
+            (Placement::Consolidate, _) => consolidate::can_place(cluster, num_gpus),
+            (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, None, num_gpus, self.lambda),
             _ => true,
         }
     }

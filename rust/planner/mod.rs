@@ -21,7 +21,7 @@ use crate::engine::Watch;
 use crate::error::{Error, Result};
 use crate::job::Jobs;
 use crate::options::{Model, Order, Oversize, Variant, registry};
-use crate::outcome::{Outcome, Span, timeline};
+use crate::outcome::{ClusterOutcome, Outcome, Span, timeline};
 use instance::Instance;
 use schedule::{End, Schedule, Shared};
 use std::sync::Mutex;
@@ -214,6 +214,7 @@ fn run(
         num_gpus: jobs.num_gpus[row],
         spanning: out.num_servers[row] > 1,
     });
+    let waits = waits(jobs.num_gpus, instance.layout.server_of.len() as u64, &out);
     let spanning_seconds = spans.clone().filter(|s| s.spanning).map(|s| s.finish - s.start).sum();
     let timeline = timeline(spans, std::slice::from_ref(&out.contention), options.sample);
     Ok(Plan {
@@ -233,6 +234,8 @@ fn run(
             finish: out.finish,
             num_servers: out.num_servers,
             max_contention: out.max_contention,
+            wait_gpus: waits.iter().map(|w| w.0 as f32).collect(),
+            wait_fragmented: waits.iter().map(|w| w.1 as f32).collect(),
             preemptions: vec![0; jobs.len()],
             events: 2 * instance.rows.len() as u64,
             decisions: out.decisions,
@@ -244,7 +247,7 @@ fn run(
 }
 
 /// The best schedule once more, with everything written down; and max U_g.
-fn record(instance: &Instance<'_>, best: &search::Best) -> Result<(crate::outcome::ClusterOutcome, f64)> {
+fn record(instance: &Instance<'_>, best: &search::Best) -> Result<(ClusterOutcome, f64)> {
     let stop = AtomicBool::new(false);
     let shared = Shared {
         instance,
@@ -258,4 +261,44 @@ fn record(instance: &Instance<'_>, best: &search::Best) -> Result<(crate::outcom
     debug_assert_eq!(end, End::Done(best.makespan));
     let w_max = schedule.gpus.largest;
     schedule.machine.into_record().map(|out| (out, w_max)).ok_or(Error::Interrupted)
+}
+
+/// How long each job waited with fewer idle GPUs than it asks for, and with as many or more (that theta, or the
+/// reservations of others, kept from it), s.
+fn waits(num_gpus: &[u32], total: u64, out: &ClusterOutcome) -> Vec<(f64, f64)> {
+    let mut changes: Vec<(f64, i64)> = (0..num_gpus.len())
+        .filter(|&row| !out.start[row].is_nan())
+        .flat_map(|row| [(out.start[row], -i64::from(num_gpus[row])), (out.finish[row], i64::from(num_gpus[row]))])
+        .collect();
+    changes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let mut by_size: Vec<usize> = (0..num_gpus.len()).filter(|&row| out.start[row] > 0.0).collect();
+    by_size.sort_unstable_by(|&a, &b| num_gpus[a].cmp(&num_gpus[b]).then(out.start[a].total_cmp(&out.start[b])));
+    let mut waits = vec![(0.0, 0.0); num_gpus.len()];
+    for same in by_size.chunk_by(|&a, &b| num_gpus[a] == num_gpus[b]) {
+        // One sweep over time for all jobs of a size, in order of their starts.
+        let mut next = changes.iter().peekable();
+        let (mut idle, mut now, mut short) = (total as i64, 0.0, 0.0);
+        for &row in same {
+            while let Some(&(time, by)) = next.next_if(|change| change.0 < out.start[row]) {
+                short += if idle < i64::from(num_gpus[row]) { time - now } else { 0.0 };
+                (idle, now) = (idle + by, time);
+            }
+            let until = if idle < i64::from(num_gpus[row]) { short + out.start[row] - now } else { short };
+            waits[row] = (until, out.start[row] - until);
+        }
+    }
+    waits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_split_by_idle_gpus() {
+        // Four GPUs; three of them busy until 5, then all idle until 8, when the gang of two starts.
+        let mut out = ClusterOutcome::new(2, false);
+        (out.start, out.finish) = (vec![0.0, 8.0], vec![5.0, 9.0]);
+        assert_eq!(waits(&[3, 2], 4, &out), [(0.0, 0.0), (5.0, 3.0)]);
+    }
 }

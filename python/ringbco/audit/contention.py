@@ -134,50 +134,62 @@ def _spanning(eps: Episodes, spanning: Bools) -> Iterator[Segments]:
 
     # Every change of a server's number of spanning jobs has a key, sorted by server, then time. The changes
     # of one server add up to nothing, so one running sum over all keys gives each server's number after each.
+    # Where one job leaves as another comes nothing changes: such keys go.
     scale = times.size
-    keys, inverse = np.unique(
-        np.concatenate([server * scale + begin, server * scale + stop]), return_inverse=True
-    )
-    change = np.concatenate([np.ones(episode.size), np.full(episode.size, -1.0)])
-    after = np.cumsum(np.bincount(inverse, weights=change, minlength=keys.size)).astype(np.int64)
-    low, high = inverse[: episode.size], inverse[episode.size :]
+    keys = np.concatenate([server * scale + begin, server * scale + stop])
+    order = np.argsort(keys)
+    total = np.cumsum(np.where(order < episode.size, 1, -1))
+    keys = keys[order]
+    last = np.append(keys[1:] != keys[:-1], True)
+    keys, total = keys[last], total[last]
+    changed = total != np.append(0, total[:-1])
+    keys, total = keys[changed], total[changed]
+    # The changes while the pair lasts, its beginning not counted.
+    low = np.searchsorted(keys, server * scale + begin, side="right")
+    high = np.maximum(low, np.searchsorted(keys, server * scale + stop, side="left"))
 
     # Pairs are sorted by episode; blocks hold whole episodes.
     first = np.flatnonzero(_starts(episode))
-    block = np.cumsum(np.add.reduceat(high - low, first)) // BLOCK
+    block = np.cumsum(np.add.reduceat(high - low + 1, first)) // BLOCK
     bounds = [*first[_starts(block)].tolist(), episode.size]
     for a, b in pairwise(bounds):
-        changes = _Changes(episode[a:b], server[a:b], low[a:b], high[a:b])
-        yield _block(changes, keys, after, times, eps)
+        pairs = _Pairs(episode[a:b], server[a:b], begin[a:b], low[a:b], high[a:b])
+        yield _block(pairs, keys, total, times, eps)
 
 
 @dataclass(frozen=True)
-class _Changes:
-    """Pairs of a spanning episode and a server, with the range of the server's changes during it."""
+class _Pairs:
+    """Spanning episodes and their servers; the rank of the time at which each begins, and the range of the
+    server's changes after that.
+    """
 
     episode: Ints
     server: Ints
+    begin: Ints
     low: Ints
     high: Ints
 
 
-def _block(pairs: _Changes, keys: Ints, after: Ints, times: Floats, eps: Episodes) -> Segments:
+def _block(pairs: _Pairs, keys: Ints, total: Ints, times: Floats, eps: Episodes) -> Segments:
     """The segments of the episodes of some pairs."""
     scale = times.size
     length = pairs.high - pairs.low
-    # (episode, time) of every change on any of its servers, each once, in order.
+    head = np.flatnonzero(_starts(pairs.episode))
+    width = np.diff(np.append(head, pairs.episode.size))
+    # The beginning of every episode and every change on any of its servers, each moment once, in order.
     ranks = keys[_ranges(pairs.low, length)] % scale
-    points = np.unique(np.repeat(pairs.episode, length) * scale + ranks)
-    if not points.size:
-        return Segments(points, np.zeros(0), np.zeros(0), points)
+    points = np.concatenate(
+        [pairs.episode[head] * scale + pairs.begin[head], np.repeat(pairs.episode, length) * scale + ranks]
+    )
+    points.sort()
+    points = points[_starts(points)]
     at, rank = points // scale, points % scale
     # At each point, the last known number of every server of the episode; p is the largest.
-    head = np.flatnonzero(_starts(pairs.episode))
     mine = np.searchsorted(pairs.episode[head], at)
-    width = np.diff(np.append(head, pairs.episode.size))[mine]
+    width = width[mine]
     wanted = pairs.server[_ranges(head[mine], width)] * scale + np.repeat(rank, width)
-    counts = after[np.searchsorted(keys, wanted, side="right") - 1]
-    p = np.maximum.reduceat(counts, np.cumsum(width) - width)
+    numbers = total[np.searchsorted(keys, wanted, side="right") - 1]
+    p = np.maximum.reduceat(numbers, np.cumsum(width) - width)
 
     kept = _starts(at, p)
     at, start, p = at[kept], times[rank[kept]], p[kept]

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from ringbco.audit.facts import Facts, Ints
 from ringbco.audit.findings import Check, Finding
-
-Fits = Callable[[int], bool]
 
 
 def check_queue(order: Check, idle: Check, facts: Facts) -> None:
@@ -25,6 +21,12 @@ def check_queue(order: Check, idle: Check, facts: Facts) -> None:
         return
     if not strict:
         order.not_run = f"queue {facts.options['queue']} lets jobs overtake"
+    else:
+        order.looked_at = facts.num_gpus.size
+    if _undecided(facts):
+        idle.not_run = "whether a gang fits depends on more than the idle GPUs"
+    else:
+        idle.looked_at = facts.num_gpus.size
     stretches = _Stretches(facts)
     for v in range(len(facts.cluster.vc_names) if facts.cluster.server_vc is not None else 1):
         _sweep(order if strict else None, idle, facts, stretches, v)
@@ -59,38 +61,42 @@ class _Stretches:
         return list(zip(self.server[low:high], self.gpus[low:high], strict=True))
 
 
-@dataclass
 class _Idle:
-    """Idle GPUs of one cluster: in all, by server, and how many servers have how many."""
+    """How many GPUs of a cluster are idle; enough to say whether a gang fits where any idle GPUs will do."""
 
-    sizes: dict[int, int]
-    total: int = 0
-    by_server: dict[int, int] = field(default_factory=dict)
-    count: list[int] = field(default_factory=list)
-    whole: int = 0
+    def __init__(self, sizes: dict[int, int]) -> None:
+        self.total = sum(sizes.values())
 
-    def __post_init__(self) -> None:
-        self.largest = max(self.sizes.values())
-        self.by_server = dict(self.sizes)
-        self.total = sum(self.sizes.values())
+    def change(self, job: int, gpus: int, sign: int) -> None:
+        """`job` takes (-1) or frees (+1) its GPUs."""
+        self.total += sign * gpus
+
+    def fits(self, wanted: int) -> bool:
+        """Whether a gang of so many GPUs could be placed now."""
+        return self.total >= wanted
+
+
+class _IdleByServer(_Idle):
+    """Idle GPUs by server, and how many servers have how many: what decides for `consolidate`."""
+
+    def __init__(self, sizes: dict[int, int], stretches: _Stretches) -> None:
+        super().__init__(sizes)
+        self.stretches = stretches
+        self.largest = max(sizes.values())
+        self.by_server = dict(sizes)
         self.count = [0] * (self.largest + 1)
-        for size in self.sizes.values():
+        for size in sizes.values():
             self.count[size] += 1
-        self.whole = self.count[self.largest]
 
-    def change(self, stretches: list[tuple[int, int]], sign: int) -> None:
-        for server, gpus in stretches:
+    def change(self, job: int, gpus: int, sign: int) -> None:
+        for server, held in self.stretches.of(job):
             before = self.by_server[server]
-            after = before + sign * gpus
+            after = before + sign * held
             self.by_server[server] = after
-            self.total += after - before
             self.count[before] -= 1
             self.count[after] += 1
 
-    def any_gpus(self, wanted: int) -> bool:
-        return self.total >= wanted
-
-    def consolidated(self, wanted: int) -> bool:
+    def fits(self, wanted: int) -> bool:
         if wanted <= self.largest:
             return any(self.count[wanted:])
         whole, rest = divmod(wanted, self.largest)
@@ -99,21 +105,37 @@ class _Idle:
         return ready > whole or (ready == whole and (rest == 0 or any(self.count[rest : self.largest])))
 
 
-def _rule(facts: Facts, idle: _Idle) -> Callable[[int], bool] | None:
-    """Whether a gang of so many GPUs could be placed now; None where that depends on more than idle GPUs."""
+class _IdleUpTo(_Idle):
+    """Any idle GPUs will do for gangs up to kappa; nothing is said of larger ones."""
+
+    def __init__(self, sizes: dict[int, int], kappa: int) -> None:
+        super().__init__(sizes)
+        self.kappa = kappa
+
+    def fits(self, wanted: int) -> bool:
+        return wanted <= self.kappa and super().fits(wanted)
+
+
+def _idle(facts: Facts, sizes: dict[int, int], stretches: _Stretches) -> _Idle:
+    """What to watch for the placement: a gang is said to fit only where that is sure."""
     name, literal = facts.options["placement"], facts.options["variant"] == "literal"
-    if facts.planned:
-        return None
-    kappa = int(facts.options["kappa"])
     if name == "consolidate":
-        return idle.consolidated
-    if name == "lbsgf" and literal:
-        return None
+        return _IdleByServer(sizes, stretches)
+    if _undecided(facts):
+        return _IdleUpTo(sizes, 0)
     if name == "sjf-bco" and literal:
-        return lambda wanted: wanted <= kappa and idle.any_gpus(wanted)
-    if name in ("first-fit", "least-loaded", "random", "fa-ffp", "lbsgf", "sjf-bco"):
-        return idle.any_gpus
-    return None
+        return _IdleUpTo(sizes, int(facts.options["kappa"]))
+    return _Idle(sizes)
+
+
+def _undecided(facts: Facts) -> bool:
+    """Whether more than idle GPUs decides if a gang fits, whatever its size."""
+    name = facts.options["placement"]
+    if facts.planned:
+        return True  # theta
+    if name == "lbsgf":
+        return bool(facts.options["variant"] == "literal")
+    return name not in ("first-fit", "consolidate", "least-loaded", "random", "fa-ffp", "sjf-bco")
 
 
 def _sweep(order: Check | None, idle_check: Check, facts: Facts, stretches: _Stretches, v: int) -> None:
@@ -121,19 +143,12 @@ def _sweep(order: Check | None, idle_check: Check, facts: Facts, stretches: _Str
     if not jobs.size:
         return
     servers = np.flatnonzero(facts.server_vc == v).tolist()
-    idle = _Idle({s: int(facts.server_gpus[s]) for s in servers})
-    fits = _rule(facts, idle)
-    if fits is None:
-        idle_check.not_run = "whether a gang fits depends on more than the idle GPUs"
-    else:
-        idle_check.looked_at += jobs.size
-    if order is not None:
-        order.looked_at += jobs.size
+    idle = _idle(facts, {s: int(facts.server_gpus[s]) for s in servers}, stretches)
 
     rank = _rank(facts, jobs)
     start, finish = facts.start[jobs], facts.finish[jobs]
     arrival = facts.arrival()[jobs]
-    wanted = facts.num_gpus[jobs].tolist()
+    numbers, wanted = jobs.tolist(), facts.num_gpus[jobs].tolist()
     at_rank = np.argsort(rank).tolist()
     ranks = rank.tolist()
     instants = np.unique(np.concatenate([arrival, start, finish]))
@@ -152,12 +167,12 @@ def _sweep(order: Check | None, idle_check: Check, facts: Facts, stretches: _Str
             heapq.heappush(waiting, ranks[coming[a]])
             a += 1
         while c < end:
-            idle.change(stretches.of(int(jobs[ending[c]])), 1)
+            idle.change(numbers[ending[c]], wanted[ending[c]], 1)
             c += 1
         behind = -1
         while b < begin:
             j = beginning[b]
-            idle.change(stretches.of(int(jobs[j])), -1)
+            idle.change(numbers[j], wanted[j], -1)
             gone[ranks[j]] = True
             behind = max(behind, ranks[j])
             b += 1
@@ -168,7 +183,7 @@ def _sweep(order: Check | None, idle_check: Check, facts: Facts, stretches: _Str
         head = waiting[0]
         if order is not None and behind > head:
             _overtaken(order, facts, jobs[at_rank[behind]], jobs[at_rank[head]], t)
-        if fits is not None and head not in suspects and fits(wanted[at_rank[head]]):
+        if head not in suspects and idle.fits(wanted[at_rank[head]]):
             suspects[head] = t
     idle_check.add(
         (

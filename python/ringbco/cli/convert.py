@@ -54,7 +54,7 @@ def convert(
             metavar="NAME",
             help="philly: how attempts make a job. span: first start to last end, GPUs of the first attempt;"
             " sum: lengths added, GPUs of the widest; split: a job per attempt; last: the last one only."
-            " [default: span]",
+            " Default: span.",
             rich_help_panel=_SOURCE,
         ),
     ] = None,
@@ -62,7 +62,7 @@ def convert(
         str | None,
         typer.Option(
             metavar="YYYY-MM-DD",
-            help="helios: the day whose GPUs per virtual cluster --cluster-out takes. [default: 2020-09-01]",
+            help="helios: the day whose GPUs per virtual cluster --cluster-out takes. Default: 2020-09-01.",
             rich_help_panel=_SOURCE,
         ),
     ] = None,
@@ -221,7 +221,8 @@ def _show(source: str, conversion: Conversion, out: Path, cluster_out: Path | No
 
     console = Console(highlight=False, soft_wrap=False)
     console.print(conversion.account.to_table(), markup=False)
-    console.print(f"{conversion.table.num_jobs:,} jobs in {out}", markup=False)
+    jobs = conversion.table.num_jobs
+    console.print(f"{jobs:,} job{'s' if jobs != 1 else ''} in {out}", markup=False)
     if cluster_out is not None and conversion.cluster is not None:
         cluster = conversion.cluster
         console.print(

@@ -97,7 +97,7 @@ def _overview(figures: Mapping[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from ringbco.cli.tables import duration
+    from ringbco.units import duration
 
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("submissions over", duration(figures["span"]))
@@ -127,7 +127,7 @@ def _spreads(figures: Mapping[str, Any]) -> Table:
     from rich import box
     from rich.table import Table
 
-    from ringbco.cli.tables import duration
+    from ringbco.units import duration
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
@@ -145,7 +145,7 @@ def _groups(title: str, column: str, groups: Sequence[Mapping[str, Any]]) -> Tab
     from rich.table import Table
     from rich.text import Text
 
-    from ringbco.cli.tables import duration
+    from ringbco.units import duration
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(title)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ringbco import _core
-from ringbco.cli import cluster_options
+from ringbco.cli import inputs
 
 _POLICY = "Planner"
 _MODEL = "Execution"
@@ -20,7 +20,13 @@ _OUTPUT = "Output"
 def plan(
     jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.")],
     *,
-    cluster: cluster_options.Cluster,
+    cluster: Annotated[
+        str,
+        typer.Option(
+            metavar="SxG|C.toml|preset:NAME",
+            help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster.",
+        ),
+    ],
     out: Annotated[
         Path,
         typer.Option(
@@ -116,12 +122,12 @@ def plan(
             metavar="error|drop",
         ),
     ] = "error",
-    intra_bandwidth: cluster_options.IntraBandwidth = None,
-    inter_bandwidth: cluster_options.InterBandwidth = None,
-    reduce_speed: cluster_options.ReduceSpeed = None,
-    xi1: cluster_options.Xi1 = None,
-    xi2: cluster_options.Xi2 = None,
-    alpha: cluster_options.Alpha = None,
+    intra_bandwidth: inputs.IntraBandwidth = None,
+    inter_bandwidth: inputs.InterBandwidth = None,
+    reduce_speed: inputs.ReduceSpeed = None,
+    xi1: inputs.Xi1 = None,
+    xi2: inputs.Xi2 = None,
+    alpha: inputs.Alpha = None,
     sample: Annotated[
         float | None,
         typer.Option(
@@ -163,15 +169,15 @@ def plan(
     from ringbco.plan import plan as run
 
     check_target(out, force=force)
-    machine = cluster_options.parse(
-        cluster,
-        intra_bandwidth=intra_bandwidth,
-        inter_bandwidth=inter_bandwidth,
-        reduce_speed=reduce_speed,
-        xi1=xi1,
-        xi2=xi2,
-        alpha=alpha,
-    )
+    network = {
+        "intra_bandwidth": intra_bandwidth,
+        "inter_bandwidth": inter_bandwidth,
+        "reduce_speed": reduce_speed,
+        "xi1": xi1,
+        "xi2": xi2,
+        "alpha": alpha,
+    }
+    machine = inputs.parse_cluster(cluster, network)
     largest = _kappa(kappa)
     started = time.perf_counter()
     table = read_jobs(jobs)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ringbco import _core
-from ringbco.cli import cluster_options
+from ringbco.cli import inputs
 
 _POLICY = "Policy"
 _MODEL = "Execution"
@@ -24,7 +23,13 @@ _PRESETS = "; ".join(
 def replay(
     jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.")],
     *,
-    cluster: cluster_options.Cluster,
+    cluster: Annotated[
+        str,
+        typer.Option(
+            metavar="SxG|C.toml|preset:NAME",
+            help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster.",
+        ),
+    ],
     out: Annotated[
         Path,
         typer.Option(
@@ -117,12 +122,12 @@ def replay(
             metavar="error|drop",
         ),
     ] = "error",
-    intra_bandwidth: cluster_options.IntraBandwidth = None,
-    inter_bandwidth: cluster_options.InterBandwidth = None,
-    reduce_speed: cluster_options.ReduceSpeed = None,
-    xi1: cluster_options.Xi1 = None,
-    xi2: cluster_options.Xi2 = None,
-    alpha: cluster_options.Alpha = None,
+    intra_bandwidth: inputs.IntraBandwidth = None,
+    inter_bandwidth: inputs.InterBandwidth = None,
+    reduce_speed: inputs.ReduceSpeed = None,
+    xi1: inputs.Xi1 = None,
+    xi2: inputs.Xi2 = None,
+    alpha: inputs.Alpha = None,
     sample: Annotated[
         float | None,
         typer.Option(
@@ -156,31 +161,25 @@ def replay(
     """
     import time
 
+    from ringbco.cli.inputs import parse_cluster, read_table
     from ringbco.cli.progress import progress_bar
-    from ringbco.jobs import read_jobs
     from ringbco.metrics import with_seconds
     from ringbco.outcome import check_target
     from ringbco.replay import replay as run
 
     check_target(out, force=force)
-    machine = cluster_options.parse(
-        cluster,
-        intra_bandwidth=intra_bandwidth,
-        inter_bandwidth=inter_bandwidth,
-        reduce_speed=reduce_speed,
-        xi1=xi1,
-        xi2=xi2,
-        alpha=alpha,
-    )
+    network = {
+        "intra_bandwidth": intra_bandwidth,
+        "inter_bandwidth": inter_bandwidth,
+        "reduce_speed": reduce_speed,
+        "xi1": xi1,
+        "xi2": xi2,
+        "alpha": alpha,
+    }
+    machine = parse_cluster(cluster, network)
     started = time.perf_counter()
-    table = read_jobs(jobs)
+    table = read_table(jobs, quiet=quiet)
     reading = time.perf_counter() - started
-    if not table.is_sorted and not quiet:
-        print(
-            f"note: {jobs}: rows are not in order of submit_time; jobs were submitted in that order"
-            " (equal times in row order), results keep the file's order",
-            file=sys.stderr,
-        )
     with progress_bar(f"{policy} on {machine.name}", quiet=quiet) as progress:
         outcome = run(
             table,

@@ -11,17 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ringbco.metrics import STATISTICS
+from ringbco.units import duration, figure
 
-_UNITS: Final = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
 _MEASURES: Final = {"wait": "waiting time", "jct": "completion time", "slowdown": "slowdown"}
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the largest unit that leaves at least two of it: "87.3 s", "12.4 min", "31.0 h", "5.2 d"."""
-    for least, unit, name in _UNITS:
-        if seconds >= least:
-            return f"{seconds / unit:,.1f} {name}"
-    return f"{seconds:.1f} s" if seconds >= 1 or seconds == 0 else f"{seconds:.3f} s"
 
 
 def summary_tables(summary: Mapping[str, Any]) -> RenderableType:
@@ -31,7 +23,7 @@ def summary_tables(summary: Mapping[str, Any]) -> RenderableType:
     for statistic in STATISTICS:
         spread.add_column(statistic, justify="right")
     for measure, title in _MEASURES.items():
-        spread.add_row(title, *(_figure(summary, statistic, measure) for statistic in STATISTICS))
+        spread.add_row(title, *(_statistic(summary, statistic, measure) for statistic in STATISTICS))
     parts: list[RenderableType] = [spread, _figures(summary)]
     if summary.get("vcs"):
         parts.append(_virtual_clusters(summary["vcs"]))
@@ -93,9 +85,9 @@ def _virtual_clusters(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _figure(summary: Mapping[str, Any], statistic: str, measure: str) -> str:
+def _statistic(summary: Mapping[str, Any], statistic: str, measure: str) -> str:
     return _value(measure, summary[f"{statistic}_{measure}"])
 
 
 def _value(measure: str, value: float) -> str:
-    return f"{value:,.2f}" if measure == "slowdown" else duration(value)
+    return figure("number" if measure == "slowdown" else "time", value)

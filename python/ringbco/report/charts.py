@@ -77,28 +77,50 @@ def comparison(outcomes: Mapping[str, Outcome], *, title: str, num_gpus: int) ->
 
 def completion_times(outcomes: Mapping[str, Outcome]) -> Any:
     """The share of jobs completed within a time, on a logarithmic axis."""
+    return distribution(
+        outcomes, "jct", "Jobs completed within a time of their submission", "job completion time"
+    )
+
+
+def distribution(
+    outcomes: Mapping[str, Outcome], column: str, title: str, axis_title: str, *, times: bool = True
+) -> Any:
+    """The share of jobs with at most so much of a column, on a logarithmic axis from 1.
+
+    Less than 1 is shown as 1. times: the column is in seconds, so the axis speaks of minutes, hours and days.
+    """
     frames = []
     for label, outcome in outcomes.items():
-        time, share = metrics.cumulative_distribution(metrics.column(outcome.jobs, "jct"))
-        frames.append(pl.DataFrame({"policy": label, "time": np.maximum(time, 1.0), "share": share}))
+        value, share = metrics.cumulative_distribution(metrics.column(outcome.jobs, column))
+        frames.append(pl.DataFrame({"policy": label, "value": np.maximum(value, 1.0), "share": share}))
     data = pl.concat(frames)
-    longest = float(metrics.column(data, "time").max())
-    labels = "".join(f"datum.value === {value} ? '{text}' : " for value, text in _TICKS.items()) + "''"
-    ticks = [value for value in _TICKS if value <= longest]
+    largest = max(float(metrics.column(data, "value").max()), 10.0)
+    axis = alt.Axis(tickCount=6, format=",~r")
+    if times:
+        labels = "".join(f"datum.value === {value} ? '{text}' : " for value, text in _TICKS.items()) + "''"
+        ticks = [value for value in _TICKS if value <= largest]
+        axis = alt.Axis(values=ticks, labelExpr=labels, labelFlush=False)
     return (
-        alt.Chart(data, title="Jobs completed within a time of their submission")
+        alt.Chart(data, title=title)
         .mark_line(interpolate="step-after", strokeWidth=2)
         .encode(
-            x=alt.X("time:Q", title="job completion time (log scale)")
-            .scale(type="log", domain=[1, longest])
-            .axis(values=ticks, labelExpr=labels, labelFlush=False),
+            x=alt.X("value:Q", title=f"{axis_title} (log scale)", axis=axis).scale(
+                type="log", domain=[1, largest]
+            ),
             y=alt.Y("share:Q", title="share of jobs").scale(domain=[0, 1]).axis(format="%"),
-            color=_colour(outcomes),
+            color=colour(outcomes),
         )
     )
 
 
-def over_time(outcomes: Mapping[str, Outcome], column: str, title: str, *, limit: int | None = None) -> Any:
+def over_time(
+    outcomes: Mapping[str, Outcome],
+    column: str,
+    title: str,
+    *,
+    unit: str = "GPUs",
+    limit: int | None = None,
+) -> Any:
     """A timeline column, averaged over even stretches, against days since the first submission.
 
     The axis ends when the last job was submitted and, under every policy, the queue was empty for good: what
@@ -128,8 +150,8 @@ def over_time(outcomes: Mapping[str, Outcome], column: str, title: str, *, limit
             x=alt.X("day:Q", title="days since the first submission")
             .axis(grid=False)
             .scale(nice=False, domainMin=0),
-            y=alt.Y("value:Q", title="GPUs", scale=scale).axis(tickCount=5),
-            color=_colour(outcomes),
+            y=alt.Y("value:Q", title=unit, scale=scale).axis(tickCount=5),
+            color=colour(outcomes),
         )
     )
 
@@ -144,16 +166,22 @@ def _last_demand(outcome: Outcome) -> float:
 
 def save_png(chart: Any, path: Path, *, scale: float = 2.0) -> None:
     """Writes the chart as a PNG of `scale` times its size in pixels."""
+    path.write_bytes(png(chart, scale=scale))
+
+
+def png(chart: Any, *, scale: float = 2.0) -> bytes:
+    """The chart as a PNG of `scale` times its size in pixels."""
     import vl_convert
 
-    path.write_bytes(vl_convert.vegalite_to_png(chart.to_json(), scale=scale))
+    return vl_convert.vegalite_to_png(chart.to_json(), scale=scale)
 
 
 def _panel(chart: Any, width: int, height: int) -> Any:
     return chart.properties(width=width, height=height)
 
 
-def _colour(labels: Mapping[str, Outcome]) -> alt.Color:
+def colour(labels: Mapping[str, Outcome]) -> alt.Color:
+    """One colour a label, the same in every chart of these outcomes."""
     return alt.Color(
         "policy:N",
         sort=list(labels),

@@ -73,11 +73,11 @@ def read(inputs: Inputs, options: Options) -> Trace:
     names = _names(file, options.column_map)
     extras = [c for c in file.columns if c not in names.values()]
     for extra in extras:
-        if extra in COLUMNS or extra in SPAN:
+        if extra in names:
             raise InputError(
-                f"has a column {extra} that is not the one mapped to {extra}",
+                f"has a column {extra} beside the one mapped to it",
                 file=opened.shown,
-                hint="rename it",
+                hint=f"rename or drop its column {extra}",
             )
     theirs = [pl.col(theirs).alias(ours) for ours, theirs in names.items()]
     text = file.read([*theirs, *map(pl.col, (*extras, EXTRA))], list(names.values()))

@@ -12,7 +12,7 @@ import polars as pl
 
 from ringbco.presets import ServerGroup
 from ringbco.sources.account import drop, note
-from ringbco.sources.parsing import number, optional_text
+from ringbco.sources.parsing import divided, number, optional_text
 from ringbco.sources.rules import SECONDS, asks_gpus, has_id, in_order, not_negative, timed, whole_gpus
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv, read_nodes
 from ringbco.sources.tables import CsvTable
@@ -88,7 +88,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         id_column="name",
     )
     frame = by_submission(
-        frame,
+        frame.with_columns(divided(frame["gpu_milli"], 1000).alias("gpu_share")),
         [
             *("job_id", "submit_time", "num_gpus", "duration", "status", "gpu_type"),
             *("gpu_share", "gpu_spec", "qos"),
@@ -96,7 +96,6 @@ def read(inputs: Inputs, options: Options) -> Trace:
         submit_time=pl.col("creation_time"),
         duration=pl.col("deletion_time") - pl.col("scheduled_time"),
         num_gpus=pl.col("num_gpu").cast(pl.UInt32),
-        gpu_share=pl.col("gpu_milli") / 1000,
         # gpu_spec may allow several models (V100M16|V100M32): a type only where it leaves no choice.
         gpu_type=pl.when(~pl.col("gpu_spec").str.contains("|", literal=True)).then("gpu_spec"),
     )
@@ -116,7 +115,7 @@ SOURCE: Final = Source(
     name="openb",
     title="Alibaba openb (cluster-trace-gpu-v2023)",
     url="https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2023",
-    licence="as alibaba/clusterdata: free for research, cite the paper",
+    licence="as alibaba/clusterdata (for study or research; no formal licence)",
     citation="""\
 @inproceedings{weng2023fgd,
   author    = {Weng, Qizhen and Yang, Lingyun and Yu, Yinghao and Wang, Wei and Tang, Xiaochuan and

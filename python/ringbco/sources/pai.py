@@ -12,7 +12,7 @@ import polars as pl
 
 from ringbco.presets import ServerGroup
 from ringbco.sources.account import ROW, change, clean, drop
-from ringbco.sources.parsing import number, optional_text
+from ringbco.sources.parsing import divided, number, optional_text
 from ringbco.sources.rules import SECONDS, has_id, in_order, no_more_cells, terminal, timed
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, read_nodes
 from ringbco.sources.tables import EXTRA, CsvTable
@@ -175,10 +175,10 @@ def _tasks(inputs: Inputs) -> pl.DataFrame:
     real, untimed = pl.col("first"), pl.col("start_time").is_null() | pl.col("end_time").is_null()
     percent = (pl.col("inst_num") * pl.col("plan_gpu")).filter(real)
     types = pl.col("gpu_type").filter(real & (pl.col("plan_gpu") > 0) & pl.col("gpu_type").is_not_null())
-    return (
+    of_jobs = (
         once.group_by("job_id", maintain_order=True)
         .agg(
-            (percent.sum() / 100).alias("plan_gpus"),
+            percent.sum().alias("plan_gpus"),
             pl.col("start_time").min().alias("first_task_start"),
             pl.col("end_time").max().alias("last_task_end"),
             types.unique().sort().str.join("|").alias("gpu_type"),
@@ -189,6 +189,7 @@ def _tasks(inputs: Inputs) -> pl.DataFrame:
         )
         .with_columns(pl.when(pl.col("gpu_type") != "").then("gpu_type").alias("gpu_type"))
     )
+    return of_jobs.with_columns(divided(of_jobs["plan_gpus"], 100))
 
 
 def _machines(inputs: Inputs) -> pl.DataFrame:
@@ -213,7 +214,7 @@ SOURCE: Final = Source(
     name="pai",
     title="Alibaba PAI (cluster-trace-gpu-v2020, July and August 2020)",
     url="https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2020",
-    licence="as alibaba/clusterdata: free for research, cite the paper",
+    licence="as alibaba/clusterdata (for study or research; no formal licence)",
     citation="""\
 @inproceedings{weng2022mlaas,
   author    = {Weng, Qizhen and Xiao, Wencong and Yu, Yinghao and Wang, Wei and Wang, Cheng and He, Jian and

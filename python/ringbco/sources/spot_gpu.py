@@ -100,7 +100,7 @@ SOURCE: Final = Source(
     name="spot-gpu",
     title="Alibaba spot-gpu (cluster-trace-gpu-v2026)",
     url="https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2026",
-    licence="as alibaba/clusterdata: free for research, cite the paper",
+    licence="as alibaba/clusterdata (for study or research; no formal licence)",
     citation="""\
 @inproceedings{duan2026gfs,
   author    = {Duan, Jiaang and Xu, Shenglin and Qian, Shiyou and Yang, Dingyu and Wang, Kangjin and

@@ -1,23 +1,21 @@
-"""The options that every verb with a cluster has: the cluster, and its network's constants."""
+"""What several verbs take: a job table, and a cluster with its network constants overridden."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 if TYPE_CHECKING:
-    from ringbco.cluster import Cluster as Machine
+    from ringbco.cluster import Cluster
+    from ringbco.jobs import JobTable
+
 
 _NETWORK: Final = "Network (each overrides the cluster file)"
 
-Cluster = Annotated[
-    str,
-    typer.Option(
-        metavar="SxG|C.toml|preset:NAME",
-        help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster.",
-    ),
-]
 IntraBandwidth = Annotated[
     float | None,
     typer.Option(
@@ -66,13 +64,27 @@ Alpha = Annotated[
 ]
 
 
-def parse(cluster: str, **overrides: float | None) -> Machine:
-    """The cluster named, with those network constants that are given. UsageError if one is out of range."""
-    from ringbco.cluster import Cluster as Described
+def parse_cluster(text: str, network: Mapping[str, float | None]) -> Cluster:
+    """The cluster that `text` names, with the network constants that are not None replaced."""
+    from ringbco.cluster import Cluster
     from ringbco.errors import InputError, UsageError
 
-    machine = Described.parse(cluster)
+    cluster = Cluster.parse(text)
     try:
-        return machine.with_network(**{n: value for n, value in overrides.items() if value is not None})
+        return cluster.with_network(**network)
     except InputError as error:
         raise UsageError(str(error)) from None
+
+
+def read_table(path: Path, *, quiet: bool) -> JobTable:
+    """The job table in the file; a note on stderr when its rows are not in order of submission."""
+    from ringbco.jobs import read_jobs
+
+    table = read_jobs(path)
+    if not table.is_sorted and not quiet:
+        print(
+            f"note: {path}: rows are not in order of submit_time; jobs were submitted in that order"
+            " (equal times in row order), results keep the file's order",
+            file=sys.stderr,
+        )
+    return table

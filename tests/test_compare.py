@@ -1,0 +1,270 @@
+"""`compare`: several policies on one table, and what is said of them side by side."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+
+from conftest import Invoke
+from ringbco import compare, read_jobs, replay
+from ringbco.cli.compare import tables
+from ringbco.compare import MEASURES, Comparison, is_comparison, side_by_side
+from ringbco.errors import InputError, UsageError
+from ringbco.outcome import Outcome
+
+POLICIES = ["fifo", "sjf", "ff"]
+
+
+@pytest.fixture
+def comparison(small_jobs: Path) -> Comparison:
+    return compare(small_jobs, "2x8", POLICIES)
+
+
+def made_up(**figures: float) -> Outcome:
+    """An outcome of which only the summary matters."""
+    empty = pl.DataFrame()
+    zeros = {measure.key: 0.0 for measure in MEASURES}
+    return Outcome(empty, None, empty, summary={"policy": "p", "jobs": 1, **zeros, **figures})
+
+
+def test_every_policy_gives_what_replay_gives(comparison: Comparison, small_jobs: Path) -> None:
+    for policy in POLICIES:
+        alone = replay(small_jobs, "2x8", policy=policy)
+        together = comparison.outcomes[policy]
+        assert together.jobs.equals(alone.jobs)
+        assert together.allocations is not None
+        assert together.allocations.equals(alone.allocations)
+        assert together.run == alone.run
+
+
+def test_values_ratios_and_the_best_of_each_row() -> None:
+    first = made_up(mean_jct=200.0, utilisation=0.5, mean_wait=0.0, makespan=10.0)
+    second = made_up(mean_jct=50.0, utilisation=0.75, mean_wait=3.0, makespan=10.0)
+    third = made_up(mean_jct=50.0, utilisation=0.25, mean_wait=0.0, makespan=10.0)
+    rows = {
+        measure.key: entries
+        for measure, entries in Comparison({"a": first, "b": second, "c": third}).rows.items()
+    }
+    assert rows["mean_jct"] == [(200.0, 1.0, False), (50.0, 0.25, True), (50.0, 0.25, True)]
+    assert rows["utilisation"] == [(0.5, 1.0, False), (0.75, 1.5, True), (0.25, 0.5, False)]
+    # A ratio to nothing is none; equal figures have no best.
+    assert rows["mean_wait"] == [(0.0, None, True), (3.0, None, False), (0.0, None, True)]
+    assert rows["makespan"] == [(10.0, 1.0, False)] * 3
+
+
+def test_the_frame_is_long_and_complete(comparison: Comparison) -> None:
+    frame = comparison.frame
+    assert frame["measure"].unique(maintain_order=True).to_list() == [measure.key for measure in MEASURES]
+    assert frame.height == len(MEASURES) * len(POLICIES)
+    assert frame["policy"].to_list()[:3] == POLICIES
+    means = frame.filter(pl.col("measure") == "mean_jct")
+    expected = [float(np.mean(comparison.outcomes[policy].jobs["jct"].to_numpy())) for policy in POLICIES]
+    np.testing.assert_allclose(means["value"], expected, rtol=1e-12)
+    np.testing.assert_allclose(means["ratio"], np.array(expected) / expected[0], rtol=1e-12)
+
+
+def test_the_folder(comparison: Comparison, small_jobs: Path, tmp_path: Path) -> None:
+    comparison.write(tmp_path / "a")
+    compare(small_jobs, "2x8", POLICIES, threads=1).write(tmp_path / "b")
+    assert is_comparison(tmp_path / "a")
+    for policy in POLICIES:
+        assert Outcome.read(tmp_path / "a" / policy).jobs.equals(comparison.outcomes[policy].jobs)
+    names = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*.parquet"))
+    assert Path("comparison.parquet") in names
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+    document = json.loads((tmp_path / "a" / "comparison.json").read_text())
+    assert document["policies"] == POLICIES
+    assert document["folders"] == {policy: policy for policy in POLICIES}
+    assert document["measures"]["mean_jct"]["values"]["sjf"] == document["summaries"]["sjf"]["mean_jct"]
+    for policy in POLICIES:
+        summary = json.loads((tmp_path / "a" / policy / "summary.json").read_text())
+        assert summary == document["summaries"][policy]
+    with pytest.raises(InputError, match="already exists"):
+        comparison.write(tmp_path / "a")
+    comparison.write(tmp_path / "a", force=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "diary.txt").write_text("dear diary")
+    with pytest.raises(InputError, match="no result"):
+        comparison.write(tmp_path / "mine", force=True)
+    assert (tmp_path / "mine" / "diary.txt").exists()
+
+
+def test_options_hold_for_every_policy(small_jobs: Path) -> None:
+    made = compare(small_jobs, "2x8", ["fifo", "ff"], model="fixed", queue="skip", seed=3)
+    for outcome in made.outcomes.values():
+        options = outcome.run["options"]
+        assert (options["model"], options["queue"], options["seed"]) == ("fixed", "skip", 3)
+
+
+@pytest.mark.parametrize(
+    ("policies", "options", "said"),
+    [
+        (["fifo", "sjf", "fifo"], {}, "'fifo': expected each policy once"),
+        (["fifo", "sjfbco"], {}, "did you mean sjf-bco"),
+        ([], {}, "expected at least one"),
+        (["fifo", "sjf"], {"placement": "best"}, "option placement"),
+        (["fifo", "sjf"], {"threads": 0}, "option threads"),
+        (["fifo", "sjf"], {"kappa": -1}, "option kappa"),
+    ],
+)
+def test_wrong_usage(small_jobs: Path, policies: list[str], options: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        compare(small_jobs, "2x8", policies, **options)
+
+
+def test_the_error_is_the_one_of_the_first_policy_that_fails(small_jobs: Path) -> None:
+    # Nine GPUs: consolidate never places them on servers of 5, first-fit does.
+    frame = read_jobs(small_jobs).frame.with_columns(num_gpus=pl.lit(9, dtype=pl.UInt32))
+    with pytest.raises(InputError, match="row 1, column num_gpus"):
+        compare(frame, "2x4", POLICIES)
+
+
+def test_progress_over_all_policies(small_jobs: Path) -> None:
+    told: list[tuple[int, int]] = []
+    compare(small_jobs, "2x8", POLICIES, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (21, 21)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_a_failure_stops_the_replays_beside_it(small_jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: dict[str, str] = {}
+    both = threading.Barrier(2, timeout=60)
+
+    def fake(_table: object, _cluster: object, *, policy: str, progress: Any, **_options: object) -> Outcome:
+        both.wait()
+        if policy == "fifo":
+            raise InputError("broken")
+        try:
+            for done in range(10_000_000):
+                progress(done, 7)
+            ended[policy] = "ran to its end"
+        except InterruptedError:
+            ended[policy] = "gave up"
+        return made_up()
+
+    monkeypatch.setattr(sys.modules["ringbco.compare"], "replay", fake)
+    with pytest.raises(InputError, match="broken"):
+        compare(small_jobs, "2x8", ["fifo", "sjf"], threads=2)
+    assert ended == {"sjf": "gave up"}
+
+
+def test_outcomes_at_hand_are_labelled_by_what_differs(small_jobs: Path) -> None:
+    fifo = replay(small_jobs, "2x8", policy="fifo")
+    assert list(fifo.compare(replay(small_jobs, "2x8", policy="sjf")).outcomes) == ["fifo", "sjf"]
+    low, high = (replay(small_jobs, "2x8", kappa=kappa) for kappa in (1, 4))
+    wide = replay(small_jobs, "4x8", kappa=4)
+    assert list(low.compare(high).outcomes) == ["sjf-bco (kappa 1)", "sjf-bco (kappa 4)"]
+    assert list(high.compare(wide, fifo).outcomes) == [
+        "sjf-bco (cluster 2x8)",
+        "sjf-bco (cluster 4x8)",
+        "fifo",
+    ]
+    twice = side_by_side([fifo, fifo])
+    assert list(twice.outcomes) == ["fifo", "fifo [2]"]
+    assert not twice.frame["best"].any()
+
+
+def test_labels_that_are_no_file_names(small_jobs: Path, tmp_path: Path) -> None:
+    left, right = (replay(small_jobs, cluster, policy="ff") for cluster in ("2x8", "3x8"))
+    right.run["cluster"]["name"] = "../up"
+    made = left.compare(right)
+    made.write(tmp_path / "out")
+    folders = json.loads((tmp_path / "out" / "comparison.json").read_text())["folders"]
+    assert list(folders) == ["ff (cluster 2x8)", "ff (cluster ../up)"]
+    assert Outcome.read(tmp_path / "out" / folders["ff (cluster ../up)"]).jobs.equals(right.jobs)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "small.csv"]
+
+
+@pytest.mark.parametrize("width", [60, 70, 200])
+def test_the_table_fits_its_console(comparison: Comparison, width: int) -> None:
+    console = Console(width=width, file=open("/dev/null", "w"), record=True)  # noqa: SIM115
+    for table in tables(comparison, console):
+        console.print(table)
+    text = console.export_text()
+    console.file.close()
+    lines = [line.split() for line in text.splitlines()]
+    for policy in POLICIES:
+        assert any(policy in line for line in lines)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    headings = sum("fifo" in line for line in lines)
+    assert headings == (1 if width == 200 else 2)
+
+
+def ran(invoke: Invoke, jobs: Path, *options: object) -> SimpleNamespace:
+    policies = [part for policy in POLICIES for part in ("--policy", policy)]
+    return invoke("compare", jobs, "--cluster", "2x8", *policies, "-o", "cmp", *options)
+
+
+def test_the_command(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
+    done = ran(invoke, small_jobs, "--inter-bandwidth", "1e9", "--queue", "skip")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(path.name for path in (tmp_path / "cmp").iterdir()) == [
+        "comparison.json",
+        "comparison.parquet",
+        "ff",
+        "fifo",
+        "sjf",
+    ]
+    assert re.search(r"^ *mean waiting time .*\*", done.stdout, re.MULTILINE)
+    assert "ratios are to fifo" in done.stdout
+    run = Outcome.read(tmp_path / "cmp" / "sjf").run
+    assert run["cluster"]["network"]["inter_bandwidth"] == 1e9
+    assert run["options"]["queue"] == "skip"
+    again = ran(invoke, small_jobs)
+    assert again.returncode == 1
+    assert "already exists" in again.stderr
+    said = ran(invoke, small_jobs, "--force", "--json")
+    assert json.loads(said.stdout)["measures"].keys() == {measure.key for measure in MEASURES}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--policy", "fifo", "--policy", "fifo"), "each policy once"),
+        (("--policy", "fifo", "--policy", "sfj"), "did you mean sjf"),
+        (("--policy", "fifo"), "at least two"),
+        (("--policy", "fifo", "--policy", "sjf", "--xi1", "2"), "xi1"),
+    ],
+)
+def test_wrong_usage_of_the_command(
+    invoke: Invoke, small_jobs: Path, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = invoke("compare", small_jobs, "--cluster", "2x8", *arguments, "-o", "cmp")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "cmp").exists()
+
+
+def test_policies_that_drop_different_jobs_are_told(invoke: Invoke, tmp_path: Path) -> None:
+    # Three servers of 3: consolidate finds no place for 5 + 3 + ... of 8 GPUs, first-fit does.
+    (tmp_path / "jobs.csv").write_text("job_id,submit_time,num_gpus,duration\na,0,1,5\nb,0,8,5\n")
+    (tmp_path / "c.toml").write_text("[[servers]]\ngpus = 6\n[[servers]]\ngpus = 1\n[[servers]]\ngpus = 1\n")
+    done = invoke(
+        *("compare", "jobs.csv", "--cluster", "c.toml", "--policy", "ff", "--policy", "fifo"),
+        *("--oversize", "drop", "-o", "cmp"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "note: the policies ran different jobs, having left some out: ff 2, fifo 1" in done.stderr
+
+
+def test_a_real_trace(shared_traces: Path) -> None:
+    """Philly's largest virtual cluster: shortest first waits less than in order of submission."""
+    made = compare(shared_traces / "philly" / "6214e9.csv", "64x8", ["fifo", "sjf"], allocations=False)
+    (entries,) = (entries for measure, entries in made.rows.items() if measure.key == "mean_wait")
+    assert entries[1].best
+    assert entries[1].ratio is not None
+    assert entries[1].ratio < 0.5
+    assert made.outcomes["fifo"].jobs.height == 51_258

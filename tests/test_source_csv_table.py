@@ -1,0 +1,138 @@
+"""Any CSV: mapped columns, times in three spellings, every rule of the job table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ringbco.errors import InputError, RingbcoError, UsageError
+from ringbco.jobs import COLUMNS
+from ringbco.sources import convert
+from ringbco.sources.source import Options
+
+OURS = "job_id,submit_time,num_gpus,duration"
+
+
+def table(folder: Path, text: str) -> Path:
+    path = folder / "mine.csv"
+    path.write_text(text)
+    return path
+
+
+def refusal(path: Path, strict: bool = False, **column_map: str) -> RingbcoError:
+    with pytest.raises(RingbcoError) as caught:
+        convert("csv", [path], Options(strict=strict, column_map=column_map))
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def test_mapped_columns_and_the_others_carried_along(tmp_path: Path) -> None:
+    path = table(tmp_path, "id;when;gpus;secs;note;vc\n007;5;2;1.5;x;6214e9\n8;0;1;3;;b\n")
+    names = {"job_id": "id", "submit_time": "when", "num_gpus": "gpus", "duration": "secs"}
+    result = convert("csv", [path], Options(strict=True, column_map=names))
+    assert result.table.frame.columns == ["job_id", "submit_time", "num_gpus", "duration", "vc", "note"]
+    assert result.table.frame.rows() == [("8", 0.0, 1, 3.0, "b", None), ("007", 5.0, 2, 1.5, "6214e9", "x")]
+    assert "job_id=id, submit_time=when" in result.table.metadata["ringbco.options"]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_separators(mark: str, tmp_path: Path) -> None:
+    path = table(tmp_path, f"{OURS}\na,1,2,3\n".replace(",", mark))
+    assert convert("csv", [path]).table.frame.rows() == [("a", 1.0, 2, 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "epoch"),
+    [
+        ("2020-09-01 10:00:00", "2020-09-01 11:00:00", "2020-09-01T10:00:00"),
+        ("2020-09-01T10:00:00", "2020-09-01T11:00:00", "2020-09-01T10:00:00"),
+        ("2020-09-01 10:00:00+08:00", "2020-09-01 03:00:00+00:00", "2020-09-01T02:00:00Z"),
+        ("2020-09-01T10:00:00Z", "2020-09-01T11:00:00Z", "2020-09-01T10:00:00Z"),
+    ],
+)
+def test_dates_count_from_the_first_submission(first: str, second: str, epoch: str, tmp_path: Path) -> None:
+    path = table(tmp_path, f"{OURS},deadline\na,{second},1,5,\nb,{first},1,5,{second}\n")
+    result = convert("csv", [path], Options(strict=True))
+    assert result.epoch == epoch
+    assert result.table.frame["submit_time"].to_list() == [0.0, 3600.0]
+    assert result.table.frame["deadline"].to_list() == [3600.0, None]
+
+
+def test_start_and_end_stand_in_for_a_duration(tmp_path: Path) -> None:
+    path = table(
+        tmp_path, "job_id,submit_time,num_gpus,begin,end\na,1,1,5,9.5\nb,1,1,5,5\nc,1,1,5,4\nd,9,1,5,8\n"
+    )
+    result = convert("csv", [path], Options(column_map={"start_time": "begin", "end_time": "end"}))
+    assert result.table.frame.rows() == [("a", 1.0, 1, 4.5)]
+    assert result.account.dropped == {
+        "starts before it is submitted (start_time < submit_time)": 1,
+        "ends before it starts (end_time < start_time)": 1,
+        "ran for no time (end_time = start_time)": 1,
+    }
+    # A duration of its own comes first, and its neighbours are only carried along.
+    path = table(tmp_path, f"{OURS},start_time,end_time\na,1,1,7,x,y\n")
+    assert convert("csv", [path], Options(strict=True)).table.frame.row(0) == ("a", 1.0, 1, 7.0, "x", "y")
+
+
+BAD = {
+    "job_id": ("", "job_id"),
+    "submit_time": ("-1", "x", "nan", "inf", ""),
+    "num_gpus": ("0", "-1", "1.5", "", "x", "4294967296", "nan"),
+    "duration": ("0", "-1", "", "nan", "inf", "x"),
+    "iterations": ("0", "1.5", "-1", "x"),
+    "gradient_bytes": ("-1", "x", "nan"),
+    "batch_size": ("0", "x"),
+    "fp_time": ("-1", "inf"),
+    "bp_time": ("-0.1", "x"),
+    "deadline": ("x", "nan"),
+}
+
+
+@pytest.mark.parametrize(("column", "cell"), [(c, v) for c, cells in BAD.items() for v in cells])
+def test_a_row_that_breaks_a_rule_is_dropped_or_stops_a_strict_run(
+    column: str, cell: str, tmp_path: Path
+) -> None:
+    good = {"job_id": "a", "submit_time": "3", "num_gpus": "2", "duration": "9.5", column: "1"}
+    if (column, cell) == ("job_id", "job_id"):
+        good["job_id"], cell = "1", "1"  # a second time
+    bad = {**good, "job_id": "b", column: cell}
+    path = table(tmp_path, "\n".join(",".join(row) for row in (good, good.values(), bad.values())))
+    account = convert("csv", [path]).account
+    assert (account.rows_read, account.rows_kept) == (2, 1)
+    error = refusal(path, strict=True)
+    assert isinstance(error, InputError)
+    assert (error.row, error.line, error.column, error.value) == (2, 3, column, cell or None)
+
+
+def test_an_empty_optional_cell_is_no_defect(tmp_path: Path) -> None:
+    optional = [name for name, column in COLUMNS.items() if not column.required]
+    path = table(tmp_path, f"{OURS},{','.join(optional)}\na,1,1,1{',' * len(optional)}\n")
+    frame = convert("csv", [path], Options(strict=True)).table.frame
+    assert frame.select(optional).row(0) == (None,) * len(optional)
+
+
+def test_wrong_maps_are_refused(tmp_path: Path) -> None:
+    path = table(tmp_path, "id,submit_time,num_gpus,duration\na,1,1,1\n")
+    error = refusal(path)
+    assert isinstance(error, InputError)
+    assert str(error) == (
+        f"{path}: has no column job_id; say which one it is: --map job_id=THEIRS "
+        "(its columns are id, submit_time, num_gpus, duration)"
+    )
+    error = refusal(path, job_id="idd")
+    assert isinstance(error, UsageError)
+    assert str(error) == f"--map job_id=idd: {path} has no column idd; did you mean id?"
+    assert "--map jobid=id: jobid is no column of the job table; did you mean job_id?" in str(
+        refusal(path, jobid="id")
+    )
+    path = table(tmp_path, f"{OURS},time\na,1,1,1,5\n")
+    assert "has a column submit_time beside the one mapped to it" in str(refusal(path, submit_time="time"))
+    path = table(tmp_path, "a,b,a\n1,2,3\n")
+    assert "has two columns named a" in str(refusal(path))
+
+
+def test_no_cluster_from_a_csv(tmp_path: Path) -> None:
+    path = table(tmp_path, f"{OURS}\na,1,1,1\n")
+    with pytest.raises(UsageError, match="csv does not say which servers it ran on"):
+        convert("csv", [path], Options(want_cluster=True))

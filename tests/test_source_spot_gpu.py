@@ -1,0 +1,41 @@
+"""spot-gpu: gangs of workers, fractions rounded up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raw import spot_gpu
+from raw.agreement import converted
+from ringbco.errors import InputError
+from ringbco.sources import convert
+from ringbco.sources.source import Options
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_planted_defect_is_accounted_for(seed: int, tmp_path: Path) -> None:
+    result = converted("spot-gpu", spot_gpu.generate(seed), tmp_path, want_cluster=True)
+    assert result.cluster is not None
+    assert result.cluster.server_gpus.tolist() == [4, 1, 1, 8]
+    assert result.cluster.server_gpu_type == ("GPU-series-1", "A10", "A10", "A100-SXM4-80GB")
+
+
+def test_the_published_examples_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "job_info_df.csv"
+    path.write_text(
+        ",".join(spot_gpu.COLUMNS)
+        + "\n239255,13,A10,20,1,1,0,2764799,HP\n437261,57,A100-SXM4-80GB,15,1,94,9589663,71718,Spot\n"
+    )
+    result = convert("spot-gpu", [path], Options(strict=True))
+    assert result.table.frame.rows() == [
+        ("239255", 0.0, 1, 2_764_799.0, "13", "A10", "HP", 1.0, 1, 1.0),
+        ("437261", 9_589_663.0, 94, 71_718.0, "57", "A100-SXM4-80GB", "Spot", 1.0, 94, 94.0),
+    ]
+    path.write_text(",".join(spot_gpu.COLUMNS) + "\n1,13,A10,20,1,1.5,0,27,HP\n")
+    with pytest.raises(InputError) as caught:
+        convert("spot-gpu", [path], Options(strict=True))
+    assert str(caught.value) == (
+        f"{path}: row 1 (line 2), column worker_num: 1.5: expected a whole number of workers, 1 or more; "
+        "without --strict: dropped, worker_num missing or not a whole number above 0"
+    )
