@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -44,7 +45,8 @@ PAPER: Final = pl.DataFrame(
         *((7, "makespan", "sjf-bco", factor, value) for factor, value in
           ((1, 1040), (2, 880), (4, 730), (8, 540))),
     ],
-    schema={"figure": pl.Int64, "measure": pl.String, "policy": pl.String, "x": pl.Int64, "value": pl.Float64},
+    schema={"figure": pl.Int64, "measure": pl.String, "policy": pl.String, "x": pl.Int64,
+            "value": pl.Float64},
     orient="row",
 )  # fmt: skip
 """The values read off the paper's figures, slots. x: kappa (figure 5), servers (6), lambda (7)."""
@@ -176,7 +178,7 @@ def claims(runs: pl.DataFrame) -> list[Claim]:
             found.append(
                 Claim(
                     figure, text, dispatch, variant,
-                    holds=all(a < b for a, b in zip(means, means[1:], strict=False)),
+                    holds=all(a < b for a, b in pairwise(means)),
                     seeds=int(np.count_nonzero(falls)),
                     seen=" < ".join(f"{mean:.0f}" for mean in means)
                     if sorted(means) == means

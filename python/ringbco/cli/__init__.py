@@ -23,6 +23,7 @@ VERBS: Final = {
     "replay": "Replay a job table on a cluster under a scheduling policy.",
     "plan": "Plan a job table offline, as the paper does: SJF-BCO or a baseline.",
     "compare": "Replay a job table under several policies, side by side.",
+    "reproduce": "Make the paper's figures 4 to 7 again, beside its values.",
     "audit": "Check a result folder against the model's constraints.",
     "bench": "Measure scheduler throughput on this machine.",
     "demo": "Replay a bundled sample under three policies; a table and a picture.",

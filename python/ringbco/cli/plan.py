@@ -231,7 +231,8 @@ def _show(title: str, summary: dict[str, Any], slot: float) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from ringbco.cli.tables import duration, summary_tables
+    from ringbco.cli.tables import summary_tables
+    from ringbco.units import duration
 
     kappa = "" if summary["kappa"] is None else f", kappa {summary['kappa']}"
     ratio = summary["makespan"] / summary["work_lower_bound"]

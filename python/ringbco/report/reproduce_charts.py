@@ -57,9 +57,11 @@ def means(runs: pl.DataFrame, figure: int, measures: tuple[str, ...]) -> pl.Data
 def figure(runs: pl.DataFrame, number: int) -> Any:
     """The chart of one of the figures 4 to 7."""
     seeds = runs["seed"].n_unique()
-    bars = f"mean of {seeds} seeds, bars and bands one standard deviation; black: values read off the paper"
+    spread = f"mean of {seeds} seeds, bars one standard deviation; black: values read off the paper"
+    chart: Any
     if number == 4:
-        chart = alt.hconcat(*(_by_policy(runs, measure) for measure in _MEASURES), spacing=28)
+        makespan, completion, work = (_by_policy(runs, measure) for measure in _MEASURES)
+        chart = alt.vconcat(alt.hconcat(makespan, completion, spacing=36), work, spacing=28)
         title, said = (
             "Figure 4: makespan and mean completion time by policy",
             f"T = {HORIZON[4]} slots, or more where that had no schedule (FF and RAND under reserve)"
@@ -76,7 +78,7 @@ def figure(runs: pl.DataFrame, number: int) -> Any:
         chart = alt.hconcat(*(_by_x(runs, number, m) for m in ("makespan", "w_max")), spacing=36)
         what = "kappa" if number == 5 else "lambda, kappa being 1"
         title, said = f"Figure {number}: makespan of SJF-BCO by {what}", f"T = {HORIZON[number]} slots"
-    return _finished(chart, title, [bars, said])
+    return _finished(chart, title, [spread, said])
 
 
 def _by_policy(runs: pl.DataFrame, measure: str) -> Any:
@@ -86,40 +88,40 @@ def _by_policy(runs: pl.DataFrame, measure: str) -> Any:
         xOffset=alt.XOffset("reading:N", sort=list(_READING_COLOURS)),
         color=_colours("reading", _READING_COLOURS),
     )
-    scale = alt.Scale(type="log", nice=True)
+    scale = _log_scale(data)
     y = alt.Y("value:Q", title="slots", scale=scale).axis(values=_log_ticks(data), format=",d")
     bars = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", scale=scale, title="slots"), y2="high:Q")
     points = base.mark_point(filled=True, size=70, opacity=1).encode(y=y, shape=_shapes())
-    numbers = base.mark_text(dy=-10, fontSize=9, clip=False).encode(
+    numbers = base.mark_text(dy=-9, fontSize=11, clip=False).encode(
         y=alt.Y("high:Q", scale=scale), text=alt.Text("value:Q", format=",.0f")
     )
-    return (bars + points + numbers).properties(width=330, height=330, title=_MEASURES[measure])
+    return (bars + points + numbers).properties(width=560, height=320, title=_MEASURES[measure])
 
 
 def _by_x(runs: pl.DataFrame, number: int, measure: str) -> Any:
     data = means(runs, number, (measure,))
     title = _X[number] + (" (GPUs)" if number == 5 else "")
-    x = alt.X("x:O", title=title, axis=alt.Axis(labelAngle=0))
-    colour = _colours("reading", _READING_COLOURS)
-    y = alt.Y("value:Q", title="slots", scale=alt.Scale(zero=False, nice=True))
-    base = alt.Chart(data)
-    band = base.mark_area(opacity=0.10).encode(
-        x=x, y=alt.Y("low:Q", title="slots"), y2="high:Q", color=colour
+    low, high = _span(data)
+    margin = 0.06 * (high - low)
+    scale = alt.Scale(domain=[low - margin, high + margin], nice=False, zero=False)
+    base = alt.Chart(data).encode(
+        x=alt.X("x:O", title=title, axis=alt.Axis(labelAngle=0)),
+        xOffset=alt.XOffset("reading:N", sort=list(_READING_COLOURS), scale=alt.Scale(paddingOuter=1)),
+        color=_colours("reading", _READING_COLOURS),
     )
-    line = base.mark_line(strokeWidth=2).encode(
-        x=x,
-        y=y,
-        color=colour,
-        strokeDash=alt.condition(f"datum.reading === '{_PAPER_LABEL}'", alt.value([6, 4]), alt.value([1, 0])),
+    y = alt.Y("value:Q", title="slots", scale=scale)
+    dashed = alt.condition(f"datum.reading === '{_PAPER_LABEL}'", alt.value([6, 4]), alt.value([1, 0]))
+    line = base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dashed)
+    bars = base.mark_rule(strokeWidth=1.5, opacity=0.55).encode(
+        y=alt.Y("low:Q", title="slots", scale=scale), y2="high:Q"
     )
-    points = base.mark_point(filled=True, size=70, opacity=1).encode(x=x, y=y, color=colour, shape=_shapes())
-    return (band + line + points).properties(width=440, height=330, title=_MEASURES[measure])
+    points = base.mark_point(filled=True, size=70, opacity=1).encode(y=y, shape=_shapes())
+    return (bars + line + points).properties(width=520, height=340, title=_MEASURES[measure])
 
 
 def _by_servers(runs: pl.DataFrame) -> Any:
     data = means(runs, 6, ("makespan", "w_max"))
-    low, high = float(data["low"].min()), float(data["high"].max())  # type: ignore[arg-type]
-    scale = alt.Scale(type="log", domain=[low * 0.9, high * 1.1], nice=False)
+    scale = _log_scale(data)
 
     def panel(readings: list[str], measure: str, title: str) -> Any:
         mine = data.filter(pl.col("reading").is_in(readings), pl.col("measure") == measure)
@@ -132,28 +134,38 @@ def _by_servers(runs: pl.DataFrame) -> Any:
             x=x, y=alt.Y("low:Q", scale=scale, title="slots"), y2="high:Q"
         )
         points = base.mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y)
-        return (line + bars + points).properties(width=300, height=260, title=title)
+        return (line + bars + points).properties(width=340, height=270, title=title)
 
     def of(dispatch: str) -> list[str]:
         return [f"{own}, {variant}" for own, variant in READINGS if own == dispatch]
 
-    makespans = [panel([_PAPER_LABEL], "makespan", "makespan in the paper")]
-    makespans += [panel(of(d), "makespan", f"makespan, dispatch {d}") for d in ("idle", "reserve")]
+    makespans = [panel(of(d), "makespan", f"makespan, dispatch {d}") for d in ("idle", "reserve")]
+    makespans.append(panel([_PAPER_LABEL], "makespan", "makespan in the paper"))
     works = [panel(of(d), "w_max", f"w_max, dispatch {d}") for d in ("idle", "reserve")]
     return alt.vconcat(
         alt.hconcat(*makespans, spacing=28), alt.hconcat(*works, spacing=28), spacing=28
     ).resolve_scale(color="shared")
 
 
+def _span(data: pl.DataFrame) -> tuple[float, float]:
+    return float(data["low"].to_numpy().min()), float(data["high"].to_numpy().max())
+
+
+def _log_scale(data: pl.DataFrame) -> alt.Scale:
+    low, high = _span(data)
+    return alt.Scale(type="log", domain=[low * 0.85, high * 1.25], nice=False)
+
+
 def _log_ticks(data: pl.DataFrame) -> list[int]:
-    high = float(data["high"].max())  # type: ignore[arg-type]
+    _, high = _span(data)
     steps = (100, 150, 200, 300, 500, 700, 1000, 2000, 3000, 5000, 10_000, 20_000)
     return [tick for tick in steps if tick <= high * 1.2]
 
 
 def _colours(field: str, colours: dict[str, str]) -> alt.Color:
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(title=None, orient="bottom"))
+    legend = alt.Legend(title=None, orient="bottom", symbolOpacity=1)
+    return alt.Color(f"{field}:N", scale=scale, legend=legend)
 
 
 def _shapes() -> alt.Shape:
