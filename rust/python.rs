@@ -351,6 +351,8 @@ fn queues() -> Vec<&'static str> {
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // Loads numpy's table of functions now: an interrupt during its first use would be a panic there.
+    PyArray1::<f64>::zeros(module.py(), 0, false);
     module.add("CoreError", module.py().get_type::<CoreError>())?;
     module.add_class::<RunResult>()?;
     module.add_class::<PlanResult>()?;

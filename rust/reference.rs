@@ -31,6 +31,10 @@ pub struct Replay {
     pub num_servers: Vec<u32>,
     /// Largest p_j met (equation 6); 0 where dropped.
     pub max_contention: Vec<u32>,
+    /// Time, s, that the job waited while fewer GPUs were idle than it asks for.
+    pub wait_gpus: Vec<f64>,
+    /// Time, s, that it waited while enough were idle, but its placement could not use them.
+    pub wait_fragmented: Vec<f64>,
     /// Who held what, in order of (row, server).
     pub stretches: Vec<Stretch>,
     /// Sum over jobs of the integral of p_j over time, s.
@@ -159,6 +163,8 @@ pub fn replay(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, optio
         finish: vec![f64::NAN; n],
         num_servers: vec![0; n],
         max_contention: vec![0; n],
+        wait_gpus: vec![0.0; n],
+        wait_fragmented: vec![0.0; n],
         ..Replay::default()
     };
     let mut members = vec![Vec::new(); vcs.len()];

@@ -103,6 +103,19 @@ def test_slots_scale_together() -> None:
         assert one.summary[key] * 2 == two.summary[key]
 
 
+def test_waits_are_explained() -> None:
+    """The three parts add up; under a strict order the first that waits waits for GPUs or for theta."""
+    table = paper()
+    for dispatch in ("idle", "reserve"):
+        jobs = plan(table, "7x8", dispatch=dispatch).jobs
+        parts = jobs.select("wait_behind", "wait_gpus", "wait_fragmented")
+        assert jobs["wait_time"].max() > 0
+        assert np.allclose(parts.sum_horizontal(), jobs["wait_time"], atol=1e-3)
+        assert parts.min_horizontal().min() >= 0
+        if dispatch == "reserve":
+            assert parts["wait_behind"].max() == 0
+
+
 def test_random_depends_on_the_seed() -> None:
     table = paper()
     one, same, other = (plan(table, "7x8", policy="rand", seed=seed) for seed in (1, 1, 2))

@@ -13,6 +13,7 @@ import pytest
 
 import ringbco
 from ringbco import _core, profiles
+from ringbco.causes import CAUSES_SCHEMA
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.jobs import JobTable, from_frame, read_jobs
@@ -135,7 +136,7 @@ def test_every_preset_gives_whole_gangs_and_the_documented_tables(
     outcome = replay(small_jobs, "3x8", policy=policy, clock=clock, slot=2.0)
     jobs, allocations = outcome.jobs, outcome.allocations
     assert allocations is not None
-    assert dict(jobs.schema) == JOBS_SCHEMA
+    assert dict(jobs.schema) == JOBS_SCHEMA | CAUSES_SCHEMA
     assert dict(allocations.schema) == ALLOCATIONS_SCHEMA
     assert dict(outcome.timeline.schema) == TIMELINE_SCHEMA
     assert jobs["job_id"].to_list() == list("abcdefg")
@@ -173,7 +174,7 @@ def test_unsorted_rows_give_the_sorted_schedule_in_the_files_order(small_jobs: P
 def test_user_and_vc_are_carried_and_other_extras_are_not() -> None:
     frame = table(num_gpus=[1, 2], duration=[5.0, 6.0], vc=["x", None], user=["u", "v"], colour=["r", "g"])
     jobs = replay(frame, "1x4").jobs
-    assert jobs.columns == [*JOBS_SCHEMA, "user", "vc"]
+    assert jobs.columns == [*JOBS_SCHEMA, *CAUSES_SCHEMA, "user", "vc"]
     assert jobs["vc"].to_list() == ["x", None]
 
 

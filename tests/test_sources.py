@@ -355,3 +355,40 @@ def test_the_account_survives_its_footer() -> None:
     assert Account.from_metadata({"ringbco.account": json.dumps({"unit": "x"})}) is None
     with pytest.raises(ValueError, match="1 rows are neither kept nor dropped"):
         Account("pods", 5, 2, account.entries)
+
+
+@pytest.mark.parametrize("source", MADE)
+def test_random_damage_is_either_accounted_for_or_named(source: str, tmp_path: Path) -> None:
+    """Whatever happens to a file, the outcome is a sound account or one line."""
+    raw = MADE[source]
+    main = next(iter(raw.files))
+    text = raw.files[main].encode()
+    rng = random.Random(f"{source} 0")
+    outcomes: Counter[str] = Counter()
+    for _ in range(40):
+        data = bytearray(text)
+        for _ in range(rng.choice([1, 1, 3])):
+            at = rng.randrange(len(data))
+            match rng.randrange(5):
+                case 0:
+                    del data[at:]
+                    data += b"x"
+                case 1:
+                    data[at] = rng.randrange(256)
+                case 2:
+                    del data[at : at + rng.randrange(300)]
+                    data += b"x"
+                case 3:
+                    data[at:at] = rng.choice([b'"', b",", b"\n", b"\r", b"\0", b"{", b"]", b";", b"\\"])
+                case 4:
+                    data[at:at] = data[at // 2 : at // 2 + 200]
+        paths = raw.write(tmp_path)
+        paths[0].write_bytes(bytes(data))
+        try:
+            account = convert(source, paths).account
+            assert account.rows_kept > 0
+            outcomes["converted"] += 1
+        except RingbcoError as error:
+            outcomes["refused" if str(error).isprintable() else "ugly"] += 1
+    assert outcomes["converted"] > 0
+    assert not outcomes["ugly"]

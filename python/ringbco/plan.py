@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco import _core, metrics, profiles
+from ringbco import _core, causes, metrics, profiles
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.jobs import JobTable, TableLike, as_table
@@ -125,7 +125,15 @@ def plan(
     except _core.CoreError as error:
         raise _refusal(error, table) from None
     result = planned.schedule
-    finished = _jobs(frame, workload.ideal_run_time, result)
+    why = causes.split(
+        metrics.column(frame, "submit_time"),
+        metrics.column(frame, "num_gpus"),
+        workload,
+        network,
+        result,
+        model=model,
+    )
+    finished = _jobs(frame, workload.ideal_run_time, why, result)
     summary = _summary(policy, finished, cluster, None, result) | _figures(planned, finished, workload)
     run = _run(
         table,

@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ringbco import _core, metrics, profiles
+from ringbco import _core, causes, metrics, profiles
 from ringbco.cluster import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError
 from ringbco.jobs import JobTable, TableLike, as_table
@@ -170,8 +170,16 @@ def replay(
     if not result.kept.any():
         raise InputError("no job is left to replay: each one is larger than the cluster", file=table.source)
     ideal_run_time = workload.ideal_run_time
+    why = causes.split(
+        metrics.column(frame, "submit_time"),
+        metrics.column(frame, "num_gpus"),
+        workload,
+        network,
+        result,
+        model=model,
+    )
     del workload  # six columns that nothing reads any more, freed before the results are put together
-    finished = _jobs(frame, ideal_run_time, result)
+    finished = _jobs(frame, ideal_run_time, why, result)
     return Outcome(
         jobs=finished,
         allocations=_allocations(frame, result) if allocations else None,
@@ -251,7 +259,12 @@ def _check_sample(sample: float | None, table: JobTable, workload: profiles.Work
         )
 
 
-def _jobs(frame: pl.DataFrame, ideal_run_time: NDArray[np.float64], result: _core.RunResult) -> pl.DataFrame:
+def _jobs(
+    frame: pl.DataFrame,
+    ideal_run_time: NDArray[np.float64],
+    why: dict[str, NDArray[np.float32]],
+    result: _core.RunResult,
+) -> pl.DataFrame:
     submit = metrics.column(frame, "submit_time")
     jct = result.finish - submit
     columns: dict[str, Any] = {
@@ -269,8 +282,9 @@ def _jobs(frame: pl.DataFrame, ideal_run_time: NDArray[np.float64], result: _cor
         "max_contention": _shared(result.max_contention),
         "preemptions": _shared(result.preemptions),
     }
+    columns |= {name: _shared(values) for name, values in why.items()}
     columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
-    jobs = pl.DataFrame(columns, schema_overrides=JOBS_SCHEMA)
+    jobs = pl.DataFrame(columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA)
     return jobs if result.kept.all() else jobs.filter(pl.Series(result.kept))
 
 

@@ -19,10 +19,15 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> 
 
 /// Whether the rule finds servers now.
 pub(super) fn can_place(cluster: &Cluster, num_gpus: u32) -> bool {
-    if num_gpus <= cluster.largest {
-        tightest(cluster, num_gpus).is_some()
-    } else {
-        whole_servers(cluster, num_gpus).is_some()
+    let largest = cluster.largest;
+    if num_gpus <= largest {
+        return tightest(cluster, num_gpus).is_some();
+    }
+    let Some(index) = cluster.by_idle() else { return false };
+    let (whole, rest) = ((num_gpus / largest) as usize, num_gpus % largest);
+    match index.with(largest).take(whole + 1).count() {
+        empty if empty > whole => true,
+        empty => empty == whole && (rest == 0 || index.most_below(largest).is_some_and(|most| most >= rest)),
     }
 }
 

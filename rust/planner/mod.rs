@@ -214,7 +214,14 @@ fn run(
         num_gpus: jobs.num_gpus[row],
         spanning: out.num_servers[row] > 1,
     });
-    let waits = waits(jobs.num_gpus, instance.layout.server_of.len() as u64, &out);
+    let mut turn = vec![0.0; jobs.len()];
+    if options.dispatch == Dispatch::Idle {
+        // A job's turn comes when the one before it starts.
+        for pair in instance.rows.windows(2) {
+            turn[pair[1] as usize] = out.start[pair[0] as usize];
+        }
+    }
+    let waits = waits(jobs.num_gpus, &turn, instance.layout.server_of.len() as u64, &out);
     let spanning_seconds = spans.clone().filter(|s| s.spanning).map(|s| s.finish - s.start).sum();
     let timeline = timeline(spans, std::slice::from_ref(&out.contention), options.sample);
     Ok(Plan {
@@ -263,31 +270,42 @@ fn record(instance: &Instance<'_>, best: &search::Best) -> Result<(ClusterOutcom
     schedule.machine.into_record().map(|out| (out, w_max)).ok_or(Error::Interrupted)
 }
 
-/// How long each job waited with fewer idle GPUs than it asks for, and with as many or more (that theta, or the
-/// reservations of others, kept from it), s.
-fn waits(num_gpus: &[u32], total: u64, out: &ClusterOutcome) -> Vec<(f64, f64)> {
+/// Of each job's wait, s: how long fewer GPUs were idle than it asks for; and how long, from `turn` on, enough were
+/// idle, but theta or the reservations of others kept them from it.
+fn waits(num_gpus: &[u32], turn: &[f64], total: u64, out: &ClusterOutcome) -> Vec<(f64, f64)> {
     let mut changes: Vec<(f64, i64)> = (0..num_gpus.len())
         .filter(|&row| !out.start[row].is_nan())
         .flat_map(|row| [(out.start[row], -i64::from(num_gpus[row])), (out.finish[row], i64::from(num_gpus[row]))])
         .collect();
     changes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let mut by_size: Vec<usize> = (0..num_gpus.len()).filter(|&row| out.start[row] > 0.0).collect();
-    by_size.sort_unstable_by(|&a, &b| num_gpus[a].cmp(&num_gpus[b]).then(out.start[a].total_cmp(&out.start[b])));
+    by_size.sort_unstable_by_key(|&row| num_gpus[row]);
     let mut waits = vec![(0.0, 0.0); num_gpus.len()];
     for same in by_size.chunk_by(|&a, &b| num_gpus[a] == num_gpus[b]) {
-        // One sweep over time for all jobs of a size, in order of their starts.
-        let mut next = changes.iter().peekable();
-        let (mut idle, mut now, mut short) = (total as i64, 0.0, 0.0);
-        for &row in same {
-            while let Some(&(time, by)) = next.next_if(|change| change.0 < out.start[row]) {
-                short += if idle < i64::from(num_gpus[row]) { time - now } else { 0.0 };
-                (idle, now) = (idle + by, time);
-            }
-            let until = if idle < i64::from(num_gpus[row]) { short + out.start[row] - now } else { short };
-            waits[row] = (until, out.start[row] - until);
+        let at = |times: &[f64]| too_few_until(same, times, i64::from(num_gpus[same[0]]), total, &changes);
+        for ((&row, by_turn), by_start) in same.iter().zip(at(turn)).zip(at(&out.start)) {
+            waits[row] = (by_start, (out.start[row] - turn[row]) - (by_start - by_turn));
         }
     }
     waits
+}
+
+/// For how long, up to each row's time, fewer than `wanted` GPUs were idle: one sweep over the changes of that number.
+fn too_few_until(rows: &[usize], times: &[f64], wanted: i64, total: u64, changes: &[(f64, i64)]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_unstable_by(|&a, &b| times[rows[a]].total_cmp(&times[rows[b]]));
+    let mut next = changes.iter().peekable();
+    let (mut idle, mut now, mut short) = (total as i64, 0.0, 0.0);
+    let mut until = vec![0.0; rows.len()];
+    for k in order {
+        let time = times[rows[k]];
+        while let Some(&(change, by)) = next.next_if(|change| change.0 < time) {
+            short += if idle < wanted { change - now } else { 0.0 };
+            (idle, now) = (idle + by, change);
+        }
+        until[k] = if idle < wanted { short + time - now } else { short };
+    }
+    until
 }
 
 #[cfg(test)]
@@ -299,6 +317,8 @@ mod tests {
         // Four GPUs; three of them busy until 5, then all idle until 8, when the gang of two starts.
         let mut out = ClusterOutcome::new(2, false);
         (out.start, out.finish) = (vec![0.0, 8.0], vec![5.0, 9.0]);
-        assert_eq!(waits(&[3, 2], 4, &out), [(0.0, 0.0), (5.0, 3.0)]);
+        assert_eq!(waits(&[3, 2], &[0.0, 0.0], 4, &out), [(0.0, 0.0), (5.0, 3.0)]);
+        // Its turn came at 6: before that it waited behind others.
+        assert_eq!(waits(&[3, 2], &[0.0, 6.0], 4, &out), [(0.0, 0.0), (5.0, 2.0)]);
     }
 }

@@ -51,6 +51,10 @@ impl Cluster {
         }
     }
 
+    pub(super) fn num_idle(&self) -> usize {
+        self.idle().len()
+    }
+
     fn choose(&mut self, w: usize, options: &Options) -> Option<Vec<Site>> {
         match options.placement {
             Placement::FirstFit => first(self.idle(), w),

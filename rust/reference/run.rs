@@ -74,12 +74,14 @@ pub(super) struct Run<'a> {
     options: &'a Options,
     history: Vec<State>,
     contention_seconds: f64,
+    /// Per job, time waited for want of idle GPUs, and because they lay apart.
+    obstacles: Vec<(f64, f64)>,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(jobs: &'a [Job], cluster: Cluster, network: Network, options: &'a Options) -> Self {
-        let phases = vec![Phase::Ahead; jobs.len()];
-        Self { jobs, phases, cluster, network, options, history: Vec::new(), contention_seconds: 0.0 }
+        let (phases, obstacles) = (vec![Phase::Ahead; jobs.len()], vec![(0.0, 0.0); jobs.len()]);
+        Self { jobs, phases, cluster, network, options, history: Vec::new(), contention_seconds: 0.0, obstacles }
     }
 
     /// Runs until every job is done.
@@ -279,9 +281,20 @@ impl<'a> Run<'a> {
         self.phases.iter().all(|phase| matches!(phase, Phase::Done(_)))
     }
 
+    /// Adds up what lasts from one instant to the next.
     fn pass_time(&mut self, from: f64, to: f64) {
         let sum = self.history.last().map_or(0, |state| state.contention);
         self.contention_seconds += sum as f64 * (to - from);
+        for (j, job) in self.jobs.iter().enumerate() {
+            if !matches!(self.phases[j], Phase::Waiting) {
+                continue;
+            }
+            if self.cluster.num_idle() < job.num_gpus as usize {
+                self.obstacles[j].0 += to - from;
+            } else if self.cluster.clone().place(job, self.options).is_none() {
+                self.obstacles[j].1 += to - from;
+            }
+        }
     }
 
     /// Notes the state after an instant, unless it is that of the instant before.
@@ -317,8 +330,9 @@ impl<'a> Run<'a> {
 
     /// Writes what happened into the result; `servers` are the cluster's, by their index in the whole.
     pub(super) fn report(self, servers: &[usize], result: &mut Replay) {
-        for (job, phase) in self.jobs.iter().zip(&self.phases) {
+        for ((job, phase), obstacles) in self.jobs.iter().zip(&self.phases).zip(&self.obstacles) {
             let Phase::Done(stay) = phase else { continue };
+            (result.wait_gpus[job.row], result.wait_fragmented[job.row]) = *obstacles;
             let (row, start, end) = (job.row, stay.start, stay.finish);
             let used = stay.servers();
             (result.start[row], result.finish[row]) = (start, end);

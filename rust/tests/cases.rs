@@ -118,6 +118,8 @@ prop_compose! {
             1 => Just(0.0),
             60 => (1..=8u32).prop_map(|c| f64::from(c) / 16.0),
             20 => 0.01..0.6,
+            // A whole number of iterations to a slot, but for rounding.
+            20 => (2..=20u32).prop_map(|k| 1.0 / f64::from(k)),
         ],
         vc in any::<u32>(),
     ) -> Draft {
@@ -171,7 +173,11 @@ prop_compose! {
 
 /// Replays under one combination of options.
 pub(crate) fn cases(combination: Combination) -> impl Strategy<Value = Case> {
-    let drafts = prop_oneof![1 => prop::collection::vec(draft(), 0..=3), 9 => prop::collection::vec(draft(), 4..=14)];
+    let drafts = prop_oneof![
+        2 => prop::collection::vec(draft(), 0..=3),
+        18 => prop::collection::vec(draft(), 4..=14),
+        1 => prop::collection::vec(draft(), 15..=60),
+    ];
     // A submission far from zero: durations then vanish beside it.
     let epoch = match combination.clock {
         ClockKind::Continuous => prop_oneof![9 => Just(0.0), 1 => Just(1e9)].boxed(),

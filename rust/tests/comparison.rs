@@ -72,6 +72,11 @@ fn compare_jobs(case: &Case, engine: &Outcome, reference: &Replay) -> Checked {
     for (a, b) in sums {
         prop_assert!((a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(span), "sums {sums:?}");
     }
+    let within =
+        |a: &[f32], b: &[f64]| a.iter().zip(b).all(|(&a, &b)| (f64::from(a) - b).abs() <= 1e-6 * b + 1e-15 * span);
+    for (a, b) in [(&engine.wait_gpus, &reference.wait_gpus), (&engine.wait_fragmented, &reference.wait_fragmented)] {
+        prop_assert!(a.len() == b.len() && within(a, b), "obstacles: engine {:?}, reference {:?}", a, b);
+    }
     Ok(())
 }
 

@@ -8,8 +8,8 @@ use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 use ringbco::options::{ClockKind, Model};
 use std::cell::Cell;
 
-/// 504 combinations, 24 each: 12,096 cases.
-const CASES: u32 = 24;
+/// 504 combinations, 60 each: 30,240 cases.
+const CASES: u32 = 60;
 
 fn engine_equals_reference(model: Model, clock: ClockKind) {
     let cases_each = std::env::var("RINGBCO_CASES").map_or(CASES, |text| text.parse().expect("RINGBCO_CASES"));

@@ -24,6 +24,8 @@ VERBS: Final = {
     "plan": "Plan a job table offline, as the paper does: SJF-BCO or a baseline.",
     "compare": "Replay a job table under several policies, side by side.",
     "reproduce": "Make the paper's figures 4 to 7 again, beside its values.",
+    "report": "Show results as one page of figures and charts.",
+    "timeline": "Show a result in Perfetto or chrome://tracing, a lane a GPU.",
     "audit": "Check a result folder against the model's constraints.",
     "bench": "Measure scheduler throughput on this machine.",
     "demo": "Replay a bundled sample under three policies; a table and a picture.",
@@ -42,7 +44,7 @@ class _LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command named by `args[0]`, its module imported."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, _load(name) if name in VERBS else command, rest
+        return name, load(name) if name in VERBS else command, rest
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the verb; an interrupt is told here, before typer makes its own of it."""
@@ -52,7 +54,7 @@ class _LazyGroup(TyperGroup):
             raise typer.Exit(_tell_interrupt()) from None
 
 
-def _load(verb: str) -> Any:
+def load(verb: str) -> Any:
     """The typer command of `ringbco.cli.<verb>`."""
     run = getattr(import_module(f"ringbco.cli.{verb}"), verb)
     # One line a paragraph: typer would keep the source's line ends.
@@ -75,16 +77,16 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from ringbco import __version__
+        from ringbco.cli.version import version_text
 
-        typer.echo(f"ringbco {__version__}")
+        typer.echo(version_text())
         raise typer.Exit
 
 
 @app.callback()
 def _root(
     _version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and the build."
     ),
 ) -> None:
     """Replays GPU-cluster job traces through contention-aware deep-learning schedulers."""

@@ -158,6 +158,8 @@ def replay(
 
     The folder holds jobs, allocations and timeline (Parquet), summary.json and run.toml. It appears whole
     or not at all; the same inputs give the same bytes in every Parquet file.
+
+    Example: ringbco replay jobs.parquet --cluster 32x8 --policy sjf-bco -o results
     """
     import time
 

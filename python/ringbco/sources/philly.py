@@ -174,7 +174,9 @@ def read(inputs: Inputs, options: Options) -> Trace:
 
     def locate(row: int, column: str) -> tuple[int, int | None, object]:
         job = int(text["job"][row])
-        value = text[column][row] if column in text.columns else bytes(raws[job])[:200].decode()
+        value = (
+            text[column][row] if column in text.columns else bytes(raws[job])[:200].decode(errors="replace")
+        )
         return job + 1, _line(data, raws, job), value
 
     kept, account = clean(
@@ -236,7 +238,7 @@ def _decode(raws: Sequence[msgspec.Raw], mode: str) -> tuple[pl.DataFrame, pl.Da
     for number, raw in enumerate(raws):
         try:
             job, broken = decoder.decode(raw), False
-        except msgspec.DecodeError:  # of which a wrong type is one kind
+        except (msgspec.DecodeError, UnicodeDecodeError):  # a wrong type is a DecodeError too
             job, broken = _Job(), True
         attempts = job.attempts or ()
         if mode == "sum":

@@ -1,0 +1,73 @@
+"""Why a job took as long as it did: its wait and its run split into parts. Seconds, float32."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from ringbco import profiles
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ringbco import _core
+    from ringbco.cluster import Network
+
+# Columns of jobs.parquet; single precision, for they explain and nothing is computed from them.
+CAUSES_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "wait_behind": pl.Float32(),
+    "wait_gpus": pl.Float32(),
+    "wait_fragmented": pl.Float32(),
+    "run_spread": pl.Float32(),
+    "run_contention": pl.Float32(),
+}
+
+
+def split(
+    submit: NDArray[np.float64],
+    num_gpus: NDArray[np.uint32],
+    workload: profiles.Workload,
+    network: Network,
+    result: _core.RunResult,
+    *,
+    model: str,
+) -> dict[str, NDArray[np.float32]]:
+    """The columns of `CAUSES_SCHEMA`, one value a job of the table (NaN where it was dropped).
+
+    wait_gpus: fewer GPUs were idle than the job asks for. wait_fragmented: enough were idle, but its
+    placement could not use them. wait_behind: it could have been placed but for its turn (the head of a
+    strict queue, the reservation of EASY, the wait for a slot's boundary). run_spread: what more servers
+    than the fewest cost without contention (eq. 8 with k = 1). run_contention: what sharing links cost on
+    top (k > 1), the slot clock's rounding included. Ideal run time, run_spread and run_contention add up to
+    the run time wherever k exceeded 1, and wherever it did not under the continuous clock.
+    """
+    wait_gpus, wait_fragmented = result.wait_gpus, result.wait_fragmented
+    behind = (result.start - submit) - wait_gpus - wait_fragmented
+    columns = {
+        # Sums of many stretches: what is left of a wait that they explain whole is rounding.
+        "wait_behind": _rounded(behind, result.start - submit),
+        "wait_gpus": wait_gpus,
+        "wait_fragmented": wait_fragmented,
+    }
+    if model == "fixed":
+        nothing = np.where(result.kept, np.float32(0), np.float32(np.nan))
+        return columns | {"run_spread": nothing, "run_contention": nothing}
+    tau = profiles.iteration_time(
+        num_gpus, workload.gradient_bytes, workload.compute_time, result.num_servers, network
+    )
+    spread = workload.iterations * (tau - workload.tau0)
+    contended = network.xi1 * result.max_contention > 1
+    contention = np.where(contended, (result.finish - result.start) - workload.ideal_run_time - spread, 0.0)
+    spread[~result.kept] = np.nan
+    contention[~result.kept] = np.nan
+    return columns | {
+        "run_spread": spread.astype(np.float32),
+        "run_contention": contention.astype(np.float32),
+    }
+
+
+def _rounded(rest: NDArray[Any], whole: NDArray[np.float64]) -> NDArray[np.float32]:
+    small: NDArray[np.float32] = np.where(np.abs(rest) <= 1e-6 * whole, 0.0, rest).astype(np.float32)
+    return small

@@ -1,0 +1,113 @@
+"""Why jobs wait and run long: worked by hand, and against a recomputation from the allocations."""
+
+import random
+
+import polars as pl
+import pytest
+
+import ringbco
+from ringbco.causes import CAUSES_SCHEMA
+from ringbco.cluster import Cluster, Network, ServerGroup
+from ringbco.jobs import from_frame
+
+
+def table(rows: list[tuple[float, int, float]], **columns: list[float]) -> ringbco.JobTable:
+    submit, gpus, duration = zip(*rows, strict=True)
+    frame = {"job_id": [f"j{i}" for i in range(len(rows))], "submit_time": submit, "num_gpus": gpus}
+    return from_frame(pl.DataFrame({**frame, "duration": duration, **columns}))
+
+
+def column(outcome: ringbco.Outcome, name: str) -> list[float]:
+    return outcome.jobs[name].to_list()
+
+
+def test_waits_worked_by_hand() -> None:
+    # One server each of 4 and 2 GPUs, consolidate, strict fifo.
+    #  j0: 3 GPUs on server 0 from 0 to 10 (one GPU left there, two on server 1).
+    #  j1: 3 GPUs at 1: three are idle, but apart, until 10: fragmented for 9.
+    #  j2: 1 GPU at 2: would fit, but j1 is the head, until 10: behind for 8.
+    #  j1 runs 10 to 20 on server 0, j2 10 to 30 on server 0 (the tightest fit).
+    #  j3: 4 GPUs at 12: two idle until 20 (too few), then 5 idle, three and two apart, until 30.
+    jobs = table([(0, 3, 10), (1, 3, 10), (2, 1, 20), (12, 4, 5)])
+    cluster = Cluster.from_groups([ServerGroup(1, 4), ServerGroup(1, 2)])
+    outcome = ringbco.replay(jobs, cluster, policy="fifo", model="fixed")
+    assert column(outcome, "start_time") == [0, 10, 10, 30]
+    assert column(outcome, "wait_gpus") == [0, 0, 0, 8]
+    assert column(outcome, "wait_fragmented") == [0, 9, 0, 10]
+    assert column(outcome, "wait_behind") == [0, 0, 8, 0]
+    assert column(outcome, "run_spread") == [0, 0, 0, 0]
+
+
+def test_runs_worked_by_hand() -> None:
+    # Servers of 3, 4 and 2 GPUs, first-fit: j0 takes two GPUs of server 0, j1 the third and three of server
+    # 1, j2 the fourth and one of server 2. j1 and j2 span and meet on server 1: p = 2, and k = 2 with xi1 = 1.
+    # b_i = 4e9, b_e = C = 1e9, xi2 = 1, alpha = 0; 10 iterations each.
+    #  j1: x = 4e9 x 3/4 = 3e9: one server 1.5 + 3 + 1 + 1 = 6.5 s, two 6 + 3 + 2 + 1 = 12 s, p = 2 18 s.
+    #  j2: x = 4e9 x 1/2 = 2e9: one server 1 + 2 + 1 + 1 = 5 s, two 4 + 2 + 2 + 1 = 9 s, p = 2 13 s.
+    # j2 runs 130 s = 50 + 40 + 40. By then j1 has done 130/18 iterations; the rest takes 12 s each:
+    # 130 + (10 - 130/18) x 12 = 163 1/3 = 65 + 55 + 43 1/3.
+    jobs = table(
+        [(0, 2, 100), (0, 4, 100), (0, 2, 100)],
+        iterations=[10, 10, 10],
+        gradient_bytes=[0.0, 4e9, 4e9],
+        bp_time=[19.0, 1.0, 1.0],
+    )
+    network = Network(intra_bandwidth=4e9, inter_bandwidth=1e9, reduce_speed=1e9, xi1=1.0, xi2=1.0, alpha=0.0)
+    cluster = Cluster.from_groups([ServerGroup(1, gpus) for gpus in (3, 4, 2)], network)
+    outcome = ringbco.replay(jobs, cluster, policy="ff")
+    assert column(outcome, "num_servers") == [1, 2, 2]
+    assert column(outcome, "run_time") == pytest.approx([200, 490 / 3, 130])
+    assert column(outcome, "run_spread") == pytest.approx([0, 55, 40])
+    assert column(outcome, "run_contention") == pytest.approx([0, 130 / 3, 40])
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "ff", "sjf-bco"])
+@pytest.mark.parametrize("queue", ["strict", "skip", "easy"])
+@pytest.mark.parametrize("clock", ["continuous", "slot"])
+def test_parts_add_up_and_follow_from_the_allocations(policy: str, queue: str, clock: str) -> None:
+    rnd = random.Random(f"{policy} {queue} {clock}")
+    for _ in range(10):
+        rows = [
+            (float(rnd.randrange(40)), rnd.choice([1, 1, 2, 3, 4, 6]), float(rnd.randrange(1, 30)))
+            for _ in range(30)
+        ]
+        sizes = [4, 4, 2]
+        cluster = Cluster.from_groups([ServerGroup(1, size) for size in sizes])
+        outcome = ringbco.replay(table(rows), cluster, policy=policy, queue=queue, model="fixed", clock=clock)
+        jobs = outcome.jobs
+        for name in CAUSES_SCHEMA:
+            assert jobs[name].min() >= 0
+        total = jobs["wait_behind"] + jobs["wait_gpus"] + jobs["wait_fragmented"]
+        assert total.to_list() == pytest.approx(jobs["wait_time"].to_list(), rel=1e-5)
+        idle = idle_by_second(outcome, sizes)
+        for submit, gpus, start, short, apart in jobs.select(
+            "submit_time", "num_gpus", "start_time", "wait_gpus", "wait_fragmented"
+        ).iter_rows():
+            seconds = [idle[t] for t in range(int(submit), int(start))]
+            assert short == sum(sum(free) < gpus for free in seconds)
+            if policy in ("fifo", "sjf"):
+                want = sum(sum(free) >= gpus and not consolidates(free, sizes, gpus) for free in seconds)
+                assert apart == want
+            else:
+                assert apart == 0
+
+
+def idle_by_second(outcome: ringbco.Outcome, sizes: list[int]) -> dict[int, list[int]]:
+    assert outcome.allocations is not None
+    end = int(outcome.jobs["finish_time"].max())
+    idle = {t: list(sizes) for t in range(end + 1)}
+    for server, gpus, start, stop in outcome.allocations.select(
+        "server", "num_gpus", "start_time", "end_time"
+    ).iter_rows():
+        for t in range(int(start), int(stop)):
+            idle[t][server] -= gpus
+    return idle
+
+
+def consolidates(free: list[int], sizes: list[int], gpus: int) -> bool:
+    largest = max(sizes)
+    if gpus <= largest:
+        return max(free) >= gpus
+    empty = [s for s, f in enumerate(free) if f == largest][: gpus // largest]
+    rest = [f for s, f in enumerate(free) if s not in empty]
+    return len(empty) == gpus // largest and max(rest, default=0) >= gpus % largest
