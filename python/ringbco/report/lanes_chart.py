@@ -17,9 +17,11 @@ MOST_BARS: Final = 20_000
 MOST_LANES: Final = 512
 _COLOURS: Final = ("#9fc7a8", "#f0d264", "#efa245", "#d6562b", "#8c1d18")
 _MET: Final = ("0", "1", "2", "3 to 4", "5 or more")
-_LEGEND: Final = "datum.label + ' (' + {" + ", ".join(
-    f"'{level}': '{met}'" for level, met in zip(LEVELS, _MET, strict=True)
-) + "}[datum.label] + ')'"
+_LEGEND: Final = (
+    "datum.label + ' (' + {"
+    + ", ".join(f"'{level}': '{met}'" for level, met in zip(LEVELS, _MET, strict=True))
+    + "}[datum.label] + ')'"
+)
 _PERIODS: Final = ((172_800.0, 86_400.0, "days"), (7_200.0, 3_600.0, "hours"), (120.0, 60.0, "minutes"))
 
 
