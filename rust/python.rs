@@ -4,7 +4,7 @@ use crate::cluster::Network;
 use crate::engine::Watch;
 use crate::error::{Error, Result};
 use crate::job::Jobs;
-use crate::options::{ClockKind, Discipline, Model, Options, Order, Oversize, PRESETS, Placement, Variant};
+use crate::options::{ClockKind, Discipline, Model, Options, Order, Oversize, PRESETS, Placement, Ties, Variant};
 use crate::outcome::Outcome;
 use crate::planner::{self, Dispatch, Plan, PlanOptions, Planner};
 use crate::replay::{ClusterSpec, replay as replay_columns};
@@ -153,13 +153,15 @@ fn replay(
     lambda_: f64,
     variant: &str,
     seed: u64,
+    ties: &str,
     oversize: &str,
     sample: Option<f64>,
     record_allocations: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<RunResult> {
+    let ties = Ties::parse(ties).map_err(|e| raise(py, &e))?;
     let options = parse_options(order, placement, queue, model, clock, variant, oversize)
-        .map(|options| Options { slot, kappa, lambda: lambda_, seed, sample, record_allocations, ..options })
+        .map(|options| Options { ties, slot, kappa, lambda: lambda_, seed, sample, record_allocations, ..options })
         .map_err(|e| raise(py, &e))?;
     let network = network_of(network);
     let jobs = Jobs {

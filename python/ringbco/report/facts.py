@@ -57,14 +57,14 @@ def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str]:
     trace, cluster, options = (run.get(table, {}) for table in ("trace", "cluster", "options"))
     submit = column(outcome.jobs, "submit_time")
     name = str(trace.get("path", _ABSENT)).replace("\\", "/").rsplit("/", 1)[-1]
-    digest = f", SHA-256 {trace['sha256'][:16]}…" if "sha256" in trace else ""
+    digest = f", SHA-256 {trace['sha256'][:16]}…" if trace.get("sha256") else ""
     told = {
         "trace": f"{name}: {trace.get('rows', 0):,} rows{digest}",
         "submissions": f"over {duration(float(submit.max() - submit.min()))}",
         "cluster": _cluster(cluster),
         "network": _network(cluster.get("network", {})),
     }
-    given = {key: _text(value) for key, value in options.items() if key not in _UNTOLD}
+    given = {key: _text(value) for key, value in options.items() if key not in _UNTOLD and value is not None}
     told |= {key: given.pop(key) for key in _OF_THEIR_OWN if key in given}
     if given:
         told["other options"] = ", ".join(f"{key} {value}" for key, value in given.items())
@@ -81,7 +81,7 @@ def _cluster(cluster: Mapping[str, Any]) -> str:
     groups = cluster.get("servers", [])
     servers = sum(group["count"] for group in groups)
     gpus = sum(group["count"] * group["gpus"] for group in groups)
-    vcs = len({group["vc"] for group in groups if "vc" in group})
+    vcs = len({group["vc"] for group in groups if group.get("vc")})
     text = f"{cluster.get('name', _ABSENT)}: {gpus:,} GPUs in {servers:,} servers"
     return text + (f", {vcs} virtual clusters" if vcs else "")
 

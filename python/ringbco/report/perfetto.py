@@ -88,7 +88,7 @@ def _names(outcome: Outcome, window: Window) -> Iterator[Event]:
     yield _meta("process_sort_index", CLUSTER, sort_index=-1)
     sizes = server_gpus(outcome)
     about = [
-        [group[key] for key in ("vc", "gpu_type") if key in group]
+        [group[key] for key in ("vc", "gpu_type") if group.get(key)]
         for group in outcome.run["cluster"]["servers"]
         for _ in range(group["count"])
     ]

@@ -58,7 +58,7 @@ def parse_servers(text: str | None, count: int) -> Sequence[int]:
         return range(count)
     chosen: set[int] = set()
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        match = re.fullmatch(r" *([0-9]{1,9}) *(?:- *([0-9]{1,9}) *)?", part)
         if match is None:
             raise UsageError(f"option servers: {text}: expected indexes and ranges such as 0-3,7")
         low, high = int(match[1]), int(match[2] or match[1])
