@@ -276,6 +276,7 @@ def core_replay(jobs: list[Job], sizes: list[int], net: Net, options: PlanOption
         lambda_=1.0,
         variant="practical",
         seed=options.seed,
+        ties="rows",
         oversize="error",
         sample=None,
         record_allocations=True,

@@ -139,8 +139,11 @@ def plan(
         table,
         cluster,
         Policy(policy, order, PLACEMENTS[policy], "strict"),
-        _Options(model, "slot", slot, 0, lambda_, variant, seed, oversize, sample),
-    )
+        _Options(
+            model=model, clock="slot", slot=slot, kappa=0, lambda_=lambda_, variant=variant, seed=seed,
+            ties="rows", oversize=oversize, sample=sample,
+        ),
+    )  # fmt: skip
     run["options"] |= {
         "command": "plan",
         "dispatch": dispatch,

@@ -159,6 +159,8 @@ def plan(
     Whatever their submit_time, every job is there when the schedule begins. theta, kappa and, unless it is
     given, the horizon are searched for as docs/paper.md says. The folder is that of a replay; summary.json
     says theta, kappa and the bounds too.
+
+    Example: ringbco plan jobs.parquet --cluster 20x16 --policy sjf-bco --dispatch reserve -o plan
     """
     import time
 

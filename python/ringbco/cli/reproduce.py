@@ -22,6 +22,8 @@ def reproduce(
 
     DIR gets index.html, which needs no network, the figures as PNG, and every plan's outcome in
     runs.parquet. It appears whole or not at all.
+
+    Example: ringbco reproduce --seeds 20 -o figures
     """
     from ringbco import reproduce as experiment
     from ringbco.cli.progress import progress_bar
