@@ -63,8 +63,8 @@ def test_an_epoch_moves_days_hours_and_weekdays() -> None:
     assert "load" not in seen["days"][0]
 
 
-@pytest.mark.parametrize("text", [None, 5, "yesterday", ""])
-def test_an_unreadable_epoch_is_none(text: object) -> None:
+@pytest.mark.parametrize("text", [None, 5, "yesterday", "", "1970-01-01T00:00:00"])
+def test_a_placeholder_or_no_epoch_is_none(text: object) -> None:
     assert Clock.parse(text) == Clock(None)
 
 

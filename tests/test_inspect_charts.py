@@ -98,7 +98,7 @@ def test_statuses_and_users_sum_up() -> None:
 
 
 def test_load_needs_a_cluster_and_virtual_clusters_have_their_own(tmp_path: Path) -> None:
-    assert [row["offered"] for row in data(drawn(FRAME, "2x8"), "Load of 2x8")] == pytest.approx(
+    assert [row["offered"] for row in data(drawn(FRAME, "2x8"), "Load of 2x8 by day")] == pytest.approx(
         [201 / 86_400 / 16, 8_640 / 86_400 / 16]
     )
     frame = FRAME.with_columns(vc=pl.Series(["x", "x", "y", "y", "y"]))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 DAY: Final = 86_400.0
 _HOUR: Final = 3_600.0
 _MOST_PERIODS: Final = 5_000
+_PLACEHOLDER: Final = 1970
 
 Floats = NDArray[np.float64]
 
@@ -29,12 +30,17 @@ class Clock:
 
     @classmethod
     def parse(cls, text: object) -> Clock:
-        """The clock of an ISO 8601 epoch; one without an epoch for whatever is none."""
+        """The clock of an ISO 8601 epoch; one without an epoch for whatever is none.
+
+        Nor is 1970: converters write 1970-01-01 for logs that do not say when they began.
+        """
         try:
             epoch = datetime.fromisoformat(text) if isinstance(text, str) else None
         except ValueError:
             epoch = None
-        return cls(None if epoch is None else epoch.replace(tzinfo=None))
+        if epoch is None or epoch.year == _PLACEHOLDER:
+            return cls(None)
+        return cls(epoch.replace(tzinfo=None))
 
     @property
     def offset(self) -> float:

@@ -209,8 +209,9 @@ def _overview(figures: Mapping[str, Any]) -> Table:
         table.add_row("order", "rows are not in order of submit_time")
     users, vcs = figures["users"], figures["vcs"]
     if users or vcs:
-        named = ((users, "users"), (vcs, "virtual clusters"))
-        table.add_row("from", ", ".join(f"{len(names):,} {what}" for names, what in named if names))
+        named = ((users, "user"), (vcs, "virtual cluster"))
+        counts = (f"{len(names):,} {what}{'s'[: len(names) > 1]}" for names, what in named if names)
+        table.add_row("from", ", ".join(counts))
     for name, near in figures["columns"]["extra"].items():
         hint = f"; did you mean {near}?" if near else ""
         table.add_row("extra column", Text(f"{name}{hint}"))

@@ -40,6 +40,8 @@ _LOAD_COLOURS: Final = ("#f2f2f2", "#d6e6f2", "#9ecae9", "#4a90c2", "#f6b26b", "
 # Passed, killed, failed; then whatever else a log may say.
 _FATE_COLOURS: Final = {"passed": COLOURS[2], "killed": COLOURS[1], "failed": COLOURS[5]}
 _SHADES: Final = (1.0, 0.6, 0.3)
+_WORTH_A_LINE: Final = 0.2  # below it, a line at all GPUs would flatten the rest
+_RATIOS: Final = (0.0001, 0.001, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1_000.0, 10_000.0)
 _NONE: Final = "(none)"
 
 
@@ -56,18 +58,16 @@ def sheet(
     ]
     if cluster and cluster["vcs"]:
         rows.append(_vc_loads(demand, cluster["vcs"]))
-    tops = [
+    panels = [
         _top(inspection[key], column, f"Top {what}")
         for key, column, what in (("vcs", "vc", "virtual clusters"), ("users", "user", "users"))
-        if inspection[key]
+        if len(inspection[key] or []) > 1
     ]
-    if tops:
-        rows.append(_side_by_side(*tops))
-    last = [_statuses(frame)] if inspection["statuses"] else []
-    if inspection["published"] and inspection["published"]["shape"]:
-        last.append(_published(inspection["published"]))
-    if last:
-        rows.append(_side_by_side(*last))
+    if inspection["statuses"]:
+        panels.append(_statuses(frame))
+    if inspection["published"]["shape"]:
+        panels.append(_published(inspection["published"]))
+    rows += [_side_by_side(*panels[at : at + 2]) for at in range(0, len(panels), 2)]
     whole = alt.vconcat(*rows, spacing=34).resolve_scale(color="independent", x="independent")
     return framed(whole, title, subtitle).configure_legend(labelFontSize=12, title=None)
 
@@ -75,7 +75,8 @@ def sheet(
 def page(chart: Any, *, title: str) -> str:
     """The chart as one HTML file with all it needs inside."""
     # A user may be called </script>: in JSON a "<" can be written otherwise.
-    text: str = chart.to_html(inline=True, json_kwds={"cls": _Harmless})
+    menu = {"export": True, "source": False, "compiled": False, "editor": False}  # an editor is online
+    text: str = chart.to_html(inline=True, json_kwds={"cls": _Harmless}, embed_options={"actions": menu})
     return text.replace("<head>", f"<head>\n  <title>{escape(title)}</title>", 1)
 
 
@@ -225,15 +226,15 @@ def _day_axis(demand: Mapping[str, Any]) -> dict[str, Any]:
     return {"x": axis, "x2": "to"}
 
 
-def _by_day(demand: Mapping[str, Any]) -> str:
+def _in_stretches(demand: Mapping[str, Any]) -> str:
     bar = demand["days_a_row"] * -(-len(demand["days"]) // _MOST_BARS)
-    return "a day" if bar == 1 else f"a day, in stretches of {bar} days"
+    return "" if bar == 1 else f", in stretches of {bar} days"
 
 
 def _arrivals(demand: Mapping[str, Any]) -> Any:
     jobs = [row["jobs"] / demand["days_a_row"] for row in demand["days"]]
     return _panel(
-        alt.Chart(_days(demand, {"jobs": jobs}), title=f"Jobs submitted {_by_day(demand)}")
+        alt.Chart(_days(demand, {"jobs": jobs}), title=f"Jobs submitted a day{_in_stretches(demand)}")
         .mark_bar(color=COLOURS[0], stroke="white", strokeWidth=0.5)
         .encode(
             **_day_axis(demand),
@@ -301,9 +302,10 @@ def _load(demand: Mapping[str, Any], cluster: Mapping[str, Any] | None) -> Any:
         .encode(x=_day_axis(demand)["x"], y="wanted:Q", color=alt.Color("what:N", scale=colour))
     )
     layers = [bars, line]
-    title = f"GPU-days asked for {_by_day(demand)}"
+    title = f"GPU-days asked for a day{_in_stretches(demand)}"
     if cluster:
-        title = f"Load of {cluster['name']} {_by_day(demand)}"
+        title = f"Load of {cluster['name']} by day{_in_stretches(demand)}"
+    if cluster and max(*data["offered"], *data["wanted"]) > _WORTH_A_LINE:
         full = pl.DataFrame({"full": [1.0]})
         layers.append(
             alt.Chart(full).mark_rule(color="#222", strokeDash=[5, 4]).encode(y=alt.Y("full:Q", title=unit))
@@ -319,7 +321,10 @@ def _vc_loads(demand: Mapping[str, Any], vcs: Sequence[Mapping[str, Any]]) -> An
         for row, name in zip(vcs, names, strict=True)
     )
     return _panel(
-        alt.Chart(data, title="Load of the virtual clusters: work submitted that day / their GPUs")
+        alt.Chart(
+            data,
+            title=f"Load of the virtual clusters: work submitted a day / their GPUs{_in_stretches(demand)}",
+        )
         .mark_rect()
         .encode(
             **_day_axis(demand),
@@ -362,7 +367,7 @@ def _top(groups: Sequence[Mapping[str, Any]], column: str, title: str) -> Any:
         ]
     )
     return _panel(
-        alt.Chart(data, title=f"{title} by GPU time" if len(groups) > 1 else title)
+        alt.Chart(data, title=f"{title} by GPU time")
         .mark_bar()
         .encode(
             y=alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=110)),
@@ -458,7 +463,7 @@ def _published(published: Mapping[str, Any]) -> Any:
         }
     )
     order = data["figure"].to_list()
-    reach = max(2.0, *(max(ratio, 1 / ratio) for ratio in data["ratio"]))
+    reach = 1.3 * max(2.0, *(max(ratio, 1 / ratio) for ratio in data["ratio"]))
     colour = alt.Scale(domain=["near", "far"], range=[COLOURS[2], COLOURS[5]])
     base = alt.Chart(data, title=f"The file's figures / those published of {published['shape']}")
     y = alt.Y("figure:N", sort=order, title=None, axis=alt.Axis(labelLimit=170, grid=True))
@@ -468,7 +473,7 @@ def _published(published: Mapping[str, Any]) -> Any:
             "ratio:Q",
             title="ratio (log scale)",
             scale=alt.Scale(type="log", domain=[1 / reach, reach], nice=False),
-            axis=alt.Axis(format="~g", tickCount=5),
+            axis=alt.Axis(format="~g", values=[ratio for ratio in _RATIOS if 1 / reach <= ratio <= reach]),
         ),
         color=alt.Color("near:N", scale=colour, legend=alt.Legend(title=None, orient="right")),
         tooltip=["figure:N", alt.Tooltip("ratio:Q", format=".3f")],
