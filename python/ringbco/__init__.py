@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ringbco.compare import Comparison, compare
     from ringbco.jobs import JobTable, from_frame, read_jobs
     from ringbco.outcome import Outcome
+    from ringbco.plan import plan
     from ringbco.replay import replay
     from ringbco.synthetic import generate
 
@@ -34,6 +35,7 @@ __all__ = [
     "errors",
     "from_frame",
     "generate",
+    "plan",
     "read_jobs",
     "replay",
 ]
@@ -48,6 +50,7 @@ _HOMES = {
     "compare": "compare",
     "from_frame": "jobs",
     "generate": "synthetic",
+    "plan": "plan",
     "read_jobs": "jobs",
     "replay": "replay",
 }
