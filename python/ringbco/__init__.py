@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ringbco.outcome import Outcome
     from ringbco.plan import plan
     from ringbco.replay import replay
+    from ringbco.sweep import sweep
     from ringbco.synthetic import generate
 
     __version__: str
@@ -38,6 +39,7 @@ __all__ = [
     "plan",
     "read_jobs",
     "replay",
+    "sweep",
 ]
 
 _HOMES = {
@@ -53,6 +55,7 @@ _HOMES = {
     "plan": "plan",
     "read_jobs": "jobs",
     "replay": "replay",
+    "sweep": "sweep",
 }
 
 

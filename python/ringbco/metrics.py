@@ -28,9 +28,12 @@ def makespan(jobs: pl.DataFrame) -> float:
 
 
 def gpu_seconds(jobs: pl.DataFrame) -> float:
-    """GPU-seconds that the jobs held: sum of num_gpus x held_time, or run_time where nobody is preempted."""
+    """GPU-seconds that the jobs held: sum of num_gpus x held_time, or run_time where nobody is preempted.
+
+    Not a BLAS product, whose last bit depends on the number of threads it may use.
+    """
     held = "held_time" if "held_time" in jobs.columns else "run_time"
-    return float(np.dot(column(jobs, "num_gpus").astype(np.float64), column(jobs, held)))
+    return float((column(jobs, "num_gpus") * column(jobs, held)).sum())
 
 
 def utilisation(jobs: pl.DataFrame, num_gpus: int) -> float:
