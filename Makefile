@@ -13,10 +13,10 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: help build demo test lint bench docs clean
+.PHONY: help build demo test lint bench policy-table docs clean
 
 help: ## what can be made
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
 build: $(VENV)/.built ## the package, built and installed in .venv
 
@@ -49,6 +49,9 @@ test: lint ## lint, then every test of both languages
 
 bench: build ## how long loading, the profile, a replay, its metrics and writing take
 	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only
+
+policy-table: build ## docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
+	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md
 
 docs: $(VENV)/.docs ## the documentation as a site in site/, links checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -190,7 +190,7 @@ impl<'a> Engine<'a> {
 
     fn enqueue(&mut self, job: u32) {
         self.out.obstacles[job as usize] = self.delays.spent(self.jobs.num_gpus[job as usize]);
-        self.queue.push(job, || self.timing.estimate(&self.jobs, job as usize));
+        self.queue.push(job, || self.timing.backfill_estimate(&self.jobs, job as usize));
     }
 
     /// Seconds at this instant.
@@ -243,7 +243,7 @@ impl<'a> Engine<'a> {
             running.first_row = self.out.allocations.open(job, &grant.parts, now);
         }
         if let Some(by_end) = &mut self.by_end {
-            running.estimated_end = self.timing.seconds(now) + self.timing.estimate(&self.jobs, j);
+            running.estimated_end = self.timing.seconds(now) + self.timing.backfill_estimate(&self.jobs, j);
             by_end.insert((running.estimated_end.to_bits(), job, slot));
         }
     }

@@ -8,6 +8,8 @@
 //! - [`options`]: what a run is asked to do, and the registries of orders, disciplines, placements and policies.
 //! - [`replay`](mod@replay): checks, virtual clusters, results; the way in.
 //! - `engine`: the event loop of one cluster; `pass`: one scheduling pass; `timing`: clocks and progress.
+//! - [`policies`]: the registry of policies; `preempt`: those that preempt, with an event loop of their own.
+//! - [`planner`]: the offline planner, Algorithm 1.
 //! - `queue`, `placement`, `cluster`, `gpu_time`, `contention`: the parts of the state.
 //! - `delay`: why jobs wait.
 //! - `index`, `heap`, `rng`: data structures.
@@ -31,6 +33,9 @@ pub mod options;
 pub mod outcome;
 mod pass;
 mod placement;
+pub mod planner;
+pub mod policies;
+mod preempt;
 mod queue;
 pub mod reference;
 pub mod replay;

@@ -34,6 +34,8 @@ macro_rules! registry {
     };
 }
 
+pub(crate) use registry;
+
 registry!(
     /// Queue orders (SPEC section 6).
     Order, "order" {
@@ -43,6 +45,8 @@ registry!(
         Sjf => "sjf",
         /// By num_gpus, then fifo.
         Smallest => "smallest",
+        /// By predicted GPU time, then fifo (QSSF, the Helios paper).
+        Qssf => "qssf",
     }
 );
 
@@ -118,33 +122,35 @@ registry!(
     }
 );
 
-/// A preset: the parts that a `--policy` name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Preset {
-    /// The policy's name.
-    pub name: &'static str,
-    /// Its queue order.
-    pub order: Order,
-    /// Its placement.
-    pub placement: Placement,
-    /// Its queue discipline.
-    pub queue: Discipline,
-}
+registry!(
+    /// What QSSF's predictions rest on.
+    Predict, "predict" {
+        /// The durations of jobs completed before the submission.
+        History => "history",
+        /// The recorded duration.
+        Exact => "exact",
+    }
+);
 
-const fn preset(name: &'static str, order: Order, placement: Placement) -> Preset {
-    Preset { name, order, placement, queue: Discipline::Strict }
-}
-
-/// The registry of policies.
-pub const PRESETS: &[Preset] = &[
-    preset("fifo", Order::Fifo, Placement::Consolidate),
-    preset("sjf", Order::Sjf, Placement::Consolidate),
-    preset("smallest", Order::Smallest, Placement::Consolidate),
-    preset("ff", Order::Fifo, Placement::FirstFit),
-    preset("ls", Order::Fifo, Placement::LeastLoaded),
-    preset("rand", Order::Fifo, Placement::Random),
-    preset("sjf-bco", Order::Smallest, Placement::SjfBco),
-];
+registry!(
+    /// Policies that preempt (SPEC section 7, "Other schedulers").
+    Preemption, "preemption" {
+        /// Nobody is preempted: the order and the queue discipline decide.
+        None => "none",
+        /// Shortest remaining time first.
+        Srtf => "srtf",
+        /// Least attained service in queues (2D-LAS).
+        Tiresias => "tiresias",
+        /// Queues as Tiresias', by Gittins index inside.
+        Gittins => "gittins",
+        /// Largest finish-time-fairness rho first.
+        Ftf => "ftf",
+        /// Earliest deadline first.
+        Edf => "edf",
+        /// Round robin.
+        TimeSlice => "time-slice",
+    }
+);
 
 /// Who goes first among jobs of one submission time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +185,24 @@ impl Ties {
 /// Everything a run is asked to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
+    /// Who may be preempted, and by what ranking.
+    pub preemption: Preemption,
+    /// What a job that is resumed pays, s without progress.
+    pub preempt_cost: f64,
+    /// Attained service, GPU-seconds, at which a job falls to the next queue; ascending (`tiresias`, `gittins`).
+    pub thresholds: Vec<f64>,
+    /// Time between passes, s (`tiresias`, `gittins`, `ftf`).
+    pub interval: f64,
+    /// Time between passes, s (`time-slice`).
+    pub quantum: f64,
+    /// What QSSF predicts from.
+    pub predict: Predict,
+    /// Whether `edf` refuses jobs that would miss their deadline even alone.
+    pub admission: bool,
+    /// A job that has waited this long, s, goes by fifo ahead of the others.
+    pub aging: Option<f64>,
+    /// By how much EASY's estimates are multiplied.
+    pub estimate_factor: f64,
     /// Queue order.
     pub order: Order,
     /// Placement.
@@ -212,6 +236,15 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            preemption: Preemption::None,
+            preempt_cost: 30.0,
+            thresholds: vec![18_000.0],
+            interval: 60.0,
+            quantum: 60.0,
+            predict: Predict::History,
+            admission: false,
+            aging: None,
+            estimate_factor: 1.0,
             order: Order::Smallest,
             placement: Placement::SjfBco,
             queue: Discipline::Strict,
@@ -245,10 +278,50 @@ impl Options {
         };
         range("slot", self.slot, self.slot.is_finite() && self.slot > 0.0, "a finite time > 0 s")?;
         range("lambda", self.lambda, self.lambda.is_finite() && self.lambda >= 1.0, "a finite number >= 1")?;
+        let (time, positive) = ("a finite time >= 0 s", "a finite time > 0 s");
+        range("preempt-cost", self.preempt_cost, self.preempt_cost.is_finite() && self.preempt_cost >= 0.0, time)?;
+        range("interval", self.interval, self.interval.is_finite() && self.interval > 0.0, positive)?;
+        range("quantum", self.quantum, self.quantum.is_finite() && self.quantum > 0.0, positive)?;
+        let factor = self.estimate_factor;
+        range("estimate-factor", factor, factor.is_finite() && factor > 0.0, "a finite number > 0")?;
+        if let Some(aging) = self.aging {
+            range("aging", aging, aging.is_finite() && aging >= 0.0, time)?;
+        }
+        for pair in self.thresholds.windows(2) {
+            range("thresholds", pair[1], pair[0] < pair[1], "GPU-seconds in ascending order")?;
+        }
+        for &threshold in &self.thresholds {
+            let good = threshold.is_finite() && threshold > 0.0;
+            range("thresholds", threshold, good, "a finite number of GPU-seconds > 0")?;
+        }
+        if self.preemption == Preemption::TimeSlice {
+            self.check_turns()?;
+        }
         if let Some(step) = self.sample {
             range("sample", step, step.is_finite() && step > 0.0, "a finite time > 0 s")?;
         }
         Ok(())
+    }
+
+    /// A turn must leave time for progress after the resume cost, or jobs would take turns for ever.
+    fn check_turns(&self) -> Result<()> {
+        let enough = match self.clock {
+            ClockKind::Continuous => self.preempt_cost < self.quantum,
+            ClockKind::Slot => {
+                (self.preempt_cost / self.slot).ceil() < f64::max(1.0, (self.quantum / self.slot).floor())
+            }
+        };
+        if enough {
+            return Ok(());
+        }
+        let value = format!("{} s against a preempt-cost of {} s", self.quantum, self.preempt_cost);
+        let expected = match self.clock {
+            ClockKind::Continuous => {
+                "a quantum longer than the preempt-cost: no job would ever get anywhere".to_owned()
+            }
+            ClockKind::Slot => format!("a quantum of more whole slots of {} s than the preempt-cost takes", self.slot),
+        };
+        Err(Error::Option { name: "quantum", value, expected })
     }
 
     /// Whether the model is `rar`.

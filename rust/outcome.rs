@@ -90,6 +90,23 @@ pub(crate) struct ClusterOutcome {
     pub(crate) contention_seconds: f64,
     pub(crate) events: u64,
     pub(crate) decisions: u64,
+    /// Per job: times preempted, time on GPUs, and how much of that went to resuming. Kept by preemptive policies only.
+    pub(crate) preemptions: Vec<u32>,
+    pub(crate) held: Vec<f64>,
+    pub(crate) lost: Vec<f64>,
+    /// Whether admission refused it.
+    pub(crate) refused: Vec<bool>,
+    /// Every stretch of the preempted jobs, in order of their ends.
+    pub(crate) stretches: Vec<Stretch>,
+}
+
+/// A preempted job on its GPUs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) job: u32,
+    pub(crate) start: f64,
+    pub(crate) end: f64,
+    pub(crate) spanning: bool,
 }
 
 impl ClusterOutcome {
@@ -105,6 +122,22 @@ impl ClusterOutcome {
             contention_seconds: 0.0,
             events: 0,
             decisions: 0,
+            preemptions: Vec::new(),
+            held: Vec::new(),
+            lost: Vec::new(),
+            refused: Vec::new(),
+            stretches: Vec::new(),
+        }
+    }
+
+    /// As `new`, with the columns that preemption needs.
+    pub(crate) fn preemptive(jobs: usize, record: bool) -> Self {
+        Self {
+            preemptions: vec![0; jobs],
+            held: vec![0.0; jobs],
+            lost: vec![0.0; jobs],
+            refused: vec![false; jobs],
+            ..Self::new(jobs, record)
         }
     }
 
@@ -118,8 +151,13 @@ impl ClusterOutcome {
     /// Turns clock time into seconds.
     pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
         let allocations = &mut self.allocations;
-        for times in [&mut self.start, &mut self.finish, &mut allocations.start, &mut allocations.end] {
+        let lengths = [&mut self.held, &mut self.lost];
+        let instants = [&mut self.start, &mut self.finish, &mut allocations.start, &mut allocations.end];
+        for times in instants.into_iter().chain(lengths) {
             times.iter_mut().for_each(|t| *t = seconds(*t));
+        }
+        for stretch in &mut self.stretches {
+            (stretch.start, stretch.end) = (seconds(stretch.start), seconds(stretch.end));
         }
         self.contention.iter_mut().for_each(|(t, _)| *t = seconds(*t));
     }
@@ -163,6 +201,12 @@ pub struct Outcome {
     pub wait_fragmented: Vec<f32>,
     /// Times it was preempted.
     pub preemptions: Vec<u32>,
+    /// Time on GPUs, s; less than from start to finish where it was preempted. NaN where dropped.
+    pub held: Vec<f64>,
+    /// Time on GPUs without progress after being resumed, s.
+    pub lost: Vec<f64>,
+    /// Whether admission refused it; then `kept` is `false` too.
+    pub refused: Vec<bool>,
     /// In order of (row, start, server).
     pub allocations: Allocations,
     /// Sampled state.

@@ -122,7 +122,7 @@ fn past_the_head(engine: &mut Engine<'_>, scratch: &mut Scratch, grant: &mut Gra
             reservation = Some(reserve(engine, scratch, blocked));
         }
         let short = |estimate: f64| reservation.is_none_or(|r| now + estimate <= r.shadow);
-        let in_time = !easy || short(engine.timing.estimate(&engine.jobs, job as usize));
+        let in_time = !easy || short(engine.timing.backfill_estimate(&engine.jobs, job as usize));
         let rng = (!in_time).then(|| engine.placer.rng());
         if !engine.place(job, grant) {
             if easy && head.is_none() {

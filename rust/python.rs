@@ -4,9 +4,13 @@ use crate::cluster::Network;
 use crate::engine::Watch;
 use crate::error::{Error, Result};
 use crate::job::Jobs;
-use crate::options::{ClockKind, Discipline, Model, Options, Order, Oversize, PRESETS, Placement, Ties, Variant};
+use crate::options::{
+    ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Predict, Preemption, Ties, Variant,
+};
 use crate::outcome::Outcome;
-use crate::replay::{ClusterSpec, replay as replay_columns};
+use crate::planner::{self, Dispatch, Plan, PlanOptions, Planner};
+use crate::policies::{PRESETS, Preset};
+use crate::replay::{ClusterSpec, Extras, replay_with};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
@@ -69,6 +73,9 @@ struct RunResult {
     wait_gpus: Py<PyArray1<f32>>,
     wait_fragmented: Py<PyArray1<f32>>,
     preemptions: Py<PyArray1<u32>>,
+    held: Py<PyArray1<f64>>,
+    lost: Py<PyArray1<f64>>,
+    refused: Py<PyArray1<bool>>,
     alloc_job: Py<PyArray1<u32>>,
     alloc_server: Py<PyArray1<u32>>,
     alloc_gpus: Py<PyArray1<u32>>,
@@ -103,6 +110,9 @@ impl RunResult {
             wait_gpus: column(py, outcome.wait_gpus),
             wait_fragmented: column(py, outcome.wait_fragmented),
             preemptions: column(py, outcome.preemptions),
+            held: column(py, outcome.held),
+            lost: column(py, outcome.lost),
+            refused: column(py, outcome.refused),
             alloc_job: column(py, allocations.job),
             alloc_server: column(py, allocations.server),
             alloc_gpus: column(py, allocations.num_gpus),
@@ -129,6 +139,12 @@ impl RunResult {
 /// network: (intra_bandwidth, inter_bandwidth, reduce_speed, xi1, xi2, alpha).
 /// progress: called with (finished, total) now and then.
 #[pyfunction]
+#[pyo3(signature = (
+    submit, num_gpus, duration, iterations, gradient_bytes, compute_time, vc, server_gpus, server_vc, network, order,
+    placement, queue, model, clock, slot, kappa, lambda_, variant, seed, ties, oversize, sample, record_allocations, progress,
+    *, preemption = "none", preempt_cost = 30.0, thresholds = vec![18_000.0], interval = 60.0, quantum = 60.0,
+    predict = "history", admission = false, aging = None, estimate_factor = 1.0, deadline = None, user = None,
+))]
 #[allow(clippy::too_many_arguments)]
 fn replay(
     py: Python<'_>,
@@ -157,20 +173,44 @@ fn replay(
     sample: Option<f64>,
     record_allocations: bool,
     progress: Option<Py<PyAny>>,
+    preemption: &str,
+    preempt_cost: f64,
+    thresholds: Vec<f64>,
+    interval: f64,
+    quantum: f64,
+    predict: &str,
+    admission: bool,
+    aging: Option<f64>,
+    estimate_factor: f64,
+    deadline: Option<PyReadonlyArray1<'_, f64>>,
+    user: Option<PyReadonlyArray1<'_, u32>>,
 ) -> PyResult<RunResult> {
     let ties = Ties::parse(ties).map_err(|e| raise(py, &e))?;
-    let options = parse_options(order, placement, queue, model, clock, variant, oversize)
-        .map(|options| Options { ties, slot, kappa, lambda: lambda_, seed, sample, record_allocations, ..options })
-        .map_err(|e| raise(py, &e))?;
-    let (intra_bandwidth, inter_bandwidth, reduce_speed, xi1, xi2, alpha) = network;
-    let network = Network {
-        intra_bandwidth,
-        inter_bandwidth,
-        reduce_speed,
-        contention_share: xi1,
-        server_overhead: xi2,
-        degradation: alpha,
+    let named = || {
+        Ok(Options {
+            preemption: Preemption::parse(preemption)?,
+            predict: Predict::parse(predict)?,
+            ..parse_options(order, placement, queue, model, clock, variant, oversize)?
+        })
     };
+    let options = Options {
+        ties,
+        slot,
+        kappa,
+        lambda: lambda_,
+        seed,
+        sample,
+        record_allocations,
+        preempt_cost,
+        thresholds,
+        interval,
+        quantum,
+        admission,
+        aging,
+        estimate_factor,
+        ..named().map_err(|e| raise(py, &e))?
+    };
+    let network = network_of(network);
     let jobs = Jobs {
         submit: submit.as_slice()?,
         num_gpus: num_gpus.as_slice()?,
@@ -182,8 +222,10 @@ fn replay(
     let vc = vc.as_ref().map(|v| v.as_slice()).transpose()?;
     let server_vc = server_vc.as_ref().map(|v| v.as_slice()).transpose()?;
     let spec = ClusterSpec { server_gpus: server_gpus.as_slice()?, server_vc, network };
+    let deadline = deadline.as_ref().map(|d| d.as_slice()).transpose()?;
+    let extras = Extras { deadline, user: user.as_ref().map(|u| u.as_slice()).transpose()? };
     let mut watch = PythonWatch { progress, total: jobs.len(), looked: Instant::now(), raised: None };
-    let outcome = py.detach(|| replay_columns(&jobs, vc, &spec, &options, &mut watch));
+    let outcome = py.detach(|| replay_with(&jobs, &extras, vc, &spec, &options, &mut watch));
     if let Some(raised) = watch.raised {
         return Err(raised);
     }
@@ -211,10 +253,143 @@ fn parse_options(
     })
 }
 
-/// The registry of policies: (name, order, placement, queue).
+/// A plan: its schedule, and how it was found.
+#[pyclass(frozen, get_all, module = "ringbco._core")]
+struct PlanResult {
+    schedule: Py<RunResult>,
+    theta: u64,
+    kappa: Option<u32>,
+    horizon: u64,
+    w_max: f64,
+    work_bound: f64,
+    thetas: u64,
+    schedules: u64,
+    schedules_known: u64,
+}
+
+impl PlanResult {
+    fn new(py: Python<'_>, plan: Plan) -> PyResult<Self> {
+        Ok(Self {
+            schedule: Py::new(py, RunResult::new(py, plan.schedule))?,
+            theta: plan.theta,
+            kappa: plan.kappa,
+            horizon: plan.horizon,
+            w_max: plan.w_max,
+            work_bound: plan.work_bound,
+            thetas: plan.thetas,
+            schedules: plan.schedules,
+            schedules_known: plan.schedules_known,
+        })
+    }
+}
+
+/// Plans a job table on a cluster without virtual clusters; the GIL is released for the whole search.
+///
+/// kappa, horizon: None to search. threads: None for as many as the machine has; the plan is the same on any number.
+/// progress: called with (steps done, steps in all) now and then.
 #[pyfunction]
-fn presets() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
-    PRESETS.iter().map(|p| (p.name, p.order.name(), p.placement.name(), p.queue.name())).collect()
+#[allow(clippy::too_many_arguments)]
+fn plan(
+    py: Python<'_>,
+    num_gpus: PyReadonlyArray1<'_, u32>,
+    duration: PyReadonlyArray1<'_, f64>,
+    iterations: PyReadonlyArray1<'_, u64>,
+    gradient_bytes: PyReadonlyArray1<'_, f64>,
+    compute_time: PyReadonlyArray1<'_, f64>,
+    server_gpus: PyReadonlyArray1<'_, u32>,
+    network: (f64, f64, f64, f64, f64, f64),
+    policy: &str,
+    order: &str,
+    dispatch: &str,
+    variant: &str,
+    model: &str,
+    kappa: Option<u32>,
+    lambda_: f64,
+    u: f64,
+    horizon: Option<u64>,
+    slot: f64,
+    seed: u64,
+    oversize: &str,
+    sample: Option<f64>,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PlanResult> {
+    let parse = || {
+        Ok(PlanOptions {
+            policy: Planner::parse(policy)?,
+            order: Order::parse(order)?,
+            dispatch: Dispatch::parse(dispatch)?,
+            variant: Variant::parse(variant)?,
+            model: Model::parse(model)?,
+            oversize: Oversize::parse(oversize)?,
+            ..PlanOptions::default()
+        })
+    };
+    let options = parse()
+        .map(|options| PlanOptions { kappa, lambda: lambda_, u, horizon, slot, seed, sample, ..options })
+        .map_err(|e| raise(py, &e))?;
+    let submit = vec![0.0; num_gpus.as_slice()?.len()];
+    let jobs = Jobs {
+        submit: &submit,
+        num_gpus: num_gpus.as_slice()?,
+        duration: duration.as_slice()?,
+        iterations: iterations.as_slice()?,
+        gradient_bytes: gradient_bytes.as_slice()?,
+        compute_time: compute_time.as_slice()?,
+    };
+    let (server_gpus, network) = (server_gpus.as_slice()?, network_of(network));
+    let mut watch = PythonWatch { progress, total: planner::PROGRESS_STEPS, looked: Instant::now(), raised: None };
+    let planned = py.detach(|| match threads {
+        None => planner::plan(&jobs, server_gpus, network, &options, &mut watch),
+        Some(count) => {
+            let refused = |_| Error::Option {
+                name: "threads",
+                value: count.to_string(),
+                expected: "a number of threads that the system can start".to_owned(),
+            };
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build().map_err(refused)?;
+            planner::plan_in(&pool, &jobs, server_gpus, network, &options, &mut watch)
+        }
+    });
+    if let Some(raised) = watch.raised {
+        return Err(raised);
+    }
+    PlanResult::new(py, planned.map_err(|e| raise(py, &e))?)
+}
+
+fn network_of(
+    (intra_bandwidth, inter_bandwidth, reduce_speed, xi1, xi2, alpha): (f64, f64, f64, f64, f64, f64),
+) -> Network {
+    Network {
+        intra_bandwidth,
+        inter_bandwidth,
+        reduce_speed,
+        contention_share: xi1,
+        server_overhead: xi2,
+        degradation: alpha,
+    }
+}
+
+/// A policy as the registry describes it.
+type PolicyRow = (&'static str, &'static str, &'static str, &'static str, &'static str);
+
+/// The registry of policies: (name, order, placement, queue, preemption).
+#[pyfunction]
+fn presets() -> Vec<PolicyRow> {
+    let row = |p: &Preset| (p.name, p.order.name(), p.placement.name(), p.queue.name(), p.preemption.name());
+    PRESETS.iter().map(row).collect()
+}
+
+/// What the registry says of each policy: (name, paper, clairvoyant, options).
+#[pyfunction]
+fn policies() -> Vec<(&'static str, &'static str, bool, Vec<&'static str>)> {
+    PRESETS.iter().map(|p| (p.name, p.paper, p.clairvoyant, p.options.to_vec())).collect()
+}
+
+/// The registry of planners.
+#[pyfunction]
+fn planners() -> Vec<&'static str> {
+    Planner::ALL.iter().map(|p| p.name()).collect()
 }
 
 /// The registry of queue orders.
@@ -241,8 +416,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     PyArray1::<f64>::zeros(module.py(), 0, false);
     module.add("CoreError", module.py().get_type::<CoreError>())?;
     module.add_class::<RunResult>()?;
+    module.add_class::<PlanResult>()?;
     module.add_function(wrap_pyfunction!(replay, module)?)?;
+    module.add_function(wrap_pyfunction!(plan, module)?)?;
+    module.add_function(wrap_pyfunction!(planners, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
+    module.add_function(wrap_pyfunction!(policies, module)?)?;
     module.add_function(wrap_pyfunction!(orders, module)?)?;
     module.add_function(wrap_pyfunction!(placements, module)?)?;
     module.add_function(wrap_pyfunction!(queues, module)?)?;

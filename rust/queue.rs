@@ -39,7 +39,8 @@ impl Queue {
         };
         // Jobs are numbered in order of (submit_time, row), which is fifo.
         let ordered: Option<Vec<u32>> = match order {
-            Order::Fifo => None,
+            // QSSF's order is not known from the start: its engine is another.
+            Order::Fifo | Order::Qssf => None,
             Order::Sjf => {
                 let mut keyed: Vec<(u64, u32)> = (0..n).map(|j| (estimate(j).to_bits(), j as u32)).collect();
                 // Estimates are not negative, so their bits sort as they do.
@@ -255,7 +256,7 @@ mod tests {
             let mut want: Vec<u32> = (0..n as u32).collect();
             want.sort_by(|&a, &b| {
                 let key = |j: u32| match order {
-                    Order::Fifo => 0.0,
+                    Order::Fifo | Order::Qssf => 0.0,
                     Order::Sjf => duration[j as usize],
                     Order::Smallest => f64::from(sizes[j as usize]),
                 };

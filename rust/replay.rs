@@ -5,12 +5,14 @@ use crate::contention::Ring;
 use crate::engine::{Engine, Watch};
 use crate::error::{Error, Result};
 use crate::job::Jobs;
-use crate::options::{ClockKind, Options, Oversize, Ties};
-use crate::outcome::{Allocations, ClusterOutcome, Outcome, Span, timeline};
+use crate::options::{ClockKind, Options, Oversize, Preemption, Ties};
+use crate::outcome::{Allocations, ClusterOutcome, Outcome, Span, Stretch, timeline};
 use crate::placement::{Placer, Shape};
+use crate::preempt;
 use crate::rng::{GOLDEN, SplitMix64};
 use crate::timing::Timing;
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,15 @@ pub struct ClusterSpec<'a> {
     pub server_vc: Option<&'a [u32]>,
     /// Network constants.
     pub network: Network,
+}
+
+/// Columns that some policies read, one value a job.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extras<'a> {
+    /// Absolute deadlines, s; NaN where a job has none (`edf`).
+    pub deadline: Option<&'a [f64]>,
+    /// Users, numbered (`qssf`).
+    pub user: Option<&'a [u32]>,
 }
 
 /// One virtual cluster's servers and jobs.
@@ -51,8 +62,24 @@ pub fn replay(
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<Outcome> {
+    replay_with(jobs, &Extras::default(), vc, spec, options, watch)
+}
+
+/// As [`replay`], with the columns that some policies need.
+///
+/// # Errors
+/// Any variant of [`Error`]; the row is the lowest at fault.
+pub fn replay_with(
+    jobs: &Jobs<'_>,
+    extras: &Extras<'_>,
+    vc: Option<&[u32]>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Outcome> {
     let began = Instant::now();
     options.validate()?;
+    check_extras(jobs, extras, options)?;
     spec.network.validate()?;
     validate_servers(spec.server_gpus)?;
     jobs.validate(options.rar())?;
@@ -60,7 +87,7 @@ pub fn replay(
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
     let kept = keep(jobs, job_vc, &mut parts, spec, options)?;
     order_by_submission(jobs, &mut parts, options.ties);
-    let outcomes = run_parts(jobs, &parts, spec.network, options, watch)?;
+    let outcomes = run_parts(jobs, extras, &parts, spec.network, options, watch)?;
     let engine_seconds = began.elapsed().as_secs_f64();
     Ok(assemble(jobs, kept, &parts, outcomes, spec.network, options, engine_seconds))
 }
@@ -166,7 +193,14 @@ fn keep(
     Ok(kept)
 }
 
-fn check_iteration(ring: &Ring, row: usize, servers: Option<u32>, network: &Network, options: &Options) -> Result<()> {
+/// Refuses a job whose iteration takes no time, or more than a slot even uncontended.
+pub(crate) fn check_iteration(
+    ring: &Ring,
+    row: usize,
+    servers: Option<u32>,
+    network: &Network,
+    options: &Options,
+) -> Result<()> {
     if network.server_overhead == 0.0 && ring.iteration_time(network, 1, 0) == 0.0 {
         return Err(Error::ZeroIterationTime { row });
     }
@@ -216,8 +250,24 @@ impl Watch for Shared<'_> {
     }
 }
 
+fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
+    let lengths = [("deadline", extras.deadline.map(<[f64]>::len)), ("user", extras.user.map(<[u32]>::len))];
+    for (column, length) in lengths {
+        if let Some(length) = length
+            && length != jobs.len()
+        {
+            return Err(Error::ColumnLength { column, length, expected: jobs.len() });
+        }
+    }
+    if options.preemption == Preemption::Edf && extras.deadline.is_none() {
+        return Err(Error::ColumnLength { column: "deadline", length: 0, expected: jobs.len() });
+    }
+    Ok(())
+}
+
 fn run_parts(
     jobs: &Jobs<'_>,
+    extras: &Extras<'_>,
     parts: &[Part],
     network: Network,
     options: &Options,
@@ -229,6 +279,22 @@ fn run_parts(
         // Columns already in order need no copy.
         let gathered = (!part.whole).then(|| jobs.gather(&part.rows, options.rar()));
         let view = gathered.as_ref().map_or(*jobs, |g| g.view());
+        let gather = gathered.is_some();
+        let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
+        let user = extras.user.map(|u| pick(u, &part.rows, gather));
+        let setting = preempt::Setting {
+            jobs: view,
+            rows: &part.rows,
+            deadline: deadline.as_deref(),
+            user: user.as_deref(),
+            server_gpus: &part.server_gpus,
+            few: &part.few,
+            network,
+            options: &own,
+        };
+        if preempt::is_for(&own) {
+            return preempt::run(&setting, watch);
+        }
         Engine::new(view, &part.rows, &part.server_gpus, network, &own).run(watch)
     };
     if parts.len() == 1 {
@@ -265,9 +331,14 @@ fn run_parts(
     results.into_iter().collect()
 }
 
+/// The chosen rows of a column, copied only where they are not the whole column as it is.
+fn pick<'a, T: Copy>(column: &'a [T], rows: &[u32], gather: bool) -> Cow<'a, [T]> {
+    if gather { rows.iter().map(|&row| column[row as usize]).collect() } else { Cow::Borrowed(column) }
+}
+
 fn assemble(
     jobs: &Jobs<'_>,
-    kept: Vec<bool>,
+    mut kept: Vec<bool>,
     parts: &[Part],
     outcomes: Vec<ClusterOutcome>,
     network: Network,
@@ -279,6 +350,9 @@ fn assemble(
     let mut contention = Vec::with_capacity(outcomes.len());
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
+    let (mut preemptions, mut lost, mut refused) = (vec![0; n], vec![0.0; n], vec![false; n]);
+    let mut held = vec![f64::NAN; n];
+    let mut stretches = Vec::new();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
     for (part, outcome) in parts.iter().zip(outcomes) {
@@ -286,6 +360,14 @@ fn assemble(
         decisions += outcome.decisions;
         contention_seconds += outcome.contention_seconds;
         contention.push(outcome.contention);
+        stretches.extend(outcome.stretches.iter().map(|s| Stretch { job: part.rows[s.job as usize], ..*s }));
+        // Empty where nobody is preempted.
+        for (j, &row) in part.rows.iter().enumerate().take(outcome.preemptions.len()) {
+            let row = row as usize;
+            (preemptions[row], held[row], lost[row]) = (outcome.preemptions[j], outcome.held[j], outcome.lost[j]);
+            refused[row] = outcome.refused[j];
+            kept[row] = !outcome.refused[j];
+        }
         for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
             wait_gpus[row as usize] = too_few as f32;
             wait_fragmented[row as usize] = fragmented as f32;
@@ -311,14 +393,33 @@ fn assemble(
         allocations.server.extend(own.server.iter().map(|&s| part.servers[s as usize]));
     }
     let timing = Timing::new(network, options);
-    let spans = (0..n).filter(|&j| kept[j]).map(|j| Span {
+    if !preempt::is_for(options) {
+        held.iter_mut().zip(start.iter().zip(&finish)).for_each(|(h, (from, to))| *h = to - from);
+    }
+    // Stretch by stretch; between two of them a job waits.
+    stretches.sort_by_key(|s| s.job);
+    let seen = |job: usize| timing.seconds(timing.arrival(jobs.submit[job]));
+    let in_stretches = stretches.iter().enumerate().map(|(i, s)| {
+        let row = s.job as usize;
+        let before = i.checked_sub(1).map(|i| &stretches[i]).filter(|before| before.job == s.job);
+        Span {
+            submit: jobs.submit[row],
+            seen: before.map_or_else(|| seen(row), |before| before.end),
+            start: s.start,
+            finish: s.end,
+            num_gpus: jobs.num_gpus[row],
+            spanning: s.spanning,
+        }
+    });
+    let spans = (0..n).filter(|&j| kept[j] && preemptions[j] == 0).map(|j| Span {
         submit: jobs.submit[j],
-        seen: timing.seconds(timing.arrival(jobs.submit[j])),
+        seen: seen(j),
         start: start[j],
         finish: finish[j],
         num_gpus: jobs.num_gpus[j],
         spanning: num_servers[j] > 1,
     });
+    let spans = spans.chain(in_stretches);
     let spanning_seconds = spans.clone().filter(|s| s.spanning).map(|s| s.finish - s.start).sum();
     Outcome {
         timeline: timeline(spans, &contention, options.sample),
@@ -330,7 +431,10 @@ fn assemble(
         max_contention,
         wait_gpus,
         wait_fragmented,
-        preemptions: vec![0; n],
+        preemptions,
+        held,
+        lost,
+        refused,
         events,
         decisions,
         contention_seconds,

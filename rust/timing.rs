@@ -12,8 +12,11 @@ const FLOOR_TOLERANCE: f64 = 1e-12;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     pub(crate) network: Network,
-    rar: bool,
-    slot: Option<f64>,
+    pub(crate) rar: bool,
+    /// Slot length, s, under the slot clock.
+    pub(crate) slot: Option<f64>,
+    /// By how much EASY's estimates are multiplied.
+    estimate_factor: f64,
 }
 
 /// How far a running job is.
@@ -35,6 +38,7 @@ impl Timing {
             network,
             rar: options.model == Model::Rar,
             slot: (options.clock == ClockKind::Slot).then_some(options.slot),
+            estimate_factor: options.estimate_factor,
         }
     }
 
@@ -77,6 +81,12 @@ impl Timing {
         } else {
             jobs.duration[job]
         }
+    }
+
+    /// The run time that EASY backfilling reckons with, s.
+    #[inline]
+    pub(crate) fn backfill_estimate(&self, jobs: &Jobs<'_>, job: usize) -> f64 {
+        self.estimate_factor * self.estimate(jobs, job)
     }
 
     /// Whole iterations in a slot (eq. 9).

@@ -84,7 +84,10 @@ def test_help_of_replay_tells_the_defaults_of_the_network(invoke: Invoke) -> Non
         told = page[start:].split("Default ", 1)[1].split(":", 1)[0]
         assert float(told) == value, name
     for policy in policies():
-        assert f"{policy.name}: {policy.order} + {policy.placement} + {policy.queue}" in page
+        parts = f"{policy.order} + {policy.placement} + {policy.queue}"
+        if policy.preemption != "none":
+            parts = f"preemptive + {policy.placement}"
+        assert f"{policy.name}: {parts}" in page
 
 
 @pytest.mark.parametrize(
@@ -292,6 +295,13 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "ties": "shuffle:4",
         "oversize": "drop",
         "sample": 100.0,
+        "preempt_cost": 5.0,
+        "thresholds": [10.0, 20.5],
+        "interval": 30.0,
+        "quantum": 45.0,
+        "predict": "exact",
+        "aging": 50.0,
+        "estimate_factor": 1.5,
     }
     network = {
         "intra_bandwidth": 1e11,
@@ -301,11 +311,12 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "xi2": 0.001,
         "alpha": 0.1,
     }
-    given = [part for name, value in options.items() for part in (f"--{name}", value)]
+    typed = options | {"thresholds": "10,20.5"}
+    given = [part for name, value in typed.items() for part in (f"--{name.replace('_', '-')}", value)]
     given += [part for name, value in network.items() for part in (f"--{name.replace('_', '-')}", value)]
     assert replay_small(invoke, "--policy", "rand", *given, "--no-allocations").returncode == 0
     run = Outcome.read(tmp_path / "r").run
-    assert run["options"] == {"command": "replay", "policy": "rand", **options}
+    assert run["options"] == {"command": "replay", "policy": "rand", "admission": False, **options}
     assert run["cluster"]["network"] == network
     assert not (tmp_path / "r" / "allocations.parquet").exists()
     library = replay(
@@ -426,11 +437,21 @@ def test_a_result_and_its_audit_for_every_public_file(invoke: Invoke, shared_tra
         assert invoke("audit", trace.stem).returncode == 0
 
 
+def table_with_deadlines(table: pl.DataFrame, folder: Path) -> Path:
+    """The table as a file, each job due after twice its duration and an hour."""
+    path = folder / "due.csv"
+    table.with_columns(deadline=pl.col("submit_time") + 2 * pl.col("duration") + 3600.0).write_csv(path)
+    return path
+
+
 @pytest.mark.parametrize("policy", [policy.name for policy in policies()])
-def test_a_result_and_its_audit_under_every_preset(invoke: Invoke, shared_traces: Path, policy: str) -> None:
+def test_a_result_and_its_audit_under_every_preset(
+    invoke: Invoke, shared_traces: Path, tmp_path: Path, policy: str
+) -> None:
     for trace in ("philly/e13805.csv", "helios/venus_2vc_2020-09.csv"):
-        run = invoke(
-            "replay", shared_traces / trace, "--cluster", "32x8", "--policy", policy, "-o", "r", "--force"
-        )
+        jobs = shared_traces / trace
+        if policy == "edf":
+            jobs = table_with_deadlines(pl.read_csv(jobs), tmp_path)
+        run = invoke("replay", jobs, "--cluster", "32x8", "--policy", policy, "-o", "r", "--force")
         assert (run.returncode, run.stderr) == (0, "")
         assert invoke("audit", "r").returncode == 0

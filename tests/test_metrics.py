@@ -20,6 +20,8 @@ def jobs() -> pl.DataFrame:
             "run_time": [50.0, 10.0, 80.0],
             "jct": [50.0, 50.0, 80.0],
             "slowdown": [1.0, 5.0, 1.25],
+            "ideal_run_time": [50.0, 10.0, 64.0],
+            "preemptions": pl.Series([0, 0, 2], dtype=pl.UInt32),
             "num_gpus": pl.Series([2, 1, 4], dtype=pl.UInt32),
             "num_servers": pl.Series([1, 1, 2], dtype=pl.UInt32),
         }
@@ -39,6 +41,48 @@ def test_the_summary_of_three_jobs(jobs: pl.DataFrame) -> None:
     assert summary["mean_slowdown"] == pytest.approx(7.25 / 3)
     assert summary["utilisation"] == pytest.approx((100 + 10 + 320) / 800)
     assert summary["jobs_spread"] == 1
+
+
+def test_bounded_slowdown_by_hand() -> None:
+    # 4 s alone took 40: 40 / max(4, 10) = 4; 3 s took 6: 0.6, so 1; 20 s took 50: 2.5.
+    jobs = pl.DataFrame({"jct": [40.0, 6.0, 50.0], "ideal_run_time": [4.0, 3.0, 20.0]})
+    assert metrics.bounded_slowdown(jobs).tolist() == [4.0, 1.0, 2.5]
+
+
+def test_fairness_by_hand(jobs: pl.DataFrame) -> None:
+    told = metrics.fairness(jobs)
+    assert told == {"mean_finish_time_fairness": 7.25 / 3, "worst_finish_time_fairness": 5.0}
+    # u got 1 and 1 / 5 of full speed, 0.6 on the average, v 0.8: 1.4^2 / (2 (0.36 + 0.64)) = 0.98. The job
+    # due at 70 is just in time; that due at 100 is late; the third has no deadline.
+    more = jobs.with_columns(
+        user=pl.Series(["u", "u", "v"]),
+        deadline=pl.Series([None, 70.0, 100.0]),
+        held_time=pl.Series([50.0, 10.0, 70.0]),
+        lost_time=pl.Series([0.0, 0.0, 6.0]),
+    )
+    told = metrics.fairness(more)
+    assert told["jain_index_users"] == pytest.approx(0.98)
+    assert (told["deadlines"], told["deadlines_missed"], told["deadlines_met"]) == (2, 1, 0.5)
+    # 6 s of 4 GPUs.
+    assert (told["preemptions"], told["lost_gpu_seconds"]) == (2, 24.0)
+    # Held, not run: 2 x 50 + 10 + 4 x 70.
+    assert metrics.gpu_seconds(more) == 390.0
+
+
+def test_jain_index_of_extremes() -> None:
+    assert metrics.jain_index(np.array([3.0, 3.0, 3.0])) == 1.0
+    assert metrics.jain_index(np.array([1.0, 1e-9, 1e-9, 1e-9])) == pytest.approx(0.25)
+
+
+def test_size_classes_by_hand(jobs: pl.DataFrame) -> None:
+    one, few = metrics.size_classes(jobs)
+    assert (one["gpus"], one["jobs"], one["mean_jct"], one["mean_wait"], one["preemptions"]) == (
+        *("1", 1, 50.0, 40.0, 0),
+    )
+    # Of 2 and 4 GPUs: (50 + 80) / 2; slowdowns (1 + 1.25) / 2.
+    assert (few["gpus"], few["jobs"], few["mean_jct"], few["mean_slowdown"], few["preemptions"]) == (
+        *("2-4", 2, 65.0, 1.125, 2),
+    )
 
 
 def test_gpu_seconds_do_not_wrap_in_32_bits() -> None:

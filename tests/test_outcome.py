@@ -20,6 +20,7 @@ from ringbco.outcome import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
     JOBS_SCHEMA,
+    PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
     Outcome,
     toml_text,
@@ -249,7 +250,7 @@ def test_every_file_and_column_is_documented() -> None:
         section = page.split(f"## {table}.parquet\n")[1].split("\n## ")[0]
         rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
         documented = [row[0].removeprefix("| ") for row in rows if len(row) > 2][2:]
-        extra = [", ".join(CARRIED_COLUMNS)] if table == "jobs" else []
+        extra = [*PREEMPTION_SCHEMA, ", ".join(CARRIED_COLUMNS)] if table == "jobs" else []
         assert documented == list(schema) + extra
         types = {row[0].removeprefix("| "): row[1].split(",")[0] for row in rows if len(row) > 2}
         for name, dtype in schema.items():

@@ -17,10 +17,18 @@ from ringbco.causes import CAUSES_SCHEMA
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.jobs import JobTable, from_frame, read_jobs
-from ringbco.outcome import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, TIMELINE_SCHEMA, Outcome, toml_text
+from ringbco.outcome import (
+    ALLOCATIONS_SCHEMA,
+    JOBS_SCHEMA,
+    PREEMPTION_SCHEMA,
+    TIMELINE_SCHEMA,
+    Outcome,
+    toml_text,
+)
 from ringbco.replay import policies, replay, resolve_policy
 
 PRESETS = [name for name, *_ in _core.presets()]
+PREEMPTIVE = {policy.name for policy in policies() if policy.preemption != "none"}
 TWO_VCS = """\
 [[servers]]
 count = 2
@@ -133,10 +141,13 @@ def test_two_spanning_jobs_meet(tmp_path: Path) -> None:
 def test_every_preset_gives_whole_gangs_and_the_documented_tables(
     small_jobs: Path, policy: str, clock: str
 ) -> None:
-    outcome = replay(small_jobs, "3x8", policy=policy, clock=clock, slot=2.0)
+    table = read_jobs(small_jobs).frame.with_columns(deadline=pl.col("submit_time") + 100.0)
+    table = table if policy == "edf" else table.drop("deadline")
+    outcome = replay(table, "3x8", policy=policy, clock=clock, slot=2.0)
     jobs, allocations = outcome.jobs, outcome.allocations
     assert allocations is not None
-    assert dict(jobs.schema) == JOBS_SCHEMA | CAUSES_SCHEMA
+    schema = JOBS_SCHEMA | CAUSES_SCHEMA | (PREEMPTION_SCHEMA if policy in PREEMPTIVE else {})
+    assert dict(jobs.schema) == schema | ({"deadline": pl.Float64()} if policy == "edf" else {})
     assert dict(allocations.schema) == ALLOCATIONS_SCHEMA
     assert dict(outcome.timeline.schema) == TIMELINE_SCHEMA
     assert jobs["job_id"].to_list() == list("abcdefg")
@@ -148,6 +159,8 @@ def test_every_preset_gives_whole_gangs_and_the_documented_tables(
 
 def test_a_preset_is_its_parts_and_each_can_be_replaced(small_jobs: Path) -> None:
     for preset in policies():
+        if preset.name in PREEMPTIVE:
+            continue
         by_parts = replay(
             small_jobs,
             "2x8",

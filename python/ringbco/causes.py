@@ -41,7 +41,9 @@ def split(
     strict queue, the reservation of EASY, the wait for a slot's boundary). run_spread: what more servers
     than the fewest cost without contention (eq. 8 with k = 1). run_contention: what sharing links cost on
     top (k > 1), the slot clock's rounding included. Ideal run time, run_spread and run_contention add up to
-    the run time wherever k exceeded 1, and wherever it did not under the continuous clock.
+    the run time wherever k exceeded 1, and wherever it did not under the continuous clock; where jobs are
+    preempted, to the time on GPUs with progress, and what a preempted job ran longer than its ideal counts
+    as run_contention if k ever exceeded 1, else as run_spread.
     """
     wait_gpus, wait_fragmented = result.wait_gpus, result.wait_fragmented
     behind = (result.start - submit) - wait_gpus - wait_fragmented
@@ -59,7 +61,11 @@ def split(
     )
     spread = workload.iterations * (tau - workload.tau0)
     contended = network.xi1 * result.max_contention > 1
-    contention = np.where(contended, (result.finish - result.start) - workload.ideal_run_time - spread, 0.0)
+    # Time on GPUs with progress; all of the run where nobody is preempted.
+    longer = result.held - result.lost - workload.ideal_run_time
+    moved = result.preemptions > 0
+    spread = np.where(moved, np.where(contended, 0.0, longer), spread)
+    contention = np.where(contended, longer - spread, 0.0)
     spread[~result.kept] = np.nan
     contention[~result.kept] = np.nan
     return columns | {

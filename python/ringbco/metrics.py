@@ -28,11 +28,12 @@ def makespan(jobs: pl.DataFrame) -> float:
 
 
 def gpu_seconds(jobs: pl.DataFrame) -> float:
-    """GPU-seconds that the jobs held: sum of num_gpus x run_time (nobody is preempted).
+    """GPU-seconds that the jobs held: sum of num_gpus x held_time, or run_time where nobody is preempted.
 
     Not a BLAS product, whose last bit depends on the number of threads it may use.
     """
-    return float((column(jobs, "num_gpus") * column(jobs, "run_time")).sum())
+    held = "held_time" if "held_time" in jobs.columns else "run_time"
+    return float((column(jobs, "num_gpus") * column(jobs, held)).sum())
 
 
 def utilisation(jobs: pl.DataFrame, num_gpus: int) -> float:
@@ -44,15 +45,81 @@ def utilisation(jobs: pl.DataFrame, num_gpus: int) -> float:
 def summarise(jobs: pl.DataFrame, num_gpus: int) -> dict[str, Any]:
     """What every summary says of a non-empty jobs table on a cluster of `num_gpus` GPUs.
 
-    Keys: jobs, makespan, {mean,median,p90,p99}_{jct,wait,slowdown}, utilisation, jobs_spread.
+    Keys: jobs, makespan, {mean,median,p90,p99}_{jct,wait,slowdown,bounded_slowdown}, utilisation,
+    jobs_spread, those of `fairness` and `size_classes`.
     """
     summary: dict[str, Any] = {"jobs": jobs.height, "makespan": makespan(jobs)}
     for measure, name in MEASURES.items():
         for statistic, value in statistics(column(jobs, name)).items():
             summary[f"{statistic}_{measure}"] = value
+    for statistic, value in statistics(bounded_slowdown(jobs)).items():
+        summary[f"{statistic}_bounded_slowdown"] = value
     summary["utilisation"] = utilisation(jobs, num_gpus)
     summary["jobs_spread"] = int(np.count_nonzero(column(jobs, "num_servers") >= 2))
-    return summary
+    return summary | fairness(jobs) | {"size_classes": size_classes(jobs)}
+
+
+def bounded_slowdown(jobs: pl.DataFrame, bound: float = 10.0) -> NDArray[np.float64]:
+    """max(1, jct / max(ideal_run_time, bound)): a slowdown in which short jobs do not drown the rest.
+
+    `bound`, seconds: Feitelson and Rudolph, "Metrics and benchmarking for parallel job scheduling", 1998.
+    """
+    ideal = np.maximum(column(jobs, "ideal_run_time"), bound)
+    return np.asarray(np.maximum(1.0, column(jobs, "jct") / ideal))
+
+
+def jain_index(values: NDArray[np.float64]) -> float:
+    """Jain's index (sum x)^2 / (n sum x^2) of positive values: 1 where all are equal, 1 / n at worst."""
+    return float(values.sum() ** 2 / (values.size * (values * values).sum()))
+
+
+def fairness(jobs: pl.DataFrame) -> dict[str, Any]:
+    """Finish-time fairness, and preemptions, deadlines and users where the table has them.
+
+    The rho of Themis at a job's finish is jct / ideal_run_time. Jain's index is over the users' mean
+    ideal_run_time / jct: the share of its full speed that a user's job got, on the average. A user with no
+    name is left out, and so is a deadline that is null. The GPU time lost is that of resuming, GPU-seconds.
+    """
+    rho = column(jobs, "slowdown")
+    figures: dict[str, Any] = {"mean_finish_time_fairness": float(rho.mean())}
+    figures["worst_finish_time_fairness"] = float(rho.max())
+    if "lost_time" in jobs.columns:
+        lost = np.dot(column(jobs, "num_gpus").astype(np.float64), column(jobs, "lost_time"))
+        figures |= {"preemptions": int(column(jobs, "preemptions").sum()), "lost_gpu_seconds": float(lost)}
+    if "deadline" in jobs.columns:
+        due = jobs.filter(pl.col("deadline").is_not_null())
+        missed = int((due["finish_time"] > due["deadline"]).sum())
+        figures |= {"deadlines": due.height, "deadlines_missed": missed}
+        if due.height:
+            figures["deadlines_met"] = 1.0 - missed / due.height
+    if "user" in jobs.columns:
+        speed = (1.0 / pl.col("slowdown")).mean().alias("speed")
+        users = jobs.filter(pl.col("user").is_not_null()).group_by("user").agg(speed).sort("user")
+        if users.height:
+            figures["jain_index_users"] = jain_index(column(users, "speed"))
+    return figures
+
+
+SIZE_CLASSES: Final = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33-", 2**32 - 1))
+"""Gang sizes by their upper end, GPUs."""
+
+
+def size_classes(jobs: pl.DataFrame) -> list[dict[str, Any]]:
+    """By gang size: gpus (the class), jobs, means of jct, wait and both slowdowns, preemptions."""
+    ends = np.array([end for _, end in SIZE_CLASSES])
+    number = np.searchsorted(ends, column(jobs, "num_gpus"))
+    counts = np.bincount(number, minlength=ends.size)
+    columns = {measure: column(jobs, name) for measure, name in MEASURES.items()}
+    columns["bounded_slowdown"] = bounded_slowdown(jobs)
+    sums = {measure: np.bincount(number, values, ends.size) for measure, values in columns.items()}
+    preempted = np.bincount(number, column(jobs, "preemptions"), ends.size)
+    return [
+        {"gpus": name, "jobs": int(counts[k])}
+        | {f"mean_{measure}": float(total[k] / counts[k]) for measure, total in sums.items()}
+        | {"preemptions": int(preempted[k])}
+        for k, (name, _) in enumerate(SIZE_CLASSES)
+        if counts[k]
+    ]
 
 
 def with_seconds(summary: Mapping[str, Any], seconds: float) -> dict[str, Any]:

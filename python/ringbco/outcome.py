@@ -41,7 +41,8 @@ JOBS_SCHEMA: Final = {
     "max_contention": pl.UInt32(),
     "preemptions": pl.UInt32(),
 }
-CARRIED_COLUMNS: Final = ("user", "vc")  # after the others, where the job table has them
+PREEMPTION_SCHEMA: Final = {"held_time": pl.Float64(), "lost_time": pl.Float64()}  # policies that preempt
+CARRIED_COLUMNS: Final = ("user", "vc", "deadline")  # after the others, where the job table has them
 ALLOCATIONS_SCHEMA: Final = {
     "job_id": pl.String(),
     "server": pl.UInt32(),
@@ -269,7 +270,7 @@ def _put_in_place(partial: Path, target: Path) -> None:
 
 
 def toml_text(document: Mapping[str, Any]) -> str:
-    """TOML of nested dicts; leaves are strings, numbers, booleans or lists of such dicts; None is skipped."""
+    """TOML of nested dicts; leaves are scalars, lists of them or of dicts, or None, which is skipped."""
     lines: list[str] = []
     _append_table(lines, document, ())
     return "\n".join(lines).strip() + "\n"
@@ -277,14 +278,16 @@ def toml_text(document: Mapping[str, Any]) -> str:
 
 def _append_table(lines: list[str], table: Mapping[str, Any], path: tuple[str, ...]) -> None:
     for key, value in table.items():
-        if value is not None and not isinstance(value, Mapping | list):
+        if isinstance(value, list) and not any(isinstance(entry, Mapping) for entry in value):
+            lines.append(f"{key} = [{', '.join(map(_toml_value, value))}]")
+        elif value is not None and not isinstance(value, Mapping | list):
             lines.append(f"{key} = {_toml_value(value)}")
     for key, value in table.items():
         below = (*path, key)
         if isinstance(value, Mapping):
             lines.extend(("", f"[{'.'.join(below)}]"))
             _append_table(lines, value, below)
-        elif isinstance(value, list):
+        elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
             for entry in value:
                 lines.extend(("", f"[[{'.'.join(below)}]]"))
                 _append_table(lines, entry, below)

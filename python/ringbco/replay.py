@@ -23,7 +23,15 @@ from ringbco import ties as ties_
 from ringbco.cluster import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError
 from ringbco.jobs import JobTable, TableLike, as_table
-from ringbco.outcome import ALLOCATIONS_SCHEMA, CARRIED_COLUMNS, JOBS_SCHEMA, TIMELINE_SCHEMA, Outcome
+from ringbco.outcome import (
+    ALLOCATIONS_SCHEMA,
+    CARRIED_COLUMNS,
+    JOBS_SCHEMA,
+    PREEMPTION_SCHEMA,
+    TIMELINE_SCHEMA,
+    Outcome,
+)
+from ringbco.scheduling import Scheduling
 
 MODELS: Final = ("rar", "fixed")
 CLOCKS: Final = ("continuous", "slot")
@@ -53,6 +61,7 @@ class Policy:
     order: str
     placement: str
     queue: str
+    preemption: str = "none"
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,14 @@ def replay(
     oversize: str = "error",
     sample: float | None = None,
     allocations: bool = True,
+    preempt_cost: float = 30.0,
+    thresholds: Sequence[float] = (18_000.0,),
+    interval: float = 60.0,
+    quantum: float = 60.0,
+    predict: str = "history",
+    admission: bool = False,
+    aging: float | None = None,
+    estimate_factor: float = 1.0,
     workload: profiles.Workload | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Outcome:
@@ -121,6 +138,13 @@ def replay(
     oversize: "error" refuses a job that could never fit, "drop" leaves it out and counts it.
     sample: seconds between the points of the timeline; None for 2,000 points over the run.
     allocations: whether to record which servers each job held.
+    preempt_cost: seconds that a resumed job holds its GPUs without progress (policies that preempt).
+    thresholds: GPU-seconds of service at which a job falls to the next queue ("tiresias", "gittins").
+    interval, quantum: seconds between decisions ("tiresias", "gittins", "ftf"; "time-slice").
+    predict: what "qssf" predicts from: "history" or "exact", the recorded duration.
+    admission: whether "edf" refuses a job that would miss its deadline even alone.
+    aging: seconds of waiting after which a job goes by fifo ahead of the others; None for never.
+    estimate_factor: by how much the estimates of queue "easy" are multiplied.
     workload: what `profiles.resolve` gave for this table, cluster, model and seed; None to resolve it here.
     progress: called now and then with (jobs finished, jobs in all).
 
@@ -129,6 +153,10 @@ def replay(
     started = time.perf_counter()
     chosen = resolve_policy(policy, order=order, placement=placement, queue=queue)
     options = _Options(model, clock, slot, kappa, lambda_, variant, seed, ties, oversize, sample)
+    scheduling = Scheduling(
+        preempt_cost, thresholds, interval, quantum, predict, admission, aging, estimate_factor
+    )
+    scheduling.check_policy(chosen.name, chosen.order, chosen.preemption)
     cluster = Cluster.parse(cluster) if isinstance(cluster, str) else cluster
     table = as_table(jobs)
     vc = profiles.vc_index(table, cluster)
@@ -170,11 +198,15 @@ def replay(
             sample=sample,
             record_allocations=allocations,
             progress=progress,
+            preemption=chosen.preemption,
+            **scheduling.as_options(),
+            **scheduling.columns(table, chosen.order, chosen.preemption),
         )
     except _core.CoreError as error:
         raise _explain(error, table) from None
     if not result.kept.any():
-        raise InputError("no job is left to replay: each one is larger than the cluster", file=table.source)
+        fate = "admission refused each one" if result.refused.any() else "each one is larger than the cluster"
+        raise InputError(f"no job is left to replay: {fate}", file=table.source)
     ideal_run_time = workload.ideal_run_time
     why = causes.split(
         metrics.column(frame, "submit_time"),
@@ -185,7 +217,8 @@ def replay(
         model=model,
     )
     del workload  # six columns that nothing reads any more, freed before the results are put together
-    finished = _jobs(frame, ideal_run_time, why, result)
+    preemptive = chosen.preemption != "none"
+    finished = _jobs(frame, ideal_run_time, why, result, preemptive=preemptive)
     return Outcome(
         jobs=finished,
         allocations=_allocations(frame, result) if allocations else None,
@@ -193,7 +226,7 @@ def replay(
         summary=metrics.with_seconds(
             _summary(chosen.name, finished, cluster, vc, result), time.perf_counter() - started
         ),
-        run=_run(table, cluster, chosen, options),
+        run=_run(table, cluster, chosen, options, scheduling),
     )
 
 
@@ -216,7 +249,11 @@ def resolve_policy(
     ):
         if value is not None:
             _check_name(option, value, known)
-    return Policy(preset.name, order or preset.order, placement or preset.placement, queue or preset.queue)
+    for option, value, own in (("order", order, preset.order), ("queue", queue, preset.queue)):
+        if preset.preemption != "none" and value not in (None, own):
+            raise UsageError(f"option {option}: {policy} ranks all jobs itself; leave the option out")
+    parts = (order or preset.order, placement or preset.placement, queue or preset.queue)
+    return Policy(preset.name, *parts, preset.preemption)
 
 
 def _check_name(option: str, value: str, known: Sequence[str]) -> None:
@@ -270,6 +307,8 @@ def _jobs(
     ideal_run_time: NDArray[np.float64],
     why: dict[str, NDArray[np.float32]],
     result: _core.RunResult,
+    *,
+    preemptive: bool,
 ) -> pl.DataFrame:
     submit = metrics.column(frame, "submit_time")
     jct = result.finish - submit
@@ -289,6 +328,8 @@ def _jobs(
         "preemptions": _shared(result.preemptions),
     }
     columns |= {name: _shared(values) for name, values in why.items()}
+    if preemptive:
+        columns |= dict(zip(PREEMPTION_SCHEMA, map(_shared, (result.held, result.lost)), strict=True))
     columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
     jobs = pl.DataFrame(columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA)
     return jobs if result.kept.all() else jobs.filter(pl.Series(result.kept))
@@ -331,12 +372,13 @@ def _summary(
     result: _core.RunResult,
 ) -> dict[str, Any]:
     spanning = result.spanning_seconds
-    dropped = ~result.kept
+    dropped = ~(result.kept | result.refused)
     figures = metrics.summarise(finished, cluster.num_gpus)
     summary = {
         "policy": policy,
         "jobs": figures.pop("jobs"),
         "jobs_dropped": int(np.count_nonzero(dropped)),
+        **({"jobs_refused": int(np.count_nonzero(result.refused))} if result.refused.any() else {}),
         **figures,
         "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
         "events": result.events,
@@ -358,7 +400,9 @@ def _summary(
     return summary
 
 
-def _run(table: JobTable, cluster: Cluster, policy: Policy, options: _Options) -> dict[str, Any]:
+def _run(
+    table: JobTable, cluster: Cluster, policy: Policy, options: _Options, scheduling: Scheduling
+) -> dict[str, Any]:
     """Everything needed to repeat the run, as run.toml holds it."""
     path = Path(table.source)
     digest = None
@@ -391,5 +435,6 @@ def _run(table: JobTable, cluster: Cluster, policy: Policy, options: _Options) -
             "ties": options.ties,
             "oversize": options.oversize,
             "sample": options.sample,
+            **scheduling.as_options(),
         },
     }

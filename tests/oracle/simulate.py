@@ -89,6 +89,14 @@ class World:
     def estimate(self, row: int) -> float:
         return work(self.jobs[row], self.options, self.net)
 
+    def backfill_estimate(self, row: int) -> float:
+        """The run time that EASY reckons with."""
+        return self.estimate(row)
+
+    def other_instants(self, now: float) -> list[float]:
+        """Instants after `now`, besides completions and arrivals, at which there is a pass."""
+        return []
+
     def floor(self, running: Sequence[Gang], placed: Sequence[tuple[int, list[GPU]]]) -> Floor:
         gpus = [(s, g) for s in sorted(self.sizes) for g in range(self.sizes[s])]
         busy = {g for gang in running for g in gang.gpus}
@@ -144,17 +152,17 @@ class World:
 
     def shadow(self, head: int) -> float:
         """The earliest estimated completion at which the head could be placed if nothing else started."""
-        for t in sorted({gang.start + self.estimate(gang.row) for gang in self.running}):
+        for t in sorted({gang.start + self.backfill_estimate(gang.row) for gang in self.running}):
             if self.fits(head, self.still_there(self.running, t), self.placed)[0] is not None:
                 return t
         return math.inf
 
     def still_there(self, running: Sequence[Gang], t: float) -> list[Gang]:
-        return [gang for gang in running if gang.start + self.estimate(gang.row) > t]
+        return [gang for gang in running if gang.start + self.backfill_estimate(gang.row) > t]
 
     def harmless(self, row: int, gpus: list[GPU], head: int, now: float, shadow: float) -> bool:
         """EASY: over before the shadow time, or not in the head's way then."""
-        if now + self.estimate(row) <= shadow:
+        if now + self.backfill_estimate(row) <= shadow:
             return True
         later = [*self.still_there(self.running, shadow), Gang(row, gpus, now)]
         return self.fits(head, later, [*self.placed, (row, gpus)])[0] is not None
@@ -224,8 +232,10 @@ class World:
                 return gang.start + self.jobs[gang.row].duration
             return gang.since + gang.remaining * gang.tau
 
+        now = -math.inf
         while self.future or self.queue or self.running:
             instants = [finish(gang) for gang in self.running] + [self.jobs[r].submit for r in self.future]
+            instants += self.other_instants(now)
             if not instants:
                 raise StuckError(min(self.queue))
             now = min(instants)
@@ -253,8 +263,11 @@ def simulate(
     net: Net,
     options: Options,
     server_vc: Sequence[int] | None = None,
+    world_type: type[World] = World,
 ) -> Result:
     """Replay `jobs` on servers of these sizes; `server_vc` splits them into virtual clusters, run one by one.
+
+    `world_type` may be a World with another ranking.
 
     Raises OversizeError, RefusedError or StuckError, naming the lowest row at fault.
     """
@@ -272,7 +285,7 @@ def simulate(
         sizes = {s: size for s, size in enumerate(servers) if server_vc is None or server_vc[s] == v}
         mine = {row: job for row, job in enumerate(jobs) if server_vc is None or job.vc == v}
         seed = (options.seed + v * GOLDEN) & MASK
-        worlds.append(World(sizes, mine, net, options, seed, result))
+        worlds.append(world_type(sizes, mine, net, options, seed, result))
 
     for world in worlds:
         for row in list(world.jobs):

@@ -116,6 +116,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         _leave_out(checks, _NEED_ALLOCATIONS, "the run recorded no allocations")
     else:
         placing.check_stretches(checks["stretches"], facts, ragged)
+        placing.check_preemptions(checks["stretches"], facts, eps)
         placing.check_gangs(checks["gangs"], facts)
         placing.check_servers(checks["servers"], facts)
         placing.check_vcs(checks["vcs"], facts)

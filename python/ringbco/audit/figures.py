@@ -14,6 +14,7 @@ from ringbco.audit.facts import Bools, Facts, Floats
 from ringbco.audit.findings import Check, Finding, number
 from ringbco.audit.placing import busy_gpus, servers_used
 from ringbco.audit.rows import dropped
+from ringbco.audit.times import pause
 
 RELATIVE = 1e-9
 DEFAULT_POINTS = 2000
@@ -63,12 +64,23 @@ def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str,
     if facts.preemptive:
         mine = chosen[facts.a_job]
         held = float((facts.a_gpus[mine] * (facts.a_end[mine] - facts.a_start[mine])).sum())
+        if facts.outcome.allocations is not None:
+            figures |= _preemption(facts, eps, chosen)
     else:
         held = float((facts.num_gpus[chosen] * (finish - start)).sum())
     figures["utilisation"] = held / (gpus * makespan) if makespan > 0 else 0.0
     if facts.outcome.allocations is not None:
         figures["jobs_spread"] = int(np.count_nonzero(servers_used(chosen.size, eps)[chosen] > 1))
     return figures
+
+
+def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:
+    """Runs but the first of each job, and the GPU time in which they resumed."""
+    resumed = np.zeros(eps.job.size, dtype=bool)
+    resumed[1:] = eps.job[1:] == eps.job[:-1]
+    resumed &= chosen[eps.job]
+    lost = np.minimum(eps.end - eps.start, pause(facts))[resumed] * facts.num_gpus[eps.job[resumed]]
+    return {"preemptions": int(np.count_nonzero(resumed)), "lost_gpu_seconds": float(lost.sum())}
 
 
 def _percentile(values: Floats, share: float) -> float:
@@ -108,8 +120,9 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
         "queued_gpus": _until(arrival, times, facts.num_gpus) - _until(facts.start, times, facts.num_gpus),
     }
     if facts.preemptive:
-        # Between two runs of a job its own row does not say whether it waits.
-        expected = {}
+        # Between two runs a job waits; without its stretches nothing tells when that was.
+        recorded = facts.outcome.allocations is not None
+        expected = _in_stretches(facts, eps, arrival, times) if recorded else {}
     if facts.outcome.allocations is not None:
         expected["busy_gpus"] = busy_gpus(facts, times)
         wide = (eps.servers > 1) & (eps.end > eps.start)
@@ -134,6 +147,20 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
             ),
             bad.size,
         )
+
+
+def _in_stretches(facts: Facts, eps: Episodes, arrival: Floats, times: Floats) -> dict[str, NDArray[Any]]:
+    """Who runs and who waits where jobs run in several stretches."""
+    last = np.append(eps.job[1:] != eps.job[:-1], True)[: eps.job.size]
+    gpus = facts.num_gpus[eps.job]
+    preempted = eps.end[~last]
+    started, started_gpus = _until(eps.start, times), _until(eps.start, times, gpus)
+    back, back_gpus = _until(preempted, times), _until(preempted, times, gpus[~last])
+    return {
+        "running_jobs": started - _until(eps.end, times),
+        "queued_jobs": _until(arrival, times) + back - started,
+        "queued_gpus": _until(arrival, times, facts.num_gpus) + back_gpus - started_gpus,
+    }
 
 
 def _grid_faults(facts: Facts, times: Floats) -> Iterator[str]:

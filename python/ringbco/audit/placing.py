@@ -5,10 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 
 from ringbco.audit.contention import Episodes
 from ringbco.audit.facts import Bools, Facts, Floats, Ints
 from ringbco.audit.findings import Check, Finding, number
+
+
+def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
+    """A job runs once more than it was preempted, from its start to its finish."""
+    reported = facts.outcome.jobs.filter(pl.col("job_id").is_in(facts.ids.implode()))
+    if not facts.preemptive or reported.height != facts.ids.len():
+        return
+    runs = np.bincount(eps.job, minlength=facts.num_gpus.size)
+    counted = reported["preemptions"].to_numpy().astype(np.int64)
+    first, last = np.full(runs.size, np.inf), np.full(runs.size, -np.inf)
+    np.minimum.at(first, eps.job, eps.start)
+    np.maximum.at(last, eps.job, eps.end)
+    bad = (runs > 0) & ((runs - 1 != counted) | (first != facts.start) | (last != facts.finish))
+    check.add(
+        (
+            Finding(
+                check.code,
+                f"preempted {counted[j]} times; it has {runs[j]} runs, from {number(first[j])}"
+                f" to {number(last[j])} s",
+                facts.id(j),
+            )
+            for j in np.flatnonzero(bad)
+        ),
+        int(bad.sum()),
+    )
 
 
 def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:

@@ -79,6 +79,8 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
     missing = left_out(facts)
     if facts.options["oversize"] == "drop":
         missing = np.setdiff1d(missing, dropped(facts))
+    if facts.options.get("admission"):
+        missing = np.setdiff1d(missing, refusable(facts))
     names = facts.table.frame["job_id"].cast(pl.String)
     said = "has no row in jobs.parquet"
     check.add((Finding(check.code, said, names[int(row)]) for row in missing), missing.size)
@@ -89,6 +91,18 @@ def left_out(facts: Facts) -> Ints:
     seen = np.zeros(facts.table.num_jobs, dtype=bool)
     seen[facts.row] = True
     return np.flatnonzero(~seen)
+
+
+def refusable(facts: Facts) -> Ints:
+    """Rows without a result that admission may refuse: late even if run alone from their arrival on."""
+    rows = left_out(facts)
+    frame = facts.table.frame
+    seen = frame["submit_time"].to_numpy()[rows]
+    if facts.slots:
+        seen = np.ceil(seen / facts.slot * (1 - 1e-12)) * facts.slot
+    due = frame["deadline"].fill_null(np.inf).to_numpy()[rows]
+    alone = seen + facts.workload.ideal_run_time[rows]
+    return rows[alone > due * (1 - 1e-12)]
 
 
 def dropped(facts: Facts) -> Ints:

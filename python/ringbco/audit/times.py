@@ -59,21 +59,37 @@ def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) 
     """A job ends when its work is done, and not before.
 
     rar: the integral of 1/tau over its run is F_j; in slots, the sum of phi reaches F_j in its last slot.
-    fixed: it runs for its recorded duration, in slots rounded up. Jobs that were preempted are passed over.
+    fixed: it runs for its recorded duration, in slots rounded up. A job that was preempted makes no progress
+    in the first preempt_cost seconds (in slots, rounded up) of each run but its first.
     """
     n = facts.start.size
     placed = np.zeros(n, dtype=bool)
     placed[eps.job] = True
-    if facts.preemptive:
-        preempted = facts.outcome.jobs.filter(facts.outcome.jobs["preemptions"] > 0)["job_id"]
-        placed &= ~facts.ids.is_in(preempted.implode()).to_numpy()
     check.looked_at = int(placed.sum())
+    parts = progress(facts, eps, parts)
     if facts.options["model"] == "fixed":
-        _fixed(check, facts, placed)
+        _fixed(check, facts, eps, parts, placed)
     elif facts.slots:
         _rar_slots(check, facts, eps, parts, placed)
     else:
         _rar_continuous(check, facts, eps, parts, placed)
+
+
+def pause(facts: Facts) -> float:
+    """Seconds that a resumed job holds its GPUs without progress."""
+    cost = float(facts.options["preempt_cost"])
+    return float(np.ceil(cost / facts.slot)) * facts.slot if facts.slots else cost
+
+
+def progress(facts: Facts, eps: Episodes, parts: Segments) -> Segments:
+    """The segments without the time that resumed jobs hold their GPUs idly."""
+    if not facts.preemptive:
+        return parts
+    resumed = np.zeros(eps.job.size, dtype=bool)
+    resumed[1:] = eps.job[1:] == eps.job[:-1]  # episodes are sorted by job, then time
+    begin = np.where(resumed, eps.start + pause(facts), eps.start)[parts.episode]
+    kept = parts.end > begin
+    return Segments(parts.episode[kept], np.maximum(parts.start, begin)[kept], parts.end[kept], parts.p[kept])
 
 
 def _tau(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
@@ -90,13 +106,18 @@ def _tau(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
     )
 
 
-def _fixed(check: Check, facts: Facts, placed: Bools) -> None:
+def _fixed(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
     duration = facts.table.frame["duration"].to_numpy()[facts.row]
+    start = facts.start
+    if facts.preemptive:
+        # As if it had run without a break: all its time in progress, up to its finish.
+        done = np.bincount(eps.job[parts.episode], weights=parts.length, minlength=start.size)
+        start = facts.finish - done
     if facts.slots:
-        expected = facts.start + np.ceil(duration / facts.slot) * facts.slot
+        expected = start + np.ceil(duration / facts.slot) * facts.slot
         bad = np.rint((facts.finish - expected) / facts.slot) != 0
     else:
-        expected = facts.start + duration
+        expected = start + duration
         bad = np.abs(facts.finish - expected) > 1e-9 * np.abs(expected)
     _report_finish(check, facts, np.flatnonzero(bad & placed), expected)
 

@@ -9,14 +9,17 @@ from typing import Annotated
 import typer
 
 from ringbco import _core
+from ringbco.cli import inputs
 
 _POLICY = "Policy"
+_OTHERS = "Other schedulers (docs/policies.md)"
 _MODEL = "Execution"
-_NETWORK = "Network (each overrides the cluster file)"
 _OUTPUT = "Output"
 
 _PRESETS = "; ".join(
-    f"{name}: {order} + {placement} + {queue}" for name, order, placement, queue in _core.presets()
+    f"{name}: "
+    + (f"{order} + {placement} + {queue}" if preemption == "none" else f"preemptive + {placement}")
+    for name, order, placement, queue, preemption in _core.presets()
 )
 
 
@@ -88,6 +91,59 @@ def replay(
             metavar="NAME",
         ),
     ] = "practical",
+    preempt_cost: Annotated[
+        float,
+        typer.Option(
+            help="Policies that preempt: seconds that a resumed job holds its GPUs without progress.",
+            rich_help_panel=_OTHERS,
+        ),
+    ] = 30.0,
+    thresholds: Annotated[
+        str,
+        typer.Option(
+            help="tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several"
+            " separated by commas.",
+            rich_help_panel=_OTHERS,
+            metavar="S[,S...]",
+        ),
+    ] = "18000",
+    interval: Annotated[
+        float,
+        typer.Option(help="tiresias, gittins, ftf: seconds between decisions.", rich_help_panel=_OTHERS),
+    ] = 60.0,
+    quantum: Annotated[
+        float, typer.Option(help="time-slice: seconds between decisions.", rich_help_panel=_OTHERS)
+    ] = 60.0,
+    predict: Annotated[
+        str,
+        typer.Option(
+            help="qssf: predict from the history of completed jobs, or exact: the recorded duration.",
+            rich_help_panel=_OTHERS,
+            metavar="history|exact",
+        ),
+    ] = "history",
+    admission: Annotated[
+        bool,
+        typer.Option(
+            "--admission",
+            help="edf: refuse a job that on arrival would miss its deadline even alone. Default: take all.",
+            rich_help_panel=_OTHERS,
+        ),
+    ] = False,
+    aging: Annotated[
+        float | None,
+        typer.Option(
+            help="Orders sjf, smallest, qssf: seconds of waiting after which a job goes by fifo ahead of the"
+            " others. Default: never.",
+            rich_help_panel=_OTHERS,
+        ),
+    ] = None,
+    estimate_factor: Annotated[
+        float,
+        typer.Option(
+            help="Queue easy: estimates are run times multiplied by this, > 0.", rich_help_panel=_OTHERS
+        ),
+    ] = 1.0,
     model: Annotated[
         str,
         typer.Option(
@@ -138,52 +194,12 @@ def replay(
             metavar="error|drop",
         ),
     ] = "error",
-    intra_bandwidth: Annotated[
-        float | None,
-        typer.Option(
-            help="b_i, bytes/s between GPUs of one server. Default 150e9: a V100's NVLink 2.0, one way.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    inter_bandwidth: Annotated[
-        float | None,
-        typer.Option(
-            help="b_e, bytes/s between servers. Default 12.5e9: one 100 Gb/s port a server.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    reduce_speed: Annotated[
-        float | None,
-        typer.Option(
-            help="C, bytes/s of gradients summed. Default 500e9: a sum is bound by memory, and this is"
-            " about half of a V100's 900 GB/s.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    xi1: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the spanning jobs on a server that contend at once, in (0, 1]. Default 0.5: jobs"
-            " compute half of the time, so two on a server do not yet meet.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    xi2: Annotated[
-        float | None,
-        typer.Option(
-            help="Overhead of an iteration, seconds per server used. Default 5e-4: half a millisecond to set"
-            " up and synchronise a server's connections.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            help="Loss beyond fair sharing: k contenders get 1 / (k + alpha (k - 1)) of b_e each, >= 0."
-            " Default 0.3: a second contender costs 30 % more than its fair share.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
+    intra_bandwidth: inputs.IntraBandwidth = None,
+    inter_bandwidth: inputs.InterBandwidth = None,
+    reduce_speed: inputs.ReduceSpeed = None,
+    xi1: inputs.Xi1 = None,
+    xi2: inputs.Xi2 = None,
+    alpha: inputs.Alpha = None,
     sample: Annotated[
         float | None,
         typer.Option(
@@ -257,6 +273,14 @@ def replay(
             oversize=oversize,
             sample=sample,
             allocations=allocations,
+            preempt_cost=preempt_cost,
+            thresholds=_numbers("thresholds", thresholds),
+            interval=interval,
+            quantum=quantum,
+            predict=predict,
+            admission=admission,
+            aging=aging,
+            estimate_factor=estimate_factor,
             progress=progress,
         )
     outcome.summary = with_seconds(outcome.summary, reading)
@@ -265,6 +289,15 @@ def replay(
         print(json.dumps(summary, indent=2))
     elif not quiet:
         _show(f"{jobs.name} on {machine.name}, policy {policy}, results in {out}", summary)
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    from ringbco.errors import UsageError
+
+    try:
+        return [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise UsageError(f"option {option}: {text!r}: expected numbers separated by commas") from None
 
 
 def _show(title: str, summary: dict[str, object]) -> None:

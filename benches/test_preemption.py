@@ -1,0 +1,49 @@
+"""What preemption costs: a million jobs, in units of sorting their events; `make bench`."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+import numpy as np
+import pytest
+
+from ringbco import profiles
+from ringbco.cluster import Cluster
+from ringbco.jobs import JobTable
+from ringbco.replay import replay
+from ringbco.synthetic import generate
+
+JOBS = 1_000_000
+LIMITS = {"srtf": 20.0, "tiresias": 60.0}
+
+
+@pytest.fixture(scope="module")
+def million() -> JobTable:
+    """Jobs shaped like Philly's, at 90 % load for 2,048 GPUs."""
+    return generate("philly", JOBS, 1)
+
+
+@pytest.fixture(scope="module")
+def workload(million: JobTable) -> profiles.Workload:
+    """Their iterations and gradients."""
+    return profiles.resolve(million, Cluster.parse("256x8"), model="rar", seed=0)
+
+
+@pytest.mark.parametrize("policy", LIMITS)
+def test_a_preemptive_policy_on_a_million_jobs(
+    million: JobTable, workload: profiles.Workload, policy: str, request: pytest.FixtureRequest
+) -> None:
+    """Engine time alone, against its limit."""
+    if request.config.getoption("--benchmark-disable"):
+        pytest.skip("a benchmark: run it with --benchmark-enable")
+    events = np.random.default_rng(0).random(2 * JOBS)
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        np.argsort(events, kind="stable")
+        times.append(time.perf_counter() - started)
+    runs = [replay(million, "256x8", policy=policy, workload=workload).summary for _ in range(2)]
+    ratio = min(run["engine_seconds"] for run in runs) / median(times)
+    print(f"{policy}: {ratio:.1f} x argsort, {runs[0]['preemptions']:,} preemptions")
+    assert ratio <= LIMITS[policy]

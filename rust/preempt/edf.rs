@@ -1,0 +1,31 @@
+//! EDF: the earliest deadline first, jobs without one last, ties fifo; a pass at every arrival and completion.
+//! (Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment", 1973.)
+//!
+//! A pass costs as SRTF's. Admission, which needs the run time, is the engine's: it is settled on arrival.
+
+use super::{Book, Policy, Running, Setting};
+
+pub(super) struct Edf<'a> {
+    deadline: Option<&'a [f64]>,
+}
+
+impl<'a> Edf<'a> {
+    pub(super) fn new(setting: &Setting<'a>) -> Self {
+        Self { deadline: setting.deadline }
+    }
+
+    fn key(&self, job: u32) -> f64 {
+        let deadline = self.deadline.map_or(f64::NAN, |d| d[job as usize]);
+        if deadline.is_nan() { f64::INFINITY } else { deadline }
+    }
+}
+
+impl Policy for Edf<'_> {
+    fn waiting_key(&mut self, _book: &Book<'_>, job: u32) -> f64 {
+        self.key(job)
+    }
+
+    fn running_key(&self, _book: &Book<'_>, running: &Running) -> f64 {
+        self.key(running.job)
+    }
+}

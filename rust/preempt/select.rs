@@ -1,0 +1,172 @@
+//! The walk of a ranking with a quota of all GPUs: who should run.
+
+use super::Policy;
+use super::book::{Book, Running};
+use super::waiting::Waiting;
+use crate::heap::EventHeap;
+
+/// What a walk decides, and what it needs on its way.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    /// Waiting jobs to place, in rank order.
+    pub(super) chosen: Vec<u32>,
+    /// Slots of running jobs to preempt.
+    pub(super) evicted: Vec<u32>,
+    /// Running jobs taken from the end of the ranking: (key, job, slot, GPUs), last first.
+    tail: Vec<(f64, u32, u32, u32)>,
+    /// All jobs, where they are ranked anew: (key, job, slot or none).
+    all: Vec<((f64, f64), u32, Option<u32>)>,
+}
+
+/// Running jobs by key, the last of the ranking first. A stored key may be above the true one, for running jobs only
+/// move up; it is put right when it comes to the front.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FromTheEnd(EventHeap);
+
+impl FromTheEnd {
+    pub(super) fn set(&mut self, slot: u32, key: f64, job: u32) {
+        self.0.set(slot, -key, !job);
+    }
+
+    pub(super) fn remove(&mut self, slot: u32) {
+        self.0.remove(slot);
+    }
+
+    /// The running job that ranks last: (key, job, slot).
+    fn last<P: Policy>(&mut self, policy: &P, book: &Book<'_>, running: &[Running]) -> Option<(f64, u32, u32)> {
+        loop {
+            let (stored, slot) = self.0.peek()?;
+            let own = &running[slot as usize];
+            let key = policy.running_key(book, own);
+            if key == -stored {
+                return Some((key, own.job, slot));
+            }
+            self.set(slot, key, own.job);
+        }
+    }
+}
+
+/// Whether (key, job) `a` ranks before `b`.
+fn before(a: (f64, u32), b: (f64, u32)) -> bool {
+    a.0 < b.0 || (a.0 == b.0 && a.1 < b.1)
+}
+
+impl Selection {
+    /// Walks the ranking. Cost: the waiting jobs chosen, and the running jobs that rank behind the first job that
+    /// does not fit, of which there are few: they fit in what is left of the quota there.
+    ///
+    /// Let W be the GPUs of the waiting jobs up to some place of the ranking, B those of all running jobs and T those
+    /// of the running jobs behind that place. The walk reaches the place with W + B - T GPUs given away if all before
+    /// fit; so the first that does not fit is found from the end, by the excess W + B - N over the N GPUs. `spare`: N - B.
+    pub(super) fn walk<P: Policy>(
+        &mut self,
+        policy: &P,
+        book: &Book<'_>,
+        waiting: &Waiting,
+        running: &[Running],
+        ends: &mut FromTheEnd,
+        spare: u64,
+    ) {
+        self.chosen.clear();
+        self.evicted.clear();
+        self.tail.clear();
+        let mut excess = -(spare as i64);
+        let mut behind = 0i64;
+        let mut walk = waiting.walk();
+        loop {
+            let next = walk.peek();
+            let first_too_many = self.tail.last().filter(|_| excess > 0);
+            if let Some(&(key, job, ..)) = first_too_many
+                && next.is_none_or(|n| before((key, job), (n.key, n.job)))
+            {
+                break;
+            }
+            let Some(next) = next else { return };
+            let with_it = excess + i64::from(next.num_gpus);
+            while behind < with_it {
+                match ends.last(policy, book, running) {
+                    Some((key, job, slot)) if before((next.key, next.job), (key, job)) => {
+                        let own = book.jobs.num_gpus[job as usize];
+                        self.tail.push((key, job, slot, own));
+                        ends.remove(slot);
+                        behind += i64::from(own);
+                    }
+                    _ => break,
+                }
+            }
+            if with_it > 0 && behind < with_it {
+                break;
+            }
+            self.chosen.push(next.job);
+            excess = with_it;
+            walk.pass();
+        }
+        // Everything before is selected; what is left of the quota goes to those behind that fit.
+        let mut quota = (behind - excess) as u64;
+        let mut kept = self.tail.len();
+        loop {
+            walk.leave_out_above(quota);
+            let next = walk.peek();
+            let own = kept.checked_sub(1).map(|i| self.tail[i]);
+            let (waits, num_gpus) = match (next, own) {
+                (None, None) => break,
+                (Some(n), Some(own)) => {
+                    let waits = before((n.key, n.job), (own.0, own.1));
+                    (waits, if waits { n.num_gpus } else { own.3 })
+                }
+                (Some(n), None) => (true, n.num_gpus),
+                (None, Some(own)) => (false, own.3),
+            };
+            let fits = u64::from(num_gpus) <= quota;
+            if fits {
+                quota -= u64::from(num_gpus);
+            }
+            if waits {
+                if let (Some(n), true) = (next, fits) {
+                    self.chosen.push(n.job);
+                }
+                walk.pass();
+            } else if let Some((key, job, slot, _)) = own {
+                kept -= 1;
+                if fits {
+                    ends.set(slot, key, job);
+                } else {
+                    self.evicted.push(slot);
+                }
+            }
+        }
+    }
+
+    /// Ranks every job anew and walks. Cost: all jobs that run or wait.
+    pub(super) fn walk_all<P: Policy>(
+        &mut self,
+        policy: &P,
+        book: &Book<'_>,
+        waiting: &Waiting,
+        running: &[Running],
+        gpus: u64,
+    ) {
+        self.chosen.clear();
+        self.evicted.clear();
+        let mut all = std::mem::take(&mut self.all);
+        all.clear();
+        all.extend(waiting.jobs().map(|job| (policy.rank(book, job, None), job, None)));
+        let live = running.iter().enumerate().filter(|(_, r)| !r.parts.is_empty());
+        all.extend(live.map(|(slot, r)| (policy.rank(book, r.job, Some(r)), r.job, Some(slot as u32))));
+        all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1)));
+        let mut quota = gpus;
+        for &(_, job, slot) in &all {
+            let num_gpus = u64::from(book.jobs.num_gpus[job as usize]);
+            let fits = num_gpus <= quota;
+            if fits {
+                quota -= num_gpus;
+            }
+            match (slot, fits) {
+                (None, true) => self.chosen.push(job),
+                (Some(slot), false) => self.evicted.push(slot),
+                _ => {}
+            }
+        }
+        self.all = all;
+    }
+}

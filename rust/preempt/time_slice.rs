@@ -1,0 +1,39 @@
+//! Time slicing (Gandiva: Xiao et al., "Gandiva: Introspective cluster scheduling for deep learning", OSDI 2018):
+//! round robin. One list; a job joins its end on arrival; at every quantum the jobs that ran go to the end, in fifo
+//! order among themselves. Knows no run time.
+//!
+//! A pass costs as SRTF's; with more demand than GPUs there is one every quantum.
+
+use super::{Book, Policy, Running};
+use crate::options::Options;
+
+pub(super) struct TimeSlice {
+    quantum: f64,
+    /// The place in the list of the next job that joins it.
+    end: f64,
+}
+
+impl TimeSlice {
+    pub(super) fn new(options: &Options) -> Self {
+        Self { quantum: options.quantum, end: 0.0 }
+    }
+}
+
+impl Policy for TimeSlice {
+    fn interval(&self) -> Option<f64> {
+        Some(self.quantum)
+    }
+
+    fn is_restless(&self) -> bool {
+        true
+    }
+
+    fn waiting_key(&mut self, _book: &Book<'_>, _job: u32) -> f64 {
+        self.end += 1.0;
+        self.end
+    }
+
+    fn running_key(&self, _book: &Book<'_>, _running: &Running) -> f64 {
+        f64::INFINITY
+    }
+}

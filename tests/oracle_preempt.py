@@ -1,0 +1,398 @@
+"""The slow truth of the policies that preempt: plain Python, straight from docs/policies.md.
+
+As in `oracle`, nothing is kept up to date: at every instant, and under the slot clock in every slot, all
+jobs are ranked from scratch, the quota is walked from the top, and idle GPUs, accumulated times and
+contention are worked out again. Shared with `oracle` are the equations and the placements; nothing here
+imports ringbco.
+"""
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from oracle.model import (
+    GPU,
+    Job,
+    Net,
+    Options,
+    OversizeError,
+    RefusedError,
+    StuckError,
+    contention,
+    fewest_servers,
+    iteration_time,
+    iterations_per_slot,
+    work,
+)
+from oracle.placement import GOLDEN, MASK, Floor, place
+
+PATIENCE = 3_000
+"""Slots without progress after which a run is given up as stuck."""
+
+
+@dataclass(frozen=True)
+class Preemption:
+    """What the preemptive policies are told."""
+
+    policy: str
+    cost: float = 30.0
+    thresholds: tuple[float, ...] = (18_000.0,)
+    interval: float = 60.0
+    admission: bool = False
+
+
+@dataclass
+class Stretch:
+    """A job on GPUs, from `start`; progress from `begin`. Times in seconds, or slots under the slot clock."""
+
+    row: int
+    gpus: list[GPU]
+    start: float
+    begin: float
+    p: int = 0
+    tau: float = math.nan
+    phi: int = 0
+    left: float = 0.0  # at `since`; under the slot clock always up to date
+    since: float = 0.0
+
+    @property
+    def servers(self) -> set[int]:
+        return {s for s, _ in self.gpus}
+
+
+@dataclass
+class PreemptResult:
+    """Per row. `allocations`: (server, GPUs, start, end) in order of (start, server), times in seconds."""
+
+    kept: list[bool]
+    refused: list[bool]
+    start: list[float]
+    finish: list[float]
+    preemptions: list[int]
+    held: list[float]
+    lost: list[float]
+    max_contention: list[int]
+    allocations: list[list[tuple[int, int, float, float]]]
+    states: list[list[tuple[float, int, int, int, int]]] = field(default_factory=list)
+    """(time, running, queued, busy GPUs, sum of p_j) after each instant, one list a virtual cluster."""
+
+
+@dataclass
+class World:
+    """One cluster, or one virtual cluster."""
+
+    sizes: dict[int, int]
+    jobs: dict[int, Job]
+    deadlines: Sequence[float]
+    net: Net
+    options: Options
+    rules: Preemption
+    rng: int
+    result: PreemptResult
+    future: list[int] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    running: list[Stretch] = field(default_factory=list)
+    placed: list[tuple[int, list[GPU]]] = field(default_factory=list)
+    left: dict[int, float] = field(default_factory=dict)
+    served: dict[int, float] = field(default_factory=dict)
+    gpu_times: list[float] = field(default_factory=list)
+    line: list[int] = field(default_factory=list)
+    states: list[tuple[float, int, int, int, int]] = field(default_factory=list)
+    now: float = 0.0  # in the clock's unit
+
+    @property
+    def slotted(self) -> bool:
+        return self.options.clock == "slot"
+
+    @property
+    def fixed(self) -> bool:
+        return self.options.model == "fixed"
+
+    def seconds(self, time: float) -> float:
+        return time * self.options.slot if self.slotted else time
+
+    def pause(self) -> float:
+        return math.ceil(self.rules.cost / self.options.slot) if self.slotted else self.rules.cost
+
+    # A job's figures, now.
+
+    def whole(self, row: int) -> float:
+        job = self.jobs[row]
+        if not self.fixed:
+            return float(job.iterations)
+        return math.ceil(job.duration / self.options.slot) if self.slotted else job.duration
+
+    def left_now(self, row: int) -> float:
+        for run in self.running:
+            if run.row == row:
+                if self.slotted or self.now <= run.since:
+                    return run.left
+                return max(0.0, run.left - (self.now - run.since) / run.tau)
+        return self.left[row]
+
+    def remaining(self, row: int) -> float:
+        """Remaining run time in seconds, on one server and uncontended."""
+        left = self.left_now(row)
+        if not self.fixed:
+            return left * iteration_time(self.jobs[row], 1, 0, self.net)
+        if self.slotted:
+            return max(0.0, self.jobs[row].duration - (self.whole(row) - left) * self.options.slot)
+        return left
+
+    def ideal(self, row: int) -> float:
+        job = self.jobs[row]
+        if self.fixed:
+            return job.duration
+        servers = fewest_servers(job.num_gpus, list(self.sizes.values()))
+        return job.iterations * iteration_time(job, servers, 1, self.net)
+
+    def attained(self, row: int) -> float:
+        """GPU-seconds: all time on GPUs, the resume cost too."""
+        held = self.served[row]
+        for run in self.running:
+            if run.row == row:
+                held += self.now - run.start
+        return self.jobs[row].num_gpus * self.seconds(held)
+
+    def level(self, row: int) -> int:
+        return sum(1 for t in self.rules.thresholds if self.attained(row) >= t)
+
+    def gittins(self, row: int) -> float:
+        a = self.attained(row)
+        beyond = [s - a for s in self.gpu_times if s > a]
+        ratios = (sum(1 for s in beyond if s <= d) / sum(min(s, d) for s in beyond) for d in beyond)
+        # In single precision, so that indexes which differ by rounding alone tie.
+        return float(struct.unpack("f", struct.pack("f", max(ratios, default=0.0)))[0])
+
+    def ranking(self) -> list[int]:
+        runs = [run.row for run in self.running]
+        jobs = self.jobs
+
+        def fifo(row: int) -> tuple[float, int]:
+            return jobs[row].submit, row
+
+        def deadline(row: int) -> float:
+            return math.inf if math.isnan(self.deadlines[row]) else self.deadlines[row]
+
+        def unfairness(row: int) -> float:
+            return (self.seconds(self.now) - jobs[row].submit + self.remaining(row)) / self.ideal(row)
+
+        keys: dict[str, Callable[[int], tuple[float, ...]]] = {
+            "srtf": lambda row: (self.remaining(row), *fifo(row)),
+            "tiresias": lambda row: (self.level(row), *fifo(row)),
+            "gittins": lambda row: (self.level(row), -self.gittins(row), *fifo(row)),
+            "ftf": lambda row: (-unfairness(row), *fifo(row)),
+            "edf": lambda row: (deadline(row), *fifo(row)),
+        }
+        if self.rules.policy == "time-slice":
+            ran = sorted((row for row in self.line if row in runs), key=fifo)
+            self.line = [row for row in self.line if row not in runs] + ran
+            return list(self.line)
+        return sorted(runs + self.waiting, key=keys[self.rules.policy])
+
+    # One pass.
+
+    def one_pass(self) -> None:
+        quota = sum(self.sizes.values())
+        selected = []
+        for row in self.ranking():
+            if self.jobs[row].num_gpus <= quota:
+                quota -= self.jobs[row].num_gpus
+                selected.append(row)
+        for run in sorted(self.running, key=lambda run: run.row):
+            if run.row not in selected:
+                self.result.preemptions[run.row] += 1
+                self.stop(run)
+                self.waiting.append(run.row)
+        for row in selected:
+            if row in self.waiting:
+                self.try_start(row)
+
+    def try_start(self, row: int) -> None:
+        gpus, rng = place(self.jobs[row], self.floor(), self.options, self.rng)
+        if gpus is None:
+            return
+        self.rng = rng
+        resumed = self.result.preemptions[row] > 0
+        begin = self.now + (self.pause() if resumed else 0.0)
+        run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin)
+        self.waiting.remove(row)
+        self.running.append(run)
+        self.placed.append((row, gpus))
+        if not resumed:
+            self.result.start[row] = self.seconds(self.now)
+
+    def stop(self, run: Stretch) -> None:
+        """Off its GPUs, done or not."""
+        row = run.row
+        self.left[row] = self.left_now(row)
+        self.running.remove(run)
+        self.served[row] += self.now - run.start
+        self.result.held[row] += self.seconds(self.now - run.start)
+        self.result.lost[row] += self.seconds(min(self.now, run.begin) - run.start)
+        for s in sorted(run.servers):
+            count = sum(1 for g in run.gpus if g[0] == s)
+            stretch = (s, count, self.seconds(run.start), self.seconds(self.now))
+            self.result.allocations[row].append(stretch)
+
+    def complete(self, run: Stretch) -> None:
+        self.stop(run)
+        self.result.finish[run.row] = self.seconds(self.now)
+        self.gpu_times.append(self.attained(run.row))
+        if run.row in self.line:
+            self.line.remove(run.row)
+
+    def arrive(self) -> bool:
+        """Lets in what is submitted by now; whether anybody came."""
+        came = [row for row in self.future if self.jobs[row].submit <= self.seconds(self.now)]
+        entered = False
+        for row in sorted(came, key=lambda row: (self.jobs[row].submit, row)):
+            self.future.remove(row)
+            if self.rules.admission and self.seconds(self.now) + self.ideal(row) > self.deadlines[row]:
+                self.result.refused[row], self.result.kept[row] = True, False
+                continue
+            entered = True
+            self.waiting.append(row)
+            self.line.append(row)
+            self.left[row], self.served[row] = self.whole(row), 0.0
+        return entered
+
+    def floor(self) -> Floor:
+        gpus = [(s, g) for s in sorted(self.sizes) for g in range(self.sizes[s])]
+        busy = {g for run in self.running for g in run.gpus}
+        load = dict.fromkeys(gpus, 0.0)
+        for row, given in self.placed:
+            for g in given:
+                load[g] += work(self.jobs[row], self.options, self.net)
+        return Floor(dict(sorted(self.sizes.items())), [g for g in gpus if g not in busy], load)
+
+    def new_rates(self) -> None:
+        spanning = [run.servers for run in self.running if len(run.servers) > 1]
+        for run in self.running:
+            run.p = contention(run.servers, spanning)
+            most = self.result.max_contention
+            most[run.row] = max(most[run.row], run.p)
+            tau = 1.0 if self.fixed else iteration_time(self.jobs[run.row], len(run.servers), run.p, self.net)
+            if self.slotted:
+                run.phi = 1 if self.fixed else iterations_per_slot(tau, self.options.slot)
+            elif tau != run.tau:
+                if self.now > run.since and not math.isnan(run.tau):
+                    run.left = max(0.0, run.left - (self.now - run.since) / run.tau)
+                    run.since = self.now
+                run.tau = tau
+        busy = sum(len(run.gpus) for run in self.running)
+        total = sum(run.p for run in self.running)
+        self.states.append((self.seconds(self.now), len(self.running), len(self.waiting), busy, total))
+
+    # The clocks.
+
+    def run_slots(self) -> None:
+        n = idle = tick = 0
+        while self.future or self.waiting or self.running:
+            self.now = n
+            happened = progress = False
+            for run in sorted(self.running, key=lambda run: run.row):
+                if n > run.begin:
+                    progress |= run.phi > 0
+                    run.left -= run.phi
+                if run.left <= 0:
+                    run.left = 0
+                    self.complete(run)
+                    happened = True
+            happened |= self.arrive()
+            due = happened
+            if self.rules.policy in INTERVALS:
+                due = tick * self.rules.interval <= self.seconds(n)
+                while tick * self.rules.interval <= self.seconds(n):
+                    tick += 1
+            if due:
+                self.one_pass()
+            self.new_rates()
+            idle = 0 if progress or self.future else idle + 1
+            if idle > PATIENCE:
+                raise StuckError(min(self.waiting + [run.row for run in self.running]))
+            n += 1
+
+    def run_events(self) -> None:
+        def finish(run: Stretch) -> float:
+            return run.since + run.left * run.tau
+
+        ticks = self.rules.policy in INTERVALS
+        tick = 0
+        while self.future or self.waiting or self.running:
+            instants = [finish(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
+            if ticks:
+                instants.append(tick * self.rules.interval)
+            self.now = min(instants)
+            happened = False
+            for run in sorted(self.running, key=lambda run: run.row):
+                if finish(run) <= self.now:
+                    self.complete(run)
+                    happened = True
+            happened |= self.arrive()
+            due = happened
+            if ticks:
+                due = tick * self.rules.interval <= self.now
+                tick += due
+            if due:
+                self.one_pass()
+            self.new_rates()
+
+
+INTERVALS = ("tiresias", "gittins", "ftf", "time-slice")
+"""Policies that decide at multiples of an interval only."""
+
+
+def simulate(
+    jobs: Sequence[Job],
+    deadlines: Sequence[float],
+    servers: Sequence[int],
+    net: Net,
+    options: Options,
+    rules: Preemption,
+    server_vc: Sequence[int] | None = None,
+) -> PreemptResult:
+    """Replay `jobs` under a preemptive policy; deadlines are NaN where there is none.
+
+    Raises OversizeError, RefusedError or StuckError, naming a row at fault.
+    """
+    n = len(jobs)
+    result = PreemptResult(
+        kept=[True] * n,
+        refused=[False] * n,
+        start=[math.nan] * n,
+        finish=[math.nan] * n,
+        preemptions=[0] * n,
+        held=[0.0] * n,
+        lost=[0.0] * n,
+        max_contention=[0] * n,
+        allocations=[[] for _ in jobs],
+    )
+    worlds = []
+    for v in sorted(set(server_vc)) if server_vc is not None else [0]:
+        sizes = {s: size for s, size in enumerate(servers) if server_vc is None or server_vc[s] == v}
+        mine = {row: job for row, job in enumerate(jobs) if server_vc is None or job.vc == v}
+        seed = (options.seed + v * GOLDEN) & MASK
+        worlds.append(World(sizes, mine, deadlines, net, options, rules, seed, result))
+    for world in worlds:
+        for row in list(world.jobs):
+            if place(world.jobs[row], world.floor(), options, 0)[0] is None:
+                result.kept[row] = False
+                del world.jobs[row]
+    if options.oversize == "error" and not all(result.kept):
+        raise OversizeError(result.kept.index(False))
+    if options.clock == "slot" and options.model == "rar":
+        for world in worlds:
+            for row, job in world.jobs.items():
+                fewest = fewest_servers(job.num_gpus, list(world.sizes.values()))
+                if iterations_per_slot(iteration_time(job, fewest, 1, net), options.slot) == 0:
+                    raise RefusedError(row)
+    for world in worlds:
+        world.future = list(world.jobs)
+        if options.clock == "slot":
+            world.run_slots()
+        else:
+            world.run_events()
+        result.states.append(world.states)
+    return result

@@ -1,0 +1,196 @@
+"""The preemptive engine against its oracle, on random small replays under every policy.
+
+Slot clock: equal bit for bit. Continuous clock: the same decisions, times within 1e-9 of their size.
+"""
+
+import itertools
+import math
+import random
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from oracle import Options, OversizeError, RefusedError, StuckError
+from oracle_preempt import INTERVALS, Preemption, PreemptResult, simulate
+from ringbco import _core
+from strategies import CLOCKS, MODELS, PLACEMENTS, VARIANTS, Case, build_case
+
+POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
+CASES_PER_POLICY = 1_800
+
+COMBINATIONS = [
+    Options("fifo", "strict", placement, model, clock, variant=variant)
+    for placement, variant, model, clock in itertools.product(PLACEMENTS, VARIANTS, MODELS, CLOCKS)
+    if variant == "practical" or placement in ("fa-ffp", "lbsgf", "sjf-bco")
+]
+
+
+@dataclass(frozen=True)
+class PreemptCase:
+    """One replay; its repr can be pasted into a test."""
+
+    case: Case
+    deadlines: tuple[float, ...]
+    rules: Preemption
+
+
+def build(rnd: random.Random, policy: str, base: Options) -> PreemptCase:
+    case = build_case(rnd, base, vcs=rnd.random() < 0.1, oversize=rnd.random() < 0.1)
+    slot = case.options.slot
+    interval = slot * rnd.choice((0.5, 1.0, 2.0, 3.0, rnd.uniform(0.3, 5.0)))
+    cost = slot * rnd.choice((0.0, 0.25, 1.0, 2.0, rnd.uniform(0.0, 3.0)))
+    if policy == "time-slice":
+        interval = max(interval, slot * 2.0)
+        cost = min(cost, interval / 2.0 if case.options.clock == "continuous" else 0.0)
+        if case.options.clock == "slot" and interval >= 3.0 * slot and rnd.random() < 0.7:
+            cost = slot
+    size = slot * rnd.choice((2.0, 4.0, 16.0, rnd.uniform(1.0, 30.0)))
+    thresholds = tuple(itertools.accumulate([size] * rnd.randint(0, 3), lambda a, b: 2.0 * a + b))
+    deadlines = tuple(
+        math.nan if rnd.random() < 0.2 else job.submit + slot * rnd.randint(0, 60) for job in case.jobs
+    )
+    admission = policy == "edf" and rnd.random() < 0.3
+    return PreemptCase(case, deadlines, Preemption(policy, cost, thresholds, interval, admission))
+
+
+def replay(problem: PreemptCase) -> "_core.RunResult":
+    case, rules = problem.case, problem.rules
+
+    def column(name: str, dtype: type) -> np.ndarray:
+        return np.array([getattr(job, name) for job in case.jobs], dtype=dtype)
+
+    net, options = case.net, case.options
+    split = case.server_vc is not None
+    return _core.replay(
+        submit=column("submit", np.float64),
+        num_gpus=column("num_gpus", np.uint32),
+        duration=column("duration", np.float64),
+        iterations=column("iterations", np.uint64),
+        gradient_bytes=column("gradient_bytes", np.float64),
+        compute_time=column("compute_time", np.float64),
+        vc=column("vc", np.uint32) if split else None,
+        server_gpus=np.array(case.servers, dtype=np.uint32),
+        server_vc=np.array(case.server_vc, dtype=np.uint32) if split else None,
+        network=(net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
+        order="fifo",
+        placement=options.placement,
+        queue="strict",
+        model=options.model,
+        clock=options.clock,
+        slot=options.slot,
+        kappa=options.kappa,
+        lambda_=options.lambda_,
+        variant=options.variant,
+        seed=options.seed,
+        ties="rows",
+        oversize=options.oversize,
+        sample=None,
+        record_allocations=True,
+        progress=None,
+        preemption=rules.policy,
+        preempt_cost=rules.cost,
+        thresholds=list(rules.thresholds),
+        interval=rules.interval,
+        quantum=rules.interval,
+        admission=rules.admission,
+        deadline=np.array(problem.deadlines) if rules.policy == "edf" else None,
+    )
+
+
+def check(problem: PreemptCase) -> PreemptResult | None:
+    """Compare both on one case; the truth if the run came to its end."""
+    case = problem.case
+    try:
+        truth = simulate(
+            case.jobs, problem.deadlines, case.servers, case.net, case.options, problem.rules, case.server_vc
+        )
+    except (OversizeError, RefusedError, StuckError):
+        with pytest.raises(_core.CoreError):
+            replay(problem)
+        return None
+    run = replay(problem)
+    exact = case.options.clock == "slot"
+    assert list(run.kept) == truth.kept, problem
+    assert list(run.refused) == truth.refused, problem
+    assert list(run.preemptions) == truth.preemptions, problem
+    assert list(run.max_contention) == truth.max_contention, problem
+    used = [
+        max((sum(1 for a in rows if a[2] == b[2]) for b in rows), default=0) for rows in truth.allocations
+    ]
+    assert list(run.num_servers) == used, problem
+
+    rows = zip(run.alloc_job, run.alloc_start, run.alloc_server, run.alloc_gpus, run.alloc_end, strict=True)
+    mine = [tuple(map(float, row)) for row in rows]
+    assert mine == sorted(mine, key=lambda row: row[:3]), problem
+    theirs = sorted(
+        (float(row), start, float(server), float(gpus), end)
+        for row, stretches in enumerate(truth.allocations)
+        for server, gpus, start, end in stretches
+    )
+    pairs = [
+        (run.start, truth.start),
+        (run.finish, truth.finish),
+        (np.where(run.kept, run.held, 0.0), truth.held),
+        (run.lost, truth.lost),
+        (np.array(mine).reshape(-1, 5), np.array(theirs).reshape(-1, 5)),
+    ]
+    for own, true in pairs:
+        if exact:
+            assert np.array_equal(own, np.array(true), equal_nan=True), problem
+        else:
+            assert own.shape == np.shape(true), problem
+            assert np.allclose(own, true, rtol=1e-9, atol=1e-9, equal_nan=True), problem
+    check_timeline(problem, run, truth)
+    return truth
+
+
+def check_timeline(problem: PreemptCase, run: "_core.RunResult", truth: PreemptResult) -> None:
+    """Every sample shows the state after the last instant at or before it."""
+    times = np.asarray(run.timeline_time)
+    events = np.array([state[0] for states in truth.states for state in states])
+    for k in range(0, len(times), 97):
+        near = np.isclose(events, times[k], rtol=1e-9, atol=1e-9) & (events != times[k])
+        if problem.case.options.clock == "continuous" and np.any(near):
+            continue
+        last = [
+            next((s for s in reversed(states) if s[0] <= times[k]), (0.0, 0, 0, 0, 0))
+            for states in truth.states
+        ]
+        assert int(run.running[k]) == sum(s[1] for s in last), (problem, times[k])
+        assert int(run.queued[k]) == sum(s[2] for s in last), (problem, times[k])
+        assert int(run.busy_gpus[k]) == sum(s[3] for s in last), (problem, times[k])
+        pressure = float(run.mean_contention[k]) * int(run.spanning[k])
+        assert math.isclose(pressure, sum(s[4] for s in last), rel_tol=1e-9), (problem, times[k])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_random_cases(policy: str) -> None:
+    """Some 10,800 cases over all policies, placements, models and clocks."""
+    finished = preempted = 0
+    for number in range(CASES_PER_POLICY):
+        rnd = random.Random(f"{policy} {number}")
+        truth = check(build(rnd, policy, COMBINATIONS[number % len(COMBINATIONS)]))
+        finished += truth is not None
+        preempted += truth is not None and any(truth.preemptions)
+    assert finished > 0.9 * CASES_PER_POLICY
+    assert preempted > 0.1 * CASES_PER_POLICY
+
+
+def test_every_preemptive_policy_is_here() -> None:
+    registered = {name for name, *_, preemption in _core.presets() if preemption != "none"}
+    assert registered == set(POLICIES)
+    assert set(INTERVALS) < registered
+
+
+def test_a_case_can_be_told_apart() -> None:
+    # The comparison must be able to fail: another resume cost gives other times.
+    for number in range(200):
+        problem = build(random.Random(number), "srtf", COMBINATIONS[0])
+        truth = check(problem)
+        if truth is not None and any(truth.lost):
+            dearer = replace(problem.rules, cost=problem.rules.cost + 1.0)
+            run = replay(replace(problem, rules=dearer))
+            assert not np.allclose(run.finish, truth.finish, equal_nan=True)
+            return
+    pytest.fail("no case with a resumed job")
