@@ -1,7 +1,7 @@
 """Replays the public traces under every policy and writes docs/results-policies.md: `make policy-table`.
 
-Eight virtual clusters of Philly and two of Helios (Venus, September 2020), at 100 and at 10 Gb/s between servers,
-model `rar`, continuous clock, every option at its default.
+Eight virtual clusters of Philly and two of Helios (Venus, September 2020), at 100 and at 10 Gb/s between
+servers, model `rar`, continuous clock, every option at its default.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ def replay(
             sample=sample,
             allocations=allocations,
             preempt_cost=preempt_cost,
-            thresholds=_numbers("thresholds", thresholds),
+            thresholds=thresholds,
             interval=interval,
             quantum=quantum,
             predict=predict,
@@ -310,15 +310,6 @@ def replay(
         print(json.dumps(summary, indent=2))
     elif not quiet:
         _show(f"{jobs.name} on {machine.name}, policy {policy}, results in {out}", summary)
-
-
-def _numbers(option: str, text: str) -> list[float]:
-    from ringbco.errors import UsageError
-
-    try:
-        return [float(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise UsageError(f"option {option}: {text!r}: expected numbers separated by commas") from None
 
 
 def _show(title: str, summary: dict[str, object]) -> None:
