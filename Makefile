@@ -13,7 +13,7 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: help build demo test lint bench policy-table clean
+.PHONY: help build demo test lint bench policy-table docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -53,5 +53,12 @@ bench: build ## how long loading, the profile, a replay, its metrics and writing
 policy-table: build ## docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md
 
+docs: $(VENV)/.docs ## the documentation as a site in site/, links checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+$(VENV)/.docs: $(VENV)/.built
+	$(BIN)/maturin develop --release --extras docs
+	touch $@
+
 clean: ## removes what was built
-	rm -rf $(VENV) target demo
+	rm -rf $(VENV) target demo site

@@ -150,6 +150,36 @@ registry!(
     }
 );
 
+/// Who goes first among jobs of one submission time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ties {
+    /// The lower row.
+    Rows,
+    /// The higher row.
+    Reverse,
+    /// In an order drawn from this seed.
+    Shuffle(u64),
+}
+
+impl Ties {
+    /// Reads `rows`, `reverse` or `shuffle:SEED`.
+    ///
+    /// # Errors
+    /// `Option` for anything else.
+    pub fn parse(text: &str) -> Result<Self> {
+        match (text, text.strip_prefix("shuffle:").map(str::parse)) {
+            ("rows", _) => Ok(Self::Rows),
+            ("reverse", _) => Ok(Self::Reverse),
+            (_, Some(Ok(seed))) => Ok(Self::Shuffle(seed)),
+            _ => Err(Error::Option {
+                name: "ties",
+                value: text.to_owned(),
+                expected: "rows, reverse or shuffle:SEED with an integer from 0 to 2^64 - 1".to_owned(),
+            }),
+        }
+    }
+}
+
 /// Everything a run is asked to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -191,6 +221,8 @@ pub struct Options {
     pub variant: Variant,
     /// Seed of the random placement.
     pub seed: u64,
+    /// Who goes first among jobs of one submission time.
+    pub ties: Ties,
     /// What to do with jobs that could never fit.
     pub oversize: Oversize,
     /// Timeline step, s; `None` for 2,000 points over the run.
@@ -221,6 +253,7 @@ impl Default for Options {
             lambda: 1.0,
             variant: Variant::Practical,
             seed: 0,
+            ties: Ties::Rows,
             oversize: Oversize::Error,
             sample: None,
             record_allocations: true,

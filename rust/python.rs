@@ -4,7 +4,9 @@ use crate::cluster::Network;
 use crate::engine::Watch;
 use crate::error::{Error, Result};
 use crate::job::Jobs;
-use crate::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Predict, Preemption, Variant};
+use crate::options::{
+    ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Predict, Preemption, Ties, Variant,
+};
 use crate::outcome::Outcome;
 use crate::policies::{PRESETS, Preset};
 use crate::replay::{ClusterSpec, Extras, replay_with};
@@ -138,7 +140,7 @@ impl RunResult {
 #[pyfunction]
 #[pyo3(signature = (
     submit, num_gpus, duration, iterations, gradient_bytes, compute_time, vc, server_gpus, server_vc, network, order,
-    placement, queue, model, clock, slot, kappa, lambda_, variant, seed, oversize, sample, record_allocations, progress,
+    placement, queue, model, clock, slot, kappa, lambda_, variant, seed, ties, oversize, sample, record_allocations, progress,
     *, preemption = "none", preempt_cost = 30.0, thresholds = vec![18_000.0], interval = 60.0, quantum = 60.0,
     predict = "history", admission = false, aging = None, estimate_factor = 1.0, deadline = None, user = None,
 ))]
@@ -165,6 +167,7 @@ fn replay(
     lambda_: f64,
     variant: &str,
     seed: u64,
+    ties: &str,
     oversize: &str,
     sample: Option<f64>,
     record_allocations: bool,
@@ -185,6 +188,7 @@ fn replay(
         Ok(Options {
             preemption: Preemption::parse(preemption)?,
             predict: Predict::parse(predict)?,
+            ties: Ties::parse(ties)?,
             ..parse_options(order, placement, queue, model, clock, variant, oversize)?
         })
     };

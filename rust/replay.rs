@@ -5,11 +5,11 @@ use crate::contention::Ring;
 use crate::engine::{Engine, Watch};
 use crate::error::{Error, Result};
 use crate::job::Jobs;
-use crate::options::{ClockKind, Options, Oversize, Preemption};
+use crate::options::{ClockKind, Options, Oversize, Preemption, Ties};
 use crate::outcome::{Allocations, ClusterOutcome, Outcome, Span, Stretch, timeline};
 use crate::placement::{Placer, Shape};
 use crate::preempt;
-use crate::rng::GOLDEN;
+use crate::rng::{GOLDEN, SplitMix64};
 use crate::timing::Timing;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -43,8 +43,10 @@ struct Part {
     few: FewestServers,
     shape: Shape,
     total: u64,
-    /// Rows in order of (submit_time, row).
+    /// Rows in order of (submit_time, row), ties as the options say.
     rows: Vec<u32>,
+    /// Whether that is the whole table in its own order.
+    whole: bool,
 }
 
 /// Replays a trace on a cluster.
@@ -84,7 +86,7 @@ pub fn replay_with(
     let mut parts = split(spec)?;
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
     let kept = keep(jobs, job_vc, &mut parts, spec, options)?;
-    order_by_submission(jobs, &mut parts);
+    order_by_submission(jobs, &mut parts, options.ties);
     let outcomes = run_parts(jobs, extras, &parts, spec.network, options, watch)?;
     let engine_seconds = began.elapsed().as_secs_f64();
     Ok(assemble(jobs, kept, &parts, outcomes, spec.network, options, engine_seconds))
@@ -123,6 +125,7 @@ fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
                 servers,
                 server_gpus,
                 rows: Vec::new(),
+                whole: false,
             }
         })
         .collect())
@@ -203,12 +206,25 @@ fn check_iteration(ring: &Ring, row: usize, servers: Option<u32>, network: &Netw
     Ok(())
 }
 
-fn order_by_submission(jobs: &Jobs<'_>, parts: &mut [Part]) {
-    if !jobs.is_sorted() {
-        for part in parts {
+fn order_by_submission(jobs: &Jobs<'_>, parts: &mut [Part], ties: Ties) {
+    let sorted = jobs.is_sorted();
+    for part in parts {
+        let submit = |&row: &u32| jobs.submit[row as usize];
+        if !sorted {
             // Stable: rows of one submission time keep their order.
-            part.rows.sort_by(|&a, &b| jobs.submit[a as usize].total_cmp(&jobs.submit[b as usize]));
+            part.rows.sort_by(|a, b| submit(a).total_cmp(&submit(b)));
         }
+        for tied in part.rows.chunk_by_mut(|a, b| submit(a) == submit(b)) {
+            match ties {
+                Ties::Rows => break,
+                Ties::Reverse => tied.reverse(),
+                // A row's draw hangs on the seed and the row alone, not on who shares its time.
+                Ties::Shuffle(seed) => {
+                    tied.sort_by_key(|&row| SplitMix64::new(seed ^ u64::from(row).wrapping_mul(GOLDEN)).next_u64());
+                }
+            }
+        }
+        part.whole = sorted && ties == Ties::Rows && part.rows.len() == jobs.len();
     }
 }
 
@@ -254,8 +270,7 @@ fn run_parts(
         let part = &parts[index];
         let own = Options { seed: options.seed.wrapping_add((index as u64).wrapping_mul(GOLDEN)), ..options.clone() };
         // Columns already in order need no copy.
-        let gathered =
-            (part.rows.len() < jobs.len() || !jobs.is_sorted()).then(|| jobs.gather(&part.rows, options.rar()));
+        let gathered = (!part.whole).then(|| jobs.gather(&part.rows, options.rar()));
         let view = gathered.as_ref().map_or(*jobs, |g| g.view());
         let gather = gathered.is_some();
         let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
@@ -351,7 +366,7 @@ fn assemble(
             wait_fragmented[row as usize] = fragmented as f32;
         }
         drop(outcome.obstacles);
-        if parts.len() == 1 && part.rows.len() == n && jobs.is_sorted() {
+        if parts.len() == 1 && part.whole {
             (start, finish) = (outcome.start, outcome.finish);
             (num_servers, max_contention) = (outcome.num_servers, outcome.max_contention);
             allocations = outcome.allocations;

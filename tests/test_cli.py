@@ -292,6 +292,7 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "lambda": 1.25,
         "variant": "literal",
         "seed": 11,
+        "ties": "shuffle:4",
         "oversize": "drop",
         "sample": 100.0,
         "preempt_cost": 5.0,

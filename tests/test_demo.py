@@ -11,7 +11,7 @@ import pytest
 
 import ringbco
 from conftest import RunCli
-from ringbco.cli.demo import PICTURE, POLICIES, SAMPLE, SUMMARIES
+from ringbco.cli.demo import PICTURE, POLICIES, REPORT, SAMPLE, SUMMARIES
 from ringbco.outcome import Outcome
 from ringbco.replay import replay
 from ringbco.report import charts
@@ -32,7 +32,8 @@ def test_the_demo_leaves_three_results_and_a_picture(tmp_path: Path, run_cli: Ru
     assert (run.returncode, run.stderr) == (0, "")
     folder = tmp_path / "d"
     assert str(folder / PICTURE) in run.stdout
-    assert {path.name for path in folder.iterdir()} == {*POLICIES, PICTURE, SUMMARIES}
+    assert str(folder / REPORT) in run.stdout
+    assert {path.name for path in folder.iterdir()} == {*POLICIES, PICTURE, REPORT, SUMMARIES}
     width, height = width_and_height(folder / PICTURE)
     assert width > 1200
     assert height > 600

@@ -50,6 +50,7 @@ def replay(case: Case) -> "_core.RunResult":
         lambda_=options.lambda_,
         variant=options.variant,
         seed=options.seed,
+        ties="rows",
         oversize=options.oversize,
         sample=None,
         record_allocations=True,

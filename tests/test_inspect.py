@@ -91,10 +91,13 @@ def test_load_on_a_cluster() -> None:
     assert seen["cluster"]["vcs"] is None
     divided = Cluster(np.array([8, 4, 4], dtype=np.uint32), server_vc=("x", "z", "x"))
     vcs = inspect_jobs(from_frame(JOBS), divided)["cluster"]["vcs"]
-    assert vcs == [
+    own = [{key: row[key] for key in ("vc", "gpus", "jobs", "load")} for row in vcs]
+    assert own == [
         {"vc": "x", "gpus": 12, "jobs": 2, "load": 8_010 / 300 / 12},
         {"vc": "z", "gpus": 4, "jobs": 0, "load": 0.0},
     ]
+    assert vcs[0]["days"] == [8_010 / 86_400 / 12]
+    assert vcs[1]["load_by_day"]["max"] == 0.0
 
 
 def test_questionable_rows_are_counted_by_reason() -> None:

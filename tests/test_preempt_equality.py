@@ -85,6 +85,7 @@ def replay(problem: PreemptCase) -> "_core.RunResult":
         lambda_=options.lambda_,
         variant=options.variant,
         seed=options.seed,
+        ties="rows",
         oversize=options.oversize,
         sample=None,
         record_allocations=True,

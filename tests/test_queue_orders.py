@@ -102,6 +102,7 @@ def replay(
         lambda_=options.lambda_,
         variant=options.variant,
         seed=options.seed,
+        ties="rows",
         oversize=options.oversize,
         sample=None,
         record_allocations=True,

@@ -95,6 +95,7 @@ def replay(
     lambda_: float,
     variant: str,
     seed: int,
+    ties: str,
     oversize: str,
     sample: float | None,
     record_allocations: bool,

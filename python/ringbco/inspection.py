@@ -10,9 +10,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco import published
 from ringbco.cluster import Cluster
+from ringbco.demand import Clock, Periods, demand, load_by_day, ties
 from ringbco.jobs import COLUMNS, METADATA_PREFIX, Dropped, JobTable, near_name
 from ringbco.profiles import CATALOGUE
+from ringbco.sources.account import Account
 
 QUANTILES: Final = {
     "min": 0.0,
@@ -43,12 +46,14 @@ def inspect_jobs(
     cluster: Cluster | None = None,
     dropped: Iterable[Dropped] = (),
     rows: NDArray[np.int64] | None = None,
+    shape: str | None = None,
 ) -> dict[str, Any]:
-    """Counts, shapes and load of a job table.
+    """Counts, shapes and load of a job table, beside what is published of its source.
 
-    cluster: with it, the offered load on its GPUs (and on those of each of its virtual clusters), and the
-    jobs it can never hold. dropped: rows that the reader had to leave out, as `screen_jobs` gives them;
-    rows: the numbers that the others have in the file, from 1.
+    cluster: with it, the offered load on its GPUs (and on those of each of its virtual clusters), all told
+    and by day, and the jobs it can never hold. dropped: rows that the reader had to leave out, as
+    `screen_jobs` gives them; rows: the numbers that the others have in the file, from 1. shape: a name of
+    `published.SHAPES`; without it the footer's source decides. Raises UsageError for another name.
     """
     frame = table.frame
     submit, duration = frame["submit_time"].to_numpy(), frame["duration"].to_numpy()
@@ -56,7 +61,11 @@ def inspect_jobs(
     work = num_gpus.astype(np.float64) * duration
     span = float(submit.max() - submit.min())
     lacks_vc = _without_vc(frame, cluster)
-    return {
+    metadata = _metadata(table)
+    clock = Clock.parse(metadata.get("epoch"))
+    periods = Periods.of(submit, clock)
+    account = Account.from_metadata(table.metadata)
+    figures: dict[str, Any] = {
         "source": table.source,
         "jobs": table.num_jobs,
         "sorted": table.is_sorted,
@@ -69,19 +78,27 @@ def inspect_jobs(
         "duration": _spread(duration),
         "interarrival": _spread(np.diff(np.sort(submit))) if submit.size > 1 else None,
         "same_second": _same_second(submit),
+        "ties": _ties(frame, cluster),
         "sizes": _groups(frame, work, "num_gpus"),
         "vcs": _groups(frame, work, "vc"),
         "users": _groups(frame, work, "user"),
         "statuses": _groups(frame, work, "status"),
         "models": _models(frame),
         "columns": _columns(frame),
-        "cluster": None if cluster is None else _on_cluster(frame, work, span, cluster),
+        "demand": demand(frame, clock, periods, None if cluster is None else cluster.num_gpus),
+        "cluster": None if cluster is None else _on_cluster(frame, work, span, cluster, periods),
         "cleaning": {
             "dropped": [_broken(entry) for entry in dropped],
             "questionable": _questionable(frame, work, cluster, lacks_vc, rows),
         },
-        "metadata": _metadata(table),
+        "account": None if account is None else account.to_dict(),
+        "metadata": metadata,
     }
+    name, why = published.choose(figures, shape)
+    figures["published"] = (
+        {"shape": None, "because": why} if name is None else published.compare(figures, name, why)
+    )
+    return figures
 
 
 def _spread(values: NDArray[np.float64]) -> dict[str, float]:
@@ -95,6 +112,12 @@ def _same_second(submit: NDArray[np.float64]) -> dict[str, float]:
     _, counts = np.unique(np.floor(submit), return_counts=True)
     jobs = int(counts[counts > 1].sum())
     return {"jobs": jobs, "share": jobs / submit.size}
+
+
+def _ties(frame: pl.DataFrame, cluster: Cluster | None) -> dict[str, Any]:
+    """Jobs that the order of ties could move; `in_one_vc`: those of them that also share a queue."""
+    separate = cluster is not None and bool(cluster.vc_names) and "vc" in frame.columns
+    return {**ties(frame), "in_one_vc": ties(frame, ("vc", "submit_time")) if separate else None}
 
 
 def _groups(frame: pl.DataFrame, work: NDArray[np.float64], column: str) -> list[dict[str, Any]] | None:
@@ -144,9 +167,13 @@ def _columns(frame: pl.DataFrame) -> dict[str, Any]:
 
 
 def _on_cluster(
-    frame: pl.DataFrame, work: NDArray[np.float64], span: float, cluster: Cluster
+    frame: pl.DataFrame, work: NDArray[np.float64], span: float, cluster: Cluster, periods: Periods
 ) -> dict[str, Any]:
-    """Offered load: work / span / GPUs, on the cluster and on each of its virtual clusters."""
+    """Offered load: work / span / GPUs, on the cluster and on each of its virtual clusters.
+
+    By day it is the GPU-days that the day's submissions bring / GPUs; `days` lists it for a virtual cluster,
+    in the order of the whole table's days.
+    """
 
     def offered(seconds: float, gpus: int) -> float | None:
         return seconds / span / gpus if span > 0 else None
@@ -156,6 +183,7 @@ def _on_cluster(
         "servers": cluster.num_servers,
         "gpus": cluster.num_gpus,
         "load": offered(float(work.sum()), cluster.num_gpus),
+        "load_by_day": load_by_day(periods.offered(work), cluster.num_gpus),
         "vcs": None,
     }
     if cluster.vc_names:
@@ -163,9 +191,18 @@ def _on_cluster(
         rows = []
         for name in cluster.vc_names:
             gpus = int(cluster.server_gpus[cluster.vc_servers(name)].sum())
-            own = float(work[vcs == name].sum())
-            jobs = int(np.count_nonzero(vcs == name))
-            rows.append({"vc": name, "gpus": gpus, "jobs": jobs, "load": offered(own, gpus)})
+            own = vcs == name
+            by_day = periods.offered(work, own)
+            rows.append(
+                {
+                    "vc": name,
+                    "gpus": gpus,
+                    "jobs": int(np.count_nonzero(own)),
+                    "load": offered(float(work[own].sum()), gpus),
+                    "load_by_day": load_by_day(by_day, gpus),
+                    "days": (by_day / gpus).tolist(),
+                }
+            )
         figures["vcs"] = rows
     return figures
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ringbco import _core, causes, metrics, profiles
+from ringbco import ties as ties_
 from ringbco.cluster import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError
 from ringbco.jobs import JobTable, TableLike, as_table
@@ -74,6 +75,7 @@ class _Options:
     lambda_: float
     variant: str
     seed: int
+    ties: str
     oversize: str
     sample: float | None
 
@@ -82,6 +84,7 @@ class _Options:
         _check_name("clock", self.clock, CLOCKS)
         _check_name("variant", self.variant, VARIANTS)
         _check_name("oversize", self.oversize, OVERSIZE)
+        ties_.check(self.ties)
         _check_number("slot", self.slot, 0 < self.slot < np.inf, "a finite number of seconds > 0")
         _check_number("lambda", self.lambda_, 1 <= self.lambda_ < np.inf, "a finite number >= 1")
         for name, largest in _LARGEST.items():
@@ -106,6 +109,7 @@ def replay(
     lambda_: float = 1.0,
     variant: str = "practical",
     seed: int = 0,
+    ties: str = "rows",
     oversize: str = "error",
     sample: float | None = None,
     allocations: bool = True,
@@ -130,6 +134,7 @@ def replay(
     clock: "continuous", or "slot" with decisions at multiples of `slot` seconds.
     kappa, lambda_, variant: SJF-BCO's largest gang for FA-FFP (GPUs), its spread factor >= 1, its reading.
     seed: of the random placement and of the profiles that fill in what the job table lacks.
+    ties: who goes first among jobs of one submission time: "rows", "reverse" or "shuffle:SEED".
     oversize: "error" refuses a job that could never fit, "drop" leaves it out and counts it.
     sample: seconds between the points of the timeline; None for 2,000 points over the run.
     allocations: whether to record which servers each job held.
@@ -147,7 +152,7 @@ def replay(
     """
     started = time.perf_counter()
     chosen = resolve_policy(policy, order=order, placement=placement, queue=queue)
-    options = _Options(model, clock, slot, kappa, lambda_, variant, seed, oversize, sample)
+    options = _Options(model, clock, slot, kappa, lambda_, variant, seed, ties, oversize, sample)
     scheduling = Scheduling(
         preempt_cost, thresholds, interval, quantum, predict, admission, aging, estimate_factor
     )
@@ -188,6 +193,7 @@ def replay(
             lambda_=lambda_,
             variant=variant,
             seed=seed,
+            ties=ties,
             oversize=oversize,
             sample=sample,
             record_allocations=allocations,
@@ -426,6 +432,7 @@ def _run(
             "lambda": float(options.lambda_),
             "variant": options.variant,
             "seed": options.seed,
+            "ties": options.ties,
             "oversize": options.oversize,
             "sample": options.sample,
             **scheduling.as_options(),

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use ringbco::error::Result;
 use ringbco::job::{Jobs, OwnedJobs};
-use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Variant};
+use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Ties, Variant};
 use ringbco::outcome::Outcome;
 use ringbco::reference::Replay;
 use ringbco::replay::ClusterSpec;
@@ -166,6 +166,7 @@ prop_compose! {
     ) -> Options {
         let Combination { order, queue, placement, variant, model, clock } = combination;
         Options {
+            ties: Ties::Rows,
             order, placement, queue, model, clock, slot, kappa, lambda, variant, seed, oversize, sample,
             record_allocations,
             ..Options::default()

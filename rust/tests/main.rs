@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod by_hand;
 mod cases;
 mod comparison;
+mod edges;
 mod equality;
+mod errors;
 mod parallel;

@@ -6,6 +6,7 @@ import heapq
 
 import numpy as np
 
+from ringbco import ties
 from ringbco.audit.facts import Facts, Ints
 from ringbco.audit.findings import Check, Finding
 
@@ -31,7 +32,8 @@ def check_queue(order: Check, idle: Check, facts: Facts) -> None:
 
 def _rank(facts: Facts, jobs: Ints) -> Ints:
     """The place of each job in the queue order."""
-    submit, row = facts.submit[jobs], facts.row[jobs]
+    submit = facts.submit[jobs]
+    row = ties.key(facts.row[jobs], facts.options.get("ties", "rows"))
     name = facts.options["order"]
     if name == "sjf":
         keys = (row, submit, facts.workload.estimate[facts.row[jobs]])

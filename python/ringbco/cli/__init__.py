@@ -22,6 +22,8 @@ VERBS: Final = {
     "inspect": "Say what is in a job table: counts, shapes, load, suspicious rows.",
     "replay": "Replay a job table on a cluster under a scheduling policy.",
     "compare": "Replay a job table under several policies, side by side.",
+    "report": "Show results as one page of figures and charts.",
+    "timeline": "Show a result in Perfetto or chrome://tracing, a lane a GPU.",
     "policies": "List the scheduling policies: paper, preemption, what they must know, options.",
     "audit": "Check a result folder against the model's constraints.",
     "bench": "Measure scheduler throughput on this machine.",
@@ -41,7 +43,7 @@ class _LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command named by `args[0]`, its module imported."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, _load(name) if name in VERBS else command, rest
+        return name, load(name) if name in VERBS else command, rest
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the verb; an interrupt is told here, before typer makes its own of it."""
@@ -51,7 +53,7 @@ class _LazyGroup(TyperGroup):
             raise typer.Exit(_tell_interrupt()) from None
 
 
-def _load(verb: str) -> Any:
+def load(verb: str) -> Any:
     """The typer command of `ringbco.cli.<verb>`."""
     run = getattr(import_module(f"ringbco.cli.{verb}"), verb)
     # One line a paragraph: typer would keep the source's line ends.
@@ -74,16 +76,16 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from ringbco import __version__
+        from ringbco.cli.version import version_text
 
-        typer.echo(f"ringbco {__version__}")
+        typer.echo(version_text())
         raise typer.Exit
 
 
 @app.callback()
 def _root(
     _version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and the build."
     ),
 ) -> None:
     """Replays GPU-cluster job traces through contention-aware deep-learning schedulers."""

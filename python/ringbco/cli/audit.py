@@ -33,6 +33,8 @@ def audit(
 
     Everything is worked out again from the result's files and the job table alone. Exit status 3 if a check
     fails.
+
+    Example: ringbco audit results --jobs jobs.parquet
     """
     from ringbco.audit import check_folder
     from ringbco.errors import AuditFailure

@@ -1,4 +1,4 @@
-"""`ringbco demo`: a bundled sample under FIFO, SJF and SJF-BCO; a table and a picture."""
+"""`ringbco demo`: a bundled sample under FIFO, SJF and SJF-BCO; a table, a picture and a report."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ SAMPLE_STEP: Final = 600.0  # s; fine enough for the bursts of a day
 CLUSTER: Final = "32x8"
 PICTURE: Final = "comparison.png"
 SUMMARIES: Final = "comparison.json"
+REPORT: Final = "report.html"
 
 
 def demo(
@@ -27,8 +28,10 @@ def demo(
 ) -> None:
     """Replay a bundled sample (5,000 synthetic jobs shaped like Philly's) on 32 servers of 8 GPUs.
 
-    Under FIFO, SJF and SJF-BCO with the contention model. Leaves one result folder a policy, a picture and
-    the summaries, and prints them side by side. Takes a few seconds.
+    Under FIFO, SJF and SJF-BCO with the contention model. Leaves one result folder a policy, a picture, a
+    report and the summaries, and prints them side by side. Takes a few seconds.
+
+    Example: ringbco demo -o demo
     """
     from ringbco.cli.progress import progress_bar
     from ringbco.cluster import Cluster
@@ -36,6 +39,8 @@ def demo(
     from ringbco.outcome import check_target, whole_folder
     from ringbco.replay import replay
     from ringbco.report.charts import comparison, save_png
+    from ringbco.report.figures import chapters
+    from ringbco.report.html import page
 
     check_target(out, force=force, ours=_is_demo)
     with as_file(files("ringbco") / "data" / SAMPLE) as sample:
@@ -53,10 +58,12 @@ def demo(
         title="The same jobs under three schedulers, with ring-all-reduce contention",
         num_gpus=cluster.num_gpus,
     )
+    report = page(outcomes, chapters(outcomes), title=f"{table.num_jobs:,} synthetic jobs on {CLUSTER}")
     with whole_folder(out, force=force, ours=_is_demo) as folder:
         for policy, outcome in zip(POLICIES, outcomes.values(), strict=True):
             outcome.write(folder / policy)
         save_png(picture, folder / PICTURE)
+        (folder / REPORT).write_text(report, encoding="utf-8")
         (folder / SUMMARIES).write_text(json.dumps(summaries, indent=2) + "\n", encoding="utf-8")
     if not quiet:
         _show(summaries, out.resolve(), f"{table.num_jobs:,} jobs ({SAMPLE}) on {CLUSTER}")
@@ -75,5 +82,6 @@ def _show(summaries: list[dict[str, object]], folder: Path, title: str) -> None:
     console.print(title, markup=False)
     console.print(comparison_table(summaries))
     # Printed as they are, so that a long path is not broken over two lines.
+    print(f"report:  {folder / REPORT}")
     print(f"picture: {folder / PICTURE}")
     print(f"results: {folder}{{{','.join(POLICIES)}}}".replace("{", "/{", 1))

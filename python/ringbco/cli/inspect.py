@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 if TYPE_CHECKING:
+    import polars as pl
     from rich.console import RenderableType
     from rich.table import Table
 
@@ -32,22 +33,48 @@ def inspect(
             help="Also give the load on this cluster's GPUs and the jobs it cannot hold. Default: none.",
         ),
     ] = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(
+            metavar="philly|helios-venus|helios-earth|helios-saturn|helios-uranus",
+            help="The published trace to hold the figures against. Default: the one the table says it is of.",
+            show_default=False,
+        ),
+    ] = None,
+    png: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Also draw a sheet of charts.", show_default=False),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html",
+            help="The same as a page that needs no network and shows values under the pointer.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace chart files that exist.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")
     ] = False,
 ) -> None:
     """Say what is in a job table: counts, shapes, load, users, and the rows a cleaner would drop and why.
 
-    Rows that break a rule of the job table are counted by reason and left out of the figures; `replay`
-    refuses a table that has any.
+    Beside them stands what is published of the trace, so that a file that is not whole shows. Rows that break
+    a rule of the job table are counted by reason and left out of the figures; `replay` refuses a table that
+    has any.
 
-    Example: ringbco inspect jobs.parquet --cluster 32x8
+    Example: ringbco inspect jobs.parquet --cluster preset:philly --png sheet.png
     """
+    from ringbco import published
     from ringbco.cluster import Cluster
     from ringbco.errors import InputError
     from ringbco.inspection import inspect_jobs
     from ringbco.jobs import screen_jobs
 
+    if shape is not None:
+        published.require(shape)
+    _check_outputs(jobs, png, html, force=force)
     machine = None if cluster is None else Cluster.parse(cluster)
     table, dropped, rows = screen_jobs(jobs)
     if table is None:
@@ -59,7 +86,8 @@ def inspect(
             column=worst.column,
             value=worst.first_value,
         )
-    inspection = inspect_jobs(table, machine, dropped, rows)
+    inspection = inspect_jobs(table, machine, dropped, rows, shape)
+    _draw(table.frame, inspection, jobs.name, png, html, force=force)
     if as_json:
         print(json.dumps(inspection, indent=2))
         return
@@ -73,6 +101,66 @@ def inspect(
     account = Account.from_metadata(table.metadata)
     if account is not None:
         console.print(account.to_table("the converter's account"))
+        console.print()
+    if inspection["published"]["shape"]:
+        console.print(_published(inspection["published"]))
+    elif inspection["published"]["because"]:
+        console.print(inspection["published"]["because"], markup=False)
+    for path in (png, html):
+        if path is not None:
+            console.print(f"charts in {path}", markup=False)
+
+
+def _check_outputs(jobs: Path, png: Path | None, html: Path | None, *, force: bool) -> None:
+    from ringbco.atomic import check_output
+    from ringbco.errors import InputError, UsageError
+
+    for path, ending in ((png, ".png"), (html, ".html")):
+        if path is None:
+            continue
+        if path.suffix.lower() != ending:
+            raise UsageError(f"option {ending[1:]}: {path}: expected a name that ends in {ending}")
+        check_output(path, force=force)
+        if path.exists() and jobs.exists() and path.samefile(jobs):
+            raise InputError("is the job table itself", file=path, hint="give the charts another name")
+
+
+def _draw(
+    frame: pl.DataFrame,
+    inspection: Mapping[str, Any],
+    name: str,
+    png: Path | None,
+    html: Path | None,
+    *,
+    force: bool,
+) -> None:
+    """Writes the sheet of charts: both files or neither."""
+    if png is None and html is None:
+        return
+    from contextlib import ExitStack
+
+    from ringbco.atomic import replacing
+    from ringbco.report import charts
+    from ringbco.report.sheet import page, sheet
+
+    chart = sheet(frame, inspection, title=name, subtitle=_caption(inspection))
+    with ExitStack() as files:
+        if png is not None:
+            files.enter_context(replacing(png, force=force)).write(charts.png(chart))
+        if html is not None:
+            files.enter_context(replacing(html, force=force)).write(page(chart, title=name).encode())
+
+
+def _caption(inspection: Mapping[str, Any]) -> list[str]:
+    from ringbco.units import duration
+
+    text = f"{inspection['jobs']:,} jobs over {duration(inspection['span'])}"
+    text += f", {inspection['gpu_seconds'] / 3600:,.0f} GPU hours"
+    cluster = inspection["cluster"]
+    if cluster and cluster["load"] is not None:
+        text += f", {cluster['load']:.1%} of the {cluster['gpus']:,} GPUs of {cluster['name']}"
+    shape = inspection["published"]
+    return [text, f"{shape['title']}: {shape['verdict']}"] if shape["shape"] else [text]
 
 
 def tables(inspection: Mapping[str, Any], *, brief: bool = False) -> RenderableType:
@@ -109,18 +197,30 @@ def _overview(figures: Mapping[str, Any]) -> Table:
         table.add_row(
             "load", Text(f"{cluster['load']:.1%} of the {cluster['gpus']:,} GPUs of {cluster['name']}")
         )
-    same = figures["same_second"]
+    if cluster:
+        table.add_row("load by day", _by_day(cluster["load_by_day"]))
+    same, ties = figures["same_second"], figures["ties"]
     table.add_row("in a shared second", f"{same['jobs']:,} jobs, {same['share']:.1%}")
+    movable = f"{ties['jobs']:,} jobs, {ties['share']:.1%}, submitted at the time of another"
+    if ties["in_one_vc"]:
+        movable += f" ({ties['in_one_vc']['share']:.1%} in the same virtual cluster)"
+    table.add_row("--ties could move", movable)
     if not figures["sorted"]:
         table.add_row("order", "rows are not in order of submit_time")
     users, vcs = figures["users"], figures["vcs"]
     if users or vcs:
-        named = ((users, "users"), (vcs, "virtual clusters"))
-        table.add_row("from", ", ".join(f"{len(names):,} {what}" for names, what in named if names))
+        named = ((users, "user"), (vcs, "virtual cluster"))
+        counts = (f"{len(names):,} {what}{'s'[: len(names) > 1]}" for names, what in named if names)
+        table.add_row("from", ", ".join(counts))
     for name, near in figures["columns"]["extra"].items():
         hint = f"; did you mean {near}?" if near else ""
         table.add_row("extra column", Text(f"{name}{hint}"))
     return table
+
+
+def _by_day(loads: Mapping[str, Any]) -> str:
+    spread = ", ".join(f"{name} {loads[name]:.1%}" for name in ("median", "p90", "max"))
+    return f"{spread}; above 100% on {loads['days_over']:,} of {loads['days']:,} days"
 
 
 def _spreads(figures: Mapping[str, Any]) -> Table:
@@ -176,11 +276,13 @@ def _loads(vcs: Sequence[Mapping[str, Any]]) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("virtual cluster")
-    for name in ("GPUs", "jobs", "load"):
+    for name in ("GPUs", "jobs", "load", "median day", "fullest day", "days above 100%"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in vcs:
         load = "" if row["load"] is None else f"{row['load']:.1%}"
-        table.add_row(Text(row["vc"]), f"{row['gpus']:,}", f"{row['jobs']:,}", load)
+        days = row["load_by_day"]
+        by_day = (f"{days['median']:.1%}", f"{days['max']:.1%}", f"{days['days_over']:,}")
+        table.add_row(Text(row["vc"]), f"{row['gpus']:,}", f"{row['jobs']:,}", load, *by_day)
     return table
 
 
@@ -211,10 +313,43 @@ def _metadata(metadata: Mapping[str, Any]) -> Table:
 
     table = Table(box=None, show_header=False, pad_edge=False)
     for key, value in metadata.items():
-        if key == "account":
+        if key == "account" or ("account" in metadata and key.startswith("rows_")):
             continue  # printed as a table of its own
         shown = value
         if isinstance(value, dict):
             shown = ", ".join(f"{name}: {entry}" for name, entry in value.items()) or "none"
         table.add_row(key.replace("_", " "), Text(str(shown)))
     return table
+
+
+def _published(shape: Mapping[str, Any]) -> RenderableType:
+    """The file's figures beside the published ones, then what they say."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(f"published of {shape['shape']}")
+    for name in ("this file", "published", "ratio", "difference", ""):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in shape["figures"]:
+        if row["file"] is None:
+            table.add_row(row["figure"], "-", _figure(row["kind"], row["published"]), "", "", "")
+            continue
+        share = row["kind"] == "share"
+        table.add_row(
+            row["figure"],
+            _figure(row["kind"], row["file"]),
+            _figure(row["kind"], row["published"]),
+            f"{row['ratio']:.3f}",
+            f"{100 * row['difference']:+.1f} points" if share else f"{row['difference']:+,.0f}",
+            Text("near", style="green") if row["near"] else Text("far", style="red"),
+        )
+    told = f"{shape['title']} ({shape['origin']}; taken because: {shape['because']})"
+    notes = [shape["verdict"], told] + ([shape["note"]] if shape["note"] else [])
+    return Group(table, *(Text(note) for note in notes))
+
+
+def _figure(kind: str, value: float) -> str:
+    return {"count": f"{value:,.0f}", "time": f"{value:,.0f} s", "share": f"{value:.1%}"}[kind]

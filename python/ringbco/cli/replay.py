@@ -170,6 +170,22 @@ def replay(
             rich_help_panel=_MODEL,
         ),
     ] = 0,
+    ties: Annotated[
+        str,
+        typer.Option(
+            help="Who goes first of one submission time: rows (the lower row), reverse, or shuffle:SEED.",
+            rich_help_panel=_MODEL,
+            metavar="rows|reverse|shuffle:SEED",
+        ),
+    ] = "rows",
+    vc: Annotated[
+        str,
+        typer.Option(
+            help="Virtual clusters the cluster names: each on its own (split), or their servers in one pool.",
+            rich_help_panel=_MODEL,
+            metavar="split|pool",
+        ),
+    ] = "split",
     oversize: Annotated[
         str,
         typer.Option(
@@ -254,11 +270,14 @@ def replay(
 
     The folder holds jobs, allocations and timeline (Parquet), summary.json and run.toml. It appears whole
     or not at all; the same inputs give the same bytes in every Parquet file.
+
+    Example: ringbco replay jobs.parquet --cluster 32x8 --policy sjf-bco -o results
     """
     import time
 
     from ringbco.cli.inputs import parse_cluster, read_table
     from ringbco.cli.progress import progress_bar
+    from ringbco.errors import UsageError
     from ringbco.metrics import with_seconds
     from ringbco.outcome import check_target
     from ringbco.replay import replay as run
@@ -272,7 +291,11 @@ def replay(
         "xi2": xi2,
         "alpha": alpha,
     }
+    if vc not in ("split", "pool"):
+        raise UsageError(f"option vc: {vc!r}: expected split or pool")
     machine = parse_cluster(cluster, network)
+    if vc == "pool":
+        machine = machine.pooled()
     started = time.perf_counter()
     table = read_table(jobs, quiet=quiet)
     reading = time.perf_counter() - started
@@ -291,6 +314,7 @@ def replay(
             lambda_=lambda_,
             variant=variant,
             seed=seed,
+            ties=ties,
             oversize=oversize,
             sample=sample,
             allocations=allocations,

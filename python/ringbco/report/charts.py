@@ -14,7 +14,7 @@ from ringbco import metrics
 from ringbco.outcome import Outcome
 
 # Okabe and Ito's colours: told apart by colour-blind readers and in grey print.
-_COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 _FONT: Final = "Liberation Sans, Helvetica, Arial, sans-serif"
 _TICKS: Final = {
     1: "1 s",
@@ -43,13 +43,20 @@ def comparison(outcomes: Mapping[str, Outcome], *, title: str, num_gpus: int) ->
         _panel(over_time(outcomes, "queued_gpus", "GPUs asked for by queued jobs"), 420, 165),
         spacing=24,
     )
+    subtitle = f"{next(iter(outcomes.values())).jobs.height:,} jobs on {num_gpus:,} GPUs"
+    both = alt.hconcat(left, right, spacing=36).resolve_scale(color="shared")
+    return framed(both, title, subtitle).configure_legend(
+        labelFontSize=13, symbolStrokeWidth=4, symbolSize=250
+    )
+
+
+def framed(chart: Any, title: str, subtitle: str | list[str]) -> Any:
+    """A whole sheet: the title, then the charts, in one style on white."""
     return (
-        alt.hconcat(left, right, spacing=36)
-        .resolve_scale(color="shared")
-        .properties(
+        chart.properties(
             title=alt.TitleParams(
                 title,
-                subtitle=f"{next(iter(outcomes.values())).jobs.height:,} jobs on {num_gpus:,} GPUs",
+                subtitle=subtitle,
                 anchor="start",
                 fontSize=18,
                 subtitleFontSize=13,
@@ -71,7 +78,6 @@ def comparison(outcomes: Mapping[str, Outcome], *, title: str, num_gpus: int) ->
         )
         .configure_view(stroke=None)
         .configure_title(fontSize=14, anchor="start", fontWeight="bold")
-        .configure_legend(labelFontSize=13, symbolStrokeWidth=4, symbolSize=250)
     )
 
 
@@ -97,9 +103,7 @@ def distribution(
     largest = max(float(metrics.column(data, "value").max()), 10.0)
     axis = alt.Axis(tickCount=6, format=",~r")
     if times:
-        labels = "".join(f"datum.value === {value} ? '{text}' : " for value, text in _TICKS.items()) + "''"
-        ticks = [value for value in _TICKS if value <= largest]
-        axis = alt.Axis(values=ticks, labelExpr=labels, labelFlush=False)
+        axis = time_axis(largest)
     return (
         alt.Chart(data, title=title)
         .mark_line(interpolate="step-after", strokeWidth=2)
@@ -111,6 +115,13 @@ def distribution(
             color=colour(outcomes),
         )
     )
+
+
+def time_axis(largest: float) -> alt.Axis:
+    """A logarithmic axis of seconds from 1 to `largest` that speaks of minutes, hours and days."""
+    labels = "".join(f"datum.value === {value} ? '{text}' : " for value, text in _TICKS.items()) + "''"
+    ticks = [value for value in _TICKS if value <= largest]
+    return alt.Axis(values=ticks, labelExpr=labels, labelFlush=False)
 
 
 def over_time(
@@ -126,7 +137,7 @@ def over_time(
     The axis ends when the last job was submitted and, under every policy, the queue was empty for good: what
     follows is only the longest jobs running out.
     """
-    end = max(_last_demand(outcome) for outcome in outcomes.values())
+    end = max(last_demand(outcome) for outcome in outcomes.values())
     frames = []
     for label, outcome in outcomes.items():
         start = outcome.timeline["time"][0]
@@ -156,7 +167,7 @@ def over_time(
     )
 
 
-def _last_demand(outcome: Outcome) -> float:
+def last_demand(outcome: Outcome) -> float:
     """When the last job has been submitted and nothing waits any more, s; past the timeline's first point."""
     timeline = outcome.timeline
     waiting = timeline.filter(pl.col("queued_jobs") > 0)["time"]
@@ -185,6 +196,6 @@ def colour(labels: Mapping[str, Outcome]) -> alt.Color:
     return alt.Color(
         "policy:N",
         sort=list(labels),
-        scale=alt.Scale(domain=list(labels), range=list(_COLOURS[: len(labels)])),
+        scale=alt.Scale(domain=list(labels), range=list(COLOURS[: len(labels)])),
         legend=alt.Legend(title=None, orient="top-left", direction="vertical"),
     )

@@ -1,0 +1,148 @@
+"""The reference of the command line, made of the same declarations as its help.
+
+`python -m ringbco.cli.docs [FILE]` writes it, to docs/cli.md by default. It holds no widths, colours or
+values that depend on the machine, so it is the same wherever it is made.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ringbco.cli import VERBS, load
+
+FILE: Final = Path("docs/cli.md")
+_HEAD: Final = """\
+# The command line
+
+Made of the help texts by `python -m ringbco.cli.docs`; a test says when it is not current. In a terminal,
+`ringbco VERB --help` shows the same.
+
+```
+ringbco [--version] VERB ...
+```
+
+"""
+_TAIL: Final = """\
+## What holds for every verb
+
+| status | meaning |
+| --- | --- |
+| 0 | done |
+| 1 | the input is wrong: one line on stderr with the file, row, column, value and what was expected |
+| 2 | wrong usage |
+| 3 | a result failed its audit |
+| 128 + signal | interrupted |
+
+- Nothing is written on 1 and 2, and whatever is written appears whole or not at all. An existing output is
+  refused unless `--force` is given, and a folder is replaced only if ringbco made it.
+- What was asked for goes to stdout; notes, progress and errors to stderr. Progress bars appear on terminals
+  only. `--quiet` leaves the errors, `--json` prints one JSON document and nothing else.
+- `NO_COLOR=1` turns colours off; tables fit the terminal's width, or `COLUMNS`, or 80 columns.
+- `ringbco --version` also tells how it was built and what it runs on: put it into reports of a fault.
+- `RINGBCO_DEBUG=1` shows the traceback of an unexpected error.
+
+## Completion
+
+`ringbco --install-completion` sets up the completion of verbs and options for bash, zsh, fish or PowerShell,
+whichever it is run in; `ringbco --show-completion` prints it for your own set-up.
+"""
+_KINDS: Final = {int: "N", float: "NUMBER", str: "TEXT"}
+_OWN_NAMES: Final = {"help", "install_completion", "show_completion"}
+
+
+def reference() -> str:
+    """The whole page: one section a verb, in the order of `ringbco --help`."""
+    return "".join((_HEAD, *_contents(), *(_section(verb) for verb in VERBS), _TAIL))
+
+
+def _contents() -> Iterator[str]:
+    yield "| verb | |\n| --- | --- |\n"
+    for verb, summary in VERBS.items():
+        yield f"| [{verb}](#ringbco-{verb}) | {summary} |\n"
+    yield "\n"
+
+
+def _section(verb: str) -> str:
+    command = load(verb)
+    parameters = [parameter for parameter in command.params if parameter.name not in _OWN_NAMES]
+    arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in parameters if parameter.param_type_name == "option"]
+    paragraphs = (command.help or "").strip().split("\n\n")
+    text = [paragraph for paragraph in paragraphs if not paragraph.startswith("Example: ")]
+    examples = [paragraph.removeprefix("Example: ") for paragraph in paragraphs if paragraph not in text]
+    lines = [f"## ringbco {verb}", "", "```", _usage(verb, arguments, options), "```", ""]
+    for paragraph in text:
+        lines += [_plain(paragraph), ""]
+    for title, rows in _tables(arguments, options):
+        lines += [f"| {title} | |", "| --- | --- |", *rows, ""]
+    if examples:
+        lines += ["For example:", "", "```", *examples, "```", ""]
+    return "\n".join(lines) + "\n"
+
+
+def _usage(verb: str, arguments: Sequence[Any], options: Sequence[Any]) -> str:
+    words = [_value(argument) if argument.required else f"[{_value(argument)}]" for argument in arguments]
+    words += [_name(option, brief=True) for option in options if option.required]
+    if any(not option.required for option in options):
+        words.append("[OPTIONS]")
+    return " ".join(("ringbco", verb, *words))
+
+
+def _tables(arguments: Sequence[Any], options: Sequence[Any]) -> Iterator[tuple[str, list[str]]]:
+    """The arguments, then the options of each panel of the help."""
+    if arguments:
+        rows = [f"| `{_cell(_value(argument))}` | {_described(argument)} |" for argument in arguments]
+        yield "argument", rows
+    panels: dict[str, list[str]] = {}
+    for option in options:
+        panel = getattr(option, "rich_help_panel", None) or "Options"
+        panels.setdefault(panel, []).append(f"| `{_cell(_name(option))}` | {_described(option)} |")
+    yield from panels.items()
+
+
+def _name(option: Any, *, brief: bool = False) -> str:
+    """As it is typed: --out, -o DIR, or in brief --out DIR."""
+    opts = sorted(option.opts, key=lambda name: not name.startswith("--"))
+    names = ", ".join(opts[:1] if brief else opts)
+    if option.secondary_opts:
+        names += f" / {', '.join(option.secondary_opts)}"
+    return names if option.is_flag else f"{names} {_value(option)}"
+
+
+def _value(parameter: Any) -> str:
+    """What stands for the value: the metavar or, without one, what the default shows that is wanted."""
+    return str(parameter.metavar or _KINDS.get(type(parameter.default), "NUMBER"))
+
+
+def _described(parameter: Any) -> str:
+    """The help, then what holds where the option is not given, unless the help says so."""
+    text = _plain(parameter.help or "")
+    default = parameter.default
+    if getattr(parameter, "required", False):
+        return f"{text} Required." if parameter.param_type_name == "option" else text
+    tells = getattr(parameter, "show_default", True) and not getattr(parameter, "is_flag", False)
+    if tells and default is not None and default != [] and "Default" not in text:
+        text += f" Default: {default}."
+    return text
+
+
+def _plain(text: str) -> str:
+    """Text as Markdown that shows it as it is."""
+    return _cell(" ".join(text.split())).replace("<", "&lt;").replace("*", "\\*")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Writes the page to the file named, or to docs/cli.md below the working folder."""
+    path = Path(arguments[0]) if arguments else FILE
+    path.write_text(reference(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

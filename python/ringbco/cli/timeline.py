@@ -1,0 +1,87 @@
+"""`ringbco timeline`: a result as a trace for Perfetto and chrome://tracing."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def timeline(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder of `ringbco replay`.")],
+    *,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="TRACE.json.gz",
+            help="The trace to write: .json.gz, or .json for a plain one.",
+            show_default=False,
+        ),
+    ],
+    start: Annotated[
+        float | None,
+        typer.Option(
+            "--from", metavar="S", help="First second, on the job table's clock. Default: the run's first."
+        ),
+    ] = None,
+    end: Annotated[
+        float | None, typer.Option("--to", metavar="S", help="Up to this second. Default: the run's last.")
+    ] = None,
+    servers: Annotated[
+        str | None,
+        typer.Option(metavar="A-B,C", help="Only these servers, by index from 0. Default: all."),
+    ] = None,
+    png: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Also draw the lanes as a picture.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier trace and picture.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as JSON and nothing else.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Show the result in DIR as a trace: servers with a lane a GPU, jobs by contention, queue and contention.
+
+    Open it in https://ui.perfetto.dev (which reads it in the browser and sends it nowhere) or in
+    chrome://tracing. A trace holds at most a million slices: cut a large run with --from, --to and --servers.
+
+    Example: ringbco timeline results --from 0 --to 86400 --servers 0-3 -o trace.json.gz
+    """
+    from ringbco.atomic import check_output, replacing
+    from ringbco.errors import UsageError
+    from ringbco.outcome import Outcome
+    from ringbco.report.perfetto import write_trace
+    from ringbco.report.window import window
+
+    if not out.name.endswith((".json", ".json.gz")):
+        raise UsageError(f"option out: {out}: expected a name that ends in .json.gz or .json")
+    if png is not None and png.suffix != ".png":
+        raise UsageError(f"option png: {png}: expected a name that ends in .png")
+    for path in (out, png):
+        if path is not None:
+            check_output(path, force=force)
+    outcome = Outcome.read(folder)
+    shown = window(outcome, start, end, servers)
+    with ExitStack() as stack:
+        if png is not None:
+            from ringbco.report.charts import png as picture
+            from ringbco.report.lanes_chart import lanes_chart
+
+            stack.enter_context(replacing(png, force=force)).write(picture(lanes_chart(outcome, shown)))
+        file = stack.enter_context(replacing(out, force=force))
+        events = write_trace(outcome, shown, file, compress=out.name.endswith(".gz"))
+    if as_json:
+        told = {"trace": str(out), "events": events, "from": shown.start, "to": shown.end}
+        told |= {"servers": len(shown.servers)}
+        print(json.dumps(told | ({"picture": str(png)} if png is not None else {}), indent=2))
+    elif not quiet:
+        span = f"{shown.start:,.0f} to {shown.end:,.0f} s"
+        print(f"{out}: {events:,} events, {span} on {len(shown.servers):,} servers")
+        if png is not None:
+            print(f"{png}: the same as a picture")

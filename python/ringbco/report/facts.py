@@ -1,0 +1,107 @@
+"""A report's tables: what was run, and the headline figures, as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from ringbco.compare import Comparison
+from ringbco.metrics import column
+from ringbco.outcome import Outcome
+from ringbco.units import duration
+
+_NETWORK: Final = {
+    "intra_bandwidth": ("inside servers", 1e9, "GB/s"),
+    "inter_bandwidth": ("between servers", 1e9, "GB/s"),
+    "reduce_speed": ("reduction", 1e9, "GB/s"),
+    "xi1": ("xi1", 1.0, ""),
+    "xi2": ("xi2", 1.0, "s"),
+    "alpha": ("alpha", 1.0, ""),
+}
+_ABSENT: Final = "-"
+_OF_THEIR_OWN: Final = ("policy", "order", "placement", "queue", "model", "clock")
+_UNTOLD: Final = ("command",)
+
+
+class Fact(NamedTuple):
+    """One thing about every result, in the results' order."""
+
+    title: str
+    values: tuple[str, ...]
+
+
+class Cell(NamedTuple):
+    """A figure as text; its ratio to the first result's, where there is another; whether it is the best."""
+
+    text: str
+    ratio: float | None
+    best: bool
+
+
+class Line(NamedTuple):
+    """One measure of every result."""
+
+    title: str
+    cells: tuple[Cell, ...]
+
+
+def facts(results: Mapping[str, Outcome]) -> list[Fact]:
+    """Trace, cluster, policy and options of each run; without those that no run has."""
+    columns = [_of_one(outcome.run, outcome) for outcome in results.values()]
+    titles = list(dict.fromkeys(title for column in columns for title in column))
+    return [Fact(title, tuple(column.get(title, _ABSENT) for column in columns)) for title in titles]
+
+
+def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str]:
+    trace, cluster, options = (run.get(table, {}) for table in ("trace", "cluster", "options"))
+    submit = column(outcome.jobs, "submit_time")
+    name = str(trace.get("path", _ABSENT)).replace("\\", "/").rsplit("/", 1)[-1]
+    digest = f", SHA-256 {trace['sha256'][:16]}…" if trace.get("sha256") else ""
+    told = {
+        "trace": f"{name}: {trace.get('rows', 0):,} rows{digest}",
+        "submissions": f"over {duration(float(submit.max() - submit.min()))}",
+        "cluster": _cluster(cluster),
+        "network": _network(cluster.get("network", {})),
+    }
+    given = {key: _text(value) for key, value in options.items() if key not in _UNTOLD and value is not None}
+    told |= {key: given.pop(key) for key in _OF_THEIR_OWN if key in given}
+    if given:
+        told["other options"] = ", ".join(f"{key} {value}" for key, value in given.items())
+    versions = run.get("ringbco", {})
+    told["made by"] = f"ringbco {versions.get('version', _ABSENT)}, Python {versions.get('python', _ABSENT)}"
+    return told
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _cluster(cluster: Mapping[str, Any]) -> str:
+    groups = cluster.get("servers", [])
+    servers = sum(group["count"] for group in groups)
+    gpus = sum(group["count"] * group["gpus"] for group in groups)
+    vcs = len({group["vc"] for group in groups if group.get("vc")})
+    text = f"{cluster.get('name', _ABSENT)}: {gpus:,} GPUs in {servers:,} servers"
+    return text + (f", {vcs} virtual clusters" if vcs else "")
+
+
+def _network(network: Mapping[str, float]) -> str:
+    parts = []
+    for key, (title, scale, unit) in _NETWORK.items():
+        if key in network:
+            parts.append(f"{title} {network[key] / scale:g} {unit}".strip())
+    return ", ".join(parts)
+
+
+def headline(results: Mapping[str, Outcome]) -> list[list[Line]]:
+    """The summaries' figures by group: completion, waiting, slowdown, then the single ones."""
+    rows = Comparison(dict(results)).rows
+    lines = []
+    for measure, entries in rows.items():
+        cells = tuple(
+            Cell(measure.show(entry.value), entry.ratio if number else None, entry.best and len(entries) > 1)
+            for number, entry in enumerate(entries)
+        )
+        lines.append((measure.group, Line(measure.title, cells)))
+    return [[line for _, line in group] for _, group in groupby(lines, key=lambda pair: pair[0])]

@@ -1,0 +1,138 @@
+"""The lanes of a timeline as a picture: a row a GPU, a bar a job, coloured by contention."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import altair as alt
+import polars as pl
+
+from ringbco.errors import UsageError
+from ringbco.outcome import Outcome
+from ringbco.report.figures_time import server_gpus
+from ringbco.report.lanes import LEVELS, assign_lanes, stretches
+from ringbco.report.window import Window
+
+MOST_BARS: Final = 20_000
+MOST_LANES: Final = 512
+_COLOURS: Final = ("#9fc7a8", "#f0d264", "#efa245", "#d6562b", "#8c1d18")
+_MET: Final = ("0", "1", "2", "3 to 4", "5 or more")
+_LEGEND: Final = (
+    "datum.label + ' (' + {"
+    + ", ".join(f"'{level}': '{met}'" for level, met in zip(LEVELS, _MET, strict=True))
+    + "}[datum.label] + ')'"
+)
+_PERIODS: Final = ((172_800.0, 86_400.0, "days"), (7_200.0, 3_600.0, "hours"), (120.0, 60.0, "minutes"))
+
+
+def lanes_chart(outcome: Outcome, window: Window) -> Any:
+    """The window of a result, with the queue and the mean contention above the lanes.
+
+    Raises UsageError for more than can be told apart: over 20,000 bars or 512 GPUs.
+    """
+    sizes = server_gpus(outcome)
+    tops = dict(zip(window.servers, _tops([sizes[server] for server in window.servers]), strict=True))
+    lanes = sum(sizes[server] for server in window.servers)
+    bars = _bars(outcome, window, tops)
+    if bars.height > MOST_BARS or lanes > MOST_LANES:
+        raise UsageError(
+            f"{bars.height:,} bars on {lanes:,} GPUs: expected at most {MOST_BARS:,} on {MOST_LANES:,};"
+            " cut it by --from, --to or --servers"
+        )
+    unit, name = _unit(window.end - window.start)
+    first = float(outcome.timeline["time"][0])
+    ends = [(window.start - first) / unit, (window.end - first) / unit]
+    time_scale = alt.Scale(domain=ends, nice=False)
+    bars = bars.with_columns(start=(pl.col("start") - first) / unit, end=(pl.col("end") - first) / unit)
+    names = pl.DataFrame(
+        {
+            "middle": [tops[server] + sizes[server] / 2 for server in window.servers],
+            "name": [f"server {server}" for server in window.servers],
+        }
+    )
+    scale = alt.Scale(domain=[0, lanes + len(tops) - 1], reverse=True, nice=False)
+    row_height = max(4.0, min(11.0, 560 / max(lanes, 1)))
+    drawn = (
+        alt.Chart(bars)
+        .mark_rect(stroke="white", strokeWidth=0.6)
+        .encode(
+            x=alt.X("start:Q", title=f"{name} since the first submission", scale=time_scale).axis(grid=False),
+            x2="end:Q",
+            y=alt.Y("top:Q", scale=scale, axis=None),
+            y2="bottom:Q",
+            color=alt.Color("level:N", scale=alt.Scale(domain=list(LEVELS), range=list(_COLOURS))).legend(
+                title="largest contention p_j met by the job", orient="bottom", labelExpr=_LEGEND
+            ),
+        )
+    )
+    titles = (
+        alt.Chart(names)
+        .mark_text(align="right", baseline="middle", fontSize=11, color="#333")
+        .encode(x=alt.value(-8), y=alt.Y("middle:Q", scale=scale, axis=None), text="name:N")
+    )
+    height = row_height * lanes + 2 * len(tops)
+    sampled = outcome.timeline.filter(pl.col("time").is_between(window.start, window.end)).with_columns(
+        time=(pl.col("time") - first) / unit
+    )
+    above = [
+        _counter(sampled.select("time", value=pl.col(column).cast(pl.Float64)), time_scale, title)
+        for column, title in (("queued_jobs", "jobs waiting"), ("mean_contention", "mean contention"))
+    ]
+    lower = alt.layer(drawn, titles).properties(width=860, height=height)
+    return (
+        alt.vconcat(*above, lower, spacing=8)
+        .properties(padding=18, background="white")
+        .configure(font="Liberation Sans, Helvetica, Arial, sans-serif")
+        .configure_view(stroke="#ddd")
+        .configure_axis(titleFontWeight="normal", labelFontSize=11)
+        .configure_legend(titleFontWeight="normal", symbolStrokeWidth=0)
+    )
+
+
+def _tops(sizes: list[int]) -> list[int]:
+    """Where each server's first lane is, one row free between servers."""
+    tops, at = [], 0
+    for size in sizes:
+        tops.append(at)
+        at += size + 1
+    return tops
+
+
+def _bars(outcome: Outcome, window: Window, tops: dict[int, int]) -> pl.DataFrame:
+    frame = stretches(outcome, window.servers)
+    lanes = pl.DataFrame(
+        assign_lanes(frame, outcome),
+        schema={"row": pl.UInt32, "server": pl.Int64, "first": pl.Int64, "width": pl.Int64},
+        orient="row",
+    )
+    kept = window.cut(frame.with_row_index("row")).select("row", "start", "end", "level")
+    return (
+        lanes.join(kept, on="row", maintain_order="left")
+        .with_columns(top=pl.col("server").replace_strict(tops, return_dtype=pl.Int64) + pl.col("first"))
+        .select(
+            "start",
+            "end",
+            "top",
+            bottom=pl.col("top") + pl.col("width"),
+            level=pl.col("level").replace_strict(dict(enumerate(LEVELS)), return_dtype=pl.String),
+        )
+    )
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    for least, unit, name in _PERIODS:
+        if seconds >= least:
+            return unit, name
+    return 1.0, "seconds"
+
+
+def _counter(data: pl.DataFrame, scale: alt.Scale, title: str) -> Any:
+    return (
+        alt.Chart(data)
+        .mark_area(interpolate="step-after", color="#8fa9c4", line={"color": "#4a6d92", "strokeWidth": 1})
+        .encode(
+            x=alt.X("time:Q", scale=scale).axis(None),
+            y=alt.Y("value:Q", title=title).axis(tickCount=2, grid=False, titleAngle=0, titleAlign="right"),
+        )
+        .properties(width=860, height=44)
+    )

@@ -1,0 +1,70 @@
+"""The part of a result that a timeline shows: some servers, from some second to another."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from ringbco.errors import InputError, UsageError
+from ringbco.outcome import Outcome
+from ringbco.report.figures_time import server_gpus
+
+
+@dataclass(frozen=True)
+class Window:
+    """Seconds on the job table's clock, `start` included and `end` not, and server indexes in order."""
+
+    start: float
+    end: float
+    servers: tuple[int, ...]
+
+    def cut(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows whose `start` to `end` has some of the window in it, cut off at its ends."""
+        inside = (pl.col("start") < self.end) & (pl.col("end") > self.start)
+        return frame.filter(inside).with_columns(
+            start=pl.col("start").clip(lower_bound=self.start), end=pl.col("end").clip(upper_bound=self.end)
+        )
+
+
+def window(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Window:
+    """The window that the options name; by default the whole run and every server.
+
+    Raises InputError where the result recorded no allocations, UsageError where the options name nothing.
+    """
+    if outcome.allocations is None:
+        raise InputError("allocations: the result was made with --no-allocations", hint="replay without it")
+    first = float(outcome.timeline["time"][0])
+    last = max(float(outcome.timeline["time"][-1]), first)
+    for name, value in (("from", start), ("to", end)):
+        if value is not None and not math.isfinite(value):
+            raise UsageError(f"option {name}: {value}: expected seconds on the job table's clock")
+    begin, until = first if start is None else start, last if end is None else end
+    if begin >= until and not (start is None and end is None):
+        raise UsageError(f"options from and to: expected from < to, got {begin:g} and {until:g}")
+    if begin > last or until < first:
+        raise UsageError(
+            f"options from and to: {begin:g} to {until:g}: the run is from {first:.10g} to {last:.10g} s"
+        )
+    return Window(begin, until, tuple(parse_servers(servers, len(server_gpus(outcome)))))
+
+
+def parse_servers(text: str | None, count: int) -> Sequence[int]:
+    """Server indexes named as "0-3,7", ascending; all of `count` where `text` is None."""
+    if text is None:
+        return range(count)
+    chosen: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r" *([0-9]{1,9}) *(?:- *([0-9]{1,9}) *)?", part)
+        if match is None:
+            raise UsageError(f"option servers: {text}: expected indexes and ranges such as 0-3,7")
+        low, high = int(match[1]), int(match[2] or match[1])
+        if low > high:
+            raise UsageError(f"option servers: {part.strip()}: expected the lower index first")
+        if high >= count:
+            raise UsageError(f"option servers: {part.strip()}: the cluster's servers are 0 to {count - 1}")
+        chosen.update(range(low, high + 1))
+    return sorted(chosen)

@@ -1,0 +1,112 @@
+"""docs/cli.md, help, completion, colours and the version."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from conftest import Invoke, RunCli
+from ringbco.cli import VERBS
+from ringbco.cli.docs import FILE, load, reference
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_reference_is_current() -> None:
+    made = reference()
+    assert (ROOT / FILE).read_text(encoding="utf-8") == made, "run: python -m ringbco.cli.docs"
+
+
+def test_the_reference_is_the_same_wherever_it_is_made(tmp_path: Path) -> None:
+    for name, variables in (("a", {"COLUMNS": "40", "FORCE_COLOR": "1"}), ("b", {"COLUMNS": "200"})):
+        command = [sys.executable, "-m", "ringbco.cli.docs", str(tmp_path / name)]
+        subprocess.run(command, env={**os.environ, **variables}, check=True, cwd=tmp_path)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert "\x1b" not in (tmp_path / "a").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_is_in_the_reference(verb: str) -> None:
+    section = reference().split(f"\n## ringbco {verb}\n")[1].split("\n## ")[0]
+    for parameter in load(verb).params:
+        names = parameter.opts if parameter.param_type_name == "option" else [parameter.metavar]
+        if parameter.name in ("help", "install_completion", "show_completion"):
+            continue
+        for name in names:
+            assert str(name).replace("|", "\\|") in section
+        assert parameter.help, f"{verb}: {parameter.name} has no help"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_gives_an_example_that_parses(verb: str, tmp_path: Path) -> None:
+    """The example's words are options and arguments that the verb takes."""
+    command = load(verb)
+    examples = [line for line in command.help.split("\n\n") if line.startswith("Example: ")]
+    assert examples, f"{verb} --help has no example"
+    for example in examples:
+        words = example.removeprefix("Example: ").split()
+        assert words[:2] == ["ringbco", verb]
+        command.make_context(verb, words[2:])
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_keeps_to_the_terminals_width(verb: str, columns: int, invoke: Invoke) -> None:
+    os.environ["COLUMNS"] = str(columns)  # the fixture puts it back
+    run = invoke(verb, "--help")
+    assert run.returncode == 0
+    assert max(map(len, run.stdout.splitlines())) <= columns
+
+
+def test_no_colour_where_none_is_wanted(run_cli: RunCli, small_jobs: Path, tmp_path: Path) -> None:
+    """Even where a colour terminal is claimed."""
+    environment = {**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "", "TERM": "xterm-256color"}
+    assert run_cli("replay", small_jobs, "--cluster", "2x8", "-o", "r", "--quiet").returncode == 0
+    for arguments in (["--help"], ["replay", "--help"], ["audit", "r"], ["inspect", str(small_jobs)]):
+        run = subprocess.run(
+            [sys.executable, "-m", "ringbco", *arguments],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            check=True,
+        )
+        assert b"\x1b[3" not in run.stdout, arguments
+
+
+def test_the_version_tells_the_build(run_cli: RunCli) -> None:
+    run = run_cli("--version")
+    assert run.returncode == 0
+    first, *facts = run.stdout.splitlines()
+    assert first == f"ringbco {version('ringbco')}"
+    told = dict(fact.split(maxsplit=1) for fact in facts)
+    assert f"polars {version('polars')}" in told["packages"]
+    assert "abi3" in told["built"]
+    assert told["Python"].startswith(".".join(map(str, sys.version_info[:3])))
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["ringbco", "rep"], "replay"),
+        (["ringbco", "rep"], "report"),
+        (["ringbco", "timeline", "--ser"], "--servers"),
+    ],
+)
+def test_completion(typed: list[str], offered: str) -> None:
+    """What bash's completion gets: verbs, and the options of a verb whose module is loaded for it."""
+    environment = {
+        **os.environ,
+        "_RINGBCO_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(typed),
+        "COMP_CWORD": str(len(typed) - 1),
+    }
+    code = "from ringbco.cli import main; main()"
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert offered in run.stdout.split()

@@ -1,0 +1,224 @@
+"""The sheet of charts of `inspect`: what is drawn, and the files it becomes."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ringbco.cluster import Cluster
+from ringbco.inspection import inspect_jobs
+from ringbco.jobs import from_frame, write_jobs
+from ringbco.report.sheet import page, sheet
+from ringbco.synthetic import generate
+
+Invoke = Callable[..., SimpleNamespace]
+
+# What makes a browser fetch something.
+LOADS = re.compile(r"""(?:src|href)\s*=\s*["']?\s*(?:https?:)?//|@import|url\(\s*["']?https?:|<link""", re.I)
+
+
+def drawn(frame: pl.DataFrame, cluster: str | None = None) -> dict[str, Any]:
+    """The sheet as Vega-Lite, from a table without an epoch."""
+    seen = inspect_jobs(from_frame(frame), None if cluster is None else Cluster.parse(cluster))
+    spec: dict[str, Any] = sheet(frame, seen, title="t", subtitle="s").to_dict()
+    return spec
+
+
+def panels(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The single charts of a sheet."""
+    for part in spec.get("vconcat", []) + spec.get("hconcat", []):
+        yield from panels(part)
+    if "mark" in spec or "layer" in spec:
+        yield spec
+
+
+def data(spec: dict[str, Any], title: str) -> list[dict[str, Any]]:
+    """The rows behind the chart whose title starts so."""
+    (panel,) = [panel for panel in panels(spec) if str(panel.get("title", "")).startswith(title)]
+    first = panel["layer"][0] if "layer" in panel else panel
+    rows: list[dict[str, Any]] = spec["datasets"][first["data"]["name"]]
+    return rows
+
+
+FRAME = pl.DataFrame(
+    {
+        "job_id": list("abcde"),
+        "submit_time": [0.0, 7_200.0, 7_200.0, 90_000.0, 90_001.0],
+        "num_gpus": [1, 1, 2, 8, 64],
+        "duration": [1.0, 100.0, 50.0, 1_000.0, 10.0],
+        "user": ["u", "v", "u", None, "</script><script>alert(1)</script>"],
+        "status": ["Pass", "Failed", "odd", None, "Pass"],
+    },
+    schema_overrides={"num_gpus": pl.UInt32},
+)
+WORK = 1 + 100 + 100 + 8_000 + 640
+
+
+def test_sizes_and_days_and_cycles() -> None:
+    spec = drawn(FRAME)
+    sizes = {(row["name"], row["of"]): row["share"] for row in data(spec, "Job sizes")}
+    assert sizes["1", "of jobs"] == 0.4
+    assert sizes["8", "of GPU time"] == 8_000 / WORK
+    assert [row["jobs"] for row in data(spec, "Jobs submitted a day")] == [3, 2]
+    hours = {row["hour"]: row["share"] for row in data(spec, "Submissions by hour")}
+    assert (hours[0], hours[1], hours[2]) == (0.2, 0.4, 0.4)
+    offered = [row["offered"] for row in data(spec, "GPU-days asked for")]
+    assert offered == pytest.approx([201 / 86_400, 8_640 / 86_400])
+
+
+def test_run_times_end_at_every_job_and_never_come_early() -> None:
+    rows = data(drawn(FRAME), "Run times")
+    one = [(row["value"], row["share"]) for row in rows if row["size"] == "1 GPU"]
+    assert one[0][1] == 0.0
+    # 1 s and 100 s: the second job may appear up to one bin late, never before it ended.
+    assert one[1] == (1.0, 0.5)
+    assert one[-1][1] == 1.0
+    assert 100.0 * (1 - 1e-9) <= one[-1][0] < 105.0
+    assert {row["size"] for row in rows} == {"1 GPU", "2-3 GPUs", "8-15 GPUs", "32+ GPUs"}
+
+
+def test_statuses_and_users_sum_up() -> None:
+    spec = drawn(FRAME)
+    every = {row["status"]: row["jobs"] for row in data(spec, "Final status") if row["name"] == "all jobs"}
+    assert every == {"Pass": 2, "Failed": 1, "odd": 1, "(none)": 1}
+    users = [row["name"] for row in data(spec, "Top users") if row["of"] == "of jobs"]
+    assert users[0] == "(none)"
+    many = FRAME.head(1).join(pl.DataFrame({"n": range(30)}), how="cross")
+    many = many.with_columns(user=pl.format("u{}", "n"), job_id=pl.format("j{}", "n")).drop("n")
+    rest = data(drawn(many), "Top users")[-1]
+    assert (rest["name"], rest["share"]) == ("20 others", pytest.approx(2 / 3))
+
+
+def test_load_needs_a_cluster_and_virtual_clusters_have_their_own(tmp_path: Path) -> None:
+    assert [row["offered"] for row in data(drawn(FRAME, "2x8"), "Load of 2x8 by day")] == pytest.approx(
+        [201 / 86_400 / 16, 8_640 / 86_400 / 16]
+    )
+    frame = FRAME.with_columns(vc=pl.Series(["x", "x", "y", "y", "y"]))
+    (tmp_path / "c.toml").write_text(
+        '[[servers]]\ncount = 1\ngpus = 8\nvc = "x"\n[[servers]]\ncount = 1\ngpus = 8\nvc = "y"\n'
+    )
+    rows = data(drawn(frame, str(tmp_path / "c.toml")), "Load of the virtual clusters")
+    assert [(row["vc"], row["level"]) for row in rows] == [
+        *(("x (8 GPUs)", level) for level in ("below 20%", "none")),
+        *(("y (8 GPUs)", "below 20%"),) * 2,
+    ]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        FRAME.head(1),
+        FRAME.select("job_id", "submit_time", "num_gpus", "duration"),
+        FRAME.with_columns(submit_time=pl.lit(0.0)),
+        FRAME.with_columns(submit_time=pl.col("submit_time") * 1e6),
+        FRAME.with_columns(duration=pl.lit(0.5)),
+        FRAME.with_columns(user=pl.lit(None, pl.String), status=pl.lit(None, pl.String)),
+    ],
+    ids=["one job", "bare", "one instant", "centuries", "short runs", "nothing named"],
+)
+def test_odd_tables_can_be_drawn(frame: pl.DataFrame) -> None:
+    from ringbco.report.charts import png
+
+    seen = inspect_jobs(from_frame(frame), Cluster.parse("1x8"))
+    assert png(sheet(frame, seen, title="t", subtitle="s"), scale=0.5).startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_a_large_table_makes_a_small_page() -> None:
+    table = generate("helios", 200_000, 2)
+    seen = inspect_jobs(table, Cluster.parse("preset:helios-venus"))
+    text = page(sheet(table.frame, seen, title="t", subtitle="s"), title="t")
+    assert len(text) < 3_000_000
+
+
+# -- the command ---
+
+
+def test_the_command_writes_a_picture_and_a_page(invoke: Invoke, tmp_path: Path) -> None:
+    write_jobs(from_frame(FRAME), tmp_path / "jobs.parquet")
+    done = invoke("inspect", "jobs.parquet", "--png", "a.png", "--html", "a.html", "--cluster", "16x8")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "charts in a.png\ncharts in a.html\n" in done.stdout
+    picture = (tmp_path / "a.png").read_bytes()
+    width, height = struct.unpack(">II", picture[16:24])
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    assert width > 1_500
+    assert height > 2_000
+    text = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert not LOADS.search(text)
+    assert "<title>jobs.parquet</title>" in text
+    assert "alert(1)" in text
+    assert "<script>alert" not in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.png", "jobs.parquet"]
+
+
+def test_json_is_all_that_is_printed(invoke: Invoke, tmp_path: Path) -> None:
+    write_jobs(from_frame(FRAME), tmp_path / "jobs.parquet")
+    done = invoke("inspect", "jobs.parquet", "--json", "--png", "a.png", "--shape", "philly")
+    seen = json.loads(done.stdout)
+    assert seen["ties"]["jobs"] == 2
+    assert seen["published"]["shape"] == "philly"
+    assert {"demand", "account", "cluster"} <= seen.keys()
+    assert (tmp_path / "a.png").is_file()
+
+
+def test_the_published_figures_and_the_account_are_printed(invoke: Invoke, tmp_path: Path) -> None:
+    from ringbco.jobs import provenance
+    from ringbco.sources.account import Account, Entry
+
+    account = Account("jobs", 9, 5, (Entry("dropped", "never ran (no attempt)", 4, 4),))
+    metadata = provenance("philly", converter="convert", rows_read=9, epoch="2017-08-07T10:00:00")
+    write_jobs(from_frame(FRAME, metadata=metadata | account.to_metadata()), tmp_path / "jobs.parquet")
+    done = invoke("inspect", "jobs.parquet")
+    for words in (
+        "published of philly",
+        "117,325",
+        "112,956",
+        "never ran (no attempt)",
+        "not the whole trace",
+    ):
+        assert words in done.stdout
+    assert re.search(r"--ties could move +2 jobs, 40\.0%", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("--png", "there.png"), 1, "there.png: already exists"),
+        (("--html", "a.html", "--png", "there.png"), 1, "there.png: already exists"),
+        (("--png", "none/a.png"), 1, "its folder does not exist"),
+        (("--png", "a.svg"), 2, "option png: a.svg: expected a name that ends in .png"),
+        (("--html", "a.png"), 2, "option html: a.png: expected a name that ends in .html"),
+        (("--shape", "philli"), 2, "did you mean philly?"),
+        (("--png", "a.png", "--cluster", "0x8"), 1, "0x8"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(
+    invoke: Invoke, tmp_path: Path, arguments: tuple[str, ...], status: int, words: str
+) -> None:
+    write_jobs(from_frame(FRAME), tmp_path / "jobs.parquet")
+    (tmp_path / "there.png").write_bytes(b"mine")
+    refused = invoke("inspect", "jobs.parquet", *arguments)
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (status, "", 1)
+    assert words in refused.stderr
+    assert (tmp_path / "there.png").read_bytes() == b"mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs.parquet", "there.png"]
+
+
+def test_force_replaces_charts_but_not_the_table(invoke: Invoke, tmp_path: Path) -> None:
+    write_jobs(from_frame(FRAME), tmp_path / "jobs.parquet")
+    (tmp_path / "there.png").write_bytes(b"old")
+    assert invoke("inspect", "jobs.parquet", "--png", "there.png", "--force").returncode == 0
+    assert (tmp_path / "there.png").read_bytes()[:4] == b"\x89PNG"
+    (tmp_path / "link.png").symlink_to("jobs.parquet")
+    before = (tmp_path / "jobs.parquet").read_bytes()
+    refused = invoke("inspect", "jobs.parquet", "--png", "link.png", "--force")
+    assert "link.png: is the job table itself" in refused.stderr
+    assert (tmp_path / "jobs.parquet").read_bytes() == before

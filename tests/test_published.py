@@ -1,0 +1,134 @@
+"""A file's figures beside the published ones, and what they say of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ringbco import published
+from ringbco.errors import UsageError
+from ringbco.inspection import inspect_jobs
+from ringbco.jobs import JobTable, from_frame, provenance
+from ringbco.sources.account import Account, Entry
+from ringbco.synthetic import generate
+
+
+def table(
+    durations: list[float], statuses: list[str | None] | None = None, vc: str = "v", source: str | None = None
+) -> JobTable:
+    count = len(durations)
+    columns: dict[str, Any] = {
+        "job_id": [str(at) for at in range(count)],
+        "submit_time": [100.0 * at for at in range(count)],
+        "num_gpus": [1] * (count - 1) + [2],
+        "duration": durations,
+        "vc": [vc] * count,
+    }
+    if statuses is not None:
+        columns["status"] = statuses
+    metadata = None if source is None else provenance(source, converter="convert", rows_read=count + 5)
+    return from_frame(pl.DataFrame(columns), metadata=metadata)
+
+
+def figures(seen: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["figure"]: row for row in seen["published"]["figures"]}
+
+
+def test_figures_by_hand() -> None:
+    statuses = ["Pass", "COMPLETED", "killed", "TIMEOUT"]
+    seen = inspect_jobs(table([874, 874, 874, 36_012], statuses, source="philly"))
+    rows = figures(seen)
+    assert (rows["jobs"]["file"], rows["jobs"]["published"]) == (4, 112_956)
+    assert (rows["jobs"]["ratio"], rows["jobs"]["near"]) == (4 / 112_956, False)
+    assert (rows["rows of the raw file"]["file"], rows["rows of the raw file"]["published"]) == (9, 117_325)
+    assert (rows["median run"]["ratio"], rows["median run"]["near"]) == (1.0, True)
+    assert rows["mean run"]["file"] == 9_658.5
+    assert rows["passed"]["difference"] == pytest.approx(-0.10)
+    assert rows["failed"]["file"] == 0.25
+    assert rows["jobs of 2 GPUs"]["ratio"] == pytest.approx(0.25 / 0.023)
+    assert rows["jobs of 32 GPUs"]["file"] == 0.0
+    assert not rows["jobs of 32 GPUs"]["near"]
+    assert seen["published"]["verdict"].startswith("the file holds 0.0% of the jobs published: not the whole")
+
+
+def test_what_a_table_lacks_is_not_compared() -> None:
+    rows = figures(inspect_jobs(table([1.0, 2.0]), shape="philly"))
+    for name in ("passed", "killed", "failed", "rows of the raw file"):
+        assert rows[name]["file"] is rows[name]["near"] is rows[name]["ratio"] is None
+    nameless = figures(inspect_jobs(table([1.0, 2.0], [None, None]), shape="philly"))
+    assert nameless["passed"]["file"] is None
+
+
+def whole(jobs: int) -> dict[str, Any]:
+    """What `inspect_jobs` would say of a file with Venus' own figures and `jobs` jobs."""
+    return {
+        "jobs": jobs,
+        "duration": {"mean": 13_041.0, "median": 204.0},
+        "same_second": {"share": 0.35},
+        "sizes": [],
+        "statuses": None,
+        "metadata": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("jobs", "verdict"),
+    [
+        (125_303, "as many jobs as published: 4 of 4 figures are near the published ones"),
+        (100_000, "the file holds 79.8% of the jobs published: not the whole trace; 3 of 4 figures are near"),
+        (250_606, "the file holds 2.00 times the jobs published: not cleaned in the usual way; 3 of 4"),
+    ],
+)
+def test_the_verdict_says_whether_the_file_is_whole(jobs: int, verdict: str) -> None:
+    seen = published.compare(whole(jobs), "helios-venus")
+    assert seen["verdict"].startswith(verdict)
+    assert [row["figure"] for row in seen["figures"] if not row["near"]] == ["jobs"] * (jobs != 125_303)
+
+
+@pytest.mark.parametrize(
+    ("source", "vc", "expected"),
+    [
+        ("philly", "any", "philly"),
+        ("helios", "vcvGl", "helios-venus"),
+        ("helios", "vc4om", "helios-earth"),
+        ("helios", "vcUnknown", None),
+        ("openb", "vcvGl", None),
+        (None, "vcvGl", None),
+    ],
+)
+def test_the_shape_is_chosen_by_the_footer(source: str | None, vc: str, expected: str | None) -> None:
+    seen = inspect_jobs(table([1.0, 2.0], vc=vc, source=source))["published"]
+    assert seen["shape"] == expected
+    assert ("--shape helios-venus|" in seen["because"]) == (vc == "vcUnknown")
+
+
+def test_a_users_choice_goes_first() -> None:
+    seen = inspect_jobs(table([1.0, 2.0], source="philly"), shape="helios-earth")["published"]
+    assert (seen["shape"], seen["because"]) == ("helios-earth", "--shape")
+
+
+def test_an_unknown_shape_names_those_there_are() -> None:
+    with pytest.raises(UsageError, match="no published shape venus: choose one of philly, helios-venus"):
+        inspect_jobs(table([1.0]), shape="venus")
+
+
+@pytest.mark.parametrize(("preset", "shape"), [("philly", "philly"), ("helios", "helios-venus")])
+def test_synthetic_tables_have_the_published_run_times(preset: str, shape: str) -> None:
+    seen = inspect_jobs(generate(preset, 50_000, 3))["published"]
+    rows = {row["figure"]: row for row in seen["figures"]}
+    assert seen["shape"] == shape
+    assert "jobs" not in rows
+    assert seen["verdict"].startswith("a synthetic table")
+    assert rows["median run"]["near"]
+    assert rows["mean run"]["near"]
+
+
+def test_the_account_is_among_the_figures() -> None:
+    account = Account("jobs", 5, 2, (Entry("dropped", "never ran", 3, 4),))
+    metadata = provenance("philly", converter="convert", rows_read=5) | account.to_metadata()
+    seen = inspect_jobs(from_frame(table([1.0, 2.0]).frame, metadata=metadata))
+    assert seen["account"]["dropped"] == {"never ran": 3}
+    assert (seen["account"]["rows_read"], seen["account"]["rows_kept"]) == (5, 2)
+    assert inspect_jobs(table([1.0]))["account"] is None

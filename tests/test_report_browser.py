@@ -1,0 +1,154 @@
+"""The report as a reader sees it: opened in headless Chromium, light, dark and printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from browser import Page, find_chromium
+from ringbco import replay
+from ringbco.report.figures import chapters
+from ringbco.report.html import page
+from test_report import busy_jobs
+
+POLICIES = ("fifo", "rand", "sjf-bco")
+DRAWN = (
+    "new Promise(done => { const look = () => document.body.dataset.drawn"
+    " ? done(document.body.dataset.drawn) : requestAnimationFrame(look); look(); })"
+)
+# Per chart: the marks that hold something to see.
+MARKS = """Object.fromEntries([...document.querySelectorAll(".chart")].map(chart => [
+    chart.id, chart.querySelectorAll(".role-mark path, .role-mark text, .role-mark line").length]))"""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    program = find_chromium()
+    if program is None:
+        pytest.skip("no chromium on the path; apt-get install chromium, or set RINGBCO_CHROMIUM")
+    return program
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    results = {policy: replay(busy_jobs(), "4x4", policy=policy) for policy in POLICIES}
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(page(results, chapters(results), title="three policies"), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def browser(chromium: str, tmp_path: Path) -> Iterator[Page]:
+    with Page(chromium, tmp_path / "profile") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_chart_is_drawn_without_a_complaint_or_a_request(
+    browser: Page, report: Path, dark: bool
+) -> None:
+    browser.open(report, dark=dark)
+    drawn = re.fullmatch(r"(\d+) of (\d+)", browser.evaluate(DRAWN))
+    assert drawn is not None
+    marks = browser.evaluate(MARKS)
+    assert drawn[1] == drawn[2] == str(len(marks))
+    assert min(marks.values()) > 0, marks
+    assert browser.complaints() == []
+    assert browser.requests() == [report.resolve().as_uri()]
+    ink, paper = (
+        sum(map(int, re.findall(r"\d+", browser.evaluate(f"getComputedStyle(document.body).{name}"))))
+        for name in ("color", "backgroundColor")
+    )
+    assert (ink > paper) == dark
+    label = browser.evaluate(
+        "getComputedStyle(document.querySelector('#chart-jct .role-axis-label text')).fill"
+    )
+    assert sum(map(int, re.findall(r"\d+", label))) == ink
+
+
+def test_a_result_can_be_switched_off(browser: Page, report: Path) -> None:
+    browser.open(report)
+    browser.evaluate(DRAWN)
+    before = browser.evaluate(MARKS)
+    browser.evaluate("document.querySelector('nav input').click()")
+    frames = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))"
+    browser.evaluate(frames)
+    after = browser.evaluate(MARKS)
+    assert 0 < after["chart-jct"] < before["chart-jct"]
+    assert after["chart-servers-2"] == before["chart-servers-2"]
+    shown = "[...document.querySelectorAll('figure[data-of]')].map(f => [f.dataset.of, f.hidden])"
+    assert {(of, hidden) for of, hidden in browser.evaluate(shown)} == {
+        ("0", True),
+        ("1", False),
+        ("2", False),
+    }
+    assert browser.complaints() == []
+
+
+def test_the_charts_over_time_move_together(browser: Page, report: Path) -> None:
+    """Dragging one chart moves the axis of the others."""
+    browser.open(report)
+    browser.evaluate(DRAWN)
+    browser.evaluate("document.getElementById('utilisation').scrollIntoView()")
+    labels = (
+        "[...document.querySelectorAll('#chart-{} .role-axis-label text')].map(t => t.textContent).join()"
+    )
+    before = browser.evaluate(labels.format("queue"))
+    place = browser.evaluate(
+        "(r => [r.x + r.width / 2, r.y + r.height / 2])"
+        "(document.querySelector('#chart-utilisation svg').getBoundingClientRect())"
+    )
+    for kind, shift in (("mousePressed", 0), ("mouseMoved", 120), ("mouseReleased", 120)):
+        browser.call(
+            "Input.dispatchMouseEvent",
+            type=kind,
+            x=place[0] + shift,
+            y=place[1],
+            button="left",
+            buttons=1,
+            clickCount=1,
+        )
+    changed = (
+        "new Promise(done => { let left = 200; const look = () => (%s) !== %r || !left--"
+        " ? done(%s) : requestAnimationFrame(look); look(); })"
+    )
+    now = labels.format("queue")
+    assert browser.evaluate(changed % (now, before, now)) != before
+    assert browser.complaints() == []
+
+
+def test_it_prints(browser: Page, report: Path) -> None:
+    browser.open(report, dark=True)
+    browser.evaluate(DRAWN)
+    pdf = browser.print()
+    assert pdf.startswith(b"%PDF")
+    pages = len(re.findall(rb"/Type\s*/Page\b", pdf))
+    assert 2 <= pages <= 12
+
+
+def test_a_chart_that_fails_is_noticed(browser: Page, report: Path, tmp_path: Path) -> None:
+    """The tests above would see a chart that cannot be drawn: its error is told and its place says so."""
+    broken = tmp_path / "broken.html"
+    text = report.read_text(encoding="utf-8")
+    assert '"mark":{"type":"bar"}' in text
+    broken.write_text(
+        text.replace('"mark":{"type":"bar"}', '"mark":{"type":"nonsense"}', 1), encoding="utf-8"
+    )
+    browser.open(broken)
+    drawn = browser.evaluate(DRAWN).split(" of ")
+    assert int(drawn[0]) == int(drawn[1]) - 1
+    assert any("chart-time" in complaint for complaint in browser.complaints())
+
+
+def test_nothing_can_leave_the_page(browser: Page, report: Path, tmp_path: Path) -> None:
+    """Even a page that were made to ask for something would get nothing, and the tests above would see it."""
+    nosy = tmp_path / "nosy.html"
+    text = report.read_text(encoding="utf-8")
+    asks = '<img src="http://127.0.0.1:9/x.png"><script>fetch("http://127.0.0.1:9/y").catch(() => 0)</script>'
+    nosy.write_text(text.replace("<noscript>", asks + "<noscript>", 1), encoding="utf-8")
+    browser.open(nosy)
+    browser.evaluate(DRAWN)
+    assert any("Content Security Policy" in complaint for complaint in browser.complaints())
