@@ -3,7 +3,8 @@
 use crate::cases::Case;
 use ringbco::Network;
 use ringbco::error::Error;
-use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, PRESETS, Placement, Variant};
+use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Variant};
+use ringbco::policies::PRESETS;
 
 /// Three jobs on two servers of four GPUs.
 fn sound() -> Case {

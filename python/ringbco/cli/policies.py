@@ -18,6 +18,8 @@ def policies(
     a job will run, and its own options of `ringbco replay`.
 
     docs/policies.md describes each one.
+
+    Example: ringbco policies --json
     """
     presets = {name: (*parts, preemption) for name, *parts, preemption in _core.presets()}
     rows = [
