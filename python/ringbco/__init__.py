@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ringbco.jobs import JobTable, from_frame, read_jobs
     from ringbco.outcome import Outcome
     from ringbco.replay import replay
+    from ringbco.sweep import sweep
     from ringbco.synthetic import generate
 
     __version__: str
@@ -36,6 +37,7 @@ __all__ = [
     "generate",
     "read_jobs",
     "replay",
+    "sweep",
 ]
 
 _HOMES = {
@@ -50,6 +52,7 @@ _HOMES = {
     "generate": "synthetic",
     "read_jobs": "jobs",
     "replay": "replay",
+    "sweep": "sweep",
 }
 
 

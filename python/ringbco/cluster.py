@@ -171,6 +171,10 @@ class Cluster:
                 lines.append(f"gpu_type = {_toml_text(gpu_type)}")
         return "\n".join(lines) + "\n"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Through __init__, which copies: an array that Dask sent may lie at an odd address in its message.
+        return Cluster, (self.server_gpus, self.server_vc, self.server_gpu_type, self.network, self.name)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Cluster):
             return NotImplemented

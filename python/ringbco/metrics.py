@@ -28,9 +28,12 @@ def makespan(jobs: pl.DataFrame) -> float:
 
 
 def gpu_seconds(jobs: pl.DataFrame) -> float:
-    """GPU-seconds that the jobs held: sum of num_gpus x held_time, or run_time where nobody is preempted."""
+    """GPU-seconds that the jobs held: sum of num_gpus x held_time, or run_time where nobody is preempted.
+
+    Not a BLAS product, whose last bit depends on the number of threads it may use.
+    """
     held = "held_time" if "held_time" in jobs.columns else "run_time"
-    return float(np.dot(column(jobs, "num_gpus").astype(np.float64), column(jobs, held)))
+    return float((column(jobs, "num_gpus") * column(jobs, held)).sum())
 
 
 def utilisation(jobs: pl.DataFrame, num_gpus: int) -> float:
@@ -81,7 +84,7 @@ def fairness(jobs: pl.DataFrame) -> dict[str, Any]:
     figures: dict[str, Any] = {"mean_finish_time_fairness": float(rho.mean())}
     figures["worst_finish_time_fairness"] = float(rho.max())
     if "lost_time" in jobs.columns:
-        lost = np.dot(column(jobs, "num_gpus").astype(np.float64), column(jobs, "lost_time"))
+        lost = (column(jobs, "num_gpus") * column(jobs, "lost_time")).sum()
         figures |= {"preemptions": int(column(jobs, "preemptions").sum()), "lost_gpu_seconds": float(lost)}
     if "deadline" in jobs.columns:
         due = jobs.filter(pl.col("deadline").is_not_null())

@@ -157,7 +157,7 @@ def _trace(shape: Shape, num_jobs: int, gpus: int, load: float, rng: np.random.G
     vc[num_gpus > vc_gpus[vc]] = vc_gpus.argmax()
     user = _users(shape, num_jobs, vc, burst_of, rng)
     duration = _durations(shape, sizes, num_gpus, user, burst_of, rng)
-    span = float(num_gpus @ duration) / (gpus * load)
+    span = float((num_gpus * duration).sum()) / (gpus * load)
     submit = _arrivals(shape, span, burst_of, leads, rng)
     status = rng.choice(len(shape.statuses), num_jobs, p=_shares(shape.statuses.values()))
     order = np.argsort(submit, kind="stable")

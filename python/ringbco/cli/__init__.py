@@ -22,6 +22,7 @@ VERBS: Final = {
     "inspect": "Say what is in a job table: counts, shapes, load, suspicious rows.",
     "replay": "Replay a job table on a cluster under a scheduling policy.",
     "compare": "Replay a job table under several policies, side by side.",
+    "sweep": "Do many runs over a grid of settings; one row a run.",
     "report": "Show results as one page of figures and charts.",
     "timeline": "Show a result in Perfetto or chrome://tracing, a lane a GPU.",
     "policies": "List the scheduling policies: paper, preemption, what they must know, options.",
@@ -49,8 +50,8 @@ class _LazyGroup(TyperGroup):
         """Runs the verb; an interrupt is told here, before typer makes its own of it."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise typer.Exit(_tell_interrupt()) from None
+        except KeyboardInterrupt as interrupt:
+            raise typer.Exit(_tell_interrupt(str(interrupt))) from None
 
 
 def load(verb: str) -> Any:
@@ -136,9 +137,9 @@ def _tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _tell_interrupt() -> int:
+def _tell_interrupt(what_is_left: str = "") -> int:
     """Says the one line and returns the status: 128 + the signal's number."""
-    _tell("interrupted: nothing was written")
+    _tell(f"interrupted: {what_is_left or 'nothing was written'}")
     return 128 + (_received[0] if _received else signal.SIGINT)
 
 

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
+def progress_bar(
+    what: str, *, quiet: bool = False, unit: str = "jobs"
+) -> Iterator[Callable[[int, int], None] | None]:
     """A callback taking (done, in all) that drives a bar; None in a pipe, or when asked to be quiet."""
     if quiet or not sys.stderr.isatty():
         yield None
@@ -20,7 +22,7 @@ def progress_bar(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, i
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("jobs"),
+        TextColumn(unit),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:

@@ -1,0 +1,208 @@
+"""`ringbco sweep`: many runs, one table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    import polars as pl
+    from rich.console import Console
+    from rich.table import Table
+
+    from ringbco.sweep import SweepResult
+    from ringbco.sweep_spec import Spec
+    from ringbco.units import Kind
+
+_WHERE: Final = "Where the runs go"
+_SHOWN_ROWS: Final = 40
+_SHOWN_FIGURES: Final[dict[str, Kind]] = {
+    "mean_jct": "time",
+    "mean_wait": "time",
+    "makespan": "time",
+    "utilisation": "share",
+    "mean_contention": "number",
+}
+
+
+def sweep(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="What to run: see docs/sweeps.md.")],
+    *,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="The sweep's folder, made or taken up again.",
+            show_default=False,
+        ),
+    ],
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Threads. Default: one a processor.",
+            rich_help_panel=_WHERE,
+            show_default=False,
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Processes of this machine instead.",
+            rich_help_panel=_WHERE,
+            show_default=False,
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Dask workers instead: a scheduler's tcp://HOST:PORT, its scheduler file (.json), or"
+            " local:N. Needs ringbco\\[dask].",
+            rich_help_panel=_WHERE,
+            show_default=False,
+        ),
+    ] = None,
+    scatter: Annotated[
+        bool,
+        typer.Option(
+            "--scatter",
+            help="With --dask: send each trace to the workers once, instead of having them read its path.",
+            rich_help_panel=_WHERE,
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was done as JSON and nothing else.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Do every run that SPEC.toml asks for and that DIR does not hold yet; one row a run in DIR/runs.parquet.
+
+    Finished runs are kept in DIR/runs, so a sweep that was interrupted goes on where it was, and one that is
+    repeated does nothing. A run that fails is a row with its error; the exit status is 0 all the same.
+
+    Example: ringbco sweep sweep.toml -o sweep --dask local:8
+    """
+    from ringbco.cli.progress import progress_bar
+    from ringbco.errors import UsageError
+    from ringbco.sweep import sweep as run
+    from ringbco.sweep_spec import read_spec
+
+    if sum(choice is not None for choice in (threads, processes, dask)) > 1:
+        raise UsageError("options threads, processes, dask: expected one of them at most")
+    if scatter and dask is None:
+        raise UsageError("option scatter: expected together with --dask")
+    wanted = read_spec(spec)
+    done = 0
+
+    try:
+        with (
+            progress_bar(spec.name, quiet=quiet, unit="runs") as bar,
+            _executor(processes, dask, scatter) as (
+                executor,
+                travel,
+            ),
+        ):
+
+            def tell(finished: int, total: int) -> None:
+                nonlocal done
+                done = finished
+                if bar is not None:
+                    bar(finished, total)
+
+            result = run(wanted, out, executor=executor, threads=threads, scatter=travel, progress=tell)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"{done} runs are kept in {out}; the same command goes on from there"
+        ) from None
+    counts = {
+        "runs": result.frame.height,
+        "kept": result.kept,
+        "failed": result.failed,
+        "table": str(result.path),
+    }
+    if as_json:
+        print(json.dumps(counts, indent=2))
+    elif not quiet:
+        _show(wanted, result)
+
+
+@contextmanager
+def _executor(
+    processes: int | None, dask: str | None, scatter: bool
+) -> Iterator[tuple[Executor | None, Callable[[Any], Any] | None]]:
+    """The executor asked for (None: the sweep's own threads), and how traces travel to it."""
+    from ringbco.executors import ProcessExecutor, dask_executor
+
+    if dask is not None:
+        with dask_executor(dask, scatter=scatter) as made:
+            yield made
+    elif processes is not None:
+        pool = ProcessExecutor(processes)
+        try:
+            yield pool, None
+        finally:
+            pool.shutdown(cancel_futures=True)
+    else:
+        yield None, None
+
+
+def _show(spec: Spec, result: SweepResult) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(_table(result.frame.head(_SHOWN_ROWS), spec.varied, console))
+    frame = result.frame
+    if frame.height > _SHOWN_ROWS:
+        console.print(f"... and {frame.height - _SHOWN_ROWS:,} more")
+    for error in frame["error"].drop_nulls().unique(maintain_order=True).head(5):
+        console.print(f"failed: {error}", markup=False, soft_wrap=True)
+    console.print(
+        f"{frame.height:,} runs: {frame.height - result.kept:,} done now, {result.kept:,} kept from before,"
+        f" {result.failed:,} failed"
+    )
+    print(result.path)
+
+
+def _table(frame: pl.DataFrame, varied: tuple[str, ...], console: Console) -> Table:
+    """The settings that differ and as many figures as fit beside them."""
+    from rich import box
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    from ringbco.units import figure
+
+    shown = [(name, kind) for name, kind in _SHOWN_FIGURES.items() if name in frame.columns]
+    unbounded = console.options.update(width=1 << 16)
+    while True:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        for name in (*varied, *(name for name, _ in shown)):
+            table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
+        for row in frame.iter_rows(named=True):
+            cells = [Text(_setting(row[name])) for name in varied]
+            if row["error"] is None:
+                cells += [Text(figure(kind, row[name])) for name, kind in shown]
+            elif shown:
+                cells.append(Text("failed", style="bold red"))
+            table.add_row(*cells)
+        if not shown or Measurement.get(console, unbounded, table).maximum <= console.width:
+            return table
+        shown.pop()
+
+
+def _setting(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:g}" if isinstance(value, float) else f"{value}"

@@ -1,0 +1,553 @@
+"""Sweeps: what a specification asks for, what is kept, what a failure or an interrupt leaves."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ringbco
+from conftest import Invoke
+from ringbco.cluster import Cluster
+from ringbco.errors import InputError, UsageError
+from ringbco.executors import ProcessExecutor, WorkerDiedError
+from ringbco.jobs import from_frame, read_jobs
+from ringbco.outcome import Outcome
+from ringbco.replay import replay
+from ringbco.sweep import execute, scaled, sweep
+from ringbco.sweep_spec import options_of, read_spec
+
+TIMES = ["engine_seconds", "total_seconds", "jobs_per_second"]
+GRID = """\
+[base]
+trace = "small.csv"
+cluster = "2x8"
+
+[grid]
+policy = ["fifo", "sjf", "sjf-bco"]
+seed = [0, 1]
+"""
+sweep_module = sys.modules["ringbco.sweep"]
+
+
+@pytest.fixture
+def spec(small_jobs: Path) -> Path:
+    """Six runs of the small table that lies beside the specification."""
+    path = small_jobs.with_name("spec.toml")
+    path.write_text(GRID)
+    return path
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def state(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file's bytes and the time of its last change."""
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+# The specification
+
+
+def test_a_grid_varies_its_last_key_fastest_and_the_list_follows(spec: Path) -> None:
+    more = GRID + '\n[[runs]]\npolicy = "ls"\nkappa = 2\n[[runs]]\nseed = 7\n'
+    read = read_spec(write(spec, more))
+    chosen = [(run.settings["policy"], run.settings["seed"], run.settings["kappa"]) for run in read.runs]
+    assert chosen == [
+        *((policy, seed, 8) for policy in ("fifo", "sjf", "sjf-bco") for seed in (0, 1)),
+        ("ls", 0, 2),
+        ("sjf-bco", 7, 8),
+    ]
+    assert read.varied == ("policy", "kappa", "seed")
+    settings = read.runs[0].settings
+    assert (settings["order"], settings["placement"], settings["queue"]) == ("fifo", "consolidate", "strict")
+    assert (settings["servers"], settings["gpus"], settings["inter_bandwidth"]) == (2, 16, 12.5e9)
+    assert (settings["load"], settings["trace"], settings["cluster"]) == (None, "small.csv", "2x8")
+    assert len({run.key for run in read.runs}) == 8
+
+
+def test_base_alone_is_one_run(spec: Path) -> None:
+    read = read_spec(write(spec, '[base]\ntrace = "small.csv"\ncluster = "2x8"\n'))
+    assert len(read.runs) == 1
+    assert read.varied == ()
+
+
+def test_a_specification_from_python(small_jobs: Path) -> None:
+    document = {"base": {"trace": small_jobs, "cluster": "2x8"}, "grid": {"kappa": [1, 2]}}
+    assert [run.settings["kappa"] for run in read_spec(document).runs] == [1, 2]
+
+
+def test_every_option_of_replay_can_be_swept() -> None:
+    parameters = set(inspect.signature(replay).parameters)
+    never = {"jobs", "cluster", "sample", "allocations", "workload", "progress"}
+    assert {option.parameter for option in options_of("replay").values()} == parameters - never
+    assert options_of("replay")["lambda"].kind is float
+    assert options_of("replay")["order"].kind is str
+
+
+def test_a_key_is_of_what_decides_a_result(spec: Path, tmp_path: Path) -> None:
+    def key(text: str) -> str:
+        (run,) = read_spec(write(spec, text)).runs
+        return run.key
+
+    (tmp_path / "c.toml").write_text("[[servers]]\ncount = 2\ngpus = 8\n")
+    base = '[base]\ntrace = "small.csv"\ncluster = "2x8"\n'
+    first = key(base)
+    # Defaults written out, another spelling, a cluster and a trace by other names: the same run.
+    assert key(base + 'policy = "sjf-bco"\nlambda = 1\nplacement = "sjf-bco"\nalpha = 0.3\n') == first
+    assert key(base.replace("2x8", "c.toml")) == first
+    (tmp_path / "copy.csv").write_bytes((tmp_path / "small.csv").read_bytes())
+    assert key(base.replace("small", "copy")) == first
+    others = [base + line for line in ("kappa = 9", "inter-bandwidth = 1e9", "load = 0.5", "seed = 1")]
+    (tmp_path / "c.toml").write_text("[[servers]]\ncount = 3\ngpus = 8\n")
+    others.append(base.replace("2x8", "c.toml"))
+    keys = [key(text) for text in others]
+    (tmp_path / "copy.csv").write_text("job_id,submit_time,num_gpus,duration\na,0,1,1\n")
+    keys.append(key(base.replace("small", "copy")))
+    assert len({first, *keys}) == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "said"),
+    [
+        ("[grids]\nkappa = [1]", "grids", "did you mean grid?"),
+        ("[grid]\npolcy = ['fifo']", "grid.polcy", "did you mean policy?"),
+        ("[grid]\njobs = ['small.csv']", "grid.jobs", "did you mean trace?"),
+        ("[grid]\npolicy = ['fifo', 'sfj']", "grid.policy[2]", "did you mean sjf?"),
+        ("[grid]\npolicy = 'fifo'", "grid.policy", "a list of at least one value"),
+        ("[grid]\npolicy = []", "grid.policy", "a list of at least one value"),
+        ("[grid]\nkappa = [1, -1]", "grid.kappa[2]", "an integer from 0"),
+        ("[grid]\nkappa = [1.5]", "grid.kappa[1]", "expected an integer"),
+        ("[grid]\nkappa = [true]", "grid.kappa[1]", "expected an integer"),
+        ("[grid]\nlambda = ['2']", "grid.lambda[1]", "expected a number"),
+        ("[grid]\nlambda = [0.5]", "grid.lambda[1]", "finite number >= 1"),
+        ("[grid]\nalpha = [-1]", "grid.alpha[1]", "finite number >= 0"),
+        ("[grid]\nload = [0.5, 0]", "grid.load[2]", "finite number > 0"),
+        ("[grid]\ncluster = ['8y8']", "grid.cluster[1]", "SxG such as 32x8"),
+        ("[grid]\ncluster = [8]", "grid.cluster[1]", "SxG such as 32x8"),
+        ("[grid]\ntrace = ['none.csv']", "grid.trace[1]", "No such file"),
+        ("[grid]\nxi-1 = [0.5]", "grid.xi_1", "did you mean xi1?"),
+        ("[grid]\ninter-bandwidth = [1e9]\ninter_bandwidth = [1e9]", "grid", "one spelling"),
+        ("[[runs]]\nkappa = [1, 2]", "runs[1].kappa", "a list belongs under [grid]"),
+        ("[[runs]]\nqueue = 'strict'\n[[runs]]\nqueue = 'strikt'", "runs[2].queue", "did you mean strict?"),
+        ("[runs]\nqueue = 'strict'", "runs", "a list of tables"),
+        ("runs = [1]", "runs[1]", "a table"),
+        ("grid = 1", "grid", "a table"),
+        ("command = 'replai'", "command", "expected one of replay"),
+        ("[grid]\nseed = [" + "0," * 1001 + "]\nkappa = [" + "0," * 1000 + "]", "grid", "at most 1,000,000"),
+    ],
+)
+def test_what_is_wrong_is_named(spec: Path, tmp_path: Path, text: str, key: str, said: str) -> None:
+    base = '[base]\ntrace = "small.csv"\ncluster = "2x8"\n'
+    write(spec, base + text if text.startswith("[") else f"{text}\n{base}")
+    with pytest.raises(InputError) as error:
+        sweep(spec, tmp_path / "out")
+    assert error.value.file == str(spec)
+    assert error.value.key == key
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("missing", "key"), [("trace", "base.trace"), ("cluster", "base.cluster")])
+def test_a_run_needs_a_trace_and_a_cluster(spec: Path, missing: str, key: str) -> None:
+    kept = {"trace": "small.csv", "cluster": "2x8"}
+    kept.pop(missing)
+    write(spec, "[base]\n" + "".join(f'{name} = "{value}"\n' for name, value in kept.items()))
+    with pytest.raises(InputError, match="there is none") as error:
+        read_spec(spec)
+    assert error.value.key == key
+
+
+def test_a_broken_cluster_file_speaks_for_itself(spec: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[[servers]]\ngpus = 0\n")
+    write(spec, GRID.replace("2x8", "c.toml"))
+    with pytest.raises(InputError, match=r"c\.toml: servers\[1\]\.gpus"):
+        read_spec(spec)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"), [(b"[grid", "not valid TOML"), (b"\xff\xfe", "not valid TOML"), (None, "No such file")]
+)
+def test_no_specification_at_all(tmp_path: Path, data: bytes | None, said: str) -> None:
+    path = tmp_path / "spec.toml"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(InputError, match=said):
+        read_spec(path)
+    with pytest.raises(InputError, match="is a folder"):
+        read_spec(tmp_path)
+
+
+def test_plan_is_swept_where_there_is_one(
+    spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever options a command has, they are its signature's."""
+
+    def plan(
+        jobs: object, cluster: Cluster, *, dispatch: str = "idle", thresholds: tuple[float, ...] = (1.0,)
+    ) -> Outcome:
+        if dispatch not in ("idle", "reserve"):
+            raise UsageError(f"option dispatch: {dispatch!r}: expected idle or reserve")
+        empty = pl.DataFrame()
+        return Outcome(empty, None, empty, summary={"makespan": sum(thresholds) + cluster.num_gpus})
+
+    monkeypatch.setattr(ringbco, "plan", plan, raising=False)
+    options_of.cache_clear()
+    base = 'command = "plan"\n[base]\ntrace = "small.csv"\ncluster = "2x8"\n[grid]\n'
+    write(spec, base + 'dispatch = ["idle", "reserve"]\nthresholds = [[1, 2.5], [4]]\n')
+    frame = sweep(spec, tmp_path / "out").frame
+    assert frame.select("command", "dispatch", "thresholds", "makespan").rows() == [
+        ("plan", dispatch, thresholds, 16.0 + sum(thresholds))
+        for dispatch in ("idle", "reserve")
+        for thresholds in ([1.0, 2.5], [4.0])
+    ]
+    write(spec, base + 'dispatch = ["idel"]')
+    with pytest.raises(InputError, match=r"grid.dispatch\[1\]: idel: expected idle or reserve"):
+        read_spec(spec)
+    write(spec, base + "kappa = [1]")
+    with pytest.raises(
+        InputError, match=r"grid.kappa: expected only the keys trace, .*, dispatch, thresholds"
+    ):
+        read_spec(spec)
+    options_of.cache_clear()
+
+
+# The runs
+
+
+def test_every_row_is_what_replay_gives(spec: Path, tmp_path: Path) -> None:
+    result = sweep(spec, tmp_path / "out", threads=2)
+    assert (result.frame.height, result.kept, result.failed) == (6, 0, 0)
+    assert pl.read_parquet(result.path).equals(result.frame)
+    for row in result.frame.iter_rows(named=True):
+        summary = replay(tmp_path / "small.csv", "2x8", policy=row["policy"], seed=row["seed"]).summary
+        for name, value in summary.items():
+            if name not in TIMES:
+                assert row[name] == value, name
+    assert result.frame["policy"].to_list() == ["fifo"] * 2 + ["sjf"] * 2 + ["sjf-bco"] * 2
+    assert result.frame.columns[-4:] == [*TIMES, "error"]
+    assert dict(result.frame.schema) | {
+        "load": pl.Float64(),
+        "kappa": pl.Int64(),
+        "lambda": pl.Float64(),
+        "policy": pl.String(),
+        "error": pl.String(),
+    } == dict(result.frame.schema)
+
+
+def test_a_repeated_sweep_does_nothing(spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = sweep(spec, tmp_path / "out")
+    before = state(tmp_path / "out")
+    assert len(before) == 8
+    monkeypatch.setattr(sweep_module, "execute", None)
+    again = sweep(spec, tmp_path / "out")
+    assert again.frame.equals(first.frame)
+    assert again.kept == 6
+    assert state(tmp_path / "out") == before
+
+
+def test_an_interrupted_sweep_goes_on(spec: Path, tmp_path: Path) -> None:
+    whole = sweep(spec, tmp_path / "whole").frame
+
+    def press(done: int, _total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(spec, tmp_path / "out", threads=1, progress=press)
+    part = pl.read_parquet(tmp_path / "out" / "runs.parquet")
+    assert part.drop(TIMES).equals(whole.head(2).drop(TIMES))
+    told: list[tuple[int, int]] = []
+    result = sweep(spec, tmp_path / "out", progress=lambda done, total: told.append((done, total)))
+    assert told == [(3, 6), (4, 6), (5, 6), (6, 6)]
+    assert result.kept == 2
+    assert result.frame.drop(TIMES).equals(whole.drop(TIMES))
+
+
+def test_a_larger_grid_does_what_is_new(spec: Path, tmp_path: Path) -> None:
+    sweep(spec, tmp_path / "out")
+    write(spec, GRID.replace("seed = [0, 1]", "seed = [2, 1]"))
+    result = sweep(spec, tmp_path / "out")
+    assert (result.frame.height, result.kept) == (6, 3)
+    assert result.frame["seed"].to_list() == [2, 1] * 3
+    assert len(list((tmp_path / "out" / "runs").iterdir())) == 9
+
+
+def test_runs_that_come_to_the_same_are_done_once(spec: Path, tmp_path: Path) -> None:
+    write(spec, GRID + '\n[[runs]]\npolicy = "sjf"\nqueue = "strict"\n')
+    told: list[tuple[int, int]] = []
+    frame = sweep(spec, tmp_path / "out", progress=lambda *done: told.append(done)).frame
+    assert told[-1] == (6, 6)
+    assert frame.height == 7
+    assert frame.row(6) == frame.row(2)
+
+
+@pytest.mark.parametrize("change", ["trace", "version", "damage"])
+def test_what_is_kept_is_kept_for_the_same_trace_and_version(
+    spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    sweep(spec, tmp_path / "out")
+    kept = 0
+    if change == "trace":
+        with (tmp_path / "small.csv").open("a") as file:
+            file.write("h,2000,1,5\n")
+    elif change == "version":
+        monkeypatch.setattr(ringbco, "__version__", "0.0.0")
+    else:
+        sorted((tmp_path / "out" / "runs").iterdir())[0].write_text('{"summ')
+        kept = 5
+    result = sweep(spec, tmp_path / "out")
+    assert (result.kept, result.failed) == (kept, 0)
+    assert result.frame["jobs"].to_list() == [8 if change == "trace" else 7] * 6
+
+
+def test_a_failure_is_a_row(spec: Path, tmp_path: Path) -> None:
+    write(spec, GRID + '\n[[runs]]\ncluster = "1x4"\n[[runs]]\ncluster = "1x8"\n')
+    result = sweep(spec, tmp_path / "out")
+    errors = result.frame["error"].to_list()
+    assert [error is None for error in errors] == [True] * 6 + [False, True]
+    assert errors[6].startswith("small.csv: row 2 (line 3), column num_gpus: 6: expected a job")
+    assert result.failed == 1
+    row = result.frame.row(6, named=True)
+    assert (row["cluster"], row["gpus"], row["mean_jct"]) == ("1x4", 4, None)
+    # The same input would fail in the same way: it is not tried again.
+    assert sweep(spec, tmp_path / "out").kept == 8
+
+
+def test_a_sweep_of_failures_only(spec: Path, tmp_path: Path) -> None:
+    write(spec, GRID.replace("2x8", "1x1"))
+    result = sweep(spec, tmp_path / "out")
+    assert result.failed == result.frame.height == 6
+
+
+class Unlucky(Executor):
+    """Loses its first call, as a cluster may; the others run at once."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.calls += 1
+        future: Future[Any] = Future()
+        if self.calls == 1:
+            future.set_exception(ConnectionError("the node is gone"))
+        else:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_what_may_go_better_is_tried_again(spec: Path, tmp_path: Path) -> None:
+    result = sweep(spec, tmp_path / "out", executor=Unlucky())
+    assert result.frame["error"].to_list() == ["ConnectionError: the node is gone"] + [None] * 5
+    assert (result.kept, result.failed) == (0, 1)
+    again = sweep(spec, tmp_path / "out")
+    assert (again.kept, again.failed) == (5, 0)
+
+
+def test_a_trace_that_changed_under_the_sweep_and_a_worker_of_another_version(spec: Path) -> None:
+    run = read_spec(spec).runs[0]
+    other = execute(replace(run, version="0.0.0"), run.trace)
+    assert other == {
+        "error": f"the worker has ringbco {ringbco.__version__}, the sweep 0.0.0",
+        "final": False,
+    }
+    moved = replace(run.trace, sha256="0" * 64)
+    record = execute(run, moved)
+    assert "is not the file that the sweep began with" in record["error"]
+    assert record["final"] is False
+    gone = execute(run, replace(moved, path="/nowhere/small.csv"))
+    assert gone["error"].startswith("FileNotFoundError")
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+def test_any_executor_will_do(spec: Path, tmp_path: Path, scattered: bool) -> None:
+    traces = []
+
+    def scatter(trace: Any) -> Any:
+        traces.append(trace)
+        return pickle.loads(pickle.dumps(trace))
+
+    with ThreadPoolExecutor(2) as pool:
+        result = sweep(spec, tmp_path / "out", executor=pool, scatter=scatter if scattered else None)
+    assert (result.frame.height, result.failed) == (6, 0)
+    assert len(traces) == scattered  # once, not once a run
+    assert all(trace.table.num_jobs == 7 for trace in traces)
+
+
+def test_a_worker_process_that_is_killed_costs_no_row(spec: Path, tmp_path: Path) -> None:
+    write(spec, GRID.replace("seed = [0, 1]", "seed = [0, 1, 2, 3]"))
+    pool = ProcessExecutor(2)
+    killed: list[int] = []
+
+    def kill_one(_done: int, _total: int) -> None:
+        if not killed:
+            killed.extend(pool.pids()[:1])
+            os.kill(killed[0], signal.SIGKILL)
+
+    try:
+        result = sweep(spec, tmp_path / "out", executor=pool, progress=kill_one)
+        assert killed[0] not in pool.pids()
+    finally:
+        pool.shutdown(cancel_futures=True)
+    assert (result.frame.height, result.failed) == (12, 0)
+    expected = sweep(spec, tmp_path / "threads").frame
+    assert result.frame.drop(TIMES).equals(expected.drop(TIMES))
+
+
+def test_a_call_that_kills_its_process_fails_alone() -> None:
+    pool = ProcessExecutor(1)
+    try:
+        deadly, harmless = pool.submit(os._exit, 3), pool.submit(len, "abc")
+        with pytest.raises(WorkerDiedError, match=r"died 2 times \(status 3\)"):
+            deadly.result()
+        assert harmless.result() == 3
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            pool.submit(divmod, 1, 0).result()
+    finally:
+        pool.shutdown()
+
+
+def test_a_cluster_survives_a_message_at_an_odd_address() -> None:
+    """Dask hands over arrays as slices of what it received, wherever they lie."""
+    buffers: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(Cluster.parse("2x8"), protocol=5, buffer_callback=buffers.append)
+    odd = []
+    for buffer in buffers:
+        raw = buffer.raw()
+        odd.append(memoryview(bytearray(b"?") + raw)[1:])
+    cluster = pickle.loads(data, buffers=odd)
+    assert cluster == Cluster.parse("2x8")
+    assert cluster.name == "2x8"
+    assert cluster.server_gpus.flags.aligned
+    assert not cluster.server_gpus.flags.writeable
+
+
+# The offered load
+
+
+def test_load_is_met_by_moving_submissions(small_jobs: Path) -> None:
+    table = read_jobs(small_jobs)
+    deadlines = pl.Series("deadline", [None, *(100.0 + row for row in range(6))])
+    table = from_frame(table.frame.with_columns(deadlines, submit_time=pl.col("submit_time") + 50))
+    moved = scaled(table, 0.75, 16).frame
+    submit = moved["submit_time"].to_numpy()
+    work = (moved["num_gpus"] * moved["duration"]).sum()
+    assert work / np.ptp(submit) / 16 == pytest.approx(0.75, rel=1e-12)
+    assert submit[0] == 50
+    before = table.frame["submit_time"].to_numpy()
+    np.testing.assert_allclose((submit - 50) / np.ptp(submit), (before - 50) / np.ptp(before), rtol=1e-12)
+    slack = (moved["deadline"] - moved["submit_time"]).drop_nulls()
+    expected = (table.frame["deadline"] - table.frame["submit_time"]).drop_nulls()
+    np.testing.assert_allclose(slack, expected, rtol=1e-9)
+    assert moved["deadline"].null_count() == 1
+    assert moved.drop("submit_time", "deadline").equals(table.frame.drop("submit_time", "deadline"))
+
+
+def test_load_in_a_sweep(spec: Path, tmp_path: Path) -> None:
+    text = GRID.replace("seed = [0, 1]", "load = [0.2, 2.0]").replace('"2x8"', '"2x8"\nmodel = "fixed"')
+    frame = sweep(write(spec, text), tmp_path / "out").frame
+    light, heavy = (frame.filter(pl.col("load") == load)["mean_wait"] for load in (0.2, 2.0))
+    assert (heavy > light).all()
+    for row in frame.iter_rows(named=True):
+        table = scaled(read_jobs(tmp_path / "small.csv"), row["load"], 16)
+        assert (
+            row["mean_jct"] == replay(table, "2x8", policy=row["policy"], model="fixed").summary["mean_jct"]
+        )
+
+
+def test_load_needs_time_to_pass(spec: Path, tmp_path: Path) -> None:
+    (tmp_path / "small.csv").write_text("job_id,submit_time,num_gpus,duration\na,5,1,5\nb,5,1,5\n")
+    write(spec, GRID.replace("seed = [0, 1]", "load = [0.5]"))
+    errors = sweep(spec, tmp_path / "out").frame["error"]
+    assert errors.unique().to_list() == [
+        "small.csv: jobs submitted at more than one time, since the sweep asks for a load"
+    ]
+
+
+# The folder and the command
+
+
+def test_a_folder_that_is_no_sweeps_is_left_alone(spec: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "diary.txt").write_text("dear diary")
+    with pytest.raises(InputError, match="is no sweep's folder"):
+        sweep(spec, tmp_path / "mine")
+    with pytest.raises(InputError, match="is no sweep's folder"):
+        sweep(spec, tmp_path / "small.csv")
+    with pytest.raises(InputError, match="is not a folder"):
+        sweep(spec, tmp_path / "small.csv" / "out")
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["diary.txt"]
+    (tmp_path / "empty").mkdir()
+    assert sweep(spec, tmp_path / "empty").frame.height == 6
+
+
+def test_the_command(invoke: Invoke, spec: Path) -> None:
+    write(spec, GRID + '\n[[runs]]\ncluster = "1x4"\n')
+    done = invoke("sweep", spec, "-o", "out", "--threads", "2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "7 runs: 7 done now, 0 kept from before, 1 failed" in done.stdout
+    assert "failed: small.csv: row 2 (line 3), column num_gpus: 6" in done.stdout
+    assert done.stdout.splitlines()[-1] == str(Path("out", "runs.parquet"))
+    again = invoke("sweep", spec, "-o", "out", "--json")
+    assert json.loads(again.stdout) == {"runs": 7, "kept": 7, "failed": 1, "table": "out/runs.parquet"}
+    quiet = invoke("sweep", spec, "-o", "out", "--quiet", "--processes", "1")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "said"),
+    [
+        (("--threads", "2", "--processes", "2"), 2, "expected one of them at most"),
+        (("--scatter",), 2, "together with --dask"),
+        (("--dask", "local:0"), 2, "local:N with N >= 1"),
+        (("--dask", "gopher://host"), 2, "expected tcp://HOST:PORT"),
+    ],
+)
+def test_wrong_usage(
+    invoke: Invoke, spec: Path, tmp_path: Path, options: tuple[str, ...], status: int, said: str
+) -> None:
+    done = invoke("sweep", spec, "-o", "out", *options)
+    assert done.returncode == status
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_dask_that_is_not_installed(invoke: Invoke, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    done = invoke("sweep", spec, "-o", "out", "--dask", "local:1")
+    assert done.returncode == 2
+    assert "pip install 'ringbco[dask]'" in done.stderr
+
+
+def test_an_interrupt_says_what_is_kept(invoke: Invoke, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add = sweep_module._Store.add
+
+    def press(self: Any, key: str, record: Any) -> None:
+        if len(self.records) == 2:
+            raise KeyboardInterrupt
+        add(self, key, record)
+
+    monkeypatch.setattr(sweep_module._Store, "add", press)
+    done = invoke("sweep", spec, "-o", "out", "--threads", "1")
+    assert done.returncode == 130
+    assert done.stderr == "interrupted: 2 runs are kept in out; the same command goes on from there\n"
+    assert pl.read_parquet("out/runs.parquet").height == 2
