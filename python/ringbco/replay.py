@@ -114,7 +114,7 @@ def replay(
     sample: float | None = None,
     allocations: bool = True,
     preempt_cost: float = 30.0,
-    thresholds: Sequence[float] | str = (18_000.0,),
+    thresholds: Sequence[float] = (18_000.0,),
     interval: float = 60.0,
     quantum: float = 60.0,
     predict: str = "history",

@@ -40,7 +40,7 @@ class Scheduling:
 
     def __post_init__(self) -> None:
         if isinstance(self.thresholds, str):
-            object.__setattr__(self, "thresholds", _numbers("thresholds", self.thresholds))
+            object.__setattr__(self, "thresholds", parse_thresholds(self.thresholds))
 
         def check(name: str, value: object, good: bool, expected: str) -> None:
             if not good:
@@ -93,8 +93,9 @@ class Scheduling:
         return values | {"thresholds": list(map(float, self.thresholds))}
 
 
-def _numbers(option: str, text: str) -> tuple[float, ...]:
+def parse_thresholds(text: str) -> tuple[float, ...]:
+    """GPU-seconds separated by commas. Raises UsageError where they are no numbers."""
     try:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise UsageError(f"option {option}: {text!r}: expected numbers separated by commas") from None
+        raise UsageError(f"option thresholds: {text!r}: expected numbers separated by commas") from None

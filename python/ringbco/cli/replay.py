@@ -281,6 +281,7 @@ def replay(
     from ringbco.metrics import with_seconds
     from ringbco.outcome import check_target
     from ringbco.replay import replay as run
+    from ringbco.scheduling import parse_thresholds
 
     check_target(out, force=force)
     network = {
@@ -319,7 +320,7 @@ def replay(
             sample=sample,
             allocations=allocations,
             preempt_cost=preempt_cost,
-            thresholds=thresholds,
+            thresholds=parse_thresholds(thresholds),
             interval=interval,
             quantum=quantum,
             predict=predict,
