@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -17,7 +18,9 @@ from rich.console import Console
 
 from conftest import Invoke
 from ringbco import compare, read_jobs, replay
+from ringbco.cli.compare import compare as cli_compare
 from ringbco.cli.compare import tables
+from ringbco.cli.replay import replay as cli_replay
 from ringbco.compare import MEASURES, Comparison, is_comparison, side_by_side
 from ringbco.errors import InputError, UsageError
 from ringbco.outcome import Outcome
@@ -227,6 +230,16 @@ def test_the_command(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
     assert "already exists" in again.stderr
     said = ran(invoke, small_jobs, "--force", "--json")
     assert json.loads(said.stdout)["measures"].keys() == {measure.key for measure in MEASURES}
+
+
+def test_every_option_of_replay_is_taken(invoke: Invoke, small_jobs: Path) -> None:
+    """The options come from `replay` itself: what it takes, `compare` must know what to do with."""
+    text = cli_replay.__annotations__
+    names = set(inspect.signature(cli_compare).parameters)
+    assert set(text) - {"return"} == names - {"threads"}
+    done = ran(invoke, small_jobs, "--vc", "pool", "--seed", "4", "--no-allocations", "--sample", "5")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Outcome.read(Path("cmp", "ff")).allocations is None
 
 
 @pytest.mark.parametrize(

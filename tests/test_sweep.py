@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import pickle
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -27,8 +28,9 @@ from ringbco.jobs import from_frame, read_jobs
 from ringbco.outcome import Outcome
 from ringbco.replay import replay
 from ringbco.sweep import execute, scaled, sweep
-from ringbco.sweep_spec import options_of, read_spec
+from ringbco.sweep_spec import _OWN_KEYS, options_of, read_spec
 
+DOCS = Path(__file__).parents[1] / "docs" / "sweeps.md"
 TIMES = ["engine_seconds", "total_seconds", "jobs_per_second"]
 GRID = """\
 [base]
@@ -82,6 +84,19 @@ def test_a_grid_varies_its_last_key_fastest_and_the_list_follows(spec: Path) -> 
     assert (settings["servers"], settings["gpus"], settings["inter_bandwidth"]) == (2, 16, 12.5e9)
     assert (settings["load"], settings["trace"], settings["cluster"]) == (None, "small.csv", "2x8")
     assert len({run.key for run in read.runs}) == 8
+
+
+def test_the_example_of_the_docs(spec: Path, tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    (tmp_path / "small.csv").rename(tmp_path / "philly.parquet")
+    assert len(read_spec(write(spec, example)).runs) == 19
+    assert "= 19 runs" in DOCS.read_text()
+
+
+def test_the_docs_name_every_setting() -> None:
+    rows = re.findall(r"^\| ([a-z_0-9, ]+) \|", DOCS.read_text(), re.MULTILINE)
+    named = {name.strip() for row in rows for name in row.split(",")}
+    assert {*_OWN_KEYS, *options_of("replay")} <= named
 
 
 def test_base_alone_is_one_run(spec: Path) -> None:
@@ -146,6 +161,7 @@ def test_a_key_is_of_what_decides_a_result(spec: Path, tmp_path: Path) -> None:
         ("[grid]\ntrace = ['none.csv']", "grid.trace[1]", "No such file"),
         ("[grid]\nxi-1 = [0.5]", "grid.xi_1", "did you mean xi1?"),
         ("[grid]\ninter-bandwidth = [1e9]\ninter_bandwidth = [1e9]", "grid", "one spelling"),
+        ("[grid]\nvc = ['pool', 'spilt']", "grid.vc[2]", "one of split, pool"),
         ("[[runs]]\nkappa = [1, 2]", "runs[1].kappa", "a list belongs under [grid]"),
         ("[[runs]]\nqueue = 'strict'\n[[runs]]\nqueue = 'strikt'", "runs[2].queue", "did you mean strict?"),
         ("[runs]\nqueue = 'strict'", "runs", "a list of tables"),
@@ -472,6 +488,19 @@ def test_load_in_a_sweep(spec: Path, tmp_path: Path) -> None:
         assert (
             row["mean_jct"] == replay(table, "2x8", policy=row["policy"], model="fixed").summary["mean_jct"]
         )
+
+
+def test_virtual_clusters_split_and_pooled(spec: Path, tmp_path: Path) -> None:
+    (tmp_path / "vcs.toml").write_text("".join(f'[[servers]]\ngpus = 8\nvc = "{name}"\n' for name in "ab"))
+    table = pl.read_csv(tmp_path / "small.csv").with_columns(vc=pl.Series(list("aabbabb")))
+    table.write_csv(tmp_path / "small.csv")
+    write(spec, GRID.replace("2x8", "vcs.toml").replace("seed = [0, 1]", 'vc = ["split", "pool"]'))
+    frame = sweep(spec, tmp_path / "out").frame
+    cluster = Cluster.parse(tmp_path / "vcs.toml")
+    for row in frame.iter_rows(named=True):
+        used = cluster.pooled() if row["vc"] == "pool" else cluster
+        assert row["mean_jct"] == replay(table, used, policy=row["policy"]).summary["mean_jct"]
+    assert frame["mean_jct"].n_unique() > 3
 
 
 def test_load_needs_time_to_pass(spec: Path, tmp_path: Path) -> None:

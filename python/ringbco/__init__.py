@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ringbco.audit import audit
     from ringbco.cluster import Cluster, Network
     from ringbco.compare import Comparison, compare
-    from ringbco.jobs import JobTable, from_frame, read_jobs
+    from ringbco.jobs import JobTable, from_frame, read_jobs, write_jobs
     from ringbco.outcome import Outcome
     from ringbco.replay import replay
     from ringbco.sweep import sweep
@@ -38,6 +38,7 @@ __all__ = [
     "read_jobs",
     "replay",
     "sweep",
+    "write_jobs",
 ]
 
 _HOMES = {
@@ -53,6 +54,7 @@ _HOMES = {
     "read_jobs": "jobs",
     "replay": "replay",
     "sweep": "sweep",
+    "write_jobs": "jobs",
 }
 
 

@@ -168,6 +168,9 @@ class Comparison:
             names.append(f"{name}-{number}" if name in names else name)
         return names
 
+    def __repr__(self) -> str:
+        return f"<Comparison: {', '.join(self.outcomes)}>"
+
     def _repr_html_(self) -> str:
         from ringbco.report.notebook import comparison_html
 
@@ -253,10 +256,14 @@ def _labels(outcomes: Sequence[Outcome]) -> list[str]:
         differing = [name for name in own if any(other.get(name) != own[name] for other in same)]
         label = policy
         if differing:
-            label += f" ({', '.join(f'{name} {own[name]}' for name in differing)})"
+            label += f" ({', '.join(f'{name} {_short(own[name])}' for name in differing)})"
         times = labels.count(label)
         labels.append(label if not times else f"{label} [{times + 1}]")
     return labels
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _settings(outcome: Outcome) -> dict[str, Any]:

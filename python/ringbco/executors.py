@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import threading
@@ -138,6 +139,18 @@ def dask_setup(_worker: object) -> None:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
 
 
+def _scheduler_in(path: str) -> str:
+    """The address in the file that `dask scheduler --scheduler-file` writes."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return str(json.load(file)["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = (
+            f"cannot be read ({error.strerror})" if isinstance(error, OSError) else "is no scheduler file"
+        )
+        raise UsageError(f"option dask: {path}: {reason}; give the one that the scheduler wrote") from None
+
+
 @contextmanager
 def dask_executor(address: str, *, scatter: bool) -> Iterator[tuple[Executor, Callable[[Any], Any] | None]]:
     """Dask's own executor, and its function that puts data on all workers if `scatter` asks for it.
@@ -161,6 +174,7 @@ def dask_executor(address: str, *, scatter: bool) -> Iterator[tuple[Executor, Ca
             f"option dask: {address!r}: expected tcp://HOST:PORT, tls://HOST:PORT, a scheduler file"
             " (.json) or local:N"
         )
+    scheduler = _scheduler_in(address) if address.endswith(".json") else address
     # Workers that come and go are no news here: their runs are done again elsewhere.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     cluster = None
@@ -174,11 +188,9 @@ def dask_executor(address: str, *, scatter: bool) -> Iterator[tuple[Executor, Ca
                 preload=[__name__],
             )
             client = distributed.Client(cluster)
-        elif address.endswith(".json"):
-            client = distributed.Client(scheduler_file=address, timeout=_PATIENCE)
         else:
-            client = distributed.Client(address, timeout=_PATIENCE)
-    except (OSError, ValueError, TimeoutError) as error:
+            client = distributed.Client(scheduler, timeout=_PATIENCE)
+    except Exception as error:  # of many kinds: addresses, sockets, TLS, versions
         if cluster is not None:
             cluster.close()
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]

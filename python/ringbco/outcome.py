@@ -117,6 +117,10 @@ class Outcome:
 
         return Plots({str(self.summary.get("policy", "outcome")): self})
 
+    def __repr__(self) -> str:
+        on = self.run.get("cluster", {}).get("name", "?")
+        return f"<Outcome: {self.jobs.height:,} jobs on {on} under {self.summary.get('policy', '?')}>"
+
     def _repr_html_(self) -> str:
         from ringbco.report.notebook import outcome_html
 

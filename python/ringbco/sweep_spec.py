@@ -28,7 +28,8 @@ from ringbco.replay import resolve_policy
 COMMANDS: Final = ("replay", "plan")
 MOST_RUNS: Final = 1_000_000
 _SECTIONS: Final = ("command", "base", "grid", "runs")
-_OWN_KEYS: Final = ("trace", "load", "cluster", *NETWORK_RULES)
+_OWN_KEYS: Final = ("trace", "load", "cluster", "vc", *NETWORK_RULES)
+_VC: Final = ("split", "pool")
 # No settings of a run: what is replayed, what a row has no room for, what only a caller can give.
 _NOT_OPTIONS: Final = ("jobs", "cluster", "sample", "allocations", "workload", "progress")
 _MEANT: Final = {"jobs": "trace", "policies": "policy", "traces": "trace", "lambda_": "lambda"}
@@ -272,6 +273,10 @@ class _Reader:
             return self._trace(value, where)
         if name == "cluster":
             return self._cluster(value, where)
+        if name == "vc":
+            if value not in _VC:
+                raise self._error(f"one of {', '.join(_VC)}", where, value)
+            return value
         if name == "load" or name in NETWORK_RULES:
             number = self._read(Option(name, float, False, None), value, where)
             if name == "load":
@@ -354,6 +359,9 @@ class _Reader:
         text, trace = values["trace"]
         network = {name: values[name] for name in NETWORK_RULES if name in values}
         cluster: Cluster = values["cluster"].with_network(**network)
+        vc = values.get("vc", _VC[0])
+        if vc == "pool":
+            cluster = cluster.pooled()
         options = {
             name: values.get(name, option.default) for name, option in options_of(self._command).items()
         }
@@ -366,6 +374,7 @@ class _Reader:
             "trace": text,
             "load": values.get("load"),
             "cluster": cluster.name,
+            "vc": vc,
             "servers": cluster.num_servers,
             "gpus": cluster.num_gpus,
             **{name: getattr(cluster.network, name) for name in NETWORK_RULES},

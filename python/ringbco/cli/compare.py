@@ -49,7 +49,7 @@ def compare(**given: Any) -> None:
     for policy in policies:
         resolve_policy(policy)
     check_target(out, force=force, ours=is_comparison)
-    machine = parse_cluster(cluster, network)
+    machine = parse_cluster(cluster, network, given.pop("vc"))
     table = read_table(jobs, quiet=quiet)
     with progress_bar(f"{len(policies)} policies on {machine.name}", quiet=quiet) as progress:
         comparison = run(table, machine, policies, threads=threads, progress=progress, **given)

@@ -12,16 +12,22 @@ if TYPE_CHECKING:
     from ringbco.jobs import JobTable
 
 
-def parse_cluster(text: str, network: Mapping[str, float | None]) -> Cluster:
-    """The cluster that `text` names, with the network constants that are not None replaced."""
+def parse_cluster(text: str, network: Mapping[str, float | None], vc: str = "split") -> Cluster:
+    """The cluster that `text` names, with the network constants that are not None replaced.
+
+    vc: "split" leaves its virtual clusters as they are, "pool" puts their servers together.
+    """
     from ringbco.cluster import Cluster
     from ringbco.errors import InputError, UsageError
 
+    if vc not in ("split", "pool"):
+        raise UsageError(f"option vc: {vc!r}: expected split or pool")
     cluster = Cluster.parse(text)
     try:
-        return cluster.with_network(**network)
+        cluster = cluster.with_network(**network)
     except InputError as error:
         raise UsageError(str(error)) from None
+    return cluster.pooled() if vc == "pool" else cluster
 
 
 def read_table(path: Path, *, quiet: bool) -> JobTable:

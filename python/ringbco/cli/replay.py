@@ -277,7 +277,6 @@ def replay(
 
     from ringbco.cli.inputs import parse_cluster, read_table
     from ringbco.cli.progress import progress_bar
-    from ringbco.errors import UsageError
     from ringbco.metrics import with_seconds
     from ringbco.outcome import check_target
     from ringbco.replay import replay as run
@@ -292,11 +291,7 @@ def replay(
         "xi2": xi2,
         "alpha": alpha,
     }
-    if vc not in ("split", "pool"):
-        raise UsageError(f"option vc: {vc!r}: expected split or pool")
-    machine = parse_cluster(cluster, network)
-    if vc == "pool":
-        machine = machine.pooled()
+    machine = parse_cluster(cluster, network, vc)
     started = time.perf_counter()
     table = read_table(jobs, quiet=quiet)
     reading = time.perf_counter() - started

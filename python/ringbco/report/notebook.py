@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ringbco.compare import SINGLES, SPREADS
 from ringbco.metrics import STATISTICS
@@ -13,6 +13,9 @@ from ringbco.units import figure
 if TYPE_CHECKING:
     from ringbco.compare import Comparison
     from ringbco.outcome import Outcome
+
+
+_NUMBER: Final = '<td style="text-align: right">'
 
 
 def outcome_html(outcome: Outcome) -> str:
@@ -45,13 +48,14 @@ def comparison_html(comparison: Comparison) -> str:
         for number, entry in enumerate(entries):
             text = escape(measure.show(entry.value))
             ratio = f" <small>&times;{entry.ratio:.2f}</small>" if number and entry.ratio is not None else ""
-            cells.append(f"<td>{f'<strong>{text}</strong>' if entry.best else text}{ratio}</td>")
+            cells.append(f"{_NUMBER}{f'<strong>{text}</strong>' if entry.best else text}{ratio}</td>")
         rows.append("".join(cells))
     return f"<div>{_table(('', *comparison.outcomes), rows)}</div>"
 
 
-def _cells(texts: Iterable[str]) -> str:
-    return "".join(f"<td>{escape(text)}</td>" for text in texts)
+def _cells(texts: Sequence[str]) -> str:
+    title, *figures = map(escape, texts)
+    return f"<td>{title}</td>" + "".join(f"{_NUMBER}{text}</td>" for text in figures)
 
 
 def _table(head: Iterable[str], rows: Iterable[str]) -> str:

@@ -1,0 +1,151 @@
+"""Sweeps on Dask: a real scheduler and worker processes on loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+import pytest
+
+from conftest import Invoke
+from ringbco.executors import dask_executor
+from ringbco.sweep import sweep
+from ringbco.synthetic import generate
+
+TIMES = ["engine_seconds", "total_seconds", "jobs_per_second"]
+SPEC = """\
+[base]
+trace = "jobs.parquet"
+cluster = "32x8"
+
+[grid]
+policy = ["fifo", "sjf", "sjf-bco"]
+seed = [0, 1, 2, 3]
+"""
+
+
+class Dask:
+    """A scheduler and workers, each a process of this test's own."""
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        self._stack = stack
+        self._folder = folder
+        scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+        self.address = self._said(scheduler, r"Scheduler at:\s+(tcp://\S+)")
+        # Without a nanny: what is killed stays dead.
+        options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(folder))
+        self.workers = [self._start("worker", self.address, *options) for _ in range(2)]
+        self.worker_addresses = [
+            self._said(worker, r"Start worker at:\s+(tcp://\S+)") for worker in self.workers
+        ]
+        for worker in self.workers:
+            self._said(worker, r"(Registered to)")
+
+    def _start(self, *arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dask", *arguments],
+            cwd=self._folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._stack.callback(self._end, process)
+        return process
+
+    @staticmethod
+    def _end(process: subprocess.Popen[str]) -> None:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+    @staticmethod
+    def _said(process: subprocess.Popen[str], pattern: str) -> str:
+        """Reads the process's log up to a line that matches, and returns what it names."""
+        stream: IO[str] | None = process.stderr
+        assert stream is not None
+        read = []
+        for line in stream:
+            found = re.search(pattern, line)
+            if found:
+                return found[1]
+            read.append(line)
+        raise AssertionError("".join(read))
+
+
+@pytest.fixture
+def dask(tmp_path: Path) -> Iterator[Dask]:
+    with ExitStack() as stack:
+        yield Dask(stack, tmp_path)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    generate("philly", 4_000, 1, gpus=256, load=1.2).frame.write_parquet(tmp_path / "jobs.parquet")
+    path = tmp_path / "spec.toml"
+    path.write_text(SPEC)
+    return path
+
+
+@pytest.mark.parametrize("scatter", [False, True])
+def test_all_rows_arrive_though_a_worker_is_killed(
+    dask: Dask, spec: Path, tmp_path: Path, scatter: bool
+) -> None:
+    seen: list[int] = []
+    lost: list[str] = []
+
+    def kill_one(done: int, _total: int) -> None:
+        seen.append(done)
+        if done == 1:
+            lost.extend(client.processing()[dask.worker_addresses[0]])
+            os.kill(dask.workers[0].pid, signal.SIGKILL)
+
+    with dask_executor(dask.address, scatter=scatter) as (executor, travel):
+        client = executor._client  # type: ignore[attr-defined]
+        assert len(client.scheduler_info()["workers"]) == 2
+        result = sweep(spec, tmp_path / "out", executor=executor, scatter=travel, progress=kill_one)
+        assert lost  # runs that it had been given and took along
+        assert dask.workers[0].wait(timeout=60) == -signal.SIGKILL
+        assert dask.workers[1].poll() is None
+    assert seen == list(range(1, 13))
+    assert (result.frame.height, result.failed) == (12, 0)
+    expected = sweep(spec, tmp_path / "threads").frame
+    assert result.frame.drop(TIMES).equals(expected.drop(TIMES))
+
+
+def test_workers_of_this_machine(invoke: Invoke, spec: Path) -> None:
+    done = invoke("sweep", spec, "-o", "out", "--dask", "local:2", "--scatter", "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert pl.read_parquet("out/runs.parquet")["error"].null_count() == 12
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "said"),
+    [
+        ("tcp://127.0.0.1:1", 1, "no scheduler answers"),
+        ("tcp://127.0.0.1", 1, "missing port"),
+        ("old.json", 1, "no scheduler answers"),
+        ("bad.json", 2, "is no scheduler file"),
+        ("none.json", 2, "No such file"),
+    ],
+)
+def test_nobody_answers(
+    invoke: Invoke, spec: Path, monkeypatch: pytest.MonkeyPatch, address: str, status: int, said: str
+) -> None:
+    monkeypatch.setattr(sys.modules["ringbco.executors"], "_PATIENCE", "1s")
+    Path("old.json").write_text('{"address": "tcp://127.0.0.1:1"}')
+    Path("bad.json").write_text("{}")
+    done = invoke("sweep", spec, "-o", "out", "--dask", address)
+    assert done.returncode == status
+    assert f"option dask: {address}: " in done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not Path("out").exists()
