@@ -37,6 +37,8 @@ class PreemptCase:
 
 def build(rnd: random.Random, policy: str, base: Options) -> PreemptCase:
     case = build_case(rnd, base, vcs=rnd.random() < 0.1, oversize=rnd.random() < 0.1)
+    while policy in INTERVALS and case.jobs[0].submit > 2.0**50:
+        case = build_case(rnd, base)  # the oracle counts every tick from 0 on
     slot = case.options.slot
     interval = slot * rnd.choice((0.5, 1.0, 2.0, 3.0, rnd.uniform(0.3, 5.0)))
     cost = slot * rnd.choice((0.0, 0.25, 1.0, 2.0, rnd.uniform(0.0, 3.0)))

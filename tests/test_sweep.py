@@ -257,7 +257,7 @@ def test_every_row_is_what_replay_gives(spec: Path, tmp_path: Path) -> None:
     for row in result.frame.iter_rows(named=True):
         summary = replay(tmp_path / "small.csv", "2x8", policy=row["policy"], seed=row["seed"]).summary
         for name, value in summary.items():
-            if name not in TIMES:
+            if name not in TIMES and not isinstance(value, list):
                 assert row[name] == value, name
     assert result.frame["policy"].to_list() == ["fifo"] * 2 + ["sjf"] * 2 + ["sjf-bco"] * 2
     assert result.frame.columns[-4:] == [*TIMES, "error"]

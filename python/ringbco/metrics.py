@@ -84,7 +84,7 @@ def fairness(jobs: pl.DataFrame) -> dict[str, Any]:
     figures: dict[str, Any] = {"mean_finish_time_fairness": float(rho.mean())}
     figures["worst_finish_time_fairness"] = float(rho.max())
     if "lost_time" in jobs.columns:
-        lost = np.dot(column(jobs, "num_gpus").astype(np.float64), column(jobs, "lost_time"))
+        lost = (column(jobs, "num_gpus") * column(jobs, "lost_time")).sum()
         figures |= {"preemptions": int(column(jobs, "preemptions").sum()), "lost_gpu_seconds": float(lost)}
     if "deadline" in jobs.columns:
         due = jobs.filter(pl.col("deadline").is_not_null())

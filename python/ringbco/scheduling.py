@@ -24,11 +24,13 @@ NOBODY: Final = 2**32 - 1
 class Scheduling:
     """What the other schedulers are told. Times in seconds; docs/policies.md has their meaning.
 
+    thresholds: GPU-seconds, as numbers or as text with commas.
+
     Raises UsageError for a value out of its range.
     """
 
     preempt_cost: float = 30.0
-    thresholds: Sequence[float] = (18_000.0,)
+    thresholds: Sequence[float] | str = (18_000.0,)
     interval: float = 60.0
     quantum: float = 60.0
     predict: str = "history"
@@ -37,6 +39,9 @@ class Scheduling:
     estimate_factor: float = 1.0
 
     def __post_init__(self) -> None:
+        if isinstance(self.thresholds, str):
+            object.__setattr__(self, "thresholds", parse_thresholds(self.thresholds))
+
         def check(name: str, value: object, good: bool, expected: str) -> None:
             if not good:
                 raise UsageError(f"option {name}: {value}: expected {expected}")
@@ -85,4 +90,12 @@ class Scheduling:
     def as_options(self) -> dict[str, Any]:
         """As run.toml holds them."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return values | {"thresholds": [float(t) for t in self.thresholds]}
+        return values | {"thresholds": list(map(float, self.thresholds))}
+
+
+def parse_thresholds(text: str) -> tuple[float, ...]:
+    """GPU-seconds separated by commas. Raises UsageError where they are no numbers."""
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise UsageError(f"option thresholds: {text!r}: expected numbers separated by commas") from None

@@ -240,6 +240,7 @@ def replay(
     from ringbco.metrics import with_seconds
     from ringbco.outcome import check_target
     from ringbco.replay import replay as run
+    from ringbco.scheduling import parse_thresholds
 
     check_target(out, force=force)
     network = {
@@ -274,7 +275,7 @@ def replay(
             sample=sample,
             allocations=allocations,
             preempt_cost=preempt_cost,
-            thresholds=_numbers("thresholds", thresholds),
+            thresholds=parse_thresholds(thresholds),
             interval=interval,
             quantum=quantum,
             predict=predict,
@@ -289,15 +290,6 @@ def replay(
         print(json.dumps(summary, indent=2))
     elif not quiet:
         _show(f"{jobs.name} on {machine.name}, policy {policy}, results in {out}", summary)
-
-
-def _numbers(option: str, text: str) -> list[float]:
-    from ringbco.errors import UsageError
-
-    try:
-        return [float(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise UsageError(f"option {option}: {text!r}: expected numbers separated by commas") from None
 
 
 def _show(title: str, summary: dict[str, object]) -> None:
