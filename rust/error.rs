@@ -77,6 +77,22 @@ pub enum Error {
         /// When, s.
         time: f64,
     },
+    /// A plan of no jobs.
+    NoJobs,
+    /// No schedule ends within the horizon that was given.
+    NoSchedule {
+        /// The horizon, slots.
+        horizon: u64,
+        /// No schedule can end before this many slots.
+        work_bound: u64,
+        /// A horizon that would do, slots.
+        enough: u64,
+    },
+    /// A job that stalls in every plan, whatever the horizon.
+    NeverEnds {
+        /// The job's row.
+        row: usize,
+    },
     /// The caller asked to stop.
     Interrupted,
 }
@@ -94,6 +110,9 @@ impl Error {
             Self::SlotTooShort { .. } => "slot-too-short",
             Self::ZeroIterationTime { .. } => "zero-iteration-time",
             Self::Stuck { .. } => "stuck",
+            Self::NoJobs => "no-jobs",
+            Self::NoSchedule { .. } => "no-schedule",
+            Self::NeverEnds { .. } => "stuck",
             Self::Interrupted => "interrupted",
         }
     }
@@ -107,6 +126,7 @@ impl Error {
             | Self::Unplaceable { row, .. }
             | Self::SlotTooShort { row, .. }
             | Self::ZeroIterationTime { row }
+            | Self::NeverEnds { row }
             | Self::Stuck { row, .. } => Some(*row),
             _ => None,
         }
@@ -143,6 +163,16 @@ impl fmt::Display for Error {
             }
             Self::Stuck { running: false, time, .. } => {
                 write!(f, "still waits at {time} s, and nothing can change")
+            }
+            Self::NoJobs => write!(f, "there is no job to plan"),
+            Self::NoSchedule { horizon, work_bound, enough } => {
+                write!(
+                    f,
+                    "no schedule ends within the horizon of {horizon} slots: the work alone takes {work_bound}; a horizon of {enough} would do"
+                )
+            }
+            Self::NeverEnds { .. } => {
+                write!(f, "makes no progress under contention (no iteration fits in a slot), whatever the horizon")
             }
             Self::Interrupted => write!(f, "interrupted"),
         }

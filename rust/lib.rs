@@ -9,6 +9,7 @@
 //! - [`replay`](mod@replay): checks, virtual clusters, results; the way in.
 //! - `engine`: the event loop of one cluster; `pass`: one scheduling pass; `timing`: clocks and progress.
 //! - [`policies`]: the registry of policies; `preempt`: those that preempt, with an event loop of their own.
+//! - [`planner`]: the offline planner, Algorithm 1.
 //! - `queue`, `placement`, `cluster`, `gpu_time`, `contention`: the parts of the state.
 //! - `delay`: why jobs wait.
 //! - `index`, `heap`, `rng`: data structures.
@@ -32,6 +33,7 @@ pub mod options;
 pub mod outcome;
 mod pass;
 mod placement;
+pub mod planner;
 pub mod policies;
 mod preempt;
 mod queue;

@@ -34,6 +34,8 @@ macro_rules! registry {
     };
 }
 
+pub(crate) use registry;
+
 registry!(
     /// Queue orders (SPEC section 6).
     Order, "order" {

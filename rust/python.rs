@@ -8,6 +8,7 @@ use crate::options::{
     ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Predict, Preemption, Ties, Variant,
 };
 use crate::outcome::Outcome;
+use crate::planner::{self, Dispatch, Plan, PlanOptions, Planner};
 use crate::policies::{PRESETS, Preset};
 use crate::replay::{ClusterSpec, Extras, replay_with};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -184,15 +185,16 @@ fn replay(
     deadline: Option<PyReadonlyArray1<'_, f64>>,
     user: Option<PyReadonlyArray1<'_, u32>>,
 ) -> PyResult<RunResult> {
+    let ties = Ties::parse(ties).map_err(|e| raise(py, &e))?;
     let named = || {
         Ok(Options {
             preemption: Preemption::parse(preemption)?,
             predict: Predict::parse(predict)?,
-            ties: Ties::parse(ties)?,
             ..parse_options(order, placement, queue, model, clock, variant, oversize)?
         })
     };
     let options = Options {
+        ties,
         slot,
         kappa,
         lambda: lambda_,
@@ -208,15 +210,7 @@ fn replay(
         estimate_factor,
         ..named().map_err(|e| raise(py, &e))?
     };
-    let (intra_bandwidth, inter_bandwidth, reduce_speed, xi1, xi2, alpha) = network;
-    let network = Network {
-        intra_bandwidth,
-        inter_bandwidth,
-        reduce_speed,
-        contention_share: xi1,
-        server_overhead: xi2,
-        degradation: alpha,
-    };
+    let network = network_of(network);
     let jobs = Jobs {
         submit: submit.as_slice()?,
         num_gpus: num_gpus.as_slice()?,
@@ -259,6 +253,123 @@ fn parse_options(
     })
 }
 
+/// A plan: its schedule, and how it was found.
+#[pyclass(frozen, get_all, module = "ringbco._core")]
+struct PlanResult {
+    schedule: Py<RunResult>,
+    theta: u64,
+    kappa: Option<u32>,
+    horizon: u64,
+    w_max: f64,
+    work_bound: f64,
+    thetas: u64,
+    schedules: u64,
+    schedules_known: u64,
+}
+
+impl PlanResult {
+    fn new(py: Python<'_>, plan: Plan) -> PyResult<Self> {
+        Ok(Self {
+            schedule: Py::new(py, RunResult::new(py, plan.schedule))?,
+            theta: plan.theta,
+            kappa: plan.kappa,
+            horizon: plan.horizon,
+            w_max: plan.w_max,
+            work_bound: plan.work_bound,
+            thetas: plan.thetas,
+            schedules: plan.schedules,
+            schedules_known: plan.schedules_known,
+        })
+    }
+}
+
+/// Plans a job table on a cluster without virtual clusters; the GIL is released for the whole search.
+///
+/// kappa, horizon: None to search. threads: None for as many as the machine has; the plan is the same on any number.
+/// progress: called with (steps done, steps in all) now and then.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+fn plan(
+    py: Python<'_>,
+    num_gpus: PyReadonlyArray1<'_, u32>,
+    duration: PyReadonlyArray1<'_, f64>,
+    iterations: PyReadonlyArray1<'_, u64>,
+    gradient_bytes: PyReadonlyArray1<'_, f64>,
+    compute_time: PyReadonlyArray1<'_, f64>,
+    server_gpus: PyReadonlyArray1<'_, u32>,
+    network: (f64, f64, f64, f64, f64, f64),
+    policy: &str,
+    order: &str,
+    dispatch: &str,
+    variant: &str,
+    model: &str,
+    kappa: Option<u32>,
+    lambda_: f64,
+    u: f64,
+    horizon: Option<u64>,
+    slot: f64,
+    seed: u64,
+    oversize: &str,
+    sample: Option<f64>,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PlanResult> {
+    let parse = || {
+        Ok(PlanOptions {
+            policy: Planner::parse(policy)?,
+            order: Order::parse(order)?,
+            dispatch: Dispatch::parse(dispatch)?,
+            variant: Variant::parse(variant)?,
+            model: Model::parse(model)?,
+            oversize: Oversize::parse(oversize)?,
+            ..PlanOptions::default()
+        })
+    };
+    let options = parse()
+        .map(|options| PlanOptions { kappa, lambda: lambda_, u, horizon, slot, seed, sample, ..options })
+        .map_err(|e| raise(py, &e))?;
+    let submit = vec![0.0; num_gpus.as_slice()?.len()];
+    let jobs = Jobs {
+        submit: &submit,
+        num_gpus: num_gpus.as_slice()?,
+        duration: duration.as_slice()?,
+        iterations: iterations.as_slice()?,
+        gradient_bytes: gradient_bytes.as_slice()?,
+        compute_time: compute_time.as_slice()?,
+    };
+    let (server_gpus, network) = (server_gpus.as_slice()?, network_of(network));
+    let mut watch = PythonWatch { progress, total: planner::PROGRESS_STEPS, looked: Instant::now(), raised: None };
+    let planned = py.detach(|| match threads {
+        None => planner::plan(&jobs, server_gpus, network, &options, &mut watch),
+        Some(count) => {
+            let refused = |_| Error::Option {
+                name: "threads",
+                value: count.to_string(),
+                expected: "a number of threads that the system can start".to_owned(),
+            };
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build().map_err(refused)?;
+            planner::plan_in(&pool, &jobs, server_gpus, network, &options, &mut watch)
+        }
+    });
+    if let Some(raised) = watch.raised {
+        return Err(raised);
+    }
+    PlanResult::new(py, planned.map_err(|e| raise(py, &e))?)
+}
+
+fn network_of(
+    (intra_bandwidth, inter_bandwidth, reduce_speed, xi1, xi2, alpha): (f64, f64, f64, f64, f64, f64),
+) -> Network {
+    Network {
+        intra_bandwidth,
+        inter_bandwidth,
+        reduce_speed,
+        contention_share: xi1,
+        server_overhead: xi2,
+        degradation: alpha,
+    }
+}
+
 /// A policy as the registry describes it.
 type PolicyRow = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
@@ -273,6 +384,12 @@ fn presets() -> Vec<PolicyRow> {
 #[pyfunction]
 fn policies() -> Vec<(&'static str, &'static str, bool, Vec<&'static str>)> {
     PRESETS.iter().map(|p| (p.name, p.paper, p.clairvoyant, p.options.to_vec())).collect()
+}
+
+/// The registry of planners.
+#[pyfunction]
+fn planners() -> Vec<&'static str> {
+    Planner::ALL.iter().map(|p| p.name()).collect()
 }
 
 /// The registry of queue orders.
@@ -299,7 +416,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     PyArray1::<f64>::zeros(module.py(), 0, false);
     module.add("CoreError", module.py().get_type::<CoreError>())?;
     module.add_class::<RunResult>()?;
+    module.add_class::<PlanResult>()?;
     module.add_function(wrap_pyfunction!(replay, module)?)?;
+    module.add_function(wrap_pyfunction!(plan, module)?)?;
+    module.add_function(wrap_pyfunction!(planners, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(policies, module)?)?;
     module.add_function(wrap_pyfunction!(orders, module)?)?;

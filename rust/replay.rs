@@ -193,7 +193,14 @@ fn keep(
     Ok(kept)
 }
 
-fn check_iteration(ring: &Ring, row: usize, servers: Option<u32>, network: &Network, options: &Options) -> Result<()> {
+/// Refuses a job whose iteration takes no time, or more than a slot even uncontended.
+pub(crate) fn check_iteration(
+    ring: &Ring,
+    row: usize,
+    servers: Option<u32>,
+    network: &Network,
+    options: &Options,
+) -> Result<()> {
     if network.server_overhead == 0.0 && ring.iteration_time(network, 1, 0) == 0.0 {
         return Err(Error::ZeroIterationTime { row });
     }

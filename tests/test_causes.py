@@ -40,7 +40,7 @@ def test_waits_worked_by_hand() -> None:
 
 def test_runs_worked_by_hand() -> None:
     # Servers of 3, 4 and 2 GPUs, first-fit: j0 takes two GPUs of server 0, j1 the third and three of server
-    # 1, j2 the fourth and one of server 2. j1 and j2 span and meet on server 1: p = 2, and k = 2 with xi1 = 1.
+    # 1, j2 the fourth and one of server 2. j1 and j2 span and meet on server 1: p = 2, k = 2 with xi1 = 1.
     # b_i = 4e9, b_e = C = 1e9, xi2 = 1, alpha = 0; 10 iterations each.
     #  j1: x = 4e9 x 3/4 = 3e9: one server 1.5 + 3 + 1 + 1 = 6.5 s, two 6 + 3 + 2 + 1 = 12 s, p = 2 18 s.
     #  j2: x = 4e9 x 1/2 = 2e9: one server 1 + 2 + 1 + 1 = 5 s, two 4 + 2 + 2 + 1 = 9 s, p = 2 13 s.

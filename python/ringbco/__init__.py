@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ringbco.compare import Comparison, compare
     from ringbco.jobs import JobTable, from_frame, read_jobs, write_jobs
     from ringbco.outcome import Outcome
+    from ringbco.plan import plan
     from ringbco.replay import replay
     from ringbco.sweep import sweep
     from ringbco.synthetic import generate
@@ -35,6 +36,7 @@ __all__ = [
     "errors",
     "from_frame",
     "generate",
+    "plan",
     "read_jobs",
     "replay",
     "sweep",
@@ -51,6 +53,7 @@ _HOMES = {
     "compare": "compare",
     "from_frame": "jobs",
     "generate": "synthetic",
+    "plan": "plan",
     "read_jobs": "jobs",
     "replay": "replay",
     "sweep": "sweep",

@@ -4,7 +4,19 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CoreError", "RunResult", "orders", "placements", "policies", "presets", "queues", "replay"]
+__all__ = [
+    "CoreError",
+    "PlanResult",
+    "RunResult",
+    "orders",
+    "placements",
+    "plan",
+    "planners",
+    "policies",
+    "presets",
+    "queues",
+    "replay",
+]
 
 class CoreError(Exception):
     """What the engine refuses: `row` counts from 0, `message` speaks of the job in that row."""
@@ -74,6 +86,29 @@ class RunResult:
     @property
     def spanning_seconds(self) -> float: ...
 
+@final
+class PlanResult:
+    """A plan's schedule, submissions all at 0, and how it was found; theta and horizon in slots."""
+
+    @property
+    def schedule(self) -> RunResult: ...
+    @property
+    def theta(self) -> int: ...
+    @property
+    def kappa(self) -> int | None: ...
+    @property
+    def horizon(self) -> int: ...
+    @property
+    def w_max(self) -> float: ...
+    @property
+    def work_bound(self) -> float: ...
+    @property
+    def thetas(self) -> int: ...
+    @property
+    def schedules(self) -> int: ...
+    @property
+    def schedules_known(self) -> int: ...
+
 def replay(
     submit: NDArray[np.float64],
     num_gpus: NDArray[np.uint32],
@@ -113,6 +148,31 @@ def replay(
     deadline: NDArray[np.float64] | None = None,
     user: NDArray[np.uint32] | None = None,
 ) -> RunResult: ...
+def plan(
+    num_gpus: NDArray[np.uint32],
+    duration: NDArray[np.float64],
+    iterations: NDArray[np.uint64],
+    gradient_bytes: NDArray[np.float64],
+    compute_time: NDArray[np.float64],
+    server_gpus: NDArray[np.uint32],
+    network: tuple[float, float, float, float, float, float],
+    policy: str,
+    order: str,
+    dispatch: str,
+    variant: str,
+    model: str,
+    kappa: int | None,
+    lambda_: float,
+    u: float,
+    horizon: int | None,
+    slot: float,
+    seed: int,
+    oversize: str,
+    sample: float | None,
+    threads: int | None,
+    progress: Callable[[int, int], None] | None,
+) -> PlanResult: ...
+def planners() -> list[str]: ...
 def presets() -> list[tuple[str, str, str, str, str]]: ...
 def policies() -> list[tuple[str, str, bool, list[str]]]: ...
 def orders() -> list[str]: ...

@@ -61,6 +61,11 @@ class Facts:
         return self.options.get("policy") in PREEMPTIVE
 
     @property
+    def planned(self) -> bool:
+        """Whether this is a plan: theta decides who may have which GPU, not only who is idle."""
+        return self.options.get("command") == "plan"
+
+    @property
     def slots(self) -> bool:
         """Whether the slot clock was used."""
         return bool(self.options["clock"] == "slot")
@@ -121,6 +126,8 @@ def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(options, Mapping):
         raise InputError("run.toml: expected a table [options]")
     for name, kind in _KEYS.items():
+        if name == "kappa" and options.get("command") == "plan":
+            continue  # may be "auto"; the one found is in summary.json
         if not isinstance(options.get(name), (int, float) if kind is float else kind):
             raise InputError(f"run.toml: expected options.{name}, a {kind.__name__}")
     if options.get("policy") in PREEMPTIVE and not isinstance(options.get("preempt_cost"), int | float):
@@ -166,6 +173,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         stretches = stretches.filter(pl.col("_job").is_not_null())
 
     row = column(jobs, "_row", np.int64)
+    submit = column(table.frame, "submit_time", np.float64)
     facts = Facts(
         outcome=outcome,
         table=table,
@@ -174,7 +182,8 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         workload=workload,
         row=row,
         ids=jobs["job_id"],
-        submit=column(table.frame, "submit_time", np.float64)[row],
+        # A plan takes all jobs as there at time 0.
+        submit=submit[row] if options.get("command") != "plan" else np.zeros(row.size),
         start=column(jobs, "start_time", np.float64),
         finish=column(jobs, "finish_time", np.float64),
         num_gpus=column(table.frame, "num_gpus", np.int64)[row],

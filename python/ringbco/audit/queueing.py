@@ -17,6 +17,9 @@ def check_queue(order: Check, idle: Check, facts: Facts) -> None:
         order.not_run = idle.not_run = "the policy has no fixed order"
         return
     strict = facts.options["queue"] == "strict"
+    if facts.planned and facts.options.get("dispatch") == "reserve":
+        order.not_run = idle.not_run = "GPUs are reserved, each with a queue of its own"
+        return
     if not strict:
         order.not_run = f"queue {facts.options['queue']} lets jobs overtake"
     else:
@@ -120,14 +123,18 @@ def _idle(facts: Facts, sizes: dict[int, int], stretches: _Stretches) -> _Idle:
     name, literal = facts.options["placement"], facts.options["variant"] == "literal"
     if name == "consolidate":
         return _IdleByServer(sizes, stretches)
+    if _undecided(facts):
+        return _IdleUpTo(sizes, 0)
     if name == "sjf-bco" and literal:
         return _IdleUpTo(sizes, int(facts.options["kappa"]))
-    return _IdleUpTo(sizes, 0) if _undecided(facts) else _Idle(sizes)
+    return _Idle(sizes)
 
 
 def _undecided(facts: Facts) -> bool:
     """Whether more than idle GPUs decides if a gang fits, whatever its size."""
     name = facts.options["placement"]
+    if facts.planned:
+        return True  # theta
     if name == "lbsgf":
         return bool(facts.options["variant"] == "literal")
     return name not in ("first-fit", "consolidate", "least-loaded", "random", "fa-ffp", "sjf-bco")

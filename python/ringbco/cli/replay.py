@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from ringbco import _core
+from ringbco.cli import inputs
 
 _POLICY = "Policy"
 _OTHERS = "Other schedulers (docs/policies.md)"
 _MODEL = "Execution"
-_NETWORK = "Network (each overrides the cluster file)"
 _OUTPUT = "Output"
 
 _PRESETS = "; ".join(
@@ -194,52 +194,12 @@ def replay(
             metavar="error|drop",
         ),
     ] = "error",
-    intra_bandwidth: Annotated[
-        float | None,
-        typer.Option(
-            help="b_i, bytes/s between GPUs of one server. Default 150e9: a V100's NVLink 2.0, one way.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    inter_bandwidth: Annotated[
-        float | None,
-        typer.Option(
-            help="b_e, bytes/s between servers. Default 12.5e9: one 100 Gb/s port a server.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    reduce_speed: Annotated[
-        float | None,
-        typer.Option(
-            help="C, bytes/s of gradients summed. Default 500e9: a sum is bound by memory, and this is"
-            " about half of a V100's 900 GB/s.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    xi1: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the spanning jobs on a server that contend at once, in (0, 1]. Default 0.5: jobs"
-            " compute half of the time, so two on a server do not yet meet.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    xi2: Annotated[
-        float | None,
-        typer.Option(
-            help="Overhead of an iteration, seconds per server used. Default 5e-4: half a millisecond to set"
-            " up and synchronise a server's connections.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            help="Loss beyond fair sharing: k contenders get 1 / (k + alpha (k - 1)) of b_e each, >= 0."
-            " Default 0.3: a second contender costs 30 % more than its fair share.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = None,
+    intra_bandwidth: inputs.IntraBandwidth = None,
+    inter_bandwidth: inputs.InterBandwidth = None,
+    reduce_speed: inputs.ReduceSpeed = None,
+    xi1: inputs.Xi1 = None,
+    xi2: inputs.Xi2 = None,
+    alpha: inputs.Alpha = None,
     sample: Annotated[
         float | None,
         typer.Option(

@@ -1,0 +1,220 @@
+"""The paper's figures 4 to 7 again, over several seeds, beside the values read off them (docs/paper.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.cluster import Cluster, Network
+from ringbco.errors import InputError, UsageError
+from ringbco.jobs import JobTable
+from ringbco.plan import plan
+from ringbco.synthetic import generate
+
+JOBS: Final = 160
+SERVERS: Final = 20
+SERVER_SIZES: Final = (4, 8, 16, 32)
+HORIZON: Final = {4: 1200, 5: 1200, 6: 1500, 7: 1200}
+"""T of each figure, slots."""
+POLICIES: Final = ("sjf-bco", "ls", "ff", "rand")
+READINGS: Final = (
+    ("idle", "practical"), ("idle", "literal"), ("reserve", "practical"), ("reserve", "literal"),
+)  # fmt: skip
+"""(dispatch, variant); the baselines do not depend on the variant."""
+DEFAULT_SEEDS: Final = 20
+MOST_SEEDS: Final = 10_000
+
+PAPER: Final = pl.DataFrame(
+    [
+        *((4, "makespan", policy, None, value) for policy, value in
+          (("sjf-bco", 535), ("ls", 595), ("ff", 720), ("rand", 1125))),
+        *((4, "mean_jct", policy, None, value) for policy, value in
+          (("sjf-bco", 180), ("ls", 187), ("ff", 450), ("rand", 260))),
+        *((5, "makespan", "sjf-bco", kappa, value) for kappa, value in
+          ((1, 627), (2, 563), (4, 541), (8, 535), (10, 700), (16, 750), (32, 737))),
+        *((6, "makespan", policy, servers, value) for policy, values in (
+            ("sjf-bco", (940, 720, 535)), ("ls", (1160, 875, 595)),
+            ("ff", (1400, 960, 720)), ("rand", (1490, 1260, 1125)),
+        ) for servers, value in zip((10, 15, 20), values, strict=True)),
+        *((7, "makespan", "sjf-bco", factor, value) for factor, value in
+          ((1, 1040), (2, 880), (4, 730), (8, 540))),
+    ],
+    schema={"figure": pl.Int64, "measure": pl.String, "policy": pl.String, "x": pl.Int64,
+            "value": pl.Float64},
+    orient="row",
+)  # fmt: skip
+"""The values read off the paper's figures, slots. x: kappa (figure 5), servers (6), lambda (7)."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One plan to make; x as in `PAPER`."""
+
+    figure: int
+    policy: str
+    x: int | None
+    dispatch: str
+    variant: str | None
+    seed: int
+
+
+def trials(seeds: int) -> Iterator[Trial]:
+    """Every plan of the four figures. Raises UsageError for a number of seeds out of range."""
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise UsageError(f"option seeds: {seeds}: expected an integer from 1 to {MOST_SEEDS}")
+    for seed in range(seeds):
+        for figure, policy, x in PAPER.select("figure", "policy", "x").unique(maintain_order=True).rows():
+            for dispatch, variant in READINGS:
+                if policy == "sjf-bco":
+                    yield Trial(figure, policy, x, dispatch, variant, seed)
+                elif variant == "practical":
+                    yield Trial(figure, policy, x, dispatch, None, seed)
+
+
+def servers(seed: int, count: int = SERVERS) -> Cluster:
+    """The first `count` of the 20 servers of a seed, each of 4, 8, 16 or 32 GPUs with equal chance."""
+    rng = np.random.Generator(np.random.PCG64([seed, SERVERS]))
+    sizes = rng.choice(np.array(SERVER_SIZES, dtype=np.uint32), SERVERS)[:count]
+    return Cluster(
+        server_gpus=sizes, server_vc=None, server_gpu_type=None, network=Network(), name=f"seed {seed}"
+    )
+
+
+def run(seeds: int = DEFAULT_SEEDS, progress: Callable[[int, int], None] | None = None) -> pl.DataFrame:
+    """Makes every plan: one row each, with its trial's fields and what came out.
+
+    Columns beside the trial's: makespan, mean_jct, w_max, work_lower_bound (slots of 1 s), theta, kappa, and
+    horizon, the T under which it was found: the figure's, or a larger one where that had no schedule.
+    """
+    todo = list(trials(seeds))
+    rows = []
+    tables: dict[int, JobTable] = {}
+    for done, trial in enumerate(todo):
+        if trial.seed not in tables:
+            tables = {trial.seed: generate("paper", JOBS, trial.seed)}
+        rows.append(_made(trial, tables[trial.seed]))
+        if progress is not None:
+            progress(done + 1, len(todo))
+    schema = {"x": pl.Int64, "kappa": pl.Int64, "variant": pl.String}
+    return pl.DataFrame(rows, schema_overrides=schema, infer_schema_length=None)
+
+
+def _made(trial: Trial, table: JobTable) -> dict[str, object]:
+    cluster = servers(trial.seed, trial.x or SERVERS) if trial.figure == 6 else servers(trial.seed)
+    kappa = {5: trial.x, 7: 1}.get(trial.figure)
+
+    def planned(horizon: int | None) -> dict[str, object]:
+        return plan(
+            table,
+            cluster,
+            policy=trial.policy,
+            dispatch=trial.dispatch,
+            variant=trial.variant or "practical",
+            kappa=kappa,
+            lambda_=float(trial.x or 1) if trial.figure == 7 else 1.0,
+            horizon=horizon,
+            seed=trial.seed,
+            allocations=False,
+        ).summary
+
+    try:
+        summary = planned(HORIZON[trial.figure])
+    except InputError:
+        # No schedule within T; the doubled horizon has one, as every job can run.
+        summary = planned(None)
+    chosen = ("makespan", "mean_jct", "w_max", "work_lower_bound", "theta", "kappa", "horizon")
+    return {**vars(trial), **{name: summary[name] for name in chosen}}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement that the paper's figure makes, and how it fares here under one reading.
+
+    `holds`: on the means over the seeds; `seeds`: in how many seeds it holds by itself.
+    """
+
+    figure: int
+    text: str
+    dispatch: str
+    variant: str
+    holds: bool
+    seeds: int
+    seen: str
+
+
+class Values:
+    """Values over the seeds, by figure, policy, x and reading."""
+
+    def __init__(self, runs: pl.DataFrame, dispatch: str, variant: str) -> None:
+        mine = (pl.col("dispatch") == dispatch) & (
+            pl.col("variant").is_null() | (pl.col("variant") == variant)
+        )
+        self._runs = runs.filter(mine).sort("seed")
+
+    def of(
+        self, figure: int, policy: str, x: int | None = None, measure: str = "makespan"
+    ) -> NDArray[np.float64]:
+        """One value a seed, in order of seed."""
+        at_x = pl.col("x").is_null() if x is None else pl.col("x") == x
+        chosen = self._runs.filter((pl.col("figure") == figure) & (pl.col("policy") == policy) & at_x)
+        return chosen[measure].cast(pl.Float64).to_numpy()
+
+
+def claims(runs: pl.DataFrame) -> list[Claim]:
+    """What the paper's figures say of orderings and shapes, checked under every reading."""
+    found = []
+    for dispatch, variant in READINGS:
+        values = Values(runs, dispatch, variant)
+        for figure, text, series in _statements(values):
+            means = [float(one.mean()) for one in series]
+            by_seed = np.array(series)
+            falls = np.all(np.diff(by_seed, axis=0) > 0, axis=0)
+            found.append(
+                Claim(
+                    figure, text, dispatch, variant,
+                    holds=all(a < b for a, b in pairwise(means)),
+                    seeds=int(np.count_nonzero(falls)),
+                    seen=" < ".join(f"{mean:.0f}" for mean in means)
+                    if sorted(means) == means
+                    else ", ".join(f"{mean:.0f}" for mean in means),
+                )
+            )  # fmt: skip
+    return sorted(found, key=lambda claim: claim.figure)
+
+
+def _statements(values: Values) -> Iterator[tuple[int, str, list[NDArray[np.float64]]]]:
+    """(figure, what the paper shows, the values that should increase strictly)."""
+
+    def makespans(figure: int, *keys: tuple[str, int | None]) -> list[NDArray[np.float64]]:
+        return [values.of(figure, policy, x) for policy, x in keys]
+
+    def of(*policies: str, x: int | None = None) -> list[tuple[str, int | None]]:
+        return [(policy, x) for policy in policies]
+
+    yield 4, "makespan: SJF-BCO < LS", makespans(4, *of("sjf-bco", "ls"))
+    yield 4, "makespan: LS < FF", makespans(4, *of("ls", "ff"))
+    yield 4, "makespan: FF < RAND", makespans(4, *of("ff", "rand"))
+    for before, after in (("sjf-bco", "ls"), ("ls", "rand"), ("rand", "ff")):
+        series = [values.of(4, policy, measure="mean_jct") for policy in (before, after)]
+        yield 4, f"mean completion: {NAMES[before]} < {NAMES[after]}", series
+    bco: list[tuple[str, int | None]] = [("sjf-bco", kappa) for kappa in (8, 4, 2, 1)]
+    yield 5, "makespan falls from kappa 1 over 2 and 4 to 8", makespans(5, *bco)
+    yield 5, "makespan of kappa 8 < kappa 16", makespans(5, ("sjf-bco", 8), ("sjf-bco", 16))
+    yield 5, "makespan of kappa 32 < kappa 16", makespans(5, ("sjf-bco", 32), ("sjf-bco", 16))
+    for policy in POLICIES:
+        series = makespans(6, (policy, 20), (policy, 15), (policy, 10))
+        yield 6, f"makespan of {NAMES[policy]} falls with 10, 15, 20 servers", series
+    for count in (10, 15, 20):
+        series = makespans(6, *of(*POLICIES, x=count))
+        yield 6, f"{count} servers: SJF-BCO < LS < FF < RAND", series
+    spread: list[tuple[str, int | None]] = [("sjf-bco", factor) for factor in (8, 4, 2, 1)]
+    yield 7, "makespan falls with lambda 1, 2, 4, 8", makespans(7, *spread)
+
+
+NAMES: Final = {"sjf-bco": "SJF-BCO", "ls": "LS", "ff": "FF", "rand": "RAND"}

@@ -1,0 +1,196 @@
+//! What a plan is made of and no theta, no kappa changes: computed once.
+
+use crate::cluster::{FewestServers, Network, validate_servers};
+use crate::contention::Ring;
+use crate::error::{Error, Result};
+use crate::job::Jobs;
+use crate::options::{ClockKind, Options, Order, Oversize};
+use crate::planner::PlanOptions;
+use crate::replay::check_iteration;
+use crate::timing::Timing;
+
+/// Horizons and makespans stay below this many slots, so that float64 holds every one exactly.
+pub(super) const MOST_SLOTS: u64 = 1 << 52;
+
+/// What a job has to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    /// Iterations of a ring.
+    Rar { ring: Ring, iterations: u64 },
+    /// A fixed number of slots.
+    Fixed { slots: u64 },
+}
+
+/// Which GPUs belong to which server.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// O_s.
+    pub(super) sizes: Vec<u32>,
+    /// GPUs of server s are `first[s]..first[s + 1]`.
+    pub(super) first: Vec<u32>,
+    /// The server of every GPU.
+    pub(super) server_of: Vec<u32>,
+}
+
+impl Layout {
+    fn new(sizes: &[u32]) -> Self {
+        let mut first = vec![0];
+        let mut server_of = Vec::new();
+        for (s, &size) in sizes.iter().enumerate() {
+            server_of.extend(std::iter::repeat_n(s as u32, size as usize));
+            first.push(server_of.len() as u32);
+        }
+        Self { sizes: sizes.to_vec(), first, server_of }
+    }
+
+    pub(super) fn gpus(&self, server: usize) -> std::ops::Range<usize> {
+        self.first[server] as usize..self.first[server + 1] as usize
+    }
+}
+
+/// Jobs in the order in which they are given GPUs, and the cluster.
+#[derive(Debug)]
+pub(super) struct Instance<'a> {
+    pub(super) options: &'a PlanOptions,
+    pub(super) network: Network,
+    pub(super) layout: Layout,
+    /// The row of the job at each position of the order.
+    pub(super) rows: Vec<u32>,
+    /// Which rows are planned; the others were dropped as oversize.
+    pub(super) kept: Vec<bool>,
+    /// G_j, by position, as all that follows.
+    pub(super) num_gpus: Vec<u32>,
+    /// rho_j / u, s.
+    pub(super) charge: Vec<f64>,
+    pub(super) work: Vec<Work>,
+    /// Slots that the job takes at the very least, wherever it runs.
+    pub(super) least_slots: Vec<u64>,
+    /// Slots that the jobs from this position on take at the very least on the whole cluster; one entry more.
+    pub(super) rest: Vec<u64>,
+    /// GPUs of all earlier jobs together; one entry more.
+    pub(super) offset: Vec<usize>,
+    /// max(max rho_j, sum G_j rho_j / N), s.
+    pub(super) work_bound: f64,
+}
+
+impl<'a> Instance<'a> {
+    pub(super) fn new(
+        jobs: &Jobs<'_>,
+        server_gpus: &[u32],
+        network: Network,
+        options: &'a PlanOptions,
+    ) -> Result<Self> {
+        options.validate()?;
+        network.validate()?;
+        validate_servers(server_gpus)?;
+        let rar = options.rar();
+        jobs.validate(rar)?;
+        let layout = Layout::new(server_gpus);
+        let total = layout.server_of.len() as u64;
+        let few = FewestServers::new(server_gpus);
+        let clocked =
+            Options { clock: ClockKind::Slot, slot: options.slot, model: options.model, ..Options::default() };
+        let timing = Timing::new(network, &clocked);
+        let mut kept = vec![true; jobs.len()];
+        let mut rows = Vec::with_capacity(jobs.len());
+        let (mut longest, mut area) = (0.0, 0.0);
+        for (row, keep) in kept.iter_mut().enumerate() {
+            let num_gpus = jobs.num_gpus[row];
+            if u64::from(num_gpus) > total {
+                if options.oversize == Oversize::Error {
+                    return Err(Error::Oversize { row, num_gpus, available: total });
+                }
+                *keep = false;
+                continue;
+            }
+            if rar {
+                check_iteration(&Timing::ring(jobs, row), row, few.of(num_gpus), &network, &clocked)?;
+            }
+            let rho = timing.estimate(jobs, row);
+            longest = f64::max(longest, rho);
+            area += f64::from(num_gpus) * rho;
+            rows.push(row as u32);
+        }
+        let work_bound = f64::max(longest, area / total as f64);
+        if options.order == Order::Smallest {
+            rows.sort_by_key(|&r| jobs.num_gpus[r as usize]); // stable: equal sizes stay in row order
+        }
+        let by = |f: &dyn Fn(usize) -> f64| -> Vec<f64> { rows.iter().map(|&r| f(r as usize)).collect() };
+        let num_gpus: Vec<u32> = rows.iter().map(|&r| jobs.num_gpus[r as usize]).collect();
+        let charge = by(&|r| timing.estimate(jobs, r) / options.u);
+        let work: Vec<Work> = rows
+            .iter()
+            .map(|&r| match rar {
+                true => Work::Rar { ring: Timing::ring(jobs, r as usize), iterations: jobs.iterations[r as usize] },
+                false => Work::Fixed { slots: (jobs.duration[r as usize] / options.slot).ceil() as u64 },
+            })
+            .collect();
+        let mut instance = Self {
+            options,
+            network,
+            layout,
+            rows,
+            kept,
+            num_gpus,
+            charge,
+            work,
+            least_slots: Vec::new(),
+            rest: Vec::new(),
+            offset: vec![0],
+            work_bound,
+        };
+        instance.bound(&few);
+        if 2.0 * work_bound / options.slot >= MOST_SLOTS as f64 || instance.rest[0] >= MOST_SLOTS {
+            return Err(Error::Option {
+                name: "slot",
+                value: options.slot.to_string(),
+                expected: format!("a slot of which the jobs need fewer than {MOST_SLOTS}"),
+            });
+        }
+        Ok(instance)
+    }
+
+    /// Lower bounds: tau grows with the servers used and with contention, so its least value is on one server, or,
+    /// where links between servers are the faster ones, on the fewest servers that a spanning gang can use.
+    fn bound(&mut self, few: &FewestServers) {
+        let servers = self.layout.sizes.len() as u32;
+        let gpus = self.layout.server_of.len() as u128;
+        self.least_slots = (0..self.rows.len())
+            .map(|position| {
+                let fewest = few.of(self.num_gpus[position]).unwrap_or(1);
+                let apart = (servers > 1 && self.num_gpus[position] > 1)
+                    .then(|| self.slots(position, fewest.max(2), 1))
+                    .flatten();
+                let together = if fewest == 1 { self.slots(position, 1, 0) } else { None };
+                apart.into_iter().chain(together).min().unwrap_or(1)
+            })
+            .collect();
+        let (mut longest, mut area) = (0, 0u128);
+        self.rest = vec![0; self.rows.len() + 1];
+        for position in (0..self.rows.len()).rev() {
+            longest = longest.max(self.least_slots[position]);
+            area += u128::from(self.num_gpus[position]) * u128::from(self.least_slots[position]);
+            let spread = u64::try_from(area.div_ceil(gpus)).unwrap_or(u64::MAX);
+            self.rest[position] = longest.max(spread);
+        }
+        for &gang in &self.num_gpus {
+            self.offset.push(self.offset[self.offset.len() - 1] + gang as usize);
+        }
+    }
+
+    /// phi_j: iterations in a slot on that many servers under that contention (eq. 9).
+    pub(super) fn per_slot(&self, ring: &Ring, servers: u32, contention: u32) -> u64 {
+        Timing::per_slot(self.options.slot, ring.iteration_time(&self.network, servers, contention))
+    }
+
+    /// Slots that the job takes if neither changes; `None` if it never ends.
+    pub(super) fn slots(&self, position: usize, servers: u32, contention: u32) -> Option<u64> {
+        match &self.work[position] {
+            Work::Fixed { slots } => Some(*slots),
+            Work::Rar { ring, iterations } => match self.per_slot(ring, servers, contention) {
+                0 => None,
+                n => Some(iterations.div_ceil(n)),
+            },
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! The offline planner: Algorithm 1 of the paper and its baselines (SPEC section 7).
+//!
+//! All jobs are there at time 0; the clock is `slot`. For every theta of a bisection over 1..T, and every kappa, the
+//! jobs get GPUs in order under the limit U_g + rho_j / u <= theta, and the simulator says when the last one ends.
+//! T and theta count slots, U and rho are seconds: the limit is theta times the slot.
+//!
+//! - `instance`: what neither theta nor kappa changes.
+//! - `gpus`, `place`: accumulated time and candidates; Algorithms 2 and 3.
+//! - `machine`, `schedule`: one schedule, simulated, under either dispatch.
+//! - `search`: theta, kappa and the horizon.
+
+mod gpus;
+mod instance;
+mod machine;
+mod place;
+mod schedule;
+mod search;
+
+use crate::cluster::Network;
+use crate::engine::Watch;
+use crate::error::{Error, Result};
+use crate::job::Jobs;
+use crate::options::{Model, Order, Oversize, Variant, registry};
+use crate::outcome::{ClusterOutcome, Outcome, Span, timeline};
+use instance::Instance;
+use schedule::{End, Schedule, Shared};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Instant;
+
+registry!(
+    /// Planners (SPEC section 7).
+    Planner, "policy" {
+        /// Smallest job first with balanced contention and overhead: Algorithms 1 to 3.
+        SjfBco => "sjf-bco",
+        /// First-fit under theta.
+        Ff => "ff",
+        /// Least-loaded under theta.
+        Ls => "ls",
+        /// Uniform among the candidates, theta = T.
+        Rand => "rand",
+    }
+);
+
+registry!(
+    /// Which GPUs are candidates, and when a job starts.
+    Dispatch, "dispatch" {
+        /// Idle ones; a job that finds too few waits for the next completion, and all behind it.
+        Idle => "idle",
+        /// Any; a job starts when it heads the queue of every GPU it was given.
+        Reserve => "reserve",
+    }
+);
+
+/// Everything a plan is asked to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanOptions {
+    /// Planner.
+    pub policy: Planner,
+    /// Order of the jobs: `smallest` or `fifo` (row order, as all are there at time 0).
+    pub order: Order,
+    /// Dispatch.
+    pub dispatch: Dispatch,
+    /// Reading of Algorithms 2 and 3.
+    pub variant: Variant,
+    /// Execution model.
+    pub model: Model,
+    /// Largest gang placed by FA-FFP, GPUs; `None` to try 1 and every size.
+    pub kappa: Option<u32>,
+    /// LBSGF looks at servers with lambda times the gang's GPUs.
+    pub lambda: f64,
+    /// What rho is divided by before it is added to U.
+    pub u: f64,
+    /// T, slots; `None` to double from twice the work bound until a schedule exists.
+    pub horizon: Option<u64>,
+    /// Slot length, s.
+    pub slot: f64,
+    /// Seed of `rand`.
+    pub seed: u64,
+    /// What to do with jobs larger than the cluster.
+    pub oversize: Oversize,
+    /// Timeline step, s; `None` for 2,000 points.
+    pub sample: Option<f64>,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self {
+            policy: Planner::SjfBco,
+            order: Order::Smallest,
+            dispatch: Dispatch::Idle,
+            variant: Variant::Practical,
+            model: Model::Rar,
+            kappa: None,
+            lambda: 1.0,
+            u: 1.0,
+            horizon: None,
+            slot: 1.0,
+            seed: 0,
+            oversize: Oversize::Error,
+            sample: None,
+        }
+    }
+}
+
+impl PlanOptions {
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// `Option`, naming the first one out of range.
+    pub fn validate(&self) -> Result<()> {
+        let range = |name, value: String, good: bool, expected: &str| {
+            if good { Ok(()) } else { Err(Error::Option { name, value, expected: expected.to_owned() }) }
+        };
+        let order = self.order.name().to_owned();
+        range("order", order, self.order != Order::Sjf, "one of smallest, fifo")?;
+        range("slot", self.slot.to_string(), self.slot.is_finite() && self.slot > 0.0, "a finite time > 0 s")?;
+        let lambda = self.lambda;
+        range("lambda", lambda.to_string(), lambda.is_finite() && lambda >= 1.0, "a finite number >= 1")?;
+        range("u", self.u.to_string(), self.u.is_finite() && self.u >= 1.0, "a finite number >= 1")?;
+        if let Some(horizon) = self.horizon {
+            let good = (1..=instance::MOST_SLOTS).contains(&horizon);
+            range("horizon", horizon.to_string(), good, "a number of slots from 1 to 2^52")?;
+        }
+        if let Some(step) = self.sample {
+            range("sample", step.to_string(), step.is_finite() && step > 0.0, "a finite time > 0 s")?;
+        }
+        Ok(())
+    }
+
+    fn rar(&self) -> bool {
+        self.model == Model::Rar
+    }
+}
+
+/// A plan: the schedule, as a replay's columns with every submission at 0, and how it was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The schedule.
+    pub schedule: Outcome,
+    /// theta, slots.
+    pub theta: u64,
+    /// kappa, GPUs; `None` for the baselines, which have none.
+    pub kappa: Option<u32>,
+    /// T, slots.
+    pub horizon: u64,
+    /// max U_g, s (Lemma 2).
+    pub w_max: f64,
+    /// max(max rho_j, sum G_j rho_j / N), s.
+    pub work_bound: f64,
+    /// Thetas tried.
+    pub thetas: u64,
+    /// Pairs of theta and kappa tried.
+    pub schedules: u64,
+    /// Of these, how many needed no simulation: known from a theta that makes no difference.
+    pub schedules_known: u64,
+}
+
+/// What the watch's ticks count up to.
+pub const PROGRESS_STEPS: usize = search::PROGRESS_STEPS;
+
+/// Plans a job table on a cluster without virtual clusters. The watch is told of [`PROGRESS_STEPS`] steps.
+///
+/// # Errors
+/// Any variant of [`Error`]; `NoSchedule` where the given horizon is too short.
+pub fn plan(
+    jobs: &Jobs<'_>,
+    server_gpus: &[u32],
+    network: Network,
+    options: &PlanOptions,
+    watch: &mut dyn Watch,
+) -> Result<Plan> {
+    run(None, jobs, server_gpus, network, options, watch)
+}
+
+/// [`plan`] on the threads of a pool; the plan is the same on any.
+///
+/// # Errors
+/// Those of [`plan`].
+pub fn plan_in(
+    pool: &rayon::ThreadPool,
+    jobs: &Jobs<'_>,
+    server_gpus: &[u32],
+    network: Network,
+    options: &PlanOptions,
+    watch: &mut dyn Watch,
+) -> Result<Plan> {
+    run(Some(pool), jobs, server_gpus, network, options, watch)
+}
+
+fn run(
+    pool: Option<&rayon::ThreadPool>,
+    jobs: &Jobs<'_>,
+    server_gpus: &[u32],
+    network: Network,
+    options: &PlanOptions,
+    watch: &mut dyn Watch,
+) -> Result<Plan> {
+    let began = Instant::now();
+    let instance = Instance::new(jobs, server_gpus, network, options)?;
+    if instance.rows.is_empty() {
+        return Err(Error::NoJobs);
+    }
+    let (best, effort) = search::search(&instance, pool, watch)?;
+    let (mut out, w_max) = record(&instance, &best)?;
+    let engine_seconds = began.elapsed().as_secs_f64();
+    let slot = options.slot;
+    out.convert_times(|time| time * slot);
+    let spans = instance.rows.iter().map(|&row| row as usize).map(|row| Span {
+        submit: 0.0,
+        seen: 0.0,
+        start: out.start[row],
+        finish: out.finish[row],
+        num_gpus: jobs.num_gpus[row],
+        spanning: out.num_servers[row] > 1,
+    });
+    let mut turn = vec![0.0; jobs.len()];
+    if options.dispatch == Dispatch::Idle {
+        // A job's turn comes when the one before it starts.
+        for pair in instance.rows.windows(2) {
+            turn[pair[1] as usize] = out.start[pair[0] as usize];
+        }
+    }
+    let waits = waits(jobs.num_gpus, &turn, instance.layout.server_of.len() as u64, &out);
+    let spanning_seconds = spans.clone().filter(|s| s.spanning).map(|s| s.finish - s.start).sum();
+    let timeline = timeline(spans, std::slice::from_ref(&out.contention), options.sample);
+    Ok(Plan {
+        theta: best.theta,
+        kappa: (options.policy == Planner::SjfBco).then_some(best.kappa),
+        horizon: best.horizon,
+        w_max,
+        work_bound: instance.work_bound,
+        thetas: effort.thetas,
+        schedules: effort.schedules,
+        schedules_known: effort.known,
+        schedule: Outcome {
+            timeline,
+            allocations: out.allocations.by_job(jobs.len()),
+            kept: instance.kept.clone(),
+            held: out.start.iter().zip(&out.finish).map(|(start, finish)| finish - start).collect(),
+            lost: vec![0.0; jobs.len()],
+            refused: vec![false; jobs.len()],
+            start: out.start,
+            finish: out.finish,
+            num_servers: out.num_servers,
+            max_contention: out.max_contention,
+            wait_gpus: waits.iter().map(|w| w.0 as f32).collect(),
+            wait_fragmented: waits.iter().map(|w| w.1 as f32).collect(),
+            preemptions: vec![0; jobs.len()],
+            events: 2 * instance.rows.len() as u64,
+            decisions: out.decisions,
+            contention_seconds: out.contention_seconds,
+            spanning_seconds,
+            engine_seconds,
+        },
+    })
+}
+
+/// The best schedule once more, with everything written down; and max U_g.
+fn record(instance: &Instance<'_>, best: &search::Best) -> Result<(ClusterOutcome, f64)> {
+    let stop = AtomicBool::new(false);
+    let shared = Shared {
+        instance,
+        kappas: &[best.kappa],
+        useful: AtomicU64::new(u64::MAX),
+        stop: &stop,
+        verdicts: Mutex::new(Vec::new()),
+    };
+    let mut schedule = Schedule::new(instance, 1, best.theta as f64 * instance.options.slot, true);
+    let end = schedule.finish(&shared, None);
+    debug_assert_eq!(end, End::Done(best.makespan));
+    let w_max = schedule.gpus.largest;
+    schedule.machine.into_record().map(|out| (out, w_max)).ok_or(Error::Interrupted)
+}
+
+/// Of each job's wait, s: how long fewer GPUs were idle than it asks for; and how long, from `turn` on, enough were
+/// idle, but theta or the reservations of others kept them from it.
+fn waits(num_gpus: &[u32], turn: &[f64], total: u64, out: &ClusterOutcome) -> Vec<(f64, f64)> {
+    let mut changes: Vec<(f64, i64)> = (0..num_gpus.len())
+        .filter(|&row| !out.start[row].is_nan())
+        .flat_map(|row| [(out.start[row], -i64::from(num_gpus[row])), (out.finish[row], i64::from(num_gpus[row]))])
+        .collect();
+    changes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let mut by_size: Vec<usize> = (0..num_gpus.len()).filter(|&row| out.start[row] > 0.0).collect();
+    by_size.sort_unstable_by_key(|&row| num_gpus[row]);
+    let mut waits = vec![(0.0, 0.0); num_gpus.len()];
+    for same in by_size.chunk_by(|&a, &b| num_gpus[a] == num_gpus[b]) {
+        let at = |times: &[f64]| too_few_until(same, times, i64::from(num_gpus[same[0]]), total, &changes);
+        for ((&row, by_turn), by_start) in same.iter().zip(at(turn)).zip(at(&out.start)) {
+            waits[row] = (by_start, (out.start[row] - turn[row]) - (by_start - by_turn));
+        }
+    }
+    waits
+}
+
+/// For how long, up to each row's time, fewer than `wanted` GPUs were idle: one sweep over the changes of that number.
+fn too_few_until(rows: &[usize], times: &[f64], wanted: i64, total: u64, changes: &[(f64, i64)]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_unstable_by(|&a, &b| times[rows[a]].total_cmp(&times[rows[b]]));
+    let mut next = changes.iter().peekable();
+    let (mut idle, mut now, mut short) = (total as i64, 0.0, 0.0);
+    let mut until = vec![0.0; rows.len()];
+    for k in order {
+        let time = times[rows[k]];
+        while let Some(&(change, by)) = next.next_if(|change| change.0 < time) {
+            short += if idle < wanted { change - now } else { 0.0 };
+            (idle, now) = (idle + by, change);
+        }
+        until[k] = if idle < wanted { short + time - now } else { short };
+    }
+    until
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_split_by_idle_gpus() {
+        // Four GPUs; three of them busy until 5, then all idle until 8, when the gang of two starts.
+        let mut out = ClusterOutcome::new(2, false);
+        (out.start, out.finish) = (vec![0.0, 8.0], vec![5.0, 9.0]);
+        assert_eq!(waits(&[3, 2], &[0.0, 0.0], 4, &out), [(0.0, 0.0), (5.0, 3.0)]);
+        // Its turn came at 6: before that it waited behind others.
+        assert_eq!(waits(&[3, 2], &[0.0, 6.0], 4, &out), [(0.0, 0.0), (5.0, 2.0)]);
+    }
+}

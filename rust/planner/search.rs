@@ -1,0 +1,230 @@
+//! Algorithm 1's search: theta by bisection, kappa by trial, the horizon by doubling.
+
+use super::Planner;
+use super::instance::{Instance, MOST_SLOTS};
+use super::schedule::{End, Schedule, Shared, Verdict};
+use crate::engine::Watch;
+use crate::error::{Error, Result};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// The schedule that Algorithm 1 ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Best {
+    /// Slots.
+    pub(super) makespan: u64,
+    /// Slots.
+    pub(super) theta: u64,
+    pub(super) kappa: u32,
+    /// T, slots.
+    pub(super) horizon: u64,
+}
+
+/// What the search did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Effort {
+    /// Thetas tried.
+    pub(super) thetas: u64,
+    /// Pairs of theta and kappa tried.
+    pub(super) schedules: u64,
+    /// Those whose outcome was known from a theta that makes no difference.
+    pub(super) known: u64,
+}
+
+/// How often the caller's watch is looked at while the search runs, and how finely progress is told.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(super) const PROGRESS_STEPS: usize = 100;
+
+pub(super) struct Search<'a> {
+    instance: &'a Instance<'a>,
+    kappas: Vec<u32>,
+    /// Per kappa: how its schedules ended so far, and for which thetas that holds.
+    known: Vec<Vec<Verdict>>,
+    stop: &'a AtomicBool,
+    progress: &'a AtomicUsize,
+    pub(super) effort: Effort,
+}
+
+/// Runs the search beside the watch, which may end it; on the threads of `pool`, or of rayon's own.
+pub(super) fn search(
+    instance: &Instance<'_>,
+    pool: Option<&rayon::ThreadPool>,
+    watch: &mut dyn Watch,
+) -> Result<(Best, Effort)> {
+    let (stop, progress) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (sender, receiver) = channel();
+    let mut interrupted = Ok(());
+    let mut found = Err(Error::Interrupted);
+    let work = || {
+        let mut search = Search::new(instance, &stop, &progress);
+        let best = search.best();
+        // The receiver outlives the scope.
+        let _ = sender.send(best.map(|b| (b, search.effort)));
+    };
+    let mut look = || {
+        loop {
+            match receiver.recv_timeout(LOOK_EVERY) {
+                Ok(best) => {
+                    found = best;
+                    break;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) if interrupted.is_ok() => {
+                    interrupted = watch.tick(progress.load(Ordering::Relaxed));
+                    stop.store(interrupted.is_err(), Ordering::Relaxed);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    };
+    match pool {
+        None => rayon::in_place_scope(|scope| {
+            scope.spawn(|_| work());
+            look();
+        }),
+        Some(pool) => pool.in_place_scope(|scope| {
+            scope.spawn(|_| work());
+            look();
+        }),
+    }
+    interrupted?;
+    found
+}
+
+impl<'a> Search<'a> {
+    fn new(instance: &'a Instance<'a>, stop: &'a AtomicBool, progress: &'a AtomicUsize) -> Self {
+        let kappas = match (instance.options.policy, instance.options.kappa) {
+            (Planner::SjfBco, None) => {
+                let mut sizes = vec![1];
+                sizes.extend_from_slice(&instance.num_gpus);
+                sizes.sort_unstable();
+                sizes.dedup();
+                sizes
+            }
+            (Planner::SjfBco, Some(kappa)) => vec![kappa],
+            _ => vec![0],
+        };
+        Self { instance, known: vec![Vec::new(); kappas.len()], kappas, stop, progress, effort: Effort::default() }
+    }
+
+    /// The best schedule within the horizon, given or found.
+    fn best(&mut self) -> Result<Best> {
+        let slot = self.instance.options.slot;
+        let given = self.instance.options.horizon;
+        if let Some(horizon) = given
+            && let Some(best) = self.within(horizon)?
+        {
+            return Ok(best);
+        }
+        // Twice the work bound, then twice that, until a schedule exists.
+        let mut horizon = ((2.0 * self.instance.work_bound / slot).ceil() as u64).max(1);
+        loop {
+            if let Some(best) = self.within(horizon)? {
+                return match given {
+                    None => Ok(best),
+                    Some(horizon) => Err(Error::NoSchedule {
+                        horizon,
+                        work_bound: (self.instance.work_bound / slot).ceil() as u64,
+                        enough: best.horizon,
+                    }),
+                };
+            }
+            if let Some(row) = self.stuck() {
+                return Err(Error::NeverEnds { row: row as usize });
+            }
+            horizon *= 2;
+            if horizon > MOST_SLOTS {
+                return Err(Error::Option {
+                    name: "slot",
+                    value: slot.to_string(),
+                    expected: format!("a slot of which a schedule needs fewer than {MOST_SLOTS}"),
+                });
+            }
+        }
+    }
+
+    /// The row of a job that stalls, where every kappa's schedule ends with a stall and a larger theta changes
+    /// nothing.
+    fn stuck(&self) -> Option<u32> {
+        let rows = self.known.iter().map(|own| {
+            own.iter().find_map(|verdict| match verdict.end {
+                End::Stalled(row) if verdict.same.to == f64::INFINITY => Some(row),
+                _ => None,
+            })
+        });
+        rows.collect::<Option<Vec<u32>>>()?.into_iter().min()
+    }
+
+    /// Algorithm 1 for one horizon T: only schedules that end before T count.
+    fn within(&mut self, horizon: u64) -> Result<Option<Best>> {
+        // What was not worth while before may be under this horizon.
+        self.known.iter_mut().for_each(|own| own.retain(|verdict| verdict.end != End::Worse));
+        let mut best: Option<Best> = None;
+        let (mut left, mut right) = (1, horizon);
+        if self.instance.options.policy == Planner::Rand {
+            left = horizon; // theta = T
+        }
+        while left <= right {
+            let theta = left + (right - left) / 2;
+            let least = best.map_or(horizon, |b| b.makespan);
+            match self.try_theta(theta, least)? {
+                Some((makespan, kappa)) => {
+                    best = Some(Best { makespan, theta, kappa, horizon });
+                    right = theta - 1;
+                }
+                None => left = theta + 1,
+            }
+            let open = 64 - (right + 1).saturating_sub(left).leading_zeros() as usize;
+            let all = 65 - horizon.leading_zeros() as usize;
+            self.progress.store(PROGRESS_STEPS - PROGRESS_STEPS * open / all, Ordering::Relaxed);
+        }
+        Ok(best)
+    }
+
+    /// The best schedule of one theta, if it takes fewer than `least` slots; ties go to the lowest kappa.
+    fn try_theta(&mut self, theta: u64, least: u64) -> Result<Option<(u64, u32)>> {
+        let seconds = theta as f64 * self.instance.options.slot;
+        let mut found: Option<(u64, usize)> = None;
+        let mut open = Vec::new();
+        for (index, own) in self.known.iter().enumerate() {
+            match own.iter().find(|verdict| verdict.same.holds(seconds)).map(|v| v.end) {
+                Some(End::Done(slots)) => found = Some(found.map_or((slots, index), |f| f.min((slots, index)))),
+                Some(_) => {}
+                None => open.push(index),
+            }
+        }
+        self.effort.thetas += 1;
+        self.effort.schedules += self.kappas.len() as u64;
+        self.effort.known += (self.kappas.len() - open.len()) as u64;
+        let kappas: Vec<u32> = open.iter().map(|&index| self.kappas[index]).collect();
+        if !open.is_empty() {
+            let useful = found.map_or(u64::MAX, |f| f.0).min(least - 1);
+            for verdict in self.simulate(&kappas, seconds, useful) {
+                for index in verdict.kappas.clone().map(|k| open[k]) {
+                    if let End::Done(slots) = verdict.end {
+                        found = Some(found.map_or((slots, index), |f| f.min((slots, index))));
+                    }
+                    self.known[index].push(verdict.clone());
+                }
+            }
+        }
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        Ok(found.filter(|f| f.0 < least).map(|(slots, index)| (slots, self.kappas[index])))
+    }
+
+    fn simulate(&self, kappas: &[u32], theta: f64, useful: u64) -> Vec<Verdict> {
+        let shared = Shared {
+            instance: self.instance,
+            kappas,
+            useful: AtomicU64::new(useful),
+            stop: self.stop,
+            verdicts: Mutex::new(Vec::new()),
+        };
+        rayon::scope(|scope| Schedule::new(shared.instance, kappas.len(), theta, false).run(&shared, scope));
+        shared.verdicts.into_inner().unwrap_or_default()
+    }
+}

@@ -1,0 +1,284 @@
+"""The planner against the slow one, on random instances."""
+
+import itertools
+import math
+import random
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from oracle.model import Job, Net, fewest_servers, iteration_time, iterations_per_slot
+from oracle.planner import Planned, PlanOptions, try_schedule, work_bound
+from oracle.planner import plan as slow_plan
+from ringbco import _core
+
+POLICIES = ("sjf-bco", "sjf-bco", "sjf-bco", "ff", "ls", "rand")
+VARIANTS = ("practical", "literal")
+CASES = 2400
+BATCH = 100
+
+
+def core_plan(
+    jobs: list[Job], sizes: list[int], net: Net, options: PlanOptions, threads: int | None = None
+) -> _core.PlanResult:
+    return _core.plan(
+        num_gpus=np.array([j.num_gpus for j in jobs], dtype=np.uint32),
+        duration=np.array([j.duration for j in jobs]),
+        iterations=np.array([j.iterations for j in jobs], dtype=np.uint64),
+        gradient_bytes=np.array([j.gradient_bytes for j in jobs]),
+        compute_time=np.array([j.compute_time for j in jobs]),
+        server_gpus=np.array(sizes, dtype=np.uint32),
+        network=(net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
+        policy=options.policy,
+        order=options.order,
+        dispatch=options.dispatch,
+        variant=options.variant,
+        model=options.model,
+        kappa=options.kappa,
+        lambda_=options.lambda_,
+        u=options.u,
+        horizon=options.horizon,
+        slot=options.slot,
+        seed=options.seed,
+        oversize="error",
+        sample=None,
+        threads=threads,
+        progress=None,
+    )
+
+
+def draw_instance(rnd: random.Random) -> tuple[list[Job], list[int], Net, PlanOptions]:
+    """Up to ten jobs of a few slots on up to four servers; contention bites, and equal values abound."""
+    sizes = [rnd.choice((1, 2, 2, 3, 4, 8)) for _ in range(rnd.randint(1, 4))]
+    crowded = rnd.random() < 0.4  # gangs that span, several on a server
+    if crowded:
+        sizes = [rnd.choice((3, 4, 6, 8)) for _ in range(rnd.randint(2, 4))]
+    if rnd.random() < 0.3:
+        sizes = [sizes[0]] * len(sizes)
+    ugly = rnd.random() < 0.4
+    slot = rnd.choice((1.0, 1.0, 1.0, 0.5, 7.0))
+    net = Net(
+        intra=rnd.choice((64.0, 1024.0, 1.5)),
+        inter=rnd.choice((1.0, 2.0, 8.0)),
+        reduce=2.0**30,
+        xi1=rnd.choice((0.5, 0.5, 1.0, 0.25)),
+        xi2=rnd.choice((0.0, 0.0, 0.0078125)) * slot,
+        alpha=rnd.choice((0.0, 0.3, 1.0)),
+    )
+    model = "fixed" if rnd.random() < 0.15 else "rar"
+    jobs = []
+    for _ in range(rnd.randint(1, 10)):
+        gangs = (2, 3, 3, 4, 5, 5, 7) if crowded else (1, 1, 1, 2, 2, 3, 4, 5, 8, rnd.randint(1, sum(sizes)))
+        gang = min(sum(sizes), rnd.choice(gangs))
+        if model == "fixed":
+            duration = rnd.uniform(0.1, 8) * slot if ugly else rnd.randint(1, 8) * slot
+            jobs.append(Job(0.0, gang, duration=duration))
+            continue
+        compute = slot * (rnd.uniform(0.05, 0.4) if ugly else rnd.choice((0.0625, 0.125, 0.25)))
+        share = rnd.choice((0.0, 0.0625, 0.125, 0.3, 0.5)) * (rnd.uniform(0.5, 1.2) if ugly else 1.0)
+        gradient = slot * share * net.inter / 2.0
+        job = Job(0.0, gang, 1.0, 1, gradient, compute)
+        tau0 = iteration_time(job, fewest_servers(gang, sizes), 1, net)
+        if iterations_per_slot(tau0, slot) == 0:
+            job = Job(0.0, gang, 1.0, 1, 0.0, compute)
+            tau0 = iteration_time(job, fewest_servers(gang, sizes), 1, net)
+        length = rnd.randint(1, 12) if rnd.random() < 0.7 else 4
+        jobs.append(Job(0.0, gang, 1.0, max(1, round(length * slot / tau0)), job.gradient_bytes, compute))
+    options = PlanOptions(
+        policy=rnd.choice(POLICIES),
+        order=rnd.choice(("smallest", "smallest", "fifo")),
+        dispatch=rnd.choice(("idle", "reserve")),
+        variant=rnd.choice(("practical", "literal")),
+        model=model,
+        kappa=rnd.choice((None, None, None, 1, 2, 4, 9)),
+        lambda_=rnd.choice((1.0, 1.0, 2.0, 4.0)),
+        u=rnd.choice((1.0, 1.0, 1.5, 2.0)),
+        horizon=rnd.choice((None, None, rnd.randint(1, 40), 64, 1000)),
+        slot=slot,
+        seed=rnd.choice((0, 1, 2**64 - 1)),
+    )
+    return jobs, sizes, net, options
+
+
+def assert_equal(planned: _core.PlanResult, slow: Planned, options: PlanOptions) -> None:
+    rows = range(len(slow.schedule.start))
+    schedule = planned.schedule
+    start = [slow.schedule.start[row] * options.slot for row in rows]
+    finish = [slow.schedule.finish[row] * options.slot for row in rows]
+    assert schedule.finish.max() == slow.schedule.makespan * options.slot
+    assert (planned.theta, planned.horizon) == (slow.theta, slow.horizon)
+    assert planned.kappa == (slow.kappa if options.policy == "sjf-bco" else None)
+    assert schedule.start.tolist() == start
+    assert schedule.finish.tolist() == finish
+    assert planned.w_max == slow.schedule.w_max
+    assert planned.work_bound == slow.work_bound
+    columns = (schedule.alloc_job, schedule.alloc_server, schedule.alloc_gpus)
+    stretches = sorted(zip(*(column.tolist() for column in columns), strict=True))
+    given = {(row, s): 0 for row in rows for s, _ in slow.schedule.gpus[row]}
+    for row in rows:
+        for s, _ in slow.schedule.gpus[row]:
+            given[row, s] += 1
+    assert stretches == sorted((row, s, count) for (row, s), count in given.items())
+
+
+@pytest.mark.parametrize("batch", range(CASES // BATCH))
+def test_equals_the_slow_planner(batch: int) -> None:
+    planned = refused = 0
+    for case in range(batch * BATCH, (batch + 1) * BATCH):
+        jobs, sizes, net, options = draw_instance(random.Random(case))
+        shown = f"case {case}: {jobs} on {sizes}, {net}, {options}"
+        kind, got = core_try(jobs, sizes, net, options)
+        if got is None:
+            refused += 1
+            # Where a job stalls for ever no horizon helps; a long one stands for all of them.
+            horizon = options.horizon if kind == "no-schedule" else 500
+            assert slow_plan(jobs, sizes, net, replace(options, horizon=horizon)) is None, shown
+            continue
+        slow = slow_plan(jobs, sizes, net, options)
+        assert slow is not None, shown
+        try:
+            assert_equal(got, slow, options)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{shown}") from None
+        planned += 1
+    assert planned > 0.6 * BATCH
+    assert refused > 0
+
+
+def core_try(
+    jobs: list[Job], sizes: list[int], net: Net, options: PlanOptions
+) -> tuple[str, _core.PlanResult | None]:
+    try:
+        return "planned", core_plan(jobs, sizes, net, options)
+    except _core.CoreError as error:
+        return error.kind, None
+
+
+def test_the_kinds_of_instances_that_the_comparison_needs_are_among_them() -> None:
+    seen: Counter[object] = Counter()
+    for case in range(600):
+        jobs, sizes, net, options = draw_instance(random.Random(case))
+        kind, got = core_try(jobs, sizes, net, options)
+        seen[kind] += 1
+        if got is None:
+            continue
+        seen[options.policy, options.dispatch, options.variant] += 1
+        seen["contended"] += int(got.schedule.max_contention.max() > 1)
+        seen["waited"] += int(got.schedule.start.max() > 0)
+        seen["tight"] += int(got.theta * options.slot < 1.1 * got.w_max)
+        seen["taken from a neighbouring theta"] += int(got.schedules_known > 0)
+        if got.kappa is not None and options.kappa is None:
+            seen["kappa 1" if got.kappa == 1 else "kappa above"] += 1
+    for policy, dispatch, variant in itertools.product(set(POLICIES), ("idle", "reserve"), VARIANTS):
+        assert seen[policy, dispatch, variant] >= 10, (policy, dispatch, variant)
+    for kind, least in (
+        *(("planned", 400), ("no-schedule", 30), ("stuck", 1), ("contended", 60), ("waited", 200)),
+        *(("tight", 30), ("taken from a neighbouring theta", 200), ("kappa 1", 30), ("kappa above", 15)),
+    ):
+        assert seen[kind] >= least, kind
+
+
+def test_kappas_between_two_sizes_give_the_same_schedules() -> None:
+    differing = 0
+    for case in range(60):
+        jobs, sizes, net, options = draw_instance(random.Random(case))
+        options = replace(options, policy="sjf-bco")
+        distinct = sorted({1, *(job.num_gpus for job in jobs)})
+        longest = math.ceil(2 * work_bound(jobs, sizes, net, options) / options.slot)
+        for theta in (longest // 2, longest):
+            found = {}
+            for kappa in range(1, max(distinct) + 2):
+                schedule = try_schedule(theta, kappa, jobs, sizes, net, options)
+                found[kappa] = schedule and (schedule.start, schedule.finish, schedule.gpus)
+                assert found[kappa] == found[max(size for size in distinct if size <= kappa)]
+            differing += int(any(found[kappa] != found[1] for kappa in found))
+    assert differing > 10
+
+
+def test_threads_do_not_matter() -> None:
+    for case in range(40):
+        jobs, sizes, net, options = draw_instance(random.Random(10_000 + case))
+        options = replace(options, kappa=None, horizon=None, policy="sjf-bco")
+        kind, alone = core_try(jobs, sizes, net, options)
+        if alone is None:
+            assert kind == "stuck"
+            continue
+        for threads in (1, 2, 5):
+            other = core_plan(jobs, sizes, net, options, threads)
+            assert (other.theta, other.kappa, other.w_max) == (alone.theta, alone.kappa, alone.w_max)
+            assert other.schedule.start.tolist() == alone.schedule.start.tolist()
+            assert other.schedule.finish.tolist() == alone.schedule.finish.tolist()
+            assert other.schedule.alloc_server.tolist() == alone.schedule.alloc_server.tolist()
+
+
+def test_worked_example() -> None:
+    """The example of docs/paper.md: two servers of two GPUs; d spans both once c is done."""
+    jobs = [
+        Job(0.0, 1, 1.0, 4, 0.0, 0.5),  # a: 2 slots
+        Job(0.0, 1, 1.0, 8, 0.0, 0.5),  # b: 4 slots
+        Job(0.0, 2, 1.0, 6, 0.0, 0.5),  # c: 3 slots
+        # d: x = 0.8, 0.25 s an iteration on one server, 0.45 s over two: 2 a slot.
+        Job(0.0, 3, 1.0, 6, 1.2, 0.05),
+    ]
+    net = Net(intra=8.0, inter=4.0, reduce=2.0**60, xi1=0.5, xi2=0.0, alpha=0.3)
+    got = core_plan(jobs, [2, 2], net, PlanOptions())
+    assert got.work_bound == pytest.approx((2 + 4 + 6 + 3 * 1.5) / 4)
+    assert (got.horizon, got.theta, got.kappa) == (9, 5, 1)
+    assert got.w_max == pytest.approx(4.5)
+    assert got.schedule.start.tolist() == [0, 0, 0, 3]
+    assert got.schedule.finish.tolist() == [2, 4, 3, 6]
+    assert got.schedule.alloc_server.tolist() == [0, 0, 1, 0, 1]
+    assert got.schedule.alloc_gpus.tolist() == [1, 1, 2, 1, 2]
+    # theta = 5 is tried first, then 2, 3 and 4, under which nobody would take b or d.
+    assert got.thetas == 4
+
+
+def test_a_loose_theta_is_the_online_engine() -> None:
+    """RAND under a horizon that excludes nobody: the replay with every submission at 0."""
+    for case in range(40):
+        jobs, sizes, net, options = draw_instance(random.Random(20_000 + case))
+        options = replace(options, policy="rand", order="smallest", dispatch="idle", horizon=100_000, u=1.0)
+        kind, got = core_try(jobs, sizes, net, options)
+        if got is None:
+            assert kind == "stuck"
+            continue
+        replayed = core_replay(jobs, sizes, net, options)
+        assert got.schedule.start.tolist() == replayed.start.tolist()
+        assert got.schedule.finish.tolist() == replayed.finish.tolist()
+        assert got.schedule.max_contention.tolist() == replayed.max_contention.tolist()
+        assert got.schedule.alloc_server.tolist() == replayed.alloc_server.tolist()
+        assert got.schedule.contention_seconds == pytest.approx(replayed.contention_seconds)
+        for name in ("running", "queued", "busy_gpus", "spanning", "mean_contention"):
+            assert getattr(got.schedule, name).tolist() == getattr(replayed, name).tolist(), name
+
+
+def core_replay(jobs: list[Job], sizes: list[int], net: Net, options: PlanOptions) -> _core.RunResult:
+    return _core.replay(
+        submit=np.zeros(len(jobs)),
+        num_gpus=np.array([j.num_gpus for j in jobs], dtype=np.uint32),
+        duration=np.array([j.duration for j in jobs]),
+        iterations=np.array([j.iterations for j in jobs], dtype=np.uint64),
+        gradient_bytes=np.array([j.gradient_bytes for j in jobs]),
+        compute_time=np.array([j.compute_time for j in jobs]),
+        vc=None,
+        server_gpus=np.array(sizes, dtype=np.uint32),
+        server_vc=None,
+        network=(net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
+        order=options.order,
+        placement="random",
+        queue="strict",
+        model=options.model,
+        clock="slot",
+        slot=options.slot,
+        kappa=8,
+        lambda_=1.0,
+        variant="practical",
+        seed=options.seed,
+        ties="rows",
+        oversize="error",
+        sample=None,
+        record_allocations=True,
+        progress=None,
+    )
