@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import re
 import sys
@@ -26,6 +27,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.outcome import Outcome
 
 POLICIES = ["fifo", "sjf", "ff"]
+OF_SOME = {"preemptions", "lost_gpu_seconds", "deadlines_met", "jain_index_users"}
 
 
 @pytest.fixture
@@ -65,10 +67,40 @@ def test_values_ratios_and_the_best_of_each_row() -> None:
     assert rows["makespan"] == [(10.0, 1.0, False)] * 3
 
 
+def test_figures_that_only_some_policies_have() -> None:
+    plain, losing, losing_less = made_up(), made_up(), made_up()
+    for outcome, lost in ((losing, 5.0), (losing_less, 3.0)):
+        outcome.summary["lost_gpu_seconds"] = lost
+    for outcome in (plain, losing, losing_less):
+        del outcome.summary["deadlines_met"]
+    del plain.summary["lost_gpu_seconds"]
+    made = Comparison({"a": plain, "b": losing, "c": losing_less})
+    rows = {measure.key: entries for measure, entries in made.rows.items()}
+    assert rows["lost_gpu_seconds"] == [(None, None, False), (5.0, None, False), (3.0, None, True)]
+    assert "deadlines_met" not in rows
+    assert made.frame.filter(pl.col("measure") == "lost_gpu_seconds")["value"].to_list() == [None, 5.0, 3.0]
+    console = Console(width=200, file=io.StringIO())
+    for table in tables(made, console):
+        console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    assert re.search(r"GPU time lost to them +- +5\.0 s +- +3\.0 s\* +-", console.file.getvalue())
+    assert "GPU time lost" in made._repr_html_()
+
+
+def test_preemptive_policies_compare(small_jobs: Path) -> None:
+    made = compare(small_jobs, "2x8", ["fifo", "srtf", "tiresias"])
+    entries = {measure.key: entries for measure, entries in made.rows.items()}["preemptions"]
+    assert [entry.value for entry in entries] == [
+        None if policy == "fifo" else made.outcomes[policy].jobs["preemptions"].sum()
+        for policy in made.outcomes
+    ]
+
+
 def test_the_frame_is_long_and_complete(comparison: Comparison) -> None:
     frame = comparison.frame
-    assert frame["measure"].unique(maintain_order=True).to_list() == [measure.key for measure in MEASURES]
-    assert frame.height == len(MEASURES) * len(POLICIES)
+    keys = [measure.key for measure in MEASURES if measure.key not in OF_SOME]
+    assert frame["measure"].unique(maintain_order=True).to_list() == keys
+    assert frame.height == len(keys) * len(POLICIES)
     assert frame["policy"].to_list()[:3] == POLICIES
     means = frame.filter(pl.col("measure") == "mean_jct")
     expected = [float(np.mean(comparison.outcomes[policy].jobs["jct"].to_numpy())) for policy in POLICIES]
@@ -191,11 +223,10 @@ def test_labels_that_are_no_file_names(small_jobs: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("width", [60, 70, 200])
 def test_the_table_fits_its_console(comparison: Comparison, width: int) -> None:
-    console = Console(width=width, file=open("/dev/null", "w"), record=True)  # noqa: SIM115
+    console = Console(width=width, file=io.StringIO(), record=True)
     for table in tables(comparison, console):
         console.print(table)
     text = console.export_text()
-    console.file.close()
     lines = [line.split() for line in text.splitlines()]
     for policy in POLICIES:
         assert any(policy in line for line in lines)
@@ -229,7 +260,7 @@ def test_the_command(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
     assert again.returncode == 1
     assert "already exists" in again.stderr
     said = ran(invoke, small_jobs, "--force", "--json")
-    assert json.loads(said.stdout)["measures"].keys() == {measure.key for measure in MEASURES}
+    assert json.loads(said.stdout)["measures"].keys() == {measure.key for measure in MEASURES} - OF_SOME
 
 
 def test_every_option_of_replay_is_taken(invoke: Invoke, small_jobs: Path) -> None:

@@ -46,9 +46,9 @@ class Measure(NamedTuple):
         statistic, _, name = self.key.partition("_")
         return name if statistic in STATISTICS and name in MEASURED else ""
 
-    def show(self, value: float) -> str:
-        """The value as people read it."""
-        return figure(self.kind, value)
+    def show(self, value: float | None) -> str:
+        """The value as people read it; "-" where there is none."""
+        return "-" if value is None else figure(self.kind, value)
 
 
 SPREADS: Final[tuple[tuple[str, str, Kind], ...]] = (
@@ -61,6 +61,11 @@ SINGLES: Final = (
     Measure("utilisation", "utilisation", "share", highest_is_best=True),
     Measure("mean_contention", "mean contention", "number"),
     Measure("jobs_spread", "jobs over several servers", "count"),
+    Measure("worst_finish_time_fairness", "worst finish-time fairness", "number"),
+    Measure("jain_index_users", "Jain's index over users", "number", highest_is_best=True),
+    Measure("preemptions", "preemptions", "count"),
+    Measure("lost_gpu_seconds", "GPU time lost to them", "time"),
+    Measure("deadlines_met", "deadlines met", "share", highest_is_best=True),
     Measure("engine_seconds", "time in the engine", "time"),
 )
 MEASURES: Final = (
@@ -76,9 +81,12 @@ MEASURED_HERE: Final = ("engine_seconds",)
 
 
 class Entry(NamedTuple):
-    """One measure under one policy. `ratio` is to the first policy; None where that one's figure is 0."""
+    """One measure under one policy; `value` is None where the policy has no such figure.
 
-    value: float
+    `ratio` is to the first policy's figure, None where that one is 0 or missing.
+    """
+
+    value: float | None
     ratio: float | None
     best: bool
 
@@ -91,20 +99,21 @@ class Comparison:
 
     @cached_property
     def rows(self) -> dict[Measure, list[Entry]]:
-        """What each measure is under each outcome, in order; without measures that some summary lacks."""
+        """What each measure is under each outcome, in order; without measures that no summary has."""
         summaries = [outcome.summary for outcome in self.outcomes.values()]
         return {
-            measure: _entries(measure, [float(summary[measure.key]) for summary in summaries])
+            measure: _entries(measure, [summary.get(measure.key) for summary in summaries])
             for measure in MEASURES
-            if all(measure.key in summary for summary in summaries)
+            if any(measure.key in summary for summary in summaries)
         }
 
     @property
     def frame(self) -> pl.DataFrame:
         """One row a measure and outcome: measure, policy, value, ratio to the first, best of its measure.
 
-        Times in seconds, utilisation as a share. `ratio` is null where the first outcome's value is 0; `best`
-        is true for every outcome that has the best value, and for none when all have the same.
+        Times in seconds, utilisation as a share. `value` is null where an outcome has no such figure, `ratio`
+        also where the first outcome's is 0; `best` is true for every outcome that has the best value, and for
+        none when all have the same.
         """
         rows = [
             (measure.key, label, *entry)
@@ -239,11 +248,18 @@ def side_by_side(outcomes: Sequence[Outcome]) -> Comparison:
     return Comparison(dict(zip(_labels(outcomes), outcomes, strict=True)))
 
 
-def _entries(measure: Measure, values: Sequence[float]) -> list[Entry]:
-    first = values[0]
-    best = max(values) if measure.highest_is_best else min(values)
-    differ = any(value != first for value in values)
-    return [Entry(value, value / first if first else None, differ and value == best) for value in values]
+def _entries(measure: Measure, values: Sequence[float | None]) -> list[Entry]:
+    first, told = values[0], [value for value in values if value is not None]
+    best = max(told) if measure.highest_is_best else min(told)
+    differ = any(value != told[0] for value in told)
+    return [
+        Entry(
+            None if value is None else float(value),
+            value / first if first and value is not None else None,
+            differ and value == best,
+        )
+        for value in values
+    ]
 
 
 def _labels(outcomes: Sequence[Outcome]) -> list[str]:

@@ -145,6 +145,8 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
                 given["workload"] = _workload(trace, run.load, run.cluster, model, seed)
         if "allocations" in accepted:
             given["allocations"] = False
+        if "threads" in accepted:
+            given["threads"] = 1  # it is the runs that go side by side
         if "progress" in accepted:
             given["progress"] = tell
         summary = function(table, run.cluster, **given).summary
@@ -303,9 +305,12 @@ def _frame(rows: Sequence[tuple[Run, Record]]) -> pl.DataFrame:
     columns = {}
     for name in dict.fromkeys(chain.from_iterable(run.settings for run, _ in rows)):
         columns[name] = _column([run.settings[name] for run, _ in rows])
-    told = [name for name in dict.fromkeys(chain.from_iterable(summaries)) if name not in columns]
-    for name in sorted(told, key=_MEASURED_HERE.__contains__):
-        columns[name] = _column([summary.get(name) for summary in summaries])
+    for name in sorted(dict.fromkeys(chain.from_iterable(summaries)), key=_MEASURED_HERE.__contains__):
+        values = [summary.get(name) for summary in summaries]
+        if name not in columns:
+            columns[name] = _column(values)
+        elif any(record.get("summary", run.settings)[name] != run.settings[name] for run, record in rows):
+            columns[f"chosen_{name}"] = _column(values)  # such as the planner's kappa
     columns["error"] = pl.Series([record.get("error") for _, record in rows], dtype=pl.String())
     return pl.DataFrame(columns)
 

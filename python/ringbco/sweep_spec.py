@@ -31,7 +31,7 @@ _SECTIONS: Final = ("command", "base", "grid", "runs")
 _OWN_KEYS: Final = ("trace", "load", "cluster", "vc", *NETWORK_RULES)
 _VC: Final = ("split", "pool")
 # No settings of a run: what is replayed, what a row has no room for, what only a caller can give.
-_NOT_OPTIONS: Final = ("jobs", "cluster", "sample", "allocations", "workload", "progress")
+_NOT_OPTIONS: Final = ("jobs", "cluster", "sample", "allocations", "threads", "workload", "progress")
 _MEANT: Final = {"jobs": "trace", "policies": "policy", "traces": "trace", "lambda_": "lambda"}
 _FORM: Final = "see docs/sweeps.md"
 
@@ -179,7 +179,8 @@ class _Reader:
         self._command = "replay"
         self._traces: dict[str, Trace] = {}
         self._clusters: dict[str, Cluster] = {}
-        self._tried: dict[tuple[str, str], None] = {}
+        self._tried: dict[tuple[str, str], UsageError | None] = {}
+        self._doubtful: list[tuple[str, Any, str, UsageError]] = []
 
     def spec(self, document: Mapping[str, Any]) -> Spec:
         """The whole specification."""
@@ -292,7 +293,7 @@ class _Reader:
         if isinstance(value, list) and not option.many:
             raise self._error(_EXPECTED[option.kind], where, value, hint="a list belongs under [grid]")
         read = self._read(option, value, where)
-        self._try(name, option, read, where)
+        self._try(name, read, where)
         return read
 
     def _read(self, option: Option, value: object, where: str) -> Any:
@@ -301,21 +302,41 @@ class _Reader:
         except ValueError as error:
             raise self._error(str(error), where, value) from None
 
-    def _try(self, name: str, option: Option, value: Any, where: str) -> None:
-        """Lets the command itself judge a value, on a job of one GPU and one second."""
-        if (name, repr(value)) in self._tried:
-            return
-        function = command(self._command)
+    def _try(self, name: str, value: Any, where: str) -> None:
+        """Notes a value that the command refuses by itself; `_settle` says whether it has a place."""
+        if (name, repr(value)) not in self._tried:
+            self._tried[name, repr(value)] = error = self._refusal({name: value})
+            if error is not None:
+                self._doubtful.append((name, value, where, error))
+
+    def _settle(self, points: Sequence[tuple[Mapping[str, Any], str]]) -> None:
+        """Refuses a value that the command takes in none of the runs that have it.
+
+        One that it takes in some (`admission` with one policy of several) is an error of the other runs.
+        """
+        known = options_of(self._command)
+        for name, value, where, error in self._doubtful:
+            chosen = (values for values, _ in points if values.get(name) == value)
+            given = {
+                repr(options): options for options in ({k: v[k] for k in known if k in v} for v in chosen)
+            }
+            if all(self._refusal(options) is not None for options in given.values()):
+                said = str(error).removeprefix(f"option {name}: ")
+                _, found, expected = said.partition(": expected ")
+                raise self._error(expected if found else said, where, value)
+
+    def _refusal(self, options: Mapping[str, Any]) -> UsageError | None:
+        """What the command says of options, tried on a job of one GPU and one second."""
+        function, known = command(self._command), options_of(self._command)
         assert function is not None
         try:
-            function(_one_job(), Cluster.parse("1x1"), **{option.parameter: value})
+            parameters = {known[name].parameter: value for name, value in options.items()}
+            function(_one_job(), Cluster.parse("1x1"), **parameters)
         except UsageError as error:
-            said = str(error).removeprefix(f"option {name}: ")
-            _, found, expected = said.partition(": expected ")
-            raise self._error(expected if found else said, where, value) from None
+            return error
         except RingbcoError:
             pass  # of this one job, which is nobody's
-        self._tried[name, repr(value)] = None
+        return None
 
     def _trace(self, value: object, where: str) -> tuple[str, Trace]:
         if not isinstance(value, (str, os.PathLike)):
