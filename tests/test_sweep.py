@@ -22,10 +22,10 @@ import pytest
 import ringbco
 from conftest import Invoke
 from ringbco.cluster import Cluster
-from ringbco.errors import InputError, UsageError
+from ringbco.errors import InputError
 from ringbco.executors import ProcessExecutor, WorkerDiedError
 from ringbco.jobs import from_frame, read_jobs
-from ringbco.outcome import Outcome
+from ringbco.plan import plan
 from ringbco.replay import replay
 from ringbco.sweep import execute, scaled, sweep
 from ringbco.sweep_spec import _OWN_KEYS, options_of, read_spec
@@ -114,6 +114,8 @@ def test_every_option_of_replay_can_be_swept() -> None:
     parameters = set(inspect.signature(replay).parameters)
     never = {"jobs", "cluster", "sample", "allocations", "workload", "progress"}
     assert {option.parameter for option in options_of("replay").values()} == parameters - never
+    parameters = set(inspect.signature(plan).parameters)
+    assert {option.parameter for option in options_of("plan").values()} == parameters - never - {"threads"}
     assert options_of("replay")["lambda"].kind is float
     assert options_of("replay")["order"].kind is str
 
@@ -213,38 +215,42 @@ def test_no_specification_at_all(tmp_path: Path, data: bytes | None, said: str) 
         read_spec(tmp_path)
 
 
-def test_plan_is_swept_where_there_is_one(
-    spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever options a command has, they are its signature's."""
-
-    def plan(
-        jobs: object, cluster: Cluster, *, dispatch: str = "idle", thresholds: tuple[float, ...] = (1.0,)
-    ) -> Outcome:
-        if dispatch not in ("idle", "reserve"):
-            raise UsageError(f"option dispatch: {dispatch!r}: expected idle or reserve")
-        empty = pl.DataFrame()
-        return Outcome(empty, None, empty, summary={"makespan": sum(thresholds) + cluster.num_gpus})
-
-    monkeypatch.setattr(ringbco, "plan", plan, raising=False)
-    options_of.cache_clear()
-    base = 'command = "plan"\n[base]\ntrace = "small.csv"\ncluster = "2x8"\n[grid]\n'
-    write(spec, base + 'dispatch = ["idle", "reserve"]\nthresholds = [[1, 2.5], [4]]\n')
+def test_a_plan_is_swept_by_its_own_options(spec: Path, tmp_path: Path) -> None:
+    base = 'command = "plan"\n[base]\ntrace = "small.csv"\ncluster = "2x8"\nslot = 10.0\n[grid]\n'
+    write(spec, base + 'policy = ["sjf-bco", "ff"]\ndispatch = ["idle", "reserve"]\n')
     frame = sweep(spec, tmp_path / "out").frame
-    assert frame.select("command", "dispatch", "thresholds", "makespan").rows() == [
-        ("plan", dispatch, thresholds, 16.0 + sum(thresholds))
-        for dispatch in ("idle", "reserve")
-        for thresholds in ([1.0, 2.5], [4.0])
-    ]
+    assert frame["error"].null_count() == 4
+    for row in frame.iter_rows(named=True):
+        planned = plan(
+            tmp_path / "small.csv", "2x8", policy=row["policy"], dispatch=row["dispatch"], slot=10.0
+        )
+        for name in ("makespan", "theta", "w_max", "mean_jct"):
+            assert row[name] == planned.summary[name]
+        # What was asked for (nothing) and what the planner chose.
+        assert row["kappa"] is None
+        assert row["chosen_kappa"] == planned.summary["kappa"]
     write(spec, base + 'dispatch = ["idel"]')
-    with pytest.raises(InputError, match=r"grid.dispatch\[1\]: idel: expected idle or reserve"):
+    with pytest.raises(InputError, match=r"grid.dispatch\[1\]: idel: expected one of idle, reserve"):
         read_spec(spec)
-    write(spec, base + "kappa = [1]")
-    with pytest.raises(
-        InputError, match=r"grid.kappa: expected only the keys trace, .*, dispatch, thresholds"
-    ):
+    write(spec, base + "quantum = [1]")
+    with pytest.raises(InputError, match=r"grid.quantum: expected only the keys trace, .*, dispatch"):
         read_spec(spec)
-    options_of.cache_clear()
+
+
+def test_options_of_several_values_and_of_some_policies(spec: Path, tmp_path: Path) -> None:
+    table = read_jobs(tmp_path / "small.csv").frame
+    table.with_columns(deadline=pl.col("submit_time") + 400.0).write_csv(tmp_path / "small.csv")
+    text = GRID.split("[grid]", maxsplit=1)[0] + "[grid]\n"
+    write(spec, text + 'policy = ["edf", "tiresias"]\nadmission = [true]\nthresholds = [[60], [60, 600.5]]\n')
+    frame = sweep(spec, tmp_path / "out").frame
+    assert frame["thresholds"].to_list() == [[60.0], [60.0, 600.5]] * 2
+    # Admission means nothing to tiresias: those runs fail, for edf it is right.
+    assert [error is None for error in frame["error"]] == [True, True, False, False]
+    assert frame["error"][2] == "option admission: tiresias knows no deadlines; expected --policy edf"
+    assert frame["deadlines_met"].to_list()[2:] == [None, None]
+    write(spec, text + 'policy = ["fifo", "tiresias"]\nadmission = [true]\n')
+    with pytest.raises(InputError, match=r"grid.admission\[1\]: True"):
+        read_spec(spec)
 
 
 # The runs

@@ -195,6 +195,7 @@ class _Reader:
             points = [(base, "base")]
         if len(points) > MOST_RUNS:
             raise self._error(f"at most {MOST_RUNS:,} runs, not {len(points):,}", "grid")
+        self._settle(points)
         varied = {
             _plain(name) for table in (document.get("grid", {}), *document.get("runs", [])) for name in table
         }
