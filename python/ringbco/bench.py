@@ -72,6 +72,11 @@ POLICIES: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "sjf-bco practical": ("sjf-bco", {}),
     "sjf-bco literal": ("sjf-bco", {"variant": "literal"}),
 }
+#: Preemptive ones, measured at one size.
+PREEMPTIVE: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "srtf": ("srtf", {"model": "fixed"}),
+    "tiresias": ("tiresias", {"model": "fixed"}),
+}
 DISCIPLINES: Final = ("strict", "skip", "easy")
 
 
@@ -100,7 +105,8 @@ def machine() -> dict[str, Any]:
 def policy_cases(names: Sequence[str], jobs: int) -> list[Case]:
     """The named policies; of none, the ones of `POLICIES`."""
     if not names:
-        return [Case("policy", label, policy, jobs, options=o) for label, (policy, o) in POLICIES.items()]
+        named = {**POLICIES, **PREEMPTIVE}
+        return [Case("policy", label, policy, jobs, options=o) for label, (policy, o) in named.items()]
     return [Case("policy", name, name, jobs) for name in names]
 
 
