@@ -28,6 +28,17 @@ f,1000,3,60
 g,1000,1,600
 """
 
+# A sweep of six runs of them.
+GRID = """\
+[base]
+trace = "small.csv"
+cluster = "2x8"
+
+[grid]
+policy = ["fifo", "sjf", "sjf-bco"]
+seed = [0, 1]
+"""
+
 RunCli = Callable[..., "subprocess.CompletedProcess[str]"]
 Invoke = Callable[..., SimpleNamespace]
 
@@ -100,3 +111,11 @@ def invoke(
     yield run
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture
+def spec(small_jobs: Path) -> Path:
+    """Six runs of the small table that lies beside the specification."""
+    path = small_jobs.with_name("spec.toml")
+    path.write_text(GRID)
+    return path
