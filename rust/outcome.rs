@@ -201,12 +201,8 @@ pub struct Outcome {
     pub wait_fragmented: Vec<f32>,
     /// Times it was preempted.
     pub preemptions: Vec<u32>,
-    /// Time on GPUs, s; less than from start to finish where it was preempted. NaN where dropped.
-    pub held: Vec<f64>,
-    /// Time on GPUs without progress after being resumed, s.
-    pub lost: Vec<f64>,
-    /// Whether admission refused it; then `kept` is `false` too.
-    pub refused: Vec<bool>,
+    /// What else a preemptive policy makes of each job.
+    pub preempted: Option<Preempted>,
     /// In order of (row, start, server).
     pub allocations: Allocations,
     /// Sampled state.
@@ -221,6 +217,17 @@ pub struct Outcome {
     pub spanning_seconds: f64,
     /// Time in the engine, s: from columns to finished columns.
     pub engine_seconds: f64,
+}
+
+/// What a preemptive policy makes of each job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preempted {
+    /// Time on GPUs, s; less than from start to finish where it was preempted. NaN where dropped.
+    pub held: Vec<f64>,
+    /// Time on GPUs without progress after being resumed, s.
+    pub lost: Vec<f64>,
+    /// Whether admission refused it; then `kept` is `false` too.
+    pub refused: Vec<bool>,
 }
 
 /// Sample times: `count` even steps over [from, to], both ends included, or every `step` from `from`.
@@ -247,8 +254,9 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    fn gather(&self, changes: impl Iterator<Item = (f64, i64)>) -> Vec<i64> {
-        let mut sums = vec![0i64; self.times.len() + 1];
+    /// `K` sums at each sample: of the changes so far.
+    fn gather<const K: usize>(&self, changes: impl Iterator<Item = (f64, [i64; K])>) -> Vec<[i64; K]> {
+        let mut sums = vec![[0i64; K]; self.times.len() + 1];
         let from = self.times[0];
         let pace = (self.times.len() - 1) as f64 / (self.times[self.times.len() - 1] - from);
         for (time, by) in changes {
@@ -261,16 +269,20 @@ impl Steps<'_> {
             while at < self.times.len() && self.times[at] < time {
                 at += 1;
             }
-            sums[at] += by;
+            add(&mut sums[at], &by);
         }
-        let mut sum = 0;
         sums.pop();
+        let mut sum = [0; K];
         for s in &mut sums {
-            sum += *s;
+            add(&mut sum, s);
             *s = sum;
         }
         sums
     }
+}
+
+fn add<const K: usize>(sum: &mut [i64; K], by: &[i64; K]) {
+    sum.iter_mut().zip(by).for_each(|(s, b)| *s += b);
 }
 
 /// One job as the timeline sees it.
@@ -299,32 +311,30 @@ pub(crate) fn timeline(
     }
     let times = sample_times(ends.0, ends.1, step);
     let steps = Steps { times: &times };
-    let count =
-        |when: fn(&Span) -> f64, what: fn(&Span) -> i64| steps.gather(spans.clone().map(|s| (when(&s), what(&s))));
-    let gpus = |s: &Span| i64::from(s.num_gpus);
-    let (submitted, submitted_gpus) = (count(|s| s.seen, |_| 1), count(|s| s.seen, gpus));
-    let (started, started_gpus) = (count(|s| s.start, |_| 1), count(|s| s.start, gpus));
-    let (finished, finished_gpus) = (count(|s| s.finish, |_| 1), count(|s| s.finish, gpus));
-    let wide: fn(&Span) -> i64 = |s| i64::from(s.spanning);
-    let (wide_started, wide_finished) = (count(|s| s.start, wide), count(|s| s.finish, wide));
+    let gang = |s: &Span| [1, i64::from(s.num_gpus), i64::from(s.spanning)];
+    let submitted = steps.gather(spans.clone().map(|s| (s.seen, gang(&s))));
+    let started = steps.gather(spans.clone().map(|s| (s.start, gang(&s))));
+    let finished = steps.gather(spans.map(|s| (s.finish, gang(&s))));
     let changes = contention.iter().flat_map(|log| {
         let mut before = 0;
         log.iter().map(move |&(time, sum)| {
             let by = sum as i64 - before;
             before = sum as i64;
-            (time, by)
+            (time, [by])
         })
     });
     let sums = steps.gather(changes);
-    let minus = |a: &[i64], b: &[i64]| -> Vec<u64> { a.iter().zip(b).map(|(x, y)| (x - y) as u64).collect() };
+    let minus = |a: &[[i64; 3]], b: &[[i64; 3]], of: usize| -> Vec<u64> {
+        a.iter().zip(b).map(|(x, y)| (x[of] - y[of]) as u64).collect()
+    };
     let narrow = |v: Vec<u64>| -> Vec<u32> { v.into_iter().map(|x| x as u32).collect() };
-    let spanning_jobs = narrow(minus(&wide_started, &wide_finished));
-    let mean = |(&jobs, &sum): (&u32, &i64)| if jobs == 0 { 0.0 } else { sum as f64 / f64::from(jobs) };
+    let spanning_jobs = narrow(minus(&started, &finished, 2));
+    let mean = |(&jobs, &[sum]): (&u32, &[i64; 1])| if jobs == 0 { 0.0 } else { sum as f64 / f64::from(jobs) };
     Timeline {
-        running_jobs: narrow(minus(&started, &finished)),
-        queued_jobs: narrow(minus(&submitted, &started)),
-        busy_gpus: minus(&started_gpus, &finished_gpus),
-        queued_gpus: minus(&submitted_gpus, &started_gpus),
+        running_jobs: narrow(minus(&started, &finished, 0)),
+        queued_jobs: narrow(minus(&submitted, &started, 0)),
+        busy_gpus: minus(&started, &finished, 1),
+        queued_gpus: minus(&submitted, &started, 1),
         mean_contention: spanning_jobs.iter().zip(&sums).map(mean).collect(),
         spanning_jobs,
         time: times,

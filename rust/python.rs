@@ -73,9 +73,9 @@ struct RunResult {
     wait_gpus: Py<PyArray1<f32>>,
     wait_fragmented: Py<PyArray1<f32>>,
     preemptions: Py<PyArray1<u32>>,
-    held: Py<PyArray1<f64>>,
-    lost: Py<PyArray1<f64>>,
-    refused: Py<PyArray1<bool>>,
+    held: Option<Py<PyArray1<f64>>>,
+    lost: Option<Py<PyArray1<f64>>>,
+    refused: Option<Py<PyArray1<bool>>>,
     alloc_job: Py<PyArray1<u32>>,
     alloc_server: Py<PyArray1<u32>>,
     alloc_gpus: Py<PyArray1<u32>>,
@@ -101,6 +101,10 @@ impl RunResult {
             values.into_pyarray(py).unbind()
         }
         let (allocations, timeline) = (outcome.allocations, outcome.timeline);
+        let (held, lost, refused) = match outcome.preempted {
+            Some(own) => (Some(column(py, own.held)), Some(column(py, own.lost)), Some(column(py, own.refused))),
+            None => (None, None, None),
+        };
         Self {
             kept: column(py, outcome.kept),
             start: column(py, outcome.start),
@@ -110,9 +114,9 @@ impl RunResult {
             wait_gpus: column(py, outcome.wait_gpus),
             wait_fragmented: column(py, outcome.wait_fragmented),
             preemptions: column(py, outcome.preemptions),
-            held: column(py, outcome.held),
-            lost: column(py, outcome.lost),
-            refused: column(py, outcome.refused),
+            held,
+            lost,
+            refused,
             alloc_job: column(py, allocations.job),
             alloc_server: column(py, allocations.server),
             alloc_gpus: column(py, allocations.num_gpus),

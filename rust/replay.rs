@@ -6,7 +6,7 @@ use crate::engine::{Engine, Watch};
 use crate::error::{Error, Result};
 use crate::job::Jobs;
 use crate::options::{ClockKind, Options, Oversize, Preemption, Ties};
-use crate::outcome::{Allocations, ClusterOutcome, Outcome, Span, Stretch, timeline};
+use crate::outcome::{Allocations, ClusterOutcome, Outcome, Preempted, Span, Stretch, timeline};
 use crate::placement::{Placer, Shape};
 use crate::preempt;
 use crate::rng::{GOLDEN, SplitMix64};
@@ -350,8 +350,12 @@ fn assemble(
     let mut contention = Vec::with_capacity(outcomes.len());
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
-    let (mut preemptions, mut lost, mut refused) = (vec![0; n], vec![0.0; n], vec![false; n]);
-    let mut held = vec![f64::NAN; n];
+    let mut preemptions = vec![0; n];
+    let mut preempted = (options.preemption != Preemption::None).then(|| Preempted {
+        held: vec![f64::NAN; n],
+        lost: vec![0.0; n],
+        refused: vec![false; n],
+    });
     let mut stretches = Vec::new();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
@@ -361,12 +365,14 @@ fn assemble(
         contention_seconds += outcome.contention_seconds;
         contention.push(outcome.contention);
         stretches.extend(outcome.stretches.iter().map(|s| Stretch { job: part.rows[s.job as usize], ..*s }));
-        // Empty where nobody is preempted.
-        for (j, &row) in part.rows.iter().enumerate().take(outcome.preemptions.len()) {
-            let row = row as usize;
-            (preemptions[row], held[row], lost[row]) = (outcome.preemptions[j], outcome.held[j], outcome.lost[j]);
-            refused[row] = outcome.refused[j];
-            kept[row] = !outcome.refused[j];
+        if let Some(preempted) = &mut preempted {
+            for (j, &row) in part.rows.iter().enumerate() {
+                let row = row as usize;
+                preemptions[row] = outcome.preemptions[j];
+                (preempted.held[row], preempted.lost[row]) = (outcome.held[j], outcome.lost[j]);
+                preempted.refused[row] = outcome.refused[j];
+                kept[row] = !outcome.refused[j];
+            }
         }
         for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
             wait_gpus[row as usize] = too_few as f32;
@@ -393,9 +399,6 @@ fn assemble(
         allocations.server.extend(own.server.iter().map(|&s| part.servers[s as usize]));
     }
     let timing = Timing::new(network, options);
-    if !preempt::is_for(options) {
-        held.iter_mut().zip(start.iter().zip(&finish)).for_each(|(h, (from, to))| *h = to - from);
-    }
     // Stretch by stretch; between two of them a job waits.
     stretches.sort_by_key(|s| s.job);
     let seen = |job: usize| timing.seconds(timing.arrival(jobs.submit[job]));
@@ -432,9 +435,7 @@ fn assemble(
         wait_gpus,
         wait_fragmented,
         preemptions,
-        held,
-        lost,
-        refused,
+        preempted,
         events,
         decisions,
         contention_seconds,

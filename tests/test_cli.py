@@ -247,7 +247,7 @@ def test_a_disk_that_fills_is_told_in_one_line(invoke: Invoke, small_disk: Path)
 
 
 def test_a_bug_is_one_line_too(invoke: Invoke, small_jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(path: object) -> None:
+    def broken(path: object, **options: object) -> None:
         raise ZeroDivisionError("first line\nsecond line")
 
     monkeypatch.setattr("ringbco.jobs.read_jobs", broken)

@@ -114,6 +114,9 @@ def check(problem: PreemptCase) -> PreemptResult | None:
     run = replay(problem)
     exact = case.options.clock == "slot"
     assert list(run.kept) == truth.kept, problem
+    assert run.held is not None
+    assert run.lost is not None
+    assert run.refused is not None
     assert list(run.refused) == truth.refused, problem
     assert list(run.preemptions) == truth.preemptions, problem
     assert list(run.max_contention) == truth.max_contention, problem

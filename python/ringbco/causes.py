@@ -23,6 +23,8 @@ CAUSES_SCHEMA: Final[dict[str, pl.DataType]] = {
     "run_spread": pl.Float32(),
     "run_contention": pl.Float32(),
 }
+# Rows worked out at once: temporaries for all of them would be the peak of a large run.
+_BLOCK: Final = 1 << 16
 
 
 def split(
@@ -56,22 +58,39 @@ def split(
     if model == "fixed":
         nothing = np.where(result.kept, np.float32(0), np.float32(np.nan))
         return columns | {"run_spread": nothing, "run_contention": nothing}
+    spread, contention = np.full((2, submit.size), np.nan, np.float32)
+    for first in range(0, submit.size, _BLOCK):
+        rows = slice(first, first + _BLOCK)
+        spread[rows], contention[rows] = _longer(num_gpus, workload, network, result, rows)
+    spread[~result.kept] = contention[~result.kept] = np.nan
+    return columns | {"run_spread": spread, "run_contention": contention}
+
+
+def _longer(
+    num_gpus: NDArray[np.uint32],
+    workload: profiles.Workload,
+    network: Network,
+    result: _core.RunResult,
+    rows: slice,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """run_spread and run_contention of some rows."""
     tau = profiles.iteration_time(
-        num_gpus, workload.gradient_bytes, workload.compute_time, result.num_servers, network
+        num_gpus[rows],
+        workload.gradient_bytes[rows],
+        workload.compute_time[rows],
+        result.num_servers[rows],
+        network,
     )
-    spread = workload.iterations * (tau - workload.tau0)
-    contended = network.xi1 * result.max_contention > 1
+    spread = workload.iterations[rows] * (tau - workload.tau0[rows])
+    contended = network.xi1 * result.max_contention[rows] > 1
     # Time on GPUs with progress; all of the run where nobody is preempted.
-    longer = result.held - result.lost - workload.ideal_run_time
-    moved = result.preemptions > 0
+    running = result.finish[rows] - result.start[rows]
+    if result.held is not None and result.lost is not None:
+        running = result.held[rows] - result.lost[rows]
+    longer = running - workload.ideal_run_time[rows]
+    moved = result.preemptions[rows] > 0
     spread = np.where(moved, np.where(contended, 0.0, longer), spread)
-    contention = np.where(contended, longer - spread, 0.0)
-    spread[~result.kept] = np.nan
-    contention[~result.kept] = np.nan
-    return columns | {
-        "run_spread": spread.astype(np.float32),
-        "run_contention": contention.astype(np.float32),
-    }
+    return spread, np.where(contended, longer - spread, 0.0)
 
 
 def _rounded(rest: NDArray[Any], whole: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -92,15 +92,18 @@ class Screening(NamedTuple):
     rows: NDArray[np.int64] | None
 
 
-def read_jobs(path: str | os.PathLike[str]) -> JobTable:
+def read_jobs(path: str | os.PathLike[str], *, without: Collection[str] = ()) -> JobTable:
     """Read and validate a job table from Parquet or CSV, told apart by content.
+
+    without: columns to leave out; in a Parquet file they are not even read.
 
     In CSV every cell is text until its column's rule asks for a number, so ids keep their leading zeros and a
     vc such as `6214e9` stays what it is; extra columns stay text. Raises InputError naming file, row, column,
     value and what was expected, for the lowest row that breaks a rule.
     """
-    raw = _read(path)
-    frame = _validate(raw.frame, raw.source, line_of=raw.line_of, as_text=raw.as_text)
+    raw = _read(path, without)
+    wanted = raw.frame.drop(without, strict=False)
+    frame = _validate(wanted, raw.source, line_of=raw.line_of, as_text=raw.as_text)
     return JobTable(frame, raw.source, raw.metadata)
 
 
@@ -218,10 +221,10 @@ class _Raw(NamedTuple):
     metadata: dict[str, str]
 
 
-def _read(path: str | os.PathLike[str]) -> _Raw:
+def _read(path: str | os.PathLike[str], without: Collection[str] = ()) -> _Raw:
     source = os.fspath(path)
     if _is_parquet(path):
-        frame, metadata = _read_parquet(path)
+        frame, metadata = _read_parquet(path, without)
         return _Raw(frame, source, False, None, metadata)
     data = read_bytes(path)
     if source.lower().endswith((".parquet", ".pq")):
@@ -249,7 +252,9 @@ def _is_parquet(path: str | os.PathLike[str]) -> bool:
         return False  # read_bytes meets the same failure and explains it
 
 
-def _read_parquet(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, dict[str, str]]:
+def _read_parquet(
+    path: str | os.PathLike[str], without: Collection[str]
+) -> tuple[pl.DataFrame, dict[str, str]]:
     """Columns and `ringbco.*` metadata of a Parquet file.
 
     Read with pyarrow: polars' reader panics or aborts the process on some damaged files, pyarrow's returns an
@@ -266,6 +271,8 @@ def _read_parquet(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, dict[str,
         refuse_doubled(path, names)
         columns = []
         for name in names:
+            if name in without:
+                continue
             # One column at a time: only one is held both as Arrow and as polars data.
             table = file.read([name])
             table.validate(full=True)

@@ -64,8 +64,9 @@ def bounded_slowdown(jobs: pl.DataFrame, bound: float = 10.0) -> NDArray[np.floa
 
     `bound`, seconds: Feitelson and Rudolph, "Metrics and benchmarking for parallel job scheduling", 1998.
     """
-    ideal = np.maximum(column(jobs, "ideal_run_time"), bound)
-    return np.asarray(np.maximum(1.0, column(jobs, "jct") / ideal))
+    bounded: NDArray[np.float64] = np.maximum(column(jobs, "ideal_run_time"), bound)
+    np.divide(column(jobs, "jct"), bounded, out=bounded)
+    return np.maximum(1.0, bounded, out=bounded)
 
 
 def jain_index(values: NDArray[np.float64]) -> float:
@@ -87,22 +88,32 @@ def fairness(jobs: pl.DataFrame) -> dict[str, Any]:
         lost = (column(jobs, "num_gpus") * column(jobs, "lost_time")).sum()
         figures |= {"preemptions": int(column(jobs, "preemptions").sum()), "lost_gpu_seconds": float(lost)}
     if "deadline" in jobs.columns:
-        due = jobs.filter(pl.col("deadline").is_not_null())
+        due = jobs.select("deadline", "finish_time").filter(pl.col("deadline").is_not_null())
         missed = int((due["finish_time"] > due["deadline"]).sum())
         figures |= {"deadlines": due.height, "deadlines_missed": missed}
         if due.height:
             figures["deadlines_met"] = 1.0 - missed / due.height
     if "user" in jobs.columns:
-        named = jobs.filter(pl.col("user").is_not_null())
+        named = jobs.select("user", "slowdown")
+        if named["user"].null_count():
+            named = named.filter(pl.col("user").is_not_null())
         if named.height:
             # Added up in row order: polars adds up a group in parts, one a thread.
-            users = named["user"].unique().sort()
-            number = (
-                named["user"].replace_strict(users, range(users.len()), return_dtype=pl.UInt32).to_numpy()
-            )
+            number = _numbers(named["user"])
             speed = np.bincount(number, 1.0 / column(named, "slowdown")) / np.bincount(number)
             figures["jain_index_users"] = jain_index(speed)
     return figures
+
+
+def _numbers(names: pl.Series, block: int = 1 << 20) -> NDArray[np.int64]:
+    """Each name's rank among the distinct ones, a block of rows at a time to need little memory."""
+    distinct = names.unique().sort()
+    ranks = pl.int_range(distinct.len(), eager=True)
+    numbers = np.empty(names.len(), np.int64)
+    for first in range(0, names.len(), block):
+        part = names.slice(first, block)
+        numbers[first : first + block] = part.replace_strict(distinct, ranks).to_numpy()
+    return numbers
 
 
 SIZE_CLASSES: Final = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33-", 2**32 - 1))
@@ -114,9 +125,8 @@ def size_classes(jobs: pl.DataFrame) -> list[dict[str, Any]]:
     ends = np.array([end for _, end in SIZE_CLASSES])
     number = np.searchsorted(ends, column(jobs, "num_gpus"))
     counts = np.bincount(number, minlength=ends.size)
-    columns = {measure: column(jobs, name) for measure, name in MEASURES.items()}
-    columns["bounded_slowdown"] = bounded_slowdown(jobs)
-    sums = {measure: np.bincount(number, values, ends.size) for measure, values in columns.items()}
+    sums = {measure: np.bincount(number, column(jobs, name), ends.size) for measure, name in MEASURES.items()}
+    sums["bounded_slowdown"] = np.bincount(number, bounded_slowdown(jobs), ends.size)
     preempted = np.bincount(number, column(jobs, "preemptions"), ends.size)
     return [
         {"gpus": name, "jobs": int(counts[k])}

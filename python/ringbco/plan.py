@@ -134,7 +134,7 @@ def plan(
         result,
         model=model,
     )
-    finished = _jobs(frame, workload.ideal_run_time, why, result, preemptive=False)
+    finished = _jobs(frame, workload.ideal_run_time, why, result)
     summary = _summary(policy, finished, cluster, None, result) | _figures(planned, finished, workload)
     run = _run(
         table,

@@ -205,7 +205,8 @@ def replay(
     except _core.CoreError as error:
         raise _explain(error, table) from None
     if not result.kept.any():
-        fate = "admission refused each one" if result.refused.any() else "each one is larger than the cluster"
+        refused = _refused(result).any()
+        fate = "admission refused each one" if refused else "each one is larger than the cluster"
         raise InputError(f"no job is left to replay: {fate}", file=table.source)
     ideal_run_time = workload.ideal_run_time
     why = causes.split(
@@ -217,17 +218,17 @@ def replay(
         model=model,
     )
     del workload  # six columns that nothing reads any more, freed before the results are put together
-    preemptive = chosen.preemption != "none"
-    finished = _jobs(frame, ideal_run_time, why, result, preemptive=preemptive)
-    return Outcome(
+    finished = _jobs(frame, ideal_run_time, why, result)
+    # Before the allocations: what it needs for a moment is free again when they take their place.
+    summary = _summary(chosen.name, finished, cluster, vc, result)
+    outcome = Outcome(
         jobs=finished,
         allocations=_allocations(frame, result) if allocations else None,
         timeline=_timeline(result),
-        summary=metrics.with_seconds(
-            _summary(chosen.name, finished, cluster, vc, result), time.perf_counter() - started
-        ),
         run=_run(table, cluster, chosen, options, scheduling),
     )
+    outcome.summary = metrics.with_seconds(summary, time.perf_counter() - started)
+    return outcome
 
 
 def policies() -> list[Policy]:
@@ -307,8 +308,6 @@ def _jobs(
     ideal_run_time: NDArray[np.float64],
     why: dict[str, NDArray[np.float32]],
     result: _core.RunResult,
-    *,
-    preemptive: bool,
 ) -> pl.DataFrame:
     submit = metrics.column(frame, "submit_time")
     jct = result.finish - submit
@@ -328,16 +327,21 @@ def _jobs(
         "preemptions": _shared(result.preemptions),
     }
     columns |= {name: _shared(values) for name, values in why.items()}
-    if preemptive:
+    if result.held is not None and result.lost is not None:
         columns |= dict(zip(PREEMPTION_SCHEMA, map(_shared, (result.held, result.lost)), strict=True))
     columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
     jobs = pl.DataFrame(columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA)
     return jobs if result.kept.all() else jobs.filter(pl.Series(result.kept))
 
 
+def _refused(result: _core.RunResult) -> NDArray[np.bool_]:
+    """Whether admission refused the job."""
+    return np.zeros_like(result.kept) if result.refused is None else result.refused
+
+
 def _allocations(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
     columns = {
-        "job_id": frame["job_id"].gather(result.alloc_job),
+        "job_id": frame["job_id"].gather(_shared(result.alloc_job)),
         "server": _shared(result.alloc_server),
         "num_gpus": _shared(result.alloc_gpus),
         "start_time": _shared(result.alloc_start),
@@ -372,13 +376,14 @@ def _summary(
     result: _core.RunResult,
 ) -> dict[str, Any]:
     spanning = result.spanning_seconds
-    dropped = ~(result.kept | result.refused)
+    refused = _refused(result)
+    dropped = ~(result.kept | refused)
     figures = metrics.summarise(finished, cluster.num_gpus)
     summary = {
         "policy": policy,
         "jobs": figures.pop("jobs"),
         "jobs_dropped": int(np.count_nonzero(dropped)),
-        **({"jobs_refused": int(np.count_nonzero(result.refused))} if result.refused.any() else {}),
+        **({"jobs_refused": int(np.count_nonzero(refused))} if refused.any() else {}),
         **figures,
         "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
         "events": result.events,

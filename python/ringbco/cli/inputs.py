@@ -83,10 +83,13 @@ def parse_cluster(text: str, network: Mapping[str, float | None], vc: str = "spl
 
 
 def read_table(path: Path, *, quiet: bool) -> JobTable:
-    """The job table in the file; a note on stderr when its rows are not in order of submission."""
+    """The job table in the file, less the columns that no replay reads or carries along.
+
+    A note on stderr when its rows are not in order of submission.
+    """
     from ringbco.jobs import read_jobs
 
-    table = read_jobs(path)
+    table = read_jobs(path, without=("status", "gpu_type"))
     if not table.is_sorted and not quiet:
         print(
             f"note: {path}: rows are not in order of submit_time; jobs were submitted in that order"
