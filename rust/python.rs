@@ -390,6 +390,12 @@ fn policies() -> Vec<(&'static str, &'static str, bool, Vec<&'static str>)> {
     PRESETS.iter().map(|p| (p.name, p.paper, p.clairvoyant, p.options.to_vec())).collect()
 }
 
+/// What this module was built by and for: (rustc, target, profile).
+#[pyfunction]
+fn build() -> (&'static str, &'static str, &'static str) {
+    (env!("RINGBCO_RUSTC"), env!("RINGBCO_TARGET"), env!("RINGBCO_PROFILE"))
+}
+
 /// The registry of planners.
 #[pyfunction]
 fn planners() -> Vec<&'static str> {
@@ -423,6 +429,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PlanResult>()?;
     module.add_function(wrap_pyfunction!(replay, module)?)?;
     module.add_function(wrap_pyfunction!(plan, module)?)?;
+    module.add_function(wrap_pyfunction!(build, module)?)?;
     module.add_function(wrap_pyfunction!(planners, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(policies, module)?)?;

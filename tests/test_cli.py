@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -75,6 +76,9 @@ def test_the_version_is_told(run_cli: RunCli) -> None:
     run = run_cli("--version")
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.startswith("ringbco 0.")
+    assert re.search(
+        r"^built .* engine by rustc 1\.\d+\.\d+ .* for \S+, (release|debug)$", run.stdout, re.MULTILINE
+    )
 
 
 def test_help_of_replay_tells_the_defaults_of_the_network(invoke: Invoke) -> None:

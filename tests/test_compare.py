@@ -249,8 +249,11 @@ def test_the_command(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
         "comparison.parquet",
         "ff",
         "fifo",
+        "report.html",
         "sjf",
     ]
+    page = (tmp_path / "cmp" / "report.html").read_text(encoding="utf-8")
+    assert all(policy in page for policy in POLICIES)
     assert re.search(r"^ *mean waiting time .*\*", done.stdout, re.MULTILINE)
     assert "ratios are to fifo" in done.stdout
     run = Outcome.read(tmp_path / "cmp" / "sjf").run

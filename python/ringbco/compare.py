@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FRAME: Final = "comparison.parquet"
 DOCUMENT: Final = "comparison.json"
+REPORT: Final = "report.html"
 
 
 class Measure(NamedTuple):
@@ -153,8 +154,12 @@ class Comparison:
             "summaries": {label: outcome.summary for label, outcome in self.outcomes.items()},
         }
 
-    def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> None:
+    def write(
+        self, folder: str | os.PathLike[str], *, force: bool = False, report: str | None = None
+    ) -> None:
         """Writes a result folder a policy, comparison.parquet and comparison.json, all of it or nothing.
+
+        report: a page to put with them as report.html.
 
         Raises InputError where `folder` exists (without `force`, or when it is no comparison) and where the
         system refuses to write.
@@ -168,6 +173,8 @@ class Comparison:
             write_table(steady, partial / FRAME)
             document = json.dumps({**self.to_dict(), "summaries": summaries}, indent=2)
             (partial / DOCUMENT).write_text(document + "\n", encoding="utf-8")
+            if report is not None:
+                (partial / REPORT).write_text(report, encoding="utf-8")
 
     def _folders(self) -> list[str]:
         """A folder's name for each label: a policy's own, anything else made harmless and unique."""

@@ -25,9 +25,10 @@ _FEWEST: Final = 2
 def compare(**given: Any) -> None:
     """Replay JOBS under several policies on one cluster, and print them side by side.
 
-    DIR gets one result folder a policy, comparison.parquet and comparison.json, all of it or nothing. In the
-    table the best of each row is marked with a star, and what follows a figure is its ratio to the first
-    policy's. All other options are those of `ringbco replay` and hold for every policy.
+    DIR gets one result folder a policy, comparison.parquet, comparison.json and report.html (that of
+    `ringbco report`), all of it or nothing. In the table the best of each row is marked with a star, and what
+    follows a figure is its ratio to the first policy's. All other options are those of `ringbco replay` and
+    hold for every policy.
 
     Example: ringbco compare jobs.parquet --cluster 64x8 --policy fifo --policy sjf --policy sjf-bco -o cmp
     """
@@ -39,6 +40,9 @@ def compare(**given: Any) -> None:
     from ringbco.errors import UsageError
     from ringbco.outcome import check_target
     from ringbco.replay import resolve_policy
+    from ringbco.report.figures import chapters
+    from ringbco.report.html import page
+    from ringbco.report.reading import default_title
 
     jobs, cluster, out = (given.pop(name) for name in ("jobs", "cluster", "out"))
     policies, threads = given.pop("policy"), given.pop("threads")
@@ -53,7 +57,9 @@ def compare(**given: Any) -> None:
     table = read_table(jobs, quiet=quiet)
     with progress_bar(f"{len(policies)} policies on {machine.name}", quiet=quiet) as progress:
         comparison = run(table, machine, policies, threads=threads, progress=progress, **given)
-    comparison.write(out, force=force)
+    outcomes = comparison.outcomes
+    report = page(outcomes, chapters(outcomes), title=default_title(outcomes))
+    comparison.write(out, force=force, report=report)
     if not quiet:
         _tell_unequal(comparison)
     if as_json:

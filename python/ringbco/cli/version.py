@@ -20,13 +20,17 @@ def version_text() -> str:
 
 
 def _build() -> str:
-    """The wheel's tag, which names the Python interface and the platform, and what made it."""
+    """The wheel's tag, which names the Python interface and the platform; what made it, and its engine."""
+    from ringbco import _core
+
+    rustc, target, profile = _core.build()
     facts = dict(
         line.split(": ", 1)
         for line in (distribution("ringbco").read_text("WHEEL") or "").splitlines()
         if ": " in line
     )
-    return f"{facts.get('Tag', 'unknown')} by {facts.get('Generator', 'unknown')}"
+    wheel = f"{facts.get('Tag', 'unknown')} by {facts.get('Generator', 'unknown')}"
+    return f"{wheel}; engine by {rustc} for {target}, {profile}"
 
 
 def _version(package: str) -> str:
