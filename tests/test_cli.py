@@ -273,6 +273,29 @@ def test_replay_ends_with_a_table_of_the_summary(invoke: Invoke, tmp_path: Path)
     assert max(len(line) for line in run.stdout.splitlines()) <= 80
 
 
+def test_the_table_tells_of_preemptions_and_deadlines(invoke: Invoke, tmp_path: Path) -> None:
+    # The second is due sooner and so suspends the first; the third is too late even if it started at once.
+    Path("due.csv").write_text(
+        "job_id,user,submit_time,num_gpus,duration,deadline\n"
+        "a,u,0,4,500,5000\nb,u,100,4,100,900\nc,v,100,1,100,150\n"
+    )
+    options = ("--policy", "edf", "--admission", "--model", "fixed", "--preempt-cost", "90")
+    run = invoke("replay", "due.csv", "--cluster", "1x4", *options, "-o", "due")
+    assert (run.returncode, run.stderr) == (0, "")
+    shown = " ".join(run.stdout.split())
+    summary = Outcome.read(tmp_path / "due").summary
+    assert (summary["preemptions"], summary["lost_gpu_seconds"]) == (1, 360.0)
+    for text in (
+        "jobs 2 (1 refused by admission)",
+        "preemptions 1, costing 0.1 GPU hours",
+        "deadlines met 100.0% of 2",
+        "finish-time fairness mean 1.19, worst 1.38",
+        "Jain's index over users 1.000",
+    ):
+        assert text in shown, text
+    assert "GPUs of a job" not in shown
+
+
 def test_json_is_the_summary_alone(invoke: Invoke, tmp_path: Path) -> None:
     run = replay_small(invoke, "--json")
     assert (run.returncode, run.stderr) == (0, "")

@@ -13,11 +13,12 @@ from rich.text import Text
 from ringbco.metrics import STATISTICS
 from ringbco.units import duration, figure
 
+_HOUR: Final = 3600.0  # s
 _MEASURES: Final = {"wait": "waiting time", "jct": "completion time", "slowdown": "slowdown"}
 
 
 def summary_tables(summary: Mapping[str, Any]) -> RenderableType:
-    """A replay's summary: distribution of times, then the single figures, then one row a virtual cluster."""
+    """A replay's summary: times, single figures, one row a gang size, one row a virtual cluster."""
     spread = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     spread.add_column("")
     for statistic in STATISTICS:
@@ -25,6 +26,8 @@ def summary_tables(summary: Mapping[str, Any]) -> RenderableType:
     for measure, title in _MEASURES.items():
         spread.add_row(title, *(_statistic(summary, statistic, measure) for statistic in STATISTICS))
     parts: list[RenderableType] = [spread, _figures(summary)]
+    if len(summary["size_classes"]) > 1:
+        parts.append(_size_classes(summary["size_classes"]))
     if summary.get("vcs"):
         parts.append(_virtual_clusters(summary["vcs"]))
     return Group(*parts)
@@ -58,17 +61,39 @@ def _figures(summary: Mapping[str, Any]) -> Table:
     jobs = f"{summary['jobs']:,}"
     if summary["jobs_dropped"]:
         jobs += f" ({summary['jobs_dropped']:,} larger than the cluster left out)"
+    if summary.get("jobs_refused"):
+        jobs += f" ({summary['jobs_refused']:,} refused by admission)"
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("jobs", jobs)
     table.add_row("makespan", duration(summary["makespan"]))
     table.add_row("utilisation", f"{summary['utilisation']:.1%}")
     table.add_row("jobs over several servers", f"{summary['jobs_spread']:,}")
     table.add_row("mean contention", f"{summary['mean_contention']:.2f} spanning jobs on the busiest server")
+    if "preemptions" in summary:
+        lost = summary["lost_gpu_seconds"] / _HOUR
+        table.add_row("preemptions", f"{summary['preemptions']:,}, costing {lost:,.1f} GPU hours")
+    if "deadlines_met" in summary:
+        table.add_row("deadlines met", f"{summary['deadlines_met']:.1%} of {summary['deadlines']:,}")
+    fairness = (summary["mean_finish_time_fairness"], summary["worst_finish_time_fairness"])
+    table.add_row("finish-time fairness", "mean {:,.2f}, worst {:,.2f}".format(*fairness))
+    if "jain_index_users" in summary:
+        table.add_row("Jain's index over users", f"{summary['jain_index_users']:.3f}")
     table.add_row(
         "took",
         f"{duration(summary['total_seconds'])} ({duration(summary['engine_seconds'])} in the engine),"
         f" {summary['jobs_per_second']:,.0f} jobs/s",
     )
+    return table
+
+
+def _size_classes(rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("GPUs of a job")
+    for title in ("jobs", "mean wait", "mean completion", "mean slowdown"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        times = (duration(row["mean_wait"]), duration(row["mean_jct"]))
+        table.add_row(row["gpus"], f"{row['jobs']:,}", *times, f"{row['mean_slowdown']:,.2f}")
     return table
 
 
