@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import ringbco
+from core_run import run_core
 from oracle import OversizeError, RefusedError, Result, State, StuckError, simulate
 from results import story_of, tell, write_case
 from ringbco import _core
@@ -21,41 +22,6 @@ from ringbco.cluster import Cluster, Network
 from strategies import COMBINATIONS, ORDERS, PLACEMENTS, Case, build_case
 
 CASES_PER_PLACEMENT = 1_600
-
-
-def replay(case: Case) -> "_core.RunResult":
-    def column(name: str, dtype: type) -> np.ndarray:
-        return np.array([getattr(job, name) for job in case.jobs], dtype=dtype)
-
-    net, options = case.net, case.options
-    split = case.server_vc is not None
-    return _core.replay(
-        submit=column("submit", np.float64),
-        num_gpus=column("num_gpus", np.uint32),
-        duration=column("duration", np.float64),
-        iterations=column("iterations", np.uint64),
-        gradient_bytes=column("gradient_bytes", np.float64),
-        compute_time=column("compute_time", np.float64),
-        vc=column("vc", np.uint32) if split else None,
-        server_gpus=np.array(case.servers, dtype=np.uint32),
-        server_vc=np.array(case.server_vc, dtype=np.uint32) if split else None,
-        network=(net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
-        order=options.order,
-        placement=options.placement,
-        queue=options.queue,
-        model=options.model,
-        clock=options.clock,
-        slot=options.slot,
-        kappa=options.kappa,
-        lambda_=options.lambda_,
-        variant=options.variant,
-        seed=options.seed,
-        ties="rows",
-        oversize=options.oversize,
-        sample=None,
-        record_allocations=True,
-        progress=None,
-    )
 
 
 def check(case: Case) -> bool:
@@ -68,10 +34,10 @@ def check(case: Case) -> bool:
         impossible_row = None
     if impossible_row is not None:
         with pytest.raises(_core.CoreError) as caught:
-            replay(case)
+            run_core(case)
         assert caught.value.row == impossible_row, case
         return False
-    run = replay(case)
+    run = run_core(case)
     n = len(case.jobs)
 
     assert list(run.kept) == truth.kept, case

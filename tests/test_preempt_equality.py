@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from core_run import run_core
 from oracle import Options, OversizeError, RefusedError, StuckError
 from oracle_preempt import INTERVALS, Preemption, PreemptResult, simulate
 from ringbco import _core
@@ -57,39 +58,11 @@ def build(rnd: random.Random, policy: str, base: Options) -> PreemptCase:
 
 
 def replay(problem: PreemptCase) -> "_core.RunResult":
-    case, rules = problem.case, problem.rules
-
-    def column(name: str, dtype: type) -> np.ndarray:
-        return np.array([getattr(job, name) for job in case.jobs], dtype=dtype)
-
-    net, options = case.net, case.options
-    split = case.server_vc is not None
-    return _core.replay(
-        submit=column("submit", np.float64),
-        num_gpus=column("num_gpus", np.uint32),
-        duration=column("duration", np.float64),
-        iterations=column("iterations", np.uint64),
-        gradient_bytes=column("gradient_bytes", np.float64),
-        compute_time=column("compute_time", np.float64),
-        vc=column("vc", np.uint32) if split else None,
-        server_gpus=np.array(case.servers, dtype=np.uint32),
-        server_vc=np.array(case.server_vc, dtype=np.uint32) if split else None,
-        network=(net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
+    rules = problem.rules
+    return run_core(
+        problem.case,
         order="fifo",
-        placement=options.placement,
         queue="strict",
-        model=options.model,
-        clock=options.clock,
-        slot=options.slot,
-        kappa=options.kappa,
-        lambda_=options.lambda_,
-        variant=options.variant,
-        seed=options.seed,
-        ties="rows",
-        oversize=options.oversize,
-        sample=None,
-        record_allocations=True,
-        progress=None,
         preemption=rules.policy,
         preempt_cost=rules.cost,
         thresholds=list(rules.thresholds),

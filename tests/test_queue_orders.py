@@ -8,6 +8,7 @@ from dataclasses import replace as with_changes
 import numpy as np
 import pytest
 
+from core_run import run_core
 from oracle import Job, Net, Options, OversizeError, RefusedError, Result, StuckError, simulate
 from oracle.simulate import Gang, World
 from ringbco import _core
@@ -77,36 +78,8 @@ def replay(
     predict: str = "history",
     users: Sequence[int] | None = None,
 ) -> "_core.RunResult":
-    def column(name: str, dtype: type) -> np.ndarray:
-        return np.array([getattr(job, name) for job in case.jobs], dtype=dtype)
-
-    net, options = case.net, case.options
-    return _core.replay(
-        submit=column("submit", np.float64),
-        num_gpus=column("num_gpus", np.uint32),
-        duration=column("duration", np.float64),
-        iterations=column("iterations", np.uint64),
-        gradient_bytes=column("gradient_bytes", np.float64),
-        compute_time=column("compute_time", np.float64),
-        vc=None if case.server_vc is None else column("vc", np.uint32),
-        server_gpus=np.array(case.servers, dtype=np.uint32),
-        server_vc=None if case.server_vc is None else np.array(case.server_vc, dtype=np.uint32),
-        network=(net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
-        order=options.order,
-        placement=options.placement,
-        queue=options.queue,
-        model=options.model,
-        clock=options.clock,
-        slot=options.slot,
-        kappa=options.kappa,
-        lambda_=options.lambda_,
-        variant=options.variant,
-        seed=options.seed,
-        ties="rows",
-        oversize=options.oversize,
-        sample=None,
-        record_allocations=True,
-        progress=None,
+    return run_core(
+        case,
         predict=predict,
         aging=aging,
         estimate_factor=factor,

@@ -1,0 +1,46 @@
+"""The engine, called with the columns of a random case."""
+
+from typing import Any
+
+import numpy as np
+
+from ringbco import _core
+from strategies import Case
+
+
+def run_core(case: Case, **more: Any) -> "_core.RunResult":
+    """What the engine makes of a case; `more` adds to, or replaces, what it is called with."""
+
+    def column(name: str, dtype: type) -> np.ndarray:
+        return np.array([getattr(job, name) for job in case.jobs], dtype=dtype)
+
+    net, options = case.net, case.options
+    split = case.server_vc is not None
+    given = {
+        "submit": column("submit", np.float64),
+        "num_gpus": column("num_gpus", np.uint32),
+        "duration": column("duration", np.float64),
+        "iterations": column("iterations", np.uint64),
+        "gradient_bytes": column("gradient_bytes", np.float64),
+        "compute_time": column("compute_time", np.float64),
+        "vc": column("vc", np.uint32) if split else None,
+        "server_gpus": np.array(case.servers, dtype=np.uint32),
+        "server_vc": np.array(case.server_vc, dtype=np.uint32) if split else None,
+        "network": (net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
+        "order": options.order,
+        "placement": options.placement,
+        "queue": options.queue,
+        "model": options.model,
+        "clock": options.clock,
+        "slot": options.slot,
+        "kappa": options.kappa,
+        "lambda_": options.lambda_,
+        "variant": options.variant,
+        "seed": options.seed,
+        "ties": "rows",
+        "oversize": options.oversize,
+        "sample": None,
+        "record_allocations": True,
+        "progress": None,
+    }
+    return _core.replay(**(given | more))
