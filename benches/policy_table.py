@@ -13,8 +13,9 @@ from typing import Any
 
 from ringbco.cluster import Cluster
 from ringbco.jobs import read_jobs
+from ringbco.options import policies
 from ringbco.presets import ServerGroup
-from ringbco.replay import policies, replay
+from ringbco.replay import replay
 
 # Philly's servers as the Helios authors replayed them (51b7ef is not among theirs: one server is nearly
 # full); Helios' two virtual clusters with their own.

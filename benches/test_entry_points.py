@@ -11,7 +11,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from ringbco import metrics, profiles
 from ringbco.cluster import Cluster
 from ringbco.jobs import JobTable, read_jobs
-from ringbco.replay import policies, replay
+from ringbco.options import policies
+from ringbco.replay import replay
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])

@@ -21,8 +21,9 @@ from conftest import SMALL_JOBS, Invoke, RunCli
 from ringbco import cli
 from ringbco.cluster import Cluster, Network
 from ringbco.jobs import read_jobs, write_jobs
+from ringbco.options import policies
 from ringbco.outcome import Outcome
-from ringbco.replay import policies, replay
+from ringbco.replay import replay
 
 
 def replay_small(invoke: Invoke, *options: object) -> SimpleNamespace:

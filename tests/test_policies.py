@@ -19,8 +19,9 @@ import test_queue_orders
 from conftest import RunCli
 from ringbco import _core
 from ringbco.errors import InputError, UsageError
+from ringbco.options import policies
 from ringbco.outcome import Outcome
-from ringbco.replay import policies, replay
+from ringbco.replay import replay
 
 DOCS = Path(__file__).parents[1] / "docs" / "policies.md"
 Runs = list[list[tuple[float, float]]]

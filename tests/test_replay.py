@@ -17,6 +17,7 @@ from ringbco.causes import CAUSES_SCHEMA
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.jobs import JobTable, from_frame, read_jobs
+from ringbco.options import policies, resolve_policy
 from ringbco.outcome import (
     ALLOCATIONS_SCHEMA,
     JOBS_SCHEMA,
@@ -25,7 +26,7 @@ from ringbco.outcome import (
     Outcome,
     toml_text,
 )
-from ringbco.replay import policies, replay, resolve_policy
+from ringbco.replay import replay
 
 PRESETS = [name for name, *_ in _core.presets()]
 PREEMPTIVE = {policy.name for policy in policies() if policy.preemption != "none"}

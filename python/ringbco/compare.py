@@ -21,8 +21,9 @@ from ringbco.errors import UsageError
 from ringbco.jobs import TableLike, as_table
 from ringbco.metrics import MEASURES as MEASURED
 from ringbco.metrics import STATISTICS
+from ringbco.options import resolve_policy
 from ringbco.outcome import Outcome, whole_folder, write_table
-from ringbco.replay import replay, resolve_policy
+from ringbco.replay import replay
 from ringbco.units import Kind, figure
 
 if TYPE_CHECKING:

@@ -14,24 +14,26 @@ from ringbco import _core, causes, metrics, profiles
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.jobs import JobTable, TableLike, as_table
-from ringbco.outcome import Outcome
 
 # A plan's folder is that of a replay, and so is made by the same parts.
-from ringbco.replay import (
-    _MOST_SAMPLES,
+from ringbco.options import (
     MODELS,
+    MOST_SAMPLES,
     OVERSIZE,
     VARIANTS,
     Policy,
-    _allocations,
-    _check_name,
-    _check_number,
-    _explain,
-    _jobs,
-    _Options,
-    _run,
-    _summary,
-    _timeline,
+    RunOptions,
+    check_name,
+    check_number,
+)
+from ringbco.outcome import Outcome
+from ringbco.results import (
+    allocations_frame,
+    describe_run,
+    explain,
+    jobs_frame,
+    summarise_run,
+    timeline_frame,
 )
 from ringbco.scheduling import Scheduling
 
@@ -134,13 +136,13 @@ def plan(
         result,
         model=model,
     )
-    finished = _jobs(frame, workload.ideal_run_time, why, result)
-    summary = _summary(policy, finished, cluster, None, result) | _figures(planned, finished, workload)
-    run = _run(
+    finished = jobs_frame(frame, workload.ideal_run_time, why, result)
+    summary = summarise_run(policy, finished, cluster, None, result) | _figures(planned, finished, workload)
+    run = describe_run(
         table,
         cluster,
         Policy(policy, order, PLACEMENTS[policy], "strict"),
-        _Options(
+        RunOptions(
             model=model, clock="slot", slot=slot, kappa=0, lambda_=lambda_, variant=variant, seed=seed,
             ties="rows", oversize=oversize, sample=sample,
         ),
@@ -155,8 +157,8 @@ def plan(
     }
     return Outcome(
         jobs=finished,
-        allocations=_allocations(frame, result) if allocations else None,
-        timeline=_timeline(result),
+        allocations=allocations_frame(frame, result) if allocations else None,
+        timeline=timeline_frame(result),
         summary=metrics.with_seconds(summary, time.perf_counter() - started),
         run=run,
     )
@@ -208,12 +210,12 @@ def _checked(**options: Any) -> dict[str, Any]:
         ("model", MODELS),
         ("oversize", OVERSIZE),
     ):
-        _check_name(name, options[name], known)
+        check_name(name, options[name], known)
     slot, sample = options["slot"], options["sample"]
-    _check_number("slot", slot, 0 < slot < np.inf, "a finite number of seconds > 0")
+    check_number("slot", slot, 0 < slot < np.inf, "a finite number of seconds > 0")
     for name in ("lambda_", "u"):
         value = options[name]
-        _check_number(name.strip("_"), value, 1 <= value < np.inf, "a finite number >= 1")
+        check_number(name.strip("_"), value, 1 <= value < np.inf, "a finite number >= 1")
     for name, least, most in (
         ("kappa", 0, 2**32 - 1),
         ("horizon", 1, _MOST_SLOTS),
@@ -222,17 +224,17 @@ def _checked(**options: Any) -> dict[str, Any]:
     ):
         value = options[name]
         if value is not None:
-            _check_number(name, value, least <= value <= most, f"an integer from {least} to {most}")
+            check_number(name, value, least <= value <= most, f"an integer from {least} to {most}")
     if sample is not None:
-        _check_number("sample", sample, 0 < sample < np.inf, "a finite number of seconds > 0")
+        check_number("sample", sample, 0 < sample < np.inf, "a finite number of seconds > 0")
     return options
 
 
 def _check_sample(sample: float | None, least: float) -> None:
     """Refuses a timeline that no memory would hold: the schedule is as long as its longest job at least."""
-    if sample is not None and least / sample > _MOST_SAMPLES:
+    if sample is not None and least / sample > MOST_SAMPLES:
         raise UsageError(
-            f"option sample: {sample}: expected a step that gives at most {_MOST_SAMPLES:,} points;"
+            f"option sample: {sample}: expected a step that gives at most {MOST_SAMPLES:,} points;"
             f" the schedule lasts {least:,.0f} s or longer"
         )
 
@@ -242,4 +244,4 @@ def _refusal(error: _core.CoreError, table: JobTable) -> InputError | UsageError
         return InputError(error.message, file=table.source, hint="give that --horizon, or none")
     if error.kind == "no-jobs":
         return InputError("no job is left to plan: each one is larger than the cluster", file=table.source)
-    return _explain(error, table)
+    return explain(error, table)

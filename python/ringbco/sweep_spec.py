@@ -23,7 +23,7 @@ import ringbco
 from ringbco.cluster import NETWORK_RULES, Cluster
 from ringbco.errors import ABSENT, InputError, RingbcoError, UsageError
 from ringbco.jobs import JobTable, from_frame
-from ringbco.replay import resolve_policy
+from ringbco.options import resolve_policy
 
 COMMANDS: Final = ("replay", "plan")
 MOST_RUNS: Final = 1_000_000

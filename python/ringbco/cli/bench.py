@@ -63,7 +63,7 @@ def bench(
     from ringbco.cluster import Cluster
     from ringbco.errors import UsageError
     from ringbco.jobs import read_jobs
-    from ringbco.replay import resolve_policy
+    from ringbco.options import resolve_policy
 
     for name in policy or ():
         resolve_policy(name)

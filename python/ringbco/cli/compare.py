@@ -38,8 +38,8 @@ def compare(**given: Any) -> None:
     from ringbco.compare import compare as run
     from ringbco.compare import is_comparison
     from ringbco.errors import UsageError
+    from ringbco.options import resolve_policy
     from ringbco.outcome import check_target
-    from ringbco.replay import resolve_policy
     from ringbco.report.figures import chapters
     from ringbco.report.html import page
     from ringbco.report.reading import default_title
