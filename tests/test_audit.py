@@ -1,9 +1,6 @@
 """The audit passes what is possible, and finds each planted fault by its own check alone."""
 
-import json
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +10,8 @@ import pytest
 
 from oracle import Job, Net, Options, StuckError
 from results import Story, Stretch, frame_of, story_of, tell, write_case
-from ringbco.audit import RULES, Report, audit, check_folder, check_outcome
+from ringbco.audit import Report, audit, check_outcome
 from ringbco.audit.findings import KEPT_FINDINGS
-from ringbco.errors import InputError
 from ringbco.jobs import from_frame, read_jobs
 from ringbco.outcome import Outcome
 from strategies import COMBINATIONS, Case, build_case
@@ -466,100 +462,3 @@ def test_without_allocations_the_rest_is_still_checked(tmp_path: Path) -> None:
     assert {"gangs", "capacity", "run-times", "idle"} <= not_run
     outcome.jobs = with_cell(outcome.jobs, F, "wait_time", 0.0)
     assert failures(report_on(outcome, trace)) == {"arithmetic": 1}
-
-
-# Folders
-
-
-@pytest.fixture
-def result(tmp_path: Path) -> Path:
-    """A possible result as a folder, its job table beside it."""
-    folder = tmp_path / "result"
-    tell(story_of(CASE), write_case(CASE, tmp_path)).write(folder)
-    return folder
-
-
-def test_a_folder(result: Path) -> None:
-    assert check_folder(result).ok
-
-
-def test_the_job_table_may_have_moved(result: Path, tmp_path: Path) -> None:
-    moved = (tmp_path / "jobs.csv").rename(tmp_path / "moved.csv")
-    with pytest.raises(InputError, match="give it with --jobs"):
-        check_folder(result)
-    assert check_folder(result, moved).ok
-
-
-@pytest.mark.parametrize(
-    ("broken", "match"),
-    [
-        (lambda folder: (folder / "jobs.parquet").unlink(), "jobs.parquet"),
-        (lambda folder: (folder / "timeline.parquet").unlink(), "timeline.parquet"),
-        (lambda folder: (folder / "run.toml").unlink(), "a result folder"),
-        (lambda folder: (folder / "summary.json").unlink(), "a result folder"),
-        (lambda folder: (folder / "summary.json").write_text("[]"), "summary.json"),
-        (lambda folder: (folder / "summary.json").write_text("{"), "summary.json"),
-        (lambda folder: truncate(folder / "jobs.parquet"), "jobs.parquet"),
-        (lambda folder: truncate(folder / "allocations.parquet"), "allocations.parquet"),
-        (lambda folder: edit(folder, 'clock = "continuous"', "clock = 3"), "options.clock"),
-        (lambda folder: edit(folder, "slot = 1.0", "slot = 0.0"), "options.slot"),
-        (lambda folder: edit(folder, "[options]", "[choices]"), "options"),
-        (lambda folder: edit(folder, "gpus = 4", "gpus = 'four'"), "cluster"),
-        (lambda folder: edit(folder, "[[cluster.servers]]", "[[cluster.machines]]"), "cluster"),
-        (lambda folder: edit(folder, "xi1 = 1.0", "xi1 = 7.0"), "xi1"),
-    ],
-)
-def test_what_is_no_result_is_refused(result: Path, broken: Callable[[Path], object], match: str) -> None:
-    broken(result)
-    with pytest.raises(InputError, match=match) as caught:
-        check_folder(result)
-    assert "\n" not in str(caught.value)
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def edit(folder: Path, old: str, new: str) -> None:
-    text = (folder / "run.toml").read_text()
-    assert old in text
-    (folder / "run.toml").write_text(text.replace(old, new))
-
-
-def test_the_command_on_a_good_result(result: Path, run_cli: Callable[..., object]) -> None:
-    done = run_cli("audit", result)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "17 of 17 checks passed" in done.stdout
-    assert all(code in done.stdout for code in RULES)
-    done = run_cli("audit", result, "--json")
-    assert json.loads(done.stdout)["ok"] is True
-
-
-def test_the_command_on_a_bad_result(tmp_path: Path, run_cli: Callable[..., object]) -> None:
-    trace = write_case(CASE, tmp_path)
-    outcome = tell(story_of(CASE), trace)
-    wrong_wait(outcome)
-    outcome.write(tmp_path / "bad")
-    done = run_cli("audit", "bad")
-    assert done.returncode == 3
-    assert "arithmetic: job job-5: wait_time is 0; expected" in done.stdout
-    assert done.stderr.splitlines() == ["error: bad: failed its audit: arithmetic"]
-    done = run_cli("audit", "bad", "--json")
-    assert done.returncode == 3
-    assert json.loads(done.stdout)["findings"][0]["job"] == "job-5"
-
-
-def test_the_command_on_no_result(tmp_path: Path, result: Path, run_cli: Callable[..., object]) -> None:
-    truncate(result / "jobs.parquet")
-    for folder in (tmp_path, tmp_path / "nowhere", tmp_path / "jobs.csv", result):
-        done = run_cli("audit", folder)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert run_cli("audit").returncode == 2
-
-
-def test_the_audit_never_loads_the_engine(result: Path) -> None:
-    script = (
-        "import sys; from ringbco.audit import check_folder; assert check_folder(sys.argv[1]).ok;"
-        " assert not {'ringbco._core', 'ringbco.replay'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", script, str(result)], check=True, timeout=60)
