@@ -1,20 +1,16 @@
 //! Consolidate, the rule of the Helios simulator: best fit on one server, whole servers for larger gangs.
 //! O(1) up to a server's size, O(servers used) above.
 
-use super::{Probe, Shape};
+use super::{Probe, Room, Shape};
 use crate::cluster::{Claim, Cluster, Grant};
 
-pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
+pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant: &mut Grant) -> bool {
     if claim.num_gpus <= cluster.largest {
         let Some(server) = tightest(cluster, claim.num_gpus) else { return false };
         cluster.take(server, claim.num_gpus, claim, grant);
         return true;
     }
-    let Some(chosen) = whole_servers(cluster, claim.num_gpus) else { return false };
-    for (server, count) in chosen {
-        cluster.take(server, count, claim, grant);
-    }
-    true
+    whole_servers(cluster, claim.num_gpus, &mut room.chosen).is_some() && room.take(cluster, claim, grant)
 }
 
 /// Whether the rule finds servers now.
@@ -37,12 +33,12 @@ fn tightest(cluster: &Cluster, num_gpus: u32) -> Option<u32> {
 
 /// Empty servers of the largest size, and the server left with the most idle GPUs for the rest of the gang: another
 /// empty one, or the first of the fullest idle count below.
-fn whole_servers(cluster: &Cluster, num_gpus: u32) -> Option<Vec<(u32, u32)>> {
+fn whole_servers(cluster: &Cluster, num_gpus: u32, chosen: &mut Vec<(u32, u32)>) -> Option<()> {
     let largest = cluster.largest;
     let index = cluster.by_idle()?;
     let (whole, rest) = ((num_gpus / largest) as usize, num_gpus % largest);
     let mut empty = index.with(largest);
-    let mut chosen: Vec<(u32, u32)> = empty.by_ref().take(whole).map(|s| (s, largest)).collect();
+    chosen.extend(empty.by_ref().take(whole).map(|s| (s, largest)));
     if chosen.len() < whole {
         return None;
     }
@@ -54,7 +50,7 @@ fn whole_servers(cluster: &Cluster, num_gpus: u32) -> Option<Vec<(u32, u32)>> {
         let (server, _) = left.filter(|&(_, idle)| idle >= rest)?;
         chosen.push((server, rest));
     }
-    Some(chosen)
+    Some(())
 }
 
 /// Whether the rule finds servers among those idle GPUs: O(O_max).

@@ -1,16 +1,16 @@
 //! Fragment-aware first-fit packing (Algorithm 2) as the paper's prose describes it. O(servers used).
 
+use super::Room;
 use crate::cluster::{Claim, Cluster, Grant, IdleIndex};
 
 /// The opened server with the fewest idle GPUs that holds the gang; else such an unopened one; else spread over
 /// opened, then unopened servers, most idle GPUs first.
-pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
+pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant: &mut Grant) -> bool {
     let tightest = |index: Option<&IdleIndex>| index.and_then(|i| i.tightest(claim.num_gpus));
     if let Some(server) = tightest(cluster.opened()).or_else(|| tightest(cluster.unopened())) {
         cluster.take(server, claim.num_gpus, claim, grant);
         return true;
     }
-    let mut chosen = Vec::new();
     let mut need = claim.num_gpus;
     for index in [cluster.opened(), cluster.unopened()].into_iter().flatten() {
         let mut bound = cluster.largest + 1;
@@ -18,7 +18,7 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> 
             let Some(idle) = index.most_below(bound).filter(|&i| i > 0) else { break };
             for server in index.with(idle) {
                 let count = need.min(idle);
-                chosen.push((server, count));
+                room.chosen.push((server, count));
                 need -= count;
                 if need == 0 {
                     break;
@@ -27,8 +27,5 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> 
             bound = idle;
         }
     }
-    for (server, count) in chosen {
-        cluster.take(server, count, claim, grant);
-    }
-    true
+    room.take(cluster, claim, grant)
 }

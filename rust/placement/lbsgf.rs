@@ -1,5 +1,6 @@
 //! Least-busy server-GPU first (Algorithm 3). O(servers looked at + their idle GPUs).
 
+use super::Room;
 use crate::cluster::{Claim, Cluster, Grant};
 use crate::options::Variant;
 
@@ -11,13 +12,12 @@ pub(super) fn place(
     claim: &Claim,
     variant: Variant,
     lambda: f64,
-    pool: &mut Vec<(f64, u32)>,
+    room: &mut Room,
     grant: &mut Grant,
 ) -> bool {
     let enough = lambda * f64::from(claim.num_gpus);
-    let mut prefix = Vec::new();
     let (mut offered, mut candidates) = (0u64, 0u64);
-    let mut chosen = Vec::new();
+    room.servers.clear();
     let Cluster { sizes, idle, gpu_times: Some(times), .. } = &mut *cluster else { return false };
     for server in times.by_mean() {
         let here = idle[server as usize];
@@ -25,7 +25,7 @@ pub(super) fn place(
         offered += u64::from(counted);
         candidates += u64::from(here);
         if here > 0 {
-            prefix.push(server);
+            room.servers.push(server);
         }
         if offered as f64 >= enough {
             break;
@@ -34,15 +34,12 @@ pub(super) fn place(
     if candidates < u64::from(claim.num_gpus) {
         return false;
     }
-    pool.clear();
-    for server in prefix {
-        times.idle_gpus(server, pool);
+    room.pool.clear();
+    for &server in &room.servers {
+        times.idle_gpus(server, &mut room.pool);
     }
-    times.least_of(pool, claim.num_gpus, &mut chosen);
-    for &(server, count) in &chosen {
-        cluster.take(server, count, claim, grant);
-    }
-    true
+    times.least_of(&mut room.pool, claim.num_gpus, &mut room.chosen);
+    room.take(cluster, claim, grant)
 }
 
 /// Whether the literal prefix has enough idle GPUs; `other`: idle GPUs to reckon with in place of those of now.

@@ -19,7 +19,28 @@ pub(crate) struct Placer {
     kappa: u32,
     lambda: f64,
     rng: SplitMix64,
+    room: Room,
+}
+
+/// Room that placements work in, kept so that none of them allocates in a steady state.
+#[derive(Clone, Debug, Default)]
+struct Room {
+    /// (U, GPU) to choose from.
     pool: Vec<(f64, u32)>,
+    /// Servers to choose from.
+    servers: Vec<u32>,
+    /// (server, GPUs) chosen.
+    chosen: Vec<(u32, u32)>,
+}
+
+impl Room {
+    /// Takes what was chosen.
+    fn take(&self, cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
+        for &(server, count) in &self.chosen {
+            cluster.take(server, count, claim, grant);
+        }
+        true
+    }
 }
 
 /// Idle GPUs as they would be at another time.
@@ -71,7 +92,7 @@ impl Placer {
             kappa: options.kappa,
             lambda: options.lambda,
             rng: SplitMix64::new(options.seed),
-            pool: Vec::new(),
+            room: Room::default(),
         }
     }
 
@@ -112,16 +133,17 @@ impl Placer {
             return false;
         }
         cluster.mark();
+        self.room.chosen.clear();
         match (self.of(claim.num_gpus), self.variant) {
             (Placement::FirstFit, _) => first_fit::place(cluster, claim, grant),
-            (Placement::Consolidate, _) => consolidate::place(cluster, claim, grant),
-            (Placement::Random, _) => random::place(cluster, claim, &mut self.rng, grant),
+            (Placement::Consolidate, _) => consolidate::place(cluster, claim, &mut self.room, grant),
+            (Placement::Random, _) => random::place(cluster, claim, &mut self.rng, &mut self.room, grant),
             (Placement::LeastLoaded, _) | (Placement::FaFfp, Variant::Literal) => {
                 least_loaded::place(cluster, claim, grant)
             }
-            (Placement::FaFfp, Variant::Practical) => fa_ffp::place(cluster, claim, grant),
+            (Placement::FaFfp, Variant::Practical) => fa_ffp::place(cluster, claim, &mut self.room, grant),
             (Placement::Lbsgf | Placement::SjfBco, variant) => {
-                lbsgf::place(cluster, claim, variant, self.lambda, &mut self.pool, grant)
+                lbsgf::place(cluster, claim, variant, self.lambda, &mut self.room, grant)
             }
         }
     }

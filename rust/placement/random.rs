@@ -1,11 +1,18 @@
-//! Random: uniform without replacement from the idle GPUs. O(G_j log servers).
+//! Random: uniform without replacement from the idle GPUs. O(G_j log servers), and a set of G_j ranks.
 
+use super::Room;
 use crate::cluster::{Claim, Cluster, Grant};
 use crate::rng::SplitMix64;
 use std::collections::BTreeSet;
 
 /// Floyd's algorithm over the ranks of the idle GPUs in (server, GPU) order.
-pub(super) fn place(cluster: &mut Cluster, claim: &Claim, rng: &mut SplitMix64, grant: &mut Grant) -> bool {
+pub(super) fn place(
+    cluster: &mut Cluster,
+    claim: &Claim,
+    rng: &mut SplitMix64,
+    room: &mut Room,
+    grant: &mut Grant,
+) -> bool {
     let idle = cluster.total_idle;
     let mut ranks = BTreeSet::new();
     for i in idle - u64::from(claim.num_gpus)..idle {
@@ -14,16 +21,12 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, rng: &mut SplitMix64, 
             ranks.insert(i);
         }
     }
-    let mut chosen: Vec<(u32, u32)> = Vec::new();
     for rank in ranks {
         let Some(server) = cluster.server_of_rank(rank) else { return false };
-        match chosen.last_mut() {
+        match room.chosen.last_mut() {
             Some(last) if last.0 == server => last.1 += 1,
-            _ => chosen.push((server, 1)),
+            _ => room.chosen.push((server, 1)),
         }
     }
-    for (server, count) in chosen {
-        cluster.take(server, count, claim, grant);
-    }
-    true
+    room.take(cluster, claim, grant)
 }
