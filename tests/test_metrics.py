@@ -85,6 +85,35 @@ def test_size_classes_by_hand(jobs: pl.DataFrame) -> None:
     )
 
 
+def test_size_classes_have_their_own_fairness() -> None:
+    jobs = pl.DataFrame(
+        {
+            "num_gpus": pl.Series([1, 1, 1, 4, 4], dtype=pl.UInt32),
+            "finish_time": [10.0, 20.0, 30.0, 40.0, 50.0],
+            "ideal_run_time": [10.0, 10.0, 10.0, 20.0, 20.0],
+            "jct": [10.0, 20.0, 40.0, 20.0, 60.0],
+            "wait_time": [0.0, 10.0, 30.0, 0.0, 40.0],
+            "slowdown": [1.0, 2.0, 4.0, 1.0, 3.0],
+            "preemptions": pl.Series([0, 1, 2, 0, 3], dtype=pl.UInt32),
+            "lost_time": [0.0, 5.0, 10.0, 0.0, 15.0],
+            "user": ["u", "v", None, "v", "v"],
+            "deadline": [9.0, 20.0, None, None, 60.0],
+        }
+    )
+    one, four = metrics.size_classes(jobs)
+    assert (one["preemptions"], one["lost_gpu_seconds"], one["worst_finish_time_fairness"]) == (3, 15.0, 4.0)
+    assert (four["preemptions"], four["lost_gpu_seconds"], four["worst_finish_time_fairness"]) == (
+        3,
+        60.0,
+        3.0,
+    )
+    assert (one["deadlines"], one["deadlines_missed"], one["deadlines_met"]) == (2, 1, 0.5)
+    assert (four["deadlines"], four["deadlines_met"]) == (1, 1.0)
+    # Speeds 1 and 1/2 of two users, then one user alone.
+    assert one["jain_index_users"] == pytest.approx(1.5**2 / (2 * 1.25))
+    assert four["jain_index_users"] == 1.0
+
+
 def test_gpu_seconds_do_not_wrap_in_32_bits() -> None:
     jobs = pl.DataFrame(
         {"num_gpus": pl.Series([4_000_000_000], dtype=pl.UInt32), "run_time": [1e6]},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -56,7 +57,8 @@ def summarise(jobs: pl.DataFrame, num_gpus: int) -> dict[str, Any]:
         summary[f"{statistic}_bounded_slowdown"] = value
     summary["utilisation"] = utilisation(jobs, num_gpus)
     summary["jobs_spread"] = int(np.count_nonzero(column(jobs, "num_servers") >= 2))
-    return summary | fairness(jobs) | {"size_classes": size_classes(jobs)}
+    among = _Fairness.of(jobs)
+    return summary | among.among(slice(None)) | {"size_classes": _size_classes(jobs, among)}
 
 
 def bounded_slowdown(jobs: pl.DataFrame, bound: float = 10.0) -> NDArray[np.float64]:
@@ -81,38 +83,68 @@ def fairness(jobs: pl.DataFrame) -> dict[str, Any]:
     ideal_run_time / jct: the share of its full speed that a user's job got, on the average. A user with no
     name is left out, and so is a deadline that is null. The GPU time lost is that of resuming, GPU-seconds.
     """
-    rho = column(jobs, "slowdown")
-    figures: dict[str, Any] = {"mean_finish_time_fairness": float(rho.mean())}
-    figures["worst_finish_time_fairness"] = float(rho.max())
-    if "lost_time" in jobs.columns:
-        lost = (column(jobs, "num_gpus") * column(jobs, "lost_time")).sum()
-        figures |= {"preemptions": int(column(jobs, "preemptions").sum()), "lost_gpu_seconds": float(lost)}
-    if "deadline" in jobs.columns:
-        due = jobs.select("deadline", "finish_time").filter(pl.col("deadline").is_not_null())
-        missed = int((due["finish_time"] > due["deadline"]).sum())
-        figures |= {"deadlines": due.height, "deadlines_missed": missed}
-        if due.height:
-            figures["deadlines_met"] = 1.0 - missed / due.height
-    if "user" in jobs.columns:
-        named = jobs.select("user", "slowdown")
-        if named["user"].null_count():
-            named = named.filter(pl.col("user").is_not_null())
-        if named.height:
-            # Added up in row order: polars adds up a group in parts, one a thread.
-            number = _numbers(named["user"])
-            speed = np.bincount(number, 1.0 / column(named, "slowdown")) / np.bincount(number)
-            figures["jain_index_users"] = jain_index(speed)
-    return figures
+    return _Fairness.of(jobs).among(slice(None))
+
+
+@dataclass(frozen=True)
+class _Fairness:
+    """What fairness is worked out from, a value a job; None where the table does not say.
+
+    lost: GPU-seconds. late: finish - deadline, NaN without one. user: a number, -1 without a name.
+    """
+
+    rho: NDArray[np.float64]
+    preemptions: NDArray[np.uint32]
+    lost: NDArray[np.float64] | None
+    late: NDArray[np.float64] | None
+    user: NDArray[np.int64] | None
+
+    @classmethod
+    def of(cls, jobs: pl.DataFrame) -> _Fairness:
+        lost = late = user = None
+        if "lost_time" in jobs.columns:
+            lost = column(jobs, "num_gpus") * column(jobs, "lost_time")
+        if "deadline" in jobs.columns:
+            late = column(jobs, "finish_time") - jobs["deadline"].fill_null(float("nan")).to_numpy()
+        if "user" in jobs.columns:
+            user = _numbers(jobs["user"])
+        return cls(column(jobs, "slowdown"), column(jobs, "preemptions"), lost, late, user)
+
+    def among(self, rows: slice | NDArray[np.bool_]) -> dict[str, Any]:
+        """The figures of `fairness` over some of the jobs, at least one."""
+        rho = self.rho[rows]
+        figures: dict[str, Any] = {"mean_finish_time_fairness": float(rho.mean())}
+        figures["worst_finish_time_fairness"] = float(rho.max())
+        if self.lost is not None:
+            figures["preemptions"] = int(self.preemptions[rows].sum())
+            figures["lost_gpu_seconds"] = float(self.lost[rows].sum())
+        if self.late is not None:
+            late = self.late[rows]
+            due, missed = int(np.count_nonzero(~np.isnan(late))), int(np.count_nonzero(late > 0))
+            figures |= {"deadlines": due, "deadlines_missed": missed}
+            if due:
+                figures["deadlines_met"] = 1.0 - missed / due
+        if self.user is not None:
+            user = self.user[rows]
+            if (user < 0).any():
+                user, rho = user[user >= 0], rho[user >= 0]
+            if user.size:
+                # Added up in row order: polars adds up a group in parts, one a thread.
+                jobs = np.bincount(user)
+                speed = np.bincount(user, 1.0 / rho)[jobs > 0] / jobs[jobs > 0]
+                figures["jain_index_users"] = jain_index(speed)
+        return figures
 
 
 def _numbers(names: pl.Series, block: int = 1 << 20) -> NDArray[np.int64]:
-    """Each name's rank among the distinct ones, a block of rows at a time to need little memory."""
-    distinct = names.unique().sort()
+    """Each name's rank among the distinct ones, -1 for null; a block of rows at a time to save memory."""
+    distinct = names.drop_nulls().unique().sort()
     ranks = pl.int_range(distinct.len(), eager=True)
-    numbers = np.empty(names.len(), np.int64)
-    for first in range(0, names.len(), block):
+    numbers = np.full(names.len(), -1, np.int64)
+    for first in range(0, names.len() if distinct.len() else 0, block):
         part = names.slice(first, block)
-        numbers[first : first + block] = part.replace_strict(distinct, ranks).to_numpy()
+        ranked = part.replace_strict(distinct, ranks, default=-1, return_dtype=pl.Int64)
+        numbers[first : first + block] = ranked.to_numpy()
     return numbers
 
 
@@ -121,17 +153,24 @@ SIZE_CLASSES: Final = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32",
 
 
 def size_classes(jobs: pl.DataFrame) -> list[dict[str, Any]]:
-    """By gang size: gpus (the class), jobs, means of jct, wait and both slowdowns, preemptions."""
+    """By gang size: gpus (the class), jobs, means of jct, wait and both slowdowns, those of `fairness`.
+
+    Preemptions are there even where no policy preempts.
+    """
+    return _size_classes(jobs, _Fairness.of(jobs))
+
+
+def _size_classes(jobs: pl.DataFrame, fairness: _Fairness) -> list[dict[str, Any]]:
     ends = np.array([end for _, end in SIZE_CLASSES])
-    number = np.searchsorted(ends, column(jobs, "num_gpus"))
+    number = np.searchsorted(ends, column(jobs, "num_gpus")).astype(np.int8)
     counts = np.bincount(number, minlength=ends.size)
     sums = {measure: np.bincount(number, column(jobs, name), ends.size) for measure, name in MEASURES.items()}
     sums["bounded_slowdown"] = np.bincount(number, bounded_slowdown(jobs), ends.size)
-    preempted = np.bincount(number, column(jobs, "preemptions"), ends.size)
     return [
         {"gpus": name, "jobs": int(counts[k])}
         | {f"mean_{measure}": float(total[k] / counts[k]) for measure, total in sums.items()}
-        | {"preemptions": int(preempted[k])}
+        | {"preemptions": int(fairness.preemptions[number == k].sum())}
+        | fairness.among(number == k)
         for k, (name, _) in enumerate(SIZE_CLASSES)
         if counts[k]
     ]

@@ -160,6 +160,8 @@ def summarise_run(
             jobs = finished.filter(pl.Series(vc_kept == number))
             row["jobs"] = jobs.height
             row["jobs_dropped"] = int(np.count_nonzero(dropped & (vc == number)))
+            if by_admission.any():
+                row["jobs_refused"] = int(np.count_nonzero(by_admission & (vc == number)))
             rows.append(row | metrics.summarise(jobs, gpus) if jobs.height else row)
         summary["vcs"] = rows
     return summary
