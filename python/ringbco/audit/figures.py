@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from ringbco.audit.times import pause
 
 RELATIVE = 1e-9
 DEFAULT_POINTS = 2000
+SHARES = (("median", 0.5), ("p90", 0.9), ("p99", 0.99))
+BOUND = 10.0  # s: the bounded slowdown takes shorter jobs for this long
 
 
 def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) -> None:
@@ -26,6 +29,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
     everybody = np.ones(facts.start.size, dtype=bool)
     missing = dropped(facts)
     expected = _figures(facts, eps, everybody, int(facts.server_gpus.sum()))
+    expected |= _told(_fairness(facts, everybody), summary)
     expected["jobs_dropped"] = missing.size
     spanning = parts.p > 0
     seconds = parts.length[spanning]
@@ -33,6 +37,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
         total = float(seconds.sum())
         expected["mean_contention"] = float(parts.p[spanning] @ seconds) / total if total > 0 else 0.0
     _compare(check, "", summary, expected)
+    _check_sizes(check, facts, eps, summary)
     policy = facts.options.get("policy")
     if "policy" in summary and summary["policy"] != policy:
         check.add([Finding(check.code, f"policy is {summary['policy']}; run.toml says {policy}")], 1)
@@ -43,6 +48,8 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
         gpus = int(facts.server_gpus[facts.server_vc == v].sum())
         mine = facts.vc == v
         expected = _figures(facts, eps, mine, gpus) if mine.any() else {"jobs": 0}
+        if mine.any():
+            expected |= _told(_fairness(facts, mine), rows.get(name, {}))
         expected["jobs_dropped"] = int(np.count_nonzero(facts.vc_of_row[missing] == v))
         expected |= {"gpus": gpus, "servers": int(np.count_nonzero(facts.server_vc == v))}
         _compare(check, f"{name}: ", rows.get(name, {}), expected)
@@ -59,7 +66,7 @@ def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str,
         ("slowdown", jct / facts.workload.ideal_run_time[facts.row[chosen]]),
     ):
         figures[f"mean_{name}"] = math.fsum(values) / values.size
-        for label, share in (("median", 0.5), ("p90", 0.9), ("p99", 0.99)):
+        for label, share in SHARES:
             figures[f"{label}_{name}"] = _percentile(values, share)
     if facts.preemptive:
         mine = chosen[facts.a_job]
@@ -71,6 +78,64 @@ def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str,
     figures["utilisation"] = held / (gpus * makespan) if makespan > 0 else 0.0
     if facts.outcome.allocations is not None:
         figures["jobs_spread"] = int(np.count_nonzero(servers_used(chosen.size, eps)[chosen] > 1))
+    return figures
+
+
+def _check_sizes(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, Any]) -> None:
+    """The rows of size_classes, where the summary has them: "1", "2-4" and so on; "33-" is open."""
+    for row in summary.get("size_classes", []):
+        name = row.get("gpus") if isinstance(row, Mapping) else row
+        bounds = re.fullmatch(r"(\d+)(-?)(\d*)", str(name))
+        if bounds is None:
+            check.add(
+                [Finding(check.code, f"size_classes has a row {name!r}; expected one such as '2-4'")], 1
+            )
+            continue
+        low, dash, high = bounds.groups()
+        chosen = facts.num_gpus >= int(low)
+        if high or not dash:
+            chosen &= facts.num_gpus <= int(high or low)
+        expected: dict[str, float] = {"jobs": int(chosen.sum())}
+        if chosen.any():
+            expected |= _told(_figures(facts, eps, chosen, 1) | _fairness(facts, chosen), row)
+        _compare(check, f"size class {name}: ", row, expected)
+
+
+def _told(expected: Mapping[str, float], found: Mapping[str, Any]) -> dict[str, float]:
+    """Of the figures that not every summary has, those that the summary tells."""
+    return {name: value for name, value in expected.items() if name in found}
+
+
+def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
+    """Bounded slowdown, finish-time fairness, deadlines and Jain's index, as docs/results.md defines them."""
+    finish = facts.finish[chosen]
+    jct, ideal = finish - facts.submit[chosen], facts.workload.ideal_run_time[facts.row[chosen]]
+    rho = jct / ideal
+    figures: dict[str, float] = {
+        "mean_finish_time_fairness": math.fsum(rho) / rho.size,
+        "worst_finish_time_fairness": float(rho.max()),
+    }
+    bounded = np.maximum(jct / np.maximum(ideal, BOUND), 1.0)
+    figures["mean_bounded_slowdown"] = math.fsum(bounded) / bounded.size
+    for label, share in SHARES:
+        figures[f"{label}_bounded_slowdown"] = _percentile(bounded, share)
+    table = facts.table.frame
+    if "deadline" in table.columns:
+        due = table["deadline"].fill_null(math.nan).to_numpy()[facts.row[chosen]]
+        deadlines = int(np.count_nonzero(~np.isnan(due)))
+        missed = int(np.count_nonzero(finish > due))
+        figures |= {"deadlines": deadlines, "deadlines_missed": missed}
+        if deadlines:
+            figures["deadlines_met"] = (deadlines - missed) / deadlines
+    if "user" in table.columns:
+        speeds: dict[str, list[float]] = {}
+        for user, value in zip(table["user"].gather(facts.row[chosen]), rho, strict=True):
+            if user is not None:
+                speeds.setdefault(user, []).append(1.0 / float(value))
+        means = [math.fsum(own) / len(own) for own in speeds.values()]
+        if means:
+            squares = math.fsum(mean * mean for mean in means)
+            figures["jain_index_users"] = math.fsum(means) ** 2 / (len(means) * squares)
     return figures
 
 
