@@ -72,7 +72,7 @@ pub const PRESETS: &[Preset] = &[
     ]),
     Preset::new("qssf", Order::Qssf, Placement::Consolidate)
         .by("Hu et al., SC 2021 (Helios; arXiv 2109.01313)")
-        .options(&["--predict"]),
+        .options(&["--predict", "--aging"]),
     Preset::preemptive("srtf", Preemption::Srtf)
         .by("Schrage, Operations Research 1968")
         .clairvoyant()
