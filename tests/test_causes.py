@@ -92,6 +92,49 @@ def test_parts_add_up_and_follow_from_the_allocations(policy: str, queue: str, c
                 assert apart == 0
 
 
+@pytest.mark.parametrize("policy", ["fifo", "rand", "sjf-bco", "srtf", "tiresias", "time-slice"])
+@pytest.mark.parametrize("model", ["rar", "fixed"])
+@pytest.mark.parametrize("clock", ["continuous", "slot"])
+def test_the_parts_of_a_run_add_up(policy: str, model: str, clock: str) -> None:
+    """To the time on GPUs with progress, whatever the clock, and whether jobs are preempted or not."""
+    rnd = random.Random(f"{policy} {model} {clock}")
+    rows = [
+        # Late in a long trace, where two instants are 1e-8 s apart at least.
+        (6e7 + rnd.randrange(4_000), rnd.choice([1, 2, 3, 4, 6, 8]), rnd.uniform(1, 400))
+        for _ in range(80)
+    ]
+    options = {"preempt_cost": 7.0, "quantum": 120.0, "thresholds": (200.0, 900.0), "slot": 3.0}
+    jobs = ringbco.replay(table(rows), "4x4", policy=policy, model=model, clock=clock, **options).jobs
+    preempts = policy in ("srtf", "tiresias", "time-slice")
+    assert bool(jobs["preemptions"].sum()) == preempts
+    progress = jobs["held_time"] - jobs["lost_time"] if preempts else jobs["run_time"]
+    parts = jobs["ideal_run_time"] + jobs["run_spread"].cast(float) + jobs["run_contention"].cast(float)
+    assert parts.to_list() == pytest.approx(progress.to_list(), rel=1e-6)
+    for name in ("run_spread", "run_contention"):
+        assert jobs[name].min() >= 0
+        assert jobs.filter(pl.col(name).is_between(0, 1e-6, closed="none")).is_empty(), "noise"
+    if policy == "rand":
+        assert jobs["max_contention"].max() > 2
+        assert (jobs["run_contention"].max() > 0) == (model == "rar")
+    if model == "fixed" and clock == "continuous":
+        assert jobs["run_spread"].max() == 0
+
+
+def test_the_slot_clocks_rounding_is_in_a_part() -> None:
+    # Alone on one server, slots of 1 s. 10 iterations of 0.4 s: two a slot, so 5 s instead of 4. 7 of 0.3 s:
+    # three a slot, so 3 s instead of 2.1; under `fixed` 4 s instead of 3.5.
+    jobs = table(
+        [(0, 1, 4.0), (0, 1, 3.5)], iterations=[10, 7], gradient_bytes=[0.0, 0.0], bp_time=[0.4, 0.3]
+    )
+    network = Network(xi2=1e-12)
+    cluster = Cluster.from_groups([ServerGroup(1, 2)], network)
+    outcome = ringbco.replay(jobs, cluster, policy="fifo", clock="slot")
+    assert column(outcome, "run_spread") == pytest.approx([1, 0.9])
+    assert column(outcome, "run_contention") == [0, 0]
+    outcome = ringbco.replay(jobs, cluster, policy="fifo", clock="slot", model="fixed")
+    assert column(outcome, "run_spread") == pytest.approx([0, 0.5])
+
+
 def idle_by_second(outcome: ringbco.Outcome, sizes: list[int]) -> dict[int, list[int]]:
     assert outcome.allocations is not None
     end = int(outcome.jobs["finish_time"].max())

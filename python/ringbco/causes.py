@@ -40,12 +40,13 @@ def split(
 
     wait_gpus: fewer GPUs were idle than the job asks for. wait_fragmented: enough were idle, but its
     placement could not use them. wait_behind: it could have been placed but for its turn (the head of a
-    strict queue, the reservation of EASY, the wait for a slot's boundary). run_spread: what more servers
-    than the fewest cost without contention (eq. 8 with k = 1). run_contention: what sharing links cost on
-    top (k > 1), the slot clock's rounding included. Ideal run time, run_spread and run_contention add up to
-    the run time wherever k exceeded 1, and wherever it did not under the continuous clock; where jobs are
-    preempted, to the time on GPUs with progress, and what a preempted job ran longer than its ideal counts
-    as run_contention if k ever exceeded 1, else as run_spread.
+    strict queue, the reservation of EASY, the wait for a slot's boundary). The three add up to the wait.
+
+    run_spread: what more servers than the fewest cost without contention (eq. 8 with k = 1). run_contention:
+    what sharing links cost on top (k > 1). The slot clock's rounding is in run_contention where k ever
+    exceeded 1, else in run_spread; so is, under a policy that preempts, all that a preempted job ran longer
+    than its ideal. Ideal run time, run_spread and run_contention always add up to the time on GPUs with
+    progress: the run time or, where jobs are preempted, held_time - lost_time.
     """
     wait_gpus, wait_fragmented = result.wait_gpus, result.wait_fragmented
     behind = (result.start - submit) - wait_gpus - wait_fragmented
@@ -55,13 +56,12 @@ def split(
         "wait_gpus": wait_gpus,
         "wait_fragmented": wait_fragmented,
     }
-    if model == "fixed":
-        nothing = np.where(result.kept, np.float32(0), np.float32(np.nan))
-        return columns | {"run_spread": nothing, "run_contention": nothing}
     spread, contention = np.full((2, submit.size), np.nan, np.float32)
     for first in range(0, submit.size, _BLOCK):
         rows = slice(first, first + _BLOCK)
-        spread[rows], contention[rows] = _longer(num_gpus, workload, network, result, rows)
+        spread[rows], contention[rows] = _longer(
+            num_gpus, workload, network, result, rows, fixed=model == "fixed"
+        )
     spread[~result.kept] = contention[~result.kept] = np.nan
     return columns | {"run_spread": spread, "run_contention": contention}
 
@@ -72,8 +72,20 @@ def _longer(
     network: Network,
     result: _core.RunResult,
     rows: slice,
+    *,
+    fixed: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """run_spread and run_contention of some rows."""
+    """run_spread and run_contention of some rows; `fixed`: contention is counted but slows nobody down."""
+    start, finish = result.start[rows], result.finish[rows]
+    # Time on GPUs with progress; all of the run where nobody is preempted.
+    running = finish - start
+    if result.held is not None and result.lost is not None:
+        running = result.held[rows] - result.lost[rows]
+    longer = running - workload.ideal_run_time[rows]
+    # A run is a difference of instants, which late in a long trace are coarser than a short run's 1e-9.
+    noise = np.maximum(1e-9 * running, 4 * np.spacing(finish))
+    if fixed:
+        return _without(noise, longer), np.zeros_like(longer)
     tau = profiles.iteration_time(
         num_gpus[rows],
         workload.gradient_bytes[rows],
@@ -83,14 +95,13 @@ def _longer(
     )
     spread = workload.iterations[rows] * (tau - workload.tau0[rows])
     contended = network.xi1 * result.max_contention[rows] > 1
-    # Time on GPUs with progress; all of the run where nobody is preempted.
-    running = result.finish[rows] - result.start[rows]
-    if result.held is not None and result.lost is not None:
-        running = result.held[rows] - result.lost[rows]
-    longer = running - workload.ideal_run_time[rows]
     moved = result.preemptions[rows] > 0
-    spread = np.where(moved, np.where(contended, 0.0, longer), spread)
-    return spread, np.where(contended, longer - spread, 0.0)
+    spread = np.where(contended, np.where(moved, 0.0, spread), longer)
+    return _without(noise, spread), _without(noise, longer - spread)
+
+
+def _without(noise: NDArray[np.float64], part: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.abs(part) <= noise, 0.0, part)
 
 
 def _rounded(rest: NDArray[Any], whole: NDArray[np.float64]) -> NDArray[np.float32]:
