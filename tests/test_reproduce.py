@@ -82,6 +82,16 @@ def test_command(run_cli: RunCli, tmp_path: Path) -> None:
         "index.html", "runs.parquet", *(f"figure-{n}.png" for n in (4, 5, 6, 7)),
     }  # fmt: skip
     page = (folder / "index.html").read_text(encoding="utf-8")
+    # One plan of figure 4 made by itself: how much longer than ideal its spread jobs took, as the page says.
+    runs = pl.read_parquet(folder / "runs.parquet")
+    told = runs.filter(figure=4, policy="ls", dispatch="idle").row(0, named=True)
+    jobs = plan(generate("paper", reproduce.JOBS, 0), reproduce.servers(0), policy="ls", horizon=1200).jobs
+    jobs = jobs.filter(pl.col("num_servers") > 1)
+    spread = jobs["run_time"] / jobs["ideal_run_time"]
+    assert told["jobs_spread"] == spread.len() > 0
+    assert told["stretch"] == pytest.approx(spread.mean())
+    assert told["over_limit"] == (spread > 1.15).sum() / spread.len()
+    assert f"<td>{spread.len():.1f}</td><td>{spread.mean():.2f}</td>" in page
     assert page.count("<svg") == 4
     # Nothing is fetched: the only addresses are names of XML vocabularies.
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#)""", page.replace("xlink:href=", "xlink="))

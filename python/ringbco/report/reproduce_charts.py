@@ -57,7 +57,8 @@ def means(runs: pl.DataFrame, figure: int, measures: tuple[str, ...]) -> pl.Data
 def figure(runs: pl.DataFrame, number: int) -> Any:
     """The chart of one of the figures 4 to 7."""
     seeds = runs["seed"].n_unique()
-    spread = f"mean of {seeds} seeds, bars one standard deviation; black: values read off the paper"
+    means = "one seed" if seeds == 1 else f"mean of {seeds} seeds, bars one standard deviation"
+    spread = f"{means}; black: values read off the paper"
     chart: Any
     if number == 4:
         makespan, completion, work = (_by_policy(runs, measure) for measure in _MEASURES)
