@@ -50,8 +50,8 @@ _WHY: Final = (
     "is chance. Under reserve FF's makespan does not fall with more servers (9,647, 9,306, 11,856 slots): "
     "first-fit fills the first servers up to theta, and the theta that bisection finds grows with T, which "
     "is doubled until a schedule exists. There RAND, which at least spreads the work, is far below FF.",
-    "Figure 5. Under idle with practical, kappa hardly matters: the same idle GPUs are counted by FA- "
-    "FFP and LBSGF, and at most a few gangs are placed otherwise. The fall from kappa 1 to 8 comes "
+    "Figure 5. Under idle with practical, kappa hardly matters: the same idle GPUs are counted by "
+    "FA-FFP and LBSGF, and at most a few gangs are placed otherwise. The fall from kappa 1 to 8 comes "
     "out under idle with literal and under reserve with practical, but there larger kappas are better "
     "still. A rise and then a slight fall, as in the paper, come out only under reserve with literal, "
     "where the best kappa is 4 instead of 8 and the rise is a sixth, not 40 %: there FA-FFP takes the "
