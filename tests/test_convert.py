@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from ringbco.cluster import Cluster
 from ringbco.jobs import read_jobs
 from ringbco.sources import SOURCES
 from ringbco.sources.account import Account
+
+README = Path(__file__).parents[1] / "README.md"
 
 RunCli = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -107,6 +111,8 @@ def test_cite(run_cli: RunCli, source: str) -> None:
         (["helios", "LOG", "-o", "LOG"], 2, "is one of the inputs"),
         (["helios", "LOG", "-o", "j.csv", "--cluster-out", "j.csv"], 2, "are both j.csv"),
         (["helios", "LOG", "-o", "j.csv", "--mode", "span"], 2, "--mode is not an option of helios"),
+        (["swf", "LOG", "-o", "j.csv", "--known-vcs"], 2, "--known-vcs is not an option of swf"),
+        (["helios", "LOG", "-o", "j.csv", "--known-vcs"], 2, "--known-vcs: give cluster_gpu"),
         (["helios", "LOG", "-o", "j.csv", "--snapshot", "2020-09-01"], 2, "--snapshot: give cluster_gpu"),
         (["helios", "LOG", "-o", "j.csv", "--cluster-out", "c.toml"], 2, "does not say which servers"),
         (["csv", "LOG", "-o", "j.csv", "--map", "num_gpus"], 2, "--map num_gpus: expected ours=theirs"),
@@ -161,8 +167,6 @@ def test_modes_of_philly(run_cli: RunCli, tmp_path: Path) -> None:
 
 
 def test_the_way_from_a_tarball_to_a_job_table(run_cli: RunCli, tmp_path: Path) -> None:
-    import tarfile
-
     [path] = philly.generate().write(tmp_path / "in")
     with tarfile.open(tmp_path / "in" / "trace-data.tar.gz", "w:gz") as archive:
         archive.add(path, "trace-data/cluster_job_log")
@@ -171,6 +175,38 @@ def test_the_way_from_a_tarball_to_a_job_table(run_cli: RunCli, tmp_path: Path) 
     assert read_jobs(tmp_path / "jobs.parquet").frame.select("job_id").rows() == [
         (job["job_id"],) for job in philly.generate().jobs
     ]
+
+
+def test_the_readmes_way_from_the_archive_to_a_comparison(run_cli: RunCli, tmp_path: Path) -> None:
+    """The README's own commands on a log that has jobs of a virtual cluster of unknown size."""
+    [path] = philly.generate().write(tmp_path / "in")
+    with tarfile.open(tmp_path / "trace-data.tar.gz", "w:gz") as archive:
+        archive.add(path, "trace-data/cluster_job_log")
+    section = README.read_text().split("## From the public Philly archive to a comparison")[1]
+    commands = section.split("```")[1].split("\n")
+    commands = [shlex.split(line) for line in commands if line]
+    assert [command[:2] for command in commands] == [
+        ["ringbco", verb] for verb in ("convert", "inspect", "compare", "report")
+    ]
+    for command in commands:
+        done = run_cli(*command[1:])
+        assert done.returncode == 0, done.stderr
+    unknown = sum(job["vc"] == "795a4c" for job in philly.generate().jobs)
+    assert read_jobs(tmp_path / "philly.parquet").num_jobs == len(philly.generate().jobs) - unknown
+    assert (tmp_path / "philly.html").stat().st_size > 10_000
+
+
+def test_a_replay_that_meets_an_unknown_vc_names_both_ways_out(run_cli: RunCli, tmp_path: Path) -> None:
+    [path] = philly.generate().write(tmp_path / "in")
+    done = run_cli("convert", "philly", path, "-o", "jobs.parquet", "--cluster-out", "c.toml")
+    assert "(795a4c): leave them out with --known-vcs, or replay with --vc pool" in done.stderr
+    arguments = ("replay", "jobs.parquet", "--cluster", "c.toml", "--policy", "fifo", "-o", "r")
+    done = run_cli(*arguments)
+    assert done.returncode == 1
+    assert "column vc: 795a4c: " in done.stderr
+    assert "leave such jobs out with `ringbco convert --known-vcs`" in done.stderr
+    assert "--vc pool" in done.stderr
+    assert run_cli(*arguments, "--vc", "pool").returncode == 0
 
 
 def test_help_gives_an_example(run_cli: RunCli) -> None:

@@ -11,6 +11,7 @@ from raw.agreement import agrees, converted
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.sources import convert
+from ringbco.sources.account import Account
 from ringbco.sources.source import Options
 
 HEADER = ",".join(helios.COLUMNS)
@@ -84,6 +85,25 @@ def test_the_servers_are_those_of_one_day(tmp_path: Path) -> None:
     assert result.cluster.num_gpus == 88
     assert '"snapshot": "2020-09-02"' in result.table.metadata["ringbco.options"]
     assert Cluster.parse(write(tmp_path / "c.toml", result.cluster.to_toml())) == result.cluster
+
+
+def test_jobs_of_vcs_without_servers_can_be_left_out(tmp_path: Path) -> None:
+    raw = helios.generate()
+    log, gpus = raw.write(tmp_path)
+    result = convert("helios", [log, gpus], Options(known_vcs=True))
+    kept = [job["job_id"] for job in raw.jobs if job["vc"] != "vcOld"]
+    assert result.table.frame["job_id"].to_list() == kept
+    # A repeated job of such a virtual cluster goes for that reason first.
+    assert sum(result.account.dropped.values()) == sum(raw.dropped.values()) + len(raw.jobs) - len(kept)
+    unknown = result.account.dropped["vc is not one of the cluster's (--known-vcs)"]
+    assert unknown == len(raw.jobs) - len(kept) + raw.dropped[helios.TWICE] - twice(result.account)
+    assert (result.notes, result.cluster) == ((), None)
+    with pytest.raises(UsageError, match=r"--known-vcs: give cluster_gpu_number\.csv as well as the log"):
+        convert("helios", [log], Options(known_vcs=True))
+
+
+def twice(account: Account) -> int:
+    return account.dropped.get(helios.TWICE, 0)
 
 
 def write(path: Path, text: str) -> Path:

@@ -128,6 +128,25 @@ def test_the_cluster_is_the_replays_and_other_vcs_are_told(tmp_path: Path) -> No
     assert result.cluster == Cluster.parse("preset:philly")
     unknown = sum(job["vc"] == "795a4c" for job in raw.jobs)
     assert result.notes[0].startswith(f"{unknown} jobs belong to virtual clusters of unknown size (795a4c)")
+    result = convert("philly", raw.write(tmp_path))
+    assert result.notes[0].endswith("leave them out with --known-vcs, or replay with --vc pool")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_jobs_of_vcs_of_unknown_size_can_be_left_out(mode: str, tmp_path: Path) -> None:
+    raw = philly.generate(mode)
+    before = convert("philly", raw.write(tmp_path), Options(mode=mode))
+    result = convert("philly", raw.write(tmp_path), Options(mode=mode, known_vcs=True))
+    known = [job["job_id"] for job in raw.jobs if job["vc"] != "795a4c"]
+    assert result.table.frame["job_id"].to_list() == known
+    # A repeated job of such a virtual cluster goes for that reason first.
+    both = {"vc is not one of the cluster's (--known-vcs)", philly.TWICE}
+    new, old = result.account.dropped, before.account.dropped
+    assert {r: n for r, n in new.items() if r not in both} == {r: n for r, n in old.items() if r not in both}
+    assert sum(new.values()) == sum(old.values()) + len(raw.jobs) - len(known)
+    assert new["vc is not one of the cluster's (--known-vcs)"] >= len(raw.jobs) - len(known)
+    assert result.notes == ()
+    assert json.loads(result.table.metadata["ringbco.options"])["known_vcs"] == "yes"
 
 
 def test_the_large_generator_makes_sound_jobs(tmp_path: Path) -> None:

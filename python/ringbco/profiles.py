@@ -272,7 +272,8 @@ def vc_index(table: JobTable, cluster: Cluster) -> NDArray[np.uint32] | None:
             row=row + 1,
             column="vc",
             value=vcs[row],
-            hint=f"did you mean {near}?" if near else "add its servers to the cluster, or drop such jobs",
+            hint=(f"did you mean {near}? Else " if near else "")
+            + "leave such jobs out with `ringbco convert --known-vcs`, or pool all servers with --vc pool",
         )
     return index.to_numpy()
 

@@ -58,6 +58,15 @@ def convert(
             rich_help_panel=_SOURCE,
         ),
     ] = None,
+    known_vcs: Annotated[
+        bool,
+        typer.Option(
+            "--known-vcs",
+            help="philly, helios: drop jobs of virtual clusters without servers, which a replay on"
+            " --cluster-out refuses. helios: give cluster_gpu_number.csv too.",
+            rich_help_panel=_SOURCE,
+        ),
+    ] = False,
     snapshot: Annotated[
         str | None,
         typer.Option(
@@ -120,6 +129,7 @@ def convert(
     _check_targets(out, cluster_out, inputs, force)
     options = Options(
         strict=strict,
+        known_vcs=known_vcs,
         mode=mode,
         snapshot=snapshot,
         column_map=_column_map(column_map or []),

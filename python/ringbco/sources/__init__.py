@@ -104,7 +104,12 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
 
 
 def _refuse_foreign_options(source: Source, options: Options) -> None:
-    given = {"mode": options.mode, "snapshot": options.snapshot, "map": options.column_map}
+    given = {
+        "mode": options.mode,
+        "snapshot": options.snapshot,
+        "map": options.column_map,
+        "known-vcs": options.known_vcs,
+    }
     for option, value in given.items():
         if value and option not in source.options:
             raise UsageError(f"--{option} is not an option of {source.name}")

@@ -14,8 +14,17 @@ from ringbco.errors import InputError, UsageError
 from ringbco.presets import ServerGroup, vc_groups
 from ringbco.sources.account import ROW, change, drop
 from ringbco.sources.parsing import DAY, iso, number, optional_text, wall_clock
-from ringbco.sources.rules import asks_gpus, has_id, in_order, terminal, timed, whole_gpus
-from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv, first_submission
+from ringbco.sources.rules import asks_gpus, has_id, in_order, known_vc, terminal, timed, whole_gpus
+from ringbco.sources.source import (
+    Inputs,
+    Options,
+    Source,
+    Trace,
+    by_submission,
+    clean_csv,
+    first_submission,
+    without_servers,
+)
 from ringbco.sources.tables import TIME_LIKE, CsvFile, CsvTable
 
 TERMINAL: Final = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
@@ -72,6 +81,13 @@ RULES: Final = (
 def read(inputs: Inputs, options: Options) -> Trace:
     """The job table of one Helios cluster; submit_time 0 is the midnight before the first kept submission."""
     log = inputs.csv("log")
+    for option, given in (("--snapshot", options.snapshot), ("--known-vcs", options.known_vcs)):
+        if given and "gpus" not in inputs:
+            raise UsageError(f"{option}: give cluster_gpu_number.csv as well as the log")
+    servers, day = None, options.snapshot or SNAPSHOT
+    if "gpus" in inputs and (options.want_cluster or options.known_vcs or options.snapshot):
+        servers = _servers(inputs.csv("gpus"), day)
+    known = [group.vc for group in servers or () if group.vc]
     frame, account = clean_csv(
         log,
         [
@@ -86,7 +102,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
             number("duration").alias("recorded"),
             (wall_clock("end_time") - wall_clock("start_time")).alias("duration"),
         ],
-        RULES,
+        (*RULES, *([known_vc(known)] if options.known_vcs else ())),
         unit="jobs",
         needs=LOG.required,
         options=options,
@@ -99,27 +115,14 @@ def read(inputs: Inputs, options: Options) -> Trace:
         submit_time=pl.col("submit_time") - epoch,
         num_gpus=pl.col("gpu_num").cast(pl.UInt32),
     )
-    servers, notes = None, []
-    if options.snapshot is not None and "gpus" not in inputs:
-        raise UsageError("--snapshot: give cluster_gpu_number.csv as well as the log")
-    if options.want_cluster and "gpus" in inputs:
-        day = options.snapshot or SNAPSHOT
-        servers = _servers(inputs.csv("gpus"), day)
-        sized = {group.vc for group in servers}
-        left = frame.filter(~pl.col("vc").is_in(sorted(v for v in sized if v))).height
-        if left:
-            notes.append(
-                f"{left:,} jobs belong to virtual clusters without servers on {day}: replay with --vc pool, "
-                "or take another --snapshot"
-            )
     return Trace(
         frame,
         account,
         iso(epoch),
         "midnight before the first kept submission, on the log's own wall clock",
         servers,
-        notes,
-        {} if servers is None else {"snapshot": options.snapshot or SNAPSHOT},
+        () if servers is None else without_servers(frame, servers, f"without servers on {day}"),
+        {} if servers is None else {"snapshot": day, **({"known_vcs": "yes"} if options.known_vcs else {})},
     )
 
 
@@ -159,6 +162,6 @@ SOURCE: Final = Source(
     shapes=(LOG, GPUS),
     needs=("log",),
     read=read,
-    options=frozenset({"snapshot"}),
+    options=frozenset({"snapshot", "known-vcs"}),
     cluster_hint="give cluster_gpu_number.csv beside the log, or replay with --cluster preset:helios-...",
 )

@@ -26,9 +26,18 @@ from ringbco.presets import PRESETS
 from ringbco.sources.account import ROW, Rule, change, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso, optional_text, wall_clock
-from ringbco.sources.rules import A_TIME, has_id, in_order, terminal, timed
-from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission
+from ringbco.sources.rules import A_TIME, has_id, in_order, known_vc, terminal, timed
+from ringbco.sources.source import (
+    Inputs,
+    Options,
+    Source,
+    Trace,
+    by_submission,
+    first_submission,
+    without_servers,
+)
 
+SERVERS: Final = PRESETS["philly"].servers
 STATUSES: Final = ("Pass", "Killed", "Failed")
 
 
@@ -119,7 +128,7 @@ MODES: Final[Mapping[str, Callable[[_Job, Sequence[_Attempt]], list[Row]]]] = {
 _STILL = pl.col("end_text").is_null() | pl.col("end_text").is_in(["", "None"])
 
 
-def _rules(mode: str) -> tuple[Rule, ...]:
+def _rules(mode: str, known_vcs: bool) -> tuple[Rule, ...]:
     attempt = "attempt" if mode == "split" else "job"
     start = (
         drop("no attempt has both a start and an end", pl.col("summed").is_null(), "start_time", A_TIME),
@@ -153,6 +162,7 @@ def _rules(mode: str) -> tuple[Rule, ...]:
         *timed("submitted_time", "end_time"),
         drop("no GPUs recorded", pl.col("num_gpus") == 0, "detail", "at least one GPU"),
         *(start if mode == "sum" else span),
+        *([known_vc([group.vc for group in SERVERS if group.vc])] if known_vcs else ()),
     )
 
 
@@ -181,7 +191,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
 
     kept, account = clean(
         frame,
-        _rules(mode),
+        _rules(mode, options.known_vcs),
         unit="attempts" if mode == "split" else "jobs",
         file=opened.shown,
         locate=locate,
@@ -200,9 +210,9 @@ def read(inputs: Inputs, options: Options) -> Trace:
         account,
         iso(epoch),
         "the first kept submission, on the log's own wall clock",
-        PRESETS["philly"].servers,
-        _without_servers(table) if options.want_cluster else (),
-        {"mode": mode},
+        SERVERS,
+        without_servers(table, SERVERS, "of unknown size"),
+        {"mode": mode, **({"known_vcs": "yes"} if options.known_vcs else {})},
     )
 
 
@@ -295,18 +305,6 @@ def _line(data: memoryview, raws: Sequence[msgspec.Raw], job: int) -> int:
     return whole.count(b"\n", 0, whole.index(bytes(raws[job]), at)) + 1
 
 
-def _without_servers(table: pl.DataFrame) -> tuple[str, ...]:
-    sized = [group.vc for group in PRESETS["philly"].servers]
-    left = table.filter(~pl.col("vc").is_in(sized).fill_null(False))
-    if left.is_empty():
-        return ()
-    names = ", ".join(sorted(left["vc"].drop_nulls().unique())) or "none"
-    return (
-        f"{left.height:,} jobs belong to virtual clusters of unknown size ({names}): "
-        "replay with --vc pool, or leave them out",
-    )
-
-
 SOURCE: Final = Source(
     name="philly",
     title="Microsoft Philly (August to December 2017)",
@@ -324,5 +322,5 @@ SOURCE: Final = Source(
     shapes=(JobLog(),),
     needs=("log",),
     read=read,
-    options=frozenset({"mode"}),
+    options=frozenset({"mode", "known-vcs"}),
 )

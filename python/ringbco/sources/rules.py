@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import polars as pl
@@ -80,6 +81,12 @@ def lasting(column: str) -> tuple[Rule, ...]:
         drop(f"{column} is negative", seconds < 0, column, "more than 0 s"),
         drop(f"ran for no time ({column} = 0)", seconds == 0, column, "more than 0 s"),
     )
+
+
+def known_vc(names: Collection[str]) -> Rule:
+    """Jobs whose virtual cluster has no servers are dropped: `--known-vcs`."""
+    unknown = ~pl.col("vc").is_in(sorted(names)).fill_null(False)
+    return drop("vc is not one of the cluster's (--known-vcs)", unknown, "vc", f"one of {', '.join(names)}")
 
 
 def not_negative(column: str) -> Rule:

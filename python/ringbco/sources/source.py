@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import polars as pl
 
@@ -38,11 +38,18 @@ class Shape(Protocol):
         """Raise InputError for what `opened` lacks, if that can be said."""
 
 
+_NAMES_SHOWN: Final = 8
+
+
 @dataclass(frozen=True)
 class Options:
-    """What a user may choose in a conversion. `want_cluster`: the servers were asked for as well."""
+    """What a user may choose in a conversion.
+
+    known_vcs: leave out jobs of virtual clusters without servers. want_cluster: the servers too are wanted.
+    """
 
     strict: bool = False
+    known_vcs: bool = False
     mode: str | None = None
     snapshot: str | None = None
     column_map: Mapping[str, str] = field(default_factory=dict)
@@ -174,6 +181,20 @@ def by_submission(frame: pl.DataFrame, columns: Sequence[str], **extra: Any) -> 
         .sort("submit_time", maintain_order=True)
         .select(columns)
         .drop(ROW, strict=False)
+    )
+
+
+def without_servers(frame: pl.DataFrame, servers: Sequence[ServerGroup], why: str) -> tuple[str, ...]:
+    """The note on jobs whose virtual cluster none of `servers` is of, or nothing if there are none."""
+    sized = sorted({group.vc for group in servers if group.vc})
+    left = frame.filter(~pl.col("vc").is_in(sized).fill_null(False))
+    if left.is_empty():
+        return ()
+    names = sorted(left["vc"].drop_nulls().unique())
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+    return (
+        f"{left.height:,} job{'s belong' if left.height != 1 else ' belongs'} to virtual clusters {why} "
+        f"({shown or 'none named'}): leave them out with --known-vcs, or replay with --vc pool",
     )
 
 
