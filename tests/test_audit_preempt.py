@@ -9,6 +9,7 @@ from ringbco.audit import check_outcome
 from ringbco.jobs import JobTable, from_frame
 from ringbco.outcome import Outcome
 from ringbco.replay import replay
+from ringbco.scheduling import fit
 
 POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 
@@ -43,9 +44,10 @@ def test_what_the_engine_does_passes(
 ) -> None:
     if admission and policy != "edf":
         return
+    (period,) = fit([policy], {"interval": 100.0, "quantum": 100.0}, strict=False)  # what it has of them
     outcome = replay(
         table, "2x4", policy=policy, placement="first-fit", model=model, clock=clock, slot=8.0,
-        interval=100.0, quantum=100.0, preempt_cost=20.0, admission=admission,
+        preempt_cost=20.0, admission=admission, **period,
     )  # fmt: skip
     assert outcome.summary["preemptions"] > 0
     if admission:

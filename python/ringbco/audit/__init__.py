@@ -16,7 +16,7 @@ from ringbco.audit import contention, figures, placing, queueing, rows, times
 from ringbco.audit.facts import Facts, gather
 from ringbco.audit.findings import Check, Finding, Report
 from ringbco.errors import InputError
-from ringbco.jobs import JobTable, read_jobs
+from ringbco.jobs import JobTable, TableLike, as_table, read_jobs
 from ringbco.outcome import Outcome
 
 RULES: Final = {
@@ -49,13 +49,15 @@ _BEFORE_QUEUE: Final = ("jobs", "start", "slots", "stretches", "gangs", "servers
 __all__ = ["RULES", "Check", "Finding", "Report", "audit", "check_folder", "check_outcome"]
 
 
-def audit(outcome: Outcome, jobs: JobTable) -> list[Finding]:
+def audit(outcome: Outcome, jobs: TableLike) -> list[Finding]:
     """What is wrong with a result; nothing if it is possible.
 
+    jobs: the job table that was replayed: a `JobTable`, its file, or a table of another library.
+
     Each check keeps its first 100 findings; `check_outcome` tells how many there are in all. Raises
-    InputError where the job table or run.toml is not one of this result.
+    InputError where the job table cannot be read, or it or run.toml is not one of this result.
     """
-    return check_outcome(outcome, jobs).findings
+    return check_outcome(outcome, as_table(jobs)).findings
 
 
 def check_folder(folder: str | os.PathLike[str], jobs: str | os.PathLike[str] | None = None) -> Report:

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco import profiles
+from ringbco import profiles, ties
 from ringbco.cluster import Cluster, Network
-from ringbco.errors import InputError
+from ringbco.errors import InputError, UsageError
 from ringbco.jobs import JobTable
 from ringbco.outcome import Outcome
 
@@ -89,12 +89,16 @@ class Facts:
 
         One that started before that (another check says so) never waited.
         """
+        return np.minimum(self.first_instant(self.submit), self.start)
+
+    def first_instant(self, times: Floats) -> Floats:
+        """The first instants, from each of `times` on, at which the clock lets anything happen."""
         if not self.slots:
-            return np.minimum(self.submit, self.start)
-        n = np.ceil(self.submit / self.slot)
-        n = np.where((n - 1) * self.slot >= self.submit, n - 1, n)
-        n = np.where(n * self.slot < self.submit, n + 1, n)
-        return np.minimum(n * self.slot, self.start)
+            return times
+        n = np.ceil(times / self.slot)
+        n = np.where((n - 1) * self.slot >= times, n - 1, n)
+        n = np.where(n * self.slot < times, n + 1, n)
+        return n * self.slot
 
 
 def cluster_of(run: Mapping[str, Any]) -> Cluster:
@@ -132,9 +136,21 @@ def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
             raise InputError(f"run.toml: expected options.{name}, a {kind.__name__}")
     if options.get("policy") in PREEMPTIVE and not isinstance(options.get("preempt_cost"), int | float):
         raise InputError("run.toml: expected options.preempt_cost, a float")
+    _check_optional(options)
     if not options["slot"] > 0:
         raise InputError(f"run.toml: options.slot: {options['slot']}: expected a number of seconds > 0")
     return options
+
+
+def _check_optional(options: Mapping[str, Any]) -> None:
+    """Refuses odd values of the options that decide who goes first, which older results may lack."""
+    aging, tied = options.get("aging"), options.get("ties", "rows")
+    if aging is not None and not (isinstance(aging, int | float) and 0 <= aging < np.inf):
+        raise InputError(f"run.toml: options.aging: {aging}: expected a number of seconds >= 0")
+    try:
+        ties.check(str(tied))
+    except UsageError as error:
+        raise InputError(f"run.toml: {error}") from None
 
 
 def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]:

@@ -6,15 +6,15 @@ import heapq
 
 import numpy as np
 
-from ringbco import ties
-from ringbco.audit.facts import Facts, Ints
-from ringbco.audit.findings import Check, Finding
+from ringbco.audit.facts import Facts
+from ringbco.audit.findings import Check, Finding, number
+from ringbco.audit.ranking import ORDERS, places
 
 
 def check_queue(order: Check, idle: Check, facts: Facts) -> None:
     """Both rules in one sweep over arrivals, starts and finishes, virtual cluster by virtual cluster."""
-    if facts.preemptive or facts.options["order"] not in ("fifo", "sjf", "smallest"):
-        order.not_run = idle.not_run = "the policy has no fixed order"
+    if facts.preemptive or facts.options["order"] not in ORDERS:
+        order.not_run = idle.not_run = "the policy has no queue order"
         return
     strict = facts.options["queue"] == "strict"
     if facts.planned and facts.options.get("dispatch") == "reserve":
@@ -31,22 +31,6 @@ def check_queue(order: Check, idle: Check, facts: Facts) -> None:
     stretches = _Stretches(facts)
     for v in range(len(facts.cluster.vc_names) if facts.cluster.server_vc is not None else 1):
         _sweep(order if strict else None, idle, facts, stretches, v)
-
-
-def _rank(facts: Facts, jobs: Ints) -> Ints:
-    """The place of each job in the queue order."""
-    submit = facts.submit[jobs]
-    row = ties.key(facts.row[jobs], facts.options.get("ties", "rows"))
-    name = facts.options["order"]
-    if name == "sjf":
-        keys = (row, submit, facts.workload.estimate[facts.row[jobs]])
-    elif name == "smallest":
-        keys = (row, submit, facts.num_gpus[jobs].astype(np.float64))
-    else:
-        keys = (row, submit, np.zeros(jobs.size))
-    rank = np.empty(jobs.size, dtype=np.int64)
-    rank[np.lexsort(keys)] = np.arange(jobs.size)
-    return rank
 
 
 class _Stretches:
@@ -147,52 +131,56 @@ def _sweep(order: Check | None, idle_check: Check, facts: Facts, stretches: _Str
     servers = np.flatnonzero(facts.server_vc == v).tolist()
     idle = _idle(facts, {s: int(facts.server_gpus[s]) for s in servers}, stretches)
 
-    rank = _rank(facts, jobs)
+    place = places(facts, jobs)
     start, finish = facts.start[jobs], facts.finish[jobs]
     arrival = facts.arrival()[jobs]
+    # One that has started before never ages.
+    due = np.where(place.due <= start, place.due, np.inf)
     numbers, wanted = jobs.tolist(), facts.num_gpus[jobs].tolist()
-    at_rank = np.argsort(rank).tolist()
-    ranks = rank.tolist()
-    instants = np.unique(np.concatenate([arrival, start, finish]))
-    comes, begins, ends = (np.argsort(times, kind="stable") for times in (arrival, start, finish))
-    upto = [
-        np.searchsorted(times[by], instants, side="right").tolist()
-        for times, by in ((arrival, comes), (start, begins), (finish, ends))
-    ]
-    coming, beginning, ending = comes.tolist(), begins.tolist(), ends.tolist()
+    instants = np.unique(np.concatenate([arrival, start, finish, due[np.isfinite(due)]]))
+    happens = (arrival, due, start, finish)
+    coming, aging, beginning, ending = (np.argsort(times, kind="stable").tolist() for times in happens)
+    upto = [np.searchsorted(np.sort(times), instants, side="right").tolist() for times in happens]
+
+    # A job's place says whether it has aged: each has two, and is found by either.
+    young, aged = place.young.tolist(), place.aged.tolist()
+    now_at = list(young)
+    job_at = np.concatenate([np.argsort(place.aged), np.argsort(place.young)]).tolist()
+    gone = [False] * len(job_at)
     waiting: list[int] = []
-    gone = [False] * jobs.size
-    a = b = c = 0
+    a = b = c = d = 0
     suspects: dict[int, float] = {}
-    for t, come, begin, end in zip(instants.tolist(), *upto, strict=True):
-        while a < come:
-            heapq.heappush(waiting, ranks[coming[a]])
-            a += 1
-        while c < end:
-            idle.change(numbers[ending[c]], wanted[ending[c]], 1)
-            c += 1
+    for t, come, age, begin, end in zip(instants.tolist(), *upto, strict=True):
+        for j in coming[a:come]:
+            heapq.heappush(waiting, young[j])
+        for j in aging[b:age]:
+            gone[young[j]] = True
+            now_at[j] = aged[j]
+            heapq.heappush(waiting, aged[j])
+        for j in ending[d:end]:
+            idle.change(numbers[j], wanted[j], 1)
         behind = -1
-        while b < begin:
-            j = beginning[b]
+        for j in beginning[c:begin]:
             idle.change(numbers[j], wanted[j], -1)
-            gone[ranks[j]] = True
-            behind = max(behind, ranks[j])
-            b += 1
+            gone[now_at[j]] = True
+            behind = max(behind, now_at[j])
+        a, b, c, d = come, age, begin, end
         while waiting and gone[waiting[0]]:
             heapq.heappop(waiting)
         if not waiting:
             continue
-        head = waiting[0]
-        if order is not None and behind > head:
-            _overtaken(order, facts, jobs[at_rank[behind]], jobs[at_rank[head]], t)
-        if head not in suspects and idle.fits(wanted[at_rank[head]]):
+        first = waiting[0]
+        head = job_at[first]
+        if order is not None and behind > first:
+            _overtaken(order, facts, jobs[job_at[behind]], jobs[head], t, aged=now_at[head] == aged[head])
+        if head not in suspects and idle.fits(wanted[head]):
             suspects[head] = t
     idle_check.add(
         (
             Finding(
                 idle_check.code,
-                f"first in the queue and waiting, though its {wanted[at_rank[head]]} GPUs could be placed",
-                facts.id(jobs[at_rank[head]]),
+                f"first in the queue and waiting, though its {wanted[head]} GPUs could be placed",
+                facts.id(jobs[head]),
                 time=t,
             )
             for head, t in suspects.items()
@@ -201,6 +189,7 @@ def _sweep(order: Check | None, idle_check: Check, facts: Facts, stretches: _Str
     )
 
 
-def _overtaken(order: Check, facts: Facts, late: int, head: int, time: float) -> None:
-    said = f"starts before job {facts.id(head)}, which is ahead of it in the queue and waits"
+def _overtaken(order: Check, facts: Facts, late: int, head: int, time: float, *, aged: bool) -> None:
+    since = f"after {number(facts.options['aging'])} s of waiting is" if aged else "is"
+    said = f"starts before job {facts.id(head)}, which {since} ahead of it in the queue and waits"
     order.add([Finding(order.code, said, facts.id(late), time=time)], 1)

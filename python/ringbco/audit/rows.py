@@ -5,15 +5,27 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from ringbco.audit.facts import Facts, Ints
+from ringbco.audit.facts import Facts, Floats, Ints
 from ringbco.audit.findings import Check, Finding, number
 from ringbco.jobs import JobTable
-from ringbco.outcome import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, TIMELINE_SCHEMA, Outcome
+from ringbco.outcome import (
+    ALLOCATIONS_SCHEMA,
+    JOBS_SCHEMA,
+    PREEMPTION_SCHEMA,
+    TIMELINE_SCHEMA,
+    Outcome,
+)
+
+_WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
+_RUNS: Final = ("ideal_run_time", "run_spread", "run_contention")
+# The parts are float32, and sums of many stretches of time.
+_PARTS_RELATIVE: Final = 1e-5
+_PARTS_SECONDS: Final = 1e-3
 
 
 def check_values(check: Check, outcome: Outcome) -> None:
@@ -97,6 +109,8 @@ def refusable(facts: Facts) -> Ints:
     """Rows without a result that admission may refuse: late even if run alone from their arrival on."""
     rows = left_out(facts)
     frame = facts.table.frame
+    if "deadline" not in frame.columns:
+        return rows[:0]  # another table than the one replayed
     seen = frame["submit_time"].to_numpy()[rows]
     if facts.slots:
         seen = np.ceil(seen / facts.slot * (1 - 1e-12)) * facts.slot
@@ -149,6 +163,7 @@ def check_arithmetic(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
     _compare(check, facts, jobs["jct"], finish - submit, resolution)
     slowdown = jobs["jct"].to_numpy() / jobs["ideal_run_time"].to_numpy()
     _compare(check, facts, jobs["slowdown"], slowdown, 1e-9 * np.abs(slowdown))
+    _check_causes(check, facts, jobs, resolution)
     early = np.flatnonzero(finish < start)
     check.add(
         (
@@ -159,9 +174,41 @@ def check_arithmetic(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
     )
 
 
+def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Floats) -> None:
+    """The parts of a wait, none of them negative, add up to it; those of a run to its time with progress."""
+
+    def values(name: str) -> Floats:
+        # What is no number is as wrong as a wrong one, and NaN fails every comparison below.
+        return np.asarray(jobs[name].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy())
+
+    def tolerance(whole: Floats) -> Floats:
+        return _PARTS_RELATIVE * np.abs(whole) + _PARTS_SECONDS + resolution
+
+    def add_up(parts: tuple[str, ...], whole: Floats) -> None:
+        total = np.sum([values(name) for name in parts], axis=0)
+        _compare(check, facts, pl.Series(" + ".join(parts), total), whole, tolerance(whole))
+
+    if set(_WAITS) <= set(jobs.columns):
+        wait = values("wait_time")
+        add_up(_WAITS, wait)
+        for name in _WAITS:
+            part = values(name)
+            bad = np.flatnonzero(part < -tolerance(wait))
+            check.add(
+                (
+                    Finding(check.code, f"{name} is {number(part[j])}; expected at least 0", facts.id(j))
+                    for j in bad
+                ),
+                bad.size,
+            )
+    if set(_RUNS) <= set(jobs.columns):
+        moved = set(PREEMPTION_SCHEMA) <= set(jobs.columns)
+        add_up(_RUNS, values("held_time") - values("lost_time") if moved else values("run_time"))
+
+
 def _compare(check: Check, facts: Facts, column: pl.Series, expected: Any, tolerance: Any) -> None:
     name, found = column.name, column.to_numpy()
-    bad = np.flatnonzero(np.abs(found - expected) > tolerance)
+    bad = np.flatnonzero(~(np.abs(found - expected) <= tolerance))
     check.add(
         (
             Finding(check.code, f"{name} is {number(found[j])}; expected {number(expected[j])}", facts.id(j))
