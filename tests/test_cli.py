@@ -367,6 +367,19 @@ def test_unsorted_rows_are_told_and_kept_in_the_files_order(invoke: Invoke, tmp_
     assert Outcome.read(tmp_path / "r").jobs["job_id"].to_list() == list("gfedcba")
 
 
+def test_a_setting_that_the_policy_ignores_is_told(invoke: Invoke, small_jobs: Path) -> None:
+    common = ("--cluster", "2x8", "--kappa", "3", "--interval", "30", "-o")
+    run = invoke("replay", small_jobs, *common, "r", "--policy", "fifo")
+    assert (run.returncode, run.stderr) == (
+        0,
+        "note: option kappa: not used by fifo\nnote: option interval: not used by fifo\n",
+    )
+    run = invoke("compare", small_jobs, *common, "c", "--policy", "fifo", "--policy", "sjf-bco")
+    assert (run.returncode, run.stderr) == (0, "note: option interval: not used by fifo or sjf-bco\n")
+    run = invoke("replay", small_jobs, *common, "q", "--policy", "fifo", "--quiet")
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_virtual_clusters_have_a_table_of_their_own(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('[[servers]]\ngpus = 8\nvc = "a"\n[[servers]]\ngpus = 8\nvc = "[b]"\n')
     (tmp_path / "j.csv").write_text("job_id,submit_time,num_gpus,duration,vc\nx,0,1,60,a\ny,0,2,60,[b]\n")

@@ -298,7 +298,7 @@ def test_a_bad_option_is_a_usage_error_that_names_it(small_jobs: Path, option: s
 
 def test_the_run_says_everything_needed_to_repeat_it(small_jobs: Path, tmp_path: Path) -> None:
     cluster = Cluster.parse("2x8").with_network(alpha=0.25)
-    first = replay(small_jobs, cluster, policy="rand", queue="skip", seed=7, kappa=3, lambda_=1.5)
+    first = replay(small_jobs, cluster, policy="rand", queue="easy", seed=7, estimate_factor=1.5)
     run = tomllib.loads(toml_text(first.run))
     assert run["trace"]["sha256"] == hashlib.sha256(small_jobs.read_bytes()).hexdigest()
     assert (run["trace"]["path"], run["trace"]["rows"]) == (str(small_jobs), 7)

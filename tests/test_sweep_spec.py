@@ -200,10 +200,61 @@ def test_options_of_several_values_and_of_some_policies(spec: Path, tmp_path: Pa
     write(spec, text + 'policy = ["edf", "tiresias"]\nadmission = [true]\nthresholds = [[60], [60, 600.5]]\n')
     frame = sweep(spec, tmp_path / "out").frame
     assert frame["thresholds"].to_list() == [[60.0], [60.0, 600.5]] * 2
-    # Admission means nothing to tiresias: those runs fail, for edf it is right.
-    assert [error is None for error in frame["error"]] == [True, True, False, False]
-    assert frame["error"][2] == "option admission: tiresias knows no deadlines; expected --policy edf"
-    assert frame["deadlines_met"].to_list()[2:] == [None, None]
+    # Admission means nothing to tiresias, nor thresholds to edf: each does without.
+    assert frame["error"].to_list() == [None] * 4
+    assert frame["mean_jct"][0] == frame["mean_jct"][1] != frame["mean_jct"][2]
+    runs = read_spec(spec).runs
+    assert runs[0].key == runs[1].key
+    assert [run.options["admission"] for run in runs] == [True, True, False, False]
+    assert [run.settings["admission"] for run in runs] == [True] * 4
+    plain = replay(tmp_path / "small.csv", "2x8", policy="tiresias", thresholds=[60.0])
+    assert frame["mean_jct"][2] == plain.summary["mean_jct"]
     write(spec, text + 'policy = ["fifo", "tiresias"]\nadmission = [true]\n')
-    with pytest.raises(InputError, match=r"grid.admission\[1\]: True"):
+    with pytest.raises(
+        InputError, match=r"grid.admission\[1\]: True: expected policy edf; tiresias ignores it$"
+    ):
+        read_spec(spec)
+
+
+@pytest.mark.parametrize(
+    ("policies", "line", "said"),
+    [
+        (["fifo", "tiresias"], "interval = 30", None),
+        (["fifo", "srtf"], "interval = 30", None),  # a setting that nobody heeds does no harm
+        (["fifo", "srtf"], "aging = 30", "base.aging: 30: expected policy sjf, .*; srtf ignores it"),
+        (["tiresias", "time-slice"], "interval = 30\nquantum = 90\nthresholds = [60]", None),
+        (["srtf", "sjf"], 'queue = "skip"', None),
+        (["srtf", "ftf"], 'queue = "skip"', "base.queue: skip: expected .*ranks all jobs itself"),
+        (["fifo", "ls"], "kappa = 2", None),
+        (["fifo", "ls"], 'kappa = 2\nplacement = "sjf-bco"', None),
+        (["time-slice"], "quantum = 30", "base.quantum: 30: expected a quantum longer"),
+    ],
+)
+def test_one_value_for_several_policies(
+    spec: Path, tmp_path: Path, policies: list[str], line: str, said: str | None
+) -> None:
+    """Each policy takes what it uses; what none of them uses is refused before anything runs."""
+    text = f'[base]\ntrace = "small.csv"\ncluster = "2x8"\n{line}\n[grid]\npolicy = {policies}\n'
+    write(spec, text)
+    if said is not None:
+        with pytest.raises(InputError, match=said):
+            read_spec(spec)
+        return
+    assert sweep(spec, tmp_path / "out").frame["error"].to_list() == [None] * len(policies)
+
+
+def test_a_number_in_quotes_shows_them(spec: Path) -> None:
+    write(spec, '[base]\ntrace = "small.csv"\ncluster = "2x8"\nkappa = "8"\n')
+    with pytest.raises(InputError, match=r'base\.kappa: "8": expected an integer$'):
+        read_spec(spec)
+
+
+def test_auto_is_a_plans_default(spec: Path) -> None:
+    head = 'command = "plan"\n[base]\ntrace = "small.csv"\ncluster = "2x8"\nslot = 10.0\n'
+    plain, named = (
+        read_spec(write(spec, head + more)).runs[0] for more in ("", 'kappa = "auto"\nhorizon = "auto"\n')
+    )
+    assert plain.key == named.key
+    write(spec, head.replace("plan", "replay").replace("slot = 10.0", 'kappa = "auto"'))
+    with pytest.raises(InputError, match=r'base\.kappa: "auto": expected an integer'):
         read_spec(spec)

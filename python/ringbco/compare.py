@@ -21,9 +21,10 @@ from ringbco.errors import UsageError
 from ringbco.jobs import TableLike, as_table
 from ringbco.metrics import MEASURES as MEASURED
 from ringbco.metrics import STATISTICS
-from ringbco.options import resolve_policy
+from ringbco.options import MOST_THREADS, RunOptions, as_cluster, check_callback, integer, refusal
 from ringbco.outcome import Outcome, whole_folder, write_table
 from ringbco.replay import replay
+from ringbco.scheduling import fit
 from ringbco.units import Kind, figure
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def is_comparison(path: Path) -> bool:
 
 def compare(
     jobs: TableLike,
-    cluster: Cluster | str,
+    cluster: Cluster | str | os.PathLike[str],
     policies: Sequence[str],
     *,
     threads: int | None = None,
@@ -212,30 +213,31 @@ def compare(
 
     The table is read and its profile resolved once. threads: replays at a time, None for one a processor.
     progress: called now and then with (jobs finished, jobs in all) over all replays. options: those of
-    `replay`, the same for every policy.
+    `replay`, the same for every policy that uses them; the others do without.
 
-    Raises UsageError for a policy that is unknown or named twice; otherwise as `replay`, for the first policy
-    in order that fails.
+    Raises UsageError for a policy that is unknown or named twice, and for a demand that none of them can
+    meet; otherwise as `replay`, for the first policy in order that fails.
     """
+    if isinstance(policies, str) or not isinstance(policies, Sequence):
+        raise refusal("policies", policies, "a list of names")
     twice = [policy for policy in policies if list(policies).count(policy) > 1]
     if twice:
         raise UsageError(f"option policy: {twice[0]!r}: expected each policy once")
     if not policies:
         raise UsageError("option policy: expected at least one")
-    if threads is not None and threads < 1:
-        raise UsageError(f"option threads: {threads}: expected an integer >= 1")
-    parts = {name: options.get(name) for name in ("order", "placement", "queue")}
-    for policy in policies:
-        resolve_policy(policy, **parts)
+    if threads is not None:
+        threads = integer("threads", threads, 1, MOST_THREADS)
+    check_callback(progress)
+    common = RunOptions.of(options)
+    own = dict(zip(policies, fit(policies, options), strict=True))
     table = as_table(jobs)
-    cluster = Cluster.parse(cluster) if isinstance(cluster, str) else cluster
-    model, seed = options.get("model", "rar"), options.get("seed", 0)
-    workload = profiles.resolve(table, cluster, model=model, seed=seed)
+    cluster = as_cluster(cluster)
+    workload = profiles.resolve(table, cluster, model=common.model, seed=common.seed)
     watch = _Watch(len(policies) * table.num_jobs, progress)
 
     def run(policy: str) -> Outcome:
         tell = watch.part(policy)
-        outcome = replay(table, cluster, policy=policy, workload=workload, progress=tell, **options)
+        outcome = replay(table, cluster, policy=policy, workload=workload, progress=tell, **own[policy])
         tell(table.num_jobs, table.num_jobs)
         return outcome
 

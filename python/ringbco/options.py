@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import Final
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, Final
 
 import numpy as np
 
 from ringbco import _core
 from ringbco import ties as ties_
+from ringbco.cluster import Cluster
 from ringbco.errors import UsageError
 
 MODELS: Final = ("rar", "fixed")
 CLOCKS: Final = ("continuous", "slot")
 VARIANTS: Final = ("practical", "literal")
 OVERSIZE: Final = ("error", "drop")
-_LARGEST: Final = {"kappa": 2**32 - 1, "seed": 2**64 - 1}
+MOST_KAPPA: Final = 2**32 - 1
+MOST_SEED: Final = 2**64 - 1
+MOST_THREADS: Final = 1024
 MOST_SAMPLES: Final = 10_000_000
+_LONGEST: Final = 60
 
 
 @dataclass(frozen=True)
@@ -34,46 +42,59 @@ class Policy:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run beside its policy, checked."""
+    """The options of a run beside its policy, checked, and as plain Python values whatever was given."""
 
-    model: str
-    clock: str
-    slot: float
-    kappa: int
-    lambda_: float
-    variant: str
-    seed: int
-    ties: str
-    oversize: str
-    sample: float | None
+    model: str = "rar"
+    clock: str = "continuous"
+    slot: float = 1.0
+    kappa: int = 8
+    lambda_: float = 1.0
+    variant: str = "practical"
+    seed: int = 0
+    ties: str = "rows"
+    oversize: str = "error"
+    sample: float | None = None
 
     def __post_init__(self) -> None:
         check_name("model", self.model, MODELS)
         check_name("clock", self.clock, CLOCKS)
         check_name("variant", self.variant, VARIANTS)
         check_name("oversize", self.oversize, OVERSIZE)
+        if not isinstance(self.ties, str):
+            raise refusal("ties", self.ties, "rows, reverse or shuffle:SEED")
         ties_.check(self.ties)
-        check_number("slot", self.slot, 0 < self.slot < np.inf, "a finite number of seconds > 0")
-        check_number("lambda", self.lambda_, 1 <= self.lambda_ < np.inf, "a finite number >= 1")
-        for name, largest in _LARGEST.items():
-            value = getattr(self, name)
-            check_number(name, value, 0 <= value <= largest, f"an integer from 0 to {largest}")
-        if self.sample is not None:
-            check_number("sample", self.sample, 0 < self.sample < np.inf, "a finite number of seconds > 0")
+        given = {
+            "slot": seconds("slot", self.slot),
+            "kappa": integer("kappa", self.kappa, 0, MOST_KAPPA),
+            "lambda_": factor("lambda", self.lambda_),
+            "seed": integer("seed", self.seed, 0, MOST_SEED),
+            "sample": None if self.sample is None else seconds("sample", self.sample),
+        }
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> RunOptions:
+        """Those of `options` that are of this kind, by the names of `replay`'s parameters."""
+        return cls(**{field.name: options[field.name] for field in fields(cls) if field.name in options})
 
 
 def policies() -> list[Policy]:
     """Every preset, with the order, the placement and the queue discipline that it stands for."""
-    return [Policy(*preset) for preset in _core.presets()]
+    return list(_presets().values())
+
+
+@cache
+def _presets() -> dict[str, Policy]:
+    return {preset[0]: Policy(*preset) for preset in _core.presets()}
 
 
 def resolve_policy(
     policy: str, *, order: str | None = None, placement: str | None = None, queue: str | None = None
 ) -> Policy:
     """The preset of that name with parts replaced; UsageError if a name is in no registry."""
-    presets = {preset.name: preset for preset in policies()}
-    check_name("policy", policy, tuple(presets))
-    preset = presets[policy]
+    check_name("policy", policy, tuple(_presets()))
+    preset = _presets()[policy]
     for option, value, known in (
         ("order", order, _core.orders()),
         ("placement", placement, _core.placements()),
@@ -88,15 +109,74 @@ def resolve_policy(
     return Policy(preset.name, *parts, preset.preemption)
 
 
-def check_name(option: str, value: str, known: Sequence[str]) -> None:
+def as_cluster(cluster: object) -> Cluster:
+    """A `Cluster`, or what `Cluster.parse` makes of a text or a path. UsageError for anything else."""
+    if isinstance(cluster, Cluster):
+        return cluster
+    if isinstance(cluster, (str, os.PathLike)):
+        return Cluster.parse(cluster)
+    raise refusal("cluster", cluster, 'a Cluster, or SxG such as "32x8", a TOML file or preset:NAME')
+
+
+def check_name(option: str, value: object, known: Sequence[str]) -> None:
     """Raises UsageError, with the nearest name, unless `value` is among `known`."""
-    if value not in known:
-        near = get_close_matches(value, known, n=1)
+    if not isinstance(value, str) or value not in known:
+        near = get_close_matches(value, known, n=1) if isinstance(value, str) else []
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"option {option}: {value!r}: expected one of {', '.join(known)}{hint}")
+        raise refusal(option, value, f"one of {', '.join(known)}{hint}")
 
 
-def check_number(option: str, value: float, good: bool, expected: str) -> None:
-    """Raises UsageError with what was `expected` unless `value` is `good`."""
-    if not good:
-        raise UsageError(f"option {option}: {value}: expected {expected}")
+def integer(option: str, value: object, least: int, most: int) -> int:
+    """The value as an int, numpy's integers too; UsageError unless it is one from `least` to `most`."""
+    good = isinstance(value, Integral) and not isinstance(value, bool)
+    if not good or not least <= int(value) <= most:  # type: ignore[call-overload]
+        raise refusal(option, value, f"an integer from {least} to {most}")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def number(
+    option: str, value: object, expected: str, *, least: float, most: float = math.inf, above: bool = False
+) -> float:
+    """The value as a finite float, numpy's numbers too.
+
+    UsageError with what was `expected` unless it is a number from `least` (or, with `above`, greater than
+    it) to `most`. A bool is no number.
+    """
+    try:
+        found = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:  # an int beyond every float
+        found = math.nan
+    if not (least < found if above else least <= found) or found > most or math.isinf(found):
+        raise refusal(option, value, expected)
+    return found
+
+
+def seconds(option: str, value: object) -> float:
+    """A finite time > 0."""
+    return number(option, value, "a finite number of seconds > 0", least=0.0, above=True)
+
+
+def factor(option: str, value: object) -> float:
+    """A finite number >= 1."""
+    return number(option, value, "a finite number >= 1", least=1.0)
+
+
+def flag(option: str, value: object) -> bool:
+    """True or False, numpy's too."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise refusal(option, value, "True or False")
+    return bool(value)
+
+
+def check_callback(value: object) -> None:
+    """Raises UsageError unless progress can be told to `value`."""
+    if value is not None and not callable(value):
+        raise refusal("progress", value, "a function of (done, in all), or None")
+
+
+def refusal(option: str, value: object, expected: str) -> UsageError:
+    """What to raise for an option's value: the option, the value, what was expected."""
+    text = repr(value) if isinstance(value, str) else " ".join(str(value).split())
+    if len(text) > _LONGEST:
+        text = text[: _LONGEST - 3] + "..."
+    return UsageError(f"option {option}: {text}: expected {expected}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -18,13 +19,21 @@ from ringbco.jobs import JobTable, TableLike, as_table
 # A plan's folder is that of a replay, and so is made by the same parts.
 from ringbco.options import (
     MODELS,
+    MOST_KAPPA,
     MOST_SAMPLES,
+    MOST_SEED,
+    MOST_THREADS,
     OVERSIZE,
     VARIANTS,
     Policy,
     RunOptions,
+    as_cluster,
+    check_callback,
     check_name,
-    check_number,
+    factor,
+    flag,
+    integer,
+    seconds,
 )
 from ringbco.outcome import Outcome
 from ringbco.results import (
@@ -47,22 +56,21 @@ PLACEMENTS: Final = {
 }
 """The placement that each planner uses, under its theta."""
 _MOST_SLOTS: Final = 2**52
-_MOST_THREADS: Final = 1024
 
 
 def plan(
     jobs: TableLike,
-    cluster: Cluster | str,
+    cluster: Cluster | str | os.PathLike[str],
     *,
     policy: str = "sjf-bco",
     order: str = "smallest",
     dispatch: str = "idle",
     variant: str = "practical",
     model: str = "rar",
-    kappa: int | None = None,
+    kappa: int | Literal["auto"] | None = None,
     lambda_: float = 1.0,
     u: float = 1.0,
-    horizon: int | None = None,
+    horizon: int | Literal["auto"] | None = None,
     slot: float = 1.0,
     seed: int = 0,
     oversize: str = "error",
@@ -79,9 +87,9 @@ def plan(
     order: "smallest" first, or "fifo", which is row order.
     dispatch: "idle" gives out idle GPUs only; "reserve" any, a job starting when all of its own are its.
     variant: of SJF-BCO, "practical" (the paper's prose) or "literal" (its listings).
-    kappa: largest gang placed by FA-FFP, GPUs; None tries 1 and every size of gang.
+    kappa: largest gang placed by FA-FFP, GPUs; None or "auto" tries 1 and every size of gang.
     lambda_, u: SJF-BCO's spread factor, and what estimates are divided by; both >= 1.
-    horizon: T in slots; None doubles from twice the work bound until a schedule exists.
+    horizon: T in slots; None or "auto" doubles from twice the work bound until a schedule exists.
     seed: of `rand`, and of the profiles that fill in what the job table lacks.
     threads: None for all; the plan is the same on any number of them.
     progress: called now and then with (steps done, steps in all).
@@ -95,7 +103,11 @@ def plan(
         lambda_=lambda_, u=u, horizon=horizon, slot=slot, seed=seed, oversize=oversize, sample=sample,
         threads=threads,
     )  # fmt: skip
-    cluster = Cluster.parse(cluster) if isinstance(cluster, str) else cluster
+    allocations = flag("allocations", allocations)
+    check_callback(progress)
+    kappa, slot, seed, sample = (options[name] for name in ("kappa", "slot", "seed", "sample"))
+    lambda_, u, horizon = (options[name] for name in ("lambda_", "u", "horizon"))
+    cluster = as_cluster(cluster)
     if cluster.server_vc is not None:
         raise InputError(
             f"cluster {cluster.name}: has virtual clusters, and a plan is for one cluster",
@@ -152,7 +164,7 @@ def plan(
         "command": "plan",
         "dispatch": dispatch,
         "kappa": "auto" if kappa is None else kappa,
-        "u": float(u),
+        "u": u,
         "horizon": "auto" if horizon is None else horizon,
     }
     return Outcome(
@@ -201,7 +213,7 @@ def _figures(
 
 
 def _checked(**options: Any) -> dict[str, Any]:
-    """The options as they are, once each of them is known to be right. Raises UsageError."""
+    """The options as the engine takes them, once each of them is known to be right. Raises UsageError."""
     for name, known in (
         ("policy", _core.planners()),
         ("order", ORDERS),
@@ -211,22 +223,19 @@ def _checked(**options: Any) -> dict[str, Any]:
         ("oversize", OVERSIZE),
     ):
         check_name(name, options[name], known)
-    slot, sample = options["slot"], options["sample"]
-    check_number("slot", slot, 0 < slot < np.inf, "a finite number of seconds > 0")
+    options["slot"] = seconds("slot", options["slot"])
     for name in ("lambda_", "u"):
+        options[name] = factor(name.strip("_"), options[name])
+    options["seed"] = integer("seed", options["seed"], 0, MOST_SEED)
+    # run.toml and the command line spell what is searched for so.
+    for name, least, most in (("kappa", 0, MOST_KAPPA), ("horizon", 1, _MOST_SLOTS)):
         value = options[name]
-        check_number(name.strip("_"), value, 1 <= value < np.inf, "a finite number >= 1")
-    for name, least, most in (
-        ("kappa", 0, 2**32 - 1),
-        ("horizon", 1, _MOST_SLOTS),
-        ("seed", 0, 2**64 - 1),
-        ("threads", 1, _MOST_THREADS),
-    ):
-        value = options[name]
-        if value is not None:
-            check_number(name, value, least <= value <= most, f"an integer from {least} to {most}")
-    if sample is not None:
-        check_number("sample", sample, 0 < sample < np.inf, "a finite number of seconds > 0")
+        searched = value is None or (isinstance(value, str) and value == "auto")
+        options[name] = None if searched else integer(name, value, least, most)
+    if options["threads"] is not None:
+        options["threads"] = integer("threads", options["threads"], 1, MOST_THREADS)
+    if options["sample"] is not None:
+        options["sample"] = seconds("sample", options["sample"])
     return options
 
 
@@ -244,4 +253,4 @@ def _refusal(error: _core.CoreError, table: JobTable) -> InputError | UsageError
         return InputError(error.message, file=table.source, hint="give that --horizon, or none")
     if error.kind == "no-jobs":
         return InputError("no job is left to plan: each one is larger than the cluster", file=table.source)
-    return explain(error, table)
+    return explain(error, table, "plan")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,15 @@ from ringbco import _core, causes, metrics, profiles
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.jobs import JobTable, TableLike, as_table
-from ringbco.options import MOST_SAMPLES, RunOptions, resolve_policy
+from ringbco.options import (
+    MOST_SAMPLES,
+    RunOptions,
+    as_cluster,
+    check_callback,
+    flag,
+    refusal,
+    resolve_policy,
+)
 from ringbco.outcome import Outcome
 from ringbco.results import (
     allocations_frame,
@@ -28,7 +38,7 @@ from ringbco.scheduling import Scheduling
 
 def replay(
     jobs: TableLike,
-    cluster: Cluster | str,
+    cluster: Cluster | str | os.PathLike[str],
     *,
     policy: str = "sjf-bco",
     order: str | None = None,
@@ -60,7 +70,7 @@ def replay(
 
     jobs: a job table, a frame with its columns (polars, pyarrow, pandas or any other library with the Arrow
         PyCapsule interface), or the path of a Parquet or CSV file.
-    cluster: a `Cluster`, or text for `Cluster.parse` such as "32x8".
+    cluster: a `Cluster`, or what `Cluster.parse` takes, such as "32x8".
     policy: a preset; `order`, `placement` and `queue` override its parts. `policies()` lists them all.
     model: "rar" (ring-all-reduce with contention) or "fixed" (every job runs its recorded duration).
     clock: "continuous", or "slot" with decisions at multiples of `slot` seconds.
@@ -88,12 +98,17 @@ def replay(
     scheduling = Scheduling(
         preempt_cost, thresholds, interval, quantum, predict, admission, aging, estimate_factor
     )
-    scheduling.check_policy(chosen.name, chosen.order, chosen.preemption)
-    cluster = Cluster.parse(cluster) if isinstance(cluster, str) else cluster
+    scheduling.check_policy(chosen)
+    allocations = flag("allocations", allocations)
+    check_callback(progress)
+    if not isinstance(workload, profiles.Workload | None):
+        raise refusal("workload", workload, "what profiles.resolve gave, or None")
+    cluster = as_cluster(cluster)
     table = as_table(jobs)
     vc = profiles.vc_index(table, cluster)
-    workload = workload or profiles.resolve(table, cluster, model=model, seed=seed)
-    _check_sample(sample, table, workload)
+    workload = workload or profiles.resolve(table, cluster, model=model, seed=options.seed)
+    _check_sample(options.sample, table, workload)
+    scheduling.check_passes(chosen, options, _work(table, cluster, workload, vc))
     network = cluster.network
     frame = table.frame
     try:
@@ -118,16 +133,7 @@ def replay(
             order=chosen.order,
             placement=chosen.placement,
             queue=chosen.queue,
-            model=model,
-            clock=clock,
-            slot=slot,
-            kappa=kappa,
-            lambda_=lambda_,
-            variant=variant,
-            seed=seed,
-            ties=ties,
-            oversize=oversize,
-            sample=sample,
+            **asdict(options),
             record_allocations=allocations,
             progress=progress,
             preemption=chosen.preemption,
@@ -167,6 +173,18 @@ def _server_vc(cluster: Cluster) -> NDArray[np.uint32]:
     """Each server's virtual cluster as an index into `cluster.vc_names`."""
     number = {name: index for index, name in enumerate(cluster.vc_names)}
     return np.array([number[name] for name in cluster.server_vc or ()], dtype=np.uint32)
+
+
+def _work(
+    table: JobTable, cluster: Cluster, workload: profiles.Workload, vc: NDArray[np.uint32] | None
+) -> Iterator[tuple[float, float]]:
+    """Of each (virtual) cluster, the GPU-seconds that its jobs ask for, and its GPUs."""
+    asked = metrics.column(table.frame, "num_gpus") * workload.ideal_run_time
+    if vc is None:
+        yield float(asked.sum()), cluster.num_gpus
+    else:
+        for name, work in zip(cluster.vc_names, np.bincount(vc, asked, len(cluster.vc_names)), strict=True):
+            yield float(work), int(cluster.server_gpus[cluster.vc_servers(name)].sum())
 
 
 def _check_sample(sample: float | None, table: JobTable, workload: profiles.Workload) -> None:

@@ -40,13 +40,21 @@ _WISHES: Final = {
     "slot-too-short": ("an iteration that fits in a slot", "give a longer --slot, or use --clock continuous"),
     "stuck": ("every job to finish", "give a longer --slot, or use --clock continuous"),
 }
+# A plan has no --placement of its own and knows the slot clock only.
+_HINTS_OF_PLAN: Final = {
+    "unplaceable": "use another --policy, or --oversize drop to leave it out",
+    "slot-too-short": "give a longer --slot",
+    "stuck": "give a longer --slot",
+}
 
 
-def explain(error: _core.CoreError, table: JobTable) -> InputError | UsageError:
-    """The engine's refusal in the table's terms: its file, its row, the job's name."""
+def explain(error: _core.CoreError, table: JobTable, command: str = "replay") -> InputError | UsageError:
+    """The engine's refusal in the table's terms: its file, its row, the job's name; hints for the command."""
     if error.row is None:
         return UsageError(error.message)
     wish, hint = _WISHES.get(error.kind, ("a job that can be replayed", None))
+    if command == "plan":
+        hint = _HINTS_OF_PLAN.get(error.kind, hint)
     job = table.frame.row(error.row, named=True)
     about_size = error.kind in ("oversize", "unplaceable")
     return InputError(
@@ -194,9 +202,9 @@ def describe_run(
             "queue": policy.queue,
             "model": options.model,
             "clock": options.clock,
-            "slot": float(options.slot),
+            "slot": options.slot,
             "kappa": options.kappa,
-            "lambda": float(options.lambda_),
+            "lambda": options.lambda_,
             "variant": options.variant,
             "seed": options.seed,
             "ties": options.ties,

@@ -25,8 +25,9 @@ import ringbco
 from ringbco import metrics, profiles
 from ringbco.atomic import replacing
 from ringbco.cluster import Cluster
-from ringbco.errors import InputError, RingbcoError, UsageError, one_line
+from ringbco.errors import InputError, RingbcoError, one_line
 from ringbco.jobs import JobTable, read_jobs
+from ringbco.options import MOST_THREADS, check_callback, integer
 from ringbco.outcome import check_target
 from ringbco.sweep_spec import Run, Spec, Trace, command, options_of, read_spec
 
@@ -83,8 +84,9 @@ def sweep(
     finished runs, gathered. Raises InputError for a bad specification, or a folder that is no sweep's.
     """
     spec = spec if isinstance(spec, Spec) else read_spec(spec)
-    if threads is not None and threads < 1:
-        raise UsageError(f"option threads: {threads}: expected an integer >= 1")
+    if threads is not None:
+        threads = integer("threads", threads, 1, MOST_THREADS)
+    check_callback(progress)
     target = Path(folder)
     _check_folder(target)
     store = _Store(target, spec)

@@ -21,9 +21,10 @@ import polars as pl
 
 import ringbco
 from ringbco.cluster import NETWORK_RULES, Cluster
-from ringbco.errors import ABSENT, InputError, RingbcoError, UsageError
+from ringbco.errors import ABSENT, InputError, RingbcoError, UsageError, show_value
 from ringbco.jobs import JobTable, from_frame
 from ringbco.options import resolve_policy
+from ringbco.scheduling import fit
 
 COMMANDS: Final = ("replay", "plan")
 MOST_RUNS: Final = 1_000_000
@@ -33,19 +34,24 @@ _VC: Final = ("split", "pool")
 # No settings of a run: what is replayed, what a row has no room for, what only a caller can give.
 _NOT_OPTIONS: Final = ("jobs", "cluster", "sample", "allocations", "threads", "workload", "progress")
 _MEANT: Final = {"jobs": "trace", "policies": "policy", "traces": "trace", "lambda_": "lambda"}
+# Options that the default policy takes, and that another may refuse.
+_BY_POLICY: Final = ("order", "queue", "aging", "quantum")
 _FORM: Final = "see docs/sweeps.md"
 
 
 class Option(NamedTuple):
-    """An option of a command: its parameter's name, the type of its values, and its default."""
+    """An option of a command: its parameter's name, its values' type, its default and other words for it."""
 
     parameter: str
     kind: type
     many: bool
     default: Any
+    words: tuple[str, ...] = ()
 
     def read(self, value: object) -> Any:
         """The value as the command wants it; ValueError with what was expected instead."""
+        if isinstance(value, str) and value in self.words:
+            return self.default
         if self.many:
             if not isinstance(value, list):
                 raise ValueError(f"a list, each entry {_EXPECTED[self.kind]}")
@@ -156,18 +162,21 @@ def options_of(name: str) -> dict[str, Option]:
     options = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name not in _NOT_OPTIONS:
-            kind, many = _kind(hints[parameter.name])
-            options[parameter.name.rstrip("_")] = Option(parameter.name, kind, many, parameter.default)
+            kind, many, words = _kind(hints[parameter.name])
+            options[parameter.name.rstrip("_")] = Option(parameter.name, kind, many, parameter.default, words)
     return options
 
 
-def _kind(hint: Any) -> tuple[type, bool]:
-    """The type of a parameter's values, and whether it takes several."""
+def _kind(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
+    """The type of a parameter's values, whether it takes several, and the words for its default (`auto`)."""
+    words: tuple[str, ...] = ()
     if get_origin(hint) in (UnionType, Union):
-        (hint,) = (part for part in get_args(hint) if part is not type(None))
+        parts = [part for part in get_args(hint) if part is not type(None)]
+        words = tuple(word for part in parts[1:] if get_origin(part) is Literal for word in get_args(part))
+        hint = parts[0]
     if get_origin(hint) is Literal:
-        return type(get_args(hint)[0]), False
-    return (hint, False) if get_origin(hint) is None else (get_args(hint)[0], True)
+        return type(get_args(hint)[0]), False, words
+    return (hint, False, words) if get_origin(hint) is None else (get_args(hint)[0], True, words)
 
 
 class _Reader:
@@ -179,8 +188,8 @@ class _Reader:
         self._command = "replay"
         self._traces: dict[str, Trace] = {}
         self._clusters: dict[str, Cluster] = {}
-        self._tried: dict[tuple[str, str], UsageError | None] = {}
-        self._doubtful: list[tuple[str, Any, str, UsageError]] = []
+        self._tried: set[tuple[str, str]] = set()
+        self._doubtful: list[tuple[str, Any, str]] = []
 
     def spec(self, document: Mapping[str, Any]) -> Spec:
         """The whole specification."""
@@ -301,43 +310,64 @@ class _Reader:
         try:
             return option.read(value)
         except ValueError as error:
-            raise self._error(str(error), where, value) from None
+            # In quotes, which may be all that is wrong with it.
+            quoted = f'"{value}"' if isinstance(value, str) and show_value(value) == value else value
+            raise self._error(str(error), where, quoted) from None
 
     def _try(self, name: str, value: Any, where: str) -> None:
         """Notes a value that the command refuses by itself; `_settle` says whether it has a place."""
         if (name, repr(value)) not in self._tried:
-            self._tried[name, repr(value)] = error = self._refusal({name: value})
-            if error is not None:
-                self._doubtful.append((name, value, where, error))
+            self._tried.add((name, repr(value)))
+            if name in _BY_POLICY or self._refusal(name, {name: value}) is not None:
+                self._doubtful.append((name, value, where))
 
     def _settle(self, points: Sequence[tuple[Mapping[str, Any], str]]) -> None:
         """Refuses a value that the command takes in none of the runs that have it.
 
-        One that it takes in some (`admission` with one policy of several) is an error of the other runs.
+        One that it takes in some (`admission` with one policy of several) is left out of the others.
         """
         known = options_of(self._command)
-        for name, value, where, error in self._doubtful:
+        for name, value, where in self._doubtful:
             chosen = (values for values, _ in points if values.get(name) == value)
             given = {
                 repr(options): options for options in ({k: v[k] for k in known if k in v} for v in chosen)
             }
-            if all(self._refusal(options) is not None for options in given.values()):
-                said = str(error).removeprefix(f"option {name}: ")
+            error = None
+            for options in given.values():
+                error = self._refusal(name, options)
+                if error is None:
+                    break
+            if error is not None:
+                said = str(error).removeprefix(f"option {name.replace('_', '-')}: ")
                 _, found, expected = said.partition(": expected ")
                 raise self._error(expected if found else said, where, value)
 
-    def _refusal(self, options: Mapping[str, Any]) -> UsageError | None:
-        """What the command says of options, tried on a job of one GPU and one second."""
+    def _refusal(self, name: str, options: Mapping[str, Any]) -> UsageError | None:
+        """What the command says of the option of that name, tried on a job of one GPU and one second.
+
+        The other options are those that the policy has a use for.
+        """
         function, known = command(self._command), options_of(self._command)
         assert function is not None
         try:
-            parameters = {known[name].parameter: value for name, value in options.items()}
-            function(_one_job(), Cluster.parse("1x1"), **parameters)
+            others = self._fitted({other: value for other, value in options.items() if other != name})
+            parameters = {known[other].parameter: value for other, value in others.items()}
+            function(_one_job(), Cluster.parse("1x1"), **parameters, **{known[name].parameter: options[name]})
         except UsageError as error:
             return error
         except RingbcoError:
             pass  # of this one job, which is nobody's
         return None
+
+    def _fitted(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options that the run's policy has a use for."""
+        if self._command != "replay":
+            return dict(options)
+        known = options_of(self._command)
+        by_parameter = {known[name].parameter: value for name, value in options.items()}
+        policy = options.get("policy", known["policy"].default)
+        (kept,) = fit([policy], by_parameter, strict=False)
+        return {name: value for name, value in options.items() if known[name].parameter in kept}
 
     def _trace(self, value: object, where: str) -> tuple[str, Trace]:
         if not isinstance(value, (str, os.PathLike)):
@@ -384,13 +414,17 @@ class _Reader:
         vc = values.get("vc", _VC[0])
         if vc == "pool":
             cluster = cluster.pooled()
-        options = {
-            name: values.get(name, option.default) for name, option in options_of(self._command).items()
-        }
+        known = options_of(self._command)
+        defaults = {name: option.default for name, option in known.items()}
+        given = {name: values[name] for name in known if name in values}
+        options = defaults | self._fitted(given)
+        written = defaults | given
         if self._command == "replay":
             parts = {name: options[name] for name in ("order", "placement", "queue")}
             policy = resolve_policy(options["policy"], **parts)
-            options |= {name: getattr(policy, name) for name in parts}
+            in_effect = {name: getattr(policy, name) for name in parts}
+            options |= in_effect
+            written |= in_effect
         settings = {
             "command": self._command,
             "trace": text,
@@ -400,7 +434,7 @@ class _Reader:
             "servers": cluster.num_servers,
             "gpus": cluster.num_gpus,
             **{name: getattr(cluster.network, name) for name in NETWORK_RULES},
-            **options,
+            **written,
         }
         return Run(self._command, trace, values.get("load"), cluster, options, settings, ringbco.__version__)
 

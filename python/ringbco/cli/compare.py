@@ -32,7 +32,7 @@ def compare(**given: Any) -> None:
 
     Example: ringbco compare jobs.parquet --cluster 64x8 --policy fifo --policy sjf --policy sjf-bco -o cmp
     """
-    from ringbco.cli.inputs import parse_cluster, read_table
+    from ringbco.cli.inputs import parse_cluster, read_table, tell_unused
     from ringbco.cli.progress import progress_bar
     from ringbco.cluster import NETWORK_RULES
     from ringbco.compare import compare as run
@@ -61,6 +61,7 @@ def compare(**given: Any) -> None:
     report = page(outcomes, chapters(outcomes), title=default_title(outcomes))
     comparison.write(out, force=force, report=report)
     if not quiet:
+        tell_unused(policies, given)
         _tell_unequal(comparison)
     if as_json:
         print(json.dumps(comparison.to_dict(), indent=2))

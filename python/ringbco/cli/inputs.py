@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -97,3 +97,11 @@ def read_table(path: Path, *, quiet: bool) -> JobTable:
             file=sys.stderr,
         )
     return table
+
+
+def tell_unused(policies: Sequence[str], options: Mapping[str, Any]) -> None:
+    """A note for each option that was given and that none of the policies uses."""
+    from ringbco.scheduling import unused
+
+    for name in unused(policies, options):
+        print(f"note: option {name}: not used by {' or '.join(policies)}", file=sys.stderr)

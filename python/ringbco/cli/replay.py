@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -235,7 +235,7 @@ def replay(
     """
     import time
 
-    from ringbco.cli.inputs import parse_cluster, read_table
+    from ringbco.cli.inputs import parse_cluster, read_table, tell_unused
     from ringbco.cli.progress import progress_bar
     from ringbco.metrics import with_seconds
     from ringbco.outcome import check_target
@@ -255,35 +255,34 @@ def replay(
     started = time.perf_counter()
     table = read_table(jobs, quiet=quiet)
     reading = time.perf_counter() - started
+    options: dict[str, Any] = {
+        "order": order,
+        "placement": placement,
+        "queue": queue,
+        "model": model,
+        "clock": clock,
+        "slot": slot,
+        "kappa": kappa,
+        "lambda_": lambda_,
+        "variant": variant,
+        "seed": seed,
+        "ties": ties,
+        "oversize": oversize,
+        "sample": sample,
+        "allocations": allocations,
+        "preempt_cost": preempt_cost,
+        "thresholds": parse_thresholds(thresholds),
+        "interval": interval,
+        "quantum": quantum,
+        "predict": predict,
+        "admission": admission,
+        "aging": aging,
+        "estimate_factor": estimate_factor,
+    }
     with progress_bar(f"{policy} on {machine.name}", quiet=quiet) as progress:
-        outcome = run(
-            table,
-            machine,
-            policy=policy,
-            order=order,
-            placement=placement,
-            queue=queue,
-            model=model,
-            clock=clock,
-            slot=slot,
-            kappa=kappa,
-            lambda_=lambda_,
-            variant=variant,
-            seed=seed,
-            ties=ties,
-            oversize=oversize,
-            sample=sample,
-            allocations=allocations,
-            preempt_cost=preempt_cost,
-            thresholds=parse_thresholds(thresholds),
-            interval=interval,
-            quantum=quantum,
-            predict=predict,
-            admission=admission,
-            aging=aging,
-            estimate_factor=estimate_factor,
-            progress=progress,
-        )
+        outcome = run(table, machine, policy=policy, progress=progress, **options)
+    if not quiet:
+        tell_unused([policy], options)
     outcome.summary = with_seconds(outcome.summary, reading)
     summary = outcome.write(out, force=force)
     if as_json:
