@@ -173,6 +173,55 @@ def test_a_window_cuts_and_moves_no_lane(outcome: Outcome) -> None:
     assert all(1_000e6 <= e["ts"] <= 1_500e6 for e in part if e["ph"] == "C")
 
 
+def state_at(events: list[dict[str, Any]], time: float) -> dict[tuple[int, str], float]:
+    """What each counter shows at a time: its last event up to then. A counter not yet set shows nothing."""
+    shown = {}
+    for event in sorted(
+        (e for e in events if e["ph"] == "C" and e["ts"] <= time * 1e6), key=lambda e: e["ts"]
+    ):
+        (shown[event["pid"], event["name"]],) = event["args"].values()
+    return {key: value for key, value in shown.items() if value}
+
+
+@pytest.mark.parametrize("policy", ["rand", "time-slice"])
+def test_counters_of_a_window_are_those_of_the_whole(policy: str) -> None:
+    """At its start, between two samples and at its end, though nothing happens at its ends."""
+    made = replay(busy_jobs(), "4x4", policy=policy, seed=3, sample=100.0)
+    whole = events_of(made)
+    rng = np.random.default_rng(2)
+    first, last = made.timeline["time"][0], made.timeline["time"][-1]
+    for _ in range(12):
+        start = float(rng.uniform(first, last - 150))
+        end = start + float(rng.choice([7.0, 30.0, 150.0]))
+        part = events_of(made, start=start, end=end)
+        for time in (start, (start + end) / 2, end):
+            assert state_at(part, time) == state_at(whole, time), (start, end, time)
+
+
+def test_a_window_between_two_samples_shows_the_state_it_finds(outcome: Outcome) -> None:
+    """Neither a cluster without counters nor servers that fall to 0 where the window ends."""
+    busy = outcome.timeline.filter(pl.col("spanning_jobs") > 0)["time"]
+    sparse = dataclasses.replace(outcome, timeline=outcome.timeline.gather_every(100))
+    held = sparse.timeline.filter(pl.col("time") <= busy[0]).tail(1)
+    window_of = {"start": float(busy[0]), "end": float(busy[0]) + 1e-3}
+    events = [event for event in events_of(sparse, **window_of) if event["ph"] == "C"]
+    (queue,) = (event for event in events if event["name"] == "queue")
+    assert queue["ts"] == busy[0] * 1e6
+    assert queue["args"]["jobs waiting"] == held["queued_jobs"].item()
+    spanning = [event["args"]["jobs"] for event in events if event["name"] == "spanning jobs"]
+    assert spanning
+    assert min(spanning) > 0
+
+
+def test_the_picture_of_a_window_begins_with_the_state_it_finds(outcome: Outcome) -> None:
+    sparse = dataclasses.replace(outcome, timeline=outcome.timeline.gather_every(100))
+    time = float(sparse.timeline["time"][5])
+    chart = lanes_chart(sparse, window(sparse, time + 1.0, time + 2.0, None)).to_dict()
+    (waiting, *_) = (rows for rows in chart["datasets"].values() if set(rows[0]) == {"time", "value"})
+    assert [row["value"] for row in waiting] == [sparse.timeline["queued_jobs"][5]] * 2
+    assert waiting[1]["time"] - waiting[0]["time"] == pytest.approx(1.0)
+
+
 def test_lanes_of_gangs_that_follow_each_other_at_one_instant() -> None:
     """Each takes the whole server at the instant at which the one before leaves it."""
     jobs = pl.DataFrame(

@@ -71,9 +71,11 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
         .encode(x=alt.value(-8), y=alt.Y("middle:Q", scale=scale, axis=None), text="name:N")
     )
     height = row_height * lanes + 2 * len(tops)
-    sampled = outcome.timeline.filter(pl.col("time").is_between(window.start, window.end)).with_columns(
-        time=(pl.col("time") - first) / unit
-    )
+    sampled = window.samples(outcome.timeline)
+    # The last step reaches the window's end; after the run's last sample there is nothing to draw.
+    until = min(window.end, float(outcome.timeline["time"][-1]))
+    sampled = pl.concat((sampled, sampled.tail(1).with_columns(time=pl.lit(max(until, window.start)))))
+    sampled = sampled.with_columns(time=(pl.col("time") - first) / unit)
     above = [
         _counter(sampled.select("time", value=pl.col(column).cast(pl.Float64)), time_scale, title)
         for column, title in (("queued_jobs", "jobs waiting"), ("mean_contention", "mean contention"))

@@ -133,7 +133,7 @@ def _slices(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
 
 
 def _cluster_counters(outcome: Outcome, window: Window) -> Iterator[Event]:
-    inside = outcome.timeline.filter(pl.col("time").is_between(window.start, window.end))
+    inside = window.samples(outcome.timeline)
     times = (inside["time"] * _US).to_list()
     for name, series in _COUNTERS:
         for title, column in series.items():
@@ -142,8 +142,9 @@ def _cluster_counters(outcome: Outcome, window: Window) -> Iterator[Event]:
 
 
 def _server_counters(frame: pl.DataFrame, window: Window) -> Iterator[Event]:
-    """On each server the number of spanning jobs, at every instant at which it changes."""
-    spanning = window.cut(frame.filter("spans"))
+    """On each server the number of spanning jobs: what the window finds, then every change in it."""
+    # Not cut by the window, whose ends are no changes.
+    spanning = frame.filter("spans")
     changes = pl.concat(
         (
             spanning.select("server", time="start", change=pl.lit(1)),
@@ -156,8 +157,17 @@ def _server_counters(frame: pl.DataFrame, window: Window) -> Iterator[Event]:
         .filter(pl.col("change") != 0)
         .sort("server", "time")
         .with_columns(jobs=pl.col("change").cum_sum().over("server"))
+        .select("server", "time", "jobs")
     )
-    for server, time, jobs in steps.select("server", "time", "jobs").iter_rows():
+    found = (
+        steps.filter(pl.col("time") <= window.start)
+        .group_by("server", maintain_order=True)
+        .last()
+        .filter(pl.col("jobs") > 0)
+        .with_columns(time=pl.lit(window.start))
+    )
+    inside = steps.filter((pl.col("time") > window.start) & (pl.col("time") <= window.end))
+    for server, time, jobs in pl.concat((found, inside)).sort("server", "time").iter_rows():
         yield _counter("spanning jobs", FIRST_SERVER + server, time * _US, "jobs", jobs)
 
 

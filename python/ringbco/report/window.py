@@ -29,6 +29,12 @@ class Window:
             start=pl.col("start").clip(lower_bound=self.start), end=pl.col("end").clip(upper_bound=self.end)
         )
 
+    def samples(self, timeline: pl.DataFrame) -> pl.DataFrame:
+        """The timeline's samples in the window, the state at its start as the first of them."""
+        past = timeline.filter(pl.col("time") <= self.start).tail(1)
+        inside = timeline.filter((pl.col("time") > self.start) & (pl.col("time") <= self.end))
+        return pl.concat((past.with_columns(time=pl.lit(self.start)), inside))
+
 
 def window(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Window:
     """The window that the options name; by default the whole run and every server.
@@ -38,7 +44,10 @@ def window(outcome: Outcome, start: float | None, end: float | None, servers: st
     if outcome.allocations is None:
         raise InputError("allocations: the result was made with --no-allocations", hint="replay without it")
     first = float(outcome.timeline["time"][0])
-    last = max(float(outcome.timeline["time"][-1]), first)
+    # With --sample the last sample may be before the last job's finish.
+    ends = outcome.allocations["end_time"].max()
+    assert ends is None or isinstance(ends, float)
+    last = max(float(outcome.timeline["time"][-1]), ends or first)
     for name, value in (("from", start), ("to", end)):
         if value is not None and not math.isfinite(value):
             raise UsageError(f"option {name}: {value}: expected seconds on the job table's clock")
