@@ -1,6 +1,7 @@
 """Why jobs wait and run long: worked by hand, and against a recomputation from the allocations."""
 
 import random
+from typing import Any
 
 import polars as pl
 import pytest
@@ -103,9 +104,11 @@ def test_the_parts_of_a_run_add_up(policy: str, model: str, clock: str) -> None:
         (6e7 + rnd.randrange(4_000), rnd.choice([1, 2, 3, 4, 6, 8]), rnd.uniform(1, 400))
         for _ in range(80)
     ]
-    options = {"preempt_cost": 7.0, "quantum": 120.0, "thresholds": (200.0, 900.0), "slot": 3.0}
-    jobs = ringbco.replay(table(rows), "4x4", policy=policy, model=model, clock=clock, **options).jobs
     preempts = policy in ("srtf", "tiresias", "time-slice")
+    options: dict[str, Any] = {"preempt_cost": 7.0} if preempts else {}
+    options |= {"tiresias": {"thresholds": (200.0, 900.0)}, "time-slice": {"quantum": 120.0}}.get(policy, {})
+    options |= {"slot": 3.0} if clock == "slot" else {}
+    jobs = ringbco.replay(table(rows), "4x4", policy=policy, model=model, clock=clock, **options).jobs
     assert bool(jobs["preemptions"].sum()) == preempts
     progress = jobs["held_time"] - jobs["lost_time"] if preempts else jobs["run_time"]
     parts = jobs["ideal_run_time"] + jobs["run_spread"].cast(float) + jobs["run_contention"].cast(float)
@@ -113,6 +116,8 @@ def test_the_parts_of_a_run_add_up(policy: str, model: str, clock: str) -> None:
     for name in ("run_spread", "run_contention"):
         assert jobs[name].min() >= 0
         assert jobs.filter(pl.col(name).is_between(0, 1e-6, closed="none")).is_empty(), "noise"
+    waits = jobs["wait_behind"].cast(float) + jobs["wait_gpus"] + jobs["wait_fragmented"]
+    assert waits.to_list() == pytest.approx(jobs["wait_time"].to_list(), rel=1e-6)
     if policy == "rand":
         assert jobs["max_contention"].max() > 2
         assert (jobs["run_contention"].max() > 0) == (model == "rar")
