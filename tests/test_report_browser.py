@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from browser import Page, find_chromium
-from ringbco import replay
+from ringbco import Outcome, replay
 from ringbco.report.figures import chapters
 from ringbco.report.html import page
 from test_report import busy_jobs
@@ -33,8 +33,13 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    results = {policy: replay(busy_jobs(), "4x4", policy=policy) for policy in POLICIES}
+def results() -> dict[str, Outcome]:
+    return {policy: replay(busy_jobs(), "4x4", policy=policy) for policy in (*POLICIES, "time-slice")}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory, results: dict[str, Outcome]) -> Path:
+    results = {policy: results[policy] for policy in POLICIES}
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(page(results, chapters(results), title="three policies"), encoding="utf-8")
     return path
@@ -127,6 +132,56 @@ def test_it_prints(browser: Page, report: Path) -> None:
     assert pdf.startswith(b"%PDF")
     pages = len(re.findall(rb"/Type\s*/Page\b", pdf))
     assert 2 <= pages <= 12
+
+
+# The texts of a chart's legend, and the chart's own place: no text may reach beyond its edges.
+CUT = """[...document.querySelectorAll(".chart svg")].flatMap(svg => {
+    const place = svg.getBoundingClientRect();
+    return [...svg.querySelectorAll(".role-legend text")].filter(text => {
+        const box = text.getBoundingClientRect();
+        return box.width > 0 && (box.right > place.right + 1 || box.left < place.left - 1);
+    }).map(text => svg.closest(".chart").id + ": " + text.textContent); })"""
+
+
+@pytest.mark.parametrize("width", [320, 420, 600, 800, 1400])
+def test_no_legend_is_cut_and_nothing_is_wider_than_the_screen(
+    browser: Page, results: dict[str, Outcome], tmp_path: Path, width: int
+) -> None:
+    named = {
+        "sjf-bco": results["sjf-bco"],
+        "a result with a rather long name": results["time-slice"],
+        **{f"policy number {number}": results["rand"] for number in range(3)},
+    }
+    path = tmp_path / "named.html"
+    path.write_text(page(named, chapters(named), title="many names"), encoding="utf-8")
+    browser.open(path, width=width)
+    browser.evaluate(DRAWN)
+    legends = browser.evaluate("document.querySelectorAll('.chart .role-legend text').length")
+    assert legends > 20
+    assert browser.evaluate(CUT) == []
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_cut_legend_is_noticed(browser: Page, report: Path) -> None:
+    browser.open(report, width=420)
+    browser.evaluate(DRAWN)
+    entry = "document.querySelector('#chart-time .role-legend-entry')"
+    browser.evaluate(f"{entry}.setAttribute('transform', 'translate(900, 0)')")
+    assert any("chart-time" in text for text in browser.evaluate(CUT))
+
+
+def test_the_longest_waits_are_unfolded_on_paper(browser: Page, report: Path) -> None:
+    browser.open(report)
+    browser.evaluate(DRAWN)
+    browser.evaluate(
+        "window.seen = null; window.matchMedia('print').addEventListener('change', told => {"
+        " if (told.matches) window.seen = [...document.querySelectorAll('details')].map(d => d.open); })"
+    )
+    folded = "[...document.querySelectorAll('details')].map(d => d.open)"
+    assert browser.evaluate(folded) == [False] * len(POLICIES)
+    browser.print()
+    assert browser.evaluate("window.seen") == [True] * len(POLICIES)
+    assert browser.evaluate(folded) == [False] * len(POLICIES)
 
 
 def test_a_chart_that_fails_is_noticed(browser: Page, report: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +21,8 @@ _NETWORK: Final = {
 }
 _ABSENT: Final = "-"
 _OF_THEIR_OWN: Final = ("policy", "order", "placement", "queue", "model", "clock")
+# Tables of settings, and what those that are the same for all results are called together.
+_TOGETHER: Final = {"network": "network", "options": "other options"}
 _UNTOLD: Final = ("command",)
 
 
@@ -47,27 +49,50 @@ class Line(NamedTuple):
 
 
 def facts(results: Mapping[str, Outcome]) -> list[Fact]:
-    """Trace, cluster, policy and options of each run; without those that no run has."""
+    """Trace, cluster, policy and options of each run; without those that no run has.
+
+    Of the network and the options, each that differs is a fact of its own, and the rest is one.
+    """
     columns = [_of_one(outcome.run, outcome) for outcome in results.values()]
     titles = list(dict.fromkeys(title for column in columns for title in column))
-    return [Fact(title, tuple(column.get(title, _ABSENT) for column in columns)) for title in titles]
+    found: list[Fact] = []
+    for title in titles:
+        told = [column.get(title, _ABSENT) for column in columns]
+        if title in _TOGETHER.values():
+            found += _settings(title, [one if isinstance(one, dict) else {} for one in told])
+        else:
+            found.append(Fact(title, tuple(map(str, told))))
+    return found
 
 
-def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str]:
+def _settings(title: str, tables: Sequence[Mapping[str, str]]) -> list[Fact]:
+    """What differs among the results' tables of settings, then the rest as one fact."""
+    names = dict.fromkeys(name for table in tables for name in table)
+    values = {name: tuple(table.get(name, _ABSENT) for table in tables) for name in names}
+    same = [f"{name} {told[0]}" for name, told in values.items() if len(set(told)) == 1]
+    named = f"{title}: " if title == _TOGETHER["network"] else ""
+    differing = [Fact(f"{named}{name}", told) for name, told in values.items() if len(set(told)) > 1]
+    rest = title if not differing or not named else f"{title}: the rest"
+    return differing + ([Fact(rest, (", ".join(same),) * len(tables))] if same else [])
+
+
+def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str | dict[str, str]]:
+    """A run's facts by title; those of `_TOGETHER` as tables of settings."""
     trace, cluster, options = (run.get(table, {}) for table in ("trace", "cluster", "options"))
     submit = column(outcome.jobs, "submit_time")
     name = str(trace.get("path", _ABSENT)).replace("\\", "/").rsplit("/", 1)[-1]
     digest = f", SHA-256 {trace['sha256'][:16]}…" if trace.get("sha256") else ""
-    told = {
+    told: dict[str, str | dict[str, str]] = {
         "trace": f"{name}: {trace.get('rows', 0):,} rows{digest}",
         "submissions": f"over {duration(float(submit.max() - submit.min()))}",
+        "jobs": _jobs(outcome),
         "cluster": _cluster(cluster),
-        "network": _network(cluster.get("network", {})),
+        _TOGETHER["network"]: _network(cluster.get("network", {})),
     }
     given = {key: _text(value) for key, value in options.items() if key not in _UNTOLD and value is not None}
     told |= {key: given.pop(key) for key in _OF_THEIR_OWN if key in given}
     if given:
-        told["other options"] = ", ".join(f"{key} {value}" for key, value in given.items())
+        told[_TOGETHER["options"]] = given
     versions = run.get("ringbco", {})
     told["made by"] = f"ringbco {versions.get('version', _ABSENT)}, Python {versions.get('python', _ABSENT)}"
     return told
@@ -86,12 +111,22 @@ def _cluster(cluster: Mapping[str, Any]) -> str:
     return text + (f", {vcs} virtual clusters" if vcs else "")
 
 
-def _network(network: Mapping[str, float]) -> str:
-    parts = []
-    for key, (title, scale, unit) in _NETWORK.items():
-        if key in network:
-            parts.append(f"{title} {network[key] / scale:g} {unit}".strip())
-    return ", ".join(parts)
+def _jobs(outcome: Outcome) -> str:
+    """How many ran, and how many did not, of which no figure and no chart knows."""
+    refused, dropped = (outcome.summary.get(key, 0) for key in ("jobs_refused", "jobs_dropped"))
+    return f"{outcome.jobs.height:,} ran" + "".join(
+        f", {count:,} {why}"
+        for count, why in ((refused, "refused by admission"), (dropped, "dropped as too large"))
+        if count
+    )
+
+
+def _network(network: Mapping[str, float]) -> dict[str, str]:
+    return {
+        title: f"{network[key] / scale:g} {unit}".strip()
+        for key, (title, scale, unit) in _NETWORK.items()
+        if key in network
+    }
 
 
 def headline(results: Mapping[str, Outcome]) -> list[list[Line]]:

@@ -10,11 +10,14 @@ import polars as pl
 
 from ringbco.outcome import Outcome
 from ringbco.report import charts
+from ringbco.report.figures_waits import CAUSES
 from ringbco.report.series import (
     HOUR,
     Figure,
     chosen,
     colour,
+    label_limit,
+    legend,
     order,
     short,
     size_class,
@@ -26,15 +29,19 @@ from ringbco.report.series import (
 MOST_GROUPS: Final = 16
 _COMPONENTS: Final = {
     # column: (what it is called, colour)
-    "wait_behind": ("waiting behind the head of the queue", "#56B4E9"),
+    "wait_behind": ("waiting behind the queue's head", "#56B4E9"),
     "wait_gpus": ("waiting for enough idle GPUs", "#0072B2"),
     "wait_fragmented": ("waiting though enough are idle", "#CC79A7"),
     "wait_time": ("waiting", "#0072B2"),
-    "ideal_run_time": ("running, as if alone on the fewest servers", "#009E73"),
+    "suspended": ("preempted, off the GPUs", "#8A8A8A"),
+    "ideal_run_time": ("running, as if alone", "#009E73"),
+    "lost_time": ("resuming, without progress", "#8C7A3D"),
     "run_spread": ("slower because spread", "#E69F00"),
     "run_contention": ("slower because of contention", "#D55E00"),
     "run_beyond": ("running longer than that", "#D55E00"),
 }
+_OF_PREEMPTION: Final = ("suspended", "lost_time")
+_NOISE: Final = 1e-6  # s, of a mean
 
 
 def time_split(results: Mapping[str, Outcome]) -> Figure:
@@ -45,23 +52,24 @@ def time_split(results: Mapping[str, Outcome]) -> Figure:
         means = outcome.jobs.lazy().select(
             *(expression.mean().alias(name) for name, expression in columns.items())
         )
-        for place, (name, mean) in enumerate(means.collect().row(0, named=True).items()):
-            rows.append((label, _COMPONENTS[name][0], place, max(mean, 0.0) / HOUR))
+        for name, mean in means.collect().row(0, named=True).items():
+            if abs(mean) > _NOISE or name not in _OF_PREEMPTION:
+                rows.append((label, _COMPONENTS[name][0], list(_COMPONENTS).index(name), mean / HOUR))
     data = pl.DataFrame(rows, schema=["policy", "part", "place", "hours"], orient="row")
     used = [name for name in _COMPONENTS if _COMPONENTS[name][0] in set(data["part"])]
+    called = [_COMPONENTS[name][0] for name in used]
     chart = (
         alt.Chart(short(data))
         .mark_bar()
         .encode(
-            x=alt.X("hours:Q", title="hours, mean of all jobs").stack("zero").axis(tickCount=8),
-            y=alt.Y("policy:N", title=None, sort=order(results)),
+            x=alt.X("hours:Q", title="hours, mean of all jobs")
+            .stack("zero")
+            .axis(tickCount=alt.ExprRef("min(8, floor(width / 45))")),
+            y=alt.Y("policy:N", title=None, sort=order(results)).axis(labelLimit=label_limit()),
             color=alt.Color(
                 "part:N",
-                scale=alt.Scale(
-                    domain=[_COMPONENTS[name][0] for name in used],
-                    range=[_COMPONENTS[name][1] for name in used],
-                ),
-                legend=alt.Legend(title=None, orient="top", columns=3, labelLimit=300),
+                scale=alt.Scale(domain=called, range=[_COMPONENTS[name][1] for name in used]),
+                legend=legend(called, 3),
             ),
             order=alt.Order("place:Q"),
             tooltip=["policy", "part", alt.Tooltip("hours", format=",.3f")],
@@ -70,21 +78,27 @@ def time_split(results: Mapping[str, Outcome]) -> Figure:
     return Figure(
         "time",
         "Where a job's time goes",
-        "Mean completion time, from submission to finish, by what it was spent on.",
+        "Mean completion time, from submission to finish, by what it was spent on. As if alone: on the fewest"
+        " servers that can hold the job, without contention.",
         chosen(chart, results),
         height=44 * len(results) + 12,
     )
 
 
 def time_columns(outcome: Outcome) -> dict[str, pl.Expr]:
-    """The parts of a job's completion time, s, as far as the result tells them apart."""
+    """The parts of a job's completion time, s, as far as the result tells them apart; they add up to it."""
     there = outcome.jobs.columns
-    waits = [name for name in ("wait_behind", "wait_gpus", "wait_fragmented") if name in there]
-    parts: dict[str, pl.Expr] = {name: pl.col(name) for name in (waits if len(waits) == 3 else ["wait_time"])}
+    waits = tuple(CAUSES) if set(CAUSES) <= set(there) else ("wait_time",)
+    # Causes are single precision, in which a sum of a million would not be one.
+    parts: dict[str, pl.Expr] = {name: pl.col(name).cast(pl.Float64) for name in waits}
+    progress = pl.col("run_time")
+    if {"held_time", "lost_time"} <= set(there):
+        parts |= {"suspended": pl.col("run_time") - pl.col("held_time"), "lost_time": pl.col("lost_time")}
+        progress = pl.col("held_time") - pl.col("lost_time")
     parts["ideal_run_time"] = pl.col("ideal_run_time")
     if {"run_spread", "run_contention"} <= set(there):
-        return parts | {name: pl.col(name) for name in ("run_spread", "run_contention")}
-    return parts | {"run_beyond": pl.col("run_time") - pl.col("ideal_run_time")}
+        return parts | {name: pl.col(name).cast(pl.Float64) for name in ("run_spread", "run_contention")}
+    return parts | {"run_beyond": progress - pl.col("ideal_run_time")}
 
 
 def completion(results: Mapping[str, Outcome]) -> Figure:

@@ -20,7 +20,7 @@ _CELLS: Final = 6_000  # of all heat maps of a page together
 _COLUMNS: Final = 96
 _MOST_ROWS: Final = 32
 _FEWEST_ROWS: Final = 4
-_ENDS: Final = "Drag to move, hold Ctrl and turn the wheel to zoom, double-click to return."
+_ZOOM: Final = "Drag to move, hold Ctrl and turn the wheel to zoom, double-click to return."
 
 
 def over_time(results: Mapping[str, Outcome]) -> list[Figure]:
@@ -34,9 +34,10 @@ def over_time(results: Mapping[str, Outcome]) -> list[Figure]:
             "utilisation",
             "Utilisation over time",
             "GPUs held by jobs, of all. The axis ends when the last job was submitted and no result had a"
-            f" queue any more. {_ENDS}",
+            " queue any more.",
             _lines(shares, "share", "GPUs held", number="%", ceiling=1.0),
             height=170,
+            handling=_ZOOM,
         ),
         Figure(
             "queue",

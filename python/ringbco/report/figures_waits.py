@@ -9,7 +9,17 @@ import altair as alt
 import polars as pl
 
 from ringbco.outcome import Outcome
-from ringbco.report.series import HOUR, Figure, chosen, colour, order, short, size_class, size_names
+from ringbco.report.series import (
+    HOUR,
+    Figure,
+    chosen,
+    colour,
+    legend,
+    order,
+    short,
+    size_class,
+    size_names,
+)
 
 CAUSES: Final = {
     "wait_behind": ("behind the head of the queue", "#56B4E9"),
@@ -101,7 +111,7 @@ def _stacked(data: pl.DataFrame, sizes: list[str], top: float) -> Any:
                     domain=[text for text, _ in CAUSES.values()],
                     range=[colour for _, colour in CAUSES.values()],
                 ),
-                legend=alt.Legend(title=None, orient="top", columns=2, labelLimit=300),
+                legend=legend([text for text, _ in CAUSES.values()], 2),
             ),
             order=alt.Order("place:Q"),
             tooltip=[

@@ -99,7 +99,18 @@ def _subtitle(results: Mapping[str, Outcome]) -> str:
     counts = {outcome.jobs.height for outcome in results.values()}
     jobs = f"{counts.pop():,} jobs" if len(counts) == 1 else "different numbers of jobs"
     which = "one result" if len(results) == 1 else f"{len(results)} results, overlaid"
-    return f'<p class="soft">{which}, {jobs}</p>'
+    return f'<p class="soft">{which}, {jobs}{escape(_refusals(results))}</p>'
+
+
+def _refusals(results: Mapping[str, Outcome]) -> str:
+    """How many jobs admission refused, where it did: whoever compares completion times must know."""
+    counts = {label: outcome.summary.get("jobs_refused", 0) for label, outcome in results.items()}
+    told = [
+        f"{count:,} more refused by admission{f' under {label}' if len(results) > 1 else ''}"
+        for label, count in counts.items()
+        if count
+    ]
+    return f"; {', '.join(told)}: not in any figure" if told else ""
 
 
 def _swatch(number: int) -> str:
@@ -166,6 +177,8 @@ def _figure(figure: Figure, labels: Sequence[str]) -> str:
     of = f' data-of="{labels.index(figure.of)}"' if figure.of is not None else ""
     half = ' class="half"' if figure.half else ""
     title, note = escape(figure.title), escape(figure.note)
+    if figure.handling:
+        note += f' <span class="handling">{escape(figure.handling)}</span>'
     return (
         f'<figure id="{figure.name}"{half}{of}><figcaption><h3>{title}</h3><p>{note}</p></figcaption>'
         f'<div class="chart" id="chart-{figure.name}" role="img" aria-label="{title}"></div></figure>'
@@ -195,13 +208,14 @@ def _jobs_table(jobs: pl.DataFrame) -> str:
     for row in jobs.iter_rows(named=True):
         cells = []
         for name, value in row.items():
+            named = ' class="name"' if isinstance(value, str) else ""
             if name in times:
                 text = duration(value)
             elif isinstance(value, float):
                 text = f"{value:,.2f}"
             else:
                 text = f"{value:,}" if isinstance(value, int) else str(value if value is not None else "")
-            cells.append(f"<td>{escape(text)}</td>")
+            cells.append(f"<td{named}>{escape(text)}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 

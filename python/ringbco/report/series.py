@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,6 +32,11 @@ WINDOW: Final = "window"
 """The zoom of every chart over time."""
 HOUR: Final = 3_600.0
 
+# The width of a chart's place on the page, pixels; `width` changes with it. A picture has no place of its
+# own: NaN, which is smaller than nothing.
+_WIDE: Final = "(width > 0 ? containerSize()[0] : 0)"
+_LONGEST: Final = 300  # of a legend's texts, pixels
+
 _TICKS: Final = {
     0.001: "1 ms",
     0.1: "0.1 s",
@@ -46,13 +51,28 @@ _TICKS: Final = {
     2_592_000: "30 d",
     31_536_000: "1 y",
 }
+# For scales on which there are few of these.
+_BETWEEN: Final = {
+    2: "2 s",
+    5: "5 s",
+    20: "20 s",
+    120: "2 min",
+    300: "5 min",
+    1_200: "20 min",
+    2_400: "40 min",
+    7_200: "2 h",
+    43_200: "12 h",
+    172_800: "2 d",
+    864_000: "10 d",
+}
 
 
 @dataclass(frozen=True)
 class Figure:
     """One chart of a report.
 
-    name: its file and its anchor. title: what it shows. note: how to read it.
+    name: its file and its anchor. title: what it shows. note: how to read it. handling: what a reader of the
+    page, not of a picture, can do with it.
     chart: without title, size and colours of the page. of: the result it is about, None where all overlay.
     height: of the plot, pixels. half: whether half of the page's width is enough.
     """
@@ -64,6 +84,7 @@ class Figure:
     of: str | None = None
     height: int = 260
     half: bool = False
+    handling: str = ""
 
 
 def colour(results: Mapping[str, Outcome]) -> alt.Color:
@@ -79,7 +100,22 @@ def colour(results: Mapping[str, Outcome]) -> alt.Color:
 
 def _legend(labels: list[str]) -> alt.Legend | None:
     """A single result needs none."""
-    return None if len(labels) == 1 else alt.Legend(title=None, orient="top", columns=4)
+    return None if len(labels) == 1 else legend(labels, 4)
+
+
+def legend(texts: Sequence[str], most: int) -> alt.Legend:
+    """A legend above the chart in as many columns as its place on the page is wide for, at most `most`."""
+    # Letters of 12 pixels are 6 wide on the average, the symbol and the gaps beside them 34.
+    each = min(6 * max(map(len, texts)), _LONGEST) + 34
+    columns = f"{_WIDE} < {each * most} ? max(1, floor({_WIDE} / {each})) : {most}"
+    # The axis beside the legend takes some of the place.
+    limit = f"{_WIDE} * 0.7 < {_LONGEST} ? {_WIDE} * 0.7 : {_LONGEST}"
+    return alt.Legend(title=None, orient="top", columns=alt.ExprRef(columns), labelLimit=alt.ExprRef(limit))
+
+
+def label_limit(most: int = 180) -> alt.ExprRef:
+    """The room for an axis's labels of any length, pixels: a quarter of the chart's place, at most `most`."""
+    return alt.ExprRef(f"{_WIDE} < {4 * most} ? {_WIDE} / 4 : {most}")
 
 
 def strokes(results: Mapping[str, Outcome]) -> dict[str, Any]:
@@ -115,7 +151,10 @@ def short(frame: pl.DataFrame) -> pl.DataFrame:
 def time_axis(smallest: float, largest: float, **options: Any) -> alt.Axis:
     """Ticks at seconds, minutes, hours and days for a logarithmic axis of seconds."""
     values = [value for value in _TICKS if smallest <= value <= largest]
-    labels = "".join(f"datum.value === {value} ? '{text}' : " for value, text in _TICKS.items()) + "''"
+    if len(values) < 4:
+        values += [value for value in _BETWEEN if smallest <= value <= largest]
+    texts = _TICKS | _BETWEEN
+    labels = "".join(f"datum.value === {value} ? '{texts[value]}' : " for value in values) + "''"
     return alt.Axis(values=values, labelExpr=labels, labelFlush=False, **options)
 
 

@@ -52,6 +52,16 @@
     }
   }
 
+  // What is folded away would be missing on paper.
+  let folded = [];
+  window.addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const details of folded) details.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const details of folded) details.open = false;
+  });
+
   document.querySelector("nav")?.addEventListener("change", choose);
   (async () => {
     for (const [name, spec] of Object.entries(charts)) await draw(name, spec);
