@@ -95,6 +95,9 @@ def test_the_version_tells_the_build(run_cli: RunCli) -> None:
         (["ringbco", "rep"], "replay"),
         (["ringbco", "rep"], "report"),
         (["ringbco", "timeline", "--ser"], "--servers"),
+        (["ringbco", "replay", "--policy", "sjf-"], "sjf-bco"),
+        (["ringbco", "compare", "--policy", "tir"], "tiresias"),
+        (["ringbco", "plan", "--dispatch", "res"], "reserve"),
     ],
 )
 def test_completion(typed: list[str], offered: str) -> None:
@@ -110,3 +113,21 @@ def test_completion(typed: list[str], offered: str) -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert offered in run.stdout.split()
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_gives_one_line_an_option(shell: str) -> None:
+    """Fish and zsh would take the second line of an option's help for another option."""
+    environment = {
+        **os.environ,
+        "_RINGBCO_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_ARGS": "ringbco replay --",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    code = "from ringbco.cli import main; main()"
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    lines = run.stdout.splitlines()
+    assert len(lines) > 20
+    assert all("--" in line[:30] for line in lines)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ringbco.cli.completion import Command
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -62,7 +64,7 @@ def load(verb: str) -> Any:
     # One line a paragraph: typer would keep the source's line ends.
     paragraphs = (" ".join(paragraph.split()) for paragraph in (run.__doc__ or "").split("\n\n"))
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name=verb, help="\n\n".join(paragraphs), context_settings=_CONTEXT)(run)
+    alone.command(name=verb, cls=Command, help="\n\n".join(paragraphs), context_settings=_CONTEXT)(run)
     return typer.main.get_command(alone)
 
 

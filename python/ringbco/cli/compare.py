@@ -78,6 +78,7 @@ def _options() -> list[inspect.Parameter]:
             list[str],
             typer.Option(
                 metavar="NAME",
+                autocompletion=policy.autocompletion,
                 help=f"Twice or more; the first is what the others are held against. {policy.help}",
                 show_default=False,
             ),

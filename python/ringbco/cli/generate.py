@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ringbco.cli.completion import offer
+
 
 def generate(
     *,
@@ -14,6 +16,7 @@ def generate(
         str,
         typer.Option(
             metavar="philly|helios|paper",
+            autocompletion=offer("philly", "helios", "paper"),
             help="Whose shape: sizes, run times, cycles and bursts of Philly or Helios, or the paper's"
             " experiment.",
             show_default=False,

@@ -11,6 +11,7 @@ import typer
 
 from ringbco import _core
 from ringbco.cli import inputs
+from ringbco.cli.completion import offer
 
 _POLICY = "Planner"
 _MODEL = "Execution"
@@ -39,6 +40,7 @@ def plan(
             help=f"One of {', '.join(_core.planners())}: Algorithm 1, first-fit, least-loaded, random.",
             rich_help_panel=_POLICY,
             metavar="NAME",
+            autocompletion=offer(*_core.planners()),
         ),
     ] = "sjf-bco",
     order: Annotated[
@@ -47,6 +49,7 @@ def plan(
             help="Which job gets GPUs first: the smallest gang, or (fifo) the first row.",
             rich_help_panel=_POLICY,
             metavar="smallest|fifo",
+            autocompletion=offer("smallest", "fifo"),
         ),
     ] = "smallest",
     dispatch: Annotated[
@@ -56,6 +59,7 @@ def plan(
             " starts when it heads the queue of each of them.",
             rich_help_panel=_POLICY,
             metavar="idle|reserve",
+            autocompletion=offer("idle", "reserve"),
         ),
     ] = "idle",
     variant: Annotated[
@@ -64,6 +68,7 @@ def plan(
             help="Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings).",
             rich_help_panel=_POLICY,
             metavar="practical|literal",
+            autocompletion=offer("practical", "literal"),
         ),
     ] = "practical",
     kappa: Annotated[
@@ -72,6 +77,7 @@ def plan(
             help="SJF-BCO: largest gang placed by FA-FFP, GPUs; auto tries 1 and every size.",
             rich_help_panel=_POLICY,
             metavar="auto|K",
+            autocompletion=offer("auto"),
         ),
     ] = "auto",
     lambda_: Annotated[
@@ -104,6 +110,7 @@ def plan(
             help="rar: ring-all-reduce with contention; fixed: every job runs its recorded duration.",
             rich_help_panel=_MODEL,
             metavar="rar|fixed",
+            autocompletion=offer("rar", "fixed"),
         ),
     ] = "rar",
     slot: Annotated[float, typer.Option(help="Length of a slot, seconds.", rich_help_panel=_MODEL)] = 1.0,
@@ -120,6 +127,7 @@ def plan(
             help="A job larger than the cluster is an error, or (drop) left out and counted.",
             rich_help_panel=_MODEL,
             metavar="error|drop",
+            autocompletion=offer("error", "drop"),
         ),
     ] = "error",
     intra_bandwidth: inputs.IntraBandwidth = None,

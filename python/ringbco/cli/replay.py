@@ -10,6 +10,7 @@ import typer
 
 from ringbco import _core
 from ringbco.cli import inputs
+from ringbco.cli.completion import offer
 
 _POLICY = "Policy"
 _OTHERS = "Other schedulers (docs/policies.md)"
@@ -45,6 +46,7 @@ def replay(
             help=f"A preset of order + placement + queue. {_PRESETS}.",
             rich_help_panel=_POLICY,
             metavar="NAME",
+            autocompletion=offer(*(preset[0] for preset in _core.presets())),
         ),
     ] = "sjf-bco",
     order: Annotated[
@@ -53,6 +55,7 @@ def replay(
             help=f"Which queued job comes first: {', '.join(_core.orders())}. Default: the policy's.",
             rich_help_panel=_POLICY,
             metavar="NAME",
+            autocompletion=offer(*_core.orders()),
         ),
     ] = None,
     placement: Annotated[
@@ -61,6 +64,7 @@ def replay(
             help=f"Which idle GPUs a job gets: {', '.join(_core.placements())}. Default: the policy's.",
             rich_help_panel=_POLICY,
             metavar="NAME",
+            autocompletion=offer(*_core.placements()),
         ),
     ] = None,
     queue: Annotated[
@@ -70,6 +74,7 @@ def replay(
             " Default: the policy's.",
             rich_help_panel=_POLICY,
             metavar="NAME",
+            autocompletion=offer(*_core.queues()),
         ),
     ] = None,
     kappa: Annotated[
@@ -88,7 +93,8 @@ def replay(
         typer.Option(
             help="Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings).",
             rich_help_panel=_POLICY,
-            metavar="NAME",
+            metavar="practical|literal",
+            autocompletion=offer("practical", "literal"),
         ),
     ] = "practical",
     preempt_cost: Annotated[
@@ -120,6 +126,7 @@ def replay(
             help="qssf: predict from the history of completed jobs, or exact: the recorded duration.",
             rich_help_panel=_OTHERS,
             metavar="history|exact",
+            autocompletion=offer("history", "exact"),
         ),
     ] = "history",
     admission: Annotated[
@@ -149,7 +156,8 @@ def replay(
         typer.Option(
             help="rar: ring-all-reduce with contention; fixed: every job runs its recorded duration.",
             rich_help_panel=_MODEL,
-            metavar="NAME",
+            metavar="rar|fixed",
+            autocompletion=offer("rar", "fixed"),
         ),
     ] = "rar",
     clock: Annotated[
@@ -157,7 +165,8 @@ def replay(
         typer.Option(
             help="continuous, or slot: decisions at multiples of --slot and whole iterations per slot.",
             rich_help_panel=_MODEL,
-            metavar="NAME",
+            metavar="continuous|slot",
+            autocompletion=offer("continuous", "slot"),
         ),
     ] = "continuous",
     slot: Annotated[
@@ -176,6 +185,7 @@ def replay(
             help="Who goes first of one submission time: rows (the lower row), reverse, or shuffle:SEED.",
             rich_help_panel=_MODEL,
             metavar="rows|reverse|shuffle:SEED",
+            autocompletion=offer("rows", "reverse"),
         ),
     ] = "rows",
     vc: Annotated[
@@ -184,6 +194,7 @@ def replay(
             help="Virtual clusters the cluster names: each on its own (split), or their servers in one pool.",
             rich_help_panel=_MODEL,
             metavar="split|pool",
+            autocompletion=offer("split", "pool"),
         ),
     ] = "split",
     oversize: Annotated[
@@ -192,6 +203,7 @@ def replay(
             help="A job larger than its cluster is an error, or (drop) left out and counted.",
             rich_help_panel=_MODEL,
             metavar="error|drop",
+            autocompletion=offer("error", "drop"),
         ),
     ] = "error",
     intra_bandwidth: inputs.IntraBandwidth = None,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _WHERE: Final = "Where the runs go"
 _SHOWN_ROWS: Final = 40
+_SHARED_WIDTH: Final = 40
 _SHOWN_FIGURES: Final[dict[str, Kind]] = {
     "mean_jct": "time",
     "mean_wait": "time",
@@ -176,30 +177,47 @@ def _show(spec: Spec, result: SweepResult) -> None:
 
 
 def _table(frame: pl.DataFrame, varied: tuple[str, ...], console: Console) -> Table:
-    """The settings that differ and as many figures as fit beside them."""
-    from rich import box
+    """The settings that differ, one column each, and as many figures as fit beside them.
+
+    Where not even one fits, the settings share a column and are folded.
+    """
     from rich.measure import Measurement
+
+    figures = [name for name in _SHOWN_FIGURES if name in frame.columns]
+    unbounded = console.options.update(width=1 << 16)
+    for apart in (True, False):
+        for count in range(len(figures), 0, -1):
+            table = _layout(frame, varied, figures[:count], apart=apart)
+            if Measurement.get(console, unbounded, table).maximum <= console.width:
+                return table
+    return _layout(frame, varied, figures[:1], apart=False)
+
+
+def _layout(frame: pl.DataFrame, varied: tuple[str, ...], figures: list[str], *, apart: bool) -> Table:
+    """The table with the settings in columns of their own (`apart`), or all in one."""
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
     from ringbco.units import figure
 
-    shown = [(name, kind) for name, kind in _SHOWN_FIGURES.items() if name in frame.columns]
-    unbounded = console.options.update(width=1 << 16)
-    while True:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-        for name in (*varied, *(name for name, _ in shown)):
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    if apart:
+        for name in varied:
             table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
-        for row in frame.iter_rows(named=True):
-            cells = [Text(_setting(row[name])) for name in varied]
-            if row["error"] is None:
-                cells += [Text(figure(kind, row[name])) for name, kind in shown]
-            elif shown:
-                cells.append(Text("failed", style="bold red"))
-            table.add_row(*cells)
-        if not shown or Measurement.get(console, unbounded, table).maximum <= console.width:
-            return table
-        shown.pop()
+    else:
+        table.add_column("settings", overflow="fold", max_width=_SHARED_WIDTH)
+    for name in figures:
+        table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
+    for row in frame.iter_rows(named=True):
+        settings = [_setting(row[name]) for name in varied]
+        if not apart:
+            settings = [" ".join(f"{name}={text}" for name, text in zip(varied, settings, strict=True))]
+        told = [Text("failed", style="bold red")]
+        if row["error"] is None:
+            told = [Text(figure(_SHOWN_FIGURES[name], row[name])) for name in figures]
+        table.add_row(*map(Text, settings), *told)
+    return table
 
 
 def _setting(value: object) -> str:
