@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringbco import outcome as module
+from ringbco.causes import CAUSES_SCHEMA
 from ringbco.errors import InputError
 from ringbco.outcome import (
     ALLOCATIONS_SCHEMA,
@@ -250,8 +251,9 @@ def test_every_file_and_column_is_documented() -> None:
         section = page.split(f"## {table}.parquet\n")[1].split("\n## ")[0]
         rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
         documented = [row[0].removeprefix("| ") for row in rows if len(row) > 2][2:]
-        extra = [*PREEMPTION_SCHEMA, ", ".join(CARRIED_COLUMNS)] if table == "jobs" else []
+        extra = [*CAUSES_SCHEMA, *PREEMPTION_SCHEMA, ", ".join(CARRIED_COLUMNS)] if table == "jobs" else []
         assert documented == list(schema) + extra
         types = {row[0].removeprefix("| "): row[1].split(",")[0] for row in rows if len(row) > 2}
-        for name, dtype in schema.items():
+        typed = schema | (CAUSES_SCHEMA | PREEMPTION_SCHEMA if table == "jobs" else {})
+        for name, dtype in typed.items():
             assert types[name] == str(dtype).lower()

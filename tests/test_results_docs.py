@@ -1,0 +1,100 @@
+"""docs/results.md names every key that a summary or a run's record holds, and none that no run has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ringbco import Outcome, plan, replay
+from ringbco.cluster import Cluster, ServerGroup
+from test_report import busy_jobs
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "results.md").read_text(encoding="utf-8")
+PAPER = (DOCS / "paper.md").read_text(encoding="utf-8")
+# Added where the outcome is written.
+WRITTEN = {"total_seconds", "jobs_per_second"}
+
+
+def keys(table: str) -> list[str]:
+    """The keys in the first table of a piece of the page; `a to b` means as many as the summary has."""
+    told: list[str] = []
+    rows = table[table.index("| ---") :].split("\n\n", maxsplit=1)[0].splitlines()[1:]
+    for entry in ", ".join(row.split(" | ")[0].removeprefix("| ") for row in rows).split(", "):
+        first, to, last = entry.partition(" to ")
+        among = keys(PAGE.split("## summary.json\n")[1]) if to else [first]
+        told += among[among.index(first) : among.index(last or first) + 1]
+    return told
+
+
+def after(text: str) -> str:
+    return PAGE.split(text)[1]
+
+
+SUMMARY = [key for key in keys(after("## summary.json\n")) if key != "..."]
+CLASSES = keys(after("An entry of `size_classes`"))
+VCS = keys(after("An entry of `vcs`"))
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Outcome]:
+    """Results that together have everything."""
+    jobs = busy_jobs(40)
+    even = pl.int_range(pl.len()) % 2 == 0
+    due = jobs.with_columns(
+        deadline=pl.col("submit_time") + pl.col("duration") * pl.when(even).then(5.0).otherwise(0.9),
+        vc=pl.when(pl.int_range(pl.len()) < 30).then(pl.lit("a")).otherwise(pl.lit("b")),
+    )
+    split = Cluster.from_groups([ServerGroup(2, 8, vc="a"), ServerGroup(2, 8, vc="b")])
+    return {
+        "plain": replay(jobs.drop("user"), "4x4", policy="rand"),
+        "users": replay(jobs, "4x4", policy="fifo"),
+        "preemptive": replay(jobs, "4x4", policy="srtf"),
+        "all": replay(due, split, policy="edf", admission=True, sample=60.0),
+        "aging": replay(jobs, "4x4", policy="sjf", aging=600.0),
+        "plan": plan(jobs.with_columns(submit_time=pl.lit(0.0)), "4x4", slot=5.0),
+    }
+
+
+def found(rows: list[dict[str, Any]]) -> set[str]:
+    return {key for row in rows for key in row}
+
+
+def test_every_key_of_a_summary_is_documented(outcomes: dict[str, Outcome]) -> None:
+    summaries = {name: outcome.summary for name, outcome in outcomes.items()}
+    planned = set(keys(PAPER.split("### The result\n")[1]))
+    told = set(SUMMARY) | planned
+    assert len(set(SUMMARY)) == len(SUMMARY), "told twice"
+    assert found(list(summaries.values())) | WRITTEN == told
+    for name, summary in summaries.items():
+        assert bool(planned & set(summary)) == (name == "plan")
+
+
+def test_every_key_of_a_size_class_and_of_a_virtual_cluster_is_documented(
+    outcomes: dict[str, Outcome],
+) -> None:
+    summaries = [outcome.summary for outcome in outcomes.values()]
+    assert found([row for summary in summaries for row in summary["size_classes"]]) == set(CLASSES)
+    vcs = outcomes["all"].summary["vcs"]
+    assert found(vcs) == set(VCS)
+    assert sum(row["jobs_refused"] for row in vcs) == outcomes["all"].summary["jobs_refused"] > 0
+    # What the page says of the conditions.
+    plain = found(outcomes["plain"].summary["size_classes"])
+    assert "preemptions" in plain
+    assert not plain & {"lost_gpu_seconds", "deadlines", "jain_index_users"}
+    assert "jobs_refused" not in outcomes["users"].summary
+
+
+def test_every_option_of_a_run_is_documented(outcomes: dict[str, Outcome]) -> None:
+    row = next(line for line in PAGE.splitlines() if line.startswith("| `[options]`"))
+    words = set("".join(c if c.isalnum() or c == "_" else " " for c in row).split())
+    for outcome in outcomes.values():
+        assert set(outcome.run["options"]) <= words
+
+
+def test_every_column_that_occurs_is_documented(outcomes: dict[str, Outcome]) -> None:
+    columns = {name for outcome in outcomes.values() for name in outcome.jobs.columns}
+    assert columns == set(keys(after("## jobs.parquet\n")))
