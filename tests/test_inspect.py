@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import tarfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -12,6 +15,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from conftest import Invoke
+from raw import philly
 from ringbco.cluster import Cluster
 from ringbco.inspection import inspect_jobs
 from ringbco.jobs import from_frame, provenance, read_jobs, screen_jobs, write_jobs
@@ -213,3 +218,31 @@ def test_every_public_trace_can_be_inspected(shared_traces: Path) -> None:
 def test_bad_input_is_one_line(run_cli: RunCli, arguments: tuple[str, ...]) -> None:
     refused = run_cli("inspect", *arguments)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+
+
+@pytest.mark.parametrize("source", ["philly", "helios", "acme", "pai", "openb", "spot-gpu", "swf"])
+def test_a_raw_trace_is_told_its_converter(invoke: Invoke, source: str, tmp_path: Path) -> None:
+    module = import_module(f"raw.{source.replace('-', '_')}")
+    raw = module.generate("seren") if source == "acme" else module.generate()
+    for path in raw.write(tmp_path / "in"):
+        if path.suffix == ".header":
+            continue
+        packed = path.with_name("packed.gz")
+        packed.write_bytes(gzip.compress(path.read_bytes()))
+        for given in (path, packed):
+            done = invoke("inspect", given)
+            assert done.returncode == 1
+            assert done.stderr.count("\n") == 1
+            assert f"error: {given}: is " in done.stderr
+            assert ", not a job table yet; convert it first: " in done.stderr
+            assert f"`ringbco convert {source} {given} -o jobs.parquet`" in done.stderr
+
+
+def test_an_archive_of_a_raw_trace_is_told_its_converter(invoke: Invoke, tmp_path: Path) -> None:
+    [path] = philly.generate().write(tmp_path / "in")
+    with tarfile.open(tmp_path / "trace-data.tar.gz", "w:gz") as archive:
+        (tmp_path / "README").write_text("hello")
+        archive.add(tmp_path / "README", "README")
+        archive.add(path, "trace-data/cluster_job_log")
+    done = invoke("inspect", "trace-data.tar.gz")
+    assert "is a Philly job log (cluster_job_log), not a job table yet; convert it first: " in done.stderr

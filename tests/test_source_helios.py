@@ -59,7 +59,7 @@ def test_strict_stops_at_the_row(old: str, new: str, column: str, said: str, tmp
     with pytest.raises(InputError) as caught:
         convert("helios", [path], Options(strict=True))
     message = str(caught.value)
-    assert message.startswith(f"{path}: row 3 (line 4), column {column}: ")
+    assert message.startswith(f"{path}: row 2 (line 4), column {column}: ")
     assert said in message
     account = convert("helios", [path]).account
     assert sum(account.dropped.values()) + sum(account.changed.values()) >= 1

@@ -13,6 +13,7 @@ from raw.agreement import converted
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.sources import convert
+from ringbco.sources.account import Account
 from ringbco.sources.source import Options
 
 POD = "openb-pod-0001,6000,12288,1,460,,LS,Running,427061,12902960,427061"
@@ -83,7 +84,9 @@ def kinds(cluster: Cluster) -> Counter[tuple[int, str | None]]:
 
 
 def test_servers_from_nodes(tmp_path: Path) -> None:
-    result = converted("openb", openb.generate(), tmp_path, want_cluster=True)
+    raw = openb.generate()
+    raw.noted["node left out of the cluster: no GPUs (gpu = 0)"] = 1
+    result = converted("openb", raw, tmp_path, want_cluster=True)
     assert result.cluster is not None
     # A node without GPUs is left out; equal neighbours are one group.
     assert result.cluster.server_gpus.tolist() == [2, 2, 2, 8, 8, 2]
@@ -99,6 +102,29 @@ def test_servers_from_nodes(tmp_path: Path) -> None:
     nodes.write_text("sn,gpu,model\nn1,0,\n")
     with pytest.raises(InputError, match="lists no node with a GPU"):
         convert("openb", [pods, nodes], Options(want_cluster=True))
+
+
+def test_nodes_without_gpus_are_noted_and_repeated_ones_refused(tmp_path: Path) -> None:
+    pods, nodes = openb.generate().write(tmp_path)
+    nodes.write_text("sn,gpu,model\na,2,T4\nb,,T4\n\nc, ,T4\nd,0,T4\ne,1,T4\n")
+    result = convert("openb", [pods, nodes], Options(want_cluster=True))
+    assert result.cluster is not None
+    assert result.cluster.server_gpus.tolist() == [2, 1]
+    noted = result.account.noted
+    assert noted["node left out of the cluster: no GPUs (gpu = 0)"] == 1
+    assert noted["node left out of the cluster: gpu is blank"] == 2
+    assert Account.from_metadata(result.table.metadata) == result.account
+    nodes.write_text("sn,gpu,model\na,2,T4\n\nb,2,T4\n a ,2,T4\n")
+    with pytest.raises(InputError) as caught:
+        convert("openb", [pods, nodes], Options(want_cluster=True))
+    assert str(caught.value) == (
+        f"{nodes}: row 3 (line 5), column sn: ' a ': "
+        "expected a node of its own; an earlier row has it, so drop one"
+    )
+    pods.write_text(f"{','.join(openb.COLUMNS)}\n{POD}\n")
+    nodes.write_text("sn,gpu,model\na,2,T4\nb,,T4\n")
+    with pytest.raises(InputError, match=r"row 2 \(line 3\), column gpu: null: expected a whole number"):
+        convert("openb", [pods, nodes], Options(want_cluster=True, strict=True))
 
 
 @pytest.mark.parametrize(

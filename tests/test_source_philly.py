@@ -100,6 +100,27 @@ def test_strict_names_job_and_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("element", "value"),
+    [
+        ("lost", '"lost"'),
+        (7, "7"),
+        (None, "null"),
+        ([1, 2], "[1,2]"),
+        ({**published_example(), "jobid": 5}, "'jobid: 5'"),
+        ({**published_example(), "attempts": {"a": 1}}, "'attempts: {\"a\":1}'"),
+        ({**published_example(), "attempts": [{"start_time": 3}]}, "'attempts: [{\"start_time\":3}]'"),
+    ],
+)
+def test_strict_shows_what_is_not_as_published(element: object, value: str, tmp_path: Path) -> None:
+    path = tmp_path / "cluster_job_log"
+    path.write_text(json.dumps([published_example(), element], indent=4))
+    with pytest.raises(InputError) as caught:
+        convert("philly", [path], Options(strict=True))
+    assert f", column job: {value}: expected an object with Philly's keys" in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: row 2 (line ")
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         (

@@ -39,3 +39,20 @@ def test_the_published_examples_by_hand(tmp_path: Path) -> None:
         f"{path}: row 1 (line 2), column worker_num: 1.5: expected a whole number of workers, 1 or more; "
         "without --strict: dropped, worker_num missing or not a whole number above 0"
     )
+
+
+@pytest.mark.parametrize(
+    ("per_worker", "workers", "gpus"),
+    [("0.1", 30, 3), ("0.1", 3, 1), ("0.7", 10, 7), ("0.333333", 3, 1), ("0.25", 5, 2), ("0.0000001", 1, 1)],
+)
+def test_noise_of_fractions_adds_no_gpu(per_worker: str, workers: int, gpus: int, tmp_path: Path) -> None:
+    path = tmp_path / "job_info_df.csv"
+    path.write_text(",".join(spot_gpu.COLUMNS) + f"\n1,13,A10,20,{per_worker},{workers},0,27,HP\n")
+    assert convert("spot-gpu", [path]).table.frame["num_gpus"].to_list() == [gpus]
+
+
+def test_more_gpus_than_a_table_can_hold_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "job_info_df.csv"
+    rows = ["1,13,A10,20,8,1000000000,0,27,HP", "2,13,A10,20,1,1e30,0,27,HP", "3,13,A10,20,1,1,0,27,HP"]
+    path.write_text("\n".join([",".join(spot_gpu.COLUMNS), *rows]))
+    assert convert("spot-gpu", [path]).account.dropped == {"more than 4,294,967,295 GPUs": 2}

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ringbco.cli.completion import offer
+
 if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
@@ -37,6 +39,7 @@ def inspect(
         str | None,
         typer.Option(
             metavar="philly|helios-venus|helios-earth|helios-saturn|helios-uranus",
+            autocompletion=offer("philly", "helios-venus", "helios-earth", "helios-saturn", "helios-uranus"),
             help="The published trace to hold the figures against. Default: the one the table says it is of.",
             show_default=False,
         ),
@@ -76,7 +79,11 @@ def inspect(
         published.require(shape)
     _check_outputs(jobs, png, html, force=force)
     machine = None if cluster is None else Cluster.parse(cluster)
-    table, dropped, rows = screen_jobs(jobs)
+    try:
+        table, dropped, rows = screen_jobs(jobs)
+    except InputError:
+        _refuse_raw(jobs)
+        raise
     if table is None:
         worst = dropped[0]
         raise InputError(
@@ -109,6 +116,21 @@ def inspect(
     for path in (png, html):
         if path is not None:
             console.print(f"charts in {path}", markup=False)
+
+
+def _refuse_raw(path: Path) -> None:
+    """Raise InputError with the right command if this is a public trace as it was published."""
+    from ringbco.errors import InputError
+    from ringbco.sources import recognise
+
+    raw = recognise(path)
+    if raw is not None:
+        source, what = raw
+        raise InputError(
+            f"is {what}, not a job table yet",
+            file=path,
+            hint=f"convert it first: `ringbco convert {source} {path} -o jobs.parquet`",
+        ) from None
 
 
 def _check_outputs(jobs: Path, png: Path | None, html: Path | None, *, force: bool) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ringbco.sources.opening import Opened
     from ringbco.sources.source import Inputs, Options, Shape, Source
 
-__all__ = ["SOURCES", "Conversion", "convert", "get"]
+__all__ = ["SOURCES", "Conversion", "convert", "get", "recognise"]
 
 # Name on the command line -> module. The order is that of the documentation.
 SOURCES: Final[Mapping[str, str]] = {
@@ -103,6 +103,21 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     return Conversion(table, trace.account, cluster, tuple(trace.notes), trace.epoch)
 
 
+def recognise(path: Path) -> tuple[str, str] | None:
+    """The source whose file this is and what the file is to it; None for a file of no source."""
+    from ringbco.sources.opening import heads
+
+    try:
+        for head in heads(path):
+            for name in SOURCES:
+                shape = get(name).role(head) if name != "csv" else None
+                if shape is not None:
+                    return name, shape.what
+    except InputError:
+        pass
+    return None
+
+
 def _refuse_foreign_options(source: Source, options: Options) -> None:
     given = {
         "mode": options.mode,
@@ -175,6 +190,6 @@ def _refuse_stranger(source: Source, opened: Opened) -> Shape:
 
 def _is_job_table(head: str) -> bool:
     from ringbco.jobs import REQUIRED
-    from ringbco.sources.tables import first_record
+    from ringbco.sources.records import first_record
 
     return set(REQUIRED) <= set(first_record(head))

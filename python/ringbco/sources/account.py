@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -51,6 +51,10 @@ class Account:
         missing = self.rows_read - self.rows_kept - sum(self.dropped.values())
         if missing:
             raise ValueError(f"{missing} rows are neither kept nor dropped for a reason")
+
+    def plus(self, entries: Sequence[Entry]) -> Account:
+        """The same account with notes added."""
+        return replace(self, entries=(*self.entries, *entries))
 
     @property
     def dropped(self) -> dict[str, int]:

@@ -75,7 +75,6 @@ def read(inputs: Inputs, options: Options) -> Trace:
         ],
         RULES,
         unit="jobs",
-        needs=_NEEDED,
         options=options,
         id_column="job_id",
     )

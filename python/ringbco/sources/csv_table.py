@@ -16,7 +16,8 @@ from ringbco.errors import InputError, UsageError
 from ringbco.jobs import COLUMNS, REQUIRED, near_name
 from ringbco.sources.account import ROW, Rule, clean, drop
 from ringbco.sources.opening import Opened
-from ringbco.sources.parsing import iso, number, offset_clock, optional_text, wall_clock
+from ringbco.sources.parsing import filled, iso, number, offset_clock, optional_text, wall_clock
+from ringbco.sources.records import first_record
 from ringbco.sources.rules import (
     A_TIME,
     SECONDS,
@@ -30,14 +31,13 @@ from ringbco.sources.rules import (
     whole_gpus,
 )
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission
-from ringbco.sources.tables import EXTRA, TIME_LIKE, CsvFile, first_record
+from ringbco.sources.tables import EXTRA, TIME_LIKE, CsvFile
 
 SPAN: Final = ("start_time", "end_time")  # may stand for the duration
 TIMES: Final = ("submit_time", *SPAN, "deadline")
 OPTIONAL_NUMBERS: Final = tuple(
     name for name, c in COLUMNS.items() if not c.required and c.dtype is not pl.String
 )
-_SEPARATORS: Final = ",;\t|"
 _CLOCKS: Final = ((TIME_LIKE + r"[+-]\d\d:?\d\d$", offset_clock), (TIME_LIKE + "$", wall_clock))
 
 
@@ -50,7 +50,7 @@ class AnyCsv:
 
     def recognises(self, head: str) -> bool:
         """Whether the first line holds several cells and is no JSON."""
-        return not head.lstrip().startswith(("[", "{")) and len(first_record(head, separator(head))) > 1
+        return not head.lstrip().startswith(("[", "{")) and len(first_record(head)) > 1
 
     def likeness(self, head: str) -> float:
         """Nothing is nearly a CSV file."""
@@ -60,18 +60,12 @@ class AnyCsv:
         """Nothing can be said."""
 
 
-def separator(head: str) -> str:
-    """The separator that the first line holds most often (a comma on ties)."""
-    first = head.lstrip("\r\n").split("\n", 1)[0]
-    return max(_SEPARATORS, key=lambda mark: (first.count(mark), mark == ","))
-
-
 def read(inputs: Inputs, options: Options) -> Trace:
     """The job table of the rows; times written as dates count from the first kept submission."""
     opened = inputs["jobs"]
-    file = CsvFile(opened, separator=separator(opened.head))
+    file = CsvFile(opened)
     names = _names(file, options.column_map)
-    extras = [c for c in file.columns if c not in names.values()]
+    extras = [c for c in file.columns if c and c not in names.values()]
     for extra in extras:
         if extra in names:
             raise InputError(
@@ -79,8 +73,8 @@ def read(inputs: Inputs, options: Options) -> Trace:
                 file=opened.shown,
                 hint=f"rename or drop its column {extra}",
             )
-    theirs = [pl.col(theirs).alias(ours) for ours, theirs in names.items()]
-    text = file.read([*theirs, *map(pl.col, (*extras, EXTRA))], list(names.values()))
+    theirs = [filled(theirs).alias(ours) for ours, theirs in names.items()]
+    text = file.read([*theirs, *map(pl.col, (*extras, EXTRA))])
     # An ISO time may have a T between day and hour and a Z for UTC.
     text = text.with_columns(
         pl.col(c).str.replace(r"(\d)T(\d)", "$1 $2").str.replace(r"Z$", "+00:00") for c in TIMES if c in names
@@ -137,7 +131,9 @@ def _names(file: CsvFile, column_map: Mapping[str, str]) -> dict[str, str]:
                 f"--map {ours}={theirs}: {shown} has no column {theirs}"
                 + (f"; did you mean {near}?" if near else f": its columns are {', '.join(columns)}")
             )
-    names = {c: column_map.get(c, c) for c in allowed if column_map.get(c, c) in columns}
+    own = {**{name.lower(): name for name in columns}, **{name: name for name in columns}}
+    names = {c: column_map.get(c) or own.get(c, c) for c in allowed}
+    names = {c: theirs for c, theirs in names.items() if theirs in columns}
     taken = set(column_map.values())
     names = {c: t for c, t in names.items() if c in column_map or t not in taken}
     if "duration" in names:

@@ -104,7 +104,6 @@ def read(inputs: Inputs, options: Options) -> Trace:
         ],
         (*RULES, *([known_vc(known)] if options.known_vcs else ())),
         unit="jobs",
-        needs=LOG.required,
         options=options,
         id_column="job_id",
     )
@@ -129,7 +128,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
 def _servers(file: CsvFile, day: str) -> tuple[ServerGroup, ...]:
     """Servers of 8 GPUs by virtual cluster, as of one day's row."""
     columns = [c for c in file.columns if c not in ("date", "total")]
-    rows = file.read([pl.col("date"), *map(number, columns)], ["date"])
+    rows = file.read([pl.col("date"), *map(number, columns)])
     row = rows.filter(pl.col("date").str.starts_with(day))
     if row.is_empty():
         days = rows["date"].drop_nulls().sort()

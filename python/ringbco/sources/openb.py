@@ -83,7 +83,6 @@ def read(inputs: Inputs, options: Options) -> Trace:
         ],
         RULES,
         unit="pods",
-        needs=PODS.required,
         options=options,
         id_column="name",
     )
@@ -101,7 +100,8 @@ def read(inputs: Inputs, options: Options) -> Trace:
     )
     servers: tuple[ServerGroup, ...] | None = None
     if options.want_cluster and "nodes" in inputs:
-        servers = read_nodes(inputs.csv("nodes"), gpus="gpu", model="model")
+        servers, left_out = read_nodes(inputs.csv("nodes"), options, name="sn", gpus="gpu", model="model")
+        account = account.plus(left_out)
     return Trace(
         frame,
         account,

@@ -5,6 +5,7 @@ What is no data at all (a Git LFS pointer, a web page, an empty or cut-off file)
 
 from __future__ import annotations
 
+import re
 import shutil
 import tarfile
 import zipfile
@@ -20,6 +21,13 @@ from ringbco.errors import InputError
 HEAD_BYTES: Final = 1 << 16
 _CHUNK: Final = 1 << 20
 _BOM: Final = b"\xef\xbb\xbf"
+_SHORT: Final = 500
+# What a failed download leaves instead of the file: `404: Not Found`, `{"message": "Not Found", ...}`.
+_SERVER_SAYS: Final = re.compile(
+    rb"""([45]\d\d:? +[A-Z][\w ]*|not found|access denied|rate limit exceeded)\.?\s*$"""
+    rb"""|\{\s*"(message|error|detail)"\s*:\s*"[^"]*\"""",
+    re.IGNORECASE,
+)
 _MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 
 
@@ -41,7 +49,43 @@ def open_inputs(paths: Sequence[Path], scratch: Path, wanted: Callable[[str], bo
     return [opened for path in paths for opened in _open(path, scratch, wanted)]
 
 
+def heads(path: Path) -> Iterator[str]:
+    """The first 64 KiB of a file, or of each file in an archive, as text; nothing is written.
+
+    Raises InputError for what is missing, empty, damaged or no text.
+    """
+    shown = str(path)
+    magic, codec = _begin(path)
+    with _damage(shown, codec or "tar"):
+        members = _members(path, magic, codec)
+        if members is not None:
+            for _, content in members:
+                yield content.read(HEAD_BYTES).removeprefix(_BOM).decode("utf-8", errors="replace")
+        elif codec is None:
+            yield _text(shown, magic)
+        else:
+            with _decompressed(path, codec) as stream:
+                yield _text(shown, stream.read(HEAD_BYTES))
+
+
 def _open(path: Path, scratch: Path, wanted: Callable[[str], bool]) -> Iterator[Opened]:
+    shown = str(path)
+    magic, codec = _begin(path)
+    with _damage(shown, codec or "tar"):
+        members = _members(path, magic, codec)
+        if members is not None:
+            yield from _archive(shown, members, scratch, wanted)
+        elif codec is None:
+            yield Opened(path, shown, _text(shown, magic))
+        else:
+            with _decompressed(path, codec) as stream:
+                head = _text(shown, stream.read(HEAD_BYTES))
+            with _decompressed(path, codec) as stream:
+                yield Opened(_keep(stream, shown, scratch), shown, head)
+
+
+def _begin(path: Path) -> tuple[bytes, str | None]:
+    """The file's first bytes, and what it is compressed with."""
     shown = str(path)
     if path.is_dir():
         raise InputError("is a folder, not a file", file=shown, hint="name the files in it")
@@ -52,24 +96,17 @@ def _open(path: Path, scratch: Path, wanted: Callable[[str], bool]) -> Iterator[
         raise InputError("no such file", file=shown, hint="check the path") from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", file=shown) from error
-    if zipfile.is_zipfile(path) and magic.startswith(b"PK"):
-        yield from _archive(shown, _zip_members(path, shown), scratch, wanted)
-        return
-    codec = next((name for start, name in _MAGIC.items() if magic.startswith(start)), None)
-    with _damage(shown, codec or "tar"):
-        if codec is None and _is_tar(magic):
-            yield from _archive(shown, _tar_members(path, None), scratch, wanted)
-        elif codec is None:
-            yield Opened(path, shown, _text(shown, magic))
-        else:
-            with _decompressed(path, codec) as stream:
-                magic = stream.read(HEAD_BYTES)
-            if _is_tar(magic):
-                yield from _archive(shown, _tar_members(path, codec), scratch, wanted)
-            else:
-                head = _text(shown, magic)
-                with _decompressed(path, codec) as stream:
-                    yield Opened(_keep(stream, shown, scratch), shown, head)
+    return magic, next((name for start, name in _MAGIC.items() if magic.startswith(start)), None)
+
+
+def _members(path: Path, magic: bytes, codec: str | None) -> Iterator[tuple[str, IO[bytes]]] | None:
+    """Names and contents of the files in an archive; None for a file that is none."""
+    if magic.startswith(b"PK") and zipfile.is_zipfile(path):
+        return _zip_members(path, str(path))
+    if codec is not None:
+        with _decompressed(path, codec) as stream:
+            magic = stream.read(512)
+    return _tar_members(path, codec) if _is_tar(magic) else None
 
 
 @contextmanager
@@ -184,6 +221,16 @@ def _refuse_foreign(shown: str, start: bytes) -> None:
         raise InputError(
             "is an XML page (often a server's error message), not a trace", file=shown, hint="fetch it again"
         )
+    answer = _SERVER_SAYS.match(head) if len(head) <= _SHORT else None
+    if answer:
+        said = answer[0].decode("utf-8", errors="replace").strip()
+        raise InputError(
+            f"is a server's answer ({said}), not a trace",
+            file=shown,
+            hint="check its address, then fetch it again",
+        )
+    if b"\r" in head and b"\n" not in start and head[:1] not in b"[{":
+        raise InputError("has old Macintosh line ends (CR)", file=shown, hint="save it with LF line ends")
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError("is UTF-16 text", file=shown, hint="save it as UTF-8")
     if head.startswith((b"PAR1", b"\x37\x7a\xbc\xaf", b"\xfd7zXZ", b"Rar!")) or b"\0" in head[:4096]:

@@ -11,9 +11,9 @@ from typing import Final
 import polars as pl
 
 from ringbco.presets import ServerGroup
-from ringbco.sources.account import ROW, change, clean, drop
-from ringbco.sources.parsing import divided, number, optional_text
-from ringbco.sources.rules import SECONDS, has_id, in_order, no_more_cells, terminal, timed
+from ringbco.sources.account import ROW, Entry, change, clean, drop
+from ringbco.sources.parsing import divided, number, optional_text, whole_gpus_for
+from ringbco.sources.rules import SECONDS, has_id, in_order, no_more_cells, not_too_many_gpus, terminal, timed
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, read_nodes
 from ringbco.sources.tables import EXTRA, CsvTable
 
@@ -75,6 +75,7 @@ RULES: Final = (
         "whole instances and GPUs in percent for every task",
     ),
     drop("no GPUs asked for (a CPU job)", pl.col("plan_gpus") == 0, "plan_gpus", "more than 0 GPUs"),
+    not_too_many_gpus("plan_gpus", pl.col("plan_gpus")),
     has_id("job_name"),
     drop("no task in pai_task_table", pl.col("tasks").is_null(), "job_name", "a job with tasks"),
     *timed("start_time", expected=SECONDS + " (0 stands for unknown)"),
@@ -105,8 +106,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
             optional_text("status"),
             _time("start_time"),
             pl.col(EXTRA),
-        ],
-        ["job_name", "status", "start_time"],
+        ]
     )
     tasks = _tasks(inputs)
     orphans = tasks.join(rows, on="job_id", how="anti")["tasks"].sum()
@@ -128,6 +128,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         strict=options.strict,
         unique_column="job_name",
     )
+    servers, left_out = _servers(inputs, options) if options.want_cluster else (None, ())
     columns = ["job_id", "submit_time", "num_gpus", "duration", "user", "status", "gpu_type", "plan_gpus"]
     if "instances" in inputs:
         kept = kept.join(_machines(inputs), on="job_id", how="left", maintain_order="left")
@@ -138,13 +139,12 @@ def read(inputs: Inputs, options: Options) -> Trace:
             columns,
             submit_time=pl.col("start_time"),
             duration=pl.col("last_task_end") - pl.col("first_task_start"),
-            # Rounded first: thirds of a GPU should add up to one.
-            num_gpus=pl.col("plan_gpus").round(6).ceil().cast(pl.UInt32),
+            num_gpus=whole_gpus_for(pl.col("plan_gpus")),
         ),
-        account,
+        account.plus(left_out),
         "1970-01-01T08:00:00+08:00",
         "a made-up date: hour and weekday are those of the log, in UTC+8",
-        _servers(inputs) if options.want_cluster else None,
+        servers,
         [f"{orphans:,} tasks belong to no job of {jobs.opened.shown}: left out"] if orphans else (),
     )
 
@@ -167,8 +167,7 @@ def _tasks(inputs: Inputs) -> pl.DataFrame:
                 optional_text("plan_gpu").alias("planned"),
                 *map(number, ("inst_num", "plan_gpu")),
                 *map(_time, ("start_time", "end_time")),
-            ],
-            ["job_name", "task_name", "inst_num"],
+            ]
         )
         .with_columns(first=pl.struct("job_id", "task_name").is_first_distinct())
     )
@@ -197,17 +196,17 @@ def _machines(inputs: Inputs) -> pl.DataFrame:
     return (
         inputs.csv("instances")
         .scan()
-        .filter(pl.col("machine").is_not_null())
+        .filter(pl.col("machine") != "")
         .group_by(pl.col("job_name").alias("job_id"))
         .agg(pl.col("machine").n_unique().cast(pl.UInt32).alias("num_machines"))
         .collect(engine="streaming")
     )
 
 
-def _servers(inputs: Inputs) -> tuple[ServerGroup, ...] | None:
+def _servers(inputs: Inputs, options: Options) -> tuple[tuple[ServerGroup, ...] | None, tuple[Entry, ...]]:
     if "machines" not in inputs:
-        return None
-    return read_nodes(inputs.csv("machines"), gpus="cap_gpu", model="gpu_type")
+        return None, ()
+    return read_nodes(inputs.csv("machines"), options, name="machine", gpus="cap_gpu", model="gpu_type")
 
 
 SOURCE: Final = Source(

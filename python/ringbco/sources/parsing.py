@@ -35,6 +35,11 @@ def offset_clock(column: str) -> pl.Expr:
     return time.dt.epoch("s").cast(pl.Float64).alias(column)
 
 
+def filled(column: str) -> pl.Expr:
+    """The column as text, empty cells as null."""
+    return pl.when(pl.col(column) != "").then(column).alias(column)
+
+
 def optional_text(column: str) -> pl.Expr:
     """The column as text, empty cells and the word None as null."""
     text = pl.col(column)
@@ -44,6 +49,14 @@ def optional_text(column: str) -> pl.Expr:
 def divided(values: pl.Series, by: float) -> pl.Series:
     """The quotients, rounded once: polars multiplies by the reciprocal, so 470 / 1000 would not be 0.47."""
     return pl.Series(values.name, values.to_numpy() / by)
+
+
+def whole_gpus_for(gpus: pl.Expr) -> pl.Expr:
+    """The whole GPUs (uint32) that hold a fractional number above 0.
+
+    Rounded first: three thirds, or 30 times 0.1, should make no GPU more than they are worth.
+    """
+    return gpus.round(6).ceil().clip(lower_bound=1).cast(pl.UInt32)
 
 
 def iso(seconds: float, *, utc: bool = False) -> str:

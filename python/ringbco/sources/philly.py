@@ -37,6 +37,7 @@ from ringbco.sources.source import (
     without_servers,
 )
 
+_JOB: Final = "__job"  # which job of the array a row is of
 SERVERS: Final = PRESETS["philly"].servers
 STATUSES: Final = ("Pass", "Killed", "Failed")
 
@@ -183,10 +184,8 @@ def read(inputs: Inputs, options: Options) -> Trace:
         frame = frame.join(_summed(lengths), on=ROW, how="left", maintain_order="left")
 
     def locate(row: int, column: str) -> tuple[int, int | None, object]:
-        job = int(text["job"][row])
-        value = (
-            text[column][row] if column in text.columns else bytes(raws[job])[:200].decode(errors="replace")
-        )
+        job = int(text[_JOB][row])
+        value = text[column][row] if column in text.columns else _misfit(bytes(raws[job]))
         return job + 1, _line(data, raws, job), value
 
     kept, account = clean(
@@ -258,7 +257,7 @@ def _decode(raws: Sequence[msgspec.Raw], mode: str) -> tuple[pl.DataFrame, pl.Da
             name = f"{job.jobid}#{part}" if mode == "split" and job.jobid else job.jobid
             rows.append((number, name, job.user, job.vc, job.status, *row, len(attempts), broken))
     schema = {
-        "job": pl.UInt32,
+        _JOB: pl.UInt32,
         **dict.fromkeys(("jobid", "user", "vc", "status"), pl.String),
         **dict.fromkeys(("submitted_time", "start_time", "end_time"), pl.String),
         "num_gpus": pl.UInt32,
@@ -294,6 +293,22 @@ def _summed(lengths: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(pl.when(pl.col("timed") > 0).then("total").alias("summed"))
     )
+
+
+def _misfit(job: bytes) -> str:
+    """What in a job is not as published: the key and its value, or the whole element."""
+    try:
+        msgspec.json.decode(job, type=_Job)
+        element = msgspec.json.decode(job)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        at = re.search(r"`\$\.(\w+)", str(error))
+        try:
+            element = msgspec.json.decode(job)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return job.decode(errors="replace")
+        if at is not None and isinstance(element, dict):
+            return f"{at[1]}: {msgspec.json.encode(element[at[1]]).decode()}"
+    return msgspec.json.encode(element).decode()
 
 
 def _line(data: memoryview, raws: Sequence[msgspec.Raw], job: int) -> int:

@@ -11,6 +11,7 @@ from ringbco.sources.account import Rule, drop
 from ringbco.sources.tables import EXTRA
 
 A_TIME: Final = "a time such as 2020-09-01 12:00:00"
+MAX_GPUS: Final = 2**32 - 1
 SECONDS: Final = "a number of seconds"
 
 
@@ -34,10 +35,15 @@ def asks_gpus(column: str) -> Rule:
 def whole_gpus(column: str) -> Rule:
     """Rows whose number of GPUs is missing, negative or fractional are dropped."""
     gpus = pl.col(column)
-    bad = gpus.is_null() | (gpus < 0) | (gpus != gpus.floor()) | (gpus > 2**32 - 1)
+    bad = gpus.is_null() | (gpus < 0) | (gpus != gpus.floor()) | (gpus > MAX_GPUS)
     return drop(
         f"{column} missing or not a whole number of GPUs", bad, column, "a whole number of GPUs, 1 or more"
     )
+
+
+def not_too_many_gpus(column: str, product: pl.Expr) -> Rule:
+    """Rows whose GPUs are worked out and come to more than a job table can hold are dropped."""
+    return drop(f"more than {MAX_GPUS:,} GPUs", product > MAX_GPUS, column, f"at most {MAX_GPUS} GPUs in all")
 
 
 def terminal(column: str, states: tuple[str, ...]) -> Rule:

@@ -10,11 +10,12 @@ import polars as pl
 
 from ringbco.errors import InputError, UsageError
 from ringbco.presets import ServerGroup
-from ringbco.sources.account import ROW, Account, Rule, clean
+from ringbco.sources.account import ROW, Account, Entry, Rule, clean
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import number, optional_text
-from ringbco.sources.rules import no_more_cells
-from ringbco.sources.tables import EXTRA, CsvFile, CsvTable, first_record
+from ringbco.sources.records import first_record
+from ringbco.sources.rules import MAX_GPUS, no_more_cells
+from ringbco.sources.tables import EXTRA, CsvFile, CsvTable
 
 
 class Shape(Protocol):
@@ -138,13 +139,12 @@ def clean_csv(
     rules: Sequence[Rule],
     *,
     unit: str,
-    needs: Sequence[str],
     options: Options,
     id_column: str,
 ) -> tuple[pl.DataFrame, Account]:
     """Read `query` from a CSV file and clean it; `id_column` is the file's name of what became job_id."""
     return clean(
-        file.read([*query, pl.col(EXTRA)], needs),
+        file.read([*query, pl.col(EXTRA)]),
         [no_more_cells(len(file.columns)), *rules],
         unit=unit,
         file=file.opened.shown,
@@ -198,20 +198,40 @@ def without_servers(frame: pl.DataFrame, servers: Sequence[ServerGroup], why: st
     )
 
 
-def read_nodes(file: CsvFile, *, gpus: str, model: str) -> tuple[ServerGroup, ...]:
+def read_nodes(
+    file: CsvFile, options: Options, *, name: str, gpus: str, model: str
+) -> tuple[tuple[ServerGroup, ...], tuple[Entry, ...]]:
     """The servers that a table of nodes lists, in its order; equal neighbours make one group.
 
-    Nodes of 0 GPUs are left out. Raises InputError for a number of GPUs that is none, or if no GPU is left.
+    Nodes of no GPUs are left out: the second part of the answer notes how many. Raises InputError for a
+    number of GPUs that is none (under `options.strict` a blank one too), a node listed twice, or if no GPU
+    is left.
     """
-    rows = file.read([number(gpus), optional_text(model)], [gpus])
-    count = pl.col(gpus)
-    bad = rows.filter(count.is_null() | (count < 0) | (count != count.floor()))
+    rows = file.read(
+        [optional_text(name), optional_text(gpus).alias("written"), number(gpus), optional_text(model)]
+    )
+    count, blank = pl.col(gpus), pl.col("written").is_null()
+    bad = rows.filter(
+        (count.is_null() & ~blank) | (count < 0) | (count != count.floor()) | (count > MAX_GPUS)
+    )
+    if options.strict:
+        bad = rows.filter(blank).vstack(bad).sort(ROW)
     if bad.height:
         raise file.bad_cell(int(bad[ROW][0]), gpus, "a whole number of GPUs")
+    twice = rows.filter(pl.col(name).is_not_null() & ~pl.col(name).is_first_distinct())
+    if twice.height:
+        raise file.bad_cell(int(twice[ROW][0]), name, "a node of its own; an earlier row has it, so drop one")
+    left_out = (
+        (f"node left out of the cluster: no GPUs ({gpus} = 0)", rows.filter(count == 0).height),
+        (f"node left out of the cluster: {gpus} is blank", rows.filter(blank).height),
+    )
     kinds = rows.filter(count > 0).select(count.cast(pl.UInt32), model)
     if kinds.is_empty():
         raise InputError("lists no node with a GPU", file=file.opened.shown)
     groups = kinds.group_by(pl.struct(gpus, model).rle_id().alias("run"), maintain_order=True).agg(
         pl.len(), pl.col(gpus).first(), pl.col(model).first()
     )
-    return tuple(ServerGroup(count, size, None, kind) for _, count, size, kind in groups.iter_rows())
+    return (
+        tuple(ServerGroup(count, size, None, kind) for _, count, size, kind in groups.iter_rows()),
+        tuple(Entry("noted", reason, count, count) for reason, count in left_out if count),
+    )

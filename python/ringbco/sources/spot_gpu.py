@@ -11,8 +11,8 @@ import polars as pl
 
 from ringbco.presets import ServerGroup
 from ringbco.sources.account import drop
-from ringbco.sources.parsing import number, optional_text
-from ringbco.sources.rules import SECONDS, asks_gpus, has_id, lasting, not_negative, timed
+from ringbco.sources.parsing import number, optional_text, whole_gpus_for
+from ringbco.sources.rules import SECONDS, asks_gpus, has_id, lasting, not_negative, not_too_many_gpus, timed
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv, read_nodes
 from ringbco.sources.tables import CsvTable
 
@@ -51,6 +51,7 @@ RULES: Final = (
         "worker_num",
         "a whole number of workers, 1 or more",
     ),
+    not_too_many_gpus("worker_num", pl.max_horizontal(_WORKERS, _PER_WORKER * _WORKERS)),
     *timed("submit_time", expected=SECONDS),
     not_negative("submit_time"),
     *lasting("duration"),
@@ -70,7 +71,6 @@ def read(inputs: Inputs, options: Options) -> Trace:
         ],
         RULES,
         unit="jobs",
-        needs=JOBS.required,
         options=options,
         id_column="job_name",
     )
@@ -80,13 +80,16 @@ def read(inputs: Inputs, options: Options) -> Trace:
             *("job_id", "submit_time", "num_gpus", "duration", "user", "gpu_type"),
             *("job_type", "gpu_request", "worker_num", "plan_gpus"),
         ],
-        num_gpus=(_PER_WORKER * _WORKERS).ceil().cast(pl.UInt32),
+        num_gpus=whole_gpus_for(_PER_WORKER * _WORKERS),
         plan_gpus=_PER_WORKER * _WORKERS,
         worker_num=_WORKERS.cast(pl.UInt32),
     )
     servers: tuple[ServerGroup, ...] | None = None
     if options.want_cluster and "nodes" in inputs:
-        servers = read_nodes(inputs.csv("nodes"), gpus="gpu_capacity_num", model="gpu_model")
+        servers, left_out = read_nodes(
+            inputs.csv("nodes"), options, name="node_name", gpus="gpu_capacity_num", model="gpu_model"
+        )
+        account = account.plus(left_out)
     return Trace(
         frame,
         account,

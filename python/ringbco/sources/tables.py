@@ -1,15 +1,13 @@
 """The CSV tables that traces are published as: told apart by their columns, scanned lazily as text.
 
-A table is known by its header or, where the header line was lost (or never published), by its number of
-columns and the look of some of them.
+A table is known by its header (in any case of letters, whatever the separator) or, where the header line was
+lost (or never published), by its number of columns and the look of some of them.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -20,6 +18,16 @@ from ringbco.errors import InputError
 from ringbco.jobs import near_name
 from ringbco.sources.account import ROW, Locate
 from ringbco.sources.opening import Opened
+from ringbco.sources.parsing import filled
+from ringbco.sources.records import (
+    cells,
+    check_quotes,
+    first_record,
+    header_at,
+    is_blank,
+    records,
+    separator,
+)
 
 EXTRA: Final = "__extra"  # what a row has beyond the header's columns
 TIME_LIKE: Final = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
@@ -39,10 +47,15 @@ class CsvTable:
     required: tuple[str, ...]
     looks: dict[str, str] = field(default_factory=dict)
 
+    def names(self, first: Sequence[str]) -> list[str]:
+        """The names in a header line, as published where upper and lower case are all the difference."""
+        published = {name.lower(): name for name in self.columns}
+        return [published.get(name.lower(), name) for name in first]
+
     def recognises(self, head: str) -> bool:
         """Whether a file that starts with `head` is this table."""
         first = first_record(head)
-        return set(self.required) <= set(first) or self.is_headerless(first)
+        return set(self.required) <= set(self.names(first)) or self.is_headerless(first)
 
     def is_headerless(self, first: Sequence[str]) -> bool:
         """Whether the file's first record is already a row of this table."""
@@ -54,12 +67,12 @@ class CsvTable:
 
     def likeness(self, head: str) -> float:
         """How much of this table's required columns the header of `head` has: 0 to 1."""
-        first = set(first_record(head))
+        first = set(self.names(first_record(head)))
         return len(first & set(self.required)) / len(self.required)
 
     def refuse_missing(self, opened: Opened) -> None:
         """Raise InputError naming the first required column that the file's header lacks, and the nearest."""
-        first = first_record(opened.head)
+        first = self.names(first_record(opened.head))
         for column in self.required:
             if column not in first:
                 near = near_name(column, [name for name in first if name not in self.columns])
@@ -76,15 +89,23 @@ class CsvFile:
 
     opened: Opened
     table: CsvTable | None = None
-    separator: str = ","
     names: tuple[str, ...] = ()  # given from outside (a .header file): the file has no header of its own
+
+    @cached_property
+    def separator(self) -> str:
+        """What stands between two cells."""
+        return separator(self.opened.head)
 
     @cached_property
     def header(self) -> tuple[str, ...] | None:
         """The column names in the file, or None where its header line is missing."""
-        first = first_record(self.opened.head, self.separator)
+        first = first_record(self.opened.head)
         if self.names or (self.table is not None and self.table.is_headerless(first)):
             return None
+        while first and not first[-1]:  # a separator after the last name
+            first.pop()
+        if self.table is not None:
+            first = self.table.names(first)
         for i, name in enumerate(first):
             if name in first[:i]:
                 raise InputError(
@@ -98,11 +119,15 @@ class CsvFile:
         return self.header or self.names or (self.table.columns if self.table is not None else ())
 
     def scan(self) -> pl.LazyFrame:
-        """The rows as text, lazily, with `ROW` and `EXTRA`; published columns the file lacks are null."""
+        """The rows as text, lazily, with `ROW` and `EXTRA`; published columns the file lacks are null.
+
+        Cells lose the blanks around them. Raises InputError for quotation marks that do not match.
+        """
+        check_quotes(self.opened, self.separator, self.columns)
         frame = pl.scan_csv(
             self.opened.path,
             has_header=False,
-            skip_rows=self._header_lines,
+            skip_lines=self._header_lines,
             schema=dict.fromkeys((*self.columns, EXTRA), pl.String),
             # A file's first row decides whether polars finds EXTRA missing, or still more cells than that.
             missing_columns="insert",
@@ -113,16 +138,27 @@ class CsvFile:
             raise_if_empty=False,
         )
         lacking = [c for c in self.table.columns if c not in self.columns] if self.table else []
-        return frame.with_columns(pl.lit(None, pl.String).alias(c) for c in lacking)
+        return frame.with_columns(
+            *(pl.col(c).str.strip_chars() for c in self.columns),
+            *(pl.lit(None, pl.String).alias(c) for c in lacking),
+            filled(EXTRA),
+        )
 
-    def read(self, query: Sequence[pl.Expr], needs: Sequence[str]) -> pl.DataFrame:
-        """`ROW` and the expressions of `query`, for every row but blank lines (all of `needs` empty).
+    def read(self, query: Sequence[pl.Expr]) -> pl.DataFrame:
+        """`ROW` and the expressions of `query`, for every row but blank lines: those without any content.
 
         Raises InputError, with the line, where the file cannot be read as CSV.
         """
-        blank = pl.all_horizontal(pl.col(c).is_null() for c in needs)
+        rows = self.scan()
         try:
-            return self.scan().filter(~blank).select(ROW, *query).collect(engine="streaming")
+            frame = rows.select(ROW, *query).collect(engine="streaming")
+            # Only rows that gave nothing at all are looked at whole, which takes every column.
+            empty = frame.filter(pl.all_horizontal(_is_empty(frame[c]) for c in frame.columns if c != ROW))
+            if empty.is_empty():
+                return frame
+            content = pl.any_horizontal(pl.col(c) != "" for c in (*self.columns, EXTRA)).fill_null(False)
+            blank = rows.filter(pl.col(ROW).is_in(empty[ROW].implode()) & ~content).select(ROW).collect()
+            return frame.join(blank, on=ROW, how="anti", maintain_order="left")
         except (pl.exceptions.PolarsError, OSError) as error:
             self._explain(error)
             reason = str(error).strip().splitlines()[0]
@@ -133,19 +169,21 @@ class CsvFile:
         """Lines before the first row."""
         if self.header is None:
             return 0
-        head = self.opened.head
-        return head[: len(head) - len(head.lstrip("\r\n"))].count("\n") + 1
+        return self.opened.head.count("\n", 0, header_at(self.opened.head)) + 1
 
     def locate(self) -> Locate:
         """Where a row stands and what its cell says, read again from the file (only on errors)."""
 
         def find(row: int, column: str) -> tuple[int, int | None, object]:
-            for at, (line, cells) in enumerate(self._records(), start=-self._header_lines):
+            data_row = 0
+            for at, (line, text) in enumerate(records(self.opened.path), start=-self._header_lines):
+                data_row += at >= 0 and not is_blank(text)
                 if at == row:
                     if column not in self.columns:
-                        return row + 1, line, ",".join(cells)
+                        return data_row, line, text.rstrip("\r\n")
+                    written = cells(text, self.separator)
                     place = self.columns.index(column)
-                    return row + 1, line, (cells[place] if place < len(cells) else "") or None
+                    return data_row, line, (written[place] if place < len(written) else "") or None
             return row + 1, None, None
 
         return find
@@ -157,32 +195,19 @@ class CsvFile:
             expected, file=self.opened.shown, row=data_row, line=line, column=column, value=value
         )
 
-    def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """Every record with the line it begins on, blank ones included, one by one."""
-        with open(self.opened.path, encoding="utf-8-sig", errors="replace", newline="") as file:
-            reader = csv.reader(file, delimiter=self.separator)
-            line = 1
-            for cells in reader:
-                yield line, cells
-                line = reader.line_num + 1
-
     def _explain(self, error: Exception) -> None:
         """Raise InputError for the first line that keeps the file from being CSV, if one can be found."""
-        for line, cells in self._records():
-            if any("\ufffd" in cell for cell in cells):
+        for line, text in records(self.opened.path):
+            if "\ufffd" in text:
                 raise InputError(
                     "UTF-8 text",
                     file=self.opened.shown,
                     line=line,
-                    value=",".join(cells),
+                    value=text.rstrip("\r\n"),
                     hint="save the file as UTF-8",
                 ) from error
 
 
-def first_record(head: str, separator: str = ",") -> list[str]:
-    """The cells of the first line of `head`."""
-    line = head.lstrip("\r\n").split("\n", 1)[0].rstrip("\r")
-    try:
-        return next(csv.reader(io.StringIO(line), delimiter=separator), [])
-    except csv.Error:
-        return []
+def _is_empty(column: pl.Series) -> pl.Series:
+    empty = column.is_null()
+    return empty | (column == "") if column.dtype == pl.String else empty

@@ -1,0 +1,117 @@
+"""The records of a CSV file as they stand in it: their lines, their cells, their quotation marks."""
+
+from __future__ import annotations
+
+import csv
+import mmap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringbco.errors import InputError
+from ringbco.sources.opening import Opened
+
+SEPARATORS: Final = ",;\t|"
+_QUOTE: Final = b'"'
+_CHUNK: Final = 1 << 24
+_SHOWN: Final = 200
+
+
+def separator(head: str) -> str:
+    """The separator that the first line of `head` holds most often (a comma on ties)."""
+    first = head[header_at(head) :].split("\n", 1)[0]
+    return max(SEPARATORS, key=lambda mark: (first.count(mark), mark == ","))
+
+
+def header_at(head: str) -> int:
+    """Where the first line of `head` begins that is not blank."""
+    at = 0
+    while (end := head.find("\n", at)) >= 0 and is_blank(head[at:end]):
+        at = end + 1
+    return at
+
+
+def first_record(head: str) -> list[str]:
+    """The cells of the first line of `head` that is not blank, without blanks around them."""
+    first = head[header_at(head) :].split("\n", 1)[0]
+    return [cell.strip() for cell in cells(first, separator(head))]
+
+
+def is_blank(text: str) -> bool:
+    """Whether a line has nothing but blanks, separators and empty quotation marks."""
+    return not text.strip(SEPARATORS + '" \r\n')
+
+
+def cells(text: str, mark: str) -> list[str]:
+    """The cells of one record."""
+    try:
+        return next(csv.reader([text.rstrip("\r\n")], delimiter=mark), [])
+    except csv.Error:
+        return text.rstrip("\r\n").split(mark)
+
+
+def records(path: Path) -> Iterator[tuple[int, str]]:
+    """Every record, blank ones included, with the line it begins on."""
+    with open(path, encoding="utf-8-sig", errors="replace", newline="\n") as file:
+        begins, held = 1, ""
+        for line, text in enumerate(file, start=1):
+            held += text
+            if held.count('"') % 2 == 0:
+                yield begins, held
+                begins, held = line + 1, ""
+        if held:
+            yield begins, held
+
+
+def check_quotes(opened: Opened, mark: str, columns: Sequence[str]) -> None:
+    """Raise InputError for the first quotation mark that opens or closes no whole cell."""
+    with (
+        open(opened.path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        if data.find(_QUOTE) < 0:
+            return
+        at = _misplaced(data, mark.encode())
+        if at is None:
+            return
+        begins = data.rfind(b"\n", 0, at) + 1
+        before = data[begins:at].decode("utf-8", errors="replace")
+        cell = data[begins + len(before[: before.rfind(mark) + 1].encode()) : at + _SHOWN].split(b"\n", 1)[0]
+        number = before.count(mark)
+        line = sum(data[i : min(i + _CHUNK, at)].count(b"\n") for i in range(0, at, _CHUNK)) + 1
+    raise InputError(
+        "quotation marks in pairs, around a whole cell",
+        file=opened.shown,
+        line=line,
+        column=columns[number] if number < len(columns) else None,
+        value=cell.decode("utf-8", errors="replace").rstrip("\r"),
+        hint='close or remove it; inside a quoted cell a mark is written ""',
+    )
+
+
+def _misplaced(data: mmap.mmap, mark: bytes) -> int | None:
+    """Where the first cell begins whose quotation marks are wrong.
+
+    Marks open and close by turns, a doubled mark inside a cell doing both. One that opens follows a separator
+    or a line end, one that closes comes before one.
+    """
+    found = [
+        np.flatnonzero(np.frombuffer(data[i : i + _CHUNK], np.uint8) == _QUOTE[0]) + i
+        for i in range(0, len(data), _CHUNK)
+    ]
+    at: NDArray[np.int64] = np.concatenate(found)
+    opening, closing = at[0::2], at[1::2]
+    first = 3 if data[:3] == b"\xef\xbb\xbf" else 0
+
+    def beside(places: NDArray[np.int64], marks: bytes) -> NDArray[np.bool_]:
+        near = np.fromiter((data[place] for place in places.tolist()), np.uint8, places.size)
+        return np.isin(near, np.frombuffer(marks, np.uint8))
+
+    well = (opening == first) | beside(np.maximum(opening - 1, 0), mark + b'\n"')
+    last = len(data) - 1
+    well[: closing.size] &= (closing == last) | beside(np.minimum(closing + 1, last), mark + b'\r\n"')
+    well[closing.size :] = False  # never closed
+    return None if well.all() else int(opening[np.argmin(well)])
