@@ -56,6 +56,15 @@ def outcome(small_jobs: Path) -> rb.Outcome:
 # What is imported, and when
 
 
+def test_the_page_lists_every_public_name() -> None:
+    page = (NOTEBOOK.parents[1] / "api.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", page, flags=re.MULTILINE)
+    listed = {name for row in rows for name in re.findall(r"`(\w+)", row)} | {"Outcome", "Comparison"}
+    assert set(rb.__all__) <= listed
+    assert "## Outcome" in page
+    assert "A `Comparison` has" in page
+
+
 def test_importing_is_cheap_and_the_names_are_what_they_say() -> None:
     code = (
         "import sys, ringbco as rb\n"

@@ -378,3 +378,19 @@ def test_an_interrupt_says_what_is_kept(invoke: Invoke, spec: Path, monkeypatch:
     assert done.returncode == 130
     assert done.stderr == "interrupted: 2 runs are kept in out; the same command goes on from there\n"
     assert pl.read_parquet("out/runs.parquet").height == 2
+
+
+@pytest.mark.parametrize("width", [120, 80, 40])
+def test_the_table_shows_a_figure_at_any_width(
+    invoke: Invoke, spec: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    more = "kappa = [4, 8]\nvariant = ['practical', 'literal']\ninter_bandwidth = [1.25e9, 1.25e10]\n"
+    write(spec, GRID.replace("seed = [0, 1]\n", more) + '\n[[runs]]\ncluster = "1x4"\n')
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = invoke("sweep", spec, "-o", "out").stdout.splitlines()
+    table = lines[: next(number for number, line in enumerate(lines) if line.startswith("failed: "))]
+    assert max(map(len, table)) <= width
+    assert any("jct" in line for line in table[:5])
+    assert not any("…" in line for line in table)
+    assert sum(line.rstrip().endswith("failed") or " failed " in line for line in table) == 1
+    assert sum(f"{line} ".count(" min ") + f"{line} ".count(" s ") > 0 for line in table) == 24

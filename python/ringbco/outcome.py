@@ -64,6 +64,7 @@ _TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "allocations": ("allocations.parquet", ALLOCATIONS_SCHEMA),
     "timeline": ("timeline.parquet", TIMELINE_SCHEMA),
 }
+_SHOWN_RESULTS: Final = 6
 _SUMMARY: Final = "summary.json"
 _RUN: Final = "run.toml"
 
@@ -134,9 +135,7 @@ class Outcome:
         """
         path = Path(folder)
         if not is_result(path):
-            raise InputError(
-                "a result folder of `ringbco replay` (with run.toml and summary.json)", file=path
-            )
+            raise _no_result(path)
         tables = {
             name: read_table(path / file, schema)
             for name, (file, schema) in _TABLES.items()
@@ -153,6 +152,22 @@ class Outcome:
             summary=summary,
             run=_read_toml(path / _RUN),
         )
+
+
+def _no_result(path: Path) -> InputError:
+    """What to raise for a path that is no result folder; its own results are named where it has some."""
+    expected = (
+        "expected a result folder of `ringbco replay` or `ringbco plan`, with run.toml and summary.json"
+    )
+    if not path.exists():
+        return InputError(f"{expected}; there is nothing of this name", file=path)
+    if not path.is_dir():
+        return InputError(f"{expected}; this is a file", file=path)
+    inside = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and is_result(entry))
+    if not inside:
+        return InputError(expected, file=path)
+    shown = ", ".join(inside[:_SHOWN_RESULTS]) + (", ..." if len(inside) > _SHOWN_RESULTS else "")
+    return InputError(expected, file=path, hint=f"it holds the results {shown}: name one of them")
 
 
 def is_result(path: Path) -> bool:
@@ -182,7 +197,7 @@ def read_table(path: Path, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     import pyarrow.parquet as pq
 
     if not path.is_file():
-        raise InputError("a file of the result folder; it is missing", file=path)
+        raise InputError("expected a file of the result folder; it is missing", file=path)
     try:
         # pyarrow, not polars: polars' reader panics on some damaged files.
         table = pq.ParquetFile(path).read()

@@ -71,7 +71,7 @@ def replay(
     jobs: a job table, a frame with its columns (polars, pyarrow, pandas or any other library with the Arrow
         PyCapsule interface), or the path of a Parquet or CSV file.
     cluster: a `Cluster`, or what `Cluster.parse` takes, such as "32x8".
-    policy: a preset; `order`, `placement` and `queue` override its parts. `policies()` lists them all.
+    policy: a preset; `order`, `placement` and `queue` override its parts. `ringbco policies` lists them all.
     model: "rar" (ring-all-reduce with contention) or "fixed" (every job runs its recorded duration).
     clock: "continuous", or "slot" with decisions at multiples of `slot` seconds.
     kappa, lambda_, variant: SJF-BCO's largest gang for FA-FFP (GPUs), its spread factor >= 1, its reading.

@@ -28,7 +28,7 @@ def bench(
         list[str] | None,
         typer.Option(
             "--policy",
-            help="A policy to measure; repeat for several. Default: the four of docs/performance.md.",
+            help="A policy to measure; repeat for several. Default: those of docs/performance.md.",
         ),
     ] = None,
     scaling: Annotated[

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _OUTPUT: Final = "Output"
 _FEWEST: Final = 2
+_NARROWEST: Final = 10
 
 
 def compare(**given: Any) -> None:
@@ -138,19 +139,20 @@ def tables(comparison: Comparison, console: Console) -> list[Table]:
     first, *others = range(len(comparison.outcomes))
     for columns in range(len(others), 1, -1):
         parts = [others[start : start + columns] for start in range(0, len(others), columns)]
-        made = [_table(comparison, [first, *part]) for part in parts]
+        made = [_table(comparison, [first, *part], fold=False) for part in parts]
         if all(Measurement.get(console, unbounded, table).maximum <= console.width for table in made):
             return made
-    return [_table(comparison, [first, other]) for other in others]
+    return [_table(comparison, [first, other], fold=True) for other in others]
 
 
-def _table(comparison: Comparison, shown: list[int]) -> Table:
+def _table(comparison: Comparison, shown: list[int], *, fold: bool) -> Table:
+    """The policies `shown`, side by side; with `fold` the measures' names take the lines that they need."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", no_wrap=True)
+    table.add_column("", no_wrap=not fold, min_width=_NARROWEST)
     labels = list(comparison.outcomes)
     for number in shown:
         table.add_column(Text(labels[number]), justify="right", no_wrap=True)
