@@ -242,3 +242,21 @@ def test_the_page_lists_every_key_and_preset() -> None:
     for name in preset_names():
         cluster = Cluster.parse(f"preset:{name}")
         assert [cell.strip() for cell in sizes[name]] == [f"{cluster.num_servers:,}", f"{cluster.num_gpus:,}"]
+
+
+def test_the_page_gives_the_presets_servers_gpus_and_sources() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "cluster.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.split("\n") if "|" in line]
+    table = rows[
+        rows.index(["name", "servers", "GPUs", "virtual clusters", "what", "servers and sizes from"]) + 2 :
+    ]
+    seen = []
+    for names, servers, gpus, vcs, what, source in table:
+        assert what
+        assert source
+        for name in names.split(", "):
+            cluster = Cluster.parse(f"preset:{name}")
+            assert (f"{cluster.num_servers:,}", f"{cluster.num_gpus:,}") == (servers, gpus)
+            assert str(len(cluster.vc_names) or "") == vcs
+            seen.append(name)
+    assert sorted(seen) == sorted(preset_names())

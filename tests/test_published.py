@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -11,7 +12,9 @@ from ringbco import published
 from ringbco.errors import UsageError
 from ringbco.inspection import inspect_jobs
 from ringbco.jobs import JobTable, from_frame, provenance
+from ringbco.sources import SOURCES, convert
 from ringbco.sources.account import Account, Entry
+from ringbco.sources.source import Options
 from ringbco.synthetic import generate
 
 
@@ -94,7 +97,8 @@ def test_the_verdict_says_whether_the_file_is_whole(jobs: int, verdict: str) -> 
         ("helios", "vcvGl", "helios-venus"),
         ("helios", "vc4om", "helios-earth"),
         ("helios", "vcUnknown", None),
-        ("openb", "vcvGl", None),
+        ("openb", "vcvGl", "openb"),
+        ("acme", "vcvGl", None),
         (None, "vcvGl", None),
     ],
 )
@@ -132,3 +136,48 @@ def test_the_account_is_among_the_figures() -> None:
     assert seen["account"]["dropped"] == {"never ran": 3}
     assert (seen["account"]["rows_read"], seen["account"]["rows_kept"]) == (5, 2)
     assert inspect_jobs(table([1.0]))["account"] is None
+
+
+KEYS = ["shape", "title", "origin", "because", "figures", "verdict", "note"]
+ROW = ["figure", "kind", "file", "published", "ratio", "difference", "near"]
+
+
+@pytest.mark.parametrize(
+    "source", [*SOURCES, "synthetic philly", "synthetic helios", "synthetic paper", None]
+)
+def test_the_keys_are_the_same_whatever_the_source(source: str | None) -> None:
+    seen = inspect_jobs(table([1.0, 2.0], source=source))["published"]
+    assert list(seen) == KEYS
+    assert all(list(row) == ROW for row in seen["figures"])
+    assert (seen["verdict"] is None) == (seen["figures"] == []) == (seen["shape"] is None)
+
+
+def test_the_real_pods_are_as_published(shared_traces: Path) -> None:
+    pods = shared_traces / "openb" / "openb_pod_list_default.csv"
+    nodes = pods.with_name("openb_node_list_gpu_node.csv")
+    if not pods.exists() or not nodes.exists():
+        pytest.skip(f"no {pods}")
+    made = convert("openb", [pods, nodes], Options(want_cluster=True))
+    seen = inspect_jobs(made.table, made.cluster)["published"]
+    rows = {row["figure"]: row for row in seen["figures"]}
+    counts = {name: row["file"] for name, row in rows.items() if row["kind"] == "count"}
+    assert counts == {
+        "rows of the raw file": 8152,
+        "jobs": 6203,
+        "pods never scheduled": 897,
+        "pods that outlived the log": 34,
+        "servers": 1213,
+    }
+    assert all(row["near"] for row in rows.values())
+    assert (
+        seen["verdict"]
+        == f"as many jobs as published: {len(rows)} of {len(rows)} figures are near the published ones"
+    )
+    bare = inspect_jobs(from_frame(made.table.frame), shape="openb")["published"]
+    missing = [row["figure"] for row in bare["figures"] if row["file"] is None]
+    assert missing == [
+        "rows of the raw file",
+        "pods never scheduled",
+        "pods that outlived the log",
+        "servers",
+    ]

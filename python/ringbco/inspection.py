@@ -95,9 +95,7 @@ def inspect_jobs(
         "metadata": metadata,
     }
     name, why = published.choose(figures, shape)
-    figures["published"] = (
-        {"shape": None, "because": why} if name is None else published.compare(figures, name, why)
-    )
+    figures["published"] = published.nothing(why) if name is None else published.compare(figures, name, why)
     return figures
 
 

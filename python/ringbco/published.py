@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from ringbco.errors import UsageError
 from ringbco.presets import PRESETS
+from ringbco.sources import openb
 
 Kind = Literal["count", "time", "share"]
 
@@ -31,7 +32,8 @@ _ENOUGH_VCS: Final = 0.9
 class Shape:
     """A published trace.
 
-    origin: where it and its figures come from; read: rows of the raw file; fates, sizes: shares of the jobs.
+    origin: where it and its figures come from; read: rows of the raw file; fates, sizes: shares of the jobs;
+    reasons: rows that meet a reason of the converter's account, by what they are; servers: of its cluster.
     """
 
     title: str
@@ -43,6 +45,8 @@ class Shape:
     fates: Mapping[str, float] = field(default_factory=dict)
     sizes: Mapping[int, float] = field(default_factory=dict)
     same_second: float | None = None
+    reasons: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    servers: int | None = None
     note: str = ""
 
 
@@ -76,6 +80,23 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "helios-earth": _helios("Earth", 427_148, 5_131.0, 234.0),
     "helios-saturn": _helios("Saturn", 698_896, 5_253.0, 124.0),
     "helios-uranus": _helios("Uranus", 329_117, 9_164.0, 280.0),
+    "openb": Shape(
+        "Alibaba openb, 2023, the default list of pods",
+        "alibaba/clusterdata, cluster-trace-gpu-v2023; counted in openb_pod_list_default.csv and "
+        "openb_node_list_gpu_node.csv",
+        6_203,
+        30_851.0,
+        655.0,
+        read=8_152,
+        fates={"passed": 0.030, "failed": 0.301},
+        sizes={1: 0.988, 2: 0.0024, 4: 0.0024, 8: 0.0071},
+        reasons={
+            "pods never scheduled": (openb.PENDING, 897),
+            "pods that outlived the log": (openb.CENSORED, 34),
+        },
+        servers=1_213,
+        note="jobs are the pods with a GPU that ran; the last phase seen of two thirds of them is Running",
+    ),
 }
 
 
@@ -102,8 +123,8 @@ def choose(inspection: Mapping[str, Any], name: str | None = None) -> tuple[str 
         return name, "--shape"
     source = str(inspection["metadata"].get("source", ""))
     trace = source.removeprefix("synthetic ")
-    if trace == "philly":
-        return "philly", f"made from {source}"
+    if trace in ("philly", "openb"):
+        return trace, f"made from {source}"
     if source == "synthetic helios":
         return "helios-venus", "synthetic helios has the run times of Venus"
     if trace == "helios":
@@ -122,6 +143,12 @@ def _which_helios(vcs: list[dict[str, Any]]) -> tuple[str | None, str]:
     return None, f"to hold it against a cluster of Helios: --shape {'|'.join(names)}"
 
 
+def nothing(why: str) -> dict[str, Any]:
+    """What `compare` gives, for a table that is held against no shape."""
+    keys = dict.fromkeys(("shape", "title", "origin", "because", "figures", "verdict", "note"))
+    return {**keys, "because": why, "figures": [], "note": ""}
+
+
 def compare(inspection: Mapping[str, Any], name: str, why: str = "") -> dict[str, Any]:
     """The file's figures beside those of the shape `name`, and what they say of the file.
 
@@ -138,6 +165,12 @@ def compare(inspection: Mapping[str, Any], name: str, why: str = "") -> dict[str
         if shape.read is not None:
             rows.append(_row("rows of the raw file", "count", read, shape.read))
         rows.append(_row("jobs", "count", inspection["jobs"], shape.jobs))
+        matching = (inspection.get("account") or {}).get("matching")
+        for what, (reason, count) in shape.reasons.items():
+            rows.append(_row(what, "count", None if matching is None else matching.get(reason, 0), count))
+    if shape.servers is not None:
+        cluster = inspection.get("cluster")
+        rows.append(_row("servers", "count", cluster and cluster["servers"], shape.servers))
     rows.append(_row("mean run", "time", inspection["duration"]["mean"], shape.mean))
     rows.append(_row("median run", "time", inspection["duration"]["median"], shape.median))
     fates = _fate_shares(inspection["statuses"])

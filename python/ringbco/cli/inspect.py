@@ -38,7 +38,7 @@ def inspect(
     shape: Annotated[
         str | None,
         typer.Option(
-            metavar="philly|helios-venus|helios-earth|helios-saturn|helios-uranus",
+            metavar="philly|helios-venus|helios-earth|helios-saturn|helios-uranus|openb",
             autocompletion=offer("philly", "helios-venus", "helios-earth", "helios-saturn", "helios-uranus"),
             help="The published trace to hold the figures against. Default: the one the table says it is of.",
             show_default=False,

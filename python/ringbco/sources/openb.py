@@ -40,10 +40,12 @@ NODES: Final = CsvTable(
     looks={"sn": "openb-node.*", "gpu": r"\d+"},
 )
 
+PENDING: Final = "never scheduled (Pending)"
+CENSORED: Final = "still running at the log's last second: run time is cut off there (kept)"
 _PHASE = pl.col("status")
 
 RULES: Final = (
-    drop("never scheduled (Pending)", _PHASE == "Pending", "pod_phase", "a pod that ran"),
+    drop(PENDING, _PHASE == "Pending", "pod_phase", "a pod that ran"),
     asks_gpus("num_gpu"),
     has_id("name"),
     drop(
@@ -63,7 +65,7 @@ RULES: Final = (
     not_negative("creation_time"),
     *in_order("creation_time", "scheduled_time", "deletion_time"),
     note(
-        "still running at the log's last second: run time is cut off there (kept)",
+        CENSORED,
         (_PHASE == "Running") & (pl.col("deletion_time") == LOG_END),
         "deletion_time",
     ),
