@@ -1,4 +1,4 @@
-"""What several verbs take: a job table, and a cluster with its network constants overridden."""
+"""What several verbs take: options, a job table, a cluster with its network constants overridden."""
 
 from __future__ import annotations
 
@@ -9,10 +9,89 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ringbco.cli.completion import offer
+
 if TYPE_CHECKING:
     from ringbco.cluster import Cluster
     from ringbco.jobs import JobTable
 
+
+_POLICY: Final = "Policy"
+_EXECUTION: Final = "Execution"
+_OUTPUT: Final = "Output"
+
+Jobs = Annotated[Path, typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.")]
+ClusterName = Annotated[
+    str,
+    typer.Option(
+        metavar="SxG|C.toml|preset:NAME",
+        help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster.",
+    ),
+]
+ResultFolder = Annotated[
+    Path,
+    typer.Option("--out", "-o", metavar="DIR", help="The result folder to make.", rich_help_panel=_OUTPUT),
+]
+Variant = Annotated[
+    str,
+    typer.Option(
+        help="Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings).",
+        rich_help_panel=_POLICY,
+        metavar="practical|literal",
+        autocompletion=offer("practical", "literal"),
+    ),
+]
+Lambda = Annotated[
+    float,
+    typer.Option(
+        "--lambda",
+        help="LBSGF looks at the least busy servers with this many times the gang's GPUs; >= 1.",
+        rich_help_panel=_POLICY,
+    ),
+]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="rar: ring-all-reduce with contention; fixed: every job runs its recorded duration.",
+        rich_help_panel=_EXECUTION,
+        metavar="rar|fixed",
+        autocompletion=offer("rar", "fixed"),
+    ),
+]
+Oversize = Annotated[
+    str,
+    typer.Option(
+        help="A job larger than its cluster is an error, or (drop) left out and counted.",
+        rich_help_panel=_EXECUTION,
+        metavar="error|drop",
+        autocompletion=offer("error", "drop"),
+    ),
+]
+Sample = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds between the timeline's points. Default: 2,000 points over the run.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+Allocations = Annotated[
+    bool,
+    typer.Option(
+        "--allocations/--no-allocations",
+        help="Record which servers each job held (audit needs it).",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace an earlier result in DIR.", rich_help_panel=_OUTPUT)
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print the summary as JSON and nothing else.", rich_help_panel=_OUTPUT),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_OUTPUT)
+]
 
 _NETWORK: Final = "Network (each overrides the cluster file)"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,27 +12,15 @@ from ringbco import _core
 from ringbco.cli import inputs
 from ringbco.cli.completion import offer
 
-_POLICY = "Planner"
+_POLICY = "Policy"
 _MODEL = "Execution"
-_OUTPUT = "Output"
 
 
 def plan(
-    jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.")],
+    jobs: inputs.Jobs,
     *,
-    cluster: Annotated[
-        str,
-        typer.Option(
-            metavar="SxG|C.toml|preset:NAME",
-            help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster.",
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="The result folder to make.", rich_help_panel=_OUTPUT
-        ),
-    ],
+    cluster: inputs.ClusterName,
+    out: inputs.ResultFolder,
     policy: Annotated[
         str,
         typer.Option(
@@ -62,15 +49,7 @@ def plan(
             autocompletion=offer("idle", "reserve"),
         ),
     ] = "idle",
-    variant: Annotated[
-        str,
-        typer.Option(
-            help="Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings).",
-            rich_help_panel=_POLICY,
-            metavar="practical|literal",
-            autocompletion=offer("practical", "literal"),
-        ),
-    ] = "practical",
+    variant: inputs.Variant = "practical",
     kappa: Annotated[
         str,
         typer.Option(
@@ -80,14 +59,7 @@ def plan(
             autocompletion=offer("auto"),
         ),
     ] = "auto",
-    lambda_: Annotated[
-        float,
-        typer.Option(
-            "--lambda",
-            help="LBSGF looks at the least busy servers with this many times the gang's GPUs; >= 1.",
-            rich_help_panel=_POLICY,
-        ),
-    ] = 1.0,
+    lambda_: inputs.Lambda = 1.0,
     u: Annotated[
         float,
         typer.Option(
@@ -104,15 +76,7 @@ def plan(
             rich_help_panel=_POLICY,
         ),
     ] = None,
-    model: Annotated[
-        str,
-        typer.Option(
-            help="rar: ring-all-reduce with contention; fixed: every job runs its recorded duration.",
-            rich_help_panel=_MODEL,
-            metavar="rar|fixed",
-            autocompletion=offer("rar", "fixed"),
-        ),
-    ] = "rar",
+    model: inputs.Model = "rar",
     slot: Annotated[float, typer.Option(help="Length of a slot, seconds.", rich_help_panel=_MODEL)] = 1.0,
     seed: Annotated[
         int,
@@ -121,46 +85,18 @@ def plan(
             rich_help_panel=_MODEL,
         ),
     ] = 0,
-    oversize: Annotated[
-        str,
-        typer.Option(
-            help="A job larger than the cluster is an error, or (drop) left out and counted.",
-            rich_help_panel=_MODEL,
-            metavar="error|drop",
-            autocompletion=offer("error", "drop"),
-        ),
-    ] = "error",
+    oversize: inputs.Oversize = "error",
     intra_bandwidth: inputs.IntraBandwidth = None,
     inter_bandwidth: inputs.InterBandwidth = None,
     reduce_speed: inputs.ReduceSpeed = None,
     xi1: inputs.Xi1 = None,
     xi2: inputs.Xi2 = None,
     alpha: inputs.Alpha = None,
-    sample: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds between the timeline's points. Default: 2,000 points over the schedule.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    allocations: Annotated[
-        bool,
-        typer.Option(
-            "--allocations/--no-allocations",
-            help="Record which servers each job holds (audit needs it).",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = True,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an earlier result in DIR.", rich_help_panel=_OUTPUT)
-    ] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the summary as JSON and nothing else.", rich_help_panel=_OUTPUT),
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_OUTPUT)
-    ] = False,
+    sample: inputs.Sample = None,
+    allocations: inputs.Allocations = True,
+    force: inputs.Force = False,
+    as_json: inputs.Json = False,
+    quiet: inputs.Quiet = False,
 ) -> None:
     """Plan JOBS on a cluster, all of them there at time 0, and write the schedule to a folder.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +14,6 @@ from ringbco.cli.completion import offer
 _POLICY = "Policy"
 _OTHERS = "Other schedulers (docs/policies.md)"
 _MODEL = "Execution"
-_OUTPUT = "Output"
 
 _PRESETS = "; ".join(
     f"{name}: "
@@ -25,21 +23,10 @@ _PRESETS = "; ".join(
 
 
 def replay(
-    jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.")],
+    jobs: inputs.Jobs,
     *,
-    cluster: Annotated[
-        str,
-        typer.Option(
-            metavar="SxG|C.toml|preset:NAME",
-            help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster.",
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="The result folder to make.", rich_help_panel=_OUTPUT
-        ),
-    ],
+    cluster: inputs.ClusterName,
+    out: inputs.ResultFolder,
     policy: Annotated[
         str,
         typer.Option(
@@ -80,23 +67,8 @@ def replay(
     kappa: Annotated[
         int, typer.Option(help="SJF-BCO: largest gang placed by FA-FFP, GPUs.", rich_help_panel=_POLICY)
     ] = 8,
-    lambda_: Annotated[
-        float,
-        typer.Option(
-            "--lambda",
-            help="LBSGF looks at the least busy servers with this many times the gang's GPUs; >= 1.",
-            rich_help_panel=_POLICY,
-        ),
-    ] = 1.0,
-    variant: Annotated[
-        str,
-        typer.Option(
-            help="Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings).",
-            rich_help_panel=_POLICY,
-            metavar="practical|literal",
-            autocompletion=offer("practical", "literal"),
-        ),
-    ] = "practical",
+    lambda_: inputs.Lambda = 1.0,
+    variant: inputs.Variant = "practical",
     preempt_cost: Annotated[
         float,
         typer.Option(
@@ -151,15 +123,7 @@ def replay(
             help="Queue easy: estimates are run times multiplied by this, > 0.", rich_help_panel=_OTHERS
         ),
     ] = 1.0,
-    model: Annotated[
-        str,
-        typer.Option(
-            help="rar: ring-all-reduce with contention; fixed: every job runs its recorded duration.",
-            rich_help_panel=_MODEL,
-            metavar="rar|fixed",
-            autocompletion=offer("rar", "fixed"),
-        ),
-    ] = "rar",
+    model: inputs.Model = "rar",
     clock: Annotated[
         str,
         typer.Option(
@@ -197,46 +161,18 @@ def replay(
             autocompletion=offer("split", "pool"),
         ),
     ] = "split",
-    oversize: Annotated[
-        str,
-        typer.Option(
-            help="A job larger than its cluster is an error, or (drop) left out and counted.",
-            rich_help_panel=_MODEL,
-            metavar="error|drop",
-            autocompletion=offer("error", "drop"),
-        ),
-    ] = "error",
+    oversize: inputs.Oversize = "error",
     intra_bandwidth: inputs.IntraBandwidth = None,
     inter_bandwidth: inputs.InterBandwidth = None,
     reduce_speed: inputs.ReduceSpeed = None,
     xi1: inputs.Xi1 = None,
     xi2: inputs.Xi2 = None,
     alpha: inputs.Alpha = None,
-    sample: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds between the timeline's points. Default: 2,000 points over the run.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    allocations: Annotated[
-        bool,
-        typer.Option(
-            "--allocations/--no-allocations",
-            help="Record which servers each job held (audit needs it).",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = True,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an earlier result in DIR.", rich_help_panel=_OUTPUT)
-    ] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the summary as JSON and nothing else.", rich_help_panel=_OUTPUT),
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_OUTPUT)
-    ] = False,
+    sample: inputs.Sample = None,
+    allocations: inputs.Allocations = True,
+    force: inputs.Force = False,
+    as_json: inputs.Json = False,
+    quiet: inputs.Quiet = False,
 ) -> None:
     """Replay JOBS on a cluster under a scheduling policy, and write what happened to a folder.
 
