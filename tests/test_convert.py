@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from conftest import Invoke
 from raw import helios, openb, philly
 from ringbco.cluster import Cluster
 from ringbco.jobs import read_jobs
@@ -215,3 +216,16 @@ def test_help_gives_an_example(run_cli: RunCli) -> None:
     text = " ".join(done.stdout.replace("│", " ").split())
     for word in ("Example: ringbco convert helios", "--cluster-out", "--strict", "--map", "Default: span."):
         assert word in text
+
+
+@pytest.mark.parametrize("verb", ["replay", "plan", "inspect"])
+def test_a_raw_trace_is_told_from_a_job_table(invoke: Invoke, tmp_path: Path, verb: str) -> None:
+    (tmp_path / "raw.csv").write_text(
+        "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+        "7,u1,vc1,1,2,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:00:05,2020-04-01 00:01:05,60,5\n"
+    )
+    output = () if verb == "inspect" else ("-o", "r")
+    run = invoke(verb, "raw.csv", "--cluster", "2x8", *output)
+    assert run.returncode == 1
+    assert run.stderr.startswith("error: raw.csv: is ")
+    assert "`ringbco convert helios raw.csv -o jobs.parquet`" in run.stderr

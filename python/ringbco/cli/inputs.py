@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -161,6 +162,27 @@ def parse_cluster(text: str, network: Mapping[str, float | None], vc: str = "spl
     return cluster.pooled() if vc == "pool" else cluster
 
 
+@contextmanager
+def no_raw_trace(path: Path) -> Iterator[None]:
+    """Where a job table cannot be read because it is a public trace as published: how to convert it."""
+    from ringbco.errors import InputError
+
+    try:
+        yield
+    except InputError:
+        from ringbco.sources import recognise
+
+        raw = recognise(path)
+        if raw is None:
+            raise
+        source, what = raw
+        raise InputError(
+            f"is {what}, not a job table yet",
+            file=path,
+            hint=f"convert it first: `ringbco convert {source} {path} -o jobs.parquet`",
+        ) from None
+
+
 def read_table(path: Path, *, quiet: bool) -> JobTable:
     """The job table in the file, less the columns that no replay reads or carries along.
 
@@ -168,7 +190,8 @@ def read_table(path: Path, *, quiet: bool) -> JobTable:
     """
     from ringbco.jobs import read_jobs
 
-    table = read_jobs(path, without=("status", "gpu_type"))
+    with no_raw_trace(path):
+        table = read_jobs(path, without=("status", "gpu_type"))
     if not table.is_sorted and not quiet:
         print(
             f"note: {path}: rows are not in order of submit_time; jobs were submitted in that order"

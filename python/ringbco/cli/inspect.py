@@ -70,6 +70,7 @@ def inspect(
     Example: ringbco inspect jobs.parquet --cluster preset:philly --png sheet.png
     """
     from ringbco import published
+    from ringbco.cli.inputs import no_raw_trace
     from ringbco.cluster import Cluster
     from ringbco.errors import InputError
     from ringbco.inspection import inspect_jobs
@@ -79,11 +80,8 @@ def inspect(
         published.require(shape)
     _check_outputs(jobs, png, html, force=force)
     machine = None if cluster is None else Cluster.parse(cluster)
-    try:
+    with no_raw_trace(jobs):
         table, dropped, rows = screen_jobs(jobs)
-    except InputError:
-        _refuse_raw(jobs)
-        raise
     if table is None:
         worst = dropped[0]
         raise InputError(
@@ -116,21 +114,6 @@ def inspect(
     for path in (png, html):
         if path is not None:
             console.print(f"charts in {path}", markup=False)
-
-
-def _refuse_raw(path: Path) -> None:
-    """Raise InputError with the right command if this is a public trace as it was published."""
-    from ringbco.errors import InputError
-    from ringbco.sources import recognise
-
-    raw = recognise(path)
-    if raw is not None:
-        source, what = raw
-        raise InputError(
-            f"is {what}, not a job table yet",
-            file=path,
-            hint=f"convert it first: `ringbco convert {source} {path} -o jobs.parquet`",
-        ) from None
 
 
 def _check_outputs(jobs: Path, png: Path | None, html: Path | None, *, force: bool) -> None:

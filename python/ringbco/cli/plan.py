@@ -126,7 +126,8 @@ def plan(
     machine = inputs.parse_cluster(cluster, network)
     largest = _kappa(kappa)
     started = time.perf_counter()
-    table = read_jobs(jobs)
+    with inputs.no_raw_trace(jobs):
+        table = read_jobs(jobs)
     reading = time.perf_counter() - started
     latest = float(column(table.frame, "submit_time").max(initial=0.0))
     if latest and not quiet:
