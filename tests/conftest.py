@@ -11,8 +11,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import settings
 
 from ringbco import cli
+
+# A slow machine is no defect.
+settings.register_profile("ringbco", deadline=None)
+settings.load_profile("ringbco")
 
 SHARED = Path(os.environ.get("RINGBCO_SHARED") or Path(__file__).parents[2] / "shared")
 

@@ -81,7 +81,7 @@ def test_very_long_tables_are_cut_into_fewer_stretches() -> None:
     assert periods.offered(np.array([DAY, 2 * DAY]))[[0, -1]].tolist() == [0.5, 1.0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.floats(0, 20 * DAY), st.integers(1, 64), st.floats(1, 9 * DAY)), min_size=1, max_size=30
