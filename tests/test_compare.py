@@ -112,6 +112,10 @@ def test_the_folder(comparison: Comparison, small_jobs: Path, tmp_path: Path) ->
     comparison.write(tmp_path / "a")
     compare(small_jobs, "2x8", POLICIES, threads=1).write(tmp_path / "b")
     assert is_comparison(tmp_path / "a")
+    (tmp_path / "b" / POLICIES[0] / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds mine\.txt"):
+        comparison.write(tmp_path / "b", force=True)
+    (tmp_path / "b" / POLICIES[0] / "mine.txt").unlink()
     for policy in POLICIES:
         assert Outcome.read(tmp_path / "a" / policy).jobs.equals(comparison.outcomes[policy].jobs)
     names = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*.parquet"))

@@ -42,8 +42,12 @@ def make(rows: int = 3, **summary: Any) -> Outcome:
         jobs=frame(JOBS_SCHEMA),
         allocations=frame(ALLOCATIONS_SCHEMA),
         timeline=frame(TIMELINE_SCHEMA),
-        summary={"jobs": rows, "total_seconds": 0.5, **summary},
-        run={"ringbco": {"version": "0"}, "trace": {"path": "jobs.csv", "rows": rows}},
+        summary={"policy": "fifo", "jobs": rows, "total_seconds": 0.5, **summary},
+        run={
+            "ringbco": {"version": "0"},
+            "trace": {"path": "jobs.csv", "rows": rows},
+            "options": {"allocations": True},
+        },
     )
 
 
@@ -74,6 +78,21 @@ def test_allocations_may_be_left_out(tmp_path: Path) -> None:
     outcome.write(tmp_path / "r")
     assert names(tmp_path / "r") == RESULT_FILES - {"allocations.parquet"}
     assert Outcome.read(tmp_path / "r").allocations is None
+
+
+def test_allocations_that_were_lost_are_missed(tmp_path: Path) -> None:
+    make().write(tmp_path / "r")
+    (tmp_path / "r" / "allocations.parquet").unlink()
+    with pytest.raises(InputError, match=r"allocations\.parquet: expected a file of the result folder"):
+        Outcome.read(tmp_path / "r")
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "3", '{"policy": "fifo"'])
+def test_a_summary_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    make().write(tmp_path / "r")
+    (tmp_path / "r" / "summary.json").write_text(text)
+    with pytest.raises(InputError, match=r"summary\.json: "):
+        Outcome.read(tmp_path / "r")
 
 
 def test_the_same_outcome_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -109,6 +128,16 @@ def test_force_does_not_replace_what_is_no_result(tmp_path: Path) -> None:
             make().write(tmp_path / name, force=True)
     assert names(tmp_path) == {"thesis", "file"}
     assert (tmp_path / "thesis" / "chapter").read_text() == "1"
+
+
+def test_force_does_not_delete_what_was_put_beside_a_result(tmp_path: Path) -> None:
+    make().write(tmp_path / "r")
+    (tmp_path / "r" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds notes\.txt, which ringbco did not put there"):
+        make(rows=5).write(tmp_path / "r", force=True)
+    assert (tmp_path / "r" / "notes.txt").read_text() == "mine"
+    assert Outcome.read(tmp_path / "r").jobs.height == 3
+    assert names(tmp_path) == {"r"}
 
 
 def test_force_takes_an_empty_folder(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ringbco.jobs import TableLike, as_table
 from ringbco.metrics import MEASURES as MEASURED
 from ringbco.metrics import STATISTICS
 from ringbco.options import MOST_THREADS, RunOptions, as_cluster, check_callback, integer, refusal
-from ringbco.outcome import Outcome, whole_folder, write_table
+from ringbco.outcome import Outcome, holds_only, whole_folder, write_table
 from ringbco.replay import replay
 from ringbco.scheduling import fit
 from ringbco.units import Kind, figure
@@ -196,8 +196,9 @@ class Comparison:
 
 
 def is_comparison(path: Path) -> bool:
-    """Whether `path` is a folder that `Comparison.write` made."""
-    return (path / DOCUMENT).is_file() and (path / FRAME).is_file()
+    """Whether `Comparison.write` made `path`; InputError if it holds something else as well."""
+    made = (path / DOCUMENT).is_file() and (path / FRAME).is_file()
+    return made and holds_only(path, (DOCUMENT, FRAME, REPORT), results=True)
 
 
 def compare(

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +67,7 @@ _TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
 _SHOWN_RESULTS: Final = 6
 _SUMMARY: Final = "summary.json"
 _RUN: Final = "run.toml"
+_FILES: Final = frozenset({_SUMMARY, _RUN, *(file for file, _ in _TABLES.values())})
 
 
 @dataclass(eq=False)
@@ -102,7 +103,10 @@ class Outcome:
                     write_table(frame, partial / file)
             summary = with_seconds(self.summary, time.perf_counter() - started)
             (partial / _SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-            (partial / _RUN).write_text(toml_text(self.run), encoding="utf-8")
+            # Who reads it must know whether allocations are missing or were never there.
+            options = {**self.run.get("options", {}), "allocations": self.allocations is not None}
+            record = toml_text({**self.run, "options": options})
+            (partial / _RUN).write_text(record, encoding="utf-8")
         return summary
 
     def compare(self, *others: Outcome) -> Comparison:
@@ -136,26 +140,34 @@ class Outcome:
         path = Path(folder)
         if not is_result(path):
             raise _no_result(path)
+        run = _read_toml(path / _RUN)
+        recorded = run.get("options", {}).get("allocations", True)
         tables = {
             name: read_table(path / file, schema)
             for name, (file, schema) in _TABLES.items()
-            if name != "allocations" or (path / file).exists()
+            if name != "allocations" or recorded
         }
-        try:
-            summary = json.loads((path / _SUMMARY).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"not readable as JSON ({error})", file=path / _SUMMARY) from None
         return cls(
             jobs=tables["jobs"],
             allocations=tables.get("allocations"),
             timeline=tables["timeline"],
-            summary=summary,
-            run=_read_toml(path / _RUN),
+            summary=_read_summary(path / _SUMMARY),
+            run=run,
         )
 
 
+def _read_summary(path: Path) -> dict[str, Any]:
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"not readable as JSON ({error})", file=path) from None
+    if not isinstance(summary, dict) or not {"policy", "jobs"} <= set(summary):
+        raise InputError("expected the summary of a run: an object with policy, jobs and more", file=path)
+    return summary
+
+
 def _no_result(path: Path) -> InputError:
-    """What to raise for a path that is no result folder; its own results are named where it has some."""
+    """What to raise for a path that is no result folder: what it is, or the results that it holds."""
     expected = (
         "expected a result folder of `ringbco replay` or `ringbco plan`, with run.toml and summary.json"
     )
@@ -163,6 +175,9 @@ def _no_result(path: Path) -> InputError:
         return InputError(f"{expected}; there is nothing of this name", file=path)
     if not path.is_dir():
         return InputError(f"{expected}; this is a file", file=path)
+    if (path / _SUMMARY).is_file() and (path / _RUN).is_file():
+        _read_toml(path / _RUN)  # says so itself if it is no TOML
+        return InputError("expected the record of a run, with a table [ringbco]", file=path / _RUN)
     inside = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and is_result(entry))
     if not inside:
         return InputError(expected, file=path)
@@ -209,19 +224,39 @@ def read_table(path: Path, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     assert isinstance(frame, pl.DataFrame)
     for name, dtype in schema.items():
         if name not in frame.columns:
-            raise InputError(f"a column {name}; there is none", file=path)
+            raise InputError(f"expected a column {name}; there is none", file=path)
         if frame.schema[name] != dtype:
             raise InputError(f"{dtype}", file=path, column=name, value=str(frame.schema[name]))
     return frame
 
 
+def is_only_result(path: Path) -> bool:
+    """Whether `Outcome.write` may replace `path`; InputError if it is a result that holds something else."""
+    return is_result(path) and holds_only(path, _FILES)
+
+
+def holds_only(path: Path, files: Collection[str], *, results: bool = False) -> bool:
+    """True; InputError, with its name, if something in `path` is neither one of `files` nor a result.
+
+    results: whether result folders, which again hold nothing else, are among what was written to `path`.
+    """
+    for entry in sorted(path.iterdir()):
+        if entry.name not in files and not (results and entry.is_dir() and is_only_result(entry)):
+            raise InputError(
+                f"holds {entry.name}, which ringbco did not put there, so --force does not replace it",
+                file=path,
+                hint="move that away, or give another name",
+            )
+    return True
+
+
 def check_target(
-    folder: str | os.PathLike[str], *, force: bool, ours: Callable[[Path], bool] = is_result
+    folder: str | os.PathLike[str], *, force: bool, ours: Callable[[Path], bool] = is_only_result
 ) -> Path:
     """The resolved path of an output folder, once it is sure that it may be made or replaced.
 
     Raises InputError where it exists and `force` is not given or `ours` does not know it, or where no folder
-    can be made.
+    can be made. `ours` may raise it too.
     """
     target = Path(folder).resolve()
     if not os.path.lexists(target):
@@ -247,7 +282,7 @@ def check_target(
 
 @contextmanager
 def whole_folder(
-    folder: str | os.PathLike[str], *, force: bool, ours: Callable[[Path], bool] = is_result
+    folder: str | os.PathLike[str], *, force: bool, ours: Callable[[Path], bool] = is_only_result
 ) -> Iterator[Path]:
     """A fresh folder beside `folder` to write in; it takes `folder`'s name when the block ends well.
 

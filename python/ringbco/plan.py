@@ -159,6 +159,7 @@ def plan(
             ties="rows", oversize=oversize, sample=sample,
         ),
         Scheduling(),
+        allocations=allocations,
     )  # fmt: skip
     run["options"] |= {
         "command": "plan",

@@ -163,7 +163,7 @@ def replay(
         jobs=finished,
         allocations=allocations_frame(frame, result) if allocations else None,
         timeline=timeline_frame(result),
-        run=describe_run(table, cluster, chosen, options, scheduling),
+        run=describe_run(table, cluster, chosen, options, scheduling, allocations=allocations),
     )
     outcome.summary = metrics.with_seconds(summary, time.perf_counter() - started)
     return outcome

@@ -176,9 +176,15 @@ def summarise_run(
 
 
 def describe_run(
-    table: JobTable, cluster: Cluster, policy: Policy, options: RunOptions, scheduling: Scheduling
+    table: JobTable,
+    cluster: Cluster,
+    policy: Policy,
+    options: RunOptions,
+    scheduling: Scheduling,
+    *,
+    allocations: bool,
 ) -> dict[str, Any]:
-    """Everything needed to repeat the run, as run.toml holds it."""
+    """Everything needed to repeat the run, as run.toml holds it; whether it recorded `allocations` too."""
     path = Path(table.source)
     digest = None
     if path.is_file():
@@ -210,6 +216,7 @@ def describe_run(
             "ties": options.ties,
             "oversize": options.oversize,
             "sample": options.sample,
+            "allocations": allocations,
             **scheduling.as_options(),
         },
     }

@@ -28,6 +28,9 @@ def audit(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the report as JSON and nothing else.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing but the checks that failed, on one line.")
+    ] = False,
 ) -> None:
     """Check the result in DIR against its job table and the model: no GPU taken twice, run times explained.
 
@@ -42,7 +45,7 @@ def audit(
     report = check_folder(folder, jobs)
     if as_json:
         print(json.dumps(report.to_dict(), indent=2))
-    else:
+    elif not quiet:
         _show(folder, report)
     if not report.ok:
         failed = [check.code for check in report.checks if check.failed]
@@ -78,3 +81,5 @@ def _show(folder: Path, report: Report) -> None:
     passed = sum(check.passed for check in report.checks)
     ran = sum(check.not_run is None for check in report.checks)
     console.print(f"{passed} of {ran} checks passed" + ("" if report.ok else f", {report.failed:,} findings"))
+    if any(check.code == "capacity" and check.not_run is not None for check in report.checks):
+        console.print("who held which GPUs, and so the run times, could not be checked")

@@ -70,7 +70,10 @@ def demo(
 
 
 def _is_demo(path: Path) -> bool:
-    return (path / SUMMARIES).is_file() and (path / PICTURE).is_file()
+    from ringbco.outcome import holds_only
+
+    made = (path / SUMMARIES).is_file() and (path / PICTURE).is_file()
+    return made and holds_only(path, (SUMMARIES, PICTURE, REPORT), results=True)
 
 
 def _show(summaries: list[dict[str, object]], folder: Path, title: str) -> None:

@@ -43,7 +43,10 @@ def reproduce(
 
 def _is_ours(folder: Path) -> bool:
     """Whether an earlier `reproduce` made the folder."""
-    return all((folder / name).is_file() for name in ("index.html", "runs.parquet", "figure-4.png"))
+    from ringbco.outcome import holds_only
+
+    files = ("index.html", "runs.parquet", *(f"figure-{number}.png" for number in range(4, 8)))
+    return all((folder / name).is_file() for name in files) and holds_only(folder, files)
 
 
 def _show(claims: list[Claim], seeds: int) -> None:
