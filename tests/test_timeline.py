@@ -6,6 +6,7 @@ import dataclasses
 import gzip
 import json
 import math
+import time
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from ringbco import replay
 from ringbco.errors import InputError, UsageError
 from ringbco.outcome import Outcome
 from ringbco.report import lanes, perfetto
+from ringbco.report.charts import png
 from ringbco.report.lanes_chart import lanes_chart
 from ringbco.report.window import parse_servers, window
 from test_report import busy_jobs
@@ -194,8 +196,8 @@ def test_counters_of_a_window_are_those_of_the_whole(policy: str) -> None:
         start = float(rng.uniform(first, last - 150))
         end = start + float(rng.choice([7.0, 30.0, 150.0]))
         part = events_of(made, start=start, end=end)
-        for time in (start, (start + end) / 2, end):
-            assert state_at(part, time) == state_at(whole, time), (start, end, time)
+        for at in (start, (start + end) / 2, end):
+            assert state_at(part, at) == state_at(whole, at), (start, end, at)
 
 
 def test_a_window_between_two_samples_shows_the_state_it_finds(outcome: Outcome) -> None:
@@ -335,8 +337,62 @@ def test_the_picture_holds_the_lanes(outcome: Outcome) -> None:
 
 
 def test_the_picture_refuses_what_no_eye_could_tell_apart() -> None:
-    rng = np.random.default_rng(0)
-    jobs = busy_jobs(200).with_columns(num_gpus=pl.Series(rng.integers(1, 3, 200)))
+    jobs = busy_jobs(200).with_columns(submit_time=pl.lit(0.0), num_gpus=pl.lit(3))
     large = replay(jobs, "200x4", policy="fifo")
     with pytest.raises(UsageError, match="cut it by --from, --to or --servers"):
         lanes_chart(large, window(large, None, None, None))
+
+
+def test_servers_on_which_nothing_ran_are_left_out() -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c"],
+            "submit_time": [0.0, 0.0, 100.0],
+            "num_gpus": [8, 12, 8],
+            "duration": [10.0, 50.0, 10.0],
+        }
+    )
+    large = replay(jobs, "100000x8", policy="fifo", model="fixed")
+    assert large.allocations is not None
+    used = sorted(set(large.allocations["server"]))
+    started = time.process_time()
+    shown = window(large, None, None, None)
+    events = list(perfetto.trace_events(large, shown))
+    assert time.process_time() - started < 2
+    assert list(shown.servers) == used
+    check_format({"traceEvents": events, "displayTimeUnit": "ms"})
+    named = [event for event in events if event["name"] == "process_name"]
+    assert len(named) == len(used) + 1
+    # Not those used before and after the window, nor those asked for that did nothing.
+    (last,) = set(large.allocations.filter(pl.col("job_id") == "c")["server"])
+    assert window(large, 60.0, None, None).servers == (last,)
+    assert window(large, 60.0, 100.0, None).servers == ()
+    assert window(large, None, None, f"{last},500-90000").servers == (last,)
+
+
+def test_a_window_in_which_nothing_ran() -> None:
+    jobs = pl.DataFrame(
+        {"job_id": ["a", "b"], "submit_time": [0.0, 90.0], "num_gpus": [2, 2], "duration": [10.0, 10.0]}
+    )
+    made = replay(jobs, "4x4", policy="fifo", model="fixed")
+    shown = window(made, 20.0, 30.0, None)
+    events = list(perfetto.trace_events(made, shown))
+    check_format({"traceEvents": events, "displayTimeUnit": "ms"})
+    assert {event["pid"] for event in events} == {perfetto.CLUSTER}
+    assert png(lanes_chart(made, shown))[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.parametrize("options", [{}, {"allocations": False}])
+def test_an_older_result_without_allocations_says_why(
+    outcome: Outcome, tmp_path: Path, invoke: Invoke, options: dict[str, bool]
+) -> None:
+    known = {name: value for name, value in outcome.run["options"].items() if name != "allocations"}
+    run = outcome.run | {"options": known | options}
+    dataclasses.replace(outcome, allocations=None, run=run).write(tmp_path / "r")
+    said = invoke("timeline", "r", "-o", "t.json")
+    assert said.returncode == 1
+    assert said.stderr == (
+        "error: the result has no allocations.parquet, as one made with --no-allocations;"
+        " replay without that option\n"
+    )
+    assert invoke("report", "r", "-o", "r.html").returncode == 0

@@ -50,14 +50,15 @@ def report(
 
     Example: ringbco report fifo sjf-bco -o report.html --png pictures
     """
-    from ringbco.atomic import check_output, replacing
+    from ringbco.atomic import replacing
     from ringbco.outcome import check_target, whole_folder
     from ringbco.report.figures import chapters
     from ringbco.report.html import page
+    from ringbco.report.outputs import check_page
     from ringbco.report.pictures import are_pictures
     from ringbco.report.reading import default_title, read_results
 
-    check_output(out, force=force)
+    check_page(out, force=force)
     if png is not None:
         check_target(png, force=force, ours=are_pictures)
     results = read_results(folders)

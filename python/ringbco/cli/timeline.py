@@ -53,29 +53,26 @@ def timeline(
 
     Example: ringbco timeline results --from 0 --to 86400 --servers 0-3 -o trace.json.gz
     """
-    from ringbco.atomic import check_output, replacing
-    from ringbco.errors import UsageError
-    from ringbco.outcome import Outcome
+    from ringbco.atomic import replacing
+    from ringbco.report.outputs import check_picture, check_trace, signed
     from ringbco.report.perfetto import write_trace
+    from ringbco.report.reading import read_result
     from ringbco.report.window import window
 
-    if not out.name.endswith((".json", ".json.gz")):
-        raise UsageError(f"option out: {out}: expected a name that ends in .json.gz or .json")
-    if png is not None and png.suffix != ".png":
-        raise UsageError(f"option png: {png}: expected a name that ends in .png")
-    for path in (out, png):
-        if path is not None:
-            check_output(path, force=force)
-    outcome = Outcome.read(folder)
+    check_trace(out, force=force)
+    if png is not None:
+        check_picture(png, force=force)
+    outcome = read_result(folder)
     shown = window(outcome, start, end, servers)
     with ExitStack() as stack:
         if png is not None:
             from ringbco.report.charts import png as picture
             from ringbco.report.lanes_chart import lanes_chart
 
-            stack.enter_context(replacing(png, force=force)).write(picture(lanes_chart(outcome, shown)))
+            drawn = signed(picture(lanes_chart(outcome, shown)))
+            stack.enter_context(replacing(png, force=force)).write(drawn)
         file = stack.enter_context(replacing(out, force=force))
-        events = write_trace(outcome, shown, file, compress=out.name.endswith(".gz"))
+        events = write_trace(outcome, shown, file, compress=out.name.lower().endswith(".gz"))
     if as_json:
         told = {"trace": str(out), "events": events, "from": shown.start, "to": shown.end}
         told |= {"servers": len(shown.servers)}

@@ -13,7 +13,7 @@ import polars as pl
 from ringbco.outcome import Outcome
 from ringbco.report import charts
 from ringbco.report.series import WINDOW, Figure, chosen, short, strokes
-from ringbco.report.server_load import mean_spanning
+from ringbco.report.server_load import mean_spanning, server_gpus
 
 _DAY: Final = 86_400.0
 _CELLS: Final = 6_000  # of all heat maps of a page together
@@ -59,12 +59,6 @@ def over_time(results: Mapping[str, Outcome]) -> list[Figure]:
 
 def _busy(outcome: Outcome) -> pl.Expr:
     return pl.col("busy_gpus") / max(sum(server_gpus(outcome)), 1)
-
-
-def server_gpus(outcome: Outcome) -> list[int]:
-    """The GPUs of each server, from the run's own record."""
-    groups = outcome.run.get("cluster", {}).get("servers", [])
-    return [group["gpus"] for group in groups for _ in range(group["count"])]
 
 
 def _lines(

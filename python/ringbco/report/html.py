@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ringbco.outcome import Outcome
 from ringbco.report.facts import Fact, facts, headline
 from ringbco.report.figures_waits import CAUSES, longest
+from ringbco.report.outputs import PAGE_MARK
 from ringbco.report.series import COLOURS, SHOWN, TONES, WINDOW
 from ringbco.report.style import on_page, tone_name
 from ringbco.units import duration
@@ -50,6 +51,7 @@ def page(results: Mapping[str, Outcome], chapters: Sequence[Chapter], *, title: 
             "<!DOCTYPE html>",
             '<html lang="en">',
             '<head><meta charset="utf-8">',
+            PAGE_MARK,
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<link rel="icon" href="data:,">',

@@ -10,8 +10,7 @@ import polars as pl
 
 from ringbco.errors import InputError
 from ringbco.outcome import Outcome
-from ringbco.report.figures_time import server_gpus
-from ringbco.report.server_load import spanning_stretches
+from ringbco.report.server_load import server_gpus, spanning_stretches
 
 LEVELS = ("one server", "spans alone", "shares links", "crowded", "jammed")
 """Contention met by a job: p_j of 0, 1, 2, 3 to 4, and 5 or more."""

@@ -9,8 +9,8 @@ import polars as pl
 
 from ringbco.errors import UsageError
 from ringbco.outcome import Outcome
-from ringbco.report.figures_time import server_gpus
 from ringbco.report.lanes import LEVELS, assign_lanes, stretches
+from ringbco.report.server_load import server_gpus
 from ringbco.report.window import Window
 
 MOST_BARS: Final = 20_000

@@ -16,8 +16,9 @@ import polars as pl
 
 from ringbco.errors import UsageError
 from ringbco.outcome import Outcome
-from ringbco.report.figures_time import server_gpus
 from ringbco.report.lanes import LEVELS, Lane, assign_lanes, stretches
+from ringbco.report.outputs import TRACE_START
+from ringbco.report.server_load import server_gpus
 from ringbco.report.window import Window
 
 MOST_SLICES: Final = 1_000_000
@@ -55,7 +56,7 @@ def write_trace(outcome: Outcome, window: Window, file: BinaryIO, *, compress: b
 
 def _write(events: Iterable[Event], outcome: Outcome, file: BinaryIO | gzip.GzipFile) -> int:
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-    file.write(b'{"traceEvents":[')
+    file.write(TRACE_START)
     count = 0
     for count, event in enumerate(events, start=1):
         file.write(f"{',' if count > 1 else ''}\n{encode(event)}".encode("utf-8", "replace"))
@@ -84,6 +85,7 @@ def trace_events(outcome: Outcome, window: Window) -> Iterator[Event]:
 
 
 def _names(outcome: Outcome, window: Window) -> Iterator[Event]:
+    # First: by this event outputs.py knows a trace of ours.
     yield _meta("process_name", CLUSTER, name="cluster")
     yield _meta("process_sort_index", CLUSTER, sort_index=-1)
     sizes = server_gpus(outcome)

@@ -10,6 +10,7 @@ import polars as pl
 
 from ringbco.outcome import Outcome
 from ringbco.report import charts
+from ringbco.report.soundness import check_tables
 
 _WIDTH: Final = 460
 _HEIGHT: Final = 300
@@ -19,10 +20,14 @@ class Plots:
     """Charts of one outcome, or of several overlaid; each method gives an altair chart.
 
     Charts hold at most some hundred points an outcome, however many jobs there are.
+
+    Raises InputError where an outcome's jobs or timeline cannot be drawn.
     """
 
     def __init__(self, outcomes: Mapping[str, Outcome]) -> None:
         self._outcomes = dict(outcomes)
+        for outcome in self._outcomes.values():
+            check_tables(outcome)
 
     def __repr__(self) -> str:
         names = [name for name in vars(type(self)) if not name.startswith("_")]

@@ -10,6 +10,7 @@ from typing import Final
 
 from ringbco.errors import InputError, UsageError
 from ringbco.outcome import Outcome
+from ringbco.report.soundness import check_drawable
 
 MOST: Final = 16
 """Results on one page: more could not be told apart."""
@@ -22,7 +23,7 @@ def read_results(folders: Sequence[str | os.PathLike[str]]) -> dict[str, Outcome
 
     A label is the folder's name, with as many of its parents' as it takes to tell it from the others.
 
-    Raises InputError for what is no result folder or holds no job, UsageError for a folder given twice and
+    Raises InputError for what is no result folder or cannot be drawn, UsageError for a folder given twice and
     for more than 16 results.
     """
     paths = [path for folder in folders for path in _results_in(Path(folder))]
@@ -34,11 +35,15 @@ def read_results(folders: Sequence[str | os.PathLike[str]]) -> dict[str, Outcome
         raise UsageError(f"{len(paths)} results: expected at most {MOST} on one page")
     outcomes = {}
     for path, label in zip(paths, _labels(resolved), strict=True):
-        outcome = Outcome.read(path)
-        if outcome.jobs.is_empty():
-            raise InputError("holds no job, so there is nothing to show", file=path)
-        outcomes[label] = outcome
+        outcomes[label] = read_result(path)
     return outcomes
+
+
+def read_result(folder: str | os.PathLike[str]) -> Outcome:
+    """The outcome in a result folder, once it is sure that it can be drawn; InputError where it cannot."""
+    outcome = Outcome.read(folder)
+    check_drawable(outcome, Path(folder))
+    return outcome
 
 
 def _results_in(folder: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Spanning jobs on each server over time, worked out from a result's allocations."""
+"""The servers of a result, and spanning jobs on each over time, worked out from its allocations."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco import metrics
+from ringbco.outcome import Outcome
+
+
+def server_gpus(outcome: Outcome) -> list[int]:
+    """The GPUs of each server, from the run's own record."""
+    groups = outcome.run.get("cluster", {}).get("servers", [])
+    return [group["gpus"] for group in groups for _ in range(group["count"])]
 
 
 def spanning_stretches(allocations: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import polars as pl
 
 from ringbco.errors import InputError, UsageError
 from ringbco.outcome import Outcome
-from ringbco.report.figures_time import server_gpus
+from ringbco.report.server_load import server_gpus
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,15 @@ class Window:
 
 
 def window(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Window:
-    """The window that the options name; by default the whole run and every server.
+    """The window that the options name, by default the whole run, with the servers on which something ran.
 
     Raises InputError where the result recorded no allocations, UsageError where the options name nothing.
     """
     if outcome.allocations is None:
-        raise InputError("allocations: the result was made with --no-allocations", hint="replay without it")
+        raise InputError(
+            "the result has no allocations.parquet, as one made with --no-allocations",
+            hint="replay without that option",
+        )
     first = float(outcome.timeline["time"][0])
     # With --sample the last sample may be before the last job's finish.
     ends = outcome.allocations["end_time"].max()
@@ -58,7 +61,16 @@ def window(outcome: Outcome, start: float | None, end: float | None, servers: st
         raise UsageError(
             f"options from and to: {begin:g} to {until:g}: the run is from {first:.10g} to {last:.10g} s"
         )
-    return Window(begin, until, tuple(parse_servers(servers, len(server_gpus(outcome)))))
+    chosen = parse_servers(servers, len(server_gpus(outcome)))
+    return Window(begin, until, _used(outcome.allocations, chosen, begin, until))
+
+
+def _used(allocations: pl.DataFrame, chosen: Sequence[int], begin: float, until: float) -> tuple[int, ...]:
+    """The chosen servers on which something ran: of a large cluster the others would only be in the way."""
+    inside = (pl.col("start_time") < until) & (pl.col("end_time") > begin)
+    used = allocations.filter(inside)["server"].unique().sort()
+    among = chosen if isinstance(chosen, range) else set(chosen)
+    return tuple(server for server in used if server in among)
 
 
 def parse_servers(text: str | None, count: int) -> Sequence[int]:
