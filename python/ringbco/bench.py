@@ -7,6 +7,7 @@ process of its own, so that its peak memory is its own too.
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import platform
@@ -16,44 +17,40 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-GPUS_PER_SERVER: Final = 8
-SERVERS: Final = 256
-LOAD: Final = 0.9
-BURST: Final = 10_000
+from ringbco.bench_cases import Case, grown, jobs_of, offered_load
+from ringbco.cluster import Cluster
+from ringbco.outcome import Outcome
 
+GENERATED: Final = "generated jobs"
+"""What messages call a trace of ours: the file it lies in is gone when they are read."""
 
-@dataclass(frozen=True)
-class Case:
-    """One row of the benchmark: what is replayed, on what, and how."""
-
-    group: str
-    label: str
-    policy: str
-    jobs: int = 0
-    servers: int = SERVERS
-    load: float = LOAD
-    bursts: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
+# All that a replay imports, wherever it does so.
+_IMPORTS: Final = "import ringbco.cli.replay, ringbco.replay"
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one case cost. Seconds, bytes; `ratio` is engine time over the floor, the median of the pairs."""
+    """What one case cost. Seconds, bytes.
+
+    ratio is engine time over the floor, the median of the pairs; `*_all` are the values of every run. load is
+    the offered load of the trace, busy the largest share of the GPUs that was busy at once.
+    """
 
     group: str
     label: str
+    arrivals: str
     jobs: int
     servers: int
-    load: float
+    load: float | None
     floor_seconds: float
     engine_seconds: float
     total_seconds: float
@@ -62,22 +59,12 @@ class Measurement:
     events_per_second: float
     decisions_per_second: float
     longest_queue: int
+    busy: float
     peak_bytes: int
-
-
-#: The policies whose speed is named, with their options.
-POLICIES: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
-    "fifo, fixed": ("fifo", {"model": "fixed"}),
-    "sjf": ("sjf", {}),
-    "sjf-bco practical": ("sjf-bco", {}),
-    "sjf-bco literal": ("sjf-bco", {"variant": "literal"}),
-}
-#: Preemptive ones, measured at one size.
-PREEMPTIVE: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
-    "srtf": ("srtf", {"model": "fixed"}),
-    "tiresias": ("tiresias", {"model": "fixed"}),
-}
-DISCIPLINES: Final = ("strict", "skip", "easy")
+    floor_seconds_all: tuple[float, ...]
+    engine_seconds_all: tuple[float, ...]
+    total_seconds_all: tuple[float, ...]
+    ratio_all: tuple[float, ...]
 
 
 def machine() -> dict[str, Any]:
@@ -102,167 +89,155 @@ def machine() -> dict[str, Any]:
     }
 
 
-def policy_cases(names: Sequence[str], jobs: int) -> list[Case]:
-    """The named policies; of none, the ones of `POLICIES`."""
-    if not names:
-        named = {**POLICIES, **PREEMPTIVE}
-        return [Case("policy", label, policy, jobs, options=o) for label, (policy, o) in named.items()]
-    return [Case("policy", name, name, jobs) for name in names]
-
-
-def scaling_cases(jobs: int) -> list[Case]:
-    """Cost per job as jobs, servers, and the queue grow, and as arrivals come in bursts."""
-    cases = []
-    for label, (policy, options) in POLICIES.items():
-        for count in (jobs // 100, jobs // 10, jobs):
-            cases.append(Case("jobs", label, policy, max(count, 1), options=options))
-        for servers in (SERVERS, 16 * SERVERS, 100_000):
-            cases.append(Case("servers", label, policy, jobs, servers=servers, options=options))
-    for queue in DISCIPLINES:
-        for load in (0.9, 1.2, 1.5):
-            cases.append(Case("queue", f"sjf, {queue}", "sjf", jobs, load=load, options={"queue": queue}))
-            cases.append(Case("queue", f"fifo, {queue}", "fifo", jobs, load=load, options={"queue": queue}))
-    for bursts in (False, True):
-        label = f"in bursts of {BURST:,}" if bursts else "spread"
-        cases.append(Case("bursts", label, "sjf-bco", jobs, bursts=bursts))
-    return cases
-
-
 def run(
     cases: Sequence[Case],
+    cluster: Cluster,
     *,
     repeat: int,
     seed: int,
-    trace: tuple[str, str] | None = None,
+    trace: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Measurement]:
-    """Measures every case, one process each, one after the other.
+    """Measures every case, one process each, one after the other; cases of equal work share a measurement.
 
-    trace: (path of a job table, cluster) to replay in place of generated jobs.
+    trace: path of a job table to replay in place of generated jobs.
     """
+    known: dict[tuple[Any, ...], Measurement] = {}
     with tempfile.TemporaryDirectory(prefix="ringbco-bench-") as scratch:
         for done, case in enumerate(cases):
             if progress is not None:
                 progress(done, len(cases))
-            path, cluster = trace or _trace(case, seed, Path(scratch))
-            with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-                yield pool.submit(_measure, case, path, cluster, repeat).result()
+            if case.work not in known:
+                path = trace or _trace(case, cluster, seed, Path(scratch))
+                where = grown(cluster, case.servers)
+                known[case.work] = _apart(_measure, case, path, where, trace is None, repeat)
+            yield replace(known[case.work], group=case.group, label=case.label)
 
 
-def _trace(case: Case, seed: int, scratch: Path) -> tuple[str, str]:
-    """The generated trace of a case, made once."""
-    name = f"{case.jobs}-{case.servers}-{case.load}-{case.bursts}.parquet"
-    path = scratch / name
+def _apart(function: Callable[..., Any], *arguments: object) -> Any:
+    """What the function returns, run in a fresh process."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def _trace(case: Case, cluster: Cluster, seed: int, scratch: Path) -> str:
+    """The file of a case's generated jobs, made once."""
+    path = scratch / f"{'-'.join(map(str, case.trace))}.parquet"
     if not path.exists():
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            pool.submit(_generate, case, seed, str(path)).result()
-    return str(path), f"{case.servers}x{GPUS_PER_SERVER}"
+        _apart(_generate, case, cluster, seed, str(path))
+    return str(path)
 
 
-def _generate(case: Case, seed: int, path: str) -> None:
-    import polars as pl
+def _generate(case: Case, cluster: Cluster, seed: int, path: str) -> None:
+    from ringbco.jobs import write_jobs
 
-    from ringbco.jobs import from_frame, write_jobs
-    from ringbco.synthetic import generate
-
-    table = generate("philly", case.jobs, seed, gpus=case.servers * GPUS_PER_SERVER, load=case.load)
-    if case.bursts:
-        first = pl.col("submit_time").gather(pl.int_range(pl.len()) // BURST * BURST)
-        table = from_frame(table.frame.with_columns(first))
-    write_jobs(table, path)
+    write_jobs(jobs_of(case, cluster, seed), path)
 
 
-def _measure(case: Case, path: str, cluster: str, repeat: int) -> Measurement:
-    from ringbco.cluster import Cluster
+def _measure(case: Case, path: str, cluster: Cluster, generated: bool, repeat: int) -> Measurement:
     from ringbco.jobs import read_jobs
     from ringbco.replay import replay
 
     table = read_jobs(path)
-    where = Cluster.parse(cluster)
+    if generated:
+        table = replace(table, source=GENERATED)
     events = np.random.default_rng(0).random(2 * table.num_jobs)
     floors, engines, totals = [], [], []
     for _ in range(repeat):
+        floors.append(_floor(events))
         began = time.perf_counter()
-        np.argsort(events, kind="stable")
-        floors.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        outcome = replay(table, where, policy=case.policy, **case.options)
+        outcome = replay(table, cluster, policy=case.policy, **case.options)
         totals.append(time.perf_counter() - began)
-        engines.append(outcome.summary["engine_seconds"])
+        engines.append(float(outcome.summary["engine_seconds"]))
     engine = statistics.median(engines)
-    summary, timeline = outcome.summary, outcome.timeline
+    ratios = [e / f for e, f in zip(engines, floors, strict=True)]
+    # Before the figures below, whose own arrays are no part of the replay.
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Measurement(
         group=case.group,
         label=case.label,
+        arrivals=case.arrivals if generated else "own",
         jobs=table.num_jobs,
-        servers=where.num_servers,
-        load=case.load,
+        servers=cluster.num_servers,
+        load=offered_load(table, cluster),
         floor_seconds=statistics.median(floors),
         engine_seconds=engine,
         total_seconds=statistics.median(totals),
-        ratio=statistics.median(e / f for e, f in zip(engines, floors, strict=True)),
+        ratio=statistics.median(ratios),
         jobs_per_second=table.num_jobs / engine,
-        events_per_second=summary["events"] / engine,
-        decisions_per_second=summary["decisions"] / engine,
-        longest_queue=int(timeline["queued_jobs"].to_numpy().max()),
-        peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        events_per_second=outcome.summary["events"] / engine,
+        decisions_per_second=outcome.summary["decisions"] / engine,
+        longest_queue=_longest_queue(outcome),
+        busy=float(outcome.timeline["busy_gpus"].to_numpy().max()) / cluster.num_gpus,
+        peak_bytes=peak,
+        floor_seconds_all=tuple(floors),
+        engine_seconds_all=tuple(engines),
+        total_seconds_all=tuple(totals),
+        ratio_all=tuple(ratios),
     )
 
 
-def whole_command(jobs: int, *, repeat: int, seed: int) -> dict[str, float]:
-    """`ringbco replay` as a user runs it, Parquet in, folder out: wall seconds beside engine and floor."""
-    case = Case("command", "fifo", "fifo", jobs)
-    with tempfile.TemporaryDirectory(prefix="ringbco-bench-") as scratch:
-        path, cluster = _trace(case, seed, Path(scratch))
-        out = Path(scratch) / "result"
-        command = ["replay", path, "--cluster", cluster, "--policy", "fifo", "--model", "fixed", "--json"]
-        walls, engines, floors = [], [], []
-        events = np.random.default_rng(0).random(2 * jobs)
-        for _ in range(repeat):
-            began = time.perf_counter()
-            np.argsort(events, kind="stable")
-            floors.append(time.perf_counter() - began)
-            wall, text = _timed([*command, "-o", str(out), "--force"])
-            walls.append(wall)
-            engines.append(_engine_seconds(text))
-    return {
-        "wall_seconds": statistics.median(walls),
-        "engine_seconds": statistics.median(engines),
-        "floor_seconds": statistics.median(floors),
-    }
-
-
-def start_up(*, repeat: int) -> dict[str, float]:
-    """Seconds that `import ringbco` and `ringbco --help` take beyond a bare interpreter."""
-
-    def median(arguments: Sequence[str]) -> float:
-        return statistics.median(_wall([sys.executable, *arguments]) for _ in range(repeat))
-
-    bare = median(["-c", "pass"])
-    return {
-        "import_seconds": median(["-c", "import ringbco"]) - bare,
-        "help_seconds": median(["-m", "ringbco", "--help"]) - bare,
-    }
-
-
-def _timed(arguments: Sequence[str]) -> tuple[float, str]:
+def _floor(events: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "ringbco", *arguments], check=True, capture_output=True, text=True
-    )
-    return time.perf_counter() - began, done.stdout
-
-
-def _wall(command: Sequence[str]) -> float:
-    began = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    np.argsort(events, kind="stable")
     return time.perf_counter() - began
 
 
-def _engine_seconds(summary: str) -> float:
-    import json
+def _longest_queue(outcome: Outcome) -> int:
+    """The most jobs that waited after the pass of a submission; the timeline's samples fall between bursts.
 
-    return float(json.loads(summary)["engine_seconds"])
+    Suspended jobs count where a sample saw them.
+    """
+    submitted = np.sort(outcome.jobs["submit_time"].to_numpy())
+    started = np.sort(outcome.jobs["start_time"].drop_nulls().to_numpy())
+    come = np.searchsorted(submitted, submitted, side="right")
+    waiting = come - np.searchsorted(started, submitted, side="right")
+    return max(int(waiting.max()), int(outcome.timeline["queued_jobs"].to_numpy().max()))
+
+
+def whole_command(jobs: int, cluster: Cluster, *, repeat: int, seed: int) -> dict[str, Any]:
+    """`ringbco replay` as a user runs it, Parquet in, folder out: wall seconds, and what they consist of.
+
+    The start-up is the interpreter and the imports of a replay, timed without one, in turn with the others.
+    """
+    case = Case("command", "fifo", "fifo", jobs)
+    named: dict[str, list[float]] = {name: [] for name in ("wall", "engine", "floor", "start_up")}
+    with tempfile.TemporaryDirectory(prefix="ringbco-bench-") as scratch:
+        path = _trace(case, cluster, seed, Path(scratch))
+        servers = Path(scratch) / "cluster.toml"
+        servers.write_text(cluster.to_toml(), encoding="utf-8")
+        command = ["replay", path, "--cluster", str(servers), "--policy", "fifo", "--model", "fixed"]
+        command += ["--json", "-o", str(Path(scratch) / "result"), "--force"]
+        events = np.random.default_rng(0).random(2 * jobs)
+        for _ in range(repeat):
+            named["floor"].append(_floor(events))
+            named["start_up"].append(_wall(["-c", _IMPORTS])[0])
+            wall, summary = _wall(["-m", "ringbco", *command])
+            named["wall"].append(wall)
+            named["engine"].append(float(json.loads(summary)["engine_seconds"]))
+    figures: dict[str, Any] = {f"{name}_seconds": statistics.median(s) for name, s in named.items()}
+    return figures | {f"{name}_seconds_all": seconds for name, seconds in named.items()}
+
+
+def start_up(*, repeat: int) -> dict[str, float]:
+    """Seconds that `import ringbco` and `ringbco --help` take beyond a bare interpreter, and that one."""
+
+    def median(*arguments: str) -> float:
+        return statistics.median(_wall(arguments)[0] for _ in range(repeat))
+
+    bare = median("-c", "pass")
+    return {
+        "interpreter_seconds": bare,
+        "import_seconds": median("-c", "import ringbco") - bare,
+        "help_seconds": median("-m", "ringbco", "--help") - bare,
+    }
+
+
+def _wall(arguments: Sequence[str]) -> tuple[float, str]:
+    """Seconds that Python takes with the arguments, and what it prints."""
+    began = time.perf_counter()
+    done = subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True)
+    return time.perf_counter() - began, done.stdout
 
 
 def as_json(measurements: Sequence[Measurement], **more: Any) -> dict[str, Any]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 if TYPE_CHECKING:
-    from ringbco.bench import Measurement
+    from ringbco.cluster import Cluster
+
+_JOBS: Final = 1_000_000
+_SEED: Final = 1
+_LEAST_GPUS: Final = 10  # generated jobs take up to a tenth of the cluster
 
 
 def bench(
@@ -21,26 +25,45 @@ def bench(
     ] = None,
     *,
     cluster: Annotated[
-        str, typer.Option("--cluster", help="The cluster for JOBS: SxG, a TOML file, or preset:NAME.")
+        str,
+        typer.Option(
+            "--cluster",
+            metavar="SxG|C.toml|preset:NAME",
+            help="The cluster; without JOBS the jobs are generated for its GPUs, and its virtual clusters"
+            " are put together.",
+        ),
     ] = "256x8",
-    jobs: Annotated[int, typer.Option("--jobs", min=100, help="Jobs to generate.")] = 1_000_000,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", min=100, metavar="N", help="Jobs to generate; not with JOBS. Default: 1,000,000."
+        ),
+    ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
             "--policy",
+            metavar="NAME",
             help="A policy to measure; repeat for several. Default: those of docs/performance.md.",
         ),
     ] = None,
     scaling: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--scaling/--no-scaling", help="Also grow jobs, servers, queue and bursts (generated jobs only)."
+            "--scaling/--no-scaling",
+            help="Also grow jobs, servers, queue and bursts; not with JOBS or --policy. Default: where"
+            " possible.",
         ),
-    ] = True,
+    ] = None,
     repeat: Annotated[
         int, typer.Option("--repeat", min=1, help="Runs of each case; medians are quoted.")
     ] = 3,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the generated jobs.")] = 1,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", min=0, metavar="N", help="Seed of the generated jobs; not with JOBS. Default: 1."
+        ),
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option("--png", metavar="FILE", help="Draw the scaling curves into FILE.")
     ] = None,
@@ -53,38 +76,48 @@ def bench(
     """Measure scheduler throughput: engine time as a multiple of sorting the events.
 
     The unit is a stable argsort by numpy of 2N random float64 for N jobs, measured next to each replay.
-    Without JOBS the trace is `generate --preset philly --gpus 2048 --load 0.9` on 256x8.
+    Without JOBS the trace is `generate --preset philly --gpus G --load 0.9`, G the GPUs of --cluster.
 
     Example: ringbco bench --jobs 100000 --png scaling.png --json bench.json
     """
     from ringbco import bench as measure
     from ringbco.atomic import check_output, replacing
+    from ringbco.bench_cases import policy_cases, scaling_cases
+    from ringbco.cli.inputs import parse_cluster
     from ringbco.cli.progress import progress_bar
-    from ringbco.cluster import Cluster
     from ringbco.errors import UsageError
-    from ringbco.jobs import read_jobs
-    from ringbco.options import resolve_policy
 
-    for name in policy or ():
-        resolve_policy(name)
+    own = jobs_path is not None
+    for name, value in (("jobs", jobs), ("seed", seed), ("scaling", scaling or None)):
+        if own and value is not None:
+            raise UsageError(f"option {name}: of generated jobs only; leave it out, or leave out {jobs_path}")
+    if scaling and policy:
+        raise UsageError("option scaling: it grows policies of its own; leave out --policy or --scaling")
+    grown = scaling is not False and not own and not policy
+    if picture is not None and not grown:
+        raise UsageError("option png: there are no scaling curves with JOBS, --policy or --no-scaling")
     for path in (picture, json_path):
         if path is not None:
             check_output(path, force=force)
-    trace = None
-    if jobs_path is not None:
-        read_jobs(jobs_path)
-        Cluster.parse(cluster)
-        trace = (str(jobs_path), cluster)
-    grown = scaling and trace is None and not policy
-    if picture is not None and not grown:
-        raise UsageError("option png: there are no scaling curves with JOBS, --policy or --no-scaling")
-    cases = measure.policy_cases(policy or (), jobs) + (measure.scaling_cases(jobs) if grown else [])
-    with progress_bar("cases", quiet=quiet) as progress:
-        measured = list(measure.run(cases, repeat=repeat, seed=seed, trace=trace, progress=progress))
-    more: dict[str, Any] = {}
-    if trace is None:
-        more["command"] = measure.whole_command(jobs, repeat=repeat, seed=seed)
-        more["start_up"] = measure.start_up(repeat=max(repeat, 5))
+    where = parse_cluster(cluster, {}, "split" if own else "pool")
+    _check(where, cluster, jobs_path, policy or ())
+    count, seed = jobs or _JOBS, _SEED if seed is None else seed
+    cases = policy_cases(policy or (), count) + (scaling_cases(count, where) if grown else [])
+    with progress_bar("measuring", quiet=quiet, unit="cases") as progress:
+        measured = list(
+            measure.run(
+                cases,
+                where,
+                repeat=repeat,
+                seed=seed,
+                trace=str(jobs_path) if own else None,
+                progress=progress,
+            )
+        )
+        more: dict[str, Any] = {"cluster": cluster}
+        if not own:
+            more["command"] = measure.whole_command(count, where, repeat=repeat, seed=seed)
+            more["start_up"] = measure.start_up(repeat=max(repeat, 5))
     if json_path is not None:
         text = json.dumps(measure.as_json(measured, **more), indent=2) + "\n"
         with replacing(json_path, force=force) as file:
@@ -96,67 +129,36 @@ def bench(
         with replacing(picture, force=force) as file:
             file.write(png(curves(measured)))
     if not quiet:
-        _show(measured, measure.machine(), more)
+        from ringbco.bench_table import show
+
+        pooled = " (virtual clusters put together)" if not own and where.name.startswith("preset:") else ""
+        what = f"{jobs_path}" if own else f"{measure.GENERATED}, seed {seed}"
+        show(measured, measure.machine(), more, f"{what}; cluster {cluster}{pooled}")
         for path in (picture, json_path):
             if path is not None:
                 print(f"written: {path}")
 
 
-def _short(number: float) -> str:
-    """Three figures or so: 870, 14.8k, 1.35M."""
-    for least, unit, letter in ((1e6, 1e6, "M"), (1e4, 1e3, "k")):
-        if number >= least:
-            return f"{number / unit:.3g}{letter}"
-    return f"{number:,.0f}"
+def _check(cluster: Cluster, name: str, jobs_path: Path | None, policies: list[str] | tuple[()]) -> None:
+    """Refuses at once what would fail only when its turn comes."""
+    from ringbco.cli.inputs import read_table
+    from ringbco.errors import UsageError
+    from ringbco.options import resolve_policy
+    from ringbco.scheduling import Scheduling
 
-
-def _show(measured: list[Measurement], machine: dict[str, Any], more: dict[str, Any]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, 110)
-    console.print(
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB;"
-        f" {machine['system']}; Python {machine['python']}, ringbco {machine['ringbco']}",
-        markup=False,
-    )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True)
-    for title in ("jobs", "servers", "load", "queue", "engine", "x sort", "ns/job"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in ("jobs/s", "events/s", "decis./s", "MB"):
-        table.add_column(title, justify="right", no_wrap=True)
-    group = None
-    for m in measured:
-        if group not in (None, m.group):
-            table.add_section()
-        group = m.group
-        table.add_row(
-            m.label,
-            _short(m.jobs),
-            _short(m.servers),
-            f"{m.load:g}",
-            _short(m.longest_queue),
-            f"{m.engine_seconds:.3f} s",
-            f"{m.ratio:.2f}",
-            f"{1e9 * m.engine_seconds / m.jobs:,.0f}",
-            _short(m.jobs_per_second),
-            _short(m.events_per_second),
-            _short(m.decisions_per_second),
-            f"{m.peak_bytes / 1e6:,.0f}",
-        )
-    console.print(table)
-    if "command" in more:
-        whole, floor = more["command"], more["command"]["floor_seconds"]
-        rest = (whole["wall_seconds"] - whole["engine_seconds"]) / floor
-        print(
-            f"whole command (fifo, fixed; Parquet in, folder out): {whole['wall_seconds']:.2f} s"
-            f" = engine {whole['engine_seconds']:.2f} s + {rest:.1f} x argsort ({floor:.2f} s)"
-        )
-        print(
-            f"start-up beyond the interpreter: import ringbco {more['start_up']['import_seconds']:.2f} s,"
-            f" ringbco --help {more['start_up']['help_seconds']:.2f} s"
+    chosen = [resolve_policy(policy) for policy in policies]
+    if jobs_path is not None:
+        table = read_table(jobs_path, quiet=True)
+        for policy in chosen:
+            Scheduling().columns(table, policy.order, policy.preemption)
+        return
+    for policy in chosen:
+        if policy.preemption == "edf":
+            raise UsageError(
+                f"option policy: {policy.name} needs deadlines, and generated jobs have none; bring a job"
+                f" table with a deadline column: ringbco bench JOBS --policy {policy.name}"
+            )
+    if cluster.num_gpus < _LEAST_GPUS:
+        raise UsageError(
+            f"option cluster: {name}: generated jobs need {_LEAST_GPUS} GPUs or more; bring a job table, JOBS"
         )
