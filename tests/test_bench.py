@@ -85,7 +85,7 @@ def test_generated_jobs_are_for_the_cluster(run_cli: RunCli, tmp_path: Path) -> 
     assert command["wall_seconds"] > command["engine_seconds"] + command["floor_seconds"]
     assert command["wall_seconds"] > command["start_up_seconds"] > 0
     assert len(command["wall_seconds_all"]) == 2
-    assert all(word in done.stdout for word in ("start-up", "target", "sort, ms"))
+    assert all(word in done.stdout for word in ("start-up", "target", "sort, ms", "put together"))
     assert f"({min(case['ratio_all']):.2f}-{max(case['ratio_all']):.2f})" in done.stdout
 
 

@@ -127,7 +127,7 @@ def _show_command(console: Console, more: Mapping[str, Any]) -> None:
         f"whole command (fifo, fixed; Parquet in, folder out): {wall:.2f} s"
         f"{_spread(command['wall_seconds_all'], '.2f')}",
         f"  = start-up {start_up:.2f} s (interpreter and imports) + engine {engine:.2f} s"
-        f" + {rest / floor:.1f} x sort ({floor:.3f} s)",
+        f" + {rest:.2f} s, {rest / floor:,.1f} x sort ({_milliseconds(floor)} ms)",
         f"  target: engine + {_SORTS} x sort + {_START_UP:g} s of start-up = {target:.2f} s:"
         f" {'met' if wall <= target else 'missed'}",
         f"start-up beyond the bare interpreter ({start['interpreter_seconds']:.2f} s):"

@@ -99,7 +99,9 @@ def bench(
     for path in (picture, json_path):
         if path is not None:
             check_output(path, force=force)
-    where = parse_cluster(cluster, {}, "split" if own else "pool")
+    where = parse_cluster(cluster, {})
+    note = " (virtual clusters put together)" if not own and where.vc_names else ""
+    where = where.pooled() if note else where  # the generated jobs' virtual clusters are others
     _check(where, cluster, jobs_path, policy or ())
     count, seed = jobs or _JOBS, _SEED if seed is None else seed
     cases = policy_cases(policy or (), count) + (scaling_cases(count, where) if grown else [])
@@ -131,9 +133,8 @@ def bench(
     if not quiet:
         from ringbco.bench_table import show
 
-        pooled = " (virtual clusters put together)" if not own and where.name.startswith("preset:") else ""
-        what = f"{jobs_path}" if own else f"{measure.GENERATED}, seed {seed}"
-        show(measured, measure.machine(), more, f"{what}; cluster {cluster}{pooled}")
+        what = str(jobs_path) if own else f"{measure.GENERATED}, seed {seed}"
+        show(measured, measure.machine(), more, f"{what}; cluster {cluster}{note}")
         for path in (picture, json_path):
             if path is not None:
                 print(f"written: {path}")
