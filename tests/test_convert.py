@@ -205,7 +205,7 @@ def test_a_replay_that_meets_an_unknown_vc_names_both_ways_out(run_cli: RunCli, 
     done = run_cli(*arguments)
     assert done.returncode == 1
     assert "column vc: 795a4c: " in done.stderr
-    assert "leave such jobs out with `ringbco convert --known-vcs`" in done.stderr
+    assert "leave such jobs out (`ringbco convert philly` and `helios`: --known-vcs)" in done.stderr
     assert "--vc pool" in done.stderr
     assert run_cli(*arguments, "--vc", "pool").returncode == 0
 

@@ -402,3 +402,14 @@ def test_frames_and_tables_and_files_are_the_same_jobs(small_jobs: Path) -> None
     assert by_file.jobs.equals(by_frame.jobs)
     assert "sha256" not in {k for k, v in by_frame.run["trace"].items() if v is not None}
     assert from_frame(jobs.frame).num_jobs == by_frame.run["trace"]["rows"]
+
+
+def test_a_run_beyond_all_measure_is_refused(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text("job_id,submit_time,num_gpus,duration,gradient_bytes,iterations\na,0,2,5,1e200,9000000\n")
+    with pytest.raises(InputError, match=r"row 1 .*job_id: a: expected a run of at most 1e\+16"):
+        replay(path, "2x8")
+    for slot in (1e300, -1.0):
+        with pytest.raises(UsageError, match=r"option slot: .* <= 1e\+16"):
+            replay(path, "2x8", model="fixed", clock="slot", slot=slot)
+    assert not recwarn.list

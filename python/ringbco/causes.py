@@ -59,9 +59,10 @@ def split(
     spread, contention = np.full((2, submit.size), np.nan, np.float32)
     for first in range(0, submit.size, _BLOCK):
         rows = slice(first, first + _BLOCK)
-        spread[rows], contention[rows] = _longer(
-            num_gpus, workload, network, result, rows, fixed=model == "fixed"
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # constants beyond all measure
+            spread[rows], contention[rows] = _longer(
+                num_gpus, workload, network, result, rows, fixed=model == "fixed"
+            )
     spread[~result.kept] = contention[~result.kept] = np.nan
     return columns | {"run_spread": spread, "run_contention": contention}
 

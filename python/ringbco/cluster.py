@@ -19,13 +19,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ringbco.errors import ABSENT, InputError
+from ringbco.errors import ABSENT, InputError, show_toml
 from ringbco.presets import PRESETS, ServerGroup
 
 MAX_GPUS: Final = 2**24
 """The most GPUs (and servers) a cluster may have: far above any real one, far below what exhausts memory."""
 
-_SHORT_FORM: Final = re.compile(r"\s*(\d{1,18})\s*[xX\u00d7]\s*(\d{1,18})\s*")
+_SHORT_FORM: Final = re.compile(r"\s*(\d{1,18})\s*[xX\u00d7]\s*(\d{1,18})\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -292,7 +292,9 @@ def _network_value(name: str, value: object, *, key: str, file: str | None = Non
         and not (name == "xi1" and number > 1)
     )
     if not good:
-        raise InputError(NETWORK_RULES[name], file=file, key=key, value=value, hint="see docs/cluster.md")
+        raise InputError(
+            NETWORK_RULES[name], file=file, key=key, value=show_toml(value), hint="see docs/cluster.md"
+        )
     return number
 
 
@@ -321,7 +323,7 @@ def _unknown_key(name: str, known: Iterable[str], file: str | None, where: str) 
 def _whole(entry: dict[str, Any], name: str, file: str, where: str, default: int | None = None) -> int:
     value = entry.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        shown = ABSENT if name not in entry else value
+        shown = ABSENT if name not in entry else show_toml(value)
         raise InputError(
             "an integer >= 1", file=file, key=f"{where}.{name}", value=shown, hint="see docs/cluster.md"
         )

@@ -113,6 +113,13 @@ def show_value(value: object) -> str:
     return text if plain or not isinstance(value, str) else repr(text)
 
 
+def show_toml(value: object) -> object:
+    """A value of a TOML file as it was written there: a text in quotes, which may be all that is wrong."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if isinstance(value, str) and show_value(value) == value else value
+
+
 def one_line(text: str) -> str:
     """`text` with line ends and other control characters made visible or turned to single spaces."""
     text = " ".join(text.split("\n")) if "\n" in text else text

@@ -18,12 +18,13 @@ from ringbco.atomic import cannot_write, check_output, replacing
 from ringbco.csvtext import PARQUET_MAGIC, read_bytes, read_text_table, refuse_doubled, refuse_foreign
 from ringbco.errors import InputError, UsageError
 from ringbco.frames import ArrowTable, as_polars
-from ringbco.validation import COLUMNS, MAX_COUNT, REQUIRED, Fault, check, near_name
+from ringbco.validation import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, near_name
 
 __all__ = [
     "COLUMNS",
     "MAX_COUNT",
     "METADATA_PREFIX",
+    "MOST_SECONDS",
     "REQUIRED",
     "Dropped",
     "JobTable",

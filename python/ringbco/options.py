@@ -17,6 +17,7 @@ from ringbco import _core
 from ringbco import ties as ties_
 from ringbco.cluster import Cluster
 from ringbco.errors import UsageError
+from ringbco.validation import MOST_SECONDS
 
 MODELS: Final = ("rar", "fixed")
 CLOCKS: Final = ("continuous", "slot")
@@ -152,8 +153,9 @@ def number(
 
 
 def seconds(option: str, value: object) -> float:
-    """A finite time > 0."""
-    return number(option, value, "a finite number of seconds > 0", least=0.0, above=True)
+    """A time > 0 that float64 still tells from the next second."""
+    expected = f"a number of seconds > 0 and <= {MOST_SECONDS:.0e}"
+    return number(option, value, expected, least=0.0, most=MOST_SECONDS, above=True)
 
 
 def factor(option: str, value: object) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ringbco.cluster import Cluster, Network
 from ringbco.errors import InputError, UsageError
-from ringbco.jobs import MAX_COUNT, JobTable, near_name
+from ringbco.jobs import MAX_COUNT, MOST_SECONDS, JobTable, near_name
 
 Floats = NDArray[np.float64]
 
@@ -231,11 +231,11 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Work
     network = cluster.network
     tau0 = iteration_time(num_gpus, gradient_bytes, compute_time, _fewest(table, cluster), network)
     alone = iteration_time(num_gpus, gradient_bytes, compute_time, np.ones_like(num_gpus), network)
-    _require_time(
-        table, np.minimum(tau0, alone) > 0, "an iteration that takes some time, this one takes none"
-    )
-    _require_time(table, np.isfinite(tau0 + alone), "an iteration that ends, this one takes infinitely long")
+    shorter, longer = np.minimum(tau0, alone), np.maximum(tau0, alone)
+    _require_time(table, shorter > 0, "an iteration that takes some time, this one takes none")
+    _require_time(table, np.isfinite(longer), "an iteration that ends, this one takes infinitely long")
     iterations = _iterations(table, duration, tau0)
+    _require_time(table, longer <= MOST_SECONDS / iterations, f"a run of at most {MOST_SECONDS:.0e} s alone")
     return Workload(
         iterations,
         gradient_bytes,
@@ -273,7 +273,8 @@ def vc_index(table: JobTable, cluster: Cluster) -> NDArray[np.uint32] | None:
             column="vc",
             value=vcs[row],
             hint=(f"did you mean {near}? Else " if near else "")
-            + "leave such jobs out with `ringbco convert --known-vcs`, or pool all servers with --vc pool",
+            + "give the cluster servers of that vc, pool all servers with --vc pool, or leave such jobs out"
+            " (`ringbco convert philly` and `helios`: --known-vcs)",
         )
     return index.to_numpy()
 

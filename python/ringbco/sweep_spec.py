@@ -21,7 +21,7 @@ import polars as pl
 
 import ringbco
 from ringbco.cluster import NETWORK_RULES, Cluster
-from ringbco.errors import ABSENT, InputError, RingbcoError, UsageError, show_value
+from ringbco.errors import ABSENT, InputError, RingbcoError, UsageError, show_toml
 from ringbco.jobs import JobTable, from_frame
 from ringbco.options import resolve_policy
 from ringbco.scheduling import fit
@@ -310,9 +310,7 @@ class _Reader:
         try:
             return option.read(value)
         except ValueError as error:
-            # In quotes, which may be all that is wrong with it.
-            quoted = f'"{value}"' if isinstance(value, str) and show_value(value) == value else value
-            raise self._error(str(error), where, quoted) from None
+            raise self._error(str(error), where, show_toml(value)) from None
 
     def _try(self, name: str, value: Any, where: str) -> None:
         """Notes a value that the command refuses by itself; `_settle` says whether it has a place."""

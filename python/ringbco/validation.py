@@ -15,6 +15,8 @@ from ringbco.errors import InputError, show_value
 
 MAX_COUNT: Final = 2**53
 """The largest count float64 holds exactly: the bound of `iterations`."""
+MOST_SECONDS: Final = 10**16
+"""Beyond it float64 tells no two seconds apart; whoever has such times has counted something shorter."""
 
 
 class Column(NamedTuple):
@@ -41,8 +43,10 @@ COLUMNS: Final[dict[str, Column]] = {
         pl.Float64,
         True,
         "a finite number of seconds >= 0",
-        "count seconds from the trace's epoch, or drop the job",
+        "count seconds (not milliseconds or less) from the trace's epoch, or drop the job",
         0.0,
+        True,
+        MOST_SECONDS,
     ),
     "num_gpus": Column(
         pl.UInt32,
@@ -57,9 +61,10 @@ COLUMNS: Final[dict[str, Column]] = {
         pl.Float64,
         True,
         "a finite number of seconds > 0",
-        "give the recorded run time, or drop the job",
+        "give the recorded run time in seconds, or drop the job",
         0.0,
         False,
+        MOST_SECONDS,
     ),
     "user": _text("user"),
     "vc": _text("vc"),

@@ -129,9 +129,11 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
+        place = error.filename
         if error.errno == errno.ENOSPC:
             reason += "; free some space or write elsewhere"
-        return one_line(f"{error.filename}: {reason}" if error.filename else reason), 1
+            place = place or "standard output"  # files are written by code that says their names
+        return one_line(f"{place}: {reason}" if place else reason), 1
     if isinstance(error, MemoryError):
         return "out of memory", 1
     return one_line(f"unexpected {type(error).__name__}: {error}; set RINGBCO_DEBUG=1 to see where"), 1

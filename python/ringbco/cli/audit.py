@@ -22,6 +22,7 @@ def audit(
         Path | None,
         typer.Option(
             metavar="JOBS",
+            readable=False,
             help="The job table that was replayed, Parquet or CSV. [default: the one that run.toml names]",
         ),
     ] = None,

@@ -25,6 +25,7 @@ def convert(
         list[Path] | None,
         typer.Argument(
             metavar="INPUT...",
+            readable=False,
             help="The trace's files in any order, plain or as gzip, zstd, bzip2, tar or zip.",
             show_default=False,
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -21,7 +21,8 @@ _POLICY: Final = "Policy"
 _EXECUTION: Final = "Execution"
 _OUTPUT: Final = "Output"
 
-Jobs = Annotated[Path, typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.")]
+# Not `readable`: who reads a file says so in the form, and with the status, of bad input.
+Jobs = Annotated[Path, typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.", readable=False)]
 ClusterName = Annotated[
     str,
     typer.Option(
@@ -205,5 +206,10 @@ def tell_unused(policies: Sequence[str], options: Mapping[str, Any]) -> None:
     """A note for each option that was given and that none of the policies uses."""
     from ringbco.scheduling import unused
 
-    for name in unused(policies, options):
+    note_unused(unused(policies, options), policies)
+
+
+def note_unused(options: Iterable[str], policies: Sequence[str]) -> None:
+    """The note for each of the options."""
+    for name in options:
         print(f"note: option {name}: not used by {' or '.join(policies)}", file=sys.stderr)

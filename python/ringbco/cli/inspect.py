@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ringbco.cli.completion import offer
+from ringbco.cli.inputs import Jobs
 
 if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
     from rich.table import Table
+
+    from ringbco.jobs import JobTable
 
 _LONGEST_LIST: Final = 12
 _SHOWN: Final = ("mean", "min", "median", "p90", "p99", "max")
@@ -26,7 +29,7 @@ _GROUPS: Final = (
 
 
 def inspect(
-    jobs: Annotated[Path, typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.")],
+    jobs: Jobs,
     *,
     cluster: Annotated[
         str | None,
@@ -59,6 +62,9 @@ def inspect(
     force: Annotated[bool, typer.Option("--force", help="Replace chart files that exist.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing but errors: for --png and --html.")
     ] = False,
 ) -> None:
     """Say what is in a job table: counts, shapes, load, users, and the rows a cleaner would drop and why.
@@ -95,7 +101,11 @@ def inspect(
     _draw(table.frame, inspection, jobs.name, png, html, force=force)
     if as_json:
         print(json.dumps(inspection, indent=2))
-        return
+    elif not quiet:
+        _show(jobs, table, inspection, (png, html))
+
+
+def _show(jobs: Path, table: JobTable, inspection: Mapping[str, Any], charts: Sequence[Path | None]) -> None:
     from rich.console import Console
 
     from ringbco.sources.account import Account
@@ -111,7 +121,7 @@ def inspect(
         console.print(_published(inspection["published"]))
     elif inspection["published"]["because"]:
         console.print(inspection["published"]["because"], markup=False)
-    for path in (png, html):
+    for path in charts:
         if path is not None:
             console.print(f"charts in {path}", markup=False)
 

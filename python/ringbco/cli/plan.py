@@ -155,6 +155,9 @@ def plan(
             allocations=allocations,
             progress=progress,
         )
+    if policy != "sjf-bco" and not quiet:
+        given = {"variant": variant != "practical", "kappa": largest is not None, "lambda": lambda_ != 1.0}
+        inputs.note_unused((name for name, was in given.items() if was), [policy])
     outcome.summary = with_seconds(outcome.summary, reading)
     summary = outcome.write(out, force=force)
     if as_json:

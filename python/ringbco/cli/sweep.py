@@ -33,7 +33,9 @@ _SHOWN_FIGURES: Final[dict[str, Kind]] = {
 
 
 def sweep(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="What to run: see docs/sweeps.md.")],
+    spec: Annotated[
+        Path, typer.Argument(metavar="SPEC.toml", help="What to run: see docs/sweeps.md.", readable=False)
+    ],
     *,
     out: Annotated[
         Path,
