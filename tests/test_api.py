@@ -179,6 +179,26 @@ def test_every_plot_draws(outcome: rb.Outcome, small_jobs: Path, chart: str) -> 
     assert f".{chart}()" in repr(outcome.plot)
 
 
+@pytest.mark.parametrize("name", ["jct", "wait", "slowdown"])
+def test_a_plot_of_shares_is_of_its_own_column(outcome: rb.Outcome, name: str) -> None:
+    data = getattr(outcome.plot, name)().data
+    values = outcome.jobs["wait_time" if name == "wait" else name].to_numpy().clip(min=1.0)  # of a log scale
+    assert data["value"].n_unique() > 2
+    for value, share in data.group_by("value").agg(pl.col("share").max()).iter_rows():
+        assert (values <= value * (1 + 1e-9)).mean() == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("busy", "busy_gpus"), ("queue", "queued_gpus"), ("contention", "mean_contention")]
+)
+def test_a_plot_over_time_is_of_its_own_column(name: str, column: str) -> None:
+    outcome = rb.replay(rb.generate("philly", 3_000, 1, gpus=128), "16x8", policy="rand")
+    drawn = float(getattr(outcome.plot, name)().data["value"].mean())
+    samples = outcome.timeline.filter(pl.col("time") <= outcome.jobs["submit_time"].max())
+    means = samples.select(pl.col("busy_gpus", "queued_gpus", "mean_contention").mean()).row(0, named=True)
+    assert drawn == pytest.approx(means[column], rel=0.1)
+
+
 def test_plots_stay_small() -> None:
     outcome = rb.replay(rb.generate("philly", 20_000, 1, gpus=512), "64x8", sample=60.0)
     assert outcome.timeline.height > 20_000

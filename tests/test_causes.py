@@ -125,6 +125,17 @@ def test_the_parts_of_a_run_add_up(policy: str, model: str, clock: str) -> None:
         assert jobs["run_spread"].max() == 0
 
 
+def test_a_job_that_moved_under_contention_has_no_spread_of_its_own() -> None:
+    """Where it ran alone over how many servers is not kept, so all that it took longer is contention."""
+    rnd = random.Random(5)
+    rows = [(float(rnd.randrange(2_000)), rnd.choice([2, 3, 4]), rnd.uniform(1, 3_000)) for _ in range(80)]
+    jobs = ringbco.replay(table(rows), "4x4", policy="srtf", placement="random", preempt_cost=1.0).jobs
+    moved = jobs.filter((pl.col("preemptions") > 0) & (pl.col("max_contention") > 2))
+    assert moved.height > 5
+    assert moved["run_spread"].to_list() == [0.0] * moved.height
+    assert moved["run_contention"].min() > 0
+
+
 def test_the_slot_clocks_rounding_is_in_a_part() -> None:
     # Alone on one server, slots of 1 s. 10 iterations of 0.4 s: two a slot, so 5 s instead of 4. 7 of 0.3 s:
     # three a slot, so 3 s instead of 2.1; under `fixed` 4 s instead of 3.5.

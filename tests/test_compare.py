@@ -61,10 +61,23 @@ def test_values_ratios_and_the_best_of_each_row() -> None:
         for measure, entries in Comparison({"a": first, "b": second, "c": third}).rows.items()
     }
     assert rows["mean_jct"] == [(200.0, 1.0, False), (50.0, 0.25, True), (50.0, 0.25, True)]
-    assert rows["utilisation"] == [(0.5, 1.0, False), (0.75, 1.5, True), (0.25, 0.5, False)]
+    # GPUs held longer are no merit.
+    assert rows["utilisation"] == [(0.5, 1.0, False), (0.75, 1.5, False), (0.25, 0.5, False)]
     # A ratio to nothing is none; equal figures have no best.
     assert rows["mean_wait"] == [(0.0, None, True), (3.0, None, False), (0.0, None, True)]
     assert rows["makespan"] == [(10.0, 1.0, False)] * 3
+
+
+def test_more_is_better_of_fairness_and_deadlines() -> None:
+    first, second = (made_up(jain_index_users=good, deadlines_met=good) for good in (0.5, 0.75))
+    for refused, best in ((0, [False, True]), (3, [False, False])):
+        first.summary["jobs_refused"] = refused  # shares of unlike jobs are not to be compared
+        rows = {
+            measure.key: [entry.best for entry in entries]
+            for measure, entries in Comparison({"a": first, "b": second}).rows.items()
+        }
+        assert rows["jain_index_users"] == [False, True]
+        assert rows["deadlines_met"] == best
 
 
 def test_figures_that_only_some_policies_have() -> None:

@@ -85,6 +85,14 @@ def test_size_classes_by_hand(jobs: pl.DataFrame) -> None:
     )
 
 
+def test_where_a_size_class_ends(jobs: pl.DataFrame) -> None:
+    ends = {"1": (1, 1), "2-4": (2, 4), "5-8": (5, 8), "9-16": (9, 16), "17-32": (17, 32), "33-": (33, 4096)}
+    for name, gpus in ends.items():
+        for count in gpus:
+            (only,) = metrics.size_classes(jobs.with_columns(num_gpus=pl.lit(count, pl.UInt32)))
+            assert only["gpus"] == name
+
+
 def test_size_classes_have_their_own_fairness() -> None:
     jobs = pl.DataFrame(
         {

@@ -21,7 +21,9 @@ from ringbco import _core
 from ringbco.errors import InputError, UsageError
 from ringbco.options import policies
 from ringbco.outcome import Outcome
+from ringbco.plan import plan
 from ringbco.replay import replay
+from ringbco.scheduling import foreknowledge
 
 DOCS = Path(__file__).parents[1] / "docs" / "policies.md"
 Runs = list[list[tuple[float, float]]]
@@ -257,11 +259,40 @@ def test_policies_verb(run_cli: RunCli) -> None:
     assert all(row["paper"] for row in listed)
     assert {row["name"] for row in listed if row["preemptive"]} == set(test_preempt_equality.POLICIES)
     assert {row["name"] for row in listed if row["clairvoyant"]} == {"sjf", "ls", "sjf-bco", "srtf", "ftf"}
+    assert {row["name"]: row["clairvoyant_with"] for row in listed if row["clairvoyant_with"]} == {
+        "qssf": ["with --predict exact"],
+        "edf": ["with --admission"],
+    }
     told = run_cli("replay", "--help").stdout
     for row in listed:
         assert all(option in told for option in row["options"]), row
     table = run_cli("policies").stdout
     assert all(policy.name in table for policy in policies())
+
+
+def test_a_run_says_what_it_knew_beforehand(run_cli: RunCli, small_jobs: Path) -> None:
+    clairvoyant = {row[0] for row in _core.policies() if row[2]}
+    for policy in policies():
+        if policy.name != "edf":
+            options = run([(0, 1, 5)], "1x1", policy.name).run["options"]
+            assert bool(foreknowledge(options)) == (policy.name in clairvoyant), policy
+    told: list[tuple[str, dict[str, Any], list[str]]] = [
+        ("fifo", {"queue": "easy"}, ["queue easy"]),
+        ("qssf", {"predict": "exact"}, ["predict exact"]),
+        ("fifo", {"predict": "exact"}, []),
+        ("sjf", {"placement": "lbsgf"}, ["order sjf", "placement lbsgf"]),
+        ("tiresias", {"placement": "fa-ffp"}, ["placement fa-ffp"]),
+    ]
+    for name, options, expected in told:
+        assert foreknowledge(run([(0, 1, 5)], "1x1", name, **options).run["options"]) == expected
+    admitting = run([(0, 1, 5)], "1x1", "edf", [9.0], admission=True)
+    assert foreknowledge(admitting.run["options"]) == ["admission"]
+    assert foreknowledge(plan(small_jobs, "2x8", policy="ff").run["options"]) == ["the plan"]
+    said = run_cli("replay", small_jobs, "--cluster", "2x8", "--policy", "sjf", "-o", "r").stdout
+    assert said.endswith("clairvoyant, reading recorded run times: order sjf\n")
+    pair = ("--policy", "fifo", "--policy", "sjf")
+    said = run_cli("compare", small_jobs, "--cluster", "2x8", *pair, "-o", "c").stdout
+    assert said.endswith("clairvoyant, reading recorded run times: sjf (order sjf)\n")
 
 
 def test_options_that_cannot_be_meant() -> None:

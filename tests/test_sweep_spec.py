@@ -205,6 +205,7 @@ def test_options_of_several_values_and_of_some_policies(spec: Path, tmp_path: Pa
     assert frame["mean_jct"][0] == frame["mean_jct"][1] != frame["mean_jct"][2]
     runs = read_spec(spec).runs
     assert runs[0].key == runs[1].key
+    assert sweep(spec, tmp_path / "again").done == 3
     assert [run.options["admission"] for run in runs] == [True, True, False, False]
     assert [run.settings["admission"] for run in runs] == [True] * 4
     plain = replay(tmp_path / "small.csv", "2x8", policy="tiresias", thresholds=[60.0])

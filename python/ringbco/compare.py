@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import polars as pl
 
@@ -19,7 +19,6 @@ from ringbco import profiles
 from ringbco.cluster import Cluster
 from ringbco.errors import UsageError
 from ringbco.jobs import TableLike, as_table
-from ringbco.metrics import MEASURES as MEASURED
 from ringbco.metrics import STATISTICS
 from ringbco.options import MOST_THREADS, RunOptions, as_cluster, check_callback, integer, refusal
 from ringbco.outcome import Outcome, holds_only, whole_folder, write_table
@@ -41,13 +40,13 @@ class Measure(NamedTuple):
     key: str
     title: str
     kind: Kind
-    highest_is_best: bool = False
+    best: Literal["least", "most", "neither"] = "least"
 
     @property
     def group(self) -> str:
-        """What it is a statistic of: "jct", "wait", "slowdown", or "" for a single figure."""
+        """What it is a statistic of, such as "jct" or "bounded_slowdown"; "" for a single figure."""
         statistic, _, name = self.key.partition("_")
-        return name if statistic in STATISTICS and name in MEASURED else ""
+        return name if statistic in STATISTICS and name in _SPREAD else ""
 
     def show(self, value: float | None) -> str:
         """The value as people read it; "-" where there is none."""
@@ -58,19 +57,22 @@ SPREADS: Final[tuple[tuple[str, str, Kind], ...]] = (
     ("jct", "completion time", "time"),
     ("wait", "waiting time", "time"),
     ("slowdown", "slowdown", "number"),
+    ("bounded_slowdown", "bounded slowdown", "number"),
 )
 SINGLES: Final = (
     Measure("makespan", "makespan", "time"),
-    Measure("utilisation", "utilisation", "share", highest_is_best=True),
+    # GPUs held: contention and resuming hold them longer, so more of it may be waste.
+    Measure("utilisation", "utilisation", "share", best="neither"),
     Measure("mean_contention", "mean contention", "number"),
     Measure("jobs_spread", "jobs over several servers", "count"),
     Measure("worst_finish_time_fairness", "worst finish-time fairness", "number"),
-    Measure("jain_index_users", "Jain's index over users", "number", highest_is_best=True),
+    Measure("jain_index_users", "Jain's index over users", "index", best="most"),
     Measure("preemptions", "preemptions", "count"),
     Measure("lost_gpu_seconds", "GPU time lost to them", "time"),
-    Measure("deadlines_met", "deadlines met", "share", highest_is_best=True),
+    Measure("deadlines_met", "deadlines met", "share", best="most"),
     Measure("engine_seconds", "time in the engine", "time"),
 )
+_SPREAD: Final = {name for name, _, _ in SPREADS}
 MEASURES: Final = (
     *(
         Measure(f"{statistic}_{name}", f"{statistic} {title}", kind)
@@ -105,10 +107,17 @@ class Comparison:
         """What each measure is under each outcome, in order; without measures that no summary has."""
         summaries = [outcome.summary for outcome in self.outcomes.values()]
         return {
-            measure: _entries(measure, [summary.get(measure.key) for summary in summaries])
-            for measure in MEASURES
+            measure: _entries([summary.get(measure.key) for summary in summaries], best)
+            for measure, best in self._judged()
             if any(measure.key in summary for summary in summaries)
         }
+
+    def _judged(self) -> Iterator[tuple[Measure, str]]:
+        """Each measure and which end of it is good; shares of unlike numbers of jobs have none."""
+        refused = {outcome.summary.get("jobs_refused", 0) for outcome in self.outcomes.values()}
+        for measure in MEASURES:
+            unlike = measure.key == "deadlines_met" and len(refused) > 1
+            yield measure, "neither" if unlike else measure.best
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -116,7 +125,7 @@ class Comparison:
 
         Times in seconds, utilisation as a share. `value` is null where an outcome has no such figure, `ratio`
         also where the first outcome's is 0; `best` is true for every outcome that has the best value, and for
-        none when all have the same.
+        none when all have the same or no end of the measure is good (utilisation).
         """
         rows = [
             (measure.key, label, *entry)
@@ -259,15 +268,15 @@ def side_by_side(outcomes: Sequence[Outcome]) -> Comparison:
     return Comparison(dict(zip(_labels(outcomes), outcomes, strict=True)))
 
 
-def _entries(measure: Measure, values: Sequence[float | None]) -> list[Entry]:
+def _entries(values: Sequence[float | None], best: str) -> list[Entry]:
     first, told = values[0], [value for value in values if value is not None]
-    best = max(told) if measure.highest_is_best else min(told)
-    differ = any(value != told[0] for value in told)
+    good = max(told) if best == "most" else min(told)
+    differ = best != "neither" and any(value != told[0] for value in told)
     return [
         Entry(
             None if value is None else float(value),
             value / first if first and value is not None else None,
-            differ and value == best,
+            differ and value == good,
         )
         for value in values
     ]

@@ -38,6 +38,13 @@ _OF_PARTS: Final = {
 _OF_RUNS: Final = ("kappa", "lambda_", "variant")
 # A setting may be common to runs of many policies, and is ignored by some; these change who runs, or when.
 _DEMANDS: Final = ("admission", "aging")
+# What ranks, places or backfills by recorded run times, or by work that is booked when a job starts.
+_CLAIRVOYANT: Final = {
+    "policy": ("srtf", "ftf"),
+    "order": ("sjf",),
+    "placement": ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco"),
+    "queue": ("easy",),
+}
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
 
 
@@ -172,6 +179,21 @@ def unused(chosen: Sequence[str], options: Mapping[str, Any]) -> list[str]:
     """The options, as typed, that are not at their default and that none of the policies uses."""
     ignored = [set(_ignored(_resolved(name, options), options)) for name in chosen]
     return [_typed(option) for option in options if ignored and all(option in names for names in ignored)]
+
+
+def foreknowledge(options: Mapping[str, Any]) -> list[str]:
+    """What in a run reads, before a job runs, how long it will: a clairvoyant scheduler's parts.
+
+    options: those of a run.toml; empty for a scheduler that could do without the recording.
+    """
+    read = [f"{part} {options[part]}" for part, names in _CLAIRVOYANT.items() if options.get(part) in names]
+    if options.get("order") == "qssf" and options.get("predict") == "exact":
+        read.append("predict exact")
+    if options.get("admission"):
+        read.append("admission")
+    if options.get("command") == "plan":
+        read.append("the plan")
+    return read
 
 
 def _resolved(name: str, options: Mapping[str, Any]) -> Policy:

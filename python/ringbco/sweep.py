@@ -49,12 +49,14 @@ class SweepResult:
 
     frame: one row a run, in the specification's order: its settings, its summary, its error or null.
     path: of runs.parquet, which holds the same.
-    kept: rows whose runs an earlier sweep had finished.
+    kept: rows whose runs an earlier sweep had finished. done: runs that this one did; rows that differ in
+        nothing that their policy uses share one.
     """
 
     frame: pl.DataFrame
     path: Path
     kept: int
+    done: int
 
     @property
     def failed(self) -> int:
@@ -107,7 +109,7 @@ def sweep(
         if own:
             pool.shutdown(cancel_futures=True)
         frame = store.gather()
-    return SweepResult(frame, target / TABLE, kept)
+    return SweepResult(frame, target / TABLE, kept, len(waiting))
 
 
 def is_sweep(path: Path) -> bool:

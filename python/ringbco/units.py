@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-Kind = Literal["time", "number", "share", "count"]
+Kind = Literal["time", "number", "index", "share", "count"]
 
 _UNITS: Final = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
-_FORMATS: Final = {"number": ",.2f", "share": ",.1%", "count": ",.0f"}
+_FORMATS: Final = {"number": ",.2f", "index": ".3f", "share": ",.1%", "count": ",.0f"}
 
 
 def duration(seconds: float) -> str:
@@ -19,7 +19,7 @@ def duration(seconds: float) -> str:
 
 
 def figure(kind: Kind, value: float) -> str:
-    """A figure of a summary by its kind: 93.4 -> "93.4 s", "93.40", "9,340.0%" or "93"."""
+    """A figure of a summary by its kind: 93.4 -> "93.4 s", "93.40", "93.400", "9,340.0%" or "93"."""
     if kind == "time":
         return duration(value)
     return f"{value:{_FORMATS[kind]}}"

@@ -126,6 +126,17 @@ def _show(title: str, comparison: Comparison) -> None:
         console.print(table)
     first = next(iter(comparison.outcomes))
     console.print(f"* best of its row; ratios are to {first}", markup=False)
+    told = [f"{label} ({', '.join(read)})" for label, read in _clairvoyant(comparison).items() if read]
+    if told:
+        console.print(f"clairvoyant, reading recorded run times: {'; '.join(told)}", markup=False)
+
+
+def _clairvoyant(comparison: Comparison) -> dict[str, list[str]]:
+    from ringbco.scheduling import foreknowledge
+
+    return {
+        label: foreknowledge(outcome.run.get("options", {})) for label, outcome in comparison.outcomes.items()
+    }
 
 
 def tables(comparison: Comparison, console: Console) -> list[Table]:

@@ -24,6 +24,9 @@ def demo(
         "ringbco-demo"
     ),
     force: Annotated[bool, typer.Option("--force", help="Replace what an earlier demo left in DIR.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summaries as JSON and nothing else.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Replay a bundled sample (5,000 synthetic jobs shaped like Philly's) on 32 servers of 8 GPUs.
@@ -65,7 +68,9 @@ def demo(
         save_png(picture, folder / PICTURE)
         (folder / REPORT).write_text(report, encoding="utf-8")
         (folder / SUMMARIES).write_text(json.dumps(summaries, indent=2) + "\n", encoding="utf-8")
-    if not quiet:
+    if as_json:
+        print(json.dumps(summaries, indent=2))
+    elif not quiet:
         _show(summaries, out.resolve(), f"{table.num_jobs:,} jobs ({SAMPLE}) on {CLUSTER}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -52,6 +53,9 @@ def generate(
         ),
     ] = 0.9,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the table's figures as JSON and nothing else.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Make a synthetic job table with the shape of a real cluster's jobs.
@@ -69,12 +73,16 @@ def generate(
     check_output(out, force=force)
     table = make(preset, jobs, seed, gpus=gpus, load=load)
     write_jobs(table, out, force=force)
-    if not quiet:
+    if as_json or not quiet:
         from rich.console import Console
 
         from ringbco.cli.inspect import tables
         from ringbco.inspection import inspect_jobs
 
+        inspection = inspect_jobs(table)
+        if as_json:
+            print(json.dumps(inspection, indent=2))
+            return
         console = Console(highlight=False)
         console.print(f"{table.num_jobs:,} jobs of preset {preset}, seed {seed}, in {out}", markup=False)
-        console.print(tables(inspect_jobs(table), brief=True))
+        console.print(tables(inspection, brief=True))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from ringbco import _core
+
+# Options under which a policy that needs no run times reads them.
+_CONDITIONS: Final = {"qssf": ["with --predict exact"], "edf": ["with --admission"]}
 
 
 def policies(
@@ -28,6 +31,7 @@ def policies(
             "paper": paper,
             "preemptive": presets[name][3] != "none",
             "clairvoyant": clairvoyant,
+            "clairvoyant_with": _CONDITIONS.get(name, []),
             "order": presets[name][0] if presets[name][3] == "none" else None,
             "placement": presets[name][1],
             "queue": presets[name][2] if presets[name][3] == "none" else None,
@@ -44,9 +48,17 @@ def policies(
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("name", "paper", "preemptive", "clairvoyant", "options"):
-        table.add_column(title, no_wrap=title == "name")
-    own_options = {name: " ".join(options) for name, _, _, options in _core.policies()}
+        table.add_column(title, no_wrap=title in ("name", "options"), overflow="fold")
+    own_options = {name: "\n".join(options) for name, _, _, options in _core.policies()}
     for row in rows:
-        marks = ("yes" if row[key] else "no" for key in ("preemptive", "clairvoyant"))
-        table.add_row(str(row["name"]), str(row["paper"]), *marks, own_options[str(row["name"])])
-    Console(highlight=False).print(table)
+        name = str(row["name"])
+        known = (
+            "yes"
+            if row["clairvoyant"]
+            else "\n".join(["no", *(f"yes {c}" for c in _CONDITIONS.get(name, []))])
+        )
+        preemptive = "yes" if row["preemptive"] else "no"
+        table.add_row(name, str(row["paper"]), preemptive, known, own_options[name])
+    console = Console(highlight=False)
+    console.print(table)
+    console.print("clairvoyant: reads how long a job will run before it does; --queue easy always does")

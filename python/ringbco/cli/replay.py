@@ -188,7 +188,7 @@ def replay(
     from ringbco.metrics import with_seconds
     from ringbco.outcome import check_target
     from ringbco.replay import replay as run
-    from ringbco.scheduling import parse_thresholds
+    from ringbco.scheduling import foreknowledge, parse_thresholds
 
     check_target(out, force=force)
     network = {
@@ -237,6 +237,9 @@ def replay(
         print(json.dumps(summary, indent=2))
     elif not quiet:
         _show(f"{jobs.name} on {machine.name}, policy {policy}, results in {out}", summary)
+        read = foreknowledge(outcome.run["options"])
+        if read:
+            print(f"clairvoyant, reading recorded run times: {', '.join(read)}")
 
 
 def _show(title: str, summary: dict[str, object]) -> None:

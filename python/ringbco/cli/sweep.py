@@ -171,8 +171,10 @@ def _show(spec: Spec, result: SweepResult) -> None:
         console.print(f"... and {frame.height - _SHOWN_ROWS:,} more")
     for error in frame["error"].drop_nulls().unique(maintain_order=True).head(5):
         console.print(f"failed: {error}", markup=False, soft_wrap=True)
+    alike = frame.height - result.kept - result.done
+    same = f" ({alike:,} like another of them)" if alike else ""
     console.print(
-        f"{frame.height:,} runs: {frame.height - result.kept:,} done now, {result.kept:,} kept from before,"
+        f"{frame.height:,} runs{same}: {result.done:,} done now, {result.kept:,} kept from before,"
         f" {result.failed:,} failed"
     )
     print(result.path)

@@ -73,7 +73,8 @@ def _figures(summary: Mapping[str, Any]) -> Table:
         lost = summary["lost_gpu_seconds"] / _HOUR
         table.add_row("preemptions", f"{summary['preemptions']:,}, costing {lost:,.1f} GPU hours")
     if "deadlines_met" in summary:
-        table.add_row("deadlines met", f"{summary['deadlines_met']:.1%} of {summary['deadlines']:,}")
+        among = " of the jobs not refused" if summary.get("jobs_refused") else ""
+        table.add_row("deadlines met", f"{summary['deadlines_met']:.1%} of {summary['deadlines']:,}{among}")
     fairness = (summary["mean_finish_time_fairness"], summary["worst_finish_time_fairness"])
     table.add_row("finish-time fairness", "mean {:,.2f}, worst {:,.2f}".format(*fairness))
     if "jain_index_users" in summary:
