@@ -55,7 +55,8 @@ def write_trace(outcome: Outcome, window: Window, file: BinaryIO, *, compress: b
 
 
 def _write(events: Iterable[Event], outcome: Outcome, file: BinaryIO | gzip.GzipFile) -> int:
-    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+    # TOML has dates, which JSON writes as text.
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str).encode
     file.write(TRACE_START)
     count = 0
     for count, event in enumerate(events, start=1):

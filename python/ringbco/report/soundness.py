@@ -5,8 +5,9 @@ Only what a drawing needs: whether the result is possible is for `ringbco audit`
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +35,7 @@ _RUN: Final = "run.toml"
 _NAMES: Final = ("user", "vc")
 _NUMBER: Final = "a finite number"
 # A trace counts microseconds, and a chart adds and squares: beyond this they would overflow.
-_MOST_SECONDS: Final = 1e150
+_MOST: Final = 1e150
 
 
 def check_drawable(outcome: Outcome, folder: Path) -> None:
@@ -64,7 +65,8 @@ class _Result:
             raise self._refusal(_JOBS, "holds no job, so there is nothing to show")
         optional = {name: None for name in (*CAUSES_SCHEMA, *PREEMPTION_SCHEMA) if name in jobs.columns}
         for name in optional:
-            self._check_type(_JOBS, jobs, name, "numbers", fits=jobs.schema[name].is_numeric())
+            dtype = jobs.schema[name]
+            self._check_type(_JOBS, jobs, name, "numbers", fits=dtype.is_float() or dtype.is_integer())
         for name in (name for name in _NAMES if name in jobs.columns):
             self._check_type(_JOBS, jobs, name, "texts", fits=jobs.schema[name] == pl.String)
         self._check_values(_JOBS, jobs, [*JOBS_SCHEMA, *optional])
@@ -123,7 +125,7 @@ class _Result:
             if not _is_number(summary.get(key)):
                 raise self._key(_SUMMARY, summary, key, _NUMBER)
         for key in (*(measure.key for measure in MEASURES), "jobs_refused", "jobs_dropped"):
-            if summary.get(key) is not None and not _is_number(summary[key]):
+            if key in summary and not _is_number(summary[key]):
                 raise self._key(_SUMMARY, summary, key, _NUMBER)
 
     def check_run(self) -> None:
@@ -132,6 +134,9 @@ class _Result:
         for table in ("ringbco", "trace", "cluster", "options"):
             if not isinstance(run.get(table, {}), dict):
                 raise self._key(_RUN, run, table, "a table")
+        for key, value in _leaves(run):
+            if isinstance(value, float) and not math.isfinite(value):
+                raise self._key(_RUN, {key: value}, key, _NUMBER)
         cluster, trace = run.get("cluster", {}), run.get("trace", {})
         groups = cluster.get("servers")
         if not isinstance(groups, list) or not groups or not all(map(_is_group, groups)):
@@ -160,16 +165,17 @@ class _Result:
             text = column.dtype == pl.String
             if column.null_count():
                 self._check_rows(file, frame, name, column.is_null(), "a text" if text else _NUMBER)
+            # Extremes pass over NaN, which is sought by itself.
             if column.dtype.is_float():
-                # Also false for NaN; the extremes first, for they need no column of their own.
-                low, high = column.min(), column.max()
+                seconds = column.cast(pl.Float64)  # in single precision the limit would be infinite
+                low, high = seconds.min(), seconds.max()
                 assert isinstance(low, float)
                 assert isinstance(high, float)
-                if not (low >= -_MOST_SECONDS and high <= _MOST_SECONDS) or column.is_nan().any():
-                    wrong = ~(column.is_between(-_MOST_SECONDS, _MOST_SECONDS) & column.is_not_nan())
-                    finite = bool(column.filter(wrong).is_finite()[0])
-                    limit = f"a number of at most {_MOST_SECONDS:g}" if finite else _NUMBER
-                    self._check_rows(file, frame, name, wrong, limit)
+                if not (low >= -_MOST and high <= _MOST) or seconds.is_nan().any():
+                    wrong = ~(seconds.is_between(-_MOST, _MOST) & seconds.is_not_nan())
+                    finite = math.isfinite(seconds.filter(wrong)[0])
+                    expected = f"a number of at most {_MOST:g}" if finite else _NUMBER
+                    self._check_rows(file, frame, name, wrong, expected)
 
     def _check_type(self, file: str, frame: pl.DataFrame, column: str, expected: str, *, fits: bool) -> None:
         if not fits:
@@ -197,6 +203,18 @@ class _Result:
             return InputError(expected, file=file, value=value, **place)
         hint = f"run `ringbco audit {self.folder}` to see what else is wrong"
         return InputError(expected, file=self.folder / file, value=value, hint=hint, **place)
+
+
+def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """The single values of a document, each with its place such as cluster.network.alpha."""
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            yield from _leaves(below, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for below in value:
+            yield from _leaves(below, path)
+    else:
+        yield path, value
 
 
 def _is_number(value: object) -> bool:
