@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -11,6 +11,7 @@ from ringbco import _core
 
 # Options under which a policy that needs no run times reads them.
 _CONDITIONS: Final = {"qssf": ["with --predict exact"], "edf": ["with --admission"]}
+_TABLE_WIDTH: Final = 70
 
 
 def policies(
@@ -42,23 +43,33 @@ def policies(
     if as_json:
         print(json.dumps(rows, indent=2))
         return
+    _show(rows)
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("name", "paper", "preemptive", "clairvoyant", "options"):
-        table.add_column(title, no_wrap=title in ("name", "options"), overflow="fold")
-    own_options = {name: "\n".join(options) for name, _, _, options in _core.policies()}
-    for row in rows:
-        name = str(row["name"])
-        known = (
-            "yes"
-            if row["clairvoyant"]
-            else "\n".join(["no", *(f"yes {c}" for c in _CONDITIONS.get(name, []))])
-        )
-        preemptive = "yes" if row["preemptive"] else "no"
-        table.add_row(name, str(row["paper"]), preemptive, known, own_options[name])
     console = Console(highlight=False)
-    console.print(table)
+    titles = ("name", "paper", "preemptive", "clairvoyant", "options")
+    told = []
+    for row in rows:
+        known = "yes" if row["clairvoyant"] else "no"
+        known = "\n".join([known, *(f"yes {condition}" for condition in row["clairvoyant_with"])])
+        preemptive = "yes" if row["preemptive"] else "no"
+        told.append((row["name"], row["paper"], preemptive, known, "\n".join(row["options"])))
+    if console.width >= _TABLE_WIDTH:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for title in titles:
+            table.add_column(title, no_wrap=title in ("name", "options"))
+        for cells in told:
+            table.add_row(*cells)
+        console.print(table)
+    else:
+        for name, *cells in told:
+            console.print(f"[bold]{name}[/bold]")
+            for title, cell in zip(titles[1:], cells, strict=True):
+                if cell:
+                    console.print(f"  {title}: {' '.join(cell.split())}", markup=False)
     console.print("clairvoyant: reads how long a job will run before it does; --queue easy always does")
