@@ -56,7 +56,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
     told = []
     for row in rows:
         known = "yes" if row["clairvoyant"] else "no"
-        known = "\n".join([known, *(f"yes {condition}" for condition in row["clairvoyant_with"])])
+        known = ",\n".join([known, *(f"yes {condition}" for condition in row["clairvoyant_with"])])
         preemptive = "yes" if row["preemptive"] else "no"
         told.append((row["name"], row["paper"], preemptive, known, "\n".join(row["options"])))
     if console.width >= _TABLE_WIDTH:
@@ -67,9 +67,9 @@ def _show(rows: list[dict[str, Any]]) -> None:
             table.add_row(*cells)
         console.print(table)
     else:
-        for name, *cells in told:
+        for name, *rest in told:
             console.print(f"[bold]{name}[/bold]")
-            for title, cell in zip(titles[1:], cells, strict=True):
+            for title, cell in zip(titles[1:], rest, strict=True):
                 if cell:
                     console.print(f"  {title}: {' '.join(cell.split())}", markup=False)
     console.print("clairvoyant: reads how long a job will run before it does; --queue easy always does")
