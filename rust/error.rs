@@ -79,7 +79,7 @@ pub enum Error {
     },
     /// A plan of no jobs.
     NoJobs,
-    /// No schedule ends within the horizon that was given.
+    /// No schedule ends before the horizon that was given.
     NoSchedule {
         /// The horizon, slots.
         horizon: u64,
@@ -168,7 +168,7 @@ impl fmt::Display for Error {
             Self::NoSchedule { horizon, work_bound, enough } => {
                 write!(
                     f,
-                    "no schedule ends within the horizon of {horizon} slots: the work alone takes {work_bound}; a horizon of {enough} would do"
+                    "no schedule ends before the horizon of {horizon} slots: the work alone takes {work_bound}; a horizon of {enough} would do"
                 )
             }
             Self::NeverEnds { .. } => {

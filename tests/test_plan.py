@@ -127,11 +127,19 @@ def test_random_depends_on_the_seed() -> None:
 
 def test_a_horizon_too_short_names_one_that_does() -> None:
     table = paper()
-    with pytest.raises(InputError, match="within the horizon of 40 slots: the work alone takes") as caught:
+    with pytest.raises(InputError, match="before the horizon of 40 slots: the work alone takes") as caught:
         plan(table, "7x8", horizon=40)
     said = str(caught.value)
     enough = int(said.split("a horizon of ")[1].split(maxsplit=1)[0])
     assert plan(table, "7x8", horizon=enough).summary["makespan"] < enough
+
+
+def test_a_schedule_must_end_before_the_horizon() -> None:
+    """T itself is not accepted, and the refusal says so."""
+    frame = pl.DataFrame({"job_id": ["a"], "submit_time": 0.0, "num_gpus": 1, "duration": 7.0})
+    assert plan(frame, "1x1", model="fixed", horizon=8).summary["makespan"] == 7
+    with pytest.raises(InputError, match="no schedule ends before the horizon of 7 slots"):
+        plan(frame, "1x1", model="fixed", horizon=7)
 
 
 def test_refusals() -> None:
@@ -231,7 +239,7 @@ def test_command(run_cli: RunCli, tmp_path: Path) -> None:
     assert json.loads(said.stdout)["kappa"] == 4
     short = run_cli("plan", "jobs.parquet", "--cluster", "7x8", "--horizon", "40", "-o", "short")
     assert short.returncode == 1
-    assert short.stderr.startswith("error: jobs.parquet: no schedule ends within the horizon of 40 slots")
+    assert short.stderr.startswith("error: jobs.parquet: no schedule ends before the horizon of 40 slots")
     assert short.stderr.count("\n") == 1
     assert not (tmp_path / "short").exists()
     assert run_cli("plan", "jobs.parquet", "--cluster", "7x8", "--kappa", "many", "-o", "x").returncode == 2

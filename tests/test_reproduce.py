@@ -1,6 +1,8 @@
 """`ringbco reproduce`: the plans of the paper's figures, the statements checked, the page."""
 
+import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,10 @@ import pytest
 
 from conftest import RunCli
 from ringbco import reproduce
+from ringbco.cli.reproduce import show
 from ringbco.errors import UsageError
 from ringbco.plan import plan
+from ringbco.reproduce_claims import claims, enough_seeds, judge, rule, shown, statements
 from ringbco.synthetic import generate
 
 
@@ -50,22 +54,111 @@ def test_servers_are_drawn_as_the_paper_says() -> None:
     assert reproduce.servers(3, 10).server_gpus.tolist() == reproduce.servers(3).server_gpus[:10].tolist()
 
 
-def test_claims_are_about_the_means_and_the_seeds(runs: pl.DataFrame) -> None:
-    """One statement worked out by hand from the rows."""
+def test_settings_and_values_are_those_of_the_paper() -> None:
+    """Written out a second time, so that neither changes by itself."""
+    assert (reproduce.JOBS, reproduce.SERVERS, reproduce.SERVER_SIZES) == (160, 20, (4, 8, 16, 32))
+    assert reproduce.HORIZON == {4: 1200, 5: 1200, 6: 1500, 7: 1200}
+    assert (reproduce.LIMIT, reproduce.DEFAULT_SEEDS) == (0.15, 20)
+    assert set(reproduce.READINGS) == {
+        ("idle", "practical"), ("idle", "literal"), ("reserve", "practical"), ("reserve", "literal"),
+    }  # fmt: skip
+    bco, ls, ff, rand = reproduce.POLICIES
+    assert (bco, ls, ff, rand) == ("sjf-bco", "ls", "ff", "rand")
+    told = {
+        (figure, measure, policy, x): value for figure, measure, policy, x, value in reproduce.PAPER.rows()
+    }
+    assert told == {
+        (4, "makespan", bco, None): 535, (4, "makespan", ls, None): 595,
+        (4, "makespan", ff, None): 720, (4, "makespan", rand, None): 1125,
+        (4, "mean_jct", bco, None): 180, (4, "mean_jct", ls, None): 187,
+        (4, "mean_jct", ff, None): 450, (4, "mean_jct", rand, None): 260,
+        (5, "makespan", bco, 1): 627, (5, "makespan", bco, 2): 563, (5, "makespan", bco, 4): 541,
+        (5, "makespan", bco, 8): 535, (5, "makespan", bco, 10): 700, (5, "makespan", bco, 16): 750,
+        (5, "makespan", bco, 32): 737,
+        (6, "makespan", bco, 10): 940, (6, "makespan", bco, 15): 720, (6, "makespan", bco, 20): 535,
+        (6, "makespan", ls, 10): 1160, (6, "makespan", ls, 15): 875, (6, "makespan", ls, 20): 595,
+        (6, "makespan", ff, 10): 1400, (6, "makespan", ff, 15): 960, (6, "makespan", ff, 20): 720,
+        (6, "makespan", rand, 10): 1490, (6, "makespan", rand, 15): 1260, (6, "makespan", rand, 20): 1125,
+        (7, "makespan", bco, 1): 1040, (7, "makespan", bco, 2): 880, (7, "makespan", bco, 4): 730,
+        (7, "makespan", bco, 8): 540,
+    }  # fmt: skip
+
+
+def test_jobs_are_those_of_the_paper() -> None:
+    table = generate("paper", reproduce.JOBS, 5).frame
+    sizes, counts = np.unique(table["num_gpus"].to_numpy(), return_counts=True)
+    assert dict(zip(sizes.tolist(), counts.tolist(), strict=True)) == {
+        1: 80,
+        2: 14,
+        4: 26,
+        8: 30,
+        16: 8,
+        32: 2,
+    }
+
+
+def test_figures_6_and_the_rest_have_their_horizons(runs: pl.DataFrame) -> None:
+    found = runs.filter(policy="sjf-bco", dispatch="idle", variant="practical")
+    assert dict(found.select("figure", "horizon").unique().rows()) == {4: 1200, 5: 1200, 6: 1500, 7: 1200}
+
+
+def test_the_paper_shows_what_the_statements_say() -> None:
+    for statement in statements():
+        assert all(before < after for before, after in pairwise(statement.paper())), statement.text
+
+
+def test_a_claim_by_hand(runs: pl.DataFrame) -> None:
     claim = next(
-        c for c in reproduce.claims(runs)
+        c for c in claims(runs)
         if (c.text, c.dispatch, c.variant) == ("makespan: SJF-BCO < LS", "idle", "literal")
     )  # fmt: skip
     mine = runs.filter(figure=4, dispatch="idle").sort("seed")
     bco = mine.filter(policy="sjf-bco", variant="literal")["makespan"].to_numpy()
     ls = mine.filter(policy="ls")["makespan"].to_numpy()
-    assert claim.holds == (bco.mean() < ls.mean())
+    assert claim.means == (bco.mean(), ls.mean())
     assert claim.seeds == int((bco < ls).sum())
-    # Turned round, what held strictly does not.
-    opposite = reproduce.claims(runs.with_columns(-pl.col("makespan"), -pl.col("mean_jct")))
-    for one, other in zip(reproduce.claims(runs), opposite, strict=True):
-        assert not (one.holds and other.holds)
-        assert one.seeds + other.seeds <= 2
+    assert claim.paper == (535, 595)
+    # Two seeds make nothing clear.
+    assert {c.verdict for c in claims(runs)} == {"unclear"}
+
+
+def test_verdicts_follow_the_rule() -> None:
+    """Coins thrown instead of a formula: `enough` heads or more are rarer than 1 in 40, one less is not."""
+    heads = np.random.default_rng(7).binomial(20, 0.5, 400_000)
+    enough = enough_seeds(20)
+    assert enough == 15
+    assert (heads >= enough).mean() < 1 / 40 < (heads >= enough - 1).mean()
+    assert [enough_seeds(n) for n in (1, 5, 6, 10, 100)] == [None, None, 6, 9, 61]
+    assert judge(15, 20, means_agree=True) == "yes"
+    assert judge(14, 20, means_agree=True) == "unclear"
+    assert judge(20, 20, means_agree=False) == "unclear"
+    assert judge(6, 20, means_agree=False) == "unclear"
+    assert judge(5, 20, means_agree=False) == "no"
+    assert judge(1, 20, means_agree=True) == "unclear"
+    assert judge(5, 5, means_agree=True) == judge(0, 5, means_agree=False) == "unclear"
+    assert "15 or more of the 20 seeds" in rule(20)
+    assert "at least 6 seeds" in rule(5)
+
+
+def test_equal_values_are_not_in_order(runs: pl.DataFrame) -> None:
+    """No job has 9 or 10 GPUs, so every reading plans the same with kappa 8 and 10."""
+    many = pl.concat([runs.with_columns(seed=pl.col("seed") + 2 * again) for again in range(5)])
+    same = [c for c in claims(many) if c.text == "makespan: kappa 8 < kappa 10"]
+    assert len(same) == 4
+    for claim in same:
+        assert claim.means[0] == claim.means[1]
+        assert (claim.seeds, claim.verdict, claim.paper) == (0, "no", (535, 700))
+    # Turned round, what came out does not, and never the other way.
+    opposite = claims(many.with_columns(-pl.col("makespan"), -pl.col("mean_jct")))
+    for one, other in zip(claims(many), opposite, strict=True):
+        assert (one.verdict, other.verdict) != ("yes", "yes")
+        assert one.seeds + other.seeds <= 10
+
+
+def test_different_values_are_shown_different() -> None:
+    assert shown((450.4, 487.0)) == "450, 487"
+    assert shown((158.1, 157.9)) == "158.1, 157.9"
+    assert shown((457.0, 457.0)) == "457, 457"
 
 
 def test_seeds_out_of_range() -> None:
@@ -76,7 +169,8 @@ def test_seeds_out_of_range() -> None:
 def test_command(run_cli: RunCli, tmp_path: Path) -> None:
     made = run_cli("reproduce", "--seeds", "1", "-o", "out", timeout=300)
     assert made.returncode == 0, made.stderr
-    assert "SJF-BCO < LS < FF < RAND" in made.stdout
+    assert "makespan: SJF-BCO < LS" in made.stdout
+    assert "Every verdict is unclear: 1 of 1 seeds may be chance" in made.stdout
     folder = tmp_path / "out"
     assert {path.name for path in folder.iterdir()} == {
         "index.html", "runs.parquet", *(f"figure-{n}.png" for n in (4, 5, 6, 7)),
@@ -101,3 +195,35 @@ def test_command(run_cli: RunCli, tmp_path: Path) -> None:
     again = run_cli("reproduce", "--seeds", "1", "-o", "out")
     assert again.returncode == 1
     assert "already exists" in again.stderr
+
+
+def test_command_as_json(run_cli: RunCli, tmp_path: Path) -> None:
+    made = run_cli("reproduce", "--seeds", "1", "--json", "-o", "out", timeout=300)
+    assert (made.returncode, made.stderr) == (0, "")
+    told = json.loads(made.stdout)
+    assert (told["seeds"], told["plans"]) == (1, pl.read_parquet(tmp_path / told["runs"]).height)
+    assert all((tmp_path / path).is_file() for path in (told["page"], *told["figures"]))
+    assert len(told["figures"]) == 4
+    assert len(told["claims"]) == 4 * len(list(statements()))
+    assert set(told["claims"][0]) == {
+        "figure", "text", "dispatch", "variant", "verdict", "seeds", "means", "paper",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [30, 40, 60, 80, 200])
+def test_the_table_is_never_cut(
+    runs: pl.DataFrame, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    found = claims(runs)
+    show(found, 2)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    # Nothing lost in folding: every figure's means are there, whatever the line breaks.
+    digits = re.findall(r"[\d.]+", " ".join(lines))
+    for claim in found:
+        assert set(shown(claim.means).split(", ")) <= set(digits)
+    said = re.sub(r"\s+", "", "".join(lines))
+    for word in ("idle", "reserve", "practical", "literal"):
+        assert word in said
+    assert "…" not in said

@@ -94,7 +94,7 @@ def plan(
     threads: None for all; the plan is the same on any number of them.
     progress: called now and then with (steps done, steps in all).
 
-    Raises InputError for a job that the cluster cannot run and where no schedule ends within the horizon,
+    Raises InputError for a job that the cluster cannot run and where no schedule ends before the horizon,
     UsageError for a bad option.
     """
     started = time.perf_counter()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from ringbco.cluster import Cluster, Network
 from ringbco.errors import InputError, UsageError
@@ -24,6 +22,7 @@ SERVER_SIZES: Final = (4, 8, 16, 32)
 HORIZON: Final = {4: 1200, 5: 1200, 6: 1500, 7: 1200}
 """T of each figure, slots."""
 POLICIES: Final = ("sjf-bco", "ls", "ff", "rand")
+NAMES: Final = {"sjf-bco": "SJF-BCO", "ls": "LS", "ff": "FF", "rand": "RAND"}
 READINGS: Final = (
     ("idle", "practical"), ("idle", "literal"), ("reserve", "practical"), ("reserve", "literal"),
 )  # fmt: skip
@@ -142,91 +141,3 @@ def _made(trial: Trial, table: JobTable) -> dict[str, object]:
         "stretch": float(stretch.mean()) if stretch.size else 1.0,
         "over_limit": float((stretch > 1 + LIMIT).mean()) if stretch.size else 0.0,
     }
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement that the paper's figure makes, and how it fares here under one reading.
-
-    `holds`: on the means over the seeds; `seeds`: in how many seeds it holds by itself.
-    """
-
-    figure: int
-    text: str
-    dispatch: str
-    variant: str
-    holds: bool
-    seeds: int
-    seen: str
-
-
-class Values:
-    """Values over the seeds, by figure, policy, x and reading."""
-
-    def __init__(self, runs: pl.DataFrame, dispatch: str, variant: str) -> None:
-        mine = (pl.col("dispatch") == dispatch) & (
-            pl.col("variant").is_null() | (pl.col("variant") == variant)
-        )
-        self._runs = runs.filter(mine).sort("seed")
-
-    def of(
-        self, figure: int, policy: str, x: int | None = None, measure: str = "makespan"
-    ) -> NDArray[np.float64]:
-        """One value a seed, in order of seed."""
-        at_x = pl.col("x").is_null() if x is None else pl.col("x") == x
-        chosen = self._runs.filter((pl.col("figure") == figure) & (pl.col("policy") == policy) & at_x)
-        return chosen[measure].cast(pl.Float64).to_numpy()
-
-
-def claims(runs: pl.DataFrame) -> list[Claim]:
-    """What the paper's figures say of orderings and shapes, checked under every reading."""
-    found = []
-    for dispatch, variant in READINGS:
-        values = Values(runs, dispatch, variant)
-        for figure, text, series in _statements(values):
-            means = [float(one.mean()) for one in series]
-            by_seed = np.array(series)
-            falls = np.all(np.diff(by_seed, axis=0) > 0, axis=0)
-            found.append(
-                Claim(
-                    figure, text, dispatch, variant,
-                    holds=all(a < b for a, b in pairwise(means)),
-                    seeds=int(np.count_nonzero(falls)),
-                    seen=" < ".join(f"{mean:.0f}" for mean in means)
-                    if sorted(means) == means
-                    else ", ".join(f"{mean:.0f}" for mean in means),
-                )
-            )  # fmt: skip
-    return sorted(found, key=lambda claim: claim.figure)
-
-
-def _statements(values: Values) -> Iterator[tuple[int, str, list[NDArray[np.float64]]]]:
-    """(figure, what the paper shows, the values that should increase strictly)."""
-
-    def makespans(figure: int, *keys: tuple[str, int | None]) -> list[NDArray[np.float64]]:
-        return [values.of(figure, policy, x) for policy, x in keys]
-
-    def of(*policies: str, x: int | None = None) -> list[tuple[str, int | None]]:
-        return [(policy, x) for policy in policies]
-
-    yield 4, "makespan: SJF-BCO < LS", makespans(4, *of("sjf-bco", "ls"))
-    yield 4, "makespan: LS < FF", makespans(4, *of("ls", "ff"))
-    yield 4, "makespan: FF < RAND", makespans(4, *of("ff", "rand"))
-    for before, after in (("sjf-bco", "ls"), ("ls", "rand"), ("rand", "ff")):
-        series = [values.of(4, policy, measure="mean_jct") for policy in (before, after)]
-        yield 4, f"mean completion: {NAMES[before]} < {NAMES[after]}", series
-    bco: list[tuple[str, int | None]] = [("sjf-bco", kappa) for kappa in (8, 4, 2, 1)]
-    yield 5, "makespan falls from kappa 1 over 2 and 4 to 8", makespans(5, *bco)
-    yield 5, "makespan of kappa 8 < kappa 16", makespans(5, ("sjf-bco", 8), ("sjf-bco", 16))
-    yield 5, "makespan of kappa 32 < kappa 16", makespans(5, ("sjf-bco", 32), ("sjf-bco", 16))
-    for policy in POLICIES:
-        series = makespans(6, (policy, 20), (policy, 15), (policy, 10))
-        yield 6, f"makespan of {NAMES[policy]} falls with 10, 15, 20 servers", series
-    for count in (10, 15, 20):
-        series = makespans(6, *of(*POLICIES, x=count))
-        yield 6, f"{count} servers: SJF-BCO < LS < FF < RAND", series
-    spread: list[tuple[str, int | None]] = [("sjf-bco", factor) for factor in (8, 4, 2, 1)]
-    yield 7, "makespan falls with lambda 1, 2, 4, 8", makespans(7, *spread)
-
-
-NAMES: Final = {"sjf-bco": "SJF-BCO", "ls": "LS", "ff": "FF", "rand": "RAND"}

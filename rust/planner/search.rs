@@ -109,7 +109,7 @@ impl<'a> Search<'a> {
         Self { instance, known: vec![Vec::new(); kappas.len()], kappas, stop, progress, effort: Effort::default() }
     }
 
-    /// The best schedule within the horizon, given or found.
+    /// The best schedule that ends before the horizon, given or found.
     fn best(&mut self) -> Result<Best> {
         let slot = self.instance.options.slot;
         let given = self.instance.options.horizon;

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 if TYPE_CHECKING:
-    from ringbco.reproduce import Claim
+    from ringbco.reproduce_claims import Claim
+
+_COLOURS: Final = {"yes": "green", "unclear": "yellow", "no": "red"}
 
 
 def reproduce(
@@ -16,12 +19,16 @@ def reproduce(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to make.")],
     seeds: Annotated[int, typer.Option(help="Seeds to make every figure with.")] = 20,
     force: Annotated[bool, typer.Option("--force", help="Replace what an earlier run left in DIR.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the verdicts and what was written as JSON and nothing else.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Make the paper's figures 4 to 7 again, and set them beside the values read off the paper.
 
     DIR gets index.html, which needs no network, the figures as PNG, and every plan's outcome in
-    runs.parquet. It appears whole or not at all.
+    runs.parquet. It appears whole or not at all. The table says of each of the paper's orderings whether it
+    comes out: yes or no where the means and clearly most of the seeds say so alike, else unclear.
 
     Example: ringbco reproduce --seeds 20 -o figures
     """
@@ -29,15 +36,27 @@ def reproduce(
     from ringbco.cli.progress import progress_bar
     from ringbco.outcome import check_target, whole_folder
     from ringbco.report import reproduce_page
+    from ringbco.reproduce_claims import claims, rule
 
     check_target(out, force=force, ours=_is_ours)
     with progress_bar(f"figures 4 to 7, {seeds} seeds", quiet=quiet, unit="plans") as progress:
         runs = experiment.run(seeds, progress)
-    claims = experiment.claims(runs)
+    found = claims(runs)
     with whole_folder(out, force=force, ours=_is_ours) as folder:
-        reproduce_page.write(folder, runs, claims)
-    if not quiet:
-        _show(claims, seeds)
+        reproduce_page.write(folder, runs, found)
+    if as_json:
+        told = {
+            "seeds": seeds,
+            "plans": runs.height,
+            "page": str(out / "index.html"),
+            "figures": [str(out / f"figure-{number}.png") for number in reproduce_page.FIGURES],
+            "runs": str(out / "runs.parquet"),
+            "rule": rule(seeds),
+            "claims": [vars(claim) for claim in found],
+        }
+        print(json.dumps(told, indent=2))
+    elif not quiet:
+        show(found, seeds)
         print(f"{runs.height:,} plans; the page is {out / 'index.html'}")
 
 
@@ -49,24 +68,45 @@ def _is_ours(folder: Path) -> bool:
     return all((folder / name).is_file() for name in files) and holds_only(folder, files)
 
 
-def _show(claims: list[Claim], seeds: int) -> None:
+def show(claims: list[Claim], seeds: int) -> None:
+    """Prints the verdicts as a table, then the rule that they follow."""
     from rich import box
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
 
     from ringbco.reproduce import READINGS
+    from ringbco.reproduce_claims import rule, shown
 
+    console = Console(highlight=False)
+    narrow = console.width < 80
     table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, title=f"holds on the mean, and in how many of {seeds} seeds"
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        title=f"what comes out, in how many of {seeds} seeds; means in slots",
     )
-    table.add_column("")
-    table.add_column("the paper shows")
-    for dispatch, variant in READINGS:
-        table.add_column(f"{dispatch}\n{variant}")
-    rows: dict[tuple[int, str], list[str]] = {}
+    table.add_column("", no_wrap=True)
+    table.add_column("the paper shows", overflow="fold")
+    # A narrow terminal gets a line a reading instead of a column.
+    for dispatch, variant in () if narrow else READINGS:
+        table.add_column(
+            f"{dispatch}\n{variant}", overflow="fold", max_width=10 if console.width < 100 else None
+        )
+    rows: dict[tuple[int, str], list[Claim]] = {}
     for claim in claims:
-        word = f"[green]yes[/] {claim.seeds}" if claim.holds else f"[red]no[/] {claim.seeds}"
-        rows.setdefault((claim.figure, claim.text), []).append(word)
-    for (figure, text), words in rows.items():
-        table.add_row(str(figure), text, *words)
-    Console(highlight=False).print(table)
+        rows.setdefault((claim.figure, claim.text), []).append(claim)
+    for (figure, text), own in rows.items():
+        paper = f"{text}\n[dim]{shown(own[0].paper)}[/]"
+        verdicts = [
+            f"[{_COLOURS[claim.verdict]}]{claim.verdict}[/] {claim.seeds}"
+            + (": " if narrow else "\n")
+            + f"[dim]{shown(claim.means)}[/]"
+            for claim in own
+        ]
+        if narrow:
+            lines = (f"{c.dispatch}, {c.variant}: {v}" for c, v in zip(own, verdicts, strict=True))
+            table.add_row(str(figure), "\n".join((paper, *lines)))
+        else:
+            table.add_row(str(figure), paper, *verdicts)
+    console.print(table)
+    console.print(Padding(rule(seeds), (0, 0, 1, 0)))

@@ -7,7 +7,7 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
-from ringbco.reproduce import HORIZON, NAMES, PAPER, POLICIES, READINGS
+from ringbco.reproduce import HORIZON, NAMES, PAPER, POLICIES
 
 _FONT: Final = "Liberation Sans, Helvetica, Arial, sans-serif"
 _PAPER_LABEL: Final = "paper"
@@ -19,7 +19,16 @@ _READING_COLOURS: Final = {
     "reserve, practical": "#D55E00",
     "reserve, literal": "#E69F00",
 }
-_POLICY_COLOURS: Final = {"SJF-BCO": "#0072B2", "LS": "#E69F00", "FF": "#009E73", "RAND": "#CC79A7"}
+# Figure 6's lines: colour and shape of the points. With the dashes they tell lines apart that coincide.
+_LINES: Final = {
+    "SJF-BCO in the paper": ("#000000", "circle"),
+    "SJF-BCO, practical": ("#0072B2", "circle"),
+    "SJF-BCO, literal": ("#56B4E9", "square"),
+    "LS": ("#E69F00", "diamond"),
+    "FF": ("#009E73", "triangle-up"),
+    "RAND": ("#CC79A7", "triangle-down"),
+}
+_DASHED: Final = ("SJF-BCO, literal", "FF")
 _MEASURES: Final = {
     "makespan": "makespan",
     "mean_jct": "mean completion time",
@@ -58,7 +67,7 @@ def figure(runs: pl.DataFrame, number: int) -> Any:
     """The chart of one of the figures 4 to 7."""
     seeds = runs["seed"].n_unique()
     means = "one seed" if seeds == 1 else f"mean of {seeds} seeds, bars one standard deviation"
-    spread = f"{means}; black: values read off the paper"
+    spread = f"{means}; black: values read off the paper" if number != 6 else means
     chart: Any
     if number == 4:
         makespan, completion, work = (_by_policy(runs, measure) for measure in _MEASURES)
@@ -73,12 +82,14 @@ def figure(runs: pl.DataFrame, number: int) -> Any:
         title, said = (
             "Figure 6: makespan by the number of servers",
             f"T = {HORIZON[6]} slots, or more where that had no schedule (FF and RAND under reserve)"
-            " · logarithmic axes · dashed: literal",
+            " · logarithmic axes, those of reserve and w_max each its own · lines set side by side",
         )
     else:
         chart = alt.hconcat(*(_by_x(runs, number, m) for m in ("makespan", "w_max")), spacing=36)
         what = "kappa" if number == 5 else "lambda, kappa being 1"
         title, said = f"Figure {number}: makespan of SJF-BCO by {what}", f"T = {HORIZON[number]} slots"
+        if number == 5:
+            said += " · no job has 9 or 10 GPUs, so kappa 10 places every job as kappa 8 does"
     return _finished(chart, title, [spread, said])
 
 
@@ -121,31 +132,61 @@ def _by_x(runs: pl.DataFrame, number: int, measure: str) -> Any:
 
 
 def _by_servers(runs: pl.DataFrame) -> Any:
-    data = means(runs, 6, ("makespan", "w_max"))
-    scale = _log_scale(data)
+    own = pl.format("SJF-BCO, {}", pl.col("reading").str.split(", ").list.last())
+    bco = pl.when(pl.col("reading") == _PAPER_LABEL).then(pl.lit("SJF-BCO in the paper")).otherwise(own)
+    line = pl.when(pl.col("policy") == NAMES["sjf-bco"]).then(bco).otherwise("policy")
+    data = means(runs, 6, ("makespan", "w_max")).with_columns(line=line)
 
-    def panel(readings: list[str], measure: str, title: str) -> Any:
-        mine = data.filter(pl.col("reading").is_in(readings), pl.col("measure") == measure)
-        x = alt.X("x:O", title="servers", axis=alt.Axis(labelAngle=0))
-        y = alt.Y("value:Q", title="slots", scale=scale).axis(values=_log_ticks(data), format=",d")
-        base = alt.Chart(mine).encode(color=_colours("policy", _POLICY_COLOURS))
-        dashed = alt.condition("indexof(datum.reading, 'literal') > 0", alt.value([5, 4]), alt.value([1, 0]))
-        line = base.mark_line(strokeWidth=2).encode(x=x, y=y, detail="reading:N", strokeDash=dashed)
-        bars = base.mark_rule(strokeWidth=1.5, opacity=0.7).encode(
-            x=x, y=alt.Y("low:Q", scale=scale, title="slots"), y2="high:Q"
-        )
-        points = base.mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y)
-        return (line + bars + points).properties(width=340, height=270, title=title)
+    def of(measure: str, *dispatches: str) -> pl.DataFrame:
+        """The rows of some dispatches, or of the paper."""
+        whose = pl.col("reading").str.split(", ").list.first()
+        return data.filter(whose.is_in(dispatches), pl.col("measure") == measure)
 
-    def of(dispatch: str) -> list[str]:
-        return [f"{own}, {variant}" for own, variant in READINGS if own == dispatch]
+    makespans = alt.hconcat(
+        # The paper's values share the axis of idle, whose size they are of.
+        _lines(of("makespan", "idle"), of("makespan", "idle", _PAPER_LABEL), "makespan, dispatch idle"),
+        _lines(
+            of("makespan", _PAPER_LABEL), of("makespan", "idle", _PAPER_LABEL), "makespan in the paper", 250
+        ),
+        _lines(of("makespan", "reserve"), of("makespan", "reserve"), "makespan, dispatch reserve"),
+        spacing=28,
+    )
+    works = alt.hconcat(
+        *(_lines(of("w_max", d), of("w_max", d), f"w_max, dispatch {d}") for d in ("idle", "reserve")),
+        spacing=28,
+    )
+    # Not one place in the row for every line of any panel, but for those that the panel has.
+    rows = [row.resolve_scale(xOffset="independent") for row in (makespans, works)]
+    return alt.vconcat(*rows, spacing=28).resolve_scale(xOffset="independent")
 
-    makespans = [panel(of(d), "makespan", f"makespan, dispatch {d}") for d in ("idle", "reserve")]
-    makespans.append(panel([_PAPER_LABEL], "makespan", "makespan in the paper"))
-    works = [panel(of(d), "w_max", f"w_max, dispatch {d}") for d in ("idle", "reserve")]
-    return alt.vconcat(
-        alt.hconcat(*makespans, spacing=28), alt.hconcat(*works, spacing=28), spacing=28
-    ).resolve_scale(color="shared")
+
+def _lines(data: pl.DataFrame, frame: pl.DataFrame, title: str, width: int = 430) -> Any:
+    """A panel of figure 6: its lines beside one another at a number of servers; axis fit for `frame`."""
+    names = list(_LINES)
+    legend = alt.Legend(title=None, orient="bottom", symbolOpacity=1)
+    present = [name for name in names if name in data["line"].unique().to_list()]
+    scale = _log_scale(frame)
+    base = alt.Chart(data).encode(
+        x=alt.X("x:O", title="servers", axis=alt.Axis(labelAngle=0)),
+        xOffset=alt.XOffset("line:N", scale=alt.Scale(domain=present, paddingOuter=1)),
+        color=alt.Color(
+            "line:N", scale=alt.Scale(domain=names, range=[_LINES[name][0] for name in names]), legend=legend
+        ),
+    )
+    y = alt.Y("value:Q", title="slots", scale=scale).axis(values=_log_ticks(frame), format=",d")
+    # By a condition, as a scale's dashes would also go round the legend's symbols.
+    broken = alt.condition(
+        alt.FieldOneOfPredicate("line", list(_DASHED)), alt.value([6, 3]), alt.value([1, 0])
+    )
+    lines = base.mark_line(strokeWidth=2).encode(y=y, strokeDash=broken)
+    bars = base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
+        y=alt.Y("low:Q", scale=scale, title="slots"), y2="high:Q"
+    )
+    shapes = alt.Scale(domain=names, range=[_LINES[name][1] for name in names])
+    points = base.mark_point(filled=True, size=80, opacity=1).encode(
+        y=y, shape=alt.Shape("line:N", scale=shapes, legend=legend)
+    )
+    return (bars + lines + points).properties(width=width, height=300, title=title)
 
 
 def _span(data: pl.DataFrame) -> tuple[float, float]:
@@ -159,7 +200,7 @@ def _log_scale(data: pl.DataFrame) -> alt.Scale:
 
 def _log_ticks(data: pl.DataFrame) -> list[int]:
     _, high = _span(data)
-    steps = (100, 150, 200, 300, 500, 700, 1000, 2000, 3000, 5000, 10_000, 20_000)
+    steps = (100, 150, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 10_000, 20_000)
     return [tick for tick in steps if tick <= high * 1.2]
 
 
