@@ -66,10 +66,10 @@ _WHY: Final = (
     "FA-FFP and LBSGF, and at most a few gangs are placed otherwise. Kappa 8 is clearly better than kappa 1 "
     "under idle with literal and under reserve with practical, but the last step, from 4 to 8, is "
     "unclear (14 and 11 seeds of 20), and there kappa 16 and 32 are no worse. A rise behind the best kappa, "
-    "as in the paper, comes out only under reserve with literal: 488 slots at kappa 4, 569 at 16 "
-    "(in 16 seeds of 20), so the best kappa is 4 instead of 8 and the rise a sixth, not 40 %; whether it goes on from 8 to 16, or "
-    "turns down to 32, is unclear. There FA-FFP takes the least loaded GPUs wherever they are, so large "
-    "gangs spread and contend.",
+    "as in the paper, comes out only under reserve with literal: 488 slots at kappa 4, 569 at 16 (in "
+    "16 seeds of 20), so the best kappa is 4 instead of 8 and the rise a sixth, not 40 %; whether it goes "
+    "on from 8 to 16, or turns down to 32, is unclear. There FA-FFP takes the least loaded GPUs wherever "
+    "they are, so large gangs spread and contend.",
     "Figure 7. Lambda 8 is clearly below lambda 1 under idle with literal alone, in every seed, and the fall "
     "is steepest from 1 to 2: the shortest prefix of servers must have enough idle GPUs itself, so a larger "
     "lambda lets jobs start sooner. The last step, from 4 to 8, is unclear (12 seeds of "
