@@ -138,9 +138,6 @@ def test_slices_are_coloured_by_contention(outcome: Outcome) -> None:
 
 def test_counters(outcome: Outcome) -> None:
     events = events_of(outcome)
-    queue = [event for event in events if event["ph"] == "C" and event["name"] == "queue"]
-    assert [event["args"]["jobs waiting"] for event in queue] == outcome.timeline["queued_jobs"].to_list()
-    assert max(event["args"]["jobs waiting"] for event in queue) > 0
     # Spanning jobs on a server, at an instant between two changes, against a count of allocations.
     assert outcome.allocations is not None
     spanning = set(outcome.jobs.filter(pl.col("num_servers") > 1)["job_id"])
@@ -198,30 +195,6 @@ def test_counters_of_a_window_are_those_of_the_whole(policy: str) -> None:
         part = events_of(made, start=start, end=end)
         for at in (start, (start + end) / 2, end):
             assert state_at(part, at) == state_at(whole, at), (start, end, at)
-
-
-def test_a_window_between_two_samples_shows_the_state_it_finds(outcome: Outcome) -> None:
-    """Neither a cluster without counters nor servers that fall to 0 where the window ends."""
-    busy = outcome.timeline.filter(pl.col("spanning_jobs") > 0)["time"]
-    sparse = dataclasses.replace(outcome, timeline=outcome.timeline.gather_every(100))
-    held = sparse.timeline.filter(pl.col("time") <= busy[0]).tail(1)
-    window_of = {"start": float(busy[0]), "end": float(busy[0]) + 1e-3}
-    events = [event for event in events_of(sparse, **window_of) if event["ph"] == "C"]
-    (queue,) = (event for event in events if event["name"] == "queue")
-    assert queue["ts"] == busy[0] * 1e6
-    assert queue["args"]["jobs waiting"] == held["queued_jobs"].item()
-    spanning = [event["args"]["jobs"] for event in events if event["name"] == "spanning jobs"]
-    assert spanning
-    assert min(spanning) > 0
-
-
-def test_the_picture_of_a_window_begins_with_the_state_it_finds(outcome: Outcome) -> None:
-    sparse = dataclasses.replace(outcome, timeline=outcome.timeline.gather_every(100))
-    time = float(sparse.timeline["time"][5])
-    chart = lanes_chart(sparse, window(sparse, time + 1.0, time + 2.0, None)).to_dict()
-    (waiting, *_) = (rows for rows in chart["datasets"].values() if set(rows[0]) == {"time", "value"})
-    assert [row["value"] for row in waiting] == [sparse.timeline["queued_jobs"][5]] * 2
-    assert waiting[1]["time"] - waiting[0]["time"] == pytest.approx(1.0)
 
 
 def test_lanes_of_gangs_that_follow_each_other_at_one_instant() -> None:

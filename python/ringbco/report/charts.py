@@ -184,7 +184,10 @@ def png(chart: Any, *, scale: float = 2.0) -> bytes:
     """The chart as a PNG of `scale` times its size in pixels."""
     import vl_convert
 
-    return vl_convert.vegalite_to_png(chart.to_json(), scale=scale)
+    # Altair refuses 5,000 rows, lest a notebook grow; who makes a chart here has a limit of its own.
+    with alt.data_transformers.enable("default", max_rows=None):
+        document = chart.to_json()
+    return vl_convert.vegalite_to_png(document, scale=scale)
 
 
 def _panel(chart: Any, width: int, height: int) -> Any:

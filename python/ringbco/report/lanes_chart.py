@@ -9,9 +9,11 @@ import polars as pl
 
 from ringbco.errors import UsageError
 from ringbco.outcome import Outcome
+from ringbco.report.cluster_state import cluster_state
 from ringbco.report.lanes import LEVELS, assign_lanes, stretches
 from ringbco.report.server_load import server_gpus
 from ringbco.report.window import Window
+from ringbco.units import duration
 
 MOST_BARS: Final = 20_000
 MOST_LANES: Final = 512
@@ -40,10 +42,10 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
             " cut it by --from, --to or --servers"
         )
     unit, name = _unit(window.end - window.start)
-    first = float(outcome.timeline["time"][0])
-    ends = [(window.start - first) / unit, (window.end - first) / unit]
+    origin, since = _origin(outcome, window)
+    ends = [(window.start - origin) / unit, (window.end - origin) / unit]
     time_scale = alt.Scale(domain=ends, nice=False)
-    bars = bars.with_columns(start=(pl.col("start") - first) / unit, end=(pl.col("end") - first) / unit)
+    bars = bars.with_columns(start=(pl.col("start") - origin) / unit, end=(pl.col("end") - origin) / unit)
     names = pl.DataFrame(
         {
             "middle": [tops[server] + sizes[server] / 2 for server in window.servers],
@@ -56,7 +58,7 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
         alt.Chart(bars)
         .mark_rect(stroke="white", strokeWidth=0.6)
         .encode(
-            x=alt.X("start:Q", title=f"{name} since the first submission", scale=time_scale).axis(grid=False),
+            x=alt.X("start:Q", title=f"{name} since {since}", scale=time_scale).axis(grid=False),
             x2="end:Q",
             y=alt.Y("top:Q", scale=scale, axis=None),
             y2="bottom:Q",
@@ -71,13 +73,9 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
         .encode(x=alt.value(-8), y=alt.Y("middle:Q", scale=scale, axis=None), text="name:N")
     )
     height = row_height * lanes + 2 * len(tops)
-    sampled = window.samples(outcome.timeline)
-    # The last step reaches the window's end; after the run's last sample there is nothing to draw.
-    until = min(window.end, float(outcome.timeline["time"][-1]))
-    sampled = pl.concat((sampled, sampled.tail(1).with_columns(time=pl.lit(max(until, window.start)))))
-    sampled = sampled.with_columns(time=(pl.col("time") - first) / unit)
+    state = cluster_state(outcome, window)
     above = [
-        _counter(sampled.select("time", value=pl.col(column).cast(pl.Float64)), time_scale, title)
+        _counter(_steps(state[column], window, origin, unit), time_scale, title)
         for column, title in (("queued_jobs", "jobs waiting"), ("mean_contention", "mean contention"))
     ]
     lower = alt.layer(drawn, titles).properties(width=860, height=height)
@@ -128,13 +126,33 @@ def _unit(seconds: float) -> tuple[float, str]:
     return 1.0, "seconds"
 
 
+def _origin(outcome: Outcome, window: Window) -> tuple[float, str]:
+    """The second from which the axis counts, and what it is: late windows would have long numbers."""
+    first = float(outcome.timeline["time"][0])
+    if window.start <= first:
+        return first, "the first submission"
+    after = duration(window.start - first)
+    return window.start, f"{window.start:,.10g} s, which is {after} after the first submission"
+
+
+def _steps(state: pl.DataFrame, window: Window, origin: float, unit: float) -> pl.DataFrame:
+    """A counter's steps on the axis, the last of them up to the window's end."""
+    drawn = state.with_columns(pl.col("value").cast(pl.Float64))
+    drawn = pl.concat((drawn, drawn.tail(1).with_columns(time=pl.lit(window.end))))
+    return drawn.with_columns(time=(pl.col("time") - origin) / unit)
+
+
 def _counter(data: pl.DataFrame, scale: alt.Scale, title: str) -> Any:
+    # A domain of its own: that of nothing but zeros would have its zero in the middle.
+    tall = alt.Scale(domain=[0, max(1.0, *data["value"])])
     return (
         alt.Chart(data)
         .mark_area(interpolate="step-after", color="#8fa9c4", line={"color": "#4a6d92", "strokeWidth": 1})
         .encode(
             x=alt.X("time:Q", scale=scale).axis(None),
-            y=alt.Y("value:Q", title=title).axis(tickCount=2, grid=False, titleAngle=0, titleAlign="right"),
+            y=alt.Y("value:Q", title=title, scale=tall).axis(
+                tickCount=2, grid=False, titleAngle=0, titleAlign="right"
+            ),
         )
         .properties(width=860, height=44)
     )

@@ -16,6 +16,7 @@ import polars as pl
 
 from ringbco.errors import UsageError
 from ringbco.outcome import Outcome
+from ringbco.report.cluster_state import cluster_state
 from ringbco.report.lanes import LEVELS, Lane, assign_lanes, stretches
 from ringbco.report.outputs import TRACE_START
 from ringbco.report.server_load import server_gpus
@@ -136,12 +137,11 @@ def _slices(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
 
 
 def _cluster_counters(outcome: Outcome, window: Window) -> Iterator[Event]:
-    inside = window.samples(outcome.timeline)
-    times = (inside["time"] * _US).to_list()
+    state = cluster_state(outcome, window)
     for name, series in _COUNTERS:
         for title, column in series.items():
-            for time, value in zip(times, inside[column].to_list(), strict=True):
-                yield _counter(name, CLUSTER, time, title, value)
+            for time, value in state[column].iter_rows():
+                yield _counter(name, CLUSTER, time * _US, title, value)
 
 
 def _server_counters(frame: pl.DataFrame, window: Window) -> Iterator[Event]:

@@ -29,12 +29,6 @@ class Window:
             start=pl.col("start").clip(lower_bound=self.start), end=pl.col("end").clip(upper_bound=self.end)
         )
 
-    def samples(self, timeline: pl.DataFrame) -> pl.DataFrame:
-        """The timeline's samples in the window, the state at its start as the first of them."""
-        past = timeline.filter(pl.col("time") <= self.start).tail(1)
-        inside = timeline.filter((pl.col("time") > self.start) & (pl.col("time") <= self.end))
-        return pl.concat((past.with_columns(time=pl.lit(self.start)), inside))
-
 
 def window(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Window:
     """The window that the options name, by default the whole run, with the servers on which something ran.
@@ -62,7 +56,7 @@ def window(outcome: Outcome, start: float | None, end: float | None, servers: st
             f"options from and to: {begin:g} to {until:g}: the run is from {first:.10g} to {last:.10g} s"
         )
     chosen = parse_servers(servers, len(server_gpus(outcome)))
-    return Window(begin, until, _used(outcome.allocations, chosen, begin, until))
+    return Window(float(begin), float(until), _used(outcome.allocations, chosen, begin, until))
 
 
 def _used(allocations: pl.DataFrame, chosen: Sequence[int], begin: float, until: float) -> tuple[int, ...]:
