@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from html import unescape
 
 import polars as pl
 
-from ringbco import Outcome, replay
+from ringbco import Outcome, plan, replay
 from ringbco.cluster import Cluster, Network, ServerGroup
 from ringbco.report.facts import facts
 from ringbco.report.figures import chapters
@@ -100,3 +101,34 @@ def test_dropped_jobs_are_told() -> None:
     results = {"one": replay(jobs, "4x4", oversize="drop")}
     assert told(results)["jobs"] == ("37 ran, 3 dropped as too large",)
     assert "37 ran, 3 dropped as too large" in words(results)
+
+
+def test_who_knew_the_run_times_beforehand_is_told() -> None:
+    jobs = busy_jobs(20)
+    results = {
+        "fifo": replay(jobs, "4x4", policy="fifo"),
+        "sjf": replay(jobs, "4x4", policy="sjf"),
+        "both": replay(jobs, "4x4", policy="fifo", order="sjf", queue="easy"),
+        "srtf": replay(jobs, "4x4", policy="srtf"),
+        "guessed": replay(jobs, "4x4", policy="fifo", order="qssf"),
+        "exact": replay(jobs, "4x4", policy="fifo", order="qssf", predict="exact"),
+        "plan": plan(busy_jobs(20).with_columns(submit_time=pl.lit(0.0)), "4x4", policy="ff", slot=5.0),
+    }
+    wanted = {
+        "fifo": "no",
+        "sjf": "yes: order sjf",
+        "both": "yes: order sjf, queue easy",
+        "srtf": "yes: policy srtf",
+        "guessed": "no",
+        "exact": "yes: predict exact",
+        "plan": "yes: the plan",
+    }
+    assert dict(zip(results, told(results)["clairvoyant"], strict=True)) == wanted
+    assert "clairvoyant no" in words({"one": results["fifo"]})
+    assert "clairvoyant yes: order sjf" in words({"one": results["sjf"]})
+
+
+def test_a_run_without_options_does_not_say_what_it_knew() -> None:
+    made = replay(busy_jobs(20), "4x4", policy="fifo")
+    bare = dataclasses.replace(made, run={key: made.run[key] for key in made.run if key != "options"})
+    assert "clairvoyant" not in told({"one": bare})

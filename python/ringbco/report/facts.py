@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from ringbco.compare import Comparison
 from ringbco.metrics import column
 from ringbco.outcome import Outcome
+from ringbco.scheduling import foreknowledge
 from ringbco.units import duration
 
 _NETWORK: Final = {
@@ -91,6 +92,9 @@ def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str | dict[st
     }
     given = {key: _text(value) for key, value in options.items() if key not in _UNTOLD and value is not None}
     told |= {key: given.pop(key) for key in _OF_THEIR_OWN if key in given}
+    if options:
+        read = foreknowledge(options)
+        told["clairvoyant"] = f"yes: {', '.join(read)}" if read else "no"
     if given:
         told[_TOGETHER["options"]] = given
     versions = run.get("ringbco", {})
