@@ -11,6 +11,7 @@ import pytest
 
 from ringbco import replay
 from ringbco.outcome import Outcome
+from ringbco.report import figures_time
 from ringbco.report.figures import chapters
 from ringbco.report.series import Figure
 from test_report import busy_jobs, rows_of
@@ -267,3 +268,33 @@ def test_contention_on_each_server(results: dict[str, Outcome], figures: dict[st
         assert "neighbouring" not in figure.note
         assert check_servers(figure, outcome, last_demand(results)) == {1}
         assert rows_of(figure.chart)["jobs"].max() > 1
+
+
+@pytest.mark.parametrize(
+    ("servers", "among", "rows"),
+    # At most ten rows each: of six results 6,000 cells of 96 columns.
+    [
+        (8, "", {1}),
+        (64, " and over 8 neighbouring servers", {8}),
+        (29, " and over 3 or 4 neighbouring servers", {3, 4}),
+    ],
+)
+def test_neighbouring_servers_are_put_together_evenly(servers: int, among: str, rows: set[int]) -> None:
+    jobs = busy_jobs(250).with_columns(num_gpus=pl.col("num_gpus") * 3, submit_time=pl.col("submit_time") / 9)
+    outcome = replay(jobs, f"{servers}x4", policy="rand")
+    results = {f"r{number}": outcome for number in range(6)}
+    figure = by_name(results)["servers-2"]
+    assert figure.note.endswith(f"mean over time{among}; blank where none.")
+    assert check_servers(figure, outcome, last_demand(results)) == rows
+
+
+@pytest.mark.parametrize("most", [4, 7, 10, 32])
+def test_rows_of_servers_are_few_and_alike(most: int) -> None:
+    for servers in (*range(1, 400), 5_000, 99_991, 100_000):
+        edges = figures_time._edges(servers, most)
+        assert (edges[0], edges[-1]) == (0, servers)
+        sizes = set(np.diff(edges).tolist())
+        assert edges.size - 1 <= most
+        needed = -(-servers // most)
+        assert needed <= min(sizes) <= needed + needed // 2
+        assert max(sizes) <= min(sizes) + 1

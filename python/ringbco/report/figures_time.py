@@ -9,6 +9,7 @@ from typing import Any, Final
 import altair as alt
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from ringbco.outcome import Outcome
 from ringbco.report import charts
@@ -99,13 +100,14 @@ def by_server(results: Mapping[str, Outcome]) -> Iterator[Figure]:
     for label, outcome in results.items():
         assert outcome.allocations is not None
         servers = len(server_gpus(outcome))
-        edges = np.linspace(*start_end[label], _COLUMNS + 1)
-        grids[label] = (servers, _folded(mean_spanning(outcome.allocations, servers, edges), rows))
+        each = mean_spanning(outcome.allocations, servers, np.linspace(*start_end[label], _COLUMNS + 1))
+        edges = _edges(servers, rows)
+        grids[label] = (edges, np.add.reduceat(each, edges[:-1], axis=0) / np.diff(edges)[:, None])
     top = max(float(grid.max()) for _, grid in grids.values())
-    for label, (servers, grid) in grids.items():
+    for label, (edges, grid) in grids.items():
         title = f"Contention on each server{f': {label}' if len(results) > 1 else ''}"
         figure = Figure(f"servers-{list(results).index(label) + 1}", title, "", chart=None, of=label)
-        yield _heat_map(figure, grid, servers, span=start_end[label], top=max(top, 1.0))
+        yield _heat_map(figure, grid, edges, span=start_end[label], top=max(top, 1.0))
 
 
 def _spans(results: Mapping[str, Outcome]) -> dict[str, tuple[float, float]]:
@@ -117,28 +119,35 @@ def _spans(results: Mapping[str, Outcome]) -> dict[str, tuple[float, float]]:
     }
 
 
-def _folded(grid: Any, rows: int) -> Any:
-    """The grid with neighbouring servers averaged, so that there are at most `rows` rows."""
-    starts = _starts(grid.shape[0], rows)
-    counts = np.diff([*starts, grid.shape[0]])
-    return np.add.reduceat(grid, starts, axis=0) / counts[:, None]
+def _edges(servers: int, most: int) -> NDArray[np.int64]:
+    """The first server of each of at most `most` rows of neighbouring servers, and the end of the last.
+
+    Rows of the same number of servers where that takes at most half more than needed, else of two numbers
+    that differ by one: a row of far fewer servers than the others is averaged less, and would stand out.
+    """
+    needed = max(1, -(-servers // most))
+    even = (each for each in range(needed, needed + needed // 2 + 1) if servers % each == 0)
+    each = next(even, needed)
+    rows = max(1, servers // each)
+    return np.arange(rows + 1, dtype=np.int64) * servers // rows
 
 
-def _starts(servers: int, rows: int) -> Any:
-    """The first server of each row: rows of the same number of servers, but perhaps the last."""
-    each = -(-servers // rows)
-    return np.arange(0, servers, each)
-
-
-def _heat_map(figure: Figure, grid: Any, servers: int, *, span: tuple[float, float], top: float) -> Figure:
+def _heat_map(
+    figure: Figure,
+    grid: NDArray[np.float64],
+    edges: NDArray[np.int64],
+    *,
+    span: tuple[float, float],
+    top: float,
+) -> Figure:
     """The figure with its chart, of a grid of rows of servers by stretches of `span`, darkest at `top`."""
-    each = -(-servers // grid.shape[0])
+    servers, sizes = int(edges[-1]), sorted({int(size) for size in np.diff(edges)})
     row, place = np.nonzero(grid)
     step = (span[1] - span[0]) / _COLUMNS / _DAY
     data = pl.DataFrame(
         {
-            "row": row * each,
-            "end_row": np.minimum((row + 1) * each, servers),
+            "row": edges[row],
+            "end_row": edges[row + 1],
             "day": place * step,
             "end_day": (place + 1) * step,
             "jobs": grid[row, place],
@@ -146,7 +155,7 @@ def _heat_map(figure: Figure, grid: Any, servers: int, *, span: tuple[float, flo
         schema_overrides={"row": pl.Int64, "end_row": pl.Int64},
     ).with_columns(
         servers=pl.format("{}\N{EN DASH}{}", "row", pl.col("end_row") - 1)
-        if each > 1
+        if sizes != [1]
         else pl.col("row").cast(pl.String)
     )
     chart = (
@@ -165,13 +174,15 @@ def _heat_map(figure: Figure, grid: Any, servers: int, *, span: tuple[float, flo
             .scale(domain=[0, top], range=[0.06, 1])
             .legend(orient="top", direction="horizontal", tickCount=4),
             tooltip=[
-                alt.Tooltip("servers", title="server" if each == 1 else "servers"),
+                alt.Tooltip("servers", title="server" if sizes == [1] else "servers"),
                 alt.Tooltip("day", format=",.2f"),
                 alt.Tooltip("jobs", format=",.2f", title="spanning jobs, mean"),
             ],
         )
     )
-    among = f" and over {each} neighbouring servers" if each > 1 else ""
+    among = (
+        f" and over {' or '.join(f'{size:,}' for size in sizes)} neighbouring servers" if sizes != [1] else ""
+    )
     return replace(
         figure,
         note=f"Jobs that span servers and hold GPUs on this one, mean over time{among}; blank where none.",
