@@ -146,6 +146,12 @@ def test_a_damaged_summary(outcome: Outcome, tmp_path: Path, invoke: Invoke, sum
     ("found", "replaced", "says"),
     [
         (r"\[\[cluster.servers\]\]\n", "[[cluster.machines]]\n", "cluster.servers: .*there is none"),
+        (
+            r'clock = "continuous"\nslot = 1.0',
+            'clock = "slot"\nslot = 0',
+            "options.slot: 0: expected a slot's seconds",
+        ),
+        (r'clock = "continuous"\nslot = 1.0', 'clock = "slot"', "options.slot: .*there is none"),
         ("count = 4", "count = 0", "cluster.servers: .*count and gpus"),
         ("gpus = 4", 'gpus = "4"', "cluster.servers: .*count and gpus"),
         ("count = 4", "count = 400000000000", "cluster.servers: expected at most"),

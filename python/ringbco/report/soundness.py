@@ -157,6 +157,15 @@ class _Result:
             value = run.get(table, {}).get(key)
             if not isinstance(value, str | None):
                 raise self._key(_RUN, {f"{table}.{key}": value}, f"{table}.{key}", "a text")
+        self._check_clock(run.get("options", {}))
+
+    def _check_clock(self, options: Mapping[str, Any]) -> None:
+        """A slot's length says when the jobs of a timeline were first seen."""
+        slot = options.get("slot")
+        if options.get("clock") == "slot" and not (_is_number(slot) and options["slot"] > 0):
+            raise self._key(
+                _RUN, {} if slot is None else {"options.slot": slot}, "options.slot", "a slot's seconds"
+            )
 
     def _check_values(self, file: str, frame: pl.DataFrame, columns: Any) -> None:
         """No null, and where there are seconds or shares nothing that is no number."""
