@@ -1,7 +1,8 @@
 //! Accumulated time U of every GPU (SPEC section 6), and the orders that placements read off it.
 
 use crate::cluster::Claim;
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 const NOBODY: u32 = u32::MAX;
 
@@ -63,6 +64,9 @@ impl GpuTimes {
             self.time[gpu as usize] = before;
             let server = self.server_of(gpu);
             self.touched(server);
+            if let Some(order) = &mut self.mean {
+                order.lowered.push(server);
+            }
         }
     }
 
@@ -120,12 +124,11 @@ impl GpuTimes {
         }
     }
 
-    /// Servers by (mean U, index), least first.
-    pub(crate) fn by_mean(&mut self) -> impl Iterator<Item = u32> + '_ {
+    /// Visits servers by (mean U, index), least first, until `go_on` says no.
+    pub(crate) fn by_mean(&mut self, go_on: impl FnMut(u32) -> bool) {
         if let Some(order) = &mut self.mean {
-            order.refresh(&self.first, &self.time);
+            order.visit(&self.first, &self.time, go_on);
         }
-        self.mean.iter().flat_map(|order| order.servers.iter().map(|&(_, server)| server))
     }
 
     pub(crate) fn release(&mut self, server: u32, count: u32, job: u32) {
@@ -214,44 +217,178 @@ impl Tournament {
     }
 }
 
-/// Servers in order of (mean U, index). U is never negative, so its bits sort as it does.
+/// A server as an order knew it: the bits of its mean U, its index, and the count of such entries of the server, which
+/// tells the last one from those that are out of date.
+type Entry = (u64, u32, u32);
+
+/// Servers in order of (mean U, index).
+///
+/// U only grows, except where a grant is undone, so an entry's mean is at most the real one: it is worked out anew only
+/// when the entry comes first. A server that never comes to the front costs nothing when its U changes.
 #[derive(Clone, Debug)]
 struct MeanOrder {
-    servers: BTreeSet<(u64, u32)>,
+    /// What was visited before, greatest first.
+    front: Vec<Entry>,
+    rest: BinaryHeap<Reverse<Entry>>,
+    /// The mean in each server's last entry, and how many it had before.
     key: Vec<u64>,
-    stale: Vec<u32>,
-    is_stale: Vec<bool>,
+    count: Vec<u32>,
+    /// Whether U changed since the server's last entry.
+    stale: Vec<bool>,
+    /// Servers of which a grant was undone.
+    lowered: Vec<u32>,
+    visited: Vec<Entry>,
 }
 
 impl MeanOrder {
     fn new(servers: usize) -> Self {
         Self {
-            servers: (0..servers as u32).map(|s| (0, s)).collect(),
+            front: (0..servers as u32).rev().map(|s| (0, s, 0)).collect(),
+            rest: BinaryHeap::new(),
             key: vec![0; servers],
-            stale: Vec::new(),
-            is_stale: vec![false; servers],
+            count: vec![0; servers],
+            stale: vec![false; servers],
+            lowered: Vec::new(),
+            visited: Vec::new(),
         }
     }
 
     fn touch(&mut self, server: u32) {
-        if !std::mem::replace(&mut self.is_stale[server as usize], true) {
-            self.stale.push(server);
+        self.stale[server as usize] = true;
+    }
+
+    fn visit(&mut self, first: &[u32], time: &[f64], mut go_on: impl FnMut(u32) -> bool) {
+        while let Some(server) = self.lowered.pop() {
+            if mean(server, first, time) < self.key[server as usize] {
+                self.renew(server, first, time);
+            }
+        }
+        loop {
+            let next = self.next_of_front(first, time);
+            let other = self.next_of_rest(first, time);
+            let entry = match (next, other) {
+                (Some(a), Some(b)) if b < a => self.rest.pop().map(|Reverse(entry)| entry),
+                (Some(_), _) => self.front.pop(),
+                (None, _) => self.rest.pop().map(|Reverse(entry)| entry),
+            };
+            let Some(entry) = entry else { break };
+            self.visited.push(entry);
+            if !go_on(entry.1) {
+                break;
+            }
+        }
+        while let Some(entry) = self.visited.pop() {
+            self.front.push(entry);
         }
     }
 
-    fn refresh(&mut self, first: &[u32], time: &[f64]) {
-        while let Some(server) = self.stale.pop() {
-            let s = server as usize;
-            self.is_stale[s] = false;
-            let own = &time[first[s] as usize..first[s + 1] as usize];
-            // Summed afresh in index order, so that equal histories tie exactly.
-            let mean = own.iter().fold(0.0, |sum, u| sum + u) / own.len() as f64;
-            let key = mean.to_bits();
-            if key != self.key[s] {
-                self.servers.remove(&(self.key[s], server));
-                self.servers.insert((key, server));
-                self.key[s] = key;
+    /// The first entry of the front that is up to date.
+    fn next_of_front(&mut self, first: &[u32], time: &[f64]) -> Option<Entry> {
+        while let Some(&entry) = self.front.last() {
+            if !self.is_out_of_date(entry, first, time) {
+                return Some(entry);
             }
+            self.front.pop();
+        }
+        None
+    }
+
+    /// The first entry of the rest that is up to date.
+    fn next_of_rest(&mut self, first: &[u32], time: &[f64]) -> Option<Entry> {
+        while let Some(&Reverse(entry)) = self.rest.peek() {
+            if !self.is_out_of_date(entry, first, time) {
+                return Some(entry);
+            }
+            self.rest.pop();
+        }
+        None
+    }
+
+    /// Whether an entry is to be thrown away; a new one is there for it.
+    fn is_out_of_date(&mut self, (_, server, count): Entry, first: &[u32], time: &[f64]) -> bool {
+        if count != self.count[server as usize] {
+            return true;
+        }
+        let stale = self.stale[server as usize];
+        if stale {
+            self.renew(server, first, time);
+        }
+        stale
+    }
+
+    fn renew(&mut self, server: u32, first: &[u32], time: &[f64]) {
+        let s = server as usize;
+        self.stale[s] = false;
+        self.key[s] = mean(server, first, time);
+        self.count[s] = self.count[s].wrapping_add(1);
+        if self.rest.len() > 2 * self.count.len() {
+            let count = &self.count;
+            self.rest.retain(|&Reverse((_, other, c))| c == count[other as usize]);
+        }
+        self.rest.push(Reverse((self.key[s], server, self.count[s])));
+    }
+}
+
+/// The bits of a server's mean U, which is never negative: they sort as it does.
+fn mean(server: u32, first: &[u32], time: &[f64]) -> u64 {
+    let own = &time[first[server as usize] as usize..first[server as usize + 1] as usize];
+    // Summed afresh in index order, so that equal histories tie exactly.
+    (own.iter().fold(0.0, |sum, u| sum + u) / own.len() as f64).to_bits()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Claim, GpuTimes};
+    use proptest::prelude::*;
+
+    /// Servers by (mean U, index), the slow way.
+    fn sorted(times: &GpuTimes, servers: u32) -> Vec<u32> {
+        let mean = |s: u32| {
+            let own = &times.time[times.gpus(s)];
+            own.iter().fold(0.0, |sum, u| sum + u) / own.len() as f64
+        };
+        let mut order: Vec<u32> = (0..servers).collect();
+        order.sort_by(|&a, &b| mean(a).total_cmp(&mean(b)).then(a.cmp(&b)));
+        order
+    }
+
+    proptest! {
+        /// Grants kept, grants undone with or without a look in between, and looks of every length.
+        #[test]
+        fn the_order_by_mean_is_that_of_a_sort(
+            sizes in prop::collection::vec(1u32..4, 1..12),
+            steps in prop::collection::vec((0u8..4, any::<prop::sample::Index>(), 1u8..5, 0usize..14), 1..80),
+        ) {
+            let servers = sizes.len() as u32;
+            let mut times = GpuTimes::new(&sizes, false, true);
+            let look = |times: &mut GpuTimes, length: usize| {
+                let expected = sorted(times, servers);
+                let mut seen = Vec::new();
+                times.by_mean(|server| {
+                    seen.push(server);
+                    seen.len() < length
+                });
+                prop_assert_eq!(&seen[..], &expected[..seen.len()]);
+                prop_assert!(seen.len() >= length.min(expected.len()));
+                Ok(())
+            };
+            for (job, (kind, server, time, length)) in steps.into_iter().enumerate() {
+                let server = server.index(sizes.len()) as u32;
+                let claim = Claim { job: job as u32, num_gpus: 1, time: f64::from(time) };
+                times.mark();
+                times.take_least(server, 1, &claim);
+                if kind & 1 == 1 {
+                    look(&mut times, length)?;
+                }
+                if kind & 2 == 2 {
+                    times.release(server, 1, job as u32);
+                    times.undo();
+                } else if job % 3 == 0 {
+                    times.release(server, 1, job as u32);
+                }
+                look(&mut times, length)?;
+            }
+            look(&mut times, sizes.len() + 1)?;
         }
     }
 }

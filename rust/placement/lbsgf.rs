@@ -19,7 +19,7 @@ pub(super) fn place(
     let (mut offered, mut candidates) = (0u64, 0u64);
     room.servers.clear();
     let Cluster { sizes, idle, gpu_times: Some(times), .. } = &mut *cluster else { return false };
-    for server in times.by_mean() {
+    times.by_mean(|server| {
         let here = idle[server as usize];
         let counted = if variant == Variant::Literal { sizes[server as usize] } else { here };
         offered += u64::from(counted);
@@ -27,10 +27,8 @@ pub(super) fn place(
         if here > 0 {
             room.servers.push(server);
         }
-        if offered as f64 >= enough {
-            break;
-        }
-    }
+        (offered as f64) < enough
+    });
     if candidates < u64::from(claim.num_gpus) {
         return false;
     }
@@ -48,12 +46,10 @@ pub(super) fn fits(cluster: &mut Cluster, other: Option<&[u32]>, num_gpus: u32, 
     let (mut offered, mut candidates) = (0u64, 0u64);
     let Cluster { sizes, idle, gpu_times: Some(times), .. } = &mut *cluster else { return false };
     let idle = other.unwrap_or(idle);
-    for server in times.by_mean() {
+    times.by_mean(|server| {
         offered += u64::from(sizes[server as usize]);
         candidates += u64::from(idle[server as usize]);
-        if offered as f64 >= enough {
-            break;
-        }
-    }
+        (offered as f64) < enough
+    });
     candidates >= u64::from(num_gpus)
 }
