@@ -9,8 +9,8 @@ const NOBODY: u32 = u32::MAX;
 /// U_g, the owner of each GPU, and the orders kept over them.
 ///
 /// Taking or releasing GPUs of a server costs O(O_s) for the scan of its GPUs, plus log2(servers) where the
-/// least-loaded order is kept. The order of servers by mean U is brought up to date when it is asked for, for the
-/// servers whose U changed since.
+/// least-loaded order is kept. The order of servers by mean U is brought up to date when it is asked for, as far as it is
+/// looked at.
 #[derive(Clone, Debug)]
 pub(crate) struct GpuTimes {
     /// GPUs of server s are `first[s]..first[s + 1]`.
