@@ -27,6 +27,7 @@ from ringbco.outcome import (
     toml_text,
     whole_folder,
 )
+from ringbco.report.outputs import PAGE_MARK
 
 RESULT_FILES = {"jobs.parquet", "allocations.parquet", "timeline.parquet", "summary.json", "run.toml"}
 
@@ -138,6 +139,16 @@ def test_force_does_not_delete_what_was_put_beside_a_result(tmp_path: Path) -> N
     assert (tmp_path / "r" / "notes.txt").read_text() == "mine"
     assert Outcome.read(tmp_path / "r").jobs.height == 3
     assert names(tmp_path) == {"r"}
+
+
+def test_force_replaces_what_was_drawn_of_a_result_with_it(tmp_path: Path) -> None:
+    make().write(tmp_path / "r")
+    (tmp_path / "r" / "page.html").write_text(f"<!DOCTYPE html><html><head>{PAGE_MARK}</head></html>")
+    make(rows=5).write(tmp_path / "r", force=True)
+    assert names(tmp_path / "r") == RESULT_FILES
+    (tmp_path / "r" / "page.html").write_text("<!DOCTYPE html><html><head></head></html>")
+    with pytest.raises(InputError, match=r"holds page\.html"):
+        make().write(tmp_path / "r", force=True)
 
 
 def test_force_takes_an_empty_folder(tmp_path: Path) -> None:

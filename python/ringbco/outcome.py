@@ -236,12 +236,16 @@ def is_only_result(path: Path) -> bool:
 
 
 def holds_only(path: Path, files: Collection[str], *, results: bool = False) -> bool:
-    """True; InputError, with its name, if something in `path` is neither one of `files` nor a result.
+    """True; InputError, with its name, if something in `path` is neither one of `files` nor made of them.
 
-    results: whether result folders, which again hold nothing else, are among what was written to `path`.
+    That is a page of `report` or a trace of `timeline`, and where `results` says that `path` has such, a
+    result folder that again holds nothing else.
     """
+    from ringbco.report.outputs import is_output
+
     for entry in sorted(path.iterdir()):
-        if entry.name not in files and not (results and entry.is_dir() and is_only_result(entry)):
+        known = entry.name in files or (entry.is_file() and is_output(entry))
+        if not known and not (results and entry.is_dir() and is_only_result(entry)):
             raise InputError(
                 f"holds {entry.name}, which ringbco did not put there, so --force does not replace it",
                 file=path,

@@ -81,6 +81,12 @@ def _check(path: Path, force: bool, kind: _Kind) -> None:
         )
 
 
+def is_output(path: Path) -> bool:
+    """Whether a file is a page, a trace or a picture of ours, whatever its name."""
+    start = _first_bytes(path) or b""
+    return is_page(start) or is_trace(start) or is_picture(start)
+
+
 def _first_bytes(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
