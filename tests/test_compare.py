@@ -68,6 +68,16 @@ def test_values_ratios_and_the_best_of_each_row() -> None:
     assert rows["makespan"] == [(10.0, 1.0, False)] * 3
 
 
+def test_rounding_makes_nobody_best() -> None:
+    same = [made_up(median_slowdown=1.0 + error) for error in (3e-15, 0.0, 5e-13)]
+    (entries,) = (
+        entries
+        for measure, entries in Comparison(dict(zip("abc", same, strict=True))).rows.items()
+        if measure.key == "median_slowdown"
+    )
+    assert [entry.best for entry in entries] == [False] * 3
+
+
 def test_more_is_better_of_fairness_and_deadlines() -> None:
     first, second = (made_up(jain_index_users=good, deadlines_met=good) for good in (0.5, 0.75))
     for refused, best in ((0, [False, True]), (3, [False, False])):

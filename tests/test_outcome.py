@@ -134,7 +134,7 @@ def test_force_does_not_replace_what_is_no_result(tmp_path: Path) -> None:
 def test_force_does_not_delete_what_was_put_beside_a_result(tmp_path: Path) -> None:
     make().write(tmp_path / "r")
     (tmp_path / "r" / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"holds notes\.txt, which ringbco did not put there"):
+    with pytest.raises(InputError, match=r"holds notes\.txt, which is no part of a result"):
         make(rows=5).write(tmp_path / "r", force=True)
     assert (tmp_path / "r" / "notes.txt").read_text() == "mine"
     assert Outcome.read(tmp_path / "r").jobs.height == 3
@@ -144,6 +144,8 @@ def test_force_does_not_delete_what_was_put_beside_a_result(tmp_path: Path) -> N
 def test_force_replaces_what_was_drawn_of_a_result_with_it(tmp_path: Path) -> None:
     make().write(tmp_path / "r")
     (tmp_path / "r" / "page.html").write_text(f"<!DOCTYPE html><html><head>{PAGE_MARK}</head></html>")
+    (tmp_path / "r" / "pictures").mkdir()
+    (tmp_path / "r" / "pictures" / "jct.png").touch()
     make(rows=5).write(tmp_path / "r", force=True)
     assert names(tmp_path / "r") == RESULT_FILES
     (tmp_path / "r" / "page.html").write_text("<!DOCTYPE html><html><head></head></html>")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -271,15 +272,20 @@ def side_by_side(outcomes: Sequence[Outcome]) -> Comparison:
 def _entries(values: Sequence[float | None], best: str) -> list[Entry]:
     first, told = values[0], [value for value in values if value is not None]
     good = max(told) if best == "most" else min(told)
-    differ = best != "neither" and any(value != told[0] for value in told)
+    differ = best != "neither" and any(not _same(value, told[0]) for value in told)
     return [
         Entry(
             None if value is None else float(value),
             value / first if first and value is not None else None,
-            differ and value == good,
+            differ and value is not None and _same(value, good),
         )
         for value in values
     ]
+
+
+def _same(one: float, other: float) -> bool:
+    """Whether nothing but rounding tells the figures apart."""
+    return math.isclose(one, other, rel_tol=1e-9)
 
 
 def _labels(outcomes: Sequence[Outcome]) -> list[str]:

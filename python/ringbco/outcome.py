@@ -238,16 +238,17 @@ def is_only_result(path: Path) -> bool:
 def holds_only(path: Path, files: Collection[str], *, results: bool = False) -> bool:
     """True; InputError, with its name, if something in `path` is neither one of `files` nor made of them.
 
-    That is a page of `report` or a trace of `timeline`, and where `results` says that `path` has such, a
+    That is what `report` and `timeline` draw of it and, where `results` says that `path` has such, a
     result folder that again holds nothing else.
     """
     from ringbco.report.outputs import is_output
+    from ringbco.report.pictures import are_pictures
 
     for entry in sorted(path.iterdir()):
-        known = entry.name in files or (entry.is_file() and is_output(entry))
+        known = entry.name in files or (entry.is_file() and is_output(entry)) or are_pictures(entry)
         if not known and not (results and entry.is_dir() and is_only_result(entry)):
             raise InputError(
-                f"holds {entry.name}, which ringbco did not put there, so --force does not replace it",
+                f"holds {entry.name}, which is no part of a result, so --force does not replace it",
                 file=path,
                 hint="move that away, or give another name",
             )

@@ -247,7 +247,7 @@ def _spreads(figures: Mapping[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
     for name in _SHOWN:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", overflow="fold")
     for title, key in (("run time", "duration"), ("next job after", "interarrival")):
         if figures[key]:
             table.add_row(title, *(duration(figures[key][name]) for name in _SHOWN))
@@ -263,9 +263,9 @@ def _groups(title: str, column: str, groups: Sequence[Mapping[str, Any]]) -> Tab
     from ringbco.units import duration
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(title)
+    table.add_column(title, no_wrap=True)
     for name in ("jobs", "share", "share of work", "median run", "mean run"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", overflow="fold")
     shown = sorted(sorted(range(len(groups)), key=lambda at: -groups[at]["jobs"])[:_LONGEST_LIST])
     for group in (groups[at] for at in shown):
         table.add_row(
@@ -290,9 +290,9 @@ def _loads(vcs: Sequence[Mapping[str, Any]]) -> Table:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("virtual cluster")
+    table.add_column("virtual cluster", no_wrap=True)
     for name in ("GPUs", "jobs", "load", "median day", "fullest day", "days above 100%"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", overflow="fold")
     for row in vcs:
         load = "" if row["load"] is None else f"{row['load']:.1%}"
         days = row["load_by_day"]
@@ -345,9 +345,9 @@ def _published(shape: Mapping[str, Any]) -> RenderableType:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(f"published of {shape['shape']}")
+    table.add_column(f"published of {shape['shape']}", overflow="fold")
     for name in ("this file", "published", "ratio", "difference", ""):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", overflow="fold")
     for row in shape["figures"]:
         if row["file"] is None:
             table.add_row(row["figure"], "-", _figure(row["kind"], row["published"]), "", "", "")
