@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import polars as pl
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from ringbco import metrics, profiles
 from ringbco.cluster import Cluster
-from ringbco.jobs import JobTable, read_jobs
+from ringbco.jobs import JobTable, from_frame, read_jobs
 from ringbco.options import policies
 from ringbco.replay import replay
 
@@ -28,6 +29,9 @@ def test_profile(benchmark: BenchmarkFixture, table: JobTable, cluster: Cluster)
 
 @pytest.mark.parametrize("policy", [policy.name for policy in policies()])
 def test_replay(benchmark: BenchmarkFixture, table: JobTable, cluster: Cluster, policy: str) -> None:
+    if policy == "edf":
+        due = pl.col("submit_time") + 2 * pl.col("duration") + 3600
+        table = from_frame(table.frame.with_columns(deadline=due))
     outcome = benchmark(replay, table, cluster, policy=policy)
     benchmark.extra_info["engine_seconds"] = outcome.summary["engine_seconds"]
     assert outcome.jobs.height == table.num_jobs
