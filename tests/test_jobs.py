@@ -212,7 +212,7 @@ def test_a_damaged_parquet_file(tmp_path: Path) -> None:
     pl.DataFrame(GOOD).write_parquet(buffer)
     whole = buffer.getvalue()
     path = tmp_path / "jobs.parquet"
-    for damaged in (whole[:-20], whole[: len(whole) // 2], whole[:8], whole[:-4] + b"XXXX", b"PAR1"):
+    for damaged in (whole[:-20], whole[: len(whole) // 2], whole[:8], whole[:-4] + b"RAP1", b"PAR1"):
         path.write_bytes(damaged)
         assert "truncated or damaged Parquet" in str(refusal(path))
     path.write_bytes(f"{HEADER}\na,0,1,5\n".encode())
