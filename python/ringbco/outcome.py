@@ -67,7 +67,7 @@ _TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
 _SHOWN_RESULTS: Final = 6
 _SUMMARY: Final = "summary.json"
 _RUN: Final = "run.toml"
-_FILES: Final = frozenset({_SUMMARY, _RUN, *(file for file, _ in _TABLES.values())})
+RESULT_FILES: Final = frozenset({_SUMMARY, _RUN, *(file for file, _ in _TABLES.values())})
 
 
 @dataclass(eq=False)
@@ -232,7 +232,7 @@ def read_table(path: Path, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
 
 def is_only_result(path: Path) -> bool:
     """Whether `Outcome.write` may replace `path`; InputError if it is a result that holds something else."""
-    return is_result(path) and holds_only(path, _FILES)
+    return is_result(path) and holds_only(path, RESULT_FILES)
 
 
 def holds_only(path: Path, files: Collection[str], *, results: bool = False) -> bool:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from ringbco.atomic import check_output
 from ringbco.errors import InputError, UsageError
+from ringbco.outcome import RESULT_FILES
 
 PAGE_MARK: Final = '<meta name="generator" content="ringbco report">'
 """In the page's head, before all that a user may have named."""
@@ -25,13 +26,6 @@ _LOOK: Final = 512  # bytes of a file that tell what it is
 _PNG_HEADER: Final = 33  # the signature and the chunk IHDR, which must be first
 _PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _GZIP: Final = b"\x1f\x8b"
-_OF_A_RESULT: Final = (
-    "jobs.parquet",
-    "allocations.parquet",
-    "timeline.parquet",
-    "summary.json",
-    "run.toml",
-)
 
 
 class _Kind(NamedTuple):
@@ -66,7 +60,7 @@ def _check(path: Path, force: bool, kind: _Kind) -> None:
         raise UsageError(f"option {kind.option}: {path}: expected a name that ends in {wanted}")
     # Through links too: the bytes would go where they lead.
     target = Path(os.path.realpath(path))
-    if target.name in _OF_A_RESULT and (target.parent / "run.toml").is_file():
+    if target.name in RESULT_FILES and (target.parent / "run.toml").is_file():
         raise InputError("is a file of a result and is never replaced", file=path, hint="give another name")
     check_output(path, force=force)
     if not target.exists():
