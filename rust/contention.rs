@@ -1,4 +1,4 @@
-//! The ring-all-reduce model (equations 6 to 8), updated only where a ring crosses.
+//! The ring-all-reduce model (equations 6 to 8). It is updated only on the servers that a starting or ending ring uses.
 
 use crate::cluster::Network;
 

@@ -1,5 +1,4 @@
-//! The completions to come: an indexed 4-ary heap, so that a re-timed job moves in place and no stale
-//! entry is ever left behind.
+//! The completions to come: an indexed 4-ary heap. A re-timed job moves in place, so no stale entry stays behind.
 
 /// Total order of completions: (time, row).
 #[derive(Clone, Copy, Debug)]

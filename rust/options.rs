@@ -294,6 +294,10 @@ impl Options {
             let good = threshold.is_finite() && threshold > 0.0;
             range("thresholds", threshold, good, "a finite number of GPU-seconds > 0")?;
         }
+        if self.admission && self.preemption != Preemption::Edf {
+            let (value, expected) = ("true".to_owned(), "the policy edf".to_owned());
+            return Err(Error::Option { name: "admission", value, expected });
+        }
         if self.preemption == Preemption::TimeSlice {
             self.check_turns()?;
         }

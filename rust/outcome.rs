@@ -1,5 +1,7 @@
 //! Result columns, and the timeline drawn from them.
 
+use crate::error::{Error, Result};
+
 /// Rows of the allocations: one per stretch of a job on a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Allocations {
@@ -215,8 +217,19 @@ pub struct Outcome {
     pub contention_seconds: f64,
     /// Time that spanning jobs ran, s, summed over them.
     pub spanning_seconds: f64,
+    /// GPU-seconds held up to the last submission.
+    pub held_while_submitting: HeldWhileSubmitting,
     /// Time in the engine, s: from columns to finished columns.
     pub engine_seconds: f64,
+}
+
+/// GPU-seconds that jobs held up to the last submission of a job that ran: what came after is only the tail.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeldWhileSubmitting {
+    /// Of all jobs, up to the last submission of all.
+    pub all: f64,
+    /// By virtual cluster, each up to its own last submission.
+    pub by_cluster: Vec<f64>,
 }
 
 /// What a preemptive policy makes of each job.
@@ -231,10 +244,18 @@ pub struct Preempted {
 }
 
 /// Sample times: `count` even steps over [from, to], both ends included, or every `step` from `from`.
-fn sample_times(from: f64, to: f64, step: Option<f64>) -> Vec<f64> {
-    match step {
+///
+/// # Errors
+/// `Option` where that step makes more points than a timeline may have.
+fn sample_times(from: f64, to: f64, step: Option<f64>) -> Result<Vec<f64>> {
+    Ok(match step {
         Some(step) => {
             let count = ((to - from) / step).floor() as u64;
+            if count >= MOST_SAMPLES {
+                let value = format!("{step:?}");
+                let expected = format!("a time of which the run lasts fewer than {MOST_SAMPLES}");
+                return Err(Error::Option { name: "sample", value, expected });
+            }
             (0..=count).map(|i| from + i as f64 * step).collect()
         }
         None => {
@@ -242,11 +263,13 @@ fn sample_times(from: f64, to: f64, step: Option<f64>) -> Vec<f64> {
             let at = |i: u32| if i == last { to } else { from + (to - from) * f64::from(i) / f64::from(last) };
             (0..=last).map(at).collect()
         }
-    }
+    })
 }
 
 /// Points of a timeline unless a step is given.
 const DEFAULT_SAMPLES: u32 = 2000;
+/// The most points of a timeline: they take half a gigabyte.
+const MOST_SAMPLES: u64 = 10_000_000;
 
 /// Changes at times, gathered by the first sample that sees them.
 struct Steps<'a> {
@@ -295,6 +318,25 @@ pub(crate) struct Span {
     pub(crate) finish: f64,
     pub(crate) num_gpus: u32,
     pub(crate) spanning: bool,
+    /// Which virtual cluster it ran on.
+    pub(crate) cluster: u32,
+}
+
+/// What the stretches of all jobs that ran held while jobs were still submitted to `clusters` virtual clusters.
+pub(crate) fn held_while_submitting(spans: impl Iterator<Item = Span> + Clone, clusters: usize) -> HeldWhileSubmitting {
+    let mut last = vec![f64::NEG_INFINITY; clusters];
+    for span in spans.clone() {
+        let own = &mut last[span.cluster as usize];
+        *own = own.max(span.submit);
+    }
+    let last_of_all = last.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut held = HeldWhileSubmitting { all: 0.0, by_cluster: vec![0.0; clusters] };
+    for span in spans {
+        let until = |end: f64| f64::from(span.num_gpus) * (span.finish.min(end) - span.start).max(0.0);
+        held.all += until(last_of_all);
+        held.by_cluster[span.cluster as usize] += until(last[span.cluster as usize]);
+    }
+    held
 }
 
 /// Draws the timeline. `contention`: per cluster, (time, sum of p_j from then on).
@@ -302,14 +344,14 @@ pub(crate) fn timeline(
     spans: impl Iterator<Item = Span> + Clone,
     contention: &[Vec<(f64, u64)>],
     step: Option<f64>,
-) -> Timeline {
+) -> Result<Timeline> {
     let ends = spans
         .clone()
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), s| (f64::min(from, s.submit), f64::max(to, s.finish)));
     if ends.0 > ends.1 {
-        return Timeline::default();
+        return Ok(Timeline::default());
     }
-    let times = sample_times(ends.0, ends.1, step);
+    let times = sample_times(ends.0, ends.1, step)?;
     let steps = Steps { times: &times };
     let gang = |s: &Span| [1, i64::from(s.num_gpus), i64::from(s.spanning)];
     let submitted = steps.gather(spans.clone().map(|s| (s.seen, gang(&s))));
@@ -330,7 +372,7 @@ pub(crate) fn timeline(
     let narrow = |v: Vec<u64>| -> Vec<u32> { v.into_iter().map(|x| x as u32).collect() };
     let spanning_jobs = narrow(minus(&started, &finished, 2));
     let mean = |(&jobs, &[sum]): (&u32, &[i64; 1])| if jobs == 0 { 0.0 } else { sum as f64 / f64::from(jobs) };
-    Timeline {
+    Ok(Timeline {
         running_jobs: narrow(minus(&started, &finished, 0)),
         queued_jobs: narrow(minus(&submitted, &started, 0)),
         busy_gpus: minus(&started, &finished, 1),
@@ -338,7 +380,7 @@ pub(crate) fn timeline(
         mean_contention: spanning_jobs.iter().zip(&sums).map(mean).collect(),
         spanning_jobs,
         time: times,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -354,9 +396,10 @@ mod tests {
             finish,
             num_gpus,
             spanning,
+            cluster: 0,
         };
         let spans = [span(0.0, 0.0, 4.0, 2, true), span(1.0, 4.0, 6.0, 1, false)];
-        let drawn = timeline(spans.iter().copied(), &[vec![(0.0, 1), (4.0, 0)]], Some(1.0));
+        let drawn = timeline(spans.iter().copied(), &[vec![(0.0, 1), (4.0, 0)]], Some(1.0)).unwrap();
         assert_eq!(drawn.time, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         assert_eq!(drawn.running_jobs, [1, 1, 1, 1, 1, 1, 0]);
         assert_eq!(drawn.queued_jobs, [0, 1, 1, 1, 0, 0, 0]);
@@ -367,8 +410,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_held_is_cut_at_the_last_submission() {
+        let span = |submit, start, finish, num_gpus, cluster| Span {
+            submit,
+            seen: submit,
+            start,
+            finish,
+            num_gpus,
+            spanning: false,
+            cluster,
+        };
+        // Cluster 0 takes its last job at 6 s, cluster 1 at 10 s; the first job runs in two stretches.
+        let spans = [
+            span(0.0, 0.0, 4.0, 2, 0),
+            span(0.0, 5.0, 8.0, 2, 0),
+            span(6.0, 8.0, 9.0, 1, 0),
+            span(1.0, 2.0, 30.0, 4, 1),
+            span(10.0, 30.0, 31.0, 1, 1),
+        ];
+        let held = held_while_submitting(spans.iter().copied(), 2);
+        assert_eq!(held.by_cluster, [2.0 * (4.0 + 1.0), 4.0 * 8.0]);
+        assert_eq!(held.all, 2.0 * (4.0 + 3.0) + 1.0 + 4.0 * 8.0);
+    }
+
+    #[test]
     fn default_samples_include_both_ends() {
-        let times = sample_times(3.0, 10.0, None);
+        let times = sample_times(3.0, 10.0, None).unwrap();
         assert_eq!((times.len(), times[0], times[1999]), (2000, 3.0, 10.0));
     }
 

@@ -1,4 +1,4 @@
-//! The registry of policies: what a `--policy` name stands for, whose it is and what it must know.
+//! The registry of policies: the parts that a `--policy` name stands for, its paper, and what it must know.
 
 use crate::options::{Discipline, Order, Placement, Preemption};
 

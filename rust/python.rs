@@ -3,6 +3,7 @@
 use crate::cluster::Network;
 use crate::engine::Watch;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::job::Jobs;
 use crate::options::{
     ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Predict, Preemption, Ties, Variant,
@@ -93,6 +94,8 @@ struct RunResult {
     engine_seconds: f64,
     contention_seconds: f64,
     spanning_seconds: f64,
+    held_while_submitting: f64,
+    held_while_submitting_by_vc: Py<PyArray1<f64>>,
 }
 
 impl RunResult {
@@ -134,6 +137,8 @@ impl RunResult {
             engine_seconds: outcome.engine_seconds,
             contention_seconds: outcome.contention_seconds,
             spanning_seconds: outcome.spanning_seconds,
+            held_while_submitting: outcome.held_while_submitting.all,
+            held_while_submitting_by_vc: column(py, outcome.held_while_submitting.by_cluster),
         }
     }
 }
@@ -396,6 +401,30 @@ fn build() -> (&'static str, &'static str, &'static str) {
     (env!("RINGBCO_RUSTC"), env!("RINGBCO_TARGET"), env!("RINGBCO_PROFILE"))
 }
 
+/// An error of the system as Python's `OSError` of the right kind, errno included.
+fn os_error(error: &std::io::Error) -> PyErr {
+    let number = error.raw_os_error().unwrap_or(match error.kind() {
+        std::io::ErrorKind::Unsupported => ENOTSUP,
+        _ => EIO,
+    });
+    pyo3::exceptions::PyOSError::new_err((number, error.to_string()))
+}
+
+const EIO: i32 = 5;
+const ENOTSUP: i32 = 95;
+
+/// Renames a file or folder; `FileExistsError` where the new name is taken, ENOTSUP where that takes two steps.
+#[pyfunction]
+fn rename_new(from_: std::path::PathBuf, to: std::path::PathBuf) -> PyResult<()> {
+    files::rename_new(&from_, &to).map_err(|error| os_error(&error))
+}
+
+/// Exchanges two names in one step; ENOTSUP where that takes more.
+#[pyfunction]
+fn exchange(one: std::path::PathBuf, other: std::path::PathBuf) -> PyResult<()> {
+    files::exchange(&one, &other).map_err(|error| os_error(&error))
+}
+
 /// The registry of planners.
 #[pyfunction]
 fn planners() -> Vec<&'static str> {
@@ -430,6 +459,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replay, module)?)?;
     module.add_function(wrap_pyfunction!(plan, module)?)?;
     module.add_function(wrap_pyfunction!(build, module)?)?;
+    module.add_function(wrap_pyfunction!(rename_new, module)?)?;
+    module.add_function(wrap_pyfunction!(exchange, module)?)?;
     module.add_function(wrap_pyfunction!(planners, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(policies, module)?)?;

@@ -1,4 +1,4 @@
-//! Waiting jobs, in queue order, and by size where a discipline tries more than the head.
+//! Waiting jobs in queue order. Where a discipline tries more than the head, they are also kept by size.
 
 use crate::index::OrderedBits;
 use crate::job::Jobs;
@@ -13,7 +13,7 @@ use crate::options::{Discipline, Order};
 pub(crate) struct Queue {
     /// Each job's place; empty when it is the job's own number.
     place: Vec<u32>,
-    /// The job of each place; likewise.
+    /// The job of each place; empty when it is the place's own number.
     job: Vec<u32>,
     /// Each job's rank in queue order; empty when it is the job's own number, or when places are ranks.
     rank: Vec<u32>,

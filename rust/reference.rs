@@ -1,10 +1,12 @@
-//! The slow truth: what a replay must give, written straight from the equations.
+//! A slow and obvious replay: what the engine must give, written straight from the equations.
 //!
 //! Nothing is indexed, carried over or skipped. With the slot clock there is a literal loop over every slot, with a
-//! scheduling pass at every boundary; with the continuous clock every instant works out contention, iteration times and
-//! the next instant afresh from who holds which GPU. It shares the job table, the options, the network constants and
-//! the errors with [`replay`](mod@crate::replay), and no code that decides anything, so that the two can be compared:
-//! bit for bit with the slot clock, to rounding with the continuous one. Its cost is (slots or instants) x jobs x GPUs.
+//! scheduling pass at every boundary. With the continuous clock every instant works out contention, iteration times
+//! and the next instant afresh, from who holds which GPU.
+//!
+//! The reference shares the job table, the options, the network constants and the errors with
+//! [`replay`](mod@crate::replay). It shares no code that decides anything, so the two can be compared: bit for bit
+//! with the slot clock, to rounding with the continuous one. Its cost is (slots or instants) x jobs x GPUs.
 
 mod model;
 mod place;
@@ -197,7 +199,7 @@ pub fn replay(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, optio
     failed.map_or(Ok(result), Err)
 }
 
-/// The servers of every virtual cluster; one cluster of them all where there is none.
+/// The servers of every virtual cluster. Without virtual clusters, all servers are one cluster.
 fn virtual_clusters(spec: &ClusterSpec<'_>) -> Result<Vec<Vec<usize>>> {
     let all = 0..spec.server_gpus.len();
     let vcs: Vec<Vec<usize>> = match spec.server_vc {

@@ -6,11 +6,11 @@ use crate::engine::{Engine, Watch};
 use crate::error::{Error, Result};
 use crate::job::Jobs;
 use crate::options::{ClockKind, Options, Oversize, Preemption, Ties};
-use crate::outcome::{Allocations, ClusterOutcome, Outcome, Preempted, Span, Stretch, timeline};
+use crate::outcome::{Allocations, ClusterOutcome, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline};
 use crate::placement::{Placer, Shape};
 use crate::preempt;
 use crate::rng::{GOLDEN, SplitMix64};
-use crate::timing::Timing;
+use crate::timing::{MOST_SLOTS, Timing};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -83,13 +83,31 @@ pub fn replay_with(
     spec.network.validate()?;
     validate_servers(spec.server_gpus)?;
     jobs.validate(options.rar())?;
+    check_slots(jobs, options)?;
     let mut parts = split(spec)?;
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
     let kept = keep(jobs, job_vc, &mut parts, spec, options)?;
     order_by_submission(jobs, &mut parts, options.ties);
     let outcomes = run_parts(jobs, extras, &parts, spec.network, options, watch)?;
     let engine_seconds = began.elapsed().as_secs_f64();
-    Ok(assemble(jobs, kept, &parts, outcomes, spec.network, options, engine_seconds))
+    assemble(jobs, kept, &parts, outcomes, spec.network, options, engine_seconds)
+}
+
+/// Refuses times that slots cannot count.
+fn check_slots(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
+    if options.clock == ClockKind::Continuous {
+        return Ok(());
+    }
+    let beyond = |times: &[f64]| times.iter().position(|&time| time / options.slot >= MOST_SLOTS);
+    let fault = |row: usize, column, time: f64| {
+        let expected = "a time of fewer than 2^53 slots";
+        Err(Error::Value { row, column, value: format!("{time:?}"), expected })
+    };
+    match (beyond(jobs.submit), beyond(jobs.duration)) {
+        (Some(row), _) => fault(row, "submit_time", jobs.submit[row]),
+        (None, Some(row)) if !options.rar() => fault(row, "duration", jobs.duration[row]),
+        _ => Ok(()),
+    }
 }
 
 fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
@@ -323,7 +341,7 @@ fn run_parts(
         }
     });
     interrupted?;
-    // Of several errors the one with the lowest row, whichever came first.
+    // Of several errors the one with the lowest row is reported, not the first one met.
     let worst = results.iter().filter_map(|r| r.as_ref().err()).min_by_key(|e| e.row());
     if let Some(error) = worst {
         return Err(error.clone());
@@ -344,7 +362,7 @@ fn assemble(
     network: Network,
     options: &Options,
     engine_seconds: f64,
-) -> Outcome {
+) -> Result<Outcome> {
     let n = jobs.len();
     let (mut events, mut decisions, mut contention_seconds) = (0, 0, 0.0);
     let mut contention = Vec::with_capacity(outcomes.len());
@@ -359,7 +377,8 @@ fn assemble(
     let mut stretches = Vec::new();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
-    for (part, outcome) in parts.iter().zip(outcomes) {
+    let mut cluster = vec![0; if parts.len() > 1 { n } else { 0 }];
+    for (number, (part, outcome)) in parts.iter().zip(outcomes).enumerate() {
         events += outcome.events;
         decisions += outcome.decisions;
         contention_seconds += outcome.contention_seconds;
@@ -387,6 +406,9 @@ fn assemble(
         }
         for (j, &row) in part.rows.iter().enumerate() {
             let row = row as usize;
+            if parts.len() > 1 {
+                cluster[row] = number as u32;
+            }
             (start[row], finish[row]) = (outcome.start[j], outcome.finish[j]);
             (num_servers[row], max_contention[row]) = (outcome.num_servers[j], outcome.max_contention[j]);
         }
@@ -399,6 +421,7 @@ fn assemble(
         allocations.server.extend(own.server.iter().map(|&s| part.servers[s as usize]));
     }
     let timing = Timing::new(network, options);
+    let cluster_of = |row: usize| cluster.get(row).copied().unwrap_or(0);
     // Stretch by stretch; between two of them a job waits.
     stretches.sort_by_key(|s| s.job);
     let seen = |job: usize| timing.seconds(timing.arrival(jobs.submit[job]));
@@ -412,6 +435,7 @@ fn assemble(
             finish: s.end,
             num_gpus: jobs.num_gpus[row],
             spanning: s.spanning,
+            cluster: cluster_of(row),
         }
     });
     let spans = (0..n).filter(|&j| kept[j] && preemptions[j] == 0).map(|j| Span {
@@ -421,11 +445,13 @@ fn assemble(
         finish: finish[j],
         num_gpus: jobs.num_gpus[j],
         spanning: num_servers[j] > 1,
+        cluster: cluster_of(j),
     });
     let spans = spans.chain(in_stretches);
     let spanning_seconds = spans.clone().filter(|s| s.spanning).map(|s| s.finish - s.start).sum();
-    Outcome {
-        timeline: timeline(spans, &contention, options.sample),
+    Ok(Outcome {
+        held_while_submitting: held_while_submitting(spans.clone(), parts.len()),
+        timeline: timeline(spans, &contention, options.sample)?,
         allocations: allocations.by_job(n),
         kept,
         start,
@@ -441,5 +467,5 @@ fn assemble(
         contention_seconds,
         spanning_seconds,
         engine_seconds,
-    }
+    })
 }

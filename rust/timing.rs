@@ -8,6 +8,9 @@ use crate::options::{ClockKind, Model, Options};
 /// Relative tolerance with which iterations per slot are rounded down.
 const FLOOR_TOLERANCE: f64 = 1e-12;
 
+/// 2^53: from here on float64 tells a slot no longer from the next.
+pub(crate) const MOST_SLOTS: f64 = 9_007_199_254_740_992.0;
+
 /// Model and clock of a run. Time is in seconds under the continuous clock, in whole slots under the slot clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
@@ -53,6 +56,9 @@ impl Timing {
     pub(crate) fn arrival(&self, submit: f64) -> f64 {
         let Some(slot) = self.slot else { return submit };
         let mut n = (submit / slot).ceil();
+        if n >= MOST_SLOTS {
+            return n;
+        }
         while n * slot < submit {
             n += 1.0;
         }
@@ -64,7 +70,7 @@ impl Timing {
 
     /// The boundary after this one; never under the continuous clock.
     pub(crate) fn next_boundary(&self, now: f64) -> f64 {
-        self.slot.map_or(f64::INFINITY, |_| now + 1.0)
+        self.slot.map_or(f64::INFINITY, |_| f64::max(now + 1.0, now.next_up()))
     }
 
     /// What one iteration of a job costs.

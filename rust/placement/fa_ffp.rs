@@ -3,8 +3,8 @@
 use super::Room;
 use crate::cluster::{Claim, Cluster, Grant, IdleIndex};
 
-/// The opened server with the fewest idle GPUs that holds the gang; else such an unopened one; else spread over
-/// opened, then unopened servers, most idle GPUs first.
+/// The opened server with the fewest idle GPUs that holds the gang. If none does, the unopened server with the fewest.
+/// If none does, the gang is spread over opened, then unopened servers, most idle GPUs first.
 pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant: &mut Grant) -> bool {
     let tightest = |index: Option<&IdleIndex>| index.and_then(|i| i.tightest(claim.num_gpus));
     if let Some(server) = tightest(cluster.opened()).or_else(|| tightest(cluster.unopened())) {

@@ -4,9 +4,9 @@ use super::Room;
 use crate::cluster::{Claim, Cluster, Grant};
 use crate::options::Variant;
 
-/// Servers by mean accumulated time, least first (Alg. 3, line 2); the shortest prefix that offers lambda G_j GPUs
-/// (line 3: all of a server's for `literal`, its idle ones for `practical`), or all servers where none does; then
-/// the G_j idle GPUs in it with least accumulated time (line 4).
+/// Ranks servers by mean accumulated time, least first (Alg. 3, line 2). Takes the shortest prefix that offers
+/// lambda G_j GPUs (line 3): `literal` counts all GPUs of a server, `practical` its idle ones. If no prefix offers so
+/// many, the prefix is all servers. Chooses the G_j idle GPUs in it with least accumulated time (line 4).
 pub(super) fn place(
     cluster: &mut Cluster,
     claim: &Claim,

@@ -1,5 +1,5 @@
-//! Least-loaded, the paper's LS, and FA-FFP as Algorithm 2 prints it (line 4): the idle GPUs with least accumulated
-//! time, ties by (server, GPU). O(G_j (O_s + log servers)).
+//! Least-loaded, the paper's LS: the idle GPUs with least accumulated time, ties by (server, GPU). Algorithm 2 prints
+//! FA-FFP like this too (line 4). O(G_j (O_s + log servers)).
 
 use crate::cluster::{Claim, Cluster, Grant};
 

@@ -1,4 +1,4 @@
-//! Placements: which idle GPUs a gang gets. One a file; this is where their names meet their code.
+//! Placements: which idle GPUs a gang gets. Each placement is a file. This file joins their names to their code.
 
 mod consolidate;
 mod fa_ffp;
@@ -22,7 +22,7 @@ pub(crate) struct Placer {
     room: Room,
 }
 
-/// Room that placements work in, kept so that none of them allocates in a steady state.
+/// Vectors that placements work in. They are kept, so that no placement allocates in a steady state.
 #[derive(Clone, Debug, Default)]
 struct Room {
     /// (U, GPU) to choose from.
@@ -105,7 +105,7 @@ impl Placer {
         }
     }
 
-    /// What the cluster must keep in order for this placement.
+    /// Which indexes the cluster must keep for this placement. An index that is not asked for here does not exist.
     pub(crate) fn needs(&self) -> Needs {
         let literal = self.variant == Variant::Literal;
         let mut needs = Needs::default();
@@ -125,8 +125,8 @@ impl Placer {
         needs
     }
 
-    /// Takes GPUs for a gang, if the placement can: the grant then holds them, one entry a server. Nothing changes
-    /// where it cannot.
+    /// Takes GPUs for a gang, if the placement can. The grant then holds them, one entry a server. If it cannot,
+    /// nothing changes.
     pub(crate) fn place(&mut self, cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
         grant.parts.clear();
         if cluster.total_idle < u64::from(claim.num_gpus) {

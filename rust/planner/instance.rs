@@ -1,4 +1,4 @@
-//! What a plan is made of and no theta, no kappa changes: computed once.
+//! What all schedules of a plan have in common, whatever theta and kappa are. It is computed once.
 
 use crate::cluster::{FewestServers, Network, validate_servers};
 use crate::contention::Ring;

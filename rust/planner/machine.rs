@@ -1,5 +1,5 @@
 //! Jobs on GPUs as time passes: the simulator of SPEC sections 3 to 5 under the slot clock, without a queue.
-//! A dispatch decides who starts; this decides who ends when.
+//! A dispatch decides which job starts. This module decides when a job ends.
 
 use super::instance::{Instance, Work};
 use crate::contention::Contention;

@@ -1,8 +1,8 @@
 //! The offline planner: Algorithm 1 of the paper and its baselines (SPEC section 7).
 //!
-//! All jobs are there at time 0; the clock is `slot`. For every theta of a bisection over 1..T, and every kappa, the
-//! jobs get GPUs in order under the limit U_g + rho_j / u <= theta, and the simulator says when the last one ends.
-//! T and theta count slots, U and rho are seconds: the limit is theta times the slot.
+//! All jobs are there at time 0. The clock is `slot`. The search bisects theta over 1..T and tries every kappa. For
+//! each pair the jobs get GPUs in order under the limit U_g + rho_j / u <= theta, and the simulator says when the last
+//! one ends. T and theta count slots. U and rho are seconds. So the limit is theta times the slot.
 //!
 //! - `instance`: what neither theta nor kappa changes.
 //! - `gpus`, `place`: accumulated time and candidates; Algorithms 2 and 3.
@@ -21,7 +21,7 @@ use crate::engine::Watch;
 use crate::error::{Error, Result};
 use crate::job::Jobs;
 use crate::options::{Model, Order, Oversize, Variant, registry};
-use crate::outcome::{ClusterOutcome, Outcome, Span, timeline};
+use crate::outcome::{ClusterOutcome, HeldWhileSubmitting, Outcome, Span, timeline};
 use instance::Instance;
 use schedule::{End, Schedule, Shared};
 use std::sync::Mutex;
@@ -213,6 +213,7 @@ fn run(
         finish: out.finish[row],
         num_gpus: jobs.num_gpus[row],
         spanning: out.num_servers[row] > 1,
+        cluster: 0,
     });
     let mut turn = vec![0.0; jobs.len()];
     if options.dispatch == Dispatch::Idle {
@@ -223,7 +224,7 @@ fn run(
     }
     let waits = waits(jobs.num_gpus, &turn, instance.layout.server_of.len() as u64, &out);
     let spanning_seconds = spans.clone().filter(|s| s.spanning).map(|s| s.finish - s.start).sum();
-    let timeline = timeline(spans, std::slice::from_ref(&out.contention), options.sample);
+    let timeline = timeline(spans, std::slice::from_ref(&out.contention), options.sample)?;
     Ok(Plan {
         theta: best.theta,
         kappa: (options.policy == Planner::SjfBco).then_some(best.kappa),
@@ -249,6 +250,7 @@ fn run(
             decisions: out.decisions,
             contention_seconds: out.contention_seconds,
             spanning_seconds,
+            held_while_submitting: HeldWhileSubmitting::default(), // all are submitted at once
             engine_seconds,
         },
     })

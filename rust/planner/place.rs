@@ -120,8 +120,9 @@ impl Placer {
         false
     }
 
-    /// The opened server with the fewest candidates that holds the gang; else such an unopened one; else spread
-    /// over opened, then unopened servers, most candidates first. Inside a server, least U.
+    /// The opened server with the fewest candidates that holds the gang. If none does, the unopened server with the
+    /// fewest. If none does, the gang is spread over opened, then unopened servers, most candidates first. Inside a
+    /// server, least U.
     fn pack(&mut self, gpus: &Gpus<'_>, gang: Gang, limit: &mut Limit, chosen: &mut Vec<u32>) -> bool {
         let need = gang.num_gpus;
         let mut tightest = [(u32::MAX, usize::MAX); 2];
@@ -163,9 +164,9 @@ impl Placer {
         true
     }
 
-    /// Servers by mean U, least first (Alg. 3, line 2); the shortest prefix that offers lambda G_j GPUs (line 3:
-    /// all of a server's for `literal`, its candidates for `practical`), or all servers where none does; then the
-    /// G_j candidates in it with least U (line 4).
+    /// Ranks servers by mean U, least first (Alg. 3, line 2). Takes the shortest prefix that offers lambda G_j GPUs
+    /// (line 3): `literal` counts all GPUs of a server, `practical` its candidates. If no prefix offers so many, the
+    /// prefix is all servers. Chooses the G_j candidates in it with least U (line 4).
     fn least_busy(&mut self, gpus: &mut Gpus<'_>, gang: Gang, limit: &mut Limit, chosen: &mut Vec<u32>) -> bool {
         let enough = self.lambda * f64::from(gang.num_gpus);
         let literal = self.variant == Variant::Literal;

@@ -1,8 +1,8 @@
-//! One schedule: theta and kappa given, the jobs placed in order (Algorithm 1, lines 6 to 13) and simulated.
+//! One schedule for given theta and kappa: the jobs are placed in order (Algorithm 1, lines 6 to 13) and simulated.
 //!
 //! A run carries all kappas that have made no difference so far. At the first job that some of them pack and others
-//! do not, it parts in two, so that no prefix is simulated twice. Every run also learns for which other thetas it
-//! would have gone the same way.
+//! do not, it parts in two. So no prefix is simulated twice. Every run also learns for which other thetas it would have
+//! gone the same way.
 
 use super::Dispatch;
 use super::gpus::{Gpus, Limit, SameFor};

@@ -1,7 +1,8 @@
-//! EDF: the earliest deadline first, jobs without one last, ties fifo; a pass at every arrival and completion.
+//! EDF: the earliest deadline first, jobs without one last, ties fifo. A pass is due at every arrival and completion.
 //! (Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment", 1973.)
 //!
-//! A pass costs as SRTF's. Admission, which needs the run time, is the engine's: it is settled on arrival.
+//! A pass costs as much as SRTF's. Admission needs the run time, so the engine settles it on arrival, not this policy.
+//! On the slot clock the arrival is the first boundary at or after the submission.
 
 use super::{Book, Policy, Running, Setting};
 

@@ -1,5 +1,5 @@
-//! The event loop of one cluster under a policy that preempts, or whose queue changes its order with time: completions, arrivals, one pass where one is due, new
-//! rates (SPEC sections 5 and 7).
+//! The event loop of one cluster under a policy that preempts, or whose queue changes its order with time
+//! (SPEC sections 5 and 7). One instant: completions, arrivals, one pass where one is due, new rates.
 
 mod queue_pass;
 
@@ -160,7 +160,7 @@ impl<'a, P: Policy> Engine<'a, P> {
         self.book.jobs.submit.get(job).map_or(f64::INFINITY, |&s| self.book.timing.arrival(s))
     }
 
-    /// Takes a job in; not where admission refuses it: even alone from now on it would miss its deadline.
+    /// Takes a job in; false if admission refuses it, because it would miss its deadline even alone from now on.
     fn arrive(&mut self, job: u32) -> bool {
         let j = job as usize;
         if self.setting.options.admission
@@ -177,7 +177,8 @@ impl<'a, P: Policy> Engine<'a, P> {
         true
     }
 
-    /// Puts the jobs that have waited for too long ahead; when the next one will have, of those that have arrived.
+    /// Puts the jobs that have waited for too long ahead of the others. Returns when the next of the arrived jobs will
+    /// have waited for too long.
     fn age(&mut self, arrived: usize) -> f64 {
         let Some(aging) = self.setting.options.aging.filter(|_| !P::PREEMPTIVE) else { return f64::INFINITY };
         while self.aging < arrived {
@@ -230,8 +231,9 @@ impl<'a, P: Policy> Engine<'a, P> {
     fn tick_from(&self, time: f64, interval: f64) -> f64 {
         let timing = &self.book.timing;
         let back = timing.slot.map_or(0.0, |_| 1.0);
-        let from = f64::max(time, self.last_tick);
-        let mut k = f64::max(0.0, (timing.seconds(from - back) / interval).floor() - 1.0);
+        // A multiple of the interval that a boundary after the last tick sees first lies beyond that tick.
+        let from = f64::max(time - back, self.last_tick);
+        let mut k = f64::max(0.0, (timing.seconds(from) / interval).floor() - 1.0);
         loop {
             let tick = timing.arrival(k * interval);
             if tick >= time && tick > self.last_tick {

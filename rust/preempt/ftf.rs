@@ -1,7 +1,8 @@
-//! Finish-time fairness (Themis: Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020):
-//! the largest rho = (time since submission + remaining run time) / ideal run time first. Clairvoyant.
+//! Finish-time fairness (Themis: Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020).
+//! The job with the largest (time since submission + remaining run time) / ideal run time goes first. Clairvoyant.
 //!
-//! Every rho moves with time, so a pass ranks all jobs that run or wait.
+//! Themis calls this number rho. Elsewhere in this crate rho_j is the estimated run time. The number of every job moves
+//! with time, so a pass ranks all jobs that run or wait.
 
 use super::{Book, Policy, Running, Setting};
 

@@ -1,11 +1,14 @@
 //! Tiresias with the 2D-Gittins index (Gu et al., NSDI 2019; Gittins, "Bandit processes and dynamic allocation
-//! indices", 1979): queues by attained service as Tiresias'; inside a queue the largest index first, ties fifo. Knows
-//! no run time but those of jobs that are done.
+//! indices", 1979). Queues by attained service are Tiresias'. Inside a queue the largest index goes first, ties fifo.
+//! The policy knows only the run times of jobs that are done.
 //!
-//! The index of a job that has attained a GPU-seconds, where S is the GPU time of a completed job drawn at random:
-//! the largest, over quanta delta, of P(S - a <= delta | S > a) / E[min(S - a, delta) | S > a]; 0 where no completed
-//! job had more; compared in single precision. Indexes fall as service grows and move with every completion, so a pass ranks all jobs that run or
-//! wait; an index costs a walk along a hull.
+//! Say a job has attained a GPU-seconds, and S is the GPU time of a completed job drawn at random. The index is the
+//! largest, over quanta delta, of P(S - a <= delta | S > a) / E[min(S - a, delta) | S > a]. It is 0 where no completed
+//! job had more than a. Indexes are compared in single precision.
+//!
+//! An index falls as service grows and moves with every completion, so a pass ranks all jobs that run or wait. One
+//! index costs a walk along a hull. With m samples the distribution is renewed at a pass once more than m / 1,024 jobs
+//! are new.
 
 use super::tiresias::Tiresias;
 use super::{Book, Policy, Running};
@@ -19,8 +22,8 @@ pub(super) struct Gittins {
     fresh: Vec<f64>,
 }
 
-/// Up to this many samples the distribution is always up to date; beyond, it is renewed when it has grown by one in
-/// so many.
+/// A distribution of m samples is renewed before a pass once more than m / `RENEW_SHARE` new ones have come. So below
+/// this many samples it is up to date at every pass.
 const RENEW_SHARE: usize = 1024;
 
 impl Gittins {
@@ -93,7 +96,7 @@ impl Samples {
         self.corner.resize(n, 0);
         for k in (0..n).rev() {
             let mut next = if k + 1 < n { k + 1 } else { k };
-            // A corner that lies on or below the line to the corner after it is none.
+            // A point on or below the line to the corner after it is not a corner of the hull.
             while self.corner[next] as usize != next && next != k {
                 let after = self.corner[next] as usize;
                 let point = |i: usize| (self.total_time[i], i as f64);

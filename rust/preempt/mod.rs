@@ -1,7 +1,8 @@
-//! Policies that preempt (SPEC section 7, "Other schedulers"): one a file; this is where their names meet their code.
+//! Policies that preempt (SPEC section 7, "Other schedulers"). Each policy is a file. This file joins their names to
+//! their code.
 //!
-//! A pass ranks the running and the waiting jobs and walks the ranking with a quota of all GPUs. A policy gives the
-//! keys by which jobs are ranked; without preemption (`qssf`, and any order with aging) the keys order the queue.
+//! A pass ranks the running and the waiting jobs. It walks the ranking with a quota of all GPUs. A policy gives the
+//! keys by which jobs are ranked. Without preemption (`qssf`, and any order with aging) the keys order the queue.
 //! `engine` is the event loop, `select` the walk, `book` what is known of each job.
 
 mod book;

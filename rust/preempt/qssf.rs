@@ -1,10 +1,13 @@
 //! Queues whose order is not known from the start: QSSF, and any order under `--aging`.
 //!
-//! QSSF (Hu et al., "Characterization and prediction of deep learning workloads in large-scale GPU datacenters",
-//! SC 2021, the Helios paper): the least predicted GPU time first, ties fifo. A job's GPU time is predicted at its
-//! submission, from the jobs completed by then: the mean recorded duration of the same user's jobs of the same size,
-//! else of the user's, else of all, times its GPUs; 0 before any is completed. Knows no run time but with
-//! `--predict exact`, the recorded duration itself. A pass costs the jobs started and the sizes tried.
+//! QSSF (Hu et al., "Characterization and prediction of deep learning workloads in large-scale GPU datacenters", SC
+//! 2021, the Helios paper): the least predicted GPU time first, ties fifo. The prediction is made at the submission,
+//! from the jobs completed by then. It is a mean recorded duration times the job's GPUs. The mean is over the same
+//! user's jobs of the same size; if there are none, over the user's; if there are none, over all. Before any
+//! completion it is 0.
+//!
+//! The policy knows no run time. With `--predict exact` it knows the recorded duration itself. A pass costs the jobs
+//! started and the sizes tried.
 
 use super::{Book, Policy, Setting};
 use crate::options::{Order, Predict};

@@ -52,8 +52,8 @@ fn before(a: (f64, u32), b: (f64, u32)) -> bool {
 }
 
 impl Selection {
-    /// Walks the ranking. Cost: the waiting jobs chosen, and the running jobs that rank behind the first job that
-    /// does not fit, of which there are few: they fit in what is left of the quota there.
+    /// Walks the ranking. It costs the waiting jobs chosen, and the running jobs that rank behind the first job that
+    /// does not fit. Those are few, because they fit in what is left of the quota there.
     ///
     /// Let W be the GPUs of the waiting jobs up to some place of the ranking, B those of all running jobs and T those
     /// of the running jobs behind that place. The walk reaches the place with W + B - T GPUs given away if all before

@@ -1,8 +1,8 @@
 //! Time slicing (Gandiva: Xiao et al., "Gandiva: Introspective cluster scheduling for deep learning", OSDI 2018):
-//! round robin. One list; a job joins its end on arrival; at every quantum the jobs that ran go to the end, in fifo
-//! order among themselves. Knows no run time.
+//! round robin. There is one list. A job joins its end on arrival. At every quantum the jobs that ran go to the end, in
+//! fifo order among themselves. The policy knows no run time.
 //!
-//! A pass costs as SRTF's; with more demand than GPUs there is one every quantum.
+//! A pass costs as much as SRTF's. With more demand than GPUs there is one every quantum.
 
 use super::{Book, Policy, Running};
 use crate::options::Options;

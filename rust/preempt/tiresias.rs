@@ -1,7 +1,8 @@
 //! Tiresias, discretised 2D-LAS (Gu et al., "Tiresias: A GPU cluster manager for distributed deep learning",
-//! NSDI 2019): queues by attained service, GPUs times seconds on them; fifo inside a queue. Knows no run time.
+//! NSDI 2019). Jobs queue by attained service: GPUs times seconds on them. Inside a queue the order is fifo. The policy
+//! knows no run time.
 //!
-//! A pass costs as SRTF's, and a step for every job that falls to the next queue.
+//! A pass costs as much as SRTF's, and a step for every job that falls to the next queue.
 
 use super::{Book, Policy, Running};
 use crate::options::Options;

@@ -1,4 +1,4 @@
-//! Waiting jobs by key, each size apart, so that a size that does not fit is passed over whole.
+//! Waiting jobs by key. Each size is kept apart, so that a size that does not fit is passed over whole.
 
 use std::collections::BTreeSet;
 use std::collections::btree_set::Iter;

@@ -29,7 +29,7 @@ impl Cluster {
         Self { servers: sizes.iter().map(|&g| vec![idle; g as usize]).collect(), draws }
     }
 
-    /// Puts the job on the GPUs that its placement names, which adds rho_j to their U; `None`, and no change, if it
+    /// Puts the job on the GPUs that its placement names, and adds rho_j to their U. `None`, and no change, if the job
     /// must wait.
     pub(super) fn place(&mut self, job: &Job, options: &Options) -> Option<Vec<Site>> {
         let mut sites = self.choose(job.num_gpus as usize, options)?;
