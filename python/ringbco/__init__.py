@@ -15,10 +15,15 @@ if TYPE_CHECKING:
     from ringbco.audit import audit
     from ringbco.cluster import Cluster, Network
     from ringbco.compare import Comparison, compare
+    from ringbco.conversion import convert
+    from ringbco.inspection import inspect
     from ringbco.jobs import JobTable, from_frame, read_jobs, write_jobs
     from ringbco.outcome import Outcome
     from ringbco.plan import plan
+    from ringbco.profile import profile
     from ringbco.replay import replay
+    from ringbco.report import report
+    from ringbco.report.timeline import timeline
     from ringbco.sweep import sweep
     from ringbco.synthetic import generate
 
@@ -33,13 +38,18 @@ __all__ = [
     "__version__",
     "audit",
     "compare",
+    "convert",
     "errors",
     "from_frame",
     "generate",
+    "inspect",
     "plan",
+    "profile",
     "read_jobs",
     "replay",
+    "report",
     "sweep",
+    "timeline",
     "write_jobs",
 ]
 
@@ -51,18 +61,23 @@ _HOMES = {
     "Outcome": "outcome",
     "audit": "audit",
     "compare": "compare",
+    "convert": "conversion",
     "from_frame": "jobs",
     "generate": "synthetic",
+    "inspect": "inspection",
     "plan": "plan",
+    "profile": "profile",
     "read_jobs": "jobs",
     "replay": "replay",
+    "report": "report",
     "sweep": "sweep",
+    "timeline": "report.timeline",
     "write_jobs": "jobs",
 }
 
 
 class _Package(ModuleType):
-    """The package itself, in which `ringbco.replay` and `ringbco.audit` are always the functions.
+    """The package itself, in which `ringbco.replay` and `ringbco.report` are always the functions.
 
     Importing a submodule binds it in its package under its name, which would hide the function of that name.
     """

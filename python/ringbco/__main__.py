@@ -1,5 +1,5 @@
 """`python -m ringbco`: the command line."""
 
-from ringbco.cli import main
+from ringbco.shell import main
 
 main()

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import final
 
 import numpy as np
@@ -9,6 +10,7 @@ __all__ = [
     "PlanResult",
     "RunResult",
     "build",
+    "exchange",
     "orders",
     "placements",
     "plan",
@@ -16,6 +18,7 @@ __all__ = [
     "policies",
     "presets",
     "queues",
+    "rename_new",
     "replay",
 ]
 
@@ -89,6 +92,12 @@ class RunResult:
     def contention_seconds(self) -> float: ...
     @property
     def spanning_seconds(self) -> float: ...
+    @property
+    def held_while_submitting(self) -> float:
+        """GPU-seconds held up to the last submission of a job that ran; 0 for a plan."""
+    @property
+    def held_while_submitting_by_vc(self) -> NDArray[np.float64]:
+        """The same by virtual cluster, each up to its own last submission; one value where there are none."""
 
 @final
 class PlanResult:
@@ -177,6 +186,8 @@ def plan(
     progress: Callable[[int, int], None] | None,
 ) -> PlanResult: ...
 def build() -> tuple[str, str, str]: ...
+def rename_new(from_: str | PathLike[str], to: str | PathLike[str]) -> None: ...
+def exchange(one: str | PathLike[str], other: str | PathLike[str]) -> None: ...
 def planners() -> list[str]: ...
 def presets() -> list[tuple[str, str, str, str, str]]: ...
 def policies() -> list[tuple[str, str, bool, list[str]]]: ...

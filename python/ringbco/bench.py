@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -34,7 +34,12 @@ GENERATED: Final = "generated jobs"
 """What messages call a trace of ours: the file it lies in is gone when they are read."""
 
 # All that a replay imports, wherever it does so.
-_IMPORTS: Final = "import ringbco.cli.replay, ringbco.replay"
+_IMPORTS: Final = "import ringbco.cli.replay, ringbco.replay, pyarrow.parquet"
+# The libraries without which no job table is read; a small replay is compared with them.
+_LIBRARIES: Final = "import polars, pyarrow"
+_ONE_JOB: Final = "job_id,submit_time,num_gpus,duration\na,0,1,10\n"
+REPORTED: Final = 15_000
+"""Jobs of the result that the cost of a report is measured on."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +152,8 @@ def _measure(case: Case, path: str, cluster: Cluster, generated: bool, repeat: i
         floors.append(_floor(events))
         began = time.perf_counter()
         outcome = replay(table, cluster, policy=case.policy, **case.options)
-        totals.append(time.perf_counter() - began)
         engines.append(float(outcome.summary["engine_seconds"]))
+        totals.append(time.perf_counter() - began)
     engine = statistics.median(engines)
     ratios = [e / f for e, f in zip(engines, floors, strict=True)]
     # Before the figures below, whose own arrays are no part of the replay.
@@ -217,6 +222,46 @@ def whole_command(jobs: int, cluster: Cluster, *, repeat: int, seed: int) -> dic
             named["engine"].append(float(json.loads(summary)["engine_seconds"]))
     figures: dict[str, Any] = {f"{name}_seconds": statistics.median(s) for name, s in named.items()}
     return figures | {f"{name}_seconds_all": seconds for name, seconds in named.items()}
+
+
+def small_costs(jobs: int, cluster: Cluster, *, repeat: int, seed: int) -> dict[str, Any]:
+    """CPU seconds of what hardly depends on the engine, each the least of `repeat` runs, in turn.
+
+    imports: `import polars, pyarrow`. one_job: a replay of one job. report: a page of `reported_jobs` jobs,
+    REPORTED at most. first_report: the first page ever, which bundles the drawing library (one run).
+    """
+    reported = min(jobs, REPORTED)
+    case = Case("report", "fifo", "fifo", reported)
+    with tempfile.TemporaryDirectory(prefix="ringbco-bench-") as scratch:
+        folder = Path(scratch)
+        (folder / "one.csv").write_text(_ONE_JOB, encoding="utf-8")
+        (folder / "cluster.toml").write_text(cluster.to_toml(), encoding="utf-8")
+        path = _trace(case, cluster, seed, folder)
+        ringbco = ["-m", "ringbco"]
+        one = [*ringbco, "replay", str(folder / "one.csv"), "--cluster", "1x8", "-o", str(folder / "one")]
+        page = [*ringbco, "report", str(folder / "result"), "-o", str(folder / "page.html")]
+        where = ["--cluster", str(folder / "cluster.toml"), "-o", str(folder / "result"), "--policy", "fifo"]
+        own = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+        _cpu([*ringbco, "replay", path, *where], own)
+        costs: dict[str, Any] = {
+            "first_report": [_cpu(page, own)],
+            "imports": [],
+            "one_job": [],
+            "report": [],
+        }
+        for _ in range(repeat):
+            costs["imports"].append(_cpu(["-c", _LIBRARIES], own))
+            costs["one_job"].append(_cpu([*one, "--force"], own))
+            costs["report"].append(_cpu([*page, "--force"], own))
+    return {"reported_jobs": reported} | {f"{name}_cpu_seconds": min(spent) for name, spent in costs.items()}
+
+
+def _cpu(arguments: Sequence[str], environment: Mapping[str, str]) -> float:
+    """CPU seconds, user and system, that Python takes with the arguments."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=environment)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def start_up(*, repeat: int) -> dict[str, float]:

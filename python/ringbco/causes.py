@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ringbco import _core
     from ringbco.cluster import Network
 
-# Columns of jobs.parquet; single precision, for they explain and nothing is computed from them.
+# Columns of jobs.parquet. They are single precision: they explain, and nothing is computed from them.
 CAUSES_SCHEMA: Final[dict[str, pl.DataType]] = {
     "wait_behind": pl.Float32(),
     "wait_gpus": pl.Float32(),
@@ -38,20 +38,21 @@ def split(
 ) -> dict[str, NDArray[np.float32]]:
     """The columns of `CAUSES_SCHEMA`, one value a job of the table (NaN where it was dropped).
 
-    wait_gpus: fewer GPUs were idle than the job asks for. wait_fragmented: enough were idle, but its
-    placement could not use them. wait_behind: it could have been placed but for its turn (the head of a
-    strict queue, the reservation of EASY, the wait for a slot's boundary). The three add up to the wait.
+    A wait has three parts, which add up to it. wait_gpus: fewer GPUs were idle than the job asks for.
+    wait_fragmented: enough were idle, but the job's placement could not use them. wait_behind: the job could
+    have been placed, but it was not its turn (the head of a strict queue, the reservation of EASY, the wait
+    for a slot's boundary).
 
-    run_spread: what more servers than the fewest cost without contention (eq. 8 with k = 1). run_contention:
-    what sharing links cost on top (k > 1). The slot clock's rounding is in run_contention where k ever
-    exceeded 1, else in run_spread; so is, under a policy that preempts, all that a preempted job ran longer
-    than its ideal. Ideal run time, run_spread and run_contention always add up to the time on GPUs with
-    progress: the run time or, where jobs are preempted, held_time - lost_time.
+    A run has two parts beyond the ideal run time. run_spread: what more servers than the fewest cost without
+    contention (eq. 8 with k = 1). run_contention: what sharing links cost on top (k > 1). Two things count as
+    run_contention if k ever exceeded 1, else as run_spread: the slot clock's rounding, and all that a
+    preempted job ran longer than its ideal. Ideal run time, run_spread and run_contention always add up to
+    the time on GPUs with progress. That is the run time or, where jobs are preempted, held_time - lost_time.
     """
     wait_gpus, wait_fragmented = result.wait_gpus, result.wait_fragmented
     behind = (result.start - submit) - wait_gpus - wait_fragmented
     columns = {
-        # Sums of many stretches: what is left of a wait that they explain whole is rounding.
+        # These are sums of many stretches. If they explain a whole wait, what is left of it is rounding.
         "wait_behind": _rounded(behind, result.start - submit),
         "wait_gpus": wait_gpus,
         "wait_fragmented": wait_fragmented,

@@ -6,26 +6,24 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import polars as pl
 
-from ringbco import profiles
 from ringbco.cluster import Cluster
-from ringbco.errors import UsageError
+from ringbco.compare_runs import MOST_SEEDS, Watch, read_results, resolve_workloads, wanted_runs
 from ringbco.jobs import TableLike, as_table
 from ringbco.metrics import STATISTICS
-from ringbco.options import MOST_THREADS, RunOptions, as_cluster, check_callback, integer, refusal
+from ringbco.options import MOST_THREADS, RunOptions, as_cluster, check_callback, integer
 from ringbco.outcome import Outcome, holds_only, whole_folder, write_table
+from ringbco.plausibility import doubts, silently, warn
 from ringbco.replay import replay
-from ringbco.scheduling import fit
-from ringbco.units import Kind, figure
+from ringbco.units import Kind, figure, figures, same
 
 if TYPE_CHECKING:
     from ringbco.report.plots import Plots
@@ -53,6 +51,11 @@ class Measure(NamedTuple):
         """The value as people read it; "-" where there is none."""
         return "-" if value is None else figure(self.kind, value)
 
+    def show_all(self, values: Sequence[float | None]) -> list[str]:
+        """As `show`, side by side: values that differ do not print alike."""
+        told = iter(figures(self.kind, [value for value in values if value is not None]))
+        return ["-" if value is None else next(told) for value in values]
+
 
 SPREADS: Final[tuple[tuple[str, str, Kind], ...]] = (
     ("jct", "completion time", "time"),
@@ -62,16 +65,20 @@ SPREADS: Final[tuple[tuple[str, str, Kind], ...]] = (
 )
 SINGLES: Final = (
     Measure("makespan", "makespan", "time"),
-    # GPUs held: contention and resuming hold them longer, so more of it may be waste.
-    Measure("utilisation", "utilisation", "share", best="neither"),
+    # GPUs held: contention and resuming hold them longer, so more of it may be waste. After the last
+    # submission only the longest jobs run out, which says little of a policy: so this one leads.
+    Measure("utilisation_to_last_submission", "utilisation to last submission", "share", best="neither"),
+    Measure("utilisation", "utilisation, whole run", "share", best="neither"),
     Measure("mean_contention", "mean contention", "number"),
     Measure("jobs_spread", "jobs over several servers", "count"),
-    Measure("worst_finish_time_fairness", "worst finish-time fairness", "number"),
+    # At the finish Themis' finish-time fairness is the slowdown: its mean is that of the slowdown, above.
+    Measure("worst_finish_time_fairness", "worst slowdown", "number"),
     Measure("jain_index_users", "Jain's index over users", "index", best="most"),
     Measure("preemptions", "preemptions", "count"),
     Measure("lost_gpu_seconds", "GPU time lost to them", "time"),
     Measure("deadlines_met", "deadlines met", "share", best="most"),
-    Measure("engine_seconds", "time in the engine", "time"),
+    # Replays that run side by side slow each other down: no merit of a policy.
+    Measure("engine_seconds", "time in the engine", "time", best="neither"),
 )
 _SPREAD: Final = {name for name, _, _ in SPREADS}
 MEASURES: Final = (
@@ -99,26 +106,58 @@ class Entry(NamedTuple):
 
 @dataclass(eq=False)
 class Comparison:
-    """Outcomes side by side, by label, the first being the one that the others are held against."""
+    """Outcomes side by side, by label, the first being the one that the others are held against.
+
+    repeated: the summaries under each seed, the first seed's included, by label; of what was run with one
+    seed only, nothing. Figures are means over the seeds, and `outcomes` are those of the first seed.
+    """
 
     outcomes: dict[str, Outcome]
+    repeated: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     @cached_property
     def rows(self) -> dict[Measure, list[Entry]]:
         """What each measure is under each outcome, in order; without measures that no summary has."""
         summaries = [outcome.summary for outcome in self.outcomes.values()]
         return {
-            measure: _entries([summary.get(measure.key) for summary in summaries], best)
-            for measure, best in self._judged()
+            measure: _entries(
+                [self._mean(label, measure.key) for label in self.outcomes], measure.best, self._like
+            )
+            for measure in MEASURES
             if any(measure.key in summary for summary in summaries)
         }
 
-    def _judged(self) -> Iterator[tuple[Measure, str]]:
-        """Each measure and which end of it is good; shares of unlike numbers of jobs have none."""
-        refused = {outcome.summary.get("jobs_refused", 0) for outcome in self.outcomes.values()}
-        for measure in MEASURES:
-            unlike = measure.key == "deadlines_met" and len(refused) > 1
-            yield measure, "neither" if unlike else measure.best
+    @cached_property
+    def _like(self) -> list[bool]:
+        """Whether each outcome is of the first one's jobs on the first one's cluster."""
+        kinds = [_jobs_and_cluster(outcome) for outcome in self.outcomes.values()]
+        return [kind == kinds[0] for kind in kinds]
+
+    @property
+    def unlike(self) -> list[str]:
+        """The outcomes of other jobs than the first one's, or on another cluster: none can be the best."""
+        return [label for label, like in zip(self.outcomes, self._like, strict=True) if not like]
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds each policy was replayed with."""
+        return max((len(summaries) for summaries in self.repeated.values()), default=1)
+
+    def spread(self, label: str, key: str) -> tuple[float, float] | None:
+        """The least and the greatest value of a measure over the seeds; None without several seeds."""
+        values = self._values(label, key)
+        return (min(values), max(values)) if len(values) > 1 else None
+
+    def _mean(self, label: str, key: str) -> float | None:
+        if label not in self.repeated:
+            return self.outcomes[label].summary.get(key)
+        values = self._values(label, key)
+        return math.fsum(values) / len(values) if values else None
+
+    def _values(self, label: str, key: str) -> list[float]:
+        """A measure under each seed of a label; none where a seed lacks it."""
+        values = [summary.get(key) for summary in self.repeated.get(label, [])]
+        return [] if None in values else [float(value) for value in values if value is not None]
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -126,7 +165,9 @@ class Comparison:
 
         Times in seconds, utilisation as a share. `value` is null where an outcome has no such figure, `ratio`
         also where the first outcome's is 0; `best` is true for every outcome that has the best value, and for
-        none when all have the same or no end of the measure is good (utilisation).
+        none when all have the same or no end of the measure is good (utilisation, time in the engine). Only
+        outcomes of the first one's jobs on the first one's cluster are judged. With several seeds `value` is
+        their mean, and columns `least` and `greatest` follow, null for a result that was not repeated.
         """
         rows = [
             (measure.key, label, *entry)
@@ -140,7 +181,16 @@ class Comparison:
             "ratio": pl.Float64(),
             "best": pl.Boolean(),
         }
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        frame = pl.DataFrame(rows, schema=schema, orient="row")
+        if self.seeds == 1:
+            return frame
+        spreads = [
+            self.spread(label, measure.key) or (None, None)
+            for measure in self.rows
+            for label in self.outcomes
+        ]
+        ends = {name: [spread[end] for spread in spreads] for end, name in enumerate(("least", "greatest"))}
+        return frame.with_columns(pl.Series(name, values, pl.Float64) for name, values in ends.items())
 
     @property
     def plot(self) -> Plots:
@@ -152,18 +202,26 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Plain values: labels, each measure's values, ratios and best labels, folders, summaries."""
         labels = list(self.outcomes)
+        several = self.seeds > 1
         return {
             "policies": labels,
+            **({"seeds": self.seeds} if several else {}),
             "measures": {
                 measure.key: {
                     "values": {label: entry.value for label, entry in zip(labels, entries, strict=True)},
                     "ratios": {label: entry.ratio for label, entry in zip(labels, entries, strict=True)},
                     "best": [label for label, entry in zip(labels, entries, strict=True) if entry.best],
+                    **(
+                        {"spread": {label: self.spread(label, measure.key) for label in labels}}
+                        if several
+                        else {}
+                    ),
                 }
                 for measure, entries in self.rows.items()
             },
             "folders": dict(zip(labels, self._folders(), strict=True)),
             "summaries": {label: outcome.summary for label, outcome in self.outcomes.items()},
+            **({"summaries_by_seed": self.repeated} if several else {}),
         }
 
     def write(
@@ -192,7 +250,8 @@ class Comparison:
         """A folder's name for each label: a policy's own, anything else made harmless and unique."""
         names: list[str] = []
         for number, label in enumerate(self.outcomes, start=1):
-            name = re.sub(r"[^\w.=-]+", "-", label).strip(".-") or str(number)
+            name = re.sub(r"[^\w.=-]+", "-", label)
+            name = re.sub("--+", "-", name).strip(".-") or str(number)
             names.append(f"{name}-{number}" if name in names else name)
         return names
 
@@ -214,54 +273,88 @@ def is_comparison(path: Path) -> bool:
 def compare(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
-    policies: Sequence[str],
+    policies: Sequence[str] = (),
     *,
+    recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
+    runs: Mapping[str, Mapping[str, Any]] | None = None,
+    results: Sequence[Outcome | str | os.PathLike[str]] = (),
+    seeds: int = 1,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Comparison:
-    """Replays `jobs` on `cluster` under each of `policies`, several at a time.
+    """Replays `jobs` on `cluster` under each of `policies` and `runs`, several at a time.
 
-    The table is read and its profile resolved once. threads: replays at a time, None for one a processor.
-    progress: called now and then with (jobs finished, jobs in all) over all replays. options: those of
-    `replay`, the same for every policy that uses them; the others do without.
+    The table is read once, and its profile resolved once a seed.
+    runs: settings beside the policies, by label, such as {"sjf-bco, kappa 4": {"policy": "sjf-bco",
+        "kappa": 4}}: options of `replay` by its parameters' names, which go before `options`, and `cluster`.
+    results: outcomes at hand, or the paths of result folders, which are not run again. A path is its label;
+        an outcome has its policy's name for one.
+    seeds: how often each replay is repeated, with seed, seed + 1 and so on. Figures are then means over the
+        seeds; `outcomes` are those of the first seed.
+    recorded_cluster: as for `replay`, of every run. threads: replays at a time, None for one a processor.
+    progress: called now and then with (jobs finished, jobs in all) over all replays.
+    options: those of `replay`, the same for every policy that uses them; the others do without.
 
-    Raises UsageError for a policy that is unknown or named twice, and for a demand that none of them can
-    meet; otherwise as `replay`, for the first policy in order that fails.
+    The policies come first, then the runs, then the results; the first is what the others are held against.
+
+    Raises UsageError for a policy that is unknown or named twice, for a label given twice, and for a demand
+    that none of them can meet; InputError for a folder that is no result; otherwise as `replay`, for the
+    first run in order that fails. Warns as `replay` does, once.
     """
-    if isinstance(policies, str) or not isinstance(policies, Sequence):
-        raise refusal("policies", policies, "a list of names")
-    twice = [policy for policy in policies if list(policies).count(policy) > 1]
-    if twice:
-        raise UsageError(f"option policy: {twice[0]!r}: expected each policy once")
-    if not policies:
-        raise UsageError("option policy: expected at least one")
+    wanted = wanted_runs(policies, {} if runs is None else runs, options)
+    seeds = integer("seeds", seeds, 1, MOST_SEEDS)
     if threads is not None:
         threads = integer("threads", threads, 1, MOST_THREADS)
     check_callback(progress)
-    common = RunOptions.of(options)
-    own = dict(zip(policies, fit(policies, options), strict=True))
+    labels = [run.label for run in wanted]
+    finished = read_results(results, labels)
+    RunOptions.of(options)
     table = as_table(jobs)
-    cluster = as_cluster(cluster)
-    workload = profiles.resolve(table, cluster, model=common.model, seed=common.seed)
-    watch = _Watch(len(policies) * table.num_jobs, progress)
+    cluster = as_cluster(cluster, recorded_cluster)
+    repeats = [run.repeat(number, cluster) for run in wanted for number in range(seeds)]
+    workloads = resolve_workloads(table, repeats)
+    clusters = dict.fromkeys(one.cluster for one in repeats)
+    of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
+    warn(dict.fromkeys([*of_clusters, *doubts(table, None)]))
+    watch = Watch(len(repeats) * table.num_jobs, progress)
 
-    def run(policy: str) -> Outcome:
-        tell = watch.part(policy)
-        outcome = replay(table, cluster, policy=policy, workload=workload, progress=tell, **own[policy])
+    def run(number: int) -> Outcome | dict[str, Any]:
+        tell = watch.part(number)
+        one = repeats[number]
+        with silently():
+            outcome = replay(
+                table,
+                one.cluster,
+                policy=one.policy,
+                workload=workloads[one.workload],
+                progress=tell,
+                **one.options,
+            )
         tell(table.num_jobs, table.num_jobs)
-        return outcome
+        # Of the other seeds only the figures are kept: the tables would fill the memory. They are worked out
+        # here, beside other runs.
+        figures = outcome.summary
+        return outcome if number % seeds == 0 else figures
 
-    with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, len(policies))) as pool:
-        futures = [pool.submit(run, policy) for policy in policies]
+    with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, len(repeats))) as pool:
+        futures = [pool.submit(run, number) for number in range(len(repeats))]
         try:
-            outcomes = [future.result() for future in futures]
+            ended = [future.result() for future in futures]
         except BaseException:
             # The pool waits for what runs; so that it need not wait long, the rest gives up.
             watch.stop()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return Comparison(dict(zip(policies, outcomes, strict=True)))
+    outcomes: dict[str, Outcome] = {}
+    repeated: dict[str, list[dict[str, Any]]] = {}
+    for number, label in enumerate(labels):
+        first, *others = ended[number * seeds : (number + 1) * seeds]
+        assert isinstance(first, Outcome)
+        outcomes[label] = first
+        if others:
+            repeated[label] = [first.summary, *(other for other in others if isinstance(other, dict))]
+    return Comparison(outcomes | finished, repeated)
 
 
 def side_by_side(outcomes: Sequence[Outcome]) -> Comparison:
@@ -269,23 +362,29 @@ def side_by_side(outcomes: Sequence[Outcome]) -> Comparison:
     return Comparison(dict(zip(_labels(outcomes), outcomes, strict=True)))
 
 
-def _entries(values: Sequence[float | None], best: str) -> list[Entry]:
-    first, told = values[0], [value for value in values if value is not None]
-    good = max(told) if best == "most" else min(told)
-    differ = best != "neither" and any(not _same(value, told[0]) for value in told)
+def _entries(values: Sequence[float | None], best: str, judged: Sequence[bool]) -> list[Entry]:
+    first = values[0]
+    told = [value for value, among in zip(values, judged, strict=True) if among and value is not None]
+    good = (max if best == "most" else min)(told, default=math.nan)
+    differ = best != "neither" and any(not same(value, told[0]) for value in told)
     return [
         Entry(
             None if value is None else float(value),
             value / first if first and value is not None else None,
-            differ and value is not None and _same(value, good),
+            differ and among and value is not None and same(value, good),
         )
-        for value in values
+        for value, among in zip(values, judged, strict=True)
     ]
 
 
-def _same(one: float, other: float) -> bool:
-    """Whether nothing but rounding tells the figures apart."""
-    return math.isclose(one, other, rel_tol=1e-9)
+def _jobs_and_cluster(outcome: Outcome) -> tuple[Any, ...]:
+    """What outcomes must share for one to be better: the jobs that ran and their work, servers, network."""
+    run: Mapping[str, Any] = outcome.run
+    trace, cluster = run.get("trace", {}), run.get("cluster", {})
+    # Where the jobs came from no file, their number and what they were called is all that is known.
+    source = trace.get("sha256") or trace.get("path")
+    ran = outcome.summary.get("jobs"), outcome.summary.get("jobs_refused", 0)
+    return source, trace.get("rows"), *ran, *map(cluster.get, ("servers", "network", "recorded"))
 
 
 def _labels(outcomes: Sequence[Outcome]) -> list[str]:
@@ -318,31 +417,3 @@ def _settings(outcome: Outcome) -> dict[str, Any]:
         "cluster": cluster.get("name"),
         "trace": run.get("trace", {}).get("path"),
     }
-
-
-class _Watch:
-    """One progress over several replays, and a way to stop them all."""
-
-    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
-        self._total = total
-        self._progress = progress
-        self._done: dict[str, int] = {}
-        self._lock = Lock()
-        self._stopped = Event()
-
-    def stop(self) -> None:
-        """Lets every replay end with an exception the next time it tells its progress."""
-        self._stopped.set()
-
-    def part(self, name: str) -> Callable[[int, int], None]:
-        """The progress callback of one replay."""
-
-        def tell(done: int, _total: int) -> None:
-            if self._stopped.is_set():
-                raise InterruptedError("another replay failed, or all were interrupted")
-            with self._lock:
-                self._done[name] = done
-                if self._progress is not None:
-                    self._progress(sum(self._done.values()), self._total)
-
-        return tell

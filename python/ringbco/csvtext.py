@@ -6,6 +6,8 @@ import csv
 import gzip
 import io
 import os
+import re
+import tomllib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +17,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from ringbco.errors import InputError
+from ringbco.errors import InputError, show_value
 
 PARQUET_MAGIC: Final = b"PAR1"
 _LFS_POINTER: Final = b"version https://git-lfs.github.com/spec/"
 _CONVERT: Final = "a public trace becomes a job table with `ringbco convert`"
+# The first line of a TOML file whose first table is [ringbco] or [[servers]]; no JSON begins so.
+_TOML: Final = re.compile(rb"\[\[?\s*[A-Za-z_][\w.-]*\s*\]\]?[ \t]*(#.*)?(\r?\n|$)")
 _LONGEST_HEADER: Final = 1 << 20
 _NEWLINE, _COMMA, _QUOTE = 0x0A, 0x2C, 0x22
 
@@ -70,6 +74,8 @@ def refuse_foreign(path: str | os.PathLike[str], data: bytes) -> None:
             file=path,
             hint="download the file itself, not its web page",
         )
+    if _TOML.match(head) or os.fspath(path).lower().endswith(".toml"):
+        raise _toml(path, data)
     if head[:1] in (b"{", b"["):
         raise InputError("is JSON, not a job table (Parquet or CSV)", file=path, hint=_CONVERT)
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -80,6 +86,22 @@ def refuse_foreign(path: str | os.PathLike[str], data: bytes) -> None:
         )
     if data.find(b"\0") >= 0:
         raise InputError("is binary data, not a trace (Parquet or CSV)", file=path, hint=_CONVERT)
+
+
+def _toml(path: str | os.PathLike[str], data: bytes) -> InputError:
+    """What to raise for a TOML file: whether it is the record of a run, and of which job table."""
+    try:
+        document = tomllib.loads(data.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        document = {}
+    trace = document.get("trace")
+    if isinstance(trace, dict) and "options" in document:
+        return InputError(
+            "is the record of a run (TOML), not a job table",
+            file=path,
+            hint=f"give the job table that was replayed: {show_value(str(trace.get('path')))}",
+        )
+    return InputError("is a TOML file, not a job table", file=path, hint="give a Parquet or CSV file")
 
 
 def read_text_table(path: str | os.PathLike[str], data: bytes | None = None) -> TextTable:

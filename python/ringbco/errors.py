@@ -32,6 +32,10 @@ class RingbcoError(Exception):
         super().__init__(one_line(message))
 
 
+class RingbcoWarning(UserWarning):
+    """What was given is allowed, and so unlike any public trace or network that its unit may be wrong."""
+
+
 class UsageError(RingbcoError):
     """Options that contradict each other or name nothing: exit status 2."""
 
@@ -40,6 +44,12 @@ class UsageError(RingbcoError):
 
 class AuditFailure(RingbcoError):  # noqa: N818 - a finding, not a malfunction
     """A result that broke a constraint: exit status 3."""
+
+    exit_code = 3
+
+
+class OtherwiseError(RingbcoError):
+    """A repeated run that came out otherwise than the first one: exit status 3."""
 
     exit_code = 3
 
@@ -118,6 +128,11 @@ def show_toml(value: object) -> object:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f'"{value}"' if isinstance(value, str) and show_value(value) == value else value
+
+
+def show_path(path: str | os.PathLike[str]) -> str:
+    """A path as text that any file can hold: bytes of its name that are not UTF-8 stand as `\\xff`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def one_line(text: str) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import signal
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
 from typing import Any, Final, ParamSpec, TypeVar
+
+from pebble import ProcessExpired, ProcessPool
 
 from ringbco.errors import RingbcoError, UsageError
 
@@ -29,114 +29,76 @@ class WorkerDiedError(RuntimeError):
 
 
 class ProcessExecutor(Executor):
-    """Processes of this machine, each behind a thread of its own.
+    """Processes of this machine, as pebble keeps them.
 
     One that dies takes only its own call along, and that call gets another process before it is given up;
     `concurrent.futures.ProcessPoolExecutor` would lose all calls at once and not say whose fault it was.
     """
 
     def __init__(self, processes: int) -> None:
-        self._threads = ThreadPoolExecutor(processes)
-        self._mine = threading.local()
-        self._workers: set[_Worker] = set()
-        self._lock = threading.Lock()
+        # Not forked: a fork would copy the locks of this process's threads as they happen to be held.
+        self._pool: Any = ProcessPool(processes, initializer=_ignore_interrupts, context=get_context("spawn"))
         self._closing = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """As `concurrent.futures.Executor.submit`; everything must be picklable."""
-        return self._threads.submit(self._call, fn, args, kwargs)
+        future: Future[T] = Future()
+        self._schedule(future, partial(fn, *args, **kwargs), _ATTEMPTS)
+        return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """As `concurrent.futures.Executor.shutdown`, but `cancel_futures` ends calls that run, too."""
-        with self._lock:
-            self._closing = cancel_futures
-            if cancel_futures:
-                for worker in self._workers:
-                    worker.process.terminate()
-        self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
+        self._closing = cancel_futures
+        if cancel_futures:
+            self._pool.stop()
+        else:
+            self._pool.close()
         if wait:
-            for worker in self._workers:
-                worker.close()
+            self._pool.join()
 
-    def pids(self) -> list[int]:
-        """The processes' ids."""
-        with self._lock:
-            return [worker.process.pid for worker in self._workers if worker.process.pid is not None]
+    def _schedule(self, future: Future[T], call: Callable[[], T], attempts: int) -> None:
+        """Has the call done, and does it again if its process dies, `attempts` times in all."""
 
-    def _call(self, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
-        status: int | None = None
-        for _ in range(_ATTEMPTS):
-            worker = self._worker()
-            try:
-                worker.pipe.send((fn, args, kwargs))
-                good, value = worker.pipe.recv()
-            except (EOFError, OSError):
-                status = self._bury(worker)
-                continue
-            if good:
-                return value  # type: ignore[no-any-return]
-            raise value
-        raise WorkerDiedError(
-            f"the worker process died {_ATTEMPTS} times (status {status}); it may lack memory"
-        )
+        def done(inner: Future[T]) -> None:
+            if inner.cancelled():
+                future.cancel()
+                return
+            error = inner.exception()
+            if isinstance(error, ProcessExpired):
+                if attempts > 1 and not self._closing:
+                    self._schedule(future, call, attempts - 1)
+                    return
+                error = WorkerDiedError(
+                    f"the worker process died {_ATTEMPTS} times (status {error.exitcode}); it may lack memory"
+                )
+            if future.set_running_or_notify_cancel():
+                if error is None:
+                    future.set_result(inner.result())
+                else:
+                    future.set_exception(error)
 
-    def _worker(self) -> _Worker:
-        """This thread's process, made when it has none."""
-        with self._lock:
-            if self._closing:
-                raise InterruptedError("the executor was shut down")
-            worker: _Worker | None = getattr(self._mine, "worker", None)
-            if worker is None:
-                worker = self._mine.worker = _Worker()
-                self._workers.add(worker)
-        return worker
-
-    def _bury(self, worker: _Worker) -> int | None:
-        with self._lock:
-            self._workers.discard(worker)
-        self._mine.worker = None
-        return worker.close()
+        self._pool.schedule(call).add_done_callback(done)
 
 
-class _Worker:
-    """One process and this side of the pipe to it."""
-
-    def __init__(self) -> None:
-        # Not forked: a fork would copy the locks of this process's threads as they happen to be held.
-        context = get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.process: SpawnProcess = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self.process.start()
-        theirs.close()
-
-    def close(self) -> int | None:
-        """Lets the process end and returns its status."""
-        self.pipe.close()
-        self.process.join()
-        return self.process.exitcode
-
-
-def _serve(pipe: Connection) -> None:
-    """A worker process: answers calls until the other side is closed."""
+def _ignore_interrupts() -> None:
     # An interrupt from the terminal reaches every process of the group: the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while True:
-        try:
-            fn, args, kwargs = pipe.recv()
-        except (EOFError, OSError):
-            return
-        answer: tuple[bool, Any]
-        try:
-            answer = True, fn(*args, **kwargs)
-        except BaseException as error:
-            answer = False, RuntimeError(f"{type(error).__name__}: {error}")
-        pipe.send(answer)
 
 
 def dask_setup(_worker: object) -> None:
     """What Dask calls in each worker of `local:N` when it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in _serve
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in _ignore_interrupts
+    _silence()
+
+
+def _silence() -> None:
+    """Keeps Dask's own log off the terminal.
+
+    Workers that come and go are no news: their runs are done again elsewhere. A scheduler that is gone is
+    told by the sweep, in one line.
+    """
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _scheduler_in(path: str) -> str:
@@ -175,8 +137,7 @@ def dask_executor(address: str, *, scatter: bool) -> Iterator[tuple[Executor, Ca
             " (.json) or local:N"
         )
     scheduler = _scheduler_in(address) if address.endswith(".json") else address
-    # Workers that come and go are no news here: their runs are done again elsewhere.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    _silence()
     cluster = None
     try:
         if workers:

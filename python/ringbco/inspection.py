@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -11,9 +12,22 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco import published
-from ringbco.cluster import Cluster
+from ringbco.cluster import RECORDED, Cluster
 from ringbco.demand import Clock, Periods, demand, load_by_day, ties
-from ringbco.jobs import COLUMNS, METADATA_PREFIX, Dropped, JobTable, near_name
+from ringbco.errors import InputError
+from ringbco.jobs import (
+    COLUMNS,
+    METADATA_PREFIX,
+    Dropped,
+    JobTable,
+    Screening,
+    TableLike,
+    as_table,
+    near_name,
+    screen_jobs,
+)
+from ringbco.options import as_cluster
+from ringbco.plausibility import MILLI, doubts, warn
 from ringbco.profiles import CATALOGUE
 from ringbco.sources.account import Account
 
@@ -41,6 +55,45 @@ FINAL_STATUSES: Final = (
 """Statuses of jobs that ended, in lower case."""
 
 
+def inspect(
+    jobs: TableLike,
+    cluster: Cluster | str | os.PathLike[str] | None = None,
+    *,
+    shape: str | None = None,
+) -> dict[str, Any]:
+    """What is in a job table, as `ringbco inspect --json` prints it: counts, shapes, load, doubtful rows.
+
+    jobs: a path, whose rows that break a rule are counted and left out, or a table or frame, which has none.
+    cluster: also give the load on its GPUs and the jobs that it cannot hold. shape: a name of
+    `ringbco.published.SHAPES` to hold the figures against; None for the one that the table says it is of.
+    Times in seconds, work in GPU-seconds.
+
+    Raises InputError where the file is no job table or has no usable row, UsageError for an unknown shape.
+    """
+    if shape is not None:
+        published.require(shape)
+    machine = None if cluster is None else as_cluster(cluster)
+    if not isinstance(jobs, str | os.PathLike):
+        return inspect_jobs(as_table(jobs), machine, shape=shape)
+    screening = screen_jobs(jobs)
+    table = usable(screening, jobs)
+    return inspect_jobs(table, machine, screening.dropped, screening.rows, shape)
+
+
+def usable(screening: Screening, path: str | os.PathLike[str]) -> JobTable:
+    """The table of the rows that break no rule; InputError, with the first that does, where there is none."""
+    if screening.table is not None:
+        return screening.table
+    worst = screening.dropped[0]
+    raise InputError(
+        f"{worst.rule}, and no row is usable",
+        file=path,
+        row=worst.first_row,
+        column=worst.column,
+        value=worst.first_value,
+    )
+
+
 def inspect_jobs(
     table: JobTable,
     cluster: Cluster | None = None,
@@ -53,7 +106,8 @@ def inspect_jobs(
     cluster: with it, the offered load on its GPUs (and on those of each of its virtual clusters), all told
     and by day, and the jobs it can never hold. dropped: rows that the reader had to leave out, as
     `screen_jobs` gives them; rows: the numbers that the others have in the file, from 1. shape: a name of
-    `published.SHAPES`; without it the footer's source decides. Raises UsageError for another name.
+    `published.SHAPES`; without it the footer's source decides. Raises UsageError for another name. Warns
+    (RingbcoWarning) of each line in `warnings`.
     """
     frame = table.frame
     submit, duration = frame["submit_time"].to_numpy(), frame["duration"].to_numpy()
@@ -72,6 +126,8 @@ def inspect_jobs(
         "first_submission": float(submit.min()),
         "last_submission": float(submit.max()),
         "span": span,
+        "if_milliseconds": {"span": span * MILLI, "median_duration": float(np.median(duration)) * MILLI},
+        "warnings": doubts(table, cluster),
         "gpu_seconds": float(work.sum()),
         "mean_gpus_demanded": float(work.sum()) / span if span > 0 else None,
         "num_gpus": _spread(num_gpus.astype(np.float64)),
@@ -85,6 +141,7 @@ def inspect_jobs(
         "statuses": _groups(frame, work, "status"),
         "models": _models(frame),
         "columns": _columns(frame),
+        "iterations": _iterations(frame, cluster),
         "demand": demand(frame, clock, periods, None if cluster is None else cluster.num_gpus),
         "cluster": None if cluster is None else _on_cluster(frame, work, span, cluster, periods),
         "cleaning": {
@@ -94,9 +151,17 @@ def inspect_jobs(
         "account": None if account is None else account.to_dict(),
         "metadata": metadata,
     }
+    warn(figures["warnings"])
     name, why = published.choose(figures, shape)
     figures["published"] = published.nothing(why) if name is None else published.compare(figures, name, why)
     return figures
+
+
+def _iterations(frame: pl.DataFrame, cluster: Cluster | None) -> dict[str, Any]:
+    """Jobs whose iterations the table gives, and the recorded cluster that the others' follow from."""
+    given = int(frame["iterations"].count()) if "iterations" in frame.columns else 0
+    recorded = RECORDED if cluster is None else cluster.recorded_on
+    return {"given": given, "derived": frame.height - given, "recorded_on": recorded.character}
 
 
 def _spread(values: NDArray[np.float64]) -> dict[str, float]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,10 +16,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco import bridge  # noqa: F401 - opens the way
 from ringbco.atomic import cannot_write, check_output, replacing
 from ringbco.csvtext import PARQUET_MAGIC, read_bytes, read_text_table, refuse_doubled, refuse_foreign
 from ringbco.errors import InputError, UsageError
-from ringbco.frames import ArrowTable, as_polars
+from ringbco.frames import ArrowColumn, ArrowTable, arrow_source, as_polars, refuse_unheld
+from ringbco.threads import at_once
 from ringbco.validation import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, near_name
 
 __all__ = [
@@ -26,6 +30,7 @@ __all__ = [
     "METADATA_PREFIX",
     "MOST_SECONDS",
     "REQUIRED",
+    "UNREAD",
     "Dropped",
     "JobTable",
     "Screening",
@@ -41,6 +46,8 @@ __all__ = [
 ]
 
 METADATA_PREFIX: Final = "ringbco."
+UNREAD: Final = ("status", "gpu_type")
+"""Columns that no replay reads or carries along: whatever they hold, it is in nobody's way."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +107,13 @@ def read_jobs(path: str | os.PathLike[str], *, without: Collection[str] = ()) ->
 
     In CSV every cell is text until its column's rule asks for a number, so ids keep their leading zeros and a
     vc such as `6214e9` stays what it is; extra columns stay text. Raises InputError naming file, row, column,
-    value and what was expected, for the lowest row that breaks a rule.
+    value and what was expected, for the lowest row that breaks a rule; for a public trace as published, the
+    `ringbco convert` command that makes a job table of it.
     """
-    raw = _read(path, without)
-    wanted = raw.frame.drop(without, strict=False)
-    frame = _validate(wanted, raw.source, line_of=raw.line_of, as_text=raw.as_text)
+    with _no_raw_trace(path):
+        raw = _read(path, without)
+        wanted = raw.frame.drop(without, strict=False)
+        frame = _validate(wanted, raw.source, line_of=raw.line_of, as_text=raw.as_text)
     return JobTable(frame, raw.source, raw.metadata)
 
 
@@ -114,8 +123,9 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
     A row is dropped for the first rule it breaks, in the schema's order. Raises InputError for what is not a
     matter of rows: the file, its columns.
     """
-    raw = _read(path)
-    frame, faults = raw.frame, check(raw.frame, raw.source, as_text=raw.as_text)[1]
+    with _no_raw_trace(path):
+        raw = _read(path)
+        frame, faults = raw.frame, check(raw.frame, raw.source, as_text=raw.as_text)[1]
     gone = pl.repeat(False, frame.height, dtype=pl.Boolean, eager=True)
     dropped = []
     for fault in faults:
@@ -128,6 +138,26 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
     if kept.height:
         table = JobTable(_validate(kept, raw.source, as_text=raw.as_text), raw.source, raw.metadata)
     return Screening(table, tuple(dropped), rows)
+
+
+@contextmanager
+def _no_raw_trace(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Where a job table cannot be read because it is a public trace as published: how to convert it."""
+    try:
+        yield
+    except InputError:
+        # Here alone the job table looks at the sources, which are built on it.
+        from ringbco.sources import recognise
+
+        raw = recognise(Path(path))
+        if raw is None:
+            raise
+        source, what = raw
+        raise InputError(
+            f"is {what}, not a job table yet",
+            file=path,
+            hint=f"convert it first: `ringbco convert {source} {os.fspath(path)} -o jobs.parquet`",
+        ) from None
 
 
 def from_frame(
@@ -147,8 +177,13 @@ def as_table(jobs: TableLike) -> JobTable:
     return read_jobs(jobs) if isinstance(jobs, (str, os.PathLike)) else from_frame(jobs)
 
 
-def write_jobs(table: JobTable, path: str | os.PathLike[str], *, force: bool = False) -> None:
+def write_jobs(
+    table: JobTable, path: str | os.PathLike[str], *, force: bool = False, csv_safe: bool = False
+) -> None:
     """Write a job table: Parquet (zstd, metadata in the footer), or CSV when the name ends in .csv.
+
+    csv_safe: in a CSV, texts that a spreadsheet would take for a formula (they begin with = + - @, a tab or a
+    carriage return) get a ' in front.
 
     The file appears whole or not at all; the same table gives the same bytes. CSV holds no metadata. Raises
     UsageError for another ending, InputError if the file exists and `force` is not set or cannot be written.
@@ -158,7 +193,7 @@ def write_jobs(table: JobTable, path: str | os.PathLike[str], *, force: bool = F
     try:
         with replacing(path, force=force) as file:
             if os.fspath(path).lower().endswith(".csv"):
-                table.frame.write_csv(file)
+                (_without_formulas(table.frame) if csv_safe else table.frame).write_csv(file)
             else:
                 table.frame.rechunk().write_parquet(
                     file,
@@ -170,6 +205,13 @@ def write_jobs(table: JobTable, path: str | os.PathLike[str], *, force: bool = F
     except pl.exceptions.PolarsError as error:
         system = re.search(r"IO error: (.*?)( \(os error \d+\))?$", str(error).strip())
         raise cannot_write(path, OSError(0, system[1]) if system else error) from error
+
+
+def _without_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    formula = pl.col(pl.String).str.contains(r"^[=+\-@\t\r]")
+    return frame.with_columns(
+        pl.when(formula).then("'" + pl.col(pl.String)).otherwise(pl.col(pl.String)).name.keep()
+    )
 
 
 def check_output_name(path: str | os.PathLike[str]) -> None:
@@ -265,21 +307,23 @@ def _read_parquet(
     import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(arrow_source(path))
         pairs: dict[bytes, bytes] = file.metadata.metadata or {}
         metadata = {key.decode(): value.decode() for key, value in pairs.items() if key != b"ARROW:schema"}
         names = file.schema_arrow.names
         refuse_doubled(path, names)
-        columns = []
-        for name in names:
-            if name in without:
-                continue
-            # One column at a time: only one is held both as Arrow and as polars data.
-            table = file.read([name])
+        refuse_unheld(path, [field for field in file.schema_arrow if field.name not in without])
+
+        def column(name: str) -> pl.Series:
+            # A file of its own: one cannot be read by two threads.
+            table = pq.ParquetFile(arrow_source(path), metadata=file.metadata).read([name])
             table.validate(full=True)
-            columns.append(pl.Series(name, table.column(0)).rechunk())
-            del table
-            pa.default_memory_pool().release_unused()
+            return pl.Series(ArrowColumn(table.column(0))).rechunk().alias(name)
+
+        # Two columns at a time: only two are held both as Arrow and as polars data.
+        columns = at_once(partial(column, name) for name in names if name not in without)
+        # Once, not a column: pages given back are paid for again when the next column needs them.
+        pa.default_memory_pool().release_unused()
         frame = pl.DataFrame(columns)
     except (
         pa.ArrowException,

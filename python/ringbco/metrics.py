@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from ringbco import bridge  # noqa: F401 - opens the way
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -19,8 +21,27 @@ MEASURES: Final = {"jct": "jct", "wait": "wait_time", "slowdown": "slowdown"}
 
 def statistics(values: NDArray[np.float64]) -> dict[str, float]:
     """Mean, median, 90th and 99th percentile (linear interpolation) of a non-empty array."""
-    median, p90, p99 = np.percentile(values, (50.0, 90.0, 99.0))
-    return dict(zip(STATISTICS, map(float, (values.mean(), median, p90, p99)), strict=True))
+    return dict(zip(STATISTICS, (float(values.mean()), *_percentiles(values, (50, 90, 99))), strict=True))
+
+
+def _percentiles(values: NDArray[np.float64], percents: Sequence[int]) -> list[float]:
+    """The bits of `np.percentile`, whose first call imports numpy.ma: a tenth of what a small replay takes.
+
+    NaN where one of the values is.
+    """
+    last = values.size - 1
+    ranks = [last * (percent / 100) for percent in percents]
+    below = [int(rank) for rank in ranks]
+    above = [min(rank + 1, last) for rank in below]
+    ordered = np.partition(values, sorted({*below, *above, last}))
+    if np.isnan(ordered[last]):
+        return [float("nan")] * len(ranks)
+    found = []
+    for rank, low, high in zip(ranks, below, above, strict=True):
+        least, step, share = ordered[low], ordered[high] - ordered[low], rank - low
+        # From the nearer end, as numpy does, so that the last bit is its own.
+        found.append(float(least + step * share if share < 0.5 else ordered[high] - step * (1 - share)))
+    return found
 
 
 def makespan(jobs: pl.DataFrame) -> float:
@@ -43,10 +64,20 @@ def utilisation(jobs: pl.DataFrame, num_gpus: int) -> float:
     return gpu_seconds(jobs) / (num_gpus * span) if span > 0 else 0.0
 
 
-def summarise(jobs: pl.DataFrame, num_gpus: int) -> dict[str, Any]:
+def submission_window(jobs: pl.DataFrame) -> float:
+    """Seconds from the first submission to the last; 0 where all are submitted at one instant."""
+    submit = column(jobs, "submit_time")
+    return float(submit.max() - submit.min())
+
+
+def summarise(jobs: pl.DataFrame, num_gpus: int, held_while_submitting: float) -> dict[str, Any]:
     """What every summary says of a non-empty jobs table on a cluster of `num_gpus` GPUs.
 
-    Keys: jobs, makespan, {mean,median,p90,p99}_{jct,wait,slowdown,bounded_slowdown}, utilisation,
+    held_while_submitting: GPU-seconds that the jobs held up to the last submission, as the engine adds them
+    up: the table does not say when a preempted job held its GPUs.
+
+    Keys: jobs, makespan, {mean,median,p90,p99}_{jct,wait,slowdown,bounded_slowdown},
+    utilisation_to_last_submission (not where all jobs are submitted at one instant), utilisation,
     jobs_spread, those of `fairness` and `size_classes`.
     """
     summary: dict[str, Any] = {"jobs": jobs.height, "makespan": makespan(jobs)}
@@ -55,6 +86,9 @@ def summarise(jobs: pl.DataFrame, num_gpus: int) -> dict[str, Any]:
             summary[f"{statistic}_{measure}"] = value
     for statistic, value in statistics(bounded_slowdown(jobs)).items():
         summary[f"{statistic}_bounded_slowdown"] = value
+    window = submission_window(jobs)
+    if window > 0:
+        summary["utilisation_to_last_submission"] = held_while_submitting / (num_gpus * window)
     summary["utilisation"] = utilisation(jobs, num_gpus)
     summary["jobs_spread"] = int(np.count_nonzero(column(jobs, "num_servers") >= 2))
     among = _Fairness.of(jobs)
@@ -110,7 +144,7 @@ class _Fairness:
             user = _numbers(jobs["user"])
         return cls(column(jobs, "slowdown"), column(jobs, "preemptions"), lost, late, user)
 
-    def among(self, rows: slice | NDArray[np.bool_]) -> dict[str, Any]:
+    def among(self, rows: slice | NDArray[np.intp]) -> dict[str, Any]:
         """The figures of `fairness` over some of the jobs, at least one."""
         rho = self.rho[rows]
         figures: dict[str, Any] = {"mean_finish_time_fairness": float(rho.mean())}
@@ -126,8 +160,10 @@ class _Fairness:
                 figures["deadlines_met"] = 1.0 - missed / due
         if self.user is not None:
             user = self.user[rows]
-            if (user < 0).any():
-                user, rho = user[user >= 0], rho[user >= 0]
+            # Far from zero float64 may tell no time between a job's submission and its end: it has no speed.
+            counted = (user >= 0) & (rho > 0)
+            if not counted.all():
+                user, rho = user[counted], rho[counted]
             if user.size:
                 # Added up in row order: polars adds up a group in parts, one a thread.
                 jobs = np.bincount(user)
@@ -139,12 +175,12 @@ class _Fairness:
 def _numbers(names: pl.Series, block: int = 1 << 20) -> NDArray[np.int64]:
     """Each name's rank among the distinct ones, -1 for null; a block of rows at a time to save memory."""
     distinct = names.drop_nulls().unique().sort()
-    ranks = pl.int_range(distinct.len(), eager=True)
+    ranked = pl.Enum(distinct)
     numbers = np.full(names.len(), -1, np.int64)
     for first in range(0, names.len() if distinct.len() else 0, block):
         part = names.slice(first, block)
-        ranked = part.replace_strict(distinct, ranks, default=-1, return_dtype=pl.Int64)
-        numbers[first : first + block] = ranked.to_numpy()
+        ranks = part.cast(ranked).to_physical().cast(pl.Int64)
+        numbers[first : first + block] = ranks.fill_null(-1).to_numpy()
     return numbers
 
 
@@ -164,13 +200,17 @@ def _size_classes(jobs: pl.DataFrame, fairness: _Fairness) -> list[dict[str, Any
     ends = np.array([end for _, end in SIZE_CLASSES])
     number = np.searchsorted(ends, column(jobs, "num_gpus")).astype(np.int8)
     counts = np.bincount(number, minlength=ends.size)
+    # The rows of each class, in the table's order: each sum is added up as if the class were the table.
+    bounds = np.cumsum(counts)
+    by_class = np.argsort(number, kind="stable")
+    rows = [by_class[end - count : end] for end, count in zip(bounds, counts, strict=True)]
     sums = {measure: np.bincount(number, column(jobs, name), ends.size) for measure, name in MEASURES.items()}
     sums["bounded_slowdown"] = np.bincount(number, bounded_slowdown(jobs), ends.size)
     return [
         {"gpus": name, "jobs": int(counts[k])}
         | {f"mean_{measure}": float(total[k] / counts[k]) for measure, total in sums.items()}
-        | {"preemptions": int(fairness.preemptions[number == k].sum())}
-        | fairness.among(number == k)
+        | {"preemptions": int(fairness.preemptions[rows[k]].sum())}
+        | fairness.among(rows[k])
         for k, (name, _) in enumerate(SIZE_CLASSES)
         if counts[k]
     ]

@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, Final
@@ -17,10 +16,13 @@ from ringbco import _core
 from ringbco import ties as ties_
 from ringbco.cluster import Cluster
 from ringbco.errors import UsageError
+from ringbco.other_names import nearest
 from ringbco.validation import MOST_SECONDS
 
 MODELS: Final = ("rar", "fixed")
 CLOCKS: Final = ("continuous", "slot")
+SLOT: Final = 1.0
+"""Length of a slot unless another is given, seconds."""
 VARIANTS: Final = ("practical", "literal")
 OVERSIZE: Final = ("error", "drop")
 MOST_KAPPA: Final = 2**32 - 1
@@ -47,7 +49,7 @@ class RunOptions:
 
     model: str = "rar"
     clock: str = "continuous"
-    slot: float = 1.0
+    slot: float = SLOT
     kappa: int = 8
     lambda_: float = 1.0
     variant: str = "practical"
@@ -71,6 +73,8 @@ class RunOptions:
             "seed": integer("seed", self.seed, 0, MOST_SEED),
             "sample": None if self.sample is None else seconds("sample", self.sample),
         }
+        if self.clock == "continuous" and given["slot"] != SLOT:
+            raise refusal("slot", self.slot, "it together with clock slot; the continuous clock has no slots")
         for name, value in given.items():
             object.__setattr__(self, name, value)
 
@@ -110,8 +114,13 @@ def resolve_policy(
     return Policy(preset.name, *parts, preset.preemption)
 
 
-def as_cluster(cluster: object) -> Cluster:
-    """A `Cluster`, or what `Cluster.parse` makes of a text or a path. UsageError for anything else."""
+def as_cluster(cluster: object, recorded: object = None) -> Cluster:
+    """A `Cluster`, or what `Cluster.parse` makes of a text or a path. UsageError for anything else.
+
+    recorded: the same, for the cluster on which the trace was recorded; None leaves the cluster's own.
+    """
+    if recorded is not None:
+        return as_cluster(cluster).with_recorded(as_cluster(recorded))
     if isinstance(cluster, Cluster):
         return cluster
     if isinstance(cluster, (str, os.PathLike)):
@@ -120,10 +129,10 @@ def as_cluster(cluster: object) -> Cluster:
 
 
 def check_name(option: str, value: object, known: Sequence[str]) -> None:
-    """Raises UsageError, with the nearest name, unless `value` is among `known`."""
+    """Raises UsageError, with the name that was probably meant, unless `value` is among `known`."""
     if not isinstance(value, str) or value not in known:
-        near = get_close_matches(value, known, n=1) if isinstance(value, str) else []
-        hint = f"; did you mean {near[0]}?" if near else ""
+        near = nearest(option, value, known) if isinstance(value, str) else None
+        hint = f"; did you mean {near}?" if near else ""
         raise refusal(option, value, f"one of {', '.join(known)}{hint}")
 
 

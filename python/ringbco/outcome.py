@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import re
-import secrets
-import shutil
 import time
-import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,9 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ringbco.atomic import cannot_write
+from ringbco import atomic
+from ringbco.atomic import recover, whole_path
 from ringbco.errors import InputError, RingbcoError
+from ringbco.frames import arrow_source, refuse_unheld
 from ringbco.metrics import with_seconds
+from ringbco.threads import at_once
+from ringbco.toml import read_toml, toml_text
 
 if TYPE_CHECKING:
     from ringbco.compare import Comparison
@@ -97,11 +99,14 @@ class Outcome:
         """
         started = time.perf_counter()
         with whole_folder(folder, force=force) as partial:
+            # The figures beside the tables: one keeps one core busy, the other little more.
+            tasks: list[Callable[[], float | None]] = [self._settle]
             for name, (file, _) in _TABLES.items():
                 frame = getattr(self, name)
                 if frame is not None:
-                    write_table(frame, partial / file)
-            summary = with_seconds(self.summary, time.perf_counter() - started)
+                    tasks.append(functools.partial(write_table, frame, partial / file))
+            counted = at_once(tasks)[0] or 0.0
+            summary = with_seconds(self.summary, time.perf_counter() - started - counted)
             (partial / _SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
             # Who reads it must know whether allocations are missing or were never there.
             options = {**self.run.get("options", {}), "allocations": self.allocations is not None}
@@ -131,6 +136,30 @@ class Outcome:
 
         return outcome_html(self)
 
+    def _settle(self) -> float:
+        """Works the summary out where that is still to be done; the seconds counted in it for that."""
+        if "summary" in self.__dict__:
+            return 0.0
+        began = time.perf_counter()
+        figures = self.__dict__["_figures"]()
+        seconds = time.perf_counter() - began
+        self.summary = with_seconds(figures, seconds)
+        self.__dict__.pop("_figures", None)
+        return seconds
+
+    if not TYPE_CHECKING:  # a checker would then let any name pass
+
+        def __getattr__(self, name: str) -> Any:
+            """The summary that `summarised_later` left to do."""
+            if name != "summary" or "_figures" not in self.__dict__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self._settle()
+            return self.summary
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return self.__dict__
+
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Outcome:
         """Reads a result folder back.
@@ -140,8 +169,11 @@ class Outcome:
         path = Path(folder)
         if not is_result(path):
             raise _no_result(path)
-        run = _read_toml(path / _RUN)
-        recorded = run.get("options", {}).get("allocations", True)
+        run = read_toml(path / _RUN)
+        options = run.get("options", {})
+        if not isinstance(options, dict):
+            raise InputError("a table [options]", file=path / _RUN, key="options", value=options)
+        recorded = options.get("allocations", True)
         tables = {
             name: read_table(path / file, schema)
             for name, (file, schema) in _TABLES.items()
@@ -154,6 +186,26 @@ class Outcome:
             summary=_read_summary(path / _SUMMARY),
             run=run,
         )
+
+
+def summarised_later(outcome: Outcome, figures: Callable[[], dict[str, Any]]) -> Outcome:
+    """The outcome, whose summary is what `figures` gives when somebody first asks for it.
+
+    `Outcome.write` asks while it writes the tables, which takes as long. The time that `figures` takes is
+    counted in the summary.
+    """
+    outcome.__dict__.pop("summary", None)
+    outcome.__dict__["_figures"] = figures
+    return outcome
+
+
+def count_seconds(outcome: Outcome, seconds: float) -> None:
+    """Counts `seconds` more in the summary, without asking for it before its time."""
+    if "summary" in outcome.__dict__:
+        outcome.summary = with_seconds(outcome.summary, seconds)
+    else:
+        figures = outcome.__dict__["_figures"]
+        summarised_later(outcome, lambda: with_seconds(figures(), seconds))
 
 
 def _read_summary(path: Path) -> dict[str, Any]:
@@ -176,7 +228,7 @@ def _no_result(path: Path) -> InputError:
     if not path.is_dir():
         return InputError(f"{expected}; this is a file", file=path)
     if (path / _SUMMARY).is_file() and (path / _RUN).is_file():
-        _read_toml(path / _RUN)  # says so itself if it is no TOML
+        read_toml(path / _RUN)  # says so itself if it is no TOML
         return InputError("expected the record of a run, with a table [ringbco]", file=path / _RUN)
     inside = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and is_result(entry))
     if not inside:
@@ -190,15 +242,25 @@ def is_result(path: Path) -> bool:
     if not (path / _SUMMARY).is_file():
         return False
     try:
-        return "ringbco" in _read_toml(path / _RUN)
+        return "ringbco" in read_toml(path / _RUN)
     except RingbcoError:
         return False
+
+
+def read_run(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """run.toml of a result folder; InputError where the folder is none."""
+    path = Path(folder)
+    if not is_result(path):
+        raise _no_result(path)
+    return read_toml(path / _RUN)
 
 
 def write_table(frame: pl.DataFrame, path: Path) -> None:
     """Writes Parquet: the same frame gives the same bytes. Raises OSError where the system refuses."""
     try:
-        frame.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
+        # Opened here: polars takes no name that is not UTF-8.
+        with open(path, "wb") as file:
+            frame.write_parquet(file, compression="zstd", compression_level=1, statistics=False)
     except pl.exceptions.PolarsError as error:
         # Polars wraps what the system said: "...: No space left on device (os error 28)".
         said = re.search(r"\(os error (\d+)\)", str(error))
@@ -215,7 +277,9 @@ def read_table(path: Path, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
         raise InputError("expected a file of the result folder; it is missing", file=path)
     try:
         # pyarrow, not polars: polars' reader panics on some damaged files.
-        table = pq.ParquetFile(path).read()
+        file = pq.ParquetFile(arrow_source(path))
+        refuse_unheld(path, file.schema_arrow)
+        table = file.read()
         table.validate(full=True)
         frame = pl.from_arrow(table)
     except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError, MemoryError) as error:
@@ -241,8 +305,7 @@ def holds_only(path: Path, files: Collection[str], *, results: bool = False) -> 
     That is what `report` and `timeline` draw of it and, where `results` says that `path` has such, a
     result folder that again holds nothing else.
     """
-    from ringbco.report.outputs import is_output
-    from ringbco.report.pictures import are_pictures
+    from ringbco.report.outputs import are_pictures, is_output
 
     for entry in sorted(path.iterdir()):
         known = entry.name in files or (entry.is_file() and is_output(entry)) or are_pictures(entry)
@@ -263,7 +326,8 @@ def check_target(
     Raises InputError where it exists and `force` is not given or `ours` does not know it, or where no folder
     can be made. `ours` may raise it too.
     """
-    target = Path(folder).resolve()
+    target = whole_path(folder)
+    recover(target)
     if not os.path.lexists(target):
         ancestor = next(parent for parent in target.parents if os.path.lexists(parent))
         if not ancestor.is_dir():
@@ -274,15 +338,21 @@ def check_target(
         raise InputError(
             "already exists", file=folder, hint="pass --force to replace it, or give another name"
         )
-    elif not ours(target) and not (target.is_dir() and not any(target.iterdir())):
+    else:
+        _check_replaceable(folder, target, ours)
+    if force and os.path.lexists(target) and not os.access(target.parent, os.W_OK | os.X_OK):
+        raise InputError(f"cannot be replaced: no permission to write in {target.parent}", file=folder)
+    return target
+
+
+def _check_replaceable(folder: str | os.PathLike[str], path: Path, ours: Callable[[Path], bool]) -> None:
+    """Raises InputError unless `path`, which is or was `folder`, may be replaced with --force."""
+    if not ours(path) and not (path.is_dir() and not any(path.iterdir())):
         raise InputError(
             "already exists and is no result of ringbco's, so --force does not replace it",
             file=folder,
             hint="give another name",
         )
-    elif not os.access(target.parent, os.W_OK | os.X_OK):
-        raise InputError(f"cannot be replaced: no permission to write in {target.parent}", file=folder)
-    return target
 
 
 @contextmanager
@@ -292,74 +362,12 @@ def whole_folder(
     """A fresh folder beside `folder` to write in; it takes `folder`'s name when the block ends well.
 
     On any failure, an interrupt included, it is removed with all that is in it, and an earlier result stays.
+    Raises InputError as `check_target` does, also where another program makes the folder meanwhile.
     """
     target = check_target(folder, force=force, ours=ours)
-    made = [parent for parent in target.parents if not parent.exists()]
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
-    try:
-        partial.mkdir(parents=True)
+
+    def replaceable(path: Path) -> None:
+        _check_replaceable(folder, path, ours)
+
+    with atomic.whole_folder(folder, target, replaceable if force else None) as partial:
         yield partial
-        _put_in_place(partial, target)
-    except BaseException as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        for parent in made:
-            if parent.is_dir() and not any(parent.iterdir()):
-                parent.rmdir()
-        if isinstance(error, OSError):
-            raise cannot_write(folder, error) from error
-        raise
-
-
-def _put_in_place(partial: Path, target: Path) -> None:
-    if not target.exists():
-        partial.rename(target)
-        return
-    old = target.with_name(f".{target.name}.{secrets.token_hex(4)}.old")
-    target.rename(old)
-    try:
-        partial.rename(target)
-    except BaseException:
-        old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def toml_text(document: Mapping[str, Any]) -> str:
-    """TOML of nested dicts; leaves are scalars, lists of them or of dicts, or None, which is skipped."""
-    lines: list[str] = []
-    _append_table(lines, document, ())
-    return "\n".join(lines).strip() + "\n"
-
-
-def _append_table(lines: list[str], table: Mapping[str, Any], path: tuple[str, ...]) -> None:
-    for key, value in table.items():
-        if isinstance(value, list) and not any(isinstance(entry, Mapping) for entry in value):
-            lines.append(f"{key} = [{', '.join(map(_toml_value, value))}]")
-        elif value is not None and not isinstance(value, Mapping | list):
-            lines.append(f"{key} = {_toml_value(value)}")
-    for key, value in table.items():
-        below = (*path, key)
-        if isinstance(value, Mapping):
-            lines.extend(("", f"[{'.'.join(below)}]"))
-            _append_table(lines, value, below)
-        elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
-            for entry in value:
-                lines.extend(("", f"[[{'.'.join(below)}]]"))
-                _append_table(lines, entry, below)
-
-
-def _toml_value(value: str | bool | int | float) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # JSON's escapes are TOML's, but for DEL; a path's undecodable bytes have no spelling in either.
-        text = value.encode("utf-8", "replace").decode("utf-8")
-        return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
-    return repr(value)
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"not readable as TOML ({error})", file=path) from None

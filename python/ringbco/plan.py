@@ -36,6 +36,7 @@ from ringbco.options import (
     seconds,
 )
 from ringbco.outcome import Outcome
+from ringbco.plausibility import doubts, warn
 from ringbco.results import (
     allocations_frame,
     describe_run,
@@ -62,6 +63,7 @@ def plan(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
     *,
+    recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
     policy: str = "sjf-bco",
     order: str = "smallest",
     dispatch: str = "idle",
@@ -81,8 +83,8 @@ def plan(
 ) -> Outcome:
     """Plans `jobs` on `cluster`, all there at time 0 whatever their submit_time; returns the schedule.
 
-    jobs, cluster, model, slot (seconds), oversize, sample (seconds), allocations: as for `replay`, but that
-    the cluster may have no virtual clusters.
+    jobs, cluster, recorded_cluster, model, slot (seconds), oversize, sample (seconds), allocations: as for
+        `replay`, but that the cluster may have no virtual clusters.
     policy: "sjf-bco" (Algorithms 1 to 3), "ff" (first-fit), "ls" (least-loaded) or "rand".
     order: "smallest" first, or "fifo", which is row order.
     dispatch: "idle" gives out idle GPUs only; "reserve" any, a job starting when all of its own are its.
@@ -95,7 +97,7 @@ def plan(
     progress: called now and then with (steps done, steps in all).
 
     Raises InputError for a job that the cluster cannot run and where no schedule ends before the horizon,
-    UsageError for a bad option.
+    UsageError for a bad option. Warns as `replay` does.
     """
     started = time.perf_counter()
     options = _checked(
@@ -107,13 +109,14 @@ def plan(
     check_callback(progress)
     kappa, slot, seed, sample = (options[name] for name in ("kappa", "slot", "seed", "sample"))
     lambda_, u, horizon = (options[name] for name in ("lambda_", "u", "horizon"))
-    cluster = as_cluster(cluster)
+    cluster = as_cluster(cluster, recorded_cluster)
     if cluster.server_vc is not None:
         raise InputError(
             f"cluster {cluster.name}: has virtual clusters, and a plan is for one cluster",
             hint="plan each virtual cluster by itself, or give the servers no vc",
         )
     table = as_table(jobs)
+    warn(doubts(table, cluster))
     workload = profiles.resolve(table, cluster, model=model, seed=seed)
     _check_sample(sample, float(workload.ideal_run_time.max()))
     frame = table.frame.with_columns(pl.lit(0.0).alias("submit_time"))

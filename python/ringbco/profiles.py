@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from ringbco.jobs import MAX_COUNT, MOST_SECONDS, JobTable, near_name
 
 Floats = NDArray[np.float64]
 
+_FEW: Final = 16  # texts that are not worth a step of numpy's
 BYTES_PER_PARAMETER: Final = 4
 """Gradients are exchanged in single precision."""
 
@@ -157,7 +158,7 @@ class Workload:
 
     iterations: F_j, uint64. gradient_bytes: m_j.
     compute_time: fp_time * batch_size + bp_time, seconds per iteration.
-    tau0: seconds per uncontended iteration on the fewest servers that can hold the job.
+    tau0: seconds per uncontended iteration on the fewest servers of the run's cluster that can hold the job.
     ideal_run_time: iterations * tau0. estimate: rho_j, iterations times tau on one server.
     Under the model `fixed`, the last two are the recorded duration and the rest is zero.
     """
@@ -173,11 +174,15 @@ class Workload:
 def fewest_servers(num_gpus: NDArray[np.uint32], server_gpus: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """The least number of servers that hold each job when all are idle, the largest being filled first.
 
-    A job larger than all servers together counts them all.
+    A job larger than all servers together is counted as if there were more servers of the largest size.
     """
-    capacity = np.cumsum(np.sort(server_gpus)[::-1], dtype=np.uint64)
-    needed = np.searchsorted(capacity, num_gpus.astype(np.uint64), side="left") + 1
-    return np.minimum(needed, server_gpus.size).astype(np.uint32)
+    wanted = num_gpus.astype(np.int64)
+    capacity = np.cumsum(np.sort(server_gpus)[::-1], dtype=np.int64)
+    needed = np.searchsorted(capacity, wanted, side="left") + 1
+    largest = int(server_gpus.max())
+    more = (np.maximum(wanted - capacity[-1], 0) + largest - 1) // largest
+    fewest: NDArray[np.int64] = np.minimum(needed, server_gpus.size) + more
+    return fewest.astype(np.uint32)
 
 
 def iteration_time(  # noqa: PLR0917 - equation 8 has six arguments
@@ -214,10 +219,13 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Work
     """The engine's columns for a job table on a cluster.
 
     What the table does not say (a column absent or a value null) is filled: gradient_bytes and the compute
-    columns from the job's catalogue entry, then iterations as max(1, round(duration / tau0)). The entry is
-    the one that the column `model` names, else one chosen by `choose`. With virtual clusters, tau0 is for the
-    servers of the job's own. Raises InputError for a job of no virtual cluster of the cluster, or whose
-    iteration takes no time or no finite time; UsageError for a model other than `rar` and `fixed`.
+    columns from the job's catalogue entry, then iterations as max(1, round(duration / tau)). That tau is the
+    uncontended iteration time on the fewest servers of the recorded cluster, `cluster.recorded_on`: the work
+    of a job does not hang on the cluster that it is replayed on. The entry is the one that the column `model`
+    names, else one chosen by `choose`. With virtual clusters, tau0 is for the servers of the job's own.
+
+    Raises InputError for a job of no virtual cluster of the cluster, or whose iteration takes no time or no
+    finite time; UsageError for a model other than `rar` and `fixed`.
     """
     frame = table.frame
     duration = frame["duration"].to_numpy()
@@ -229,12 +237,15 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Work
     num_gpus = frame["num_gpus"].to_numpy()
     gradient_bytes, compute_time = _gradient_and_compute(frame, seed)
     network = cluster.network
-    tau0 = iteration_time(num_gpus, gradient_bytes, compute_time, _fewest(table, cluster), network)
+    tau0 = iteration_time(
+        num_gpus, gradient_bytes, compute_time, _fewest(num_gpus, vc_index(table, cluster), cluster), network
+    )
     alone = iteration_time(num_gpus, gradient_bytes, compute_time, np.ones_like(num_gpus), network)
     shorter, longer = np.minimum(tau0, alone), np.maximum(tau0, alone)
     _require_time(table, shorter > 0, "an iteration that takes some time, this one takes none")
     _require_time(table, np.isfinite(longer), "an iteration that ends, this one takes infinitely long")
-    iterations = _iterations(table, duration, tau0)
+    recorded = recorded_time(table, cluster.recorded_on, gradient_bytes, compute_time)
+    iterations = _iterations(table, duration, recorded)
     _require_time(table, longer <= MOST_SECONDS / iterations, f"a run of at most {MOST_SECONDS:.0e} s alone")
     return Workload(
         iterations,
@@ -244,6 +255,19 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Work
         ideal_run_time=iterations * tau0,
         estimate=iterations * alone,
     )
+
+
+def recorded_time(table: JobTable, recorded: Cluster, gradient_bytes: Floats, compute_time: Floats) -> Floats:
+    """Seconds per uncontended iteration on the fewest servers of the cluster that recorded the trace.
+
+    Where that cluster has virtual clusters, a job counts the servers of its own; one that names none of them
+    counts all servers. Raises InputError for an iteration of no or no finite time.
+    """
+    num_gpus = table.frame["num_gpus"].to_numpy()
+    fewest = _fewest(num_gpus, _known_vc(table, recorded), recorded)
+    tau = iteration_time(num_gpus, gradient_bytes, compute_time, fewest, recorded.network)
+    _require_time(table, (tau > 0) & np.isfinite(tau), "a recorded iteration of some and of finite time")
+    return tau
 
 
 def vc_index(table: JobTable, cluster: Cluster) -> NDArray[np.uint32] | None:
@@ -297,9 +321,13 @@ def choose(job_ids: pl.Series, seed: int) -> NDArray[np.intp]:
 
 
 def _fnv1a(texts: pl.Series, block: int = 1 << 16) -> NDArray[np.uint64]:
-    """64-bit FNV-1a of the UTF-8 bytes of each text, a block of rows and one byte position at a time."""
+    """64-bit FNV-1a of the UTF-8 bytes of each text; linear in their bytes.
+
+    A block of rows and one byte position at a time, as long as several texts reach so far. The ends of the
+    few longer ones are taken byte by byte.
+    """
     hashes = np.full(texts.len(), 0xCBF29CE484222325, dtype=np.uint64)
-    prime = np.uint64(0x100000001B3)
+    prime = 0x100000001B3
     for first in range(0, texts.len(), block):
         part = texts.slice(first, block)
         lengths = part.str.len_bytes().to_numpy().astype(np.int64)
@@ -309,10 +337,16 @@ def _fnv1a(texts: pl.Series, block: int = 1 << 16) -> NDArray[np.uint64]:
         by_length = np.argsort(-lengths, kind="stable")
         begins, lengths = begins[by_length], lengths[by_length]
         values = hashes[first : first + block].copy()
-        reaching = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")
+        together = int(lengths[_FEW]) if lengths.size > _FEW else 0
+        reaching = np.searchsorted(-lengths, -np.arange(together), side="left")
         for position, count in enumerate(reaching.tolist()):
             values[:count] ^= data[begins[:count] + position]
-            values[:count] *= prime
+            values[:count] *= np.uint64(prime)
+        for row in range(int(np.count_nonzero(lengths > together))):
+            value = int(values[row])
+            for byte in data[begins[row] + together : begins[row] + lengths[row]].tobytes():
+                value = (value ^ byte) * prime % 2**64
+            values[row] = value
         hashes[first + by_length] = values
     return hashes
 
@@ -323,9 +357,10 @@ def _gradient_and_compute(frame: pl.DataFrame, seed: int) -> tuple[Floats, Float
     forward, backward = _floats(frame, "fp_time"), _floats(frame, "bp_time")
     batch = _floats(frame, "batch_size")
     absent = np.isnan(forward) & np.isnan(backward)
-    compute = np.nan_to_num(forward) * np.where(np.isnan(batch), 1.0, batch) + np.nan_to_num(backward)
+    with np.errstate(over="ignore"):  # beyond all measure: `resolve` says so of the job
+        compute = np.nan_to_num(forward) * np.where(np.isnan(batch), 1.0, batch) + np.nan_to_num(backward)
     if np.isnan(gradient).any() or absent.any():
-        entry = _entries(frame, seed)
+        entry = entries(frame, seed)
         gradient_of = np.array([profile.gradient_bytes for profile in CATALOGUE])
         compute_of = np.array([profile.compute_time for profile in CATALOGUE])
         gradient = np.where(np.isnan(gradient), gradient_of[entry], gradient)
@@ -333,7 +368,7 @@ def _gradient_and_compute(frame: pl.DataFrame, seed: int) -> tuple[Floats, Float
     return gradient, compute
 
 
-def _entries(frame: pl.DataFrame, seed: int) -> NDArray[np.intp]:
+def entries(frame: pl.DataFrame, seed: int) -> NDArray[np.intp]:
     """Each job's catalogue index: by the name in the column `model` in any case of letters, else by hash."""
     chosen = choose(frame["job_id"], seed)
     if "model" not in frame.columns:
@@ -362,13 +397,21 @@ def _iterations(table: JobTable, duration: Floats, tau0: Floats) -> NDArray[np.u
     return iterations.astype(np.uint64)
 
 
-def _fewest(table: JobTable, cluster: Cluster) -> NDArray[np.uint32]:
-    num_gpus = table.frame["num_gpus"].to_numpy()
-    index = vc_index(table, cluster)
-    if index is None:
-        return fewest_servers(num_gpus, cluster.server_gpus)
-    fewest = np.empty_like(num_gpus)
-    for number, name in enumerate(cluster.vc_names):
+def _known_vc(table: JobTable, cluster: Cluster) -> NDArray[np.int64] | None:
+    """Each job's virtual cluster as an index into `cluster.vc_names`, -1 for one that is none of them."""
+    names = cluster.vc_names
+    if not names or "vc" not in table.frame.columns:
+        return None
+    vcs = table.frame["vc"]
+    return vcs.replace_strict(
+        list(names), list(range(len(names))), default=-1, return_dtype=pl.Int64
+    ).to_numpy()
+
+
+def _fewest(num_gpus: NDArray[np.uint32], index: NDArray[Any] | None, cluster: Cluster) -> NDArray[np.uint32]:
+    """The fewest servers of each job; `index`: its virtual cluster, -1 for the whole cluster."""
+    fewest = fewest_servers(num_gpus, cluster.server_gpus)
+    for number, name in enumerate(cluster.vc_names if index is not None else ()):
         own = index == number
         fewest[own] = fewest_servers(num_gpus[own], cluster.server_gpus[cluster.vc_servers(name)])
     return fewest

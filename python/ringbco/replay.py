@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,8 @@ from ringbco.options import (
     refusal,
     resolve_policy,
 )
-from ringbco.outcome import Outcome
+from ringbco.outcome import Outcome, summarised_later
+from ringbco.plausibility import doubts, warn
 from ringbco.results import (
     allocations_frame,
     describe_run,
@@ -40,6 +42,7 @@ def replay(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
     *,
+    recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
     policy: str = "sjf-bco",
     order: str | None = None,
     placement: str | None = None,
@@ -71,6 +74,9 @@ def replay(
     jobs: a job table, a frame with its columns (polars, pyarrow, pandas or any other library with the Arrow
         PyCapsule interface), or the path of a Parquet or CSV file.
     cluster: a `Cluster`, or what `Cluster.parse` takes, such as "32x8".
+    recorded_cluster: the cluster on which the trace was recorded, given as `cluster` is; None for what
+        `cluster` says itself, else servers of 8 GPUs and the default network. The jobs' iterations follow
+        from it where the table has none.
     policy: a preset; `order`, `placement` and `queue` override its parts. `ringbco policies` lists them all.
     model: "rar" (ring-all-reduce with contention) or "fixed" (every job runs its recorded duration).
     clock: "continuous", or "slot" with decisions at multiples of `slot` seconds.
@@ -90,7 +96,8 @@ def replay(
     workload: what `profiles.resolve` gave for this table, cluster, model and seed; None to resolve it here.
     progress: called now and then with (jobs finished, jobs in all).
 
-    Raises InputError for a job that the cluster cannot run, UsageError for a bad option.
+    Raises InputError for a job that the cluster cannot run, UsageError for a bad option. Warns
+    (RingbcoWarning) of values unlike any public trace or network, such as times in milliseconds.
     """
     started = time.perf_counter()
     chosen = resolve_policy(policy, order=order, placement=placement, queue=queue)
@@ -103,8 +110,9 @@ def replay(
     check_callback(progress)
     if not isinstance(workload, profiles.Workload | None):
         raise refusal("workload", workload, "what profiles.resolve gave, or None")
-    cluster = as_cluster(cluster)
+    cluster = as_cluster(cluster, recorded_cluster)
     table = as_table(jobs)
+    warn(doubts(table, cluster))
     vc = profiles.vc_index(table, cluster)
     workload = workload or profiles.resolve(table, cluster, model=model, seed=options.seed)
     _check_sample(options.sample, table, workload)
@@ -157,16 +165,18 @@ def replay(
     )
     del workload  # six columns that nothing reads any more, freed before the results are put together
     finished = jobs_frame(frame, ideal_run_time, why, result)
-    # Before the allocations: what it needs for a moment is free again when they take their place.
-    summary = summarise_run(chosen.name, finished, cluster, vc, result)
     outcome = Outcome(
         jobs=finished,
         allocations=allocations_frame(frame, result) if allocations else None,
         timeline=timeline_frame(result),
         run=describe_run(table, cluster, chosen, options, scheduling, allocations=allocations),
     )
-    outcome.summary = metrics.with_seconds(summary, time.perf_counter() - started)
-    return outcome
+    seconds = time.perf_counter() - started
+
+    def figures() -> dict[str, Any]:
+        return metrics.with_seconds(summarise_run(chosen.name, finished, cluster, vc, result), seconds)
+
+    return summarised_later(outcome, figures)
 
 
 def _server_vc(cluster: Cluster) -> NDArray[np.uint32]:

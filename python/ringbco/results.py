@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ringbco import _core, causes, metrics
 from ringbco.cluster import Cluster
-from ringbco.errors import ABSENT, InputError, UsageError
+from ringbco.errors import ABSENT, InputError, UsageError, show_path
 from ringbco.jobs import JobTable
 from ringbco.options import Policy, RunOptions
 from ringbco.outcome import (
@@ -26,6 +26,7 @@ from ringbco.outcome import (
     PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
 )
+from ringbco.plausibility import doubts
 from ringbco.scheduling import Scheduling
 
 _WISHES: Final = {
@@ -116,21 +117,38 @@ def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFr
     return pl.DataFrame(columns, schema_overrides=ALLOCATIONS_SCHEMA)
 
 
+class _Borrowed:
+    """An array as Arrow's interface sees it: its own memory, not a copy.
+
+    `pl.Series` of a numpy array copies it. Of a pyarrow array it imports pyarrow.compute, and making that of
+    a numpy array imports pandas where it is installed: more work than a small replay.
+    """
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        values = np.ascontiguousarray(values)
+        buffers = [None, pa.py_buffer(values)]
+        self._array = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), values.size, buffers)
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        exported: tuple[object, object] = self._array.__arrow_c_array__(requested_schema)
+        return exported
+
+
 def _shared(values: NDArray[Any]) -> pl.Series:
-    """The array as a series that shares its memory, by way of Arrow; polars itself would copy it."""
-    return pl.Series(pa.array(values))
+    """The array as a series that shares its memory."""
+    return pl.Series(_Borrowed(values))
 
 
 def timeline_frame(result: _core.RunResult) -> pl.DataFrame:
     """timeline.parquet: the cluster's state at sampled instants."""
     columns = {
-        "time": result.timeline_time,
-        "running_jobs": result.running,
-        "queued_jobs": result.queued,
-        "busy_gpus": result.busy_gpus,
-        "queued_gpus": result.queued_gpus,
-        "spanning_jobs": result.spanning,
-        "mean_contention": result.mean_contention,
+        "time": _shared(result.timeline_time),
+        "running_jobs": _shared(result.running),
+        "queued_jobs": _shared(result.queued),
+        "busy_gpus": _shared(result.busy_gpus),
+        "queued_gpus": _shared(result.queued_gpus),
+        "spanning_jobs": _shared(result.spanning),
+        "mean_contention": _shared(result.mean_contention),
     }
     return pl.DataFrame(columns, schema_overrides=TIMELINE_SCHEMA)
 
@@ -146,7 +164,7 @@ def summarise_run(
     spanning = result.spanning_seconds
     by_admission = refused(result)
     dropped = ~(result.kept | by_admission)
-    figures = metrics.summarise(finished, cluster.num_gpus)
+    figures = metrics.summarise(finished, cluster.num_gpus, result.held_while_submitting)
     summary = {
         "policy": policy,
         "jobs": figures.pop("jobs"),
@@ -170,7 +188,8 @@ def summarise_run(
             row["jobs_dropped"] = int(np.count_nonzero(dropped & (vc == number)))
             if by_admission.any():
                 row["jobs_refused"] = int(np.count_nonzero(by_admission & (vc == number)))
-            rows.append(row | metrics.summarise(jobs, gpus) if jobs.height else row)
+            held = float(result.held_while_submitting_by_vc[number])
+            rows.append(row | metrics.summarise(jobs, gpus, held) if jobs.height else row)
         summary["vcs"] = rows
     return summary
 
@@ -184,22 +203,33 @@ def describe_run(
     *,
     allocations: bool,
 ) -> dict[str, Any]:
-    """Everything needed to repeat the run, as run.toml holds it; whether it recorded `allocations` too."""
+    """Everything needed to repeat the run, as run.toml holds it; whether it recorded `allocations` too.
+
+    `warnings`, if there are any, are those that the run gave.
+    """
     path = Path(table.source)
     digest = None
     if path.is_file():
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
+    found = doubts(table, cluster)
+    described = tomllib.loads(cluster.with_recorded(cluster.recorded_on).to_toml())
     return {
+        **({"warnings": found} if found else {}),
         "ringbco": {
             "version": version("ringbco"),
             "python": platform.python_version(),
             "numpy": np.__version__,
             "polars": pl.__version__,
-            "pyarrow": version("pyarrow"),
+            "pyarrow": pa.__version__,
         },
-        "trace": {"path": table.source, "sha256": digest, "rows": table.num_jobs},
-        "cluster": {"name": cluster.name, **tomllib.loads(cluster.to_toml())},
+        "trace": {"path": show_path(table.source), "sha256": digest, "rows": table.num_jobs},
+        # The recorded cluster is always told: the jobs' work hangs on it.
+        "cluster": {
+            "name": show_path(cluster.name),
+            "servers": described.pop("servers"),  # first, as run.toml has them: lists before tables
+            **described,
+        },
         "options": {
             "command": "replay",
             "policy": policy.name,

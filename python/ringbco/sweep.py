@@ -8,7 +8,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -29,6 +29,7 @@ from ringbco.errors import InputError, RingbcoError, one_line
 from ringbco.jobs import JobTable, read_jobs
 from ringbco.options import MOST_THREADS, check_callback, integer
 from ringbco.outcome import check_target
+from ringbco.plausibility import silently, warn
 from ringbco.sweep_spec import Run, Spec, Trace, command, options_of, read_spec
 
 TABLE: Final = "runs.parquet"
@@ -40,7 +41,10 @@ _MEASURED_HERE: Final = ("engine_seconds", "total_seconds", "jobs_per_second")
 _LOADING: Final = Lock()
 
 Record = dict[str, Any]
-"""How a run ended: {"summary": ...} or {"error": ..., "final": whether it would end so again}."""
+"""How a run ended: {"summary": ...} or {"error": ..., "final": whether it would end so again}.
+
+Beside the summary, "warnings" where the run gave any.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +55,16 @@ class SweepResult:
     path: of runs.parquet, which holds the same.
     kept: rows whose runs an earlier sweep had finished. done: runs that this one did; rows that differ in
         nothing that their policy uses share one.
+    lost: rows whose runs failed through no fault of their own, such as for want of the executor that should
+        have done them; the same sweep does them again. reason: the error of the first of them, if any.
     """
 
     frame: pl.DataFrame
     path: Path
     kept: int
     done: int
+    lost: int = 0
+    reason: str | None = None
 
     @property
     def failed(self) -> int:
@@ -75,7 +83,8 @@ def sweep(
 ) -> SweepResult:
     """Does every run of `spec` that `folder` does not hold yet, and gathers all of them in runs.parquet.
 
-    spec: the path of a TOML file, or what is in one as a mapping.
+    spec: the path of a TOML file, or what is in one as a mapping, where `trace` may be a job table or a frame
+        too and `cluster` a `Cluster`. Their content decides what is kept: an equal table is not run again.
     executor: where the runs go, any `concurrent.futures.Executor`; None for threads, of which there are
         `threads` or, if that is None, one a processor.
     scatter: given a trace with its table, returns what stands for it among the arguments of a task: what
@@ -84,6 +93,7 @@ def sweep(
 
     A run that fails is a row with its error. An interrupt (or whatever else ends this early) leaves the
     finished runs, gathered. Raises InputError for a bad specification, or a folder that is no sweep's.
+    Warns at the end of what its runs warn of, each line once (RingbcoWarning).
     """
     spec = spec if isinstance(spec, Spec) else read_spec(spec)
     if threads is not None:
@@ -109,7 +119,10 @@ def sweep(
         if own:
             pool.shutdown(cancel_futures=True)
         frame = store.gather()
-    return SweepResult(frame, target / TABLE, kept, len(waiting))
+    records = [store.records[run.key] for run in spec.runs if run.key in store.records]
+    warn(dict.fromkeys(chain.from_iterable(record.get("warnings", ()) for record in records)))
+    lost = [record["error"] for record in records if not record.get("final", True)]
+    return SweepResult(frame, target / TABLE, kept, len(waiting), len(lost), lost[0] if lost else None)
 
 
 def is_sweep(path: Path) -> bool:
@@ -153,14 +166,17 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
             given["threads"] = 1  # it is the runs that go side by side
         if "progress" in accepted:
             given["progress"] = tell
-        summary = function(table, run.cluster, **given).summary
+        with silently():
+            outcome = function(table, run.cluster, **given)
     except InterruptedError:
         raise
     except RingbcoError as error:
         return _failure(str(error), final=True)
     except Exception as error:
         return _failure(f"{type(error).__name__}: {error}", final=False)
-    return {"summary": {name: value for name, value in summary.items() if not isinstance(value, list | dict)}}
+    summary = {k: value for k, value in outcome.summary.items() if not isinstance(value, list | dict)}
+    found = outcome.run.get("warnings")
+    return {"summary": summary, "warnings": found} if found else {"summary": summary}
 
 
 def scaled(table: JobTable, load: float, num_gpus: int) -> JobTable:
@@ -219,6 +235,8 @@ def _record(future: Future[Record]) -> Record:
         return future.result()
     except (KeyboardInterrupt, SystemExit):
         raise
+    except CancelledError:
+        return _failure("the executor gave the run up, as Dask does when its scheduler is gone", final=False)
     except BaseException as error:
         return _failure(f"{type(error).__name__}: {error}".removesuffix(": "), final=False)
 
@@ -299,7 +317,7 @@ class _Store:
     def _put(path: Path, data: bytes) -> None:
         """Writes a file whole or not at all, unless it holds just this."""
         if not path.is_file() or path.read_bytes() != data:
-            with replacing(path, force=True) as file:
+            with replacing(path, force=True, left="the finished runs are kept") as file:
                 file.write(data)
 
 

@@ -8,7 +8,6 @@ import itertools
 import json
 import math
 import os
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -25,14 +24,18 @@ from ringbco.errors import ABSENT, InputError, RingbcoError, UsageError, show_to
 from ringbco.jobs import JobTable, from_frame
 from ringbco.options import resolve_policy
 from ringbco.scheduling import fit
+from ringbco.sweep_objects import Objects
+from ringbco.toml import read_toml
 
 COMMANDS: Final = ("replay", "plan")
 MOST_RUNS: Final = 1_000_000
 _SECTIONS: Final = ("command", "base", "grid", "runs")
-_OWN_KEYS: Final = ("trace", "load", "cluster", "vc", *NETWORK_RULES)
+_OWN_KEYS: Final = ("trace", "load", "cluster", "recorded_cluster", "vc", *NETWORK_RULES)
 _VC: Final = ("split", "pool")
 # No settings of a run: what is replayed, what a row has no room for, what only a caller can give.
-_NOT_OPTIONS: Final = ("jobs", "cluster", "sample", "allocations", "threads", "workload", "progress")
+_NOT_OPTIONS: Final = (
+    *("jobs", "cluster", "recorded_cluster", "sample", "allocations", "threads", "workload", "progress"),
+)
 _MEANT: Final = {"jobs": "trace", "policies": "policy", "traces": "trace", "lambda_": "lambda"}
 # Options that the default policy takes, and that another may refuse.
 _BY_POLICY: Final = ("order", "queue", "aging", "quantum")
@@ -78,7 +81,8 @@ def _scalar(kind: type, value: object) -> Any:
 class Trace:
     """A job table's file and the SHA-256 of its bytes.
 
-    name: the path as the user wrote it. table: filled where the trace travels by value.
+    name: the path as the user wrote it. table: filled where the trace travels by value, as one that was given
+    as a table does: it has no path, and the SHA-256 is that of its content.
     """
 
     path: str
@@ -129,22 +133,17 @@ class Spec:
 def read_spec(spec: str | os.PathLike[str] | Mapping[str, Any]) -> Spec:
     """The sweep that a TOML file, or a mapping of the same shape, asks for.
 
-    Paths in a file are relative to its folder. Raises InputError naming the file and the key at fault, before
-    anything has run: for unknown keys, values of a wrong type or out of range, names that no registry knows,
-    traces and clusters that are not there.
+    In a mapping a trace may be a job table or a frame, and a cluster a `Cluster`. Paths in a file are
+    relative to its folder. Raises InputError naming the file and the key at fault, before anything has run:
+    for unknown keys, values of a wrong type or out of range, names that no registry knows, traces and
+    clusters that are not there.
     """
     if isinstance(spec, Mapping):
         return _Reader(None, Path()).spec(spec)
     path = Path(spec)
     if path.is_dir():
         raise InputError("is a folder, not a sweep's specification", file=path)
-    try:
-        document = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"is not valid TOML ({error})", file=path, hint=_FORM) from error
-    return _Reader(os.fspath(spec), path.parent).spec(document)
+    return _Reader(os.fspath(spec), path.parent).spec(read_toml(path, hint=_FORM))
 
 
 def command(name: str) -> Callable[..., Any] | None:
@@ -188,6 +187,7 @@ class _Reader:
         self._command = "replay"
         self._traces: dict[str, Trace] = {}
         self._clusters: dict[str, Cluster] = {}
+        self._objects = Objects()
         self._tried: set[tuple[str, str]] = set()
         self._doubtful: list[tuple[str, Any, str]] = []
 
@@ -209,7 +209,9 @@ class _Reader:
             _plain(name) for table in (document.get("grid", {}), *document.get("runs", [])) for name in table
         }
         runs = tuple(self._run(values, where) for values, where in points)
-        return Spec(document, runs, tuple(name for name in runs[0].settings if name in varied))
+        return Spec(
+            self._objects.document(document), runs, tuple(name for name in runs[0].settings if name in varied)
+        )
 
     def _grid(
         self, document: Mapping[str, Any], base: Mapping[str, Any]
@@ -282,7 +284,7 @@ class _Reader:
         """One setting's value, checked as far as can be without a trace."""
         if name == "trace":
             return self._trace(value, where)
-        if name == "cluster":
+        if name in ("cluster", "recorded_cluster"):
             return self._cluster(value, where)
         if name == "vc":
             if value not in _VC:
@@ -358,16 +360,22 @@ class _Reader:
         return None
 
     def _fitted(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options that the run's policy has a use for."""
+        """The options that the run's policy, and its clock, have a use for."""
         if self._command != "replay":
             return dict(options)
         known = options_of(self._command)
         by_parameter = {known[name].parameter: value for name, value in options.items()}
         policy = options.get("policy", known["policy"].default)
         (kept,) = fit([policy], by_parameter, strict=False)
+        if options.get("clock", known["clock"].default) == "continuous":
+            kept.pop("slot", None)  # as with policies: a grid of both clocks may name a slot for one of them
         return {name: value for name, value in options.items() if known[name].parameter in kept}
 
     def _trace(self, value: object, where: str) -> tuple[str, Trace]:
+        given = self._objects.table(value)
+        if given is not None:
+            table, sha256 = given
+            return table.source, Trace("", sha256, table.source, table)
         if not isinstance(value, (str, os.PathLike)):
             raise self._error("the path of a job table, in quotes", where, value)
         text = os.fspath(value)
@@ -385,6 +393,8 @@ class _Reader:
         return text, self._traces[text]
 
     def _cluster(self, value: object, where: str) -> Cluster:
+        if isinstance(value, Cluster):
+            return self._objects.cluster(value)
         if not isinstance(value, str):
             raise self._error("SxG such as 32x8, the path of a TOML file, or preset:NAME", where, value)
         if value not in self._clusters:
@@ -395,7 +405,7 @@ class _Reader:
                 if error.file is not None:
                     raise  # it speaks of the cluster's own file
                 raise self._error(error.expected, where, value, hint=error.hint) from None
-            self._clusters[value] = replace(cluster, name=value)
+            self._clusters[value] = self._objects.cluster(replace(cluster, name=value))
         return self._clusters[value]
 
     def _run(self, values: Mapping[str, Any], where: str) -> Run:
@@ -409,6 +419,7 @@ class _Reader:
         text, trace = values["trace"]
         network = {name: values[name] for name in NETWORK_RULES if name in values}
         cluster: Cluster = values["cluster"].with_network(**network)
+        cluster = cluster.with_recorded(values.get("recorded_cluster"))
         vc = values.get("vc", _VC[0])
         if vc == "pool":
             cluster = cluster.pooled()
@@ -428,6 +439,7 @@ class _Reader:
             "trace": text,
             "load": values.get("load"),
             "cluster": cluster.name,
+            "recorded_cluster": cluster.recorded_on.name,
             "vc": vc,
             "servers": cluster.num_servers,
             "gpus": cluster.num_gpus,

@@ -103,11 +103,11 @@ _WEEKEND: Final = 0.55
 def generate(preset: str, num_jobs: int, seed: int, gpus: int = 2048, load: float = 0.9) -> JobTable:
     """A synthetic job table; the same arguments give the same table.
 
-    `philly` and `helios`: the first job comes at 0, times are whole seconds, and arrivals are scaled so
-    that the offered load, sum(num_gpus * duration) / (last submission - first submission) / gpus, is
-    `load`, exactly but for the rounding of that span to a whole second. No job asks more than a tenth of
-    `gpus`: larger sizes are left out of the mix. `paper`: all jobs at time 0 in the paper's mix of sizes,
-    with iterations, gradients and compute times; `gpus` and `load` do not matter.
+    `philly` and `helios`: the first job comes at 0 and times are whole seconds. Arrivals are scaled so that
+    the offered load is `load`. The offered load is sum(num_gpus * duration) / (last submission - first
+    submission) / gpus; it is exact but for the rounding of that span to a whole second. No job asks for more
+    than a tenth of `gpus`: larger sizes are left out of the mix. `paper`: all jobs come at time 0 in the
+    paper's mix of sizes, with iterations, gradients and compute times; `gpus` and `load` do not matter.
 
     Raises UsageError for an unknown preset or a number out of range.
     """

@@ -2,24 +2,102 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from difflib import get_close_matches
 from typing import Final, Literal
+
+from ringbco.errors import UsageError
 
 Kind = Literal["time", "number", "index", "share", "count"]
 
+UNITS: Final = ("human", "seconds")
+"""How times may be shown: in the unit that reads best, or in seconds."""
 _UNITS: Final = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
-_FORMATS: Final = {"number": ",.2f", "index": ".3f", "share": ",.1%", "count": ",.0f"}
+_FORMATS: Final = {
+    "number": (",", 2, "f"),
+    "index": ("", 3, "f"),
+    "share": (",", 1, "%"),
+    "count": (",", 0, "f"),
+}
+_MOST_MORE: Final = 9
+_HOUR: Final = 3_600.0
+_shown: ContextVar[str] = ContextVar("units of times", default="human")
 
 
-def duration(seconds: float) -> str:
-    """Seconds in the largest unit that leaves at least two of it: "87.3 s", "12.4 min", "31.0 h", "5.2 d"."""
-    for least, unit, name in _UNITS:
-        if seconds >= least:
-            return f"{seconds / unit:,.1f} {name}"
-    return f"{seconds:.1f} s" if seconds >= 1 or seconds == 0 else f"{seconds:.3f} s"
+def check_units(units: str) -> None:
+    """Raises UsageError unless `units` is one of `UNITS`."""
+    if units not in UNITS:
+        near = get_close_matches(units, UNITS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"option units: {units!r}: expected one of {', '.join(UNITS)}{hint}")
 
 
-def figure(kind: Kind, value: float) -> str:
-    """A figure of a summary by its kind: 93.4 -> "93.4 s", "93.40", "93.400", "9,340.0%" or "93"."""
+@contextmanager
+def shown_in(units: str) -> Iterator[None]:
+    """Inside the block `duration`, `figure` and `gpu_time` show times in these units, one of `UNITS`."""
+    check_units(units)
+    token = _shown.set(units)
+    try:
+        yield
+    finally:
+        _shown.reset(token)
+
+
+def duration(seconds: float, more: int = 0) -> str:
+    """Seconds in the largest unit that leaves at least two of it: "87.3 s", "12.4 min", "31.0 h", "5.2 d".
+
+    Where seconds are asked for, they stay seconds, without separators: "26280.0 s". more: digits on top of
+    the usual ones.
+    """
+    if _shown.get() != "seconds":
+        for least, unit, name in _UNITS:
+            if seconds >= least:
+                return f"{seconds / unit:,.{1 + more}f} {name}"
+    usual = 1 if seconds >= 1 or seconds == 0 else 3
+    return f"{seconds:.{usual + more}f} s"
+
+
+def gpu_time(gpu_seconds: float, decimals: int = 0) -> str:
+    """GPU-seconds as "2,450 GPU hours" or, where seconds are asked for, "8820000 GPU seconds"."""
+    if _shown.get() == "seconds":
+        return f"{gpu_seconds:.{decimals}f} GPU seconds"
+    return f"{gpu_seconds / _HOUR:,.{decimals}f} GPU hours"
+
+
+def figure(kind: Kind, value: float, more: int = 0) -> str:
+    """A figure of a summary by its kind: 93.4 -> "93.4 s", "93.40", "93.400", "9,340.0%" or "93".
+
+    more: digits on top of the usual ones.
+    """
     if kind == "time":
-        return duration(value)
-    return f"{value:{_FORMATS[kind]}}"
+        return duration(value, more)
+    comma, digits, letter = _FORMATS[kind]
+    return f"{value:{comma}.{digits + more}{letter}}"
+
+
+def same(one: float, other: float) -> bool:
+    """Whether nothing but rounding tells the figures apart."""
+    return math.isclose(one, other, rel_tol=1e-9)
+
+
+def figures(kind: Kind, values: Sequence[float]) -> list[str]:
+    """Values of one kind side by side; those that print alike but are not the same get more digits."""
+    texts = [figure(kind, value) for value in values]
+    for more in range(1, _MOST_MORE + 1):
+        alike: dict[str, list[int]] = {}
+        for place, text in enumerate(texts):
+            alike.setdefault(text, []).append(place)
+        blurred = [
+            places
+            for places in alike.values()
+            if any(not same(values[place], values[places[0]]) for place in places)
+        ]
+        if not blurred:
+            break
+        for places in blurred:
+            for place in places:
+                texts[place] = figure(kind, values[place], more)
+    return texts

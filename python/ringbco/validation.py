@@ -6,12 +6,15 @@ import difflib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 import polars as pl
 
 from ringbco.csvtext import refuse_doubled
 from ringbco.errors import InputError, show_value
+from ringbco.other_names import columns_meant, convert_command
+from ringbco.threads import at_once
 
 MAX_COUNT: Final = 2**53
 """The largest count float64 holds exactly: the bound of `iterations`."""
@@ -86,6 +89,7 @@ COLUMNS: Final[dict[str, Column]] = {
 """The schema, in canonical order: name -> (polars dtype, required, rule, ...)."""
 
 REQUIRED: Final = tuple(name for name, column in COLUMNS.items() if column.required)
+_OF_RESULTS: Final = frozenset(("jct", "ideal_run_time", "slowdown"))
 _INTEGERS: Final = (pl.UInt32, pl.UInt64)
 
 
@@ -127,25 +131,28 @@ def check(frame: pl.DataFrame, source: str, *, as_text: bool = False) -> tuple[l
     only if it has no fault; faults come in the schema's order. Raises InputError where no row is to blame:
     a column missing, doubled or of a wrong kind, a table without rows.
     """
-    _require_columns(frame.columns, source)
+    _require_columns(frame.columns, source, as_text)
     if frame.height == 0:
         raise InputError(
             "holds no jobs, only column names", file=source, hint="a job table needs at least one row"
         )
     columns: list[pl.Series] = []
     faults: list[Fault] = []
-    for name, column in COLUMNS.items():
-        if name not in frame.columns:
-            continue
-        cast = _text_column if column.dtype is pl.String else _number_column
-        outcome = cast(frame[name], column, source, as_text)
+    names = [name for name in COLUMNS if name in frame.columns]
+    for outcome, more in at_once(partial(_checked, frame[name], source, as_text) for name in names):
         if isinstance(outcome, Fault):
             faults.append(outcome)
         else:
             columns.append(outcome)
-        if name == "job_id":
-            faults += _repeated(frame["job_id"])
+        faults += more
     return columns, faults
+
+
+def _checked(series: pl.Series, source: str, as_text: bool) -> tuple[pl.Series | Fault, list[Fault]]:
+    """A column in its canonical dtype or what is wrong with it, and job_id's fault of repeating itself."""
+    column = COLUMNS[series.name]
+    cast = _text_column if column.dtype is pl.String else _number_column
+    return cast(series, column, source, as_text), _repeated(series) if series.name == "job_id" else []
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
@@ -155,23 +162,59 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
     return lowered[close[0]] if close else None
 
 
-def _require_columns(names: list[str], source: str) -> None:
+def _require_columns(names: list[str], source: str, as_text: bool) -> None:
+    """Raises InputError unless every required column is there; how to mend it, where that can be said.
+
+    as_text: the columns are those of a CSV file, which `convert csv` reads.
+    """
     refuse_doubled(source, names)
     missing = [name for name in REQUIRED if name not in names]
-    if len(missing) == len(REQUIRED) and not any(near_name(name, names) for name in missing):
+    if not missing:
+        return
+    if not missing[1:] and _OF_RESULTS.issubset(names):
+        raise InputError(
+            "is the jobs.parquet of a result, not a job table",
+            file=source,
+            hint="give the table that was replayed; run.toml beside it names it",
+        )
+    meant, unknown = other_names_of(missing, [name for name in names if name not in COLUMNS])
+    if len(missing) == len(REQUIRED) and not meant:
         raise InputError(
             f"is not a job table: it has none of the columns {', '.join(REQUIRED)}",
             file=source,
             hint="the first line must name the columns; a public trace is converted with `ringbco convert`",
         )
-    if missing:
-        near = near_name(missing[0], [name for name in names if name not in COLUMNS])
-        found = show_value(", ".join(names)) if near is None else show_value(near)
-        raise InputError(
-            f"the column {missing[0]} is missing",
-            file=source,
-            hint=f"found {found}" + ("" if near is None else f": rename it to {missing[0]}"),
-        )
+    found = f"found {show_value(', '.join(names))}"
+    if missing == list(meant) and not (as_text and missing[1:]):
+        renamed = (f"{theirs}: rename it to {ours}" for ours, theirs in meant.items())
+        hint = f"found {', '.join(renamed)}"
+    elif as_text and meant:
+        hint = f"`{convert_command(source, meant, unknown)}` makes a job table of it"
+        hint += f", with its own names for THEIRS; {found}" if unknown else ""
+    else:
+        hint = found
+    said = f"the columns {', '.join(missing)} are" if missing[1:] else f"the column {missing[0]} is"
+    raise InputError(f"{said} missing", file=source, hint=hint)
+
+
+def other_names_of(wanted: Iterable[str], found: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """What the `wanted` columns are called among `found` (ours -> theirs), and those nothing is near to.
+
+    A name of the table of other names is taken first, then the most like; a start and an end may stand for
+    the duration.
+    """
+    wanted, found = list(wanted), list(found)
+    meant = columns_meant(wanted, found)
+    unknown = []
+    for name in wanted:
+        if name in meant or (name == "duration" and "end_time" in meant):
+            continue
+        near = near_name(name, [other for other in found if other not in meant.values()])
+        if near is None:
+            unknown.append(name)
+        else:
+            meant[name] = near
+    return {name: meant[name] for name in (*wanted, *meant) if name in meant}, unknown
 
 
 def _text_column(series: pl.Series, column: Column, source: str, as_text: bool) -> pl.Series | Fault:
@@ -249,7 +292,9 @@ def _explain(value: object, column: Column) -> str:
 
 def _repeated(ids: pl.Series) -> list[Fault]:
     """The fault of rows whose job_id an earlier row has; empty and missing ids are another fault."""
-    if ids.n_unique() == ids.len():
+    # Hashes are told apart faster than texts. Equal texts have equal hashes: where no hash comes twice, no
+    # text does. Where one does, the texts decide.
+    if ids.hash().n_unique() == ids.len() or ids.n_unique() == ids.len():
         return []
     bad = ~ids.is_first_distinct() & ids.is_not_null()
     if not bad.any():

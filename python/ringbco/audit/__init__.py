@@ -11,19 +11,32 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import polars as pl
 
-from ringbco.audit import contention, figures, placing, queueing, rows, times
-from ringbco.audit.facts import Facts, gather
+from ringbco.audit import (
+    causes,
+    choosing,
+    contention,
+    figures,
+    instants,
+    placing,
+    plans,
+    queueing,
+    rows,
+    times,
+)
+from ringbco.audit.facts import Facts, check_columns, gather
 from ringbco.audit.findings import Check, Finding, Report
 from ringbco.errors import InputError
-from ringbco.jobs import JobTable, TableLike, as_table, read_jobs
+from ringbco.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
 from ringbco.outcome import Outcome
 
 RULES: Final = {
     "trace": "the job table is the one replayed",
     "values": "no nulls, no infinite times",
     "jobs": "each job has one row, in the table's order",
-    "inputs": "submission, GPUs, ideal run time as in the table",
+    "inputs": "submission, GPUs, ideal run time, user, deadline as in the table",
+    "rows": "allocations are sorted by job, start, server",
     "arithmetic": "wait, run, jct, slowdown follow from the times",
     "start": "nobody starts before submission",
     "slots": "times are multiples of the slot",
@@ -35,16 +48,23 @@ RULES: Final = {
     "num-servers": "num_servers is what the stretches use",
     "contention": "max_contention is what the stretches imply",
     "run-times": "run times equal the work done under contention",
+    "held": "held_time and lost_time follow from the stretches",
+    "instants": "jobs start and are preempted when the policy decides",
+    "placement": "gangs are on the servers that the placement takes",
+    "causes": "each cause of a wait or a run is what happened",
     "order": "nobody overtakes in a strict queue",
     "idle": "the first in the queue starts once it fits",
+    "reservation": "nobody overtakes to delay EASY's first",
     "summary": "summary.json follows from the jobs",
     "timeline": "timeline.parquet follows from the jobs",
 }
 _NEED_ALLOCATIONS: Final = (
-    *("stretches", "gangs", "servers", "vcs", "capacity", "num-servers"),
-    *("contention", "run-times", "order", "idle"),
+    *("rows", "stretches", "gangs", "servers", "vcs", "capacity", "num-servers", "contention", "run-times"),
+    *("held", "instants", "placement", "causes", "order", "idle", "reservation"),
 )
 _BEFORE_QUEUE: Final = ("jobs", "start", "slots", "stretches", "gangs", "servers", "vcs", "capacity")
+_BEFORE_INSTANTS: Final = ("jobs", "start", "slots", "stretches")
+_IN_QUEUE: Final = ("placement", "causes", "order", "idle", "reservation")
 
 __all__ = ["RULES", "Check", "Finding", "Report", "audit", "check_folder", "check_outcome"]
 
@@ -72,13 +92,14 @@ def check_folder(folder: str | os.PathLike[str], jobs: str | os.PathLike[str] | 
         raise InputError(
             f"the job table of this result, {named}, is not there; give it with --jobs", file=folder
         )
-    return check_outcome(outcome, read_jobs(str(named) if jobs is None else jobs))
+    return check_outcome(outcome, read_jobs(str(named) if jobs is None else jobs, without=UNREAD))
 
 
 def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
     """Every check of a result against its job table."""
     if not isinstance(outcome.summary, dict):
         raise InputError("summary.json: expected an object with the figures of a replay")
+    check_columns(outcome.jobs)
     checks = {code: Check(code, rule) for code, rule in RULES.items()}
     trace = outcome.run.get("trace")
     rows.check_trace(checks["trace"], trace if isinstance(trace, dict) else {}, jobs)
@@ -117,6 +138,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     if outcome.allocations is None:
         _leave_out(checks, _NEED_ALLOCATIONS, "the run recorded no allocations")
     else:
+        rows.check_rows(checks["rows"], facts)
         placing.check_stretches(checks["stretches"], facts, ragged)
         placing.check_preemptions(checks["stretches"], facts, eps)
         placing.check_gangs(checks["gangs"], facts)
@@ -130,15 +152,26 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
             checks["contention"], facts, eps, parts, jobs["max_contention"].to_numpy().astype(np.int64)
         )
         times.check_run_times(checks["run-times"], facts, eps, parts)
-        _queue(checks, facts)
+        causes.check_held(checks["held"], facts, jobs, eps)
+        _queue(checks, facts, jobs, eps)
     figures.check_summary(checks["summary"], facts, eps, parts)
+    if facts.planned:
+        plans.check_plan(checks["summary"], facts)
     figures.check_timeline(checks["timeline"], facts, eps, parts)
 
 
-def _queue(checks: dict[str, Check], facts: Facts) -> None:
+def _queue(checks: dict[str, Check], facts: Facts, jobs: pl.DataFrame, eps: contention.Episodes) -> None:
+    mistimed = [code for code in _BEFORE_INSTANTS if checks[code].failed]
+    if mistimed:
+        _leave_out(checks, ("instants",), f"{', '.join(mistimed)} failed")
+    else:
+        instants.check_instants(checks["instants"], facts, eps)
     broken = [code for code in _BEFORE_QUEUE if checks[code].failed]
     if broken:
         # With jobs missing or GPUs taken twice, what was idle and who waited is anybody's guess.
-        _leave_out(checks, ("order", "idle"), f"{', '.join(broken)} failed")
-    else:
-        queueing.check_queue(checks["order"], checks["idle"], facts)
+        _leave_out(checks, _IN_QUEUE, f"{', '.join(broken)} failed")
+        return
+    choosing.check_placement(checks["placement"], facts, eps)
+    causes.check_causes(checks["causes"], facts, jobs, eps)
+    queueing.check_queue(checks["order"], checks["idle"], checks["reservation"], facts)
+    causes.check_nobody_waits_in_vain(checks["idle"], facts, eps)

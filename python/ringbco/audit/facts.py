@@ -11,10 +11,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco import profiles, ties
-from ringbco.cluster import Cluster, Network
-from ringbco.errors import InputError, UsageError
+from ringbco.cluster import Cluster
+from ringbco.errors import InputError, UsageError, show_value
 from ringbco.jobs import JobTable
-from ringbco.outcome import Outcome
+from ringbco.outcome import PREEMPTION_SCHEMA, Outcome
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,14 +25,28 @@ _KEYS: Final = {
     "order": str, "placement": str, "queue": str, "model": str, "clock": str, "variant": str, "oversize": str,
     "slot": float, "kappa": int,
 }  # fmt: skip
+_LARGEST: Final = 2.0**64
+_NUMBERS: Final = (
+    *("slot", "kappa", "seed", "sample", "preempt_cost", "interval", "quantum", "estimate_factor"),
+    *("horizon", "u", "lambda"),
+)
+_WORDS: Final = {"kappa": ("auto",), "horizon": ("auto",)}
+_OPTIONAL: Final[dict[str, pl.DataType]] = {
+    **dict.fromkeys(
+        ("wait_behind", "wait_gpus", "wait_fragmented", "run_spread", "run_contention"), pl.Float32()
+    ),
+    **PREEMPTION_SCHEMA,
+    **{"user": pl.String(), "vc": pl.String(), "deadline": pl.Float64()},
+}
 
 
 @dataclass(frozen=True)
 class Facts:
     """The jobs that ran, row by row of jobs.parquet, with what the table and the profiles say of them.
 
-    `row` is the job table's row. Times in seconds. Allocation columns have one entry a stretch; `a_job`
-    indexes the jobs that ran. `vc` is 0 for every job and server where the cluster has no virtual clusters.
+    `jobs` are their rows of jobs.parquet, `row` is the job table's. Times in seconds. Allocation columns have
+    one entry a stretch; `a_job` indexes the jobs that ran. `vc` is 0 for every job and server where the
+    cluster has no virtual clusters.
     """
 
     outcome: Outcome
@@ -40,6 +54,7 @@ class Facts:
     cluster: Cluster
     options: Mapping[str, Any]
     workload: profiles.Workload
+    jobs: pl.DataFrame
     row: Ints
     ids: pl.Series
     submit: Floats
@@ -103,25 +118,13 @@ class Facts:
 
 def cluster_of(run: Mapping[str, Any]) -> Cluster:
     """The cluster that run.toml describes. Raises InputError if it describes none."""
-    try:
-        described = run["cluster"]
-        gpus: list[int] = []
-        vcs: list[str | None] = []
-        for entry in described["servers"]:
-            gpus += [int(entry["gpus"])] * int(entry.get("count", 1))
-            vcs += [entry.get("vc")] * int(entry.get("count", 1))
-        network = Network(**described.get("network", {}))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"run.toml: expected a [cluster] with servers and a network: {error!r}") from None
-    if not gpus or (any(vcs) and not all(vcs)):
-        raise InputError("run.toml: expected [[cluster.servers]], all of them with a vc or none")
-    return Cluster(
-        server_gpus=np.array(gpus, dtype=np.uint32),
-        server_vc=tuple(str(vc) for vc in vcs) if all(vcs) else None,
-        server_gpu_type=None,
-        network=network,
-        name=str(described.get("name", "")),
-    )
+    described = run.get("cluster")
+    if not isinstance(described, Mapping):
+        raise InputError("run.toml: expected a table [cluster]")
+    document = {key: value for key, value in described.items() if key != "name"}
+    cluster = Cluster.from_document(document, "run.toml: cluster", name=str(described.get("name", "")))
+    # Earlier versions did not know a recorded cluster: the work came from the run's own.
+    return cluster if "recorded" in document else cluster.with_recorded(cluster)
 
 
 def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -143,7 +146,13 @@ def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_optional(options: Mapping[str, Any]) -> None:
-    """Refuses odd values of the options that decide who goes first, which older results may lack."""
+    """Refuses odd values of options that older results may lack, and numbers beyond all measure."""
+    for name in _NUMBERS:
+        value = options.get(name)
+        if value is not None and not isinstance(value, str) and not _is_finite(value):
+            raise InputError(f"run.toml: options.{name}: {show_value(value)}: expected a finite number >= 0")
+        if isinstance(value, str) and value not in _WORDS.get(name, ()):
+            raise InputError(f"run.toml: options.{name}: {show_value(value)}: expected a number")
     aging, tied = options.get("aging"), options.get("ties", "rows")
     if aging is not None and not (isinstance(aging, int | float) and 0 <= aging < np.inf):
         raise InputError(f"run.toml: options.aging: {aging}: expected a number of seconds >= 0")
@@ -151,6 +160,19 @@ def _check_optional(options: Mapping[str, Any]) -> None:
         ties.check(str(tied))
     except UsageError as error:
         raise InputError(f"run.toml: {error}") from None
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= _LARGEST
+
+
+def check_columns(jobs: pl.DataFrame) -> None:
+    """Raises InputError for a column of another kind among those that not every jobs.parquet has."""
+    for name, dtype in _OPTIONAL.items():
+        found = jobs.schema.get(name, dtype)
+        like = found.is_float() or found.is_integer() if dtype.is_float() else found == dtype
+        if not like:
+            raise InputError(f"jobs.parquet: column {name}: {found}: expected {dtype}")
 
 
 def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]:
@@ -196,6 +218,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         cluster=cluster,
         options=options,
         workload=workload,
+        jobs=jobs,
         row=row,
         ids=jobs["job_id"],
         # A plan takes all jobs as there at time 0.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,13 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.audit.contention import Episodes, Segments
-from ringbco.audit.facts import Bools, Facts, Floats
+from ringbco.audit.facts import Bools, Facts, Floats, Ints
 from ringbco.audit.findings import Check, Finding, number
 from ringbco.audit.placing import busy_gpus, servers_used
-from ringbco.audit.rows import dropped
+from ringbco.audit.rows import dropped, refusable
 from ringbco.audit.times import pause
+from ringbco.errors import show_value
 
 RELATIVE = 1e-9
+"""How far sums may be from what they should be: they depend on the order of adding up."""
+CLOSE = 1e-12
+"""The same for what is no sum: order statistics and differences."""
+NO_SUMS = ("median_", "p90_", "p99_", "worst_", "makespan", "deadlines", "jobs_per_second")
 DEFAULT_POINTS = 2000
 SHARES = (("median", 0.5), ("p90", 0.9), ("p99", 0.99))
 BOUND = 10.0  # s: the bounded slowdown takes shorter jobs for this long
@@ -28,9 +34,11 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
     summary = facts.outcome.summary
     everybody = np.ones(facts.start.size, dtype=bool)
     missing = dropped(facts)
-    expected = _figures(facts, eps, everybody, int(facts.server_gpus.sum()))
-    expected |= _told(_fairness(facts, everybody), summary)
+    gpus = int(facts.server_gpus.sum())
+    expected = _figures(facts, eps, everybody, gpus)
+    expected |= _told(_fairness(facts, everybody) | _while_submitting(facts, everybody, gpus), summary)
     expected["jobs_dropped"] = missing.size
+    expected |= _told(_counts(facts, eps, missing), summary)
     spanning = parts.p > 0
     seconds = parts.length[spanning]
     if facts.outcome.allocations is not None:
@@ -38,6 +46,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
         expected["mean_contention"] = float(parts.p[spanning] @ seconds) / total if total > 0 else 0.0
     _compare(check, "", summary, expected)
     _check_sizes(check, facts, eps, summary)
+    _check_effort(check, facts, eps, summary)
     policy = facts.options.get("policy")
     if "policy" in summary and summary["policy"] != policy:
         check.add([Finding(check.code, f"policy is {summary['policy']}; run.toml says {policy}")], 1)
@@ -49,10 +58,38 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
         mine = facts.vc == v
         expected = _figures(facts, eps, mine, gpus) if mine.any() else {"jobs": 0}
         if mine.any():
-            expected |= _told(_fairness(facts, mine), rows.get(name, {}))
+            among = _fairness(facts, mine) | _while_submitting(facts, mine, gpus)
+            expected |= _told(among, rows.get(name, {}))
         expected["jobs_dropped"] = int(np.count_nonzero(facts.vc_of_row[missing] == v))
+        refused = _refused(facts, missing)
+        by_vc = {"jobs_refused": int(np.count_nonzero(facts.vc_of_row[refused] == v))}
+        expected |= _told(by_vc, rows.get(name, {}))
         expected |= {"gpus": gpus, "servers": int(np.count_nonzero(facts.server_vc == v))}
         _compare(check, f"{name}: ", rows.get(name, {}), expected)
+
+
+def _counts(facts: Facts, eps: Episodes, missing: Ints) -> dict[str, float]:
+    """Events: every job in the run comes, and completes or is refused. Preempting or resuming is none."""
+    refused = _refused(facts, missing).size
+    figures: dict[str, float] = {"events": 2 * (facts.start.size + refused), "jobs_refused": refused}
+    total = facts.outcome.summary.get("total_seconds")
+    if isinstance(total, int | float) and total > 0:
+        figures["jobs_per_second"] = facts.start.size / total
+    return figures
+
+
+def _refused(facts: Facts, missing: Ints) -> Ints:
+    """Rows that admission refused, with `missing` those that fit nowhere."""
+    return np.setdiff1d(refusable(facts), missing) if facts.options.get("admission") else missing[:0]
+
+
+def _check_effort(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, Any]) -> None:
+    """Every start was a decision, at least; and what is wall time cannot be negative."""
+    starts = eps.job.size if facts.outcome.allocations is not None else facts.start.size
+    for name, least in (("decisions", starts), ("engine_seconds", 0), ("total_seconds", 0)):
+        said = summary.get(name, least)
+        if not (isinstance(said, int | float) and least <= said < math.inf):
+            check.add([Finding(check.code, f"{name} is {said}; expected at least {least}")], 1)
 
 
 def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str, float]:
@@ -68,25 +105,46 @@ def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str,
         figures[f"mean_{name}"] = math.fsum(values) / values.size
         for label, share in SHARES:
             figures[f"{label}_{name}"] = _percentile(values, share)
-    if facts.preemptive:
+    if facts.preemptive and facts.outcome.allocations is not None:
         mine = chosen[facts.a_job]
         held = float((facts.a_gpus[mine] * (facts.a_end[mine] - facts.a_start[mine])).sum())
-        if facts.outcome.allocations is not None:
-            figures |= _preemption(facts, eps, chosen)
+        figures |= _preemption(facts, eps, chosen)
     else:
-        held = float((facts.num_gpus[chosen] * (finish - start)).sum())
+        # Without its stretches only held_time says how long a job that was preempted held its GPUs.
+        told = facts.preemptive and "held_time" in facts.jobs.columns
+        seconds = facts.jobs["held_time"].to_numpy()[chosen] if told else finish - start
+        held = float((facts.num_gpus[chosen] * seconds).sum())
     figures["utilisation"] = held / (gpus * makespan) if makespan > 0 else 0.0
     if facts.outcome.allocations is not None:
         figures["jobs_spread"] = int(np.count_nonzero(servers_used(chosen.size, eps)[chosen] > 1))
     return figures
 
 
+def _while_submitting(facts: Facts, chosen: Bools, gpus: int) -> dict[str, float]:
+    """Of the GPU-seconds from the first to the last submission of the chosen jobs, the share they held."""
+    submit = facts.submit[chosen]
+    last = float(submit.max())
+    window = last - float(submit.min())
+    if facts.preemptive and facts.outcome.allocations is None:
+        return {}  # nothing tells when a preempted job held its GPUs
+    if facts.preemptive:
+        mine = chosen[facts.a_job]
+        start, end, held = facts.a_start[mine], facts.a_end[mine], facts.a_gpus[mine]
+    else:
+        start, end, held = facts.start[chosen], facts.finish[chosen], facts.num_gpus[chosen]
+    before = np.maximum(np.minimum(end, last) - start, 0.0)
+    # Without a window there is no such share: whatever a summary says of it is wrong.
+    share = math.fsum(held * before) / (gpus * window) if window > 0 else math.nan
+    return {"utilisation_to_last_submission": share}
+
+
 def _check_sizes(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, Any]) -> None:
     """The rows of size_classes, where the summary has them: "1", "2-4" and so on; "33-" is open."""
-    for row in summary.get("size_classes", []):
+    rows = summary.get("size_classes", [])
+    for row in rows if isinstance(rows, list) else [rows]:
         name = row.get("gpus") if isinstance(row, Mapping) else row
-        bounds = re.fullmatch(r"(\d+)(-?)(\d*)", str(name))
-        if bounds is None:
+        bounds = re.fullmatch(r"(\d{1,10})(-?)(\d{0,10})", str(name))
+        if bounds is None or not isinstance(row, Mapping):
             check.add(
                 [Finding(check.code, f"size_classes has a row {name!r}; expected one such as '2-4'")], 1
             )
@@ -130,7 +188,7 @@ def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
     if "user" in table.columns:
         speeds: dict[str, list[float]] = {}
         for user, value in zip(table["user"].gather(facts.row[chosen]), rho, strict=True):
-            if user is not None:
+            if user is not None and value > 0:  # else it ended as it was submitted, and has no speed
                 speeds.setdefault(user, []).append(1.0 / float(value))
         means = [math.fsum(own) / len(own) for own in speeds.values()]
         if means:
@@ -161,11 +219,14 @@ def _compare(check: Check, where: str, found: Mapping[str, Any], expected: Mappi
     check.looked_at += len(expected)
     for name, value in expected.items():
         said = found.get(name)
-        right = isinstance(said, int | float) and math.isclose(
-            said, value, rel_tol=RELATIVE, abs_tol=RELATIVE
-        )
+        slack = CLOSE if name.startswith(NO_SUMS) else RELATIVE
+        if isinstance(said, int | float):
+            measured = abs(said) <= sys.float_info.max  # an integer may be beyond all floats
+            right = measured and math.isclose(said, value, rel_tol=slack, abs_tol=slack)
+            shown = number(said) if measured else show_value(said)
+        else:
+            right, shown = False, str(said)
         if not right:
-            shown = number(said) if isinstance(said, int | float) else said
             check.add([Finding(check.code, f"{where}{name} is {shown}; expected {number(value)}")], 1)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ringbco.errors import one_line
+
 KEPT_FINDINGS: Final = 100
 """Findings a check keeps in full; beyond that it only counts them."""
 
@@ -28,7 +30,8 @@ class Finding:
             places.append(f"server {self.server}")
         if self.time is not None:
             places.append(f"at {number(self.time)} s")
-        return f"{self.code}: {', '.join(places)}{': ' if places else ''}{self.message}"
+        # Names are the result's own: a control character in one must not reach a terminal.
+        return one_line(f"{self.code}: {', '.join(places)}{': ' if places else ''}{self.message}")
 
 
 @dataclass

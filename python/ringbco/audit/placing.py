@@ -133,8 +133,15 @@ def _uneven_gangs(code: str, facts: Facts, chosen: Bools) -> Iterator[Finding]:
         rows.setdefault(int(facts.a_job[i]), []).append(stretch)
     for job, stretches in rows.items():
         wanted = int(facts.num_gpus[job])
-        for t in sorted({t for a, b, _ in stretches for t in (a, b)}):
-            held = sum(gpus for a, b, gpus in stretches if a <= t < b)
+        # What is added at each instant; a job may have as many stretches as there are quanta in its life.
+        change = dict.fromkeys((t for a, b, _ in stretches for t in (a, b)), 0)
+        for a, b, gpus in stretches:
+            if a < b:
+                change[a] += gpus
+                change[b] -= gpus
+        held = 0
+        for t in sorted(change):
+            held += change[t]
             # Between two runs of a preempted job it holds nothing.
             free = held == 0 and (facts.preemptive or t >= facts.finish[job])
             if held != wanted and not free:

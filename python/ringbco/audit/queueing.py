@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass
 
 import numpy as np
 
+from ringbco.audit.backfill import Heads, Started, check_reservations
 from ringbco.audit.facts import Facts
 from ringbco.audit.findings import Check, Finding, number
+from ringbco.audit.idling import decided
 from ringbco.audit.ranking import ORDERS, places
 
 
-def check_queue(order: Check, idle: Check, facts: Facts) -> None:
-    """Both rules in one sweep over arrivals, starts and finishes, virtual cluster by virtual cluster."""
+@dataclass(frozen=True)
+class _Checks:
+    """What the sweep reports to; None where a rule does not apply."""
+
+    order: Check | None
+    idle: Check
+    reservation: Check | None
+
+
+def check_queue(order: Check, idle: Check, reservation: Check, facts: Facts) -> None:
+    """The rules in one sweep over arrivals, starts and finishes, virtual cluster by virtual cluster."""
     if facts.preemptive or facts.options["order"] not in ORDERS:
-        order.not_run = idle.not_run = "the policy has no queue order"
+        order.not_run = idle.not_run = reservation.not_run = "the policy has no queue order"
         return
     strict = facts.options["queue"] == "strict"
     if facts.planned and facts.options.get("dispatch") == "reserve":
         order.not_run = idle.not_run = "GPUs are reserved, each with a queue of its own"
+        reservation.not_run = "queue strict reserves nothing"
         return
+    if facts.options["queue"] != "easy":
+        reservation.not_run = f"queue {facts.options['queue']} reserves nothing"
+    elif not decided(facts):
+        reservation.not_run = "whether a gang fits depends on more than the idle GPUs"
+    else:
+        reservation.looked_at = facts.num_gpus.size
     if not strict:
         order.not_run = f"queue {facts.options['queue']} lets jobs overtake"
     else:
@@ -28,9 +47,10 @@ def check_queue(order: Check, idle: Check, facts: Facts) -> None:
         idle.not_run = "whether a gang fits depends on more than the idle GPUs"
     else:
         idle.looked_at = facts.num_gpus.size
+    checks = _Checks(order if strict else None, idle, reservation if reservation.looked_at else None)
     stretches = _Stretches(facts)
     for v in range(len(facts.cluster.vc_names) if facts.cluster.server_vc is not None else 1):
-        _sweep(order if strict else None, idle, facts, stretches, v)
+        _sweep(checks, facts, stretches, v)
 
 
 class _Stretches:
@@ -38,13 +58,11 @@ class _Stretches:
 
     def __init__(self, facts: Facts) -> None:
         order = np.argsort(facts.a_job, kind="stable")
-        self.server = facts.a_server[order].tolist()
-        self.gpus = facts.a_gpus[order].tolist()
+        self.pairs = list(zip(facts.a_server[order].tolist(), facts.a_gpus[order].tolist(), strict=True))
         self.first = np.searchsorted(facts.a_job[order], np.arange(facts.num_gpus.size + 1)).tolist()
 
     def of(self, job: int) -> list[tuple[int, int]]:
-        low, high = self.first[job], self.first[job + 1]
-        return list(zip(self.server[low:high], self.gpus[low:high], strict=True))
+        return self.pairs[self.first[job] : self.first[job + 1]]
 
 
 class _Idle:
@@ -124,7 +142,7 @@ def _undecided(facts: Facts) -> bool:
     return name not in ("first-fit", "consolidate", "least-loaded", "random", "fa-ffp", "sjf-bco")
 
 
-def _sweep(order: Check | None, idle_check: Check, facts: Facts, stretches: _Stretches, v: int) -> None:
+def _sweep(checks: _Checks, facts: Facts, stretches: _Stretches, v: int) -> None:
     jobs = np.flatnonzero(facts.vc == v)
     if not jobs.size:
         return
@@ -150,6 +168,7 @@ def _sweep(order: Check | None, idle_check: Check, facts: Facts, stretches: _Str
     waiting: list[int] = []
     a = b = c = d = 0
     suspects: dict[int, float] = {}
+    heads: Heads = {}
     for t, come, age, begin, end in zip(instants.tolist(), *upto, strict=True):
         for j in coming[a:come]:
             heapq.heappush(waiting, young[j])
@@ -164,6 +183,7 @@ def _sweep(order: Check | None, idle_check: Check, facts: Facts, stretches: _Str
             idle.change(numbers[j], wanted[j], -1)
             gone[now_at[j]] = True
             behind = max(behind, now_at[j])
+        began = c
         a, b, c, d = come, age, begin, end
         while waiting and gone[waiting[0]]:
             heapq.heappop(waiting)
@@ -171,14 +191,22 @@ def _sweep(order: Check | None, idle_check: Check, facts: Facts, stretches: _Str
             continue
         first = waiting[0]
         head = job_at[first]
-        if order is not None and behind > first:
-            _overtaken(order, facts, jobs[job_at[behind]], jobs[head], t, aged=now_at[head] == aged[head])
+        if checks.order is not None and behind > first:
+            _overtaken(
+                checks.order, facts, jobs[job_at[behind]], jobs[head], t, aged=now_at[head] == aged[head]
+            )
+        if begin > began:
+            heads[t] = head, first
         if head not in suspects and idle.fits(wanted[head]):
             suspects[head] = t
-    idle_check.add(
+    if checks.reservation is not None:
+        sizes = {s: int(facts.server_gpus[s]) for s in servers}
+        parts = [stretches.of(j) for j in numbers]
+        check_reservations(checks.reservation, facts, Started(jobs, np.array(now_at), parts, heads), sizes)
+    checks.idle.add(
         (
             Finding(
-                idle_check.code,
+                checks.idle.code,
                 f"first in the queue and waiting, though its {wanted[head]} GPUs could be placed",
                 facts.id(jobs[head]),
                 time=t,

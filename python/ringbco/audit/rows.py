@@ -15,6 +15,7 @@ from ringbco.audit.findings import Check, Finding, number
 from ringbco.jobs import JobTable
 from ringbco.outcome import (
     ALLOCATIONS_SCHEMA,
+    CARRIED_COLUMNS,
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
@@ -150,7 +151,54 @@ def check_inputs(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
         ("num_gpus", facts.num_gpus, 0.0),
         ("ideal_run_time", ideal, 1e-9),
     ):
-        _compare(check, facts, jobs[name], expected, tolerance * np.abs(expected))
+        compare(check, facts, jobs[name], expected, tolerance * np.abs(expected))
+    for name in CARRIED_COLUMNS:
+        if name in jobs.columns:
+            _check_carried(check, facts, jobs[name])
+
+
+def _check_carried(check: Check, facts: Facts, column: pl.Series) -> None:
+    """user, vc and deadline are the table's, null where it has none."""
+    name, table = column.name, facts.table.frame
+    if name not in table.columns:
+        check.add([Finding(check.code, f"jobs.parquet has a column {name}; the job table has none")], 1)
+        return
+    expected = table[name].gather(facts.row)
+    if name != "deadline":
+        expected, column = expected.cast(pl.String), column.cast(pl.String)
+    bad = column.ne_missing(expected).arg_true()
+    check.add(
+        (
+            Finding(check.code, f"{name} is {column[j]}; the job table says {expected[j]}", facts.id(j))
+            for j in bad
+        ),
+        bad.len(),
+    )
+
+
+def check_rows(check: Check, facts: Facts) -> None:
+    """The rows of allocations.parquet are sorted by the job's row, then start, then server."""
+    check.looked_at = facts.a_job.size
+    # By job and start, whatever the server; then by server where both are the same.
+    job, start, server = np.diff(facts.row[facts.a_job]), np.diff(facts.a_start), np.diff(facts.a_server)
+    late = (job < 0) | ((job == 0) & ((start < 0) | ((start == 0) & (server < 0))))
+    at = np.flatnonzero(late) + 1
+    said = (
+        "its row of allocations.parquet comes too late: expected the job table's order, then start and server"
+    )
+    check.add(
+        (
+            Finding(
+                check.code,
+                said,
+                facts.id(facts.a_job[i]),
+                int(facts.a_server[i]),
+                float(facts.a_start[i]),
+            )
+            for i in at
+        ),
+        at.size,
+    )
 
 
 def check_arithmetic(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
@@ -158,11 +206,12 @@ def check_arithmetic(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
     check.looked_at = jobs.height
     submit, start, finish = (jobs[name].to_numpy() for name in ("submit_time", "start_time", "finish_time"))
     resolution = 4 * np.spacing(np.maximum(np.abs(finish), np.abs(submit)))
-    _compare(check, facts, jobs["wait_time"], start - submit, resolution)
-    _compare(check, facts, jobs["run_time"], finish - start, resolution)
-    _compare(check, facts, jobs["jct"], finish - submit, resolution)
+    # One operation each, so equal to the last bit.
+    compare(check, facts, jobs["wait_time"], start - submit, 0.0)
+    compare(check, facts, jobs["run_time"], finish - start, 0.0)
+    compare(check, facts, jobs["jct"], finish - submit, 0.0)
     slowdown = jobs["jct"].to_numpy() / jobs["ideal_run_time"].to_numpy()
-    _compare(check, facts, jobs["slowdown"], slowdown, 1e-9 * np.abs(slowdown))
+    compare(check, facts, jobs["slowdown"], slowdown, 0.0)
     _check_causes(check, facts, jobs, resolution)
     early = np.flatnonzero(finish < start)
     check.add(
@@ -186,7 +235,7 @@ def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Fl
 
     def add_up(parts: tuple[str, ...], whole: Floats) -> None:
         total = np.sum([values(name) for name in parts], axis=0)
-        _compare(check, facts, pl.Series(" + ".join(parts), total), whole, tolerance(whole))
+        compare(check, facts, pl.Series(" + ".join(parts), total), whole, tolerance(whole))
 
     if set(_WAITS) <= set(jobs.columns):
         wait = values("wait_time")
@@ -206,7 +255,8 @@ def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Fl
         add_up(_RUNS, values("held_time") - values("lost_time") if moved else values("run_time"))
 
 
-def _compare(check: Check, facts: Facts, column: pl.Series, expected: Any, tolerance: Any) -> None:
+def compare(check: Check, facts: Facts, column: pl.Series, expected: Any, tolerance: Any) -> None:
+    """Reports the jobs whose value in a column is further than the tolerance from what is expected."""
     name, found = column.name, column.to_numpy()
     bad = np.flatnonzero(~(np.abs(found - expected) <= tolerance))
     check.add(

@@ -11,7 +11,7 @@ from ringbco.audit.contention import Episodes, Segments
 from ringbco.audit.facts import Bools, Facts, Floats, Ints
 from ringbco.audit.findings import Check, Finding, number
 
-RELATIVE = 1e-6
+RELATIVE = 1e-9
 """How far the iterations done may be from F_j, relative to F_j (continuous clock)."""
 
 

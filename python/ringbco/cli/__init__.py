@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
-import signal
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ringbco.cli.completion import Command
-
-if TYPE_CHECKING:
-    from types import FrameType
+from ringbco import shell
+from ringbco.cli.command import Command
 
 # A verb is a module of this package with a function of the same name, which typer turns into the command.
 VERBS: Final = {
     "convert": "Turn a public trace into a job table.",
     "generate": "Make a synthetic job table shaped like a real cluster's.",
     "inspect": "Say what is in a job table: counts, shapes, load, suspicious rows.",
+    "profile": "Fill in what a job table does not say of its jobs: iterations, gradients, compute time.",
     "replay": "Replay a job table on a cluster under a scheduling policy.",
     "plan": "Plan a job table offline, as the paper does: SJF-BCO or a baseline.",
     "compare": "Replay a job table under several policies, side by side.",
@@ -34,8 +33,6 @@ VERBS: Final = {
     "bench": "Measure scheduler throughput on this machine.",
     "demo": "Replay a bundled sample under three policies; a table and a picture.",
 }
-
-_received: Final[list[int]] = []  # signals that asked this process to stop
 
 
 class _LazyGroup(TyperGroup):
@@ -50,12 +47,19 @@ class _LazyGroup(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         return name, load(name) if name in VERBS else command, rest
 
+    def make_context(self, *arguments: Any, **extra: Any) -> Any:
+        """The context of the whole command line; an interrupt is told here, too."""
+        try:
+            return super().make_context(*arguments, **extra)
+        except KeyboardInterrupt as interrupt:
+            raise typer.Exit(shell.tell_interrupt(str(interrupt))) from None
+
     def invoke(self, ctx: Any) -> Any:
         """Runs the verb; an interrupt is told here, before typer makes its own of it."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            raise typer.Exit(_tell_interrupt(str(interrupt))) from None
+            raise typer.Exit(shell.tell_interrupt(str(interrupt))) from None
 
 
 def load(verb: str) -> Any:
@@ -75,7 +79,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings=_CONTEXT,
-    epilog="Exit status: 0 done, 1 wrong input, 2 wrong usage, 3 a result failed its audit.",
+    epilog="Exit status: 0 done, 1 wrong input, 2 wrong usage, 3 a result failed its audit or its repeat.",
 )
 
 
@@ -98,25 +102,22 @@ def _root(
 
 def main() -> NoReturn:
     """Runs the command line and exits; whatever goes wrong is one line on stderr, never a traceback."""
-    _received.clear()
-    signal.signal(signal.SIGTERM, _interrupt)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell has it ignored
-        signal.signal(signal.SIGINT, _interrupt)
+    # Imports make tens of thousands of objects that stay. Looking for garbage among them every 700 takes a
+    # tenth of what a small replay does. Columns are no such objects, so a run holds no more memory for it.
+    gc.set_threshold(100_000)
+    shell.listen()
+    shell.outlive_the_reader()
     try:
         app(prog_name="ringbco")
-    except BrokenPipeError:
-        # The reader left (`| head`): say nothing, here or when Python flushes stdout on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except SystemExit:
         raise
     except BaseException as error:
-        if _received or isinstance(error, KeyboardInterrupt):
-            sys.exit(_tell_interrupt())
+        if shell.received or isinstance(error, KeyboardInterrupt):
+            sys.exit(shell.tell_interrupt())
         if os.environ.get("RINGBCO_DEBUG"):
             raise
         message, status = _explain(error)
-        _tell(f"error: {message}")
+        shell.tell(f"error: {message}")
         sys.exit(status)
     sys.exit(0)
 
@@ -129,28 +130,13 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
-        place = error.filename
         if error.errno == errno.ENOSPC:
             reason += "; free some space or write elsewhere"
-            place = place or "standard output"  # files are written by code that says their names
-        return one_line(f"{place}: {reason}" if place else reason), 1
-    if isinstance(error, MemoryError):
-        return "out of memory", 1
+        return one_line(f"{error.filename}: {reason}" if error.filename else reason), 1
+    if isinstance(error, MemoryError) or (isinstance(error, ImportError) and _NO_ROOM in str(error)):
+        return "out of memory; give the process more, or run it elsewhere", 1
     return one_line(f"unexpected {type(error).__name__}: {error}; set RINGBCO_DEBUG=1 to see where"), 1
 
 
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _tell_interrupt(what_is_left: str = "") -> int:
-    """Says the one line and returns the status: 128 + the signal's number."""
-    _tell(f"interrupted: {what_is_left or 'nothing was written'}")
-    return 128 + (_received[0] if _received else signal.SIGINT)
-
-
-def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
-    # An exception, not a sudden death, so that half-written folders are cleaned up; and a note, because
-    # compiled code may make another exception of it.
-    _received.append(number)
-    raise KeyboardInterrupt
+# What the loader says of a library that does not fit into the memory the process may have.
+_NO_ROOM: Final = "failed to map segment"

@@ -119,6 +119,7 @@ def bench(
         more: dict[str, Any] = {"cluster": cluster}
         if not own:
             more["command"] = measure.whole_command(count, where, repeat=repeat, seed=seed)
+            more["small_costs"] = measure.small_costs(count, where, repeat=max(repeat, 3), seed=seed)
             more["start_up"] = measure.start_up(repeat=max(repeat, 5))
     if json_path is not None:
         text = json.dumps(measure.as_json(measured, **more), indent=2) + "\n"

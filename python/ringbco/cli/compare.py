@@ -10,64 +10,92 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ringbco.cli import inputs
 from ringbco.cli.replay import replay
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from ringbco.compare import Comparison, Entry, Measure
+    from ringbco.compare import Comparison
 
 _OUTPUT: Final = "Output"
 _FEWEST: Final = 2
-_NARROWEST: Final = 10
+# What `replay` takes to repeat a result.
+_ONLY_REPLAY: Final = ("ctx", "again")
 
 
 def compare(**given: Any) -> None:
     """Replay JOBS under several policies on one cluster, and print them side by side.
 
     DIR gets one result folder a policy, comparison.parquet, comparison.json and report.html (that of
-    `ringbco report`), all of it or nothing. In the table the best of each row is marked with a star, and what
-    follows a figure is its ratio to the first policy's. All other options are those of `ringbco replay` and
-    hold for every policy.
+    `ringbco report`), all of it or nothing. The best of each measure is marked with a star, and what follows
+    a figure is its ratio to the first policy's. All other options are those of `ringbco replay` and hold for
+    every policy.
+
+    Beside policies go settings (--run) and results at hand (--result). Policies come first, then settings,
+    then results.
 
     Example: ringbco compare jobs.parquet --cluster 64x8 --policy fifo --policy sjf --policy sjf-bco -o cmp
     """
     from ringbco.cli.inputs import parse_cluster, read_table, tell_unused
     from ringbco.cli.progress import progress_bar
+    from ringbco.cli.runs import parse_runs
     from ringbco.cluster import NETWORK_RULES
+    from ringbco.compare import MEASURES, is_comparison
     from ringbco.compare import compare as run
-    from ringbco.compare import is_comparison
     from ringbco.errors import UsageError
-    from ringbco.options import resolve_policy
+    from ringbco.options import check_name, resolve_policy
     from ringbco.outcome import check_target
     from ringbco.report.figures import chapters
     from ringbco.report.html import page
     from ringbco.report.reading import default_title
+    from ringbco.units import check_units, shown_in
 
     jobs, cluster, out = (given.pop(name) for name in ("jobs", "cluster", "out"))
-    policies, threads = given.pop("policy"), given.pop("threads")
-    force, as_json, quiet = (given.pop(name) for name in ("force", "as_json", "quiet"))
+    policies, texts, folders = (list(given.pop(name) or ()) for name in ("policy", "run", "result"))
+    threads, seeds, sort = (given.pop(name) for name in ("threads", "seeds", "sort"))
+    force, as_json, quiet, units = (given.pop(name) for name in ("force", "as_json", "quiet", "units"))
+    check_units(units)
     network = {name: given.pop(name) for name in NETWORK_RULES}
-    if len(policies) < _FEWEST:
+    if len(policies) + len(texts) + len(folders) < _FEWEST or not (policies or texts):
         raise UsageError("option policy: expected at least two: --policy fifo --policy sjf-bco")
     for policy in policies:
         resolve_policy(policy)
+    if sort is not None:
+        check_name("sort", sort, [measure.key for measure in MEASURES])
+    vc, recorded = given.pop("vc"), given.pop("recorded_cluster")
+    runs = parse_runs(texts, cluster, network, vc, recorded)
     check_target(out, force=force, ours=is_comparison)
-    machine = parse_cluster(cluster, network, given.pop("vc"))
+    machine = parse_cluster(cluster, network, vc, recorded)
     table = read_table(jobs, quiet=quiet)
-    with progress_bar(f"{len(policies)} policies on {machine.name}", quiet=quiet) as progress:
-        comparison = run(table, machine, policies, threads=threads, progress=progress, **given)
+    count = len(policies) + len(runs)
+    with progress_bar(f"{count} policies on {machine.name}", quiet=quiet) as progress:
+        comparison = run(
+            table,
+            machine,
+            policies,
+            runs=runs,
+            results=folders,
+            seeds=seeds,
+            threads=threads,
+            progress=progress,
+            **given,
+        )
     outcomes = comparison.outcomes
     report = page(outcomes, chapters(outcomes), title=default_title(outcomes))
     comparison.write(out, force=force, report=report)
     if not quiet:
-        tell_unused(policies, given)
+        tell_unused([*policies, *(own["policy"] for own in runs.values())], given)
         _tell_unequal(comparison)
+        _tell_strangers(comparison, [str(folder) for folder in folders])
     if as_json:
         print(json.dumps(comparison.to_dict(), indent=2))
     elif not quiet:
-        _show(f"{jobs.name} on {machine.name}, results in {out}", comparison)
+        from rich.console import Console
+
+        from ringbco.cli.comparison import show
+
+        title = f"{jobs.name} on {machine.name}, results in {out}"
+        with shown_in(units):
+            show(title, comparison, Console(highlight=False), sort)
 
 
 def _options() -> list[inspect.Parameter]:
@@ -76,12 +104,38 @@ def _options() -> list[inspect.Parameter]:
     (policy,) = borrowed["policy"].annotation.__metadata__
     own = {
         "policy": Annotated[
-            list[str],
+            list[str] | None,
             typer.Option(
                 metavar="NAME",
                 autocompletion=policy.autocompletion,
-                help=f"Twice or more; the first is what the others are held against. {policy.help}",
+                help="Repeatable, two or more with --run and --result; the first is what the others are held"
+                f" against. {policy.help}",
                 show_default=False,
+            ),
+        ],
+        "run": Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="TEXT",
+                help='A policy with settings of its own, as one text: --run "sjf-bco --kappa 4". It takes the'
+                " options of replay, which go before the common ones. Repeatable.",
+                show_default=False,
+            ),
+        ],
+        "result": Annotated[
+            list[Path] | None,
+            typer.Option(
+                metavar="DIR",
+                help="A result folder of replay or plan to put beside them; it is not run again. Repeatable.",
+                show_default=False,
+            ),
+        ],
+        "seeds": Annotated[
+            int,
+            typer.Option(
+                metavar="N",
+                help="Repeat every replay with N seeds, from --seed on. Figures are then means, with the"
+                " least and the greatest; the folders and the report are those of the first seed.",
             ),
         ],
         "out": Annotated[
@@ -93,14 +147,29 @@ def _options() -> list[inspect.Parameter]:
                 metavar="N", help="Replays at a time. Default: one a processor.", show_default=False
             ),
         ],
+        "sort": Annotated[
+            str | None,
+            typer.Option(
+                metavar="MEASURE",
+                help="Print a row a policy, sorted by this measure of comparison.parquet, such as p99_wait,"
+                " best first. Default: by mean_jct where a column a policy is wider than the terminal.",
+                show_default=False,
+            ),
+        ],
     }
     keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [borrowed["jobs"], borrowed["cluster"]]
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [
+        inspect.Parameter("jobs", positional, annotation=inputs.Jobs),
+        inspect.Parameter("cluster", keyword, annotation=inputs.ClusterName),
+    ]
     for name, annotation in own.items():
-        default = None if name == "threads" else inspect.Parameter.empty
+        default = {"out": inspect.Parameter.empty, "seeds": 1}.get(name)
         parameters.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
     return parameters + [
-        parameter for name, parameter in borrowed.items() if name not in ("jobs", "cluster", *own)
+        parameter
+        for name, parameter in borrowed.items()
+        if name not in ("jobs", "cluster", *_ONLY_REPLAY, *own)
     ]
 
 
@@ -117,69 +186,15 @@ def _tell_unequal(comparison: Comparison) -> None:
         print(f"note: the policies ran different jobs, having left some out: {ran}", file=sys.stderr)
 
 
-def _show(title: str, comparison: Comparison) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    console.print(title, markup=False)
-    for table in tables(comparison, console):
-        console.print(table)
-    first = next(iter(comparison.outcomes))
-    console.print(f"* best of its row; ratios are to {first}", markup=False)
-    told = [f"{label} ({', '.join(read)})" for label, read in _clairvoyant(comparison).items() if read]
-    if told:
-        console.print(f"clairvoyant, reading recorded run times: {'; '.join(told)}", markup=False)
-
-
-def _clairvoyant(comparison: Comparison) -> dict[str, list[str]]:
-    from ringbco.scheduling import foreknowledge
-
-    return {
-        label: foreknowledge(outcome.run.get("options", {})) for label, outcome in comparison.outcomes.items()
-    }
-
-
-def tables(comparison: Comparison, console: Console) -> list[Table]:
-    """The comparison as one table or, where it is wider than the console, as several of some columns each.
-
-    The first policy leads each of them.
-    """
-    from rich.measure import Measurement
-
-    unbounded = console.options.update(width=1 << 16)
-    first, *others = range(len(comparison.outcomes))
-    for columns in range(len(others), 1, -1):
-        parts = [others[start : start + columns] for start in range(0, len(others), columns)]
-        made = [_table(comparison, [first, *part], fold=False) for part in parts]
-        if all(Measurement.get(console, unbounded, table).maximum <= console.width for table in made):
-            return made
-    return [_table(comparison, [first, other], fold=True) for other in others]
-
-
-def _table(comparison: Comparison, shown: list[int], *, fold: bool) -> Table:
-    """The policies `shown`, side by side; with `fold` the measures' names take the lines that they need."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", no_wrap=not fold, min_width=_NARROWEST)
-    labels = list(comparison.outcomes)
-    for number in shown:
-        table.add_column(Text(labels[number]), justify="right", no_wrap=True)
-    rows = list(comparison.rows.items())
-    for (measure, entries), following in zip(rows, [*rows[1:], None], strict=True):
-        texts = (_cell(measure, entries[number], compared=number > 0) for number in shown)
-        # A line between one kind of statistics and the next.
-        last = following is not None and measure.group != following[0].group
-        table.add_row(measure.title, *texts, end_section=last)
-    return table
-
-
-def _cell(measure: Measure, entry: Entry, *, compared: bool) -> Any:
-    from rich.text import Text
-
-    text = Text(measure.show(entry.value) + ("*" if entry.best else " "), style="bold" if entry.best else "")
-    if compared:
-        text.append(f" {'-' if entry.ratio is None else f'{entry.ratio:.2f}':>5}", style="not bold dim")
-    return text
+def _tell_strangers(comparison: Comparison, results: list[str]) -> None:
+    """A note for each result at hand that is of another job table or of other servers than what was run."""
+    here = next(iter(comparison.outcomes.values())).run
+    for label in results:
+        there = comparison.outcomes[label].run
+        others = [
+            what
+            for what, table, key in (("job table", "trace", "sha256"), ("servers", "cluster", "servers"))
+            if there.get(table, {}).get(key) != here[table][key]
+        ]
+        if others:
+            print(f"note: {label} is of another run: its {' and '.join(others)} differ", file=sys.stderr)

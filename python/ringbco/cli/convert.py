@@ -86,6 +86,15 @@ def convert(
             rich_help_panel=_SOURCE,
         ),
     ] = None,
+    csv_safe: Annotated[
+        bool,
+        typer.Option(
+            "--csv-safe",
+            help="In a .csv, put ' before texts that a spreadsheet would take for a formula: those that begin"
+            " with = + - @. Default: texts stay as they are.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = False,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Stop at the first row that would be dropped or changed."),
@@ -138,7 +147,7 @@ def convert(
     )
     with _spinner(f"reading {', '.join(path.name for path in inputs)}", quiet=quiet):
         conversion = run(source, inputs, options)
-        _write(conversion, out, cluster_out, force)
+        _write(conversion, out, cluster_out, force=force, csv_safe=csv_safe)
     if as_json:
         _print_json(source, conversion, out, cluster_out)
     elif not quiet:
@@ -161,32 +170,37 @@ def _column_map(entries: list[str]) -> dict[str, str]:
 
 def _check_targets(out: Path, cluster_out: Path | None, inputs: list[Path], force: bool) -> None:
     """Refuse before any work what could not be written, or would overwrite an input."""
+    from os.path import realpath
+
     from ringbco.atomic import check_output
     from ringbco.errors import UsageError
     from ringbco.jobs import check_output_name
 
     check_output_name(out)
     targets = [target for target in (out, cluster_out) if target is not None]
-    if len({target.resolve() for target in targets}) < len(targets):
+    # realpath, not resolve: that raises where links go round.
+    if len({realpath(target) for target in targets}) < len(targets):
         raise UsageError(f"--out and --cluster-out are both {out}")
     for target in targets:
-        if any(target.resolve() == path.resolve() for path in inputs):
+        if any(realpath(target) == realpath(path) for path in inputs):
             raise UsageError(f"{target} is one of the inputs: write somewhere else")
         check_output(target, force=force)
 
 
-def _write(conversion: Conversion, out: Path, cluster_out: Path | None, force: bool) -> None:
+def _write(
+    conversion: Conversion, out: Path, cluster_out: Path | None, *, force: bool, csv_safe: bool
+) -> None:
     """Both files or neither: the cluster's takes its name only once the job table is in place."""
     from ringbco.atomic import replacing
     from ringbco.jobs import write_jobs
 
     if cluster_out is None or conversion.cluster is None:
-        write_jobs(conversion.table, out, force=force)
+        write_jobs(conversion.table, out, force=force, csv_safe=csv_safe)
         return
     with replacing(cluster_out, force=force) as file:
         file.write(conversion.cluster.to_toml().encode())
         file.flush()
-        write_jobs(conversion.table, out, force=force)
+        write_jobs(conversion.table, out, force=force, csv_safe=csv_safe)
 
 
 @contextmanager

@@ -38,8 +38,10 @@ _TAIL: Final = """\
 
 - Nothing is written on 1 and 2, and whatever is written appears whole or not at all. An existing output is
   refused unless `--force` is given, and a folder is replaced only if ringbco made it.
-- What was asked for goes to stdout; notes, progress and errors to stderr. Progress bars appear on terminals
-  only. `--quiet` leaves the errors, `--json` prints one JSON document and nothing else.
+- What was asked for goes to stdout; notes, warnings, progress and errors to stderr. Progress bars appear on
+  terminals only. `--quiet` leaves the errors, `--json` prints one JSON document and nothing else.
+- An option that takes one value is given once: a second `--policy` for `ringbco replay` is refused.
+- A reader that leaves early (`ringbco ... | head -1`) changes neither what is written nor the status.
 - `NO_COLOR=1` turns colours off; tables fit the terminal's width, or `COLUMNS`, or 80 columns.
 - `ringbco --version` also tells how it was built and what it runs on: put it into reports of a fault.
 - `RINGBCO_DEBUG=1` shows the traceback of an unexpected error.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -30,9 +29,45 @@ ClusterName = Annotated[
         help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster.",
     ),
 ]
+RecordedCluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SxG|C.toml|preset:NAME",
+        help="The cluster on which JOBS was recorded: the iterations of a job follow from its recorded run"
+        " time there, and do not change with --cluster or the network options. Default: \\[recorded] of"
+        " --cluster's file, else servers of 8 GPUs and the default network.",
+        rich_help_panel=_EXECUTION,
+        show_default=False,
+    ),
+]
 ResultFolder = Annotated[
     Path,
     typer.Option("--out", "-o", metavar="DIR", help="The result folder to make.", rich_help_panel=_OUTPUT),
+]
+# `replay` without --again needs all three, and says so itself.
+JobsUnlessAgain = Annotated[
+    Path | None,
+    typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.", readable=False, show_default=False),
+]
+ClusterUnlessAgain = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SxG|C.toml|preset:NAME",
+        help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster."
+        " Needed unless --again is given.",
+        show_default=False,
+    ),
+]
+ResultFolderUnlessAgain = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="DIR",
+        help="The result folder to make. Needed unless --again is given.",
+        rich_help_panel=_OUTPUT,
+        show_default=False,
+    ),
 ]
 Variant = Annotated[
     str,
@@ -91,6 +126,16 @@ Json = Annotated[
     bool,
     typer.Option("--json", help="Print the summary as JSON and nothing else.", rich_help_panel=_OUTPUT),
 ]
+Units = Annotated[
+    str,
+    typer.Option(
+        help="How times are printed: human (87.3 s, 12.4 min, 31.0 h, 5.2 d) or seconds. Files and --json are"
+        " always in seconds.",
+        metavar="human|seconds",
+        autocompletion=offer("human", "seconds"),
+        rich_help_panel=_OUTPUT,
+    ),
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_OUTPUT)
 ]
@@ -145,10 +190,13 @@ Alpha = Annotated[
 ]
 
 
-def parse_cluster(text: str, network: Mapping[str, float | None], vc: str = "split") -> Cluster:
+def parse_cluster(
+    text: str, network: Mapping[str, float | None], vc: str = "split", recorded: str | None = None
+) -> Cluster:
     """The cluster that `text` names, with the network constants that are not None replaced.
 
-    vc: "split" leaves its virtual clusters as they are, "pool" puts their servers together.
+    vc: "split" leaves its virtual clusters as they are, "pool" puts their servers together. recorded: the
+    cluster on which the trace was recorded; None leaves what the cluster says itself.
     """
     from ringbco.cluster import Cluster
     from ringbco.errors import InputError, UsageError
@@ -156,6 +204,8 @@ def parse_cluster(text: str, network: Mapping[str, float | None], vc: str = "spl
     if vc not in ("split", "pool"):
         raise UsageError(f"option vc: {vc!r}: expected split or pool")
     cluster = Cluster.parse(text)
+    if recorded is not None:
+        cluster = cluster.with_recorded(_parse_recorded(recorded))
     try:
         cluster = cluster.with_network(**network)
     except InputError as error:
@@ -163,25 +213,17 @@ def parse_cluster(text: str, network: Mapping[str, float | None], vc: str = "spl
     return cluster.pooled() if vc == "pool" else cluster
 
 
-@contextmanager
-def no_raw_trace(path: Path) -> Iterator[None]:
-    """Where a job table cannot be read because it is a public trace as published: how to convert it."""
+def _parse_recorded(text: str) -> Cluster:
+    """What --recorded-cluster names; its errors say so where they name no file."""
+    from ringbco.cluster import Cluster
     from ringbco.errors import InputError
 
     try:
-        yield
-    except InputError:
-        from ringbco.sources import recognise
-
-        raw = recognise(path)
-        if raw is None:
+        return Cluster.parse(text)
+    except InputError as error:
+        if error.file is not None:
             raise
-        source, what = raw
-        raise InputError(
-            f"is {what}, not a job table yet",
-            file=path,
-            hint=f"convert it first: `ringbco convert {source} {path} -o jobs.parquet`",
-        ) from None
+        raise InputError(error.expected, key="recorded-cluster", value=error.value, hint=error.hint) from None
 
 
 def read_table(path: Path, *, quiet: bool) -> JobTable:
@@ -189,10 +231,9 @@ def read_table(path: Path, *, quiet: bool) -> JobTable:
 
     A note on stderr when its rows are not in order of submission.
     """
-    from ringbco.jobs import read_jobs
+    from ringbco.jobs import UNREAD, read_jobs
 
-    with no_raw_trace(path):
-        table = read_jobs(path, without=("status", "gpu_type"))
+    table = read_jobs(path, without=UNREAD)
     if not table.is_sorted and not quiet:
         print(
             f"note: {path}: rows are not in order of submit_time; jobs were submitted in that order"

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ringbco.cli.completion import offer
-from ringbco.cli.inputs import Jobs
+from ringbco.cli.inputs import Jobs, Units
 
 if TYPE_CHECKING:
     import polars as pl
     from rich.console import RenderableType
     from rich.table import Table
 
+    from ringbco.cli.fitted import Fitted
     from ringbco.jobs import JobTable
 
 _LONGEST_LIST: Final = 12
@@ -59,6 +60,7 @@ def inspect(
             show_default=False,
         ),
     ] = None,
+    units: Units = "human",
     force: Annotated[bool, typer.Option("--force", help="Replace chart files that exist.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")
@@ -76,33 +78,25 @@ def inspect(
     Example: ringbco inspect jobs.parquet --cluster preset:philly --png sheet.png
     """
     from ringbco import published
-    from ringbco.cli.inputs import no_raw_trace
     from ringbco.cluster import Cluster
-    from ringbco.errors import InputError
-    from ringbco.inspection import inspect_jobs
+    from ringbco.inspection import inspect_jobs, usable
     from ringbco.jobs import screen_jobs
+    from ringbco.units import check_units, shown_in
 
+    check_units(units)
     if shape is not None:
         published.require(shape)
     _check_outputs(jobs, png, html, force=force)
     machine = None if cluster is None else Cluster.parse(cluster)
-    with no_raw_trace(jobs):
-        table, dropped, rows = screen_jobs(jobs)
-    if table is None:
-        worst = dropped[0]
-        raise InputError(
-            f"{worst.rule}, and no row is usable",
-            file=jobs,
-            row=worst.first_row,
-            column=worst.column,
-            value=worst.first_value,
-        )
-    inspection = inspect_jobs(table, machine, dropped, rows, shape)
+    screening = screen_jobs(jobs)
+    table = usable(screening, jobs)
+    inspection = inspect_jobs(table, machine, screening.dropped, screening.rows, shape)
     _draw(table.frame, inspection, jobs.name, png, html, force=force)
     if as_json:
         print(json.dumps(inspection, indent=2))
     elif not quiet:
-        _show(jobs, table, inspection, (png, html))
+        with shown_in(units):
+            _show(jobs, table, inspection, (png, html))
 
 
 def _show(jobs: Path, table: JobTable, inspection: Mapping[str, Any], charts: Sequence[Path | None]) -> None:
@@ -111,7 +105,7 @@ def _show(jobs: Path, table: JobTable, inspection: Mapping[str, Any], charts: Se
     from ringbco.sources.account import Account
 
     console = Console(highlight=False)
-    console.print(f"{inspection['jobs']:,} jobs in {jobs}", markup=False)
+    console.print(f"{inspection['jobs']:,} jobs in {jobs}", markup=False, soft_wrap=True)
     console.print(tables(inspection))
     account = Account.from_metadata(table.metadata)
     if account is not None:
@@ -123,7 +117,7 @@ def _show(jobs: Path, table: JobTable, inspection: Mapping[str, Any], charts: Se
         console.print(inspection["published"]["because"], markup=False)
     for path in charts:
         if path is not None:
-            console.print(f"charts in {path}", markup=False)
+            console.print(f"charts in {path}", markup=False, soft_wrap=True)
 
 
 def _check_outputs(jobs: Path, png: Path | None, html: Path | None, *, force: bool) -> None:
@@ -200,12 +194,16 @@ def _overview(figures: Mapping[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from ringbco.units import duration
+    from ringbco.units import duration, gpu_time
 
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("submissions over", duration(figures["span"]))
+    # No file says its unit: who knows the trace sees at once which of the two it is.
+    small = figures["if_milliseconds"]
+    also = f"and a median run of {duration(small['median_duration'])}"
+    table.add_row("if in milliseconds", f"{duration(small['span'])}, {also}")
     demanded = figures["mean_gpus_demanded"]
-    work = f"{figures['gpu_seconds'] / 3600:,.0f} GPU hours"
+    work = gpu_time(figures["gpu_seconds"])
     table.add_row("work", work + (f", {demanded:,.1f} GPUs on average" if demanded is not None else ""))
     cluster = figures["cluster"]
     if cluster and cluster["load"] is not None:
@@ -214,6 +212,7 @@ def _overview(figures: Mapping[str, Any]) -> Table:
         )
     if cluster:
         table.add_row("load by day", _by_day(cluster["load_by_day"]))
+    table.add_row("iterations", _iterations(figures["iterations"]))
     same, ties = figures["same_second"], figures["ties"]
     table.add_row("in a shared second", f"{same['jobs']:,} jobs, {same['share']:.1%}")
     movable = f"{ties['jobs']:,} jobs, {ties['share']:.1%}, submitted at the time of another"
@@ -233,21 +232,25 @@ def _overview(figures: Mapping[str, Any]) -> Table:
     return table
 
 
+def _iterations(figures: Mapping[str, Any]) -> str:
+    derived = f"from the run times recorded on {figures['recorded_on']}"
+    if not figures["given"]:
+        return derived
+    if not figures["derived"]:
+        return "given for every job"
+    return f"given for {figures['given']:,} jobs; for {figures['derived']:,} {derived}"
+
+
 def _by_day(loads: Mapping[str, Any]) -> str:
     spread = ", ".join(f"{name} {loads[name]:.1%}" for name in ("median", "p90", "max"))
     return f"{spread}; above 100% on {loads['days_over']:,} of {loads['days']:,} days"
 
 
-def _spreads(figures: Mapping[str, Any]) -> Table:
-    from rich import box
-    from rich.table import Table
-
+def _spreads(figures: Mapping[str, Any]) -> Fitted:
+    from ringbco.cli.fitted import Fitted
     from ringbco.units import duration
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for name in _SHOWN:
-        table.add_column(name, justify="right", overflow="fold")
+    table = Fitted("", *_SHOWN)
     for title, key in (("run time", "duration"), ("next job after", "interarrival")):
         if figures[key]:
             table.add_row(title, *(duration(figures[key][name]) for name in _SHOWN))
@@ -255,21 +258,15 @@ def _spreads(figures: Mapping[str, Any]) -> Table:
     return table
 
 
-def _groups(title: str, column: str, groups: Sequence[Mapping[str, Any]]) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
+def _groups(title: str, column: str, groups: Sequence[Mapping[str, Any]]) -> Fitted:
+    from ringbco.cli.fitted import Fitted
     from ringbco.units import duration
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(title, no_wrap=True)
-    for name in ("jobs", "share", "share of work", "median run", "mean run"):
-        table.add_column(name, justify="right", overflow="fold")
+    table = Fitted(title, "jobs", "share", "share of work", "median run", "mean run")
     shown = sorted(sorted(range(len(groups)), key=lambda at: -groups[at]["jobs"])[:_LONGEST_LIST])
     for group in (groups[at] for at in shown):
         table.add_row(
-            Text(str(group[column]) if group[column] is not None else "(none)"),
+            str(group[column]) if group[column] is not None else "(none)",
             f"{group['jobs']:,}",
             f"{group['share']:.1%}",
             f"{group['work_share']:.1%}",
@@ -284,20 +281,16 @@ def _groups(title: str, column: str, groups: Sequence[Mapping[str, Any]]) -> Tab
     return table
 
 
-def _loads(vcs: Sequence[Mapping[str, Any]]) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def _loads(vcs: Sequence[Mapping[str, Any]]) -> Fitted:
+    from ringbco.cli.fitted import Fitted
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("virtual cluster", no_wrap=True)
-    for name in ("GPUs", "jobs", "load", "median day", "fullest day", "days above 100%"):
-        table.add_column(name, justify="right", overflow="fold")
+    titles = ("GPUs", "jobs", "load", "median day", "fullest day", "days above 100%")
+    table = Fitted("virtual cluster", *titles)
     for row in vcs:
         load = "" if row["load"] is None else f"{row['load']:.1%}"
         days = row["load_by_day"]
         by_day = (f"{days['median']:.1%}", f"{days['max']:.1%}", f"{days['days_over']:,}")
-        table.add_row(Text(row["vc"]), f"{row['gpus']:,}", f"{row['jobs']:,}", load, *by_day)
+        table.add_row(row["vc"], f"{row['gpus']:,}", f"{row['jobs']:,}", load, *by_day)
     return table
 
 
@@ -339,15 +332,12 @@ def _metadata(metadata: Mapping[str, Any]) -> Table:
 
 def _published(shape: Mapping[str, Any]) -> RenderableType:
     """The file's figures beside the published ones, then what they say."""
-    from rich import box
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(f"published of {shape['shape']}", overflow="fold")
-    for name in ("this file", "published", "ratio", "difference", ""):
-        table.add_column(name, justify="right", overflow="fold")
+    from ringbco.cli.fitted import Fitted
+
+    table = Fitted(f"published of {shape['shape']}", "this file", "published", "ratio", "difference", "")
     for row in shape["figures"]:
         if row["file"] is None:
             table.add_row(row["figure"], "-", _figure(row["kind"], row["published"]), "", "", "")

@@ -21,6 +21,7 @@ def plan(
     *,
     cluster: inputs.ClusterName,
     out: inputs.ResultFolder,
+    recorded_cluster: inputs.RecordedCluster = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -94,6 +95,7 @@ def plan(
     alpha: inputs.Alpha = None,
     sample: inputs.Sample = None,
     allocations: inputs.Allocations = True,
+    units: inputs.Units = "human",
     force: inputs.Force = False,
     as_json: inputs.Json = False,
     quiet: inputs.Quiet = False,
@@ -113,7 +115,9 @@ def plan(
     from ringbco.metrics import column, with_seconds
     from ringbco.outcome import check_target
     from ringbco.plan import plan as run
+    from ringbco.units import check_units, shown_in
 
+    check_units(units)
     check_target(out, force=force)
     network = {
         "intra_bandwidth": intra_bandwidth,
@@ -123,11 +127,10 @@ def plan(
         "xi2": xi2,
         "alpha": alpha,
     }
-    machine = inputs.parse_cluster(cluster, network)
+    machine = inputs.parse_cluster(cluster, network, recorded=recorded_cluster)
     largest = _kappa(kappa)
     started = time.perf_counter()
-    with inputs.no_raw_trace(jobs):
-        table = read_jobs(jobs)
+    table = read_jobs(jobs)
     reading = time.perf_counter() - started
     latest = float(column(table.frame, "submit_time").max(initial=0.0))
     if latest and not quiet:
@@ -163,7 +166,8 @@ def plan(
     if as_json:
         print(json.dumps(summary, indent=2))
     elif not quiet:
-        _show(f"{jobs.name} on {machine.name}, planned by {policy}, results in {out}", summary, slot)
+        with shown_in(units):
+            _show(f"{jobs.name} on {machine.name}, planned by {policy}, results in {out}", summary, slot)
 
 
 def _kappa(text: str) -> int | None:

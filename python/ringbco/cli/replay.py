@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -23,10 +24,22 @@ _PRESETS = "; ".join(
 
 
 def replay(
-    jobs: inputs.Jobs,
+    ctx: typer.Context,
+    jobs: inputs.JobsUnlessAgain = None,
     *,
-    cluster: inputs.ClusterName,
-    out: inputs.ResultFolder,
+    cluster: inputs.ClusterUnlessAgain = None,
+    out: inputs.ResultFolderUnlessAgain = None,
+    recorded_cluster: inputs.RecordedCluster = None,
+    again: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Repeat the result in DIR (of replay or plan) from its run.toml, and say whether the bytes"
+            " of its Parquet files agree. Takes no other setting; JOBS says where the job table is now, -o"
+            " keeps the repeat.",
+            show_default=False,
+        ),
+    ] = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -134,7 +147,11 @@ def replay(
         ),
     ] = "continuous",
     slot: Annotated[
-        float, typer.Option(help="Length of a slot, seconds (--clock slot).", rich_help_panel=_MODEL)
+        float,
+        typer.Option(
+            help="Length of a slot, seconds. With --clock slot only: refused without it.",
+            rich_help_panel=_MODEL,
+        ),
     ] = 1.0,
     seed: Annotated[
         int,
@@ -170,6 +187,7 @@ def replay(
     alpha: inputs.Alpha = None,
     sample: inputs.Sample = None,
     allocations: inputs.Allocations = True,
+    units: inputs.Units = "human",
     force: inputs.Force = False,
     as_json: inputs.Json = False,
     quiet: inputs.Quiet = False,
@@ -179,17 +197,33 @@ def replay(
     The folder holds jobs, allocations and timeline (Parquet), summary.json and run.toml. It appears whole
     or not at all; the same inputs give the same bytes in every Parquet file.
 
+    With --again DIR an earlier result is repeated instead, and nothing is written unless -o says where. Exit
+    status 3 if other bytes come out.
+
     Example: ringbco replay jobs.parquet --cluster 32x8 --policy sjf-bco -o results
     """
+    if again is not None:
+        from ringbco.cli.again import repeat
+
+        repeat(ctx, again, jobs, out, force=force, as_json=as_json, quiet=quiet)
+        return
+
     import time
 
     from ringbco.cli.inputs import parse_cluster, read_table, tell_unused
     from ringbco.cli.progress import progress_bar
-    from ringbco.metrics import with_seconds
-    from ringbco.outcome import check_target
+    from ringbco.errors import UsageError
+    from ringbco.outcome import check_target, count_seconds
     from ringbco.replay import replay as run
     from ringbco.scheduling import foreknowledge, parse_thresholds
+    from ringbco.units import check_units, shown_in
 
+    if jobs is None or cluster is None or out is None:
+        raise UsageError(
+            "replay: expected JOBS, --cluster and -o DIR:"
+            " ringbco replay jobs.parquet --cluster 32x8 -o results"
+        )
+    check_units(units)
     check_target(out, force=force)
     network = {
         "intra_bandwidth": intra_bandwidth,
@@ -199,7 +233,7 @@ def replay(
         "xi2": xi2,
         "alpha": alpha,
     }
-    machine = parse_cluster(cluster, network, vc)
+    machine = parse_cluster(cluster, network, vc, recorded_cluster)
     started = time.perf_counter()
     table = read_table(jobs, quiet=quiet)
     reading = time.perf_counter() - started
@@ -231,12 +265,13 @@ def replay(
         outcome = run(table, machine, policy=policy, progress=progress, **options)
     if not quiet:
         tell_unused([policy], options)
-    outcome.summary = with_seconds(outcome.summary, reading)
+    count_seconds(outcome, reading)
     summary = outcome.write(out, force=force)
     if as_json:
         print(json.dumps(summary, indent=2))
     elif not quiet:
-        _show(f"{jobs.name} on {machine.name}, policy {policy}, results in {out}", summary)
+        with shown_in(units):
+            _show(f"{jobs.name} on {machine.name}, policy {policy}, results in {out}", summary)
         read = foreknowledge(outcome.run["options"])
         if read:
             print(f"clairvoyant, reading recorded run times: {', '.join(read)}")

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ringbco.report.figures import Chapter
 
 
 def report(
@@ -20,7 +14,7 @@ def report(
         list[Path],
         typer.Argument(
             metavar="DIR...",
-            help="Result folders of `ringbco replay`, or one of `ringbco compare`; up to 16 on a page.",
+            help="Result folders of `ringbco replay`, or one of `ringbco compare` or `ringbco sweep`.",
         ),
     ],
     *,
@@ -48,38 +42,19 @@ def report(
 
     The page is one file that needs no network: light or dark as the reader's system is, and fit for print.
 
+    A folder of `ringbco sweep` has a page of its own: a chart of each setting that the sweep varied.
+
     Example: ringbco report fifo sjf-bco -o report.html --png pictures
     """
-    from ringbco.atomic import replacing
-    from ringbco.outcome import check_target, whole_folder
-    from ringbco.report.figures import chapters
-    from ringbco.report.html import page
-    from ringbco.report.outputs import check_page
-    from ringbco.report.pictures import are_pictures
-    from ringbco.report.reading import default_title, read_results
+    from ringbco.report import report as write
 
-    check_page(out, force=force)
-    if png is not None:
-        check_target(png, force=force, ours=are_pictures)
-    results = read_results(folders)
-    made = chapters(results)
-    text = page(results, made, title=title or default_title(results)).encode("utf-8")
-    with ExitStack() as stack:
-        file = stack.enter_context(replacing(out, force=force))
-        file.write(text)
-        if png is not None:
-            _draw(made, stack.enter_context(whole_folder(png, force=force, ours=are_pictures)))
-    charts = sum(len(chapter.figures) for chapter in made)
+    written = write(folders, out, png=png, title=title, force=force)
     if as_json:
-        told = {"report": str(out), "bytes": len(text), "charts": charts, "results": list(results)}
+        told = {"report": str(out), "bytes": written.bytes, "charts": written.charts}
+        told |= {"results": list(written.results)}
         print(json.dumps(told | ({"pictures": str(png)} if png is not None else {}), indent=2))
     elif not quiet:
-        print(f"{out}: {charts} charts of {', '.join(results)}, {len(text) / 1e6:.1f} MB")
+        of = ", ".join(written.results)
+        print(f"{out}: {written.charts} charts of {of}, {written.bytes / 1e6:.1f} MB")
         if png is not None:
-            print(f"{png}: the same as {charts} pictures")
-
-
-def _draw(made: Sequence[Chapter], folder: Path) -> None:
-    from ringbco.report.pictures import write_pictures
-
-    write_pictures([figure for chapter in made for figure in chapter.figures], folder)
+            print(f"{png}: the same as {written.charts} pictures")

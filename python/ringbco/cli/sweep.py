@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ringbco.cli.inputs import Units
+
 if TYPE_CHECKING:
     import polars as pl
     from rich.console import Console
@@ -85,6 +87,7 @@ def sweep(
             rich_help_panel=_WHERE,
         ),
     ] = False,
+    units: Units = "human",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was done as JSON and nothing else.")
     ] = False,
@@ -93,15 +96,19 @@ def sweep(
     """Do every run that SPEC.toml asks for and that DIR does not hold yet; one row a run in DIR/runs.parquet.
 
     Finished runs are kept in DIR/runs, so a sweep that was interrupted goes on where it was, and one that is
-    repeated does nothing. A run that fails is a row with its error; the exit status is 0 all the same.
+    repeated does nothing. A run that fails is a row with its error; the exit status is 0 all the same. It is
+    1 where runs were lost through no fault of their own, such as with a worker or a scheduler: the same
+    command does those again.
 
     Example: ringbco sweep sweep.toml -o sweep --dask local:8
     """
     from ringbco.cli.progress import progress_bar
-    from ringbco.errors import UsageError
+    from ringbco.errors import RingbcoError, UsageError
     from ringbco.sweep import sweep as run
     from ringbco.sweep_spec import read_spec
+    from ringbco.units import check_units, shown_in
 
+    check_units(units)
     if sum(choice is not None for choice in (threads, processes, dask)) > 1:
         raise UsageError("options threads, processes, dask: expected one of them at most")
     if scatter and dask is None:
@@ -138,7 +145,13 @@ def sweep(
     if as_json:
         print(json.dumps(counts, indent=2))
     elif not quiet:
-        _show(wanted, result)
+        with shown_in(units):
+            _show(wanted, result)
+    if result.lost:
+        raise RingbcoError(
+            f"{result.lost} of {result.frame.height} runs were lost ({result.reason}); the others are kept in"
+            f" {out}, and the same command does the lost ones again"
+        )
 
 
 @contextmanager

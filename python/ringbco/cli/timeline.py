@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -53,26 +52,10 @@ def timeline(
 
     Example: ringbco timeline results --from 0 --to 86400 --servers 0-3 -o trace.json.gz
     """
-    from ringbco.atomic import replacing
-    from ringbco.report.outputs import check_picture, check_trace, signed
-    from ringbco.report.perfetto import write_trace
-    from ringbco.report.reading import read_result
-    from ringbco.report.window import window
+    from ringbco.report.timeline import timeline as write
 
-    check_trace(out, force=force)
-    if png is not None:
-        check_picture(png, force=force)
-    outcome = read_result(folder)
-    shown = window(outcome, start, end, servers)
-    with ExitStack() as stack:
-        if png is not None:
-            from ringbco.report.charts import png as picture
-            from ringbco.report.lanes_chart import lanes_chart
-
-            drawn = signed(picture(lanes_chart(outcome, shown)))
-            stack.enter_context(replacing(png, force=force)).write(drawn)
-        file = stack.enter_context(replacing(out, force=force))
-        events = write_trace(outcome, shown, file, compress=out.name.lower().endswith(".gz"))
+    written = write(folder, out, start=start, end=end, servers=servers, png=png, force=force)
+    events, shown = written.events, written.window
     if as_json:
         told = {"trace": str(out), "events": events, "from": shown.start, "to": shown.end}
         told |= {"servers": len(shown.servers)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,11 @@ _TICKS: Final = {
     31_536_000: "1 y",
 }
 _BUCKETS: Final = 160
+_POINTS: Final = 400
+_MOST_ROWS: Final = 4_800
+"""Rows of one chart's data, whatever the number of results: below the 5,000 at which altair refuses."""
+# Solid, then dashes that differ in length and number: with the colours 64 lines that can be told apart.
+DASHES: Final = ([1, 0], [6, 3], [2, 2], [10, 4], [8, 3, 2, 3], [3, 6], [12, 3, 2, 3, 2, 3], [1, 3])
 _DAY: Final = 86_400.0
 
 
@@ -96,8 +101,9 @@ def distribution(
     Less than 1 is shown as 1. times: the column is in seconds, so the axis speaks of minutes, hours and days.
     """
     frames = []
+    points = points_each(len(outcomes))
     for label, outcome in outcomes.items():
-        value, share = metrics.cumulative_distribution(metrics.column(outcome.jobs, column))
+        value, share = metrics.cumulative_distribution(metrics.column(outcome.jobs, column), points)
         frames.append(pl.DataFrame({"policy": label, "value": np.maximum(value, 1.0), "share": share}))
     data = pl.concat(frames)
     largest = max(float(metrics.column(data, "value").max()), 10.0)
@@ -112,9 +118,19 @@ def distribution(
                 type="log", domain=[1, largest]
             ),
             y=alt.Y("share:Q", title="share of jobs").scale(domain=[0, 1]).axis(format="%"),
-            color=colour(outcomes),
+            **strokes(outcomes),
         )
     )
+
+
+def points_each(results: int) -> int:
+    """Points of a distribution for each of so many results: 400, or fewer of many."""
+    return max(2, min(_POINTS, _MOST_ROWS // results))
+
+
+def stretches_each(results: int) -> int:
+    """Stretches of time for each of so many results: 160, or fewer of many."""
+    return max(2, min(_BUCKETS, _MOST_ROWS // results))
 
 
 def time_axis(largest: float) -> alt.Axis:
@@ -138,6 +154,7 @@ def over_time(
     follows is only the longest jobs running out.
     """
     end = max(last_demand(outcome) for outcome in outcomes.values())
+    buckets = stretches_each(len(outcomes))
     frames = []
     for label, outcome in outcomes.items():
         start = outcome.timeline["time"][0]
@@ -145,10 +162,10 @@ def over_time(
         means = (
             outcome.timeline.lazy()
             .filter(elapsed < 1)
-            .group_by((elapsed * _BUCKETS).floor().alias("bucket"), maintain_order=True)
+            .group_by((elapsed * buckets).floor().alias("bucket"), maintain_order=True)
             .agg(pl.col(column).mean().alias("value"))
             .with_columns(
-                day=(pl.col("bucket") + 0.5) * ((end - start) / _BUCKETS / _DAY), policy=pl.lit(label)
+                day=(pl.col("bucket") + 0.5) * ((end - start) / buckets / _DAY), policy=pl.lit(label)
             )
             .collect()
         )
@@ -162,7 +179,7 @@ def over_time(
             .axis(grid=False)
             .scale(nice=False, domainMin=0),
             y=alt.Y("value:Q", title=unit, scale=scale).axis(tickCount=5),
-            color=colour(outcomes),
+            **strokes(outcomes),
         )
     )
 
@@ -199,6 +216,27 @@ def colour(labels: Mapping[str, Outcome]) -> alt.Color:
     return alt.Color(
         "policy:N",
         sort=list(labels),
-        scale=alt.Scale(domain=list(labels), range=list(COLOURS[: len(labels)])),
-        legend=alt.Legend(title=None, orient="top-left", direction="vertical"),
+        scale=alt.Scale(domain=list(labels), range=[COLOURS[n % len(COLOURS)] for n in range(len(labels))]),
+        legend=_legend(labels),
     )
+
+
+def _legend(labels: Sequence[str] | Mapping[str, object]) -> alt.Legend:
+    # Over the lines there is room for few.
+    orient: Any = "top-left" if len(labels) <= len(COLOURS) else "right"
+    return alt.Legend(title=None, orient=orient, direction="vertical", symbolLimit=0)
+
+
+def dashes(number: int) -> list[list[int]]:
+    """The dash of each of so many lines: the first eight are solid, the next eight share another."""
+    return [DASHES[n // len(COLOURS) % len(DASHES)] for n in range(number)]
+
+
+def strokes(labels: Mapping[str, Outcome]) -> dict[str, Any]:
+    """The encoding of lines: colours and, for more outcomes than there are colours, dashes as well."""
+    if len(labels) <= len(COLOURS):
+        return {"color": colour(labels)}
+    names = list(labels)
+    scale = alt.Scale(domain=names, range=dashes(len(names)))
+    dash = alt.StrokeDash("policy:N", sort=names, scale=scale, legend=_legend(labels))
+    return {"color": colour(labels), "strokeDash": dash}

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from ringbco.audit.facts import cluster_of
 from ringbco.compare import Comparison
+from ringbco.errors import InputError
 from ringbco.metrics import column
 from ringbco.outcome import Outcome
 from ringbco.scheduling import foreknowledge
@@ -33,13 +35,22 @@ class Fact(NamedTuple):
     title: str
     values: tuple[str, ...]
 
+    @property
+    def alike(self) -> bool:
+        """Whether it is the same of all results."""
+        return len(set(self.values)) == 1
+
 
 class Cell(NamedTuple):
-    """A figure as text; its ratio to the first result's, where there is another; whether it is the best."""
+    """A figure as text; its ratio to the first result's, where there is another; whether it is the best.
+
+    `value`: None where the result has no such figure.
+    """
 
     text: str
     ratio: float | None
     best: bool
+    value: float | None
 
 
 class Line(NamedTuple):
@@ -88,6 +99,7 @@ def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str | dict[st
         "submissions": f"over {duration(float(submit.max() - submit.min()))}",
         "jobs": _jobs(outcome),
         "cluster": _cluster(cluster),
+        "recorded on": _recorded(run),
         _TOGETHER["network"]: _network(cluster.get("network", {})),
     }
     given = {key: _text(value) for key, value in options.items() if key not in _UNTOLD and value is not None}
@@ -97,6 +109,8 @@ def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str | dict[st
         told["clairvoyant"] = f"yes: {', '.join(read)}" if read else "no"
     if given:
         told[_TOGETHER["options"]] = given
+    if run.get("warnings"):
+        told["warnings"] = "; ".join(run["warnings"])
     versions = run.get("ringbco", {})
     told["made by"] = f"ringbco {versions.get('version', _ABSENT)}, Python {versions.get('python', _ABSENT)}"
     return told
@@ -113,6 +127,16 @@ def _cluster(cluster: Mapping[str, Any]) -> str:
     vcs = len({group["vc"] for group in groups if group.get("vc")})
     text = f"{cluster.get('name', _ABSENT)}: {gpus:,} GPUs in {servers:,} servers"
     return text + (f", {vcs} virtual clusters" if vcs else "")
+
+
+def _recorded(run: Mapping[str, Any]) -> str:
+    """The cluster on which the trace was recorded: what the work of its jobs follows from."""
+    if "recorded" not in run.get("cluster", {}):
+        return _ABSENT  # results of earlier versions
+    try:
+        return cluster_of(run).recorded_on.character
+    except InputError:  # a damaged record, which the audit tells
+        return _ABSENT
 
 
 def _jobs(outcome: Outcome) -> str:
@@ -138,9 +162,10 @@ def headline(results: Mapping[str, Outcome]) -> list[list[Line]]:
     rows = Comparison(dict(results)).rows
     lines = []
     for measure, entries in rows.items():
+        shown = measure.show_all([entry.value for entry in entries])
         cells = tuple(
-            Cell(measure.show(entry.value), entry.ratio if number else None, entry.best and len(entries) > 1)
-            for number, entry in enumerate(entries)
+            Cell(text, entry.ratio if number else None, entry.best, entry.value)
+            for number, (entry, text) in enumerate(zip(entries, shown, strict=True))
         )
         lines.append((measure.group, Line(measure.title, cells)))
     return [[line for _, line in group] for _, group in groupby(lines, key=lambda pair: pair[0])]

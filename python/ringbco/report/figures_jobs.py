@@ -11,8 +11,10 @@ import polars as pl
 from ringbco.outcome import Outcome
 from ringbco.report import charts
 from ringbco.report.figures_waits import CAUSES
+from ringbco.report.maps import class_map, height
 from ringbco.report.series import (
     HOUR,
+    MOST_BESIDE,
     Figure,
     chosen,
     colour,
@@ -81,7 +83,7 @@ def time_split(results: Mapping[str, Outcome]) -> Figure:
         "Mean completion time, from submission to finish, by what it was spent on. As if alone: on the fewest"
         " servers that can hold the job, without contention.",
         chosen(chart, results),
-        height=44 * len(results) + 12,
+        height=height(results),
     )
 
 
@@ -107,7 +109,7 @@ def completion(results: Mapping[str, Outcome]) -> Figure:
         "jct",
         "Completion time",
         "Share of jobs that finished within a time of their submission. Logarithmic; below a second counts"
-        " as one.",
+        f" as one.{_points(results)}",
         _distribution(results, "jct", "completion time"),
         half=True,
     )
@@ -119,10 +121,16 @@ def waiting(results: Mapping[str, Outcome]) -> Figure:
         "wait",
         "Waiting time",
         "Share of jobs that started within a time of their submission. Logarithmic; below a second counts"
-        " as one.",
+        f" as one.{_points(results)}",
         _distribution(results, "wait_time", "waiting time"),
         half=True,
     )
+
+
+def _points(results: Mapping[str, Outcome]) -> str:
+    """What the page says of distributions that keep fewer points than usual."""
+    each = charts.points_each(len(results))
+    return f" Each line is drawn through {each} of its points." if each < charts.points_each(1) else ""
 
 
 def _distribution(results: Mapping[str, Outcome], column: str, axis_title: str) -> Any:
@@ -156,6 +164,24 @@ def sizes(results: Mapping[str, Outcome], *, half: bool) -> Figure:
         for label, outcome in results.items()
     ]
     data = pl.concat(frames).with_columns(size=pl.col("size").replace_strict(names, return_dtype=pl.String))
+    if len(results) > MOST_BESIDE:
+        return Figure(
+            "sizes",
+            "Completion time by job size",
+            "The median of each result's jobs of a size; the darker, the longer (logarithmic).",
+            class_map(
+                results,
+                data,
+                by="size",
+                classes=list(names.values()),
+                value="median",
+                title="GPUs of the job",
+                tips=_tips("size", times=True),
+                times=True,
+            ),
+            height=height(results),
+            half=half,
+        )
     chart = _ranges(
         results,
         data,
@@ -193,6 +219,25 @@ def groups(results: Mapping[str, Outcome]) -> Figure | None:
     data = pl.concat(frames)
     what = "virtual cluster" if by == "vc" else "user"
     names = [*shown, "all others"] if "all others" in set(data["group"]) else shown
+    if len(results) > MOST_BESIDE:
+        return Figure(
+            "groups",
+            f"Slowdown by {what}",
+            f"The median of each result's jobs; most jobs first{_of_how_many(counts.height)}. The darker, the"
+            " larger (logarithmic).",
+            class_map(
+                results,
+                data,
+                by="group",
+                classes=names,
+                value="median",
+                title=what,
+                tips=_tips("group", times=False),
+                angle=-30,
+            ),
+            height=height(results),
+            half=True,
+        )
     chart = _ranges(
         results,
         data,
@@ -264,25 +309,29 @@ def _ranges(results: Mapping[str, Outcome], data: pl.DataFrame, *, of: alt.X, ti
         middle=pl.col("median").clip(floor, ceiling),
         top=pl.col("high").clip(floor, ceiling),
     )
-    number = ",.0f" if times else ",.2f"
-    unit = ", s" if times else ""
     scale = alt.Scale(type="log", domain=[floor, ceiling], nice=False)
     axis = time_axis(floor, ceiling) if times else alt.Axis(values=_decades(floor, ceiling), format=",~g")
     base = alt.Chart(short(data)).encode(
         x=of,
         xOffset=alt.XOffset("policy:N", sort=order(results)),
         color=colour(results),
-        tooltip=[
-            "policy",
-            of.shorthand,
-            alt.Tooltip("jobs", format=","),
-            alt.Tooltip("median", format=number, title=f"median{unit}"),
-            alt.Tooltip("low", format=number, title=f"10th percentile{unit}"),
-            alt.Tooltip("high", format=number, title=f"90th percentile{unit}"),
-        ],
+        tooltip=_tips(of.shorthand, times=times),
     )
     lines = base.mark_rule(strokeWidth=2, opacity=0.6).encode(
         y=alt.Y("bottom:Q", title=title, scale=scale, axis=axis), y2="top:Q"
     )
     dots = base.mark_point(filled=True, size=50, opacity=1).encode(y=alt.Y("middle:Q", title=title))
     return chosen(alt.layer(lines, dots), results)
+
+
+def _tips(of: str, *, times: bool) -> list[Any]:
+    number = ",.0f" if times else ",.2f"
+    unit = ", s" if times else ""
+    return [
+        "policy",
+        of,
+        alt.Tooltip("jobs", format=","),
+        alt.Tooltip("median", format=number, title=f"median{unit}"),
+        alt.Tooltip("low", format=number, title=f"10th percentile{unit}"),
+        alt.Tooltip("high", format=number, title=f"90th percentile{unit}"),
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 import altair as alt
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from ringbco.outcome import Outcome
 from ringbco.report import charts
-from ringbco.report.series import WINDOW, Figure, chosen, short, strokes
+from ringbco.report.series import MOST_BESIDE, WINDOW, Figure, chosen, short, strokes
 from ringbco.report.server_load import mean_spanning, server_gpus
 
 _DAY: Final = 86_400.0
@@ -35,7 +36,7 @@ def over_time(results: Mapping[str, Outcome]) -> list[Figure]:
             "utilisation",
             "Utilisation over time",
             "GPUs held by jobs, of all. The axis ends when the last job was submitted and no result had a"
-            " queue any more.",
+            f" queue any more.{_stretches(results)}",
             _lines(shares, "share", "GPUs held", number="%", ceiling=1.0),
             height=170,
             handling=_ZOOM,
@@ -56,6 +57,12 @@ def over_time(results: Mapping[str, Outcome]) -> list[Figure]:
             height=170,
         ),
     ]
+
+
+def _stretches(results: Mapping[str, Outcome]) -> str:
+    """What the page says of charts over time that average over longer stretches than usual."""
+    each = charts.stretches_each(len(results))
+    return f" Means over {each} even stretches." if each < charts.stretches_each(1) else ""
 
 
 def _busy(outcome: Outcome) -> pl.Expr:
@@ -91,9 +98,11 @@ def _lines(
 
 def by_server(results: Mapping[str, Outcome]) -> Iterator[Figure]:
     """Spanning jobs on each server over time: a heat map each of the results that recorded allocations."""
-    results = {label: outcome for label, outcome in results.items() if outcome.allocations is not None}
-    if not results:
+    there = {label: outcome for label, outcome in results.items() if outcome.allocations is not None}
+    if not there:
         return
+    results = dict(islice(there.items(), MOST_BESIDE))
+    others = "" if len(there) == len(results) else f" The first {len(results)} results of {len(there)} only."
     start_end = _spans(results)
     rows = int(np.clip(_CELLS / _COLUMNS / len(results), _FEWEST_ROWS, _MOST_ROWS))
     grids = {}
@@ -106,7 +115,7 @@ def by_server(results: Mapping[str, Outcome]) -> Iterator[Figure]:
     top = max(float(grid.max()) for _, grid in grids.values())
     for label, (edges, grid) in grids.items():
         title = f"Contention on each server{f': {label}' if len(results) > 1 else ''}"
-        figure = Figure(f"servers-{list(results).index(label) + 1}", title, "", chart=None, of=label)
+        figure = Figure(f"servers-{list(results).index(label) + 1}", title, others, chart=None, of=label)
         yield _heat_map(figure, grid, edges, span=start_end[label], top=max(top, 1.0))
 
 
@@ -185,7 +194,8 @@ def _heat_map(
     )
     return replace(
         figure,
-        note=f"Jobs that span servers and hold GPUs on this one, mean over time{among}; blank where none.",
+        note=f"Jobs that span servers and hold GPUs on this one, mean over time{among}; blank where none."
+        + figure.note,
         chart=chart,
         height=int(np.clip(servers * 4, 70, 190)),
     )

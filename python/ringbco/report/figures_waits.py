@@ -9,8 +9,10 @@ import altair as alt
 import polars as pl
 
 from ringbco.outcome import Outcome
+from ringbco.report.maps import class_map, height
 from ringbco.report.series import (
     HOUR,
+    MOST_BESIDE,
     Figure,
     chosen,
     colour,
@@ -27,14 +29,50 @@ CAUSES: Final = {
     "wait_fragmented": ("enough idle, but not where it must be", "#CC79A7"),
 }
 LONGEST: Final = 10
+_TIPS: Final = [
+    "policy",
+    "size",
+    alt.Tooltip("jobs", format=","),
+    alt.Tooltip("waited", format=".1%", title="waited over a minute"),
+    alt.Tooltip("hours", format=",.2f", title="mean wait, h"),
+]
 
 
 def waits(results: Mapping[str, Outcome]) -> Iterator[Figure]:
-    """Mean waiting time by job size; cut into its causes, one chart a result, where all results tell them."""
-    if all(set(CAUSES) <= set(outcome.jobs.columns) for outcome in results.values()):
+    """Mean waiting time by job size; cut into its causes, one chart a result, where all results tell them.
+
+    A map of all where there are too many results to stand beside each other.
+    """
+    told = all(set(CAUSES) <= set(outcome.jobs.columns) for outcome in results.values())
+    if len(results) > MOST_BESIDE:
+        yield _map(results)
+    elif told:
         yield from _by_cause(results)
     else:
         yield _by_size(results)
+
+
+def _map(results: Mapping[str, Outcome]) -> Figure:
+    names = size_names(results)
+    data = pl.concat(
+        _named(_means(outcome, {"hours": pl.col("wait_time")}), label, names)
+        for label, outcome in results.items()
+    )
+    chart = class_map(
+        results,
+        data,
+        by="size",
+        classes=list(names.values()),
+        value="hours",
+        title="GPUs of the job",
+        tips=_TIPS,
+        log=False,
+    )
+    note = (
+        "Mean waiting time by job size, hours; the darker, the longer. The causes are above, in where a job's"
+        " time goes; with eight results or fewer they are told by job size."
+    )
+    return Figure("waits", "Who waited", note, chart, height=height(results))
 
 
 def _by_size(results: Mapping[str, Outcome]) -> Figure:
@@ -51,13 +89,7 @@ def _by_size(results: Mapping[str, Outcome]) -> Figure:
             xOffset=alt.XOffset("policy:N", sort=order(results)),
             y=alt.Y("hours:Q", title="mean wait, hours"),
             color=colour(results),
-            tooltip=[
-                "policy",
-                "size",
-                alt.Tooltip("jobs", format=","),
-                alt.Tooltip("waited", format=".1%", title="waited over a minute"),
-                alt.Tooltip("hours", format=",.2f", title="mean wait, h"),
-            ],
+            tooltip=_TIPS,
         )
     )
     note = "Mean waiting time by job size. These results do not say why: they were made without the causes."

@@ -16,12 +16,14 @@ from ringbco.atomic import check_output
 from ringbco.errors import InputError, UsageError
 from ringbco.outcome import RESULT_FILES
 
-PAGE_MARK: Final = '<meta name="generator" content="ringbco report">'
-"""In the page's head, before all that a user may have named."""
+PAGE_MARK: Final = 'name="generator" content="ringbco report"'
+"""In the page's head (page/document.html.jinja), before all that a user may have named."""
 TRACE_START: Final = b'{"traceEvents":['
 FIRST_EVENT: Final = b'\n{"ph":"M","name":"process_name","pid":1,"tid":0,"ts":0,"args":{"name":"cluster"}}'
 """The event that every trace of ours begins with."""
 
+SWEPT: Final = "-mean-jct.png"
+"""How the name of a sweep's picture ends, whatever it varied."""
 _LOOK: Final = 512  # bytes of a file that tell what it is
 _PNG_HEADER: Final = 33  # the signature and the chunk IHDR, which must be first
 _PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
@@ -79,6 +81,13 @@ def is_output(path: Path) -> bool:
     """Whether a file is a page, a trace or a picture of ours, whatever its name."""
     start = _first_bytes(path) or b""
     return is_page(start) or is_trace(start) or is_picture(start)
+
+
+def are_pictures(folder: Path) -> bool:
+    """Whether `folder` holds the pictures of an earlier report and nothing else."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    drawn = any(name == "jct.png" or name.endswith(SWEPT) for name in names)
+    return drawn and all(name.endswith(".png") for name in names)
 
 
 def _first_bytes(path: Path) -> bytes | None:

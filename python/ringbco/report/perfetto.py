@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, Final
 
 import polars as pl
@@ -62,7 +62,7 @@ def _write(events: Iterable[Event], outcome: Outcome, file: BinaryIO | gzip.Gzip
     count = 0
     for count, event in enumerate(events, start=1):
         file.write(f"{',' if count > 1 else ''}\n{encode(event)}".encode("utf-8", "replace"))
-    about = {"made by": "ringbco", "run": outcome.run}
+    about = {"made by": "ringbco", "run": _recorded(outcome.run)}
     file.write(f'\n],"displayTimeUnit":"ms","otherData":{encode(about)}}}\n'.encode("utf-8", "replace"))
     return count
 
@@ -176,3 +176,13 @@ def _server_counters(frame: pl.DataFrame, window: Window) -> Iterator[Event]:
 
 def _counter(name: str, process: int, time: float, title: str, value: float) -> Event:
     return {"ph": "C", "name": name, "pid": process, "tid": 0, "ts": time, "args": {title: value}}
+
+
+def _recorded(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The run as run.toml has it, which knows no nulls, so that an outcome and its folder give the same."""
+    return {
+        name: {key: value for key, value in table.items() if value is not None}
+        if isinstance(table, Mapping)
+        else table
+        for name, table in run.items()
+    }

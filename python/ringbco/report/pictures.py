@@ -17,9 +17,3 @@ def write_pictures(figures: Sequence[Figure], folder: Path, *, scale: float = 2.
     for figure in figures:
         picture = vl_convert.vegalite_to_png(json.dumps(on_white(figure)), scale=scale)
         (folder / f"{figure.name}.png").write_bytes(picture)
-
-
-def are_pictures(folder: Path) -> bool:
-    """Whether `folder` holds the pictures of an earlier report and nothing else."""
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    return "jct.png" in names and all(name.endswith(".png") for name in names)

@@ -10,10 +10,13 @@ import polars as pl
 
 from ringbco.outcome import Outcome
 from ringbco.report import charts
+from ringbco.report.series import size_class
 from ringbco.report.soundness import check_tables
 
 _WIDTH: Final = 460
 _HEIGHT: Final = 300
+_MOST_SIZES: Final = 2_000  # points of one chart
+_UP_TO: Final = ", up to the next power of two"
 
 
 class Plots:
@@ -61,21 +64,28 @@ class Plots:
         return _sized(charts.over_time(self._outcomes, "mean_contention", title, unit="mean contention"))
 
     def sizes(self) -> Any:
-        """Mean completion time by the number of GPUs a job asks for (both log scales)."""
+        """Mean completion time by the number of GPUs a job asks for (both log scales).
+
+        Of many sizes and outcomes those up to a power of two count as it.
+        """
+        exact = sum(outcome.jobs["num_gpus"].n_unique() for outcome in self._outcomes.values())
+        of = pl.col("num_gpus")
+        if exact > _MOST_SIZES:
+            of = pl.lit(2, pl.Int64).pow(size_class()).alias("num_gpus")
         data = pl.concat(
-            outcome.jobs.group_by("num_gpus")
+            outcome.jobs.group_by(of)
             .agg(pl.col("jct").mean() / 3_600, jobs=pl.len())
             .sort("num_gpus")
             .select(pl.lit(label).alias("policy"), "num_gpus", "jct", "jobs")
             for label, outcome in self._outcomes.items()
         )
         chart = (
-            alt.Chart(data, title="Mean completion time by job size")
+            alt.Chart(data, title=f"Mean completion time by job size{_UP_TO if exact > _MOST_SIZES else ''}")
             .mark_line(point=True, strokeWidth=1.5)
             .encode(
                 x=alt.X("num_gpus:Q", title="GPUs of the job").scale(type="log", base=2),
                 y=alt.Y("jct:Q", title="mean completion time, hours").scale(type="log"),
-                color=charts.colour(self._outcomes),
+                **charts.strokes(self._outcomes),
                 tooltip=["policy", "num_gpus", "jobs", alt.Tooltip("jct", format=",.2f", title="hours")],
             )
         )

@@ -8,12 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ringbco.errors import InputError, UsageError
+from ringbco.errors import InputError, UsageError, show_path
 from ringbco.outcome import Outcome
 from ringbco.report.soundness import check_drawable
-
-MOST: Final = 16
-"""Results on one page: more could not be told apart."""
 
 _COMPARISON: Final = "comparison.json"
 
@@ -23,16 +20,13 @@ def read_results(folders: Sequence[str | os.PathLike[str]]) -> dict[str, Outcome
 
     A label is the folder's name, with as many of its parents' as it takes to tell it from the others.
 
-    Raises InputError for what is no result folder or cannot be drawn, UsageError for a folder given twice and
-    for more than 16 results.
+    Raises InputError for what is no result folder or cannot be drawn, UsageError for a folder given twice.
     """
     paths = [path for folder in folders for path in _results_in(Path(folder))]
-    resolved = [path.resolve() for path in paths]
+    resolved = [Path(os.path.realpath(path)) for path in paths]  # resolve() raises where links go round
     for path, place in zip(paths, resolved, strict=True):
         if resolved.count(place) > 1:
             raise UsageError(f"{path}: given twice")
-    if len(paths) > MOST:
-        raise UsageError(f"{len(paths)} results: expected at most {MOST} on one page")
     outcomes = {}
     for path, label in zip(paths, _labels(resolved), strict=True):
         outcomes[label] = read_result(path)
@@ -67,10 +61,10 @@ def _labels(paths: Sequence[Path]) -> list[str]:
     """The shortest ends of the paths that are all different, of the same number of parts each."""
     longest = max((len(path.parts) for path in paths), default=1)
     for parts in range(1, longest + 1):
-        labels = ["/".join(path.parts[-parts:]) for path in paths]
+        labels = [show_path("/".join(path.parts[-parts:])) for path in paths]
         if len(set(labels)) == len(labels):
             return labels
-    return [str(path) for path in paths]
+    return [show_path(path) for path in paths]
 
 
 def default_title(results: Mapping[str, Outcome]) -> str:

@@ -11,6 +11,7 @@ import polars as pl
 import polars.selectors as cs
 
 from ringbco.outcome import Outcome
+from ringbco.report.charts import dashes
 
 # Okabe and Ito's, without the yellow that white paper swallows and the black that a dark screen does;
 # each with its lighter twin for dark screens.
@@ -25,7 +26,10 @@ TONES: Final = {
     "#8A8A8A": "#a8a8a8",
 }
 COLOURS: Final = tuple(TONES)
-SOLID_AND_DASHED: Final = ([1, 0], [6, 3])
+MOST_BESIDE: Final = 8
+"""Results whose bars or dots can stand side by side; of more there is a map, a row each."""
+MOST_IN_LEGEND: Final = 16
+"""Results that each chart of a page names itself."""
 SHOWN: Final = "shown"
 """The parameter of every chart that holds the labels of the results it shows."""
 WINDOW: Final = "window"
@@ -105,12 +109,19 @@ def _legend(labels: list[str]) -> alt.Legend | None:
 
 def legend(texts: Sequence[str], most: int) -> alt.Legend:
     """A legend above the chart in as many columns as its place on the page is wide for, at most `most`."""
-    # Letters of 12 pixels are 6 wide on the average, the symbol and the gaps beside them 34.
-    each = min(6 * max(map(len, texts)), _LONGEST) + 34
+    # Letters of 12 pixels are 6 wide on the average, 7 in the wider of the usual fonts; the symbol and the
+    # gaps beside them are 34.
+    each = min(7 * max(map(len, texts)), _LONGEST) + 34
     columns = f"{_WIDE} < {each * most} ? max(1, floor({_WIDE} / {each})) : {most}"
     # The axis beside the legend takes some of the place.
     limit = f"{_WIDE} * 0.7 < {_LONGEST} ? {_WIDE} * 0.7 : {_LONGEST}"
-    return alt.Legend(title=None, orient="top", columns=alt.ExprRef(columns), labelLimit=alt.ExprRef(limit))
+    return alt.Legend(
+        title=None,
+        orient="top",
+        columns=alt.ExprRef(columns),
+        labelLimit=alt.ExprRef(limit),
+        symbolLimit=0,  # without it the 31st and all others are left out
+    )
 
 
 def label_limit(most: int = 180) -> alt.ExprRef:
@@ -123,8 +134,7 @@ def strokes(results: Mapping[str, Outcome]) -> dict[str, Any]:
     labels = list(results)
     if len(labels) <= len(COLOURS):
         return {"color": colour(results)}
-    ranges = [SOLID_AND_DASHED[n // len(COLOURS) % 2] for n in range(len(labels))]
-    scale = alt.Scale(domain=labels, range=ranges)
+    scale = alt.Scale(domain=labels, range=dashes(len(labels)))
     return {
         "color": colour(results),
         "strokeDash": alt.StrokeDash("policy:N", sort=labels, scale=scale, legend=_legend(labels)),
@@ -150,12 +160,18 @@ def short(frame: pl.DataFrame) -> pl.DataFrame:
 
 def time_axis(smallest: float, largest: float, **options: Any) -> alt.Axis:
     """Ticks at seconds, minutes, hours and days for a logarithmic axis of seconds."""
-    values = [value for value in _TICKS if smallest <= value <= largest]
+    values, labels = time_values(smallest, largest)
+    return alt.Axis(values=values, labelExpr=labels, labelFlush=False, **options)
+
+
+def time_values(smallest: float, largest: float) -> tuple[list[float], str]:
+    """Round times between two of them, s, and the expression that gives each its text, such as "10 min"."""
+    values: list[float] = [value for value in _TICKS if smallest <= value <= largest]
     if len(values) < 4:
         values += [value for value in _BETWEEN if smallest <= value <= largest]
     texts = _TICKS | _BETWEEN
     labels = "".join(f"datum.value === {value} ? '{texts[value]}' : " for value in values) + "''"
-    return alt.Axis(values=values, labelExpr=labels, labelFlush=False, **options)
+    return values, labels
 
 
 def size_class(num_gpus: str = "num_gpus") -> pl.Expr:

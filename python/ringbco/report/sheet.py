@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from html import escape
 from typing import Any, Final
 
 import altair as alt
@@ -17,6 +16,7 @@ import polars as pl
 
 from ringbco.published import FATES
 from ringbco.report.charts import COLOURS, framed, time_axis
+from ringbco.report.templates import render
 
 _WIDTH: Final = 960
 _HALF: Final = 448
@@ -74,15 +74,9 @@ def sheet(
 
 def page(chart: Any, *, title: str) -> str:
     """The chart as one HTML file with all it needs inside."""
-    # A user may be called </script>: in JSON a "<" can be written otherwise.
     menu = {"export": True, "source": False, "compiled": False, "editor": False}  # an editor is online
-    text: str = chart.to_html(inline=True, json_kwds={"cls": _Harmless}, embed_options={"actions": menu})
-    return text.replace("<head>", f"<head>\n  <title>{escape(title)}</title>", 1)
-
-
-class _Harmless(json.JSONEncoder):
-    def encode(self, o: Any) -> str:
-        return super().encode(o).replace("<", "\\u003c")
+    options = {"actions": menu, "mode": "vega-lite"}
+    return render("inspect", title=title, spec=chart.to_dict(), options=options)
 
 
 def _side_by_side(*charts: Any) -> Any:

@@ -158,6 +158,7 @@ class _Result:
             if not isinstance(value, str | None):
                 raise self._key(_RUN, {f"{table}.{key}": value}, f"{table}.{key}", "a text")
         self._check_clock(run.get("options", {}))
+        self._check_warnings(run)
 
     def _check_clock(self, options: Mapping[str, Any]) -> None:
         """A slot's length says when the jobs of a timeline were first seen."""
@@ -166,6 +167,12 @@ class _Result:
             raise self._key(
                 _RUN, {} if slot is None else {"options.slot": slot}, "options.slot", "a slot's seconds"
             )
+
+    def _check_warnings(self, run: Mapping[str, Any]) -> None:
+        """The page shows them as they are."""
+        lines = run.get("warnings", [])
+        if not (isinstance(lines, list) and all(isinstance(line, str) for line in lines)):
+            raise self._key(_RUN, run, "warnings", "a list of texts")
 
     def _check_values(self, file: str, frame: pl.DataFrame, columns: Any) -> None:
         """No null, and where there are seconds or shares nothing that is no number."""

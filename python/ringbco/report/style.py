@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import Any, Final
 
+import altair as alt
+
 from ringbco.report.series import TONES, Figure
 
 _FONT: Final = "Liberation Sans, Helvetica, Arial, sans-serif"
@@ -12,9 +14,14 @@ _WIDTH: Final = 860
 _HALF: Final = 440
 
 
-def on_page(figure: Figure) -> dict[str, Any]:
-    """The chart as wide as its place, drawn in the page's own text colour, light or dark."""
-    spec: dict[str, Any] = figure.chart.to_dict()
+def on_page(figure: Figure, *, legends: bool = True) -> dict[str, Any]:
+    """The chart as wide as its place, drawn in the page's own text colour, light or dark.
+
+    legends: whether it names the results itself.
+    """
+    spec = _described(figure)
+    if not legends:
+        _without_legends(spec)
     spec |= {
         "width": "container",
         "height": figure.height,
@@ -25,6 +32,26 @@ def on_page(figure: Figure) -> dict[str, Any]:
     }
     toned: dict[str, Any] = _in_tones(spec)
     return toned
+
+
+def _described(figure: Figure) -> dict[str, Any]:
+    """The chart as Vega-Lite reads it. Charts here bound their own data: altair's limit is for notebooks."""
+    with alt.data_transformers.enable("default", max_rows=None):
+        spec: dict[str, Any] = figure.chart.to_dict()
+    return spec
+
+
+def _without_legends(value: Any) -> None:
+    """Takes the legends of results, and of nothing else, out of a chart's description."""
+    if isinstance(value, dict):
+        if value.get("field") == "policy" and "scale" in value:
+            value["legend"] = None
+        for key, entry in value.items():
+            if key != "datasets":
+                _without_legends(entry)
+    elif isinstance(value, list):
+        for entry in value:
+            _without_legends(entry)
 
 
 def tone_name(colour: str) -> str:
@@ -44,7 +71,7 @@ def _in_tones(value: Any) -> Any:
 
 def on_white(figure: Figure) -> dict[str, Any]:
     """The chart with its title and note, in fixed colours and size, for a picture."""
-    spec: dict[str, Any] = figure.chart.to_dict()
+    spec = _described(figure)
     width = _HALF if figure.half else _WIDTH
     spec |= {
         "width": width,

@@ -29,6 +29,7 @@ SOURCES: Final[Mapping[str, str]] = {
     "pai": "pai",
     "openb": "openb",
     "spot-gpu": "spot_gpu",
+    "elasticflow": "elasticflow",
     "swf": "swf",
     "csv": "csv_table",
 }

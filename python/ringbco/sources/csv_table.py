@@ -14,6 +14,7 @@ import polars as pl
 
 from ringbco.errors import InputError, UsageError
 from ringbco.jobs import COLUMNS, REQUIRED, near_name
+from ringbco.other_names import map_options
 from ringbco.sources.account import ROW, Rule, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import filled, iso, number, offset_clock, optional_text, wall_clock
@@ -32,6 +33,7 @@ from ringbco.sources.rules import (
 )
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission
 from ringbco.sources.tables import EXTRA, TIME_LIKE, CsvFile
+from ringbco.validation import other_names_of
 
 SPAN: Final = ("start_time", "end_time")  # may stand for the duration
 TIMES: Final = ("submit_time", *SPAN, "deadline")
@@ -139,15 +141,15 @@ def _names(file: CsvFile, column_map: Mapping[str, str]) -> dict[str, str]:
     if "duration" in names:
         names = {c: t for c, t in names.items() if c not in SPAN}
     wanted = [c for c in REQUIRED if c != "duration" or not set(SPAN) <= names.keys()]
-    for column in wanted:
-        if column not in names:
-            near = near_name(column, columns)
-            raise InputError(
-                f"has no column {column}",
-                file=shown,
-                hint=f"say which one it is: --map {column}={near or 'THEIRS'}"
-                + ("" if near else f" (its columns are {', '.join(columns)})"),
-            )
+    missing = [column for column in wanted if column not in names]
+    if missing:
+        meant, unknown = other_names_of(missing, [c for c in columns if c and c not in names.values()])
+        raise InputError(
+            f"has no column{'s'[: len(missing) - 1]} {', '.join(missing)}",
+            file=shown,
+            hint=f"say which {'they are' if missing[1:] else 'one it is'}: {map_options(meant, unknown)}"
+            + (f" (its columns are {', '.join(columns)})" if unknown else ""),
+        )
     return names
 
 

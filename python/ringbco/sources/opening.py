@@ -5,8 +5,11 @@ What is no data at all (a Git LFS pointer, a web page, an empty or cut-off file)
 
 from __future__ import annotations
 
+import errno
+import lzma
 import re
 import shutil
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -27,6 +30,11 @@ _SERVER_SAYS: Final = re.compile(
     rb"""([45]\d\d:? +[A-Z][\w ]*|not found|access denied|rate limit exceeded)\.?\s*$"""
     rb"""|\{\s*"(message|error|detail)"\s*:\s*"[^"]*\"""",
     re.IGNORECASE,
+)
+# What Python's readers make of damaged archives and compressed files.
+_BROKEN: Final = (
+    *(EOFError, OSError, zlib.error, lzma.LZMAError, struct.error, OverflowError, UnicodeDecodeError),
+    *(tarfile.TarError, zipfile.BadZipFile, NotImplementedError),
 )
 _MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 
@@ -76,7 +84,7 @@ def _open(path: Path, scratch: Path, wanted: Callable[[str], bool]) -> Iterator[
         if members is not None:
             yield from _archive(shown, members, scratch, wanted)
         elif codec is None:
-            yield Opened(path, shown, _text(shown, magic))
+            yield Opened(_readable(path, scratch), shown, _text(shown, magic))
         else:
             with _decompressed(path, codec) as stream:
                 head = _text(shown, stream.read(HEAD_BYTES))
@@ -116,8 +124,9 @@ def _damage(shown: str, kind: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (EOFError, OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, OSError) and error.errno is not None:
+    except _BROKEN as error:
+        # A place that no file has (EINVAL) was read from a damaged archive; the rest is the system's matter.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         cut = isinstance(error, EOFError) or "runcated" in str(error) or "unexpected end" in str(error)
         raise InputError(
@@ -188,11 +197,37 @@ def _archive(
         yield foreign
 
 
+def _readable(path: Path, scratch: Path) -> Path:
+    """The file under a name that polars takes: one that is not UTF-8 gets a link in `scratch`."""
+    if _plain(str(path)) == str(path):
+        return path
+    link = _fresh(path.name, scratch)
+    link.symlink_to(path.absolute())
+    return link
+
+
+def _fresh(name: str, scratch: Path) -> Path:
+    return scratch / f"{len(list(scratch.iterdir()))}-{_plain(name)}"
+
+
+def _plain(name: str) -> str:
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
 def _keep(content: IO[bytes], shown: str, scratch: Path, start: bytes = b"") -> Path:
-    target = scratch / f"{len(list(scratch.iterdir()))}-{Path(shown).name}"
-    with open(target, "wb") as file:
-        file.write(start)
-        shutil.copyfileobj(content, file, _CHUNK)
+    target = _fresh(Path(shown).name, scratch)
+    try:
+        with open(target, "wb") as file:
+            file.write(start)
+            shutil.copyfileobj(content, file, _CHUNK)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise InputError(
+            f"does not fit into the temporary folder {scratch.parent} when unpacked",
+            file=shown,
+            hint="free some space there, or name another folder in TMPDIR",
+        ) from error
     return target
 
 

@@ -193,13 +193,12 @@ def _tasks(inputs: Inputs) -> pl.DataFrame:
 
 def _machines(inputs: Inputs) -> pl.DataFrame:
     """Machines that each job's instances ran on; the table of millions of rows is only streamed through."""
-    return (
-        inputs.csv("instances")
-        .scan()
+    instances = inputs.csv("instances")
+    return instances.collect(
+        instances.scan()
         .filter(pl.col("machine") != "")
         .group_by(pl.col("job_name").alias("job_id"))
         .agg(pl.col("machine").n_unique().cast(pl.UInt32).alias("num_machines"))
-        .collect(engine="streaming")
     )
 
 

@@ -66,6 +66,22 @@ def records(path: Path) -> Iterator[tuple[int, str]]:
             yield begins, held
 
 
+def refuse_not_utf8(opened: Opened) -> None:
+    """Raise InputError for the first line that is not UTF-8, if there is one."""
+    with open(opened.path, "rb") as file:
+        for line, raw in enumerate(file, start=1):
+            try:
+                raw.decode("utf-8")
+            except UnicodeDecodeError:
+                raise InputError(
+                    "UTF-8 text",
+                    file=opened.shown,
+                    line=line,
+                    value=raw.decode("utf-8", errors="replace").rstrip("\r\n"),
+                    hint="save the file as UTF-8",
+                ) from None
+
+
 def check_quotes(opened: Opened, mark: str, columns: Sequence[str]) -> None:
     """Raise InputError for the first quotation mark that opens or closes no whole cell."""
     with (

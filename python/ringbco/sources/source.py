@@ -15,7 +15,7 @@ from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import number, optional_text
 from ringbco.sources.records import first_record
 from ringbco.sources.rules import MAX_GPUS, no_more_cells
-from ringbco.sources.tables import EXTRA, CsvFile, CsvTable
+from ringbco.sources.tables import EXTRA, CsvFile, CsvTable, header_names
 
 
 class Shape(Protocol):
@@ -122,8 +122,7 @@ class Source:
         shape = self.role(opened.head)
         if rest.strip() or not self.headers_apart or not isinstance(shape, CsvTable):
             return None
-        cells = first_record(first)
-        return tuple(cells) if not shape.is_headerless(cells) else None
+        return header_names(opened, shape) if not shape.is_headerless(first_record(first)) else None
 
     def no_cluster(self) -> UsageError:
         """The error for --cluster-out where the servers are not known."""

@@ -16,6 +16,7 @@ from ringbco.presets import ServerGroup
 from ringbco.sources.account import ROW, change, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso
+from ringbco.sources.records import refuse_not_utf8
 from ringbco.sources.rules import SECONDS, has_id, lasting, not_negative, timed
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
 
@@ -131,10 +132,10 @@ def read(inputs: Inputs, options: Options) -> Trace:
             ],
             num_gpus=pl.col("processors").cast(pl.UInt32),
             duration=pl.col("run_time"),
-            user=pl.col("user").cast(pl.Int64).cast(pl.String),
+            user=pl.col("user").cast(pl.Int64, strict=False).cast(pl.String),
             status=_CODE.replace_strict(STATUS, default=None, return_dtype=pl.String),
-            queue=pl.col("queue").cast(pl.Int64),
-            partition=pl.col("partition").cast(pl.Int64),
+            queue=pl.col("queue").cast(pl.Int64, strict=False),
+            partition=pl.col("partition").cast(pl.Int64, strict=False),
         ),
         account,
         iso(int(start), utc=True) if known else "1970-01-01T00:00:00",
@@ -156,6 +157,7 @@ def _parse(opened: Opened) -> pl.DataFrame:
             truncate_ragged_lines=True,
         )
     except pl.exceptions.PolarsError as error:
+        refuse_not_utf8(opened)
         raise InputError(
             f"cannot be read as text ({str(error).splitlines()[0]})", file=opened.shown
         ) from error

@@ -26,10 +26,12 @@ from ringbco.sources.records import (
     header_at,
     is_blank,
     records,
+    refuse_not_utf8,
     separator,
 )
 
 EXTRA: Final = "__extra"  # what a row has beyond the header's columns
+_FEWEST: Final = 3  # columns by which a table that lacks some is still known
 TIME_LIKE: Final = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 
 
@@ -66,21 +68,44 @@ class CsvTable:
         )
 
     def likeness(self, head: str) -> float:
-        """How much of this table's required columns the header of `head` has: 0 to 1."""
+        """How much of this table's required columns the header of `head` has, 0 to 1.
+
+        A header of nothing but this table's columns is one of it too, though some be left out.
+        """
         first = set(self.names(first_record(head)))
+        if len(first) >= _FEWEST and first <= set(self.columns):
+            return 1.0
         return len(first & set(self.required)) / len(self.required)
 
     def refuse_missing(self, opened: Opened) -> None:
-        """Raise InputError naming the first required column that the file's header lacks, and the nearest."""
+        """Raise InputError naming the required columns that the file's header lacks, and the nearest."""
         first = self.names(first_record(opened.head))
-        for column in self.required:
-            if column not in first:
-                near = near_name(column, [name for name in first if name not in self.columns])
-                raise InputError(
-                    f"is {self.what} without the column {column}",
-                    file=opened.shown,
-                    hint=f"is it {near}? Rename it" if near else f"its columns are {', '.join(first)[:200]}",
-                )
+        missing = [column for column in self.required if column not in first]
+        if not missing:
+            return
+        others = [name for name in first if name not in self.columns]
+        near = near_name(missing[0], others) if not missing[1:] else None
+        called = f"column{'s'[: len(missing) - 1]} {', '.join(missing)}"
+        raise InputError(
+            f"is {self.what} without the {called}",
+            file=opened.shown,
+            hint=f"is it {near}? Rename it" if near else f"its columns are {', '.join(first)[:200]}",
+        )
+
+
+def header_names(opened: Opened, table: CsvTable | None) -> tuple[str, ...]:
+    """The names in a file's header line, as `table` spells them; InputError if two columns have the same."""
+    names = first_record(opened.head)
+    while names and not names[-1]:  # a separator after the last name
+        names.pop()
+    if table is not None:
+        names = table.names(names)
+    taken = {ROW, EXTRA}
+    for name in names:
+        if name in taken:
+            raise InputError(f"has two columns named {name}", file=opened.shown, hint="rename or drop one")
+        taken.add(name)
+    return tuple(names)
 
 
 @dataclass(frozen=True)
@@ -99,19 +124,11 @@ class CsvFile:
     @cached_property
     def header(self) -> tuple[str, ...] | None:
         """The column names in the file, or None where its header line is missing."""
-        first = first_record(self.opened.head)
-        if self.names or (self.table is not None and self.table.is_headerless(first)):
+        if self.names or (
+            self.table is not None and self.table.is_headerless(first_record(self.opened.head))
+        ):
             return None
-        while first and not first[-1]:  # a separator after the last name
-            first.pop()
-        if self.table is not None:
-            first = self.table.names(first)
-        for i, name in enumerate(first):
-            if name in first[:i]:
-                raise InputError(
-                    f"has two columns named {name}", file=self.opened.shown, hint="rename or drop one"
-                )
-        return tuple(first)
+        return header_names(self.opened, self.table)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -150,17 +167,21 @@ class CsvFile:
         Raises InputError, with the line, where the file cannot be read as CSV.
         """
         rows = self.scan()
+        frame = self.collect(rows.select(ROW, *query))
+        # Only rows that gave nothing at all are looked at whole, which takes every column.
+        empty = frame.filter(pl.all_horizontal(_is_empty(frame[c]) for c in frame.columns if c != ROW))
+        if empty.is_empty():
+            return frame
+        content = pl.any_horizontal(pl.col(c) != "" for c in (*self.columns, EXTRA)).fill_null(False)
+        blank = self.collect(rows.filter(pl.col(ROW).is_in(empty[ROW].implode()) & ~content).select(ROW))
+        return frame.join(blank, on=ROW, how="anti", maintain_order="left")
+
+    def collect(self, query: pl.LazyFrame) -> pl.DataFrame:
+        """What a query on `scan` gives; InputError, with the line, where the file cannot be read as CSV."""
         try:
-            frame = rows.select(ROW, *query).collect(engine="streaming")
-            # Only rows that gave nothing at all are looked at whole, which takes every column.
-            empty = frame.filter(pl.all_horizontal(_is_empty(frame[c]) for c in frame.columns if c != ROW))
-            if empty.is_empty():
-                return frame
-            content = pl.any_horizontal(pl.col(c) != "" for c in (*self.columns, EXTRA)).fill_null(False)
-            blank = rows.filter(pl.col(ROW).is_in(empty[ROW].implode()) & ~content).select(ROW).collect()
-            return frame.join(blank, on=ROW, how="anti", maintain_order="left")
+            return query.collect(engine="streaming")
         except (pl.exceptions.PolarsError, OSError) as error:
-            self._explain(error)
+            refuse_not_utf8(self.opened)
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"cannot be read as CSV ({reason})", file=self.opened.shown) from error
 
@@ -194,18 +215,6 @@ class CsvFile:
         return InputError(
             expected, file=self.opened.shown, row=data_row, line=line, column=column, value=value
         )
-
-    def _explain(self, error: Exception) -> None:
-        """Raise InputError for the first line that keeps the file from being CSV, if one can be found."""
-        for line, text in records(self.opened.path):
-            if "\ufffd" in text:
-                raise InputError(
-                    "UTF-8 text",
-                    file=self.opened.shown,
-                    line=line,
-                    value=text.rstrip("\r\n"),
-                    hint="save the file as UTF-8",
-                ) from error
 
 
 def _is_empty(column: pl.Series) -> pl.Series:

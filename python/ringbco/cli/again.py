@@ -1,0 +1,110 @@
+"""`ringbco replay --again DIR`: a result repeated from its run.toml, and whether the bytes agree."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import typer
+
+    from ringbco.again import Repeat
+
+_TAKEN: Final = ("jobs", "out", "again", "force", "as_json", "quiet")
+
+
+def repeat(
+    ctx: typer.Context,
+    folder: Path,
+    jobs: Path | None,
+    out: Path | None,
+    *,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Runs the result in `folder` once more; OtherwiseError (exit status 3) where other bytes come out.
+
+    out: where the repeat is kept; None for nowhere.
+    """
+    from ringbco.again import compare_tables, read_repeat
+    from ringbco.cli.progress import progress_bar
+    from ringbco.errors import OtherwiseError
+    from ringbco.outcome import check_target
+
+    _refuse_settings(ctx)
+    if out is not None:
+        _refuse_itself(folder, out)
+        check_target(out, force=force)
+    wanted = read_repeat(folder, jobs)
+    unit = "%" if wanted.command == "plan" else "jobs"
+    policy = wanted.options.get("policy", "?")
+    with progress_bar(f"{policy} on {wanted.cluster.name}", quiet=quiet, unit=unit) as progress:
+        outcome = wanted.run(progress)
+    if out is not None:
+        outcome.write(out, force=force)
+        found = compare_tables(folder, out)
+    else:
+        with tempfile.TemporaryDirectory(prefix="ringbco-") as scratch:
+            outcome.write(Path(scratch, "again"))
+            found = compare_tables(folder, Path(scratch, "again"))
+    others = _other_versions(wanted, outcome.run["ringbco"])
+    if as_json:
+        told: dict[str, Any] = {
+            "result": str(folder),
+            "command": wanted.command,
+            "jobs": str(wanted.trace),
+            "same": not any(found.values()),
+            "differences": found,
+            "other_versions": others,
+            "out": None if out is None else str(out),
+        }
+        print(json.dumps(told, indent=2))
+    elif not quiet:
+        _show(wanted, found, out)
+    differing = [name for name, difference in found.items() if difference is not None]
+    if differing:
+        made = ", ".join(f"{name} {was} (here {now})" for name, (was, now) in others.items())
+        raise OtherwiseError(
+            f"{folder}: came out otherwise: {', '.join(differing)}"
+            + (f"; the result was made with {made}" if made else "")
+        )
+
+
+def _refuse_settings(ctx: typer.Context) -> None:
+    """Raises UsageError for a setting given beside --again: run.toml says all of them."""
+    from ringbco.errors import UsageError
+
+    for parameter in ctx.command.params:
+        source = ctx.get_parameter_source(parameter.name or "")
+        if parameter.name not in _TAKEN and source is not None and source.name == "COMMANDLINE":
+            option = max(parameter.opts, key=len)
+            raise UsageError(
+                f"option {option.lstrip('-')}: --again takes every setting from run.toml: leave it out"
+            )
+
+
+def _refuse_itself(folder: Path, out: Path) -> None:
+    from ringbco.errors import UsageError
+
+    if out.resolve() == folder.resolve():
+        raise UsageError(f"option out: {out}: expected another folder than the result to be repeated")
+
+
+def _other_versions(wanted: Repeat, here: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """The programs whose versions were others then: name -> (then, now)."""
+    return {
+        name: (str(wanted.versions[name]), str(version))
+        for name, version in here.items()
+        if name in wanted.versions and wanted.versions[name] != version
+    }
+
+
+def _show(wanted: Repeat, found: dict[str, str | None], out: Path | None) -> None:
+    kept = "" if out is None else f", kept in {out}"
+    print(f"{wanted.folder}: {wanted.command} of {wanted.trace} on {wanted.cluster.name}, repeated{kept}")
+    width = max(map(len, found))
+    for name, difference in found.items():
+        print(f"{name:{width}}  {'same bytes' if difference is None else difference}")

@@ -1,0 +1,169 @@
+"""A comparison on a terminal: measures as rows or, where that is too wide, policies as rows."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from rich import box
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from ringbco.compare import Comparison, Measure
+
+SORTED_BY: Final = "mean_jct"
+_NARROWEST: Final = 10
+_SHORTEST_LABEL: Final = 16
+
+
+def show(title: str, comparison: Comparison, console: Console, sort: str | None = None) -> None:
+    """Prints the title, the tables and what their marks mean. sort: as for `tables`."""
+    console.print(title, markup=False)
+    made = tables(comparison, console, sort)
+    if len(made) > 1:
+        console.print(f"{len(made)} tables, one below the other{_order(comparison, sort)}", markup=False)
+    for table in made:
+        console.print(table)
+    first = next(iter(comparison.outcomes))
+    console.print(f"* best of its measure; ratios are to {first}", markup=False)
+    if comparison.seeds > 1:
+        console.print(
+            f"means over {comparison.seeds} seeds, the least and the greatest value below; the folders and"
+            " the report are those of the first seed"
+        )
+    if comparison.unlike:
+        console.print(
+            f"without *, for other jobs or another cluster than {first}: {', '.join(comparison.unlike)}",
+            markup=False,
+        )
+    told = [f"{label} ({', '.join(read)})" for label, read in _clairvoyant(comparison).items() if read]
+    if told:
+        console.print(f"clairvoyant, reading recorded run times: {'; '.join(told)}", markup=False)
+
+
+def _order(comparison: Comparison, sort: str | None) -> str:
+    by = [measure.title for measure in comparison.rows if measure.key == (sort or SORTED_BY)]
+    return f"; sorted by {by[0]}" if by else ""
+
+
+def _clairvoyant(comparison: Comparison) -> dict[str, list[str]]:
+    from ringbco.scheduling import foreknowledge
+
+    return {
+        label: foreknowledge(outcome.run.get("options", {})) for label, outcome in comparison.outcomes.items()
+    }
+
+
+def tables(comparison: Comparison, console: Console, sort: str | None = None) -> list[Table]:
+    """The comparison as one table with a column a policy, where the console is wide enough for it.
+
+    Otherwise, and wherever `sort` names a measure, as tables with a row a policy, sorted by that measure
+    (by default the mean completion time), best first, and as many measures beside each other as fit. The
+    statistics of one figure go without their ratios where only so they fit in one table.
+    """
+    if sort is None:
+        whole = _by_measure(comparison)
+        if _fits(whole, console):
+            return [whole]
+    order = ranked(comparison, sort or SORTED_BY)
+    made: list[Table] = []
+    for _, group in groupby(comparison.rows, key=lambda measure: measure.group):
+        left = list(group)
+        bare = _by_policy(comparison, order, left, console, ratios=False)
+        with_ratios = _fits(_by_policy(comparison, order, left, console), console)
+        if left[0].group and not with_ratios and _fits(bare, console):
+            made.append(bare)
+            continue
+        while left:
+            taken = _widest(comparison, order, left, console)
+            made.append(_by_policy(comparison, order, left[:taken], console))
+            left = left[taken:]
+    return made
+
+
+def ranked(comparison: Comparison, key: str) -> list[int]:
+    """The outcomes' numbers by a measure, its good end first; those without such a figure are last."""
+    for measure, entries in comparison.rows.items():
+        if measure.key == key:
+            sign = -1.0 if measure.best == "most" else 1.0
+            return sorted(
+                range(len(entries)),
+                key=lambda number: (entries[number].value is None, sign * (entries[number].value or 0.0)),
+            )
+    return list(range(len(comparison.outcomes)))
+
+
+def _fits(table: Table, console: Console) -> bool:
+    unbounded = console.options.update(width=1 << 16)
+    return Measurement.get(console, unbounded, table).maximum <= console.width
+
+
+def _widest(
+    comparison: Comparison, order: Sequence[int], measures: Sequence[Measure], console: Console
+) -> int:
+    """How many of the measures fit beside each other, at least one."""
+    for count in range(len(measures), 1, -1):
+        if _fits(_by_policy(comparison, order, measures[:count], console), console):
+            return count
+    return 1
+
+
+def _by_measure(comparison: Comparison) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", no_wrap=True, min_width=_NARROWEST)
+    for label in comparison.outcomes:
+        table.add_column(Text(label), justify="right", no_wrap=True)
+    rows = list(comparison.rows)
+    for measure, following in zip(rows, [*rows[1:], None], strict=True):
+        # A line between one kind of statistics and the next.
+        last = following is not None and measure.group != following.group
+        table.add_row(measure.title, *_cells(comparison, measure), end_section=last)
+    return table
+
+
+def _by_policy(
+    comparison: Comparison,
+    order: Sequence[int],
+    measures: Sequence[Measure],
+    console: Console,
+    *,
+    ratios: bool = True,
+) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    labels = list(comparison.outcomes)
+    # A label of many settings takes several lines rather than the figures' room.
+    room = max(_SHORTEST_LABEL, console.width // 3)
+    table.add_column("", max_width=min(room, max(map(len, labels))), overflow="fold")
+    columns = []
+    for measure in measures:
+        # One word a line: the figures are narrower than their titles.
+        table.add_column(Text(measure.title.replace(" ", "\n")), justify="right", no_wrap=True)
+        columns.append(_cells(comparison, measure, ratios=ratios))
+    for number in order:
+        table.add_row(Text(labels[number]), *(column[number] for column in columns))
+    return table
+
+
+def _cells(comparison: Comparison, measure: Measure, *, ratios: bool = True) -> list[Text]:
+    entries, labels = comparison.rows[measure], list(comparison.outcomes)
+    shown = measure.show_all([entry.value for entry in entries])
+    cells = []
+    for number, (entry, text) in enumerate(zip(entries, shown, strict=True)):
+        cell = Text(text + ("*" if entry.best else " "), style="bold" if entry.best else "")
+        ratio = "-" if entry.ratio is None else f"{entry.ratio:.2f}"
+        if ratios:
+            # The first one's is 1 by its nature; its place is kept, for policies may be rows.
+            cell.append(f" {ratio if number else '':>5}", style="not bold dim")
+        spread = comparison.spread(labels[number], measure.key)
+        if spread is not None:
+            least, greatest = (measure.show(value) for value in spread)
+            cell.append("\nalways" if least == greatest else f"\n{least} to {greatest}", style="not bold dim")
+            cell.append(" " * (7 if ratios else 1))
+        cells.append(cell)
+    return cells

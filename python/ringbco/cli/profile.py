@@ -1,0 +1,92 @@
+"""`ringbco profile`: a job table with what a replay would derive written into its columns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ringbco.cli import inputs
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def profile(
+    jobs: inputs.Jobs,
+    *,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="OUT.parquet",
+            help="The job table to write: .parquet (how it was made is in its footer) or .csv.",
+            show_default=False,
+        ),
+    ],
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="C.toml",
+            help="A cluster file whose table \\[recorded] says where JOBS was recorded. Default: none.",
+            show_default=False,
+        ),
+    ] = None,
+    recorded_cluster: inputs.RecordedCluster = None,
+    seed: Annotated[int, typer.Option(help="Of the models drawn for jobs that name none.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was filled in as JSON and nothing else.")
+    ] = False,
+    quiet: inputs.Quiet = False,
+) -> None:
+    """Write JOBS again with iterations, gradient bytes and compute times filled in for every job.
+
+    A trace says how long a job ran, not what it trained. A replay fills that in for itself; here the same
+    values are written down, to be looked at, changed or pinned. A replay of OUT gives what a replay of JOBS
+    gives.
+
+    Example: ringbco profile jobs.parquet -o pinned.parquet
+    """
+    from ringbco.atomic import check_output
+    from ringbco.cli.inputs import parse_cluster
+    from ringbco.errors import InputError
+    from ringbco.jobs import check_output_name, read_jobs, write_jobs
+    from ringbco.profile import KEY
+    from ringbco.profile import profile as fill
+
+    check_output_name(out)
+    check_output(out, force=force)
+    if out.exists() and jobs.exists() and out.samefile(jobs):
+        raise InputError("is the job table itself", file=out, hint="give the filled table another name")
+    machine = parse_cluster(cluster or "1x8", {}, recorded=recorded_cluster)
+    table = read_jobs(jobs)
+    filled = fill(table, machine, seed=seed)
+    write_jobs(filled, out, force=force)
+    told = json.loads(filled.metadata[KEY])
+    if as_json:
+        print(json.dumps({"jobs": filled.num_jobs, **told, "table": str(out)}, indent=2))
+    elif not quiet:
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        console.print(
+            f"{filled.num_jobs:,} jobs recorded on {machine.recorded_on.character}, in {out}", markup=False
+        )
+        console.print(_table(filled.num_jobs, told["filled"]))
+
+
+def _table(jobs: int, filled: dict[str, Any]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("column")
+    for name in ("given", "filled in"):
+        table.add_column(name, justify="right")
+    for name, count in filled.items():
+        table.add_row(name, f"{jobs - count:,}", f"{count:,}")
+    return table

@@ -1,0 +1,50 @@
+"""`ringbco.convert`: the files of a public trace into a job table, from Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from ringbco.errors import UsageError
+from ringbco.sources import Conversion
+from ringbco.sources import convert as run
+from ringbco.sources.source import Options
+
+
+def convert(
+    source: str,
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    mode: str | None = None,
+    known_vcs: bool = False,
+    snapshot: str | None = None,
+    column_map: Mapping[str, str] | None = None,
+    cluster: bool = False,
+    strict: bool = False,
+) -> Conversion:
+    """Turns the files of a public trace into a job table, cleaned as the field cleans it; writes nothing.
+
+    source: the format, such as "philly" or "csv"; docs/sources lists them. inputs: the trace's files.
+    mode, known_vcs, snapshot, column_map: options of one source, as `ringbco convert --help` has them;
+        column_map is {our name: the file's name}.
+    cluster: whether to work out the servers that the trace ran on as well.
+    strict: whether the first row that would be dropped or changed is an error.
+
+    Returns the job table (times in seconds), the account of its rows, the cluster (None unless asked for),
+    notes and the epoch; `ringbco.write_jobs(conversion.table, path)` writes the table with its account.
+
+    Raises InputError for files that are missing, damaged or of another source, UsageError for an unknown
+    source, for an option that it does not have, and for a cluster that nobody published.
+    """
+    paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    if not all(isinstance(path, str | os.PathLike) for path in paths):
+        raise UsageError("option inputs: expected the paths of the trace's files")
+    options = Options(
+        strict=strict,
+        known_vcs=known_vcs,
+        mode=mode,
+        snapshot=snapshot,
+        column_map=dict(column_map or {}),
+        want_cluster=cluster,
+    )
+    return run(source, [os.fspath(path) for path in paths], options)

@@ -1,0 +1,134 @@
+"""Other names for what ringbco knows by one: policies and their parts, and the columns of a job table.
+
+They are never accepted, only suggested: two spellings of one thing would be two settings in a sweep, and two
+labels in a comparison.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+_EASY: Final = "fifo with --queue easy"
+
+# Option -> another name, in lower case with dashes -> the name, perhaps with the option that goes with it.
+_OF_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "policy": {
+        **dict.fromkeys(("fcfs", "first-come-first-served"), "fifo"),
+        **dict.fromkeys(("shortest", "shortest-job-first", "shortest-first"), "sjf"),
+        **dict.fromkeys(("smallest-first", "smallest-job-first"), "smallest"),
+        **dict.fromkeys(("first-fit", "firstfit"), "ff"),
+        **dict.fromkeys(("least-loaded", "list-scheduling"), "ls"),
+        "random": "rand",
+        **dict.fromkeys(("bco", "sjfbco", "ring-bco", "ringbco"), "sjf-bco"),
+        **dict.fromkeys(("helios", "quasi-ssf", "quasi-shortest-service-first"), "qssf"),
+        **dict.fromkeys(("srpt", "srt", "shortest-remaining-time-first"), "srtf"),
+        **dict.fromkeys(("las", "2d-las", "2dlas", "least-attained-service", "dlas"), "tiresias"),
+        **dict.fromkeys(("2d-gittins", "2dgittins", "gittins-index"), "gittins"),
+        **dict.fromkeys(("themis", "drf", "fair", "finish-time-fairness"), "ftf"),
+        **dict.fromkeys(("deadline", "earliest-deadline-first"), "edf"),
+        **dict.fromkeys(("gandiva", "rr", "round-robin", "timeslice", "time-slicing"), "time-slice"),
+        **dict.fromkeys(("backfill", "backfilling", "easy", "easy-backfill", "easy-backfilling"), _EASY),
+        "skip": "fifo with --queue skip",
+        **dict.fromkeys(("consolidate", "pack", "packing"), "fifo with --placement consolidate"),
+    },
+    "order": {
+        **dict.fromkeys(("fcfs", "first-come-first-served", "arrival"), "fifo"),
+        **dict.fromkeys(("shortest", "shortest-job-first", "shortest-first"), "sjf"),
+        **dict.fromkeys(("smallest-first", "size", "gpus"), "smallest"),
+        "helios": "qssf",
+    },
+    "placement": {
+        **dict.fromkeys(("ff", "firstfit", "first"), "first-fit"),
+        **dict.fromkeys(("pack", "packing", "packed", "best-fit", "bestfit", "consolidated"), "consolidate"),
+        **dict.fromkeys(("ls", "spread"), "least-loaded"),
+        "rand": "random",
+        **dict.fromkeys(("faffp", "ffp"), "fa-ffp"),
+        **dict.fromkeys(("bco", "sjfbco"), "sjf-bco"),
+    },
+    "queue": {
+        **dict.fromkeys(("backfill", "backfilling", "easy-backfill", "easy-backfilling"), "easy"),
+        **dict.fromkeys(("fifo", "fcfs", "block", "blocking", "none"), "strict"),
+        **dict.fromkeys(("greedy", "pass-over"), "skip"),
+    },
+    "model": {
+        **dict.fromkeys(("ring", "ring-all-reduce", "ring-allreduce", "all-reduce", "contention"), "rar"),
+        **dict.fromkeys(("recorded", "duration", "constant"), "fixed"),
+    },
+    "clock": {
+        **dict.fromkeys(("slots", "slotted", "discrete"), "slot"),
+        **dict.fromkeys(("event", "events", "event-driven"), "continuous"),
+    },
+    "oversize": {"refuse": "error", **dict.fromkeys(("skip", "ignore"), "drop")},
+    "dispatch": {"reservation": "reserve"},
+}
+
+# What may stand for the duration: a run's begin and end.
+_SPAN: Final = ("start_time", "end_time")
+# Column of a job table -> what others call it, in lower case with underscores; the likeliest first.
+_OF_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "job_id": ("id", "job", "jobid", "job_name", "jobname", "name", "job_number", "uuid"),
+    "submit_time": (
+        *("submitted", "submit", "submission_time", "submission", "submitted_at", "submitted_time"),
+        *("submittime", "arrival_time", "arrival", "arrived", "created", "created_at", "creation_time"),
+        *("queued_at", "timestamp", "time"),
+    ),
+    "num_gpus": (
+        *("gpus", "num_gpu", "gpu_num", "n_gpus", "ngpus", "n_gpu", "gpu_count", "gpu", "gpus_requested"),
+        *("requested_gpus", "num_workers", "workers", "world_size"),
+    ),
+    "duration": (
+        *("runtime", "run_time", "duration_s", "duration_seconds", "elapsed", "elapsed_time", "run_seconds"),
+        *("length", "service_time", "execution_time", "exec_time"),
+    ),
+    "start_time": ("start", "started", "started_at", "begin", "begin_time", "started_time", "starttime"),
+    "end_time": (
+        *("end", "ended", "ended_at", "finish", "finished", "finish_time", "finished_at", "endtime"),
+        *("completed_at", "completion_time"),
+    ),
+}
+
+
+def nearest(option: str, value: str, known: Sequence[str]) -> str | None:
+    """What `value` probably means among `known`: another spelling, another name, a slip. None: no idea."""
+    plain = value.strip().lower().replace("_", "-").replace(" ", "-")
+    if plain in known:
+        return plain
+    meant = _OF_OPTIONS.get(option, {}).get(plain)
+    if meant is not None:  # nothing else is meant, though a planner, say, may not have it
+        return meant if meant.split()[0] in known else None
+    return next(iter(get_close_matches(plain, known, n=1)), None)
+
+
+def columns_meant(wanted: Iterable[str], found: Iterable[str]) -> dict[str, str]:
+    """Of the `wanted` columns of a job table, those that go by another name among `found`: ours -> theirs.
+
+    A wanted duration is also had from a start and an end.
+    """
+    plain = {name.strip().lower().replace(" ", "_").replace("-", "_"): name for name in reversed(list(found))}
+    meant: dict[str, str] = {}
+    for ours in wanted:
+        for group in ((ours,), _SPAN) if ours == "duration" else ((ours,),):
+            theirs = {name: their for name in group if (their := _first(name, plain)) is not None}
+            if len(theirs) == len(group):
+                meant |= theirs
+                break
+    return meant
+
+
+def _first(ours: str, plain: Mapping[str, str]) -> str | None:
+    return next((plain[name] for name in (ours, *_OF_COLUMNS.get(ours, ())) if name in plain), None)
+
+
+def map_options(meant: Mapping[str, str], unknown: Iterable[str] = ()) -> str:
+    """The options of `convert csv` that say what its columns are `meant` to be; THEIRS for the `unknown`."""
+    pairs = [*meant.items(), *((ours, "THEIRS") for ours in unknown)]
+    return " ".join(f"--map {shlex.quote(f'{ours}={theirs}')}" for ours, theirs in pairs if ours != theirs)
+
+
+def convert_command(file: str, meant: Mapping[str, str], unknown: Iterable[str] = ()) -> str:
+    """The command that makes a job table of a CSV file whose columns are `meant`."""
+    words = ("ringbco convert csv", shlex.quote(file), map_options(meant, unknown), "-o jobs.parquet")
+    return " ".join(filter(None, words))
