@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +22,7 @@ settings.register_profile("ringbco", deadline=None)
 settings.load_profile("ringbco")
 
 SHARED = Path(os.environ.get("RINGBCO_SHARED") or Path(__file__).parents[2] / "shared")
+NO_TRACE = "no public trace"
 
 # Seven jobs on small servers: queueing, a gang over two servers, submissions in one second, a long tail.
 SMALL_JOBS = """\
@@ -48,13 +51,37 @@ RunCli = Callable[..., "subprocess.CompletedProcess[str]"]
 Invoke = Callable[..., SimpleNamespace]
 
 
+def present(path: Path) -> Path:
+    """The path of a public trace. Without it the test is skipped; with RINGBCO_EXPECT_TRACES=1 it fails."""
+    if path.exists():
+        return path
+    missing = f"{NO_TRACE} {path}"
+    if os.environ.get("RINGBCO_EXPECT_TRACES") == "1":
+        pytest.fail(f"{missing}; RINGBCO_EXPECT_TRACES=1 says that it is there", pytrace=False)
+    pytest.skip(missing)
+
+
 @pytest.fixture(scope="session")
 def shared_traces() -> Path:
     """The folder of public traces beside the project."""
-    folder = SHARED / "traces"
-    if not folder.is_dir():
-        pytest.skip(f"no public traces in {folder}; set RINGBCO_SHARED to the folder that holds traces/")
-    return folder
+    return present(SHARED / "traces")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """One line below all others: the tests skipped for want of a public trace, and how to run them."""
+    yield
+    modules = [
+        Path(report.nodeid.partition("::")[0]).stem.removeprefix("test_")
+        for report in terminalreporter.getreports("skipped")
+        if isinstance(report.longrepr, tuple) and NO_TRACE in report.longrepr[2]
+    ]
+    if modules:
+        each = ", ".join(f"{module} {count}" for module, count in sorted(Counter(modules).items()))
+        terminalreporter.write_line(
+            f"{len(modules)} tests skipped without the public traces in {SHARED / 'traces'} ({each});"
+            " CONTRIBUTING.md says where to get them"
+        )
 
 
 @pytest.fixture
@@ -80,19 +107,40 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def run_cli(tmp_path: Path) -> RunCli:
     """Runs `ringbco ARGUMENTS...` as a process of its own in the test's folder."""
+    return partial(run_ringbco, tmp_path, [])
 
-    def run(*arguments: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ringbco", *map(str, arguments)],
-            cwd=tmp_path,
-            env={**os.environ, "NO_COLOR": "1", "COLUMNS": "120"},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
 
-    return run
+@pytest.fixture
+def run_cli_within_rights(tmp_path: Path) -> RunCli:
+    """Like `run_cli`, but files' permissions bind the process even where root runs the tests."""
+    return partial(run_ringbco, tmp_path, ["-c", WITHIN_RIGHTS] if os.geteuid() == 0 else [])
+
+
+# Root passes over permissions by two capabilities: CAP_DAC_OVERRIDE is number 1, CAP_DAC_READ_SEARCH 2. What
+# is dropped from the bounding set (prctl 24) is gone after exec. Root still owns the files and can read them.
+WITHIN_RIGHTS = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for capability in (1, 2):
+    if libc.prctl(24, capability, 0, 0, 0):
+        sys.exit(os.strerror(ctypes.get_errno()))
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def run_ringbco(
+    folder: Path, wrapper: list[str], *arguments: object, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Runs `ringbco ARGUMENTS...` in a folder, by way of Python with the arguments of `wrapper` if any."""
+    return subprocess.run(
+        [sys.executable, *wrapper, "-m", "ringbco", *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
 
 
 @pytest.fixture

@@ -1,11 +1,15 @@
 """The engine, called with the columns of a random case."""
 
+import os
 from typing import Any
 
 import numpy as np
 
 from ringbco import _core
 from strategies import Case
+
+CASES = int(os.environ.get("RINGBCO_CASES", "300"))
+"""Random cases of each parametrised comparison with an oracle; `make test-long` has thousands."""
 
 
 def run_core(case: Case, **more: Any) -> "_core.RunResult":

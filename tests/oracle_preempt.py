@@ -74,6 +74,10 @@ class PreemptResult:
     lost: list[float]
     max_contention: list[int]
     allocations: list[list[tuple[int, int, float, float]]]
+    wait_gpus: list[float]
+    """Seconds before the first start in which fewer GPUs were idle than the job asks for."""
+    wait_fragmented: list[float]
+    """Seconds before the first start in which enough GPUs were idle, but the placement could not use them."""
     states: list[list[tuple[float, int, int, int, int]]] = field(default_factory=list)
     """(time, running, queued, busy GPUs, sum of p_j) after each instant, one list a virtual cluster."""
 
@@ -99,6 +103,9 @@ class World:
     gpu_times: list[float] = field(default_factory=list)
     line: list[int] = field(default_factory=list)
     states: list[tuple[float, int, int, int, int]] = field(default_factory=list)
+    short: list[int] = field(default_factory=list)
+    apart: list[int] = field(default_factory=list)
+    looked: float = 0.0
     now: float = 0.0  # in the clock's unit
 
     @property
@@ -285,12 +292,34 @@ class World:
         total = sum(run.p for run in self.running)
         self.states.append((self.seconds(self.now), len(self.running), len(self.waiting), busy, total))
 
+    # Why jobs wait for their first start.
+
+    def look(self) -> None:
+        """Which of them lack idle GPUs, and which lack idle GPUs in one piece, until the next instant."""
+        self.looked = self.now
+        self.short, self.apart = [], []
+        fresh = [row for row in self.waiting if self.result.preemptions[row] == 0]
+        if not fresh:
+            return
+        floor = self.floor()
+        self.short = [row for row in fresh if len(floor.idle) < self.jobs[row].num_gpus]
+        enough = [row for row in fresh if row not in self.short]
+        self.apart = [row for row in enough if place(self.jobs[row], floor, self.options, 0)[0] is None]
+
+    def count_waits(self) -> None:
+        passed = self.seconds(self.now) - self.seconds(self.looked)
+        for row in self.short:
+            self.result.wait_gpus[row] += passed
+        for row in self.apart:
+            self.result.wait_fragmented[row] += passed
+
     # The clocks.
 
     def run_slots(self) -> None:
         n = idle = tick = 0
         while self.future or self.waiting or self.running:
             self.now = n
+            self.count_waits()
             happened = progress = False
             for run in sorted(self.running, key=lambda run: run.row):
                 if n > run.begin:
@@ -309,6 +338,7 @@ class World:
             if due:
                 self.one_pass()
             self.new_rates()
+            self.look()
             idle = 0 if progress or self.future else idle + 1
             if idle > PATIENCE:
                 raise StuckError(min(self.waiting + [run.row for run in self.running]))
@@ -325,6 +355,7 @@ class World:
             if ticks:
                 instants.append(tick * self.rules.interval)
             self.now = min(instants)
+            self.count_waits()
             happened = False
             for run in sorted(self.running, key=lambda run: run.row):
                 if finish(run) <= self.now:
@@ -338,6 +369,7 @@ class World:
             if due:
                 self.one_pass()
             self.new_rates()
+            self.look()
 
 
 INTERVALS = ("tiresias", "gittins", "ftf", "time-slice")
@@ -368,6 +400,8 @@ def simulate(
         lost=[0.0] * n,
         max_contention=[0] * n,
         allocations=[[] for _ in jobs],
+        wait_gpus=[0.0] * n,
+        wait_fragmented=[0.0] * n,
     )
     worlds = []
     for v in sorted(set(server_vc)) if server_vc is not None else [0]:

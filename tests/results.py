@@ -212,6 +212,11 @@ def _figures(frame: pl.DataFrame, gpus: int) -> dict[str, float]:
         figures[f"mean_{name}"] = frame[column].mean()
         for label, percent in (("median", 50), ("p90", 90), ("p99", 99)):
             figures[f"{label}_{name}"] = float(np.percentile(frame[column], percent))
+    last = frame["submit_time"].max()
+    window = last - frame["submit_time"].min()
+    if window > 0:
+        early = (frame["finish_time"].clip(upper_bound=last) - frame["start_time"]).clip(lower_bound=0)
+        figures["utilisation_to_last_submission"] = (frame["num_gpus"] * early).sum() / (gpus * window)
     figures["utilisation"] = (frame["num_gpus"] * frame["run_time"]).sum() / (gpus * makespan)
     return figures
 

@@ -67,9 +67,10 @@ def test_what_the_engine_does_passes(order: str, queue: str) -> None:
         for _ in range(4):
             jobs = random_table(rnd)
             aging = rnd.choice((None, 0.0, 40.0, 100.0, rnd.uniform(0.0, 300.0)))
+            slot = rnd.choice((7.0, 20.0))
             outcome = replay(
                 jobs, "2x4", policy=order, queue=queue, placement=placement, model=model, clock=clock,
-                slot=rnd.choice((7.0, 20.0)), aging=aging, kappa=2,
+                slot=slot if clock == "slot" else 1.0, aging=aging, kappa=2,
                 ties=rnd.choice(("rows", "reverse", "shuffle:3")),
                 predict=rnd.choice(("history", "history", "exact")) if order == "qssf" else "history",
             )  # fmt: skip
@@ -132,8 +133,11 @@ def test_a_job_may_start_when_it_ages_and_not_before() -> None:
     outcome = replay(jobs, "1x4", policy="sjf", model="fixed", aging=100.0)
     assert outcome.jobs["start_time"].to_list() == [0.0, 50.0, 102.0, 402.0]
     assert found(outcome, jobs) == set()
-    assert found(claims(outcome, aging=100.5), jobs) == {("order", "long", 102.0)}
-    assert found(claims(outcome, aging=99.5), jobs) == {("idle", "long", 101.5)}
+    assert found(claims(outcome, aging=100.5), jobs) == {
+        ("order", "long", 102.0),
+        ("instants", "long", 102.0),
+    }
+    assert found(claims(outcome, aging=99.5), jobs) == {("idle", "long", 101.5), ("instants", "long", 102.0)}
     young = replay(jobs, "1x4", policy="sjf", model="fixed")
     assert found(claims(young, aging=100.0), jobs) == {("idle", "long", 102.0), ("order", "gang", 250.0)}
 
@@ -144,7 +148,7 @@ def test_under_the_slot_clock_jobs_age_at_boundaries() -> None:
     assert outcome.jobs["start_time"].to_list() == [0.0, 50.0, 105.0, 405.0]
     assert found(outcome, jobs) == found(claims(outcome, aging=103.0), jobs) == set()
     assert found(claims(outcome, aging=103.5), jobs) == {("order", "long", 105.0)}
-    assert found(claims(outcome, aging=97.5), jobs) == {("idle", "long", 100.0)}
+    assert found(claims(outcome, aging=97.5), jobs) == {("idle", "long", 100.0), ("instants", "long", 105.0)}
 
 
 @pytest.mark.parametrize("queue", ["skip", "easy"])

@@ -83,7 +83,11 @@ def test_generated_jobs_are_for_the_cluster(run_cli: RunCli, tmp_path: Path) -> 
         assert case[name] == pytest.approx(np.median(case[f"{name}_all"]))
     command = said["command"]
     assert command["wall_seconds"] > command["engine_seconds"] + command["floor_seconds"]
-    assert command["wall_seconds"] > command["start_up_seconds"] > 0
+    assert command["start_up_seconds"] > 0
+    small = said["small_costs"]
+    assert small["reported_jobs"] == 200
+    assert small["one_job_cpu_seconds"] > small["imports_cpu_seconds"] > 0
+    assert small["first_report_cpu_seconds"] > small["report_cpu_seconds"] > small["imports_cpu_seconds"]
     assert len(command["wall_seconds_all"]) == 2
     assert all(word in done.stdout for word in ("start-up", "target", "sort, ms", "put together"))
     assert f"({min(case['ratio_all']):.2f}-{max(case['ratio_all']):.2f})" in done.stdout

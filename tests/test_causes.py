@@ -151,6 +151,22 @@ def test_the_slot_clocks_rounding_is_in_a_part() -> None:
     assert column(outcome, "run_spread") == pytest.approx([0, 0.5])
 
 
+def test_a_gang_alone_on_its_links_meets_no_contention() -> None:
+    """With xi1 = 1 a spanning gang on its own has k = 1, not more: the slot's rounding counts as spread."""
+    # j0 takes a GPU of the first server, so first-fit spreads j1 over both. As in the runs worked by hand, an
+    # iteration of j1 takes 5 s on one server and 9 s on two, ideally 50 s in all. In slots of 20 s it does 2
+    # a slot, so 10 iterations take 100 s: 40 s more for the second server, 10 s more for the rounding.
+    jobs = table([(0, 1, 10), (0, 2, 10)], iterations=[20, 10], gradient_bytes=[0.0, 4e9], bp_time=[9.0, 1.0])
+    network = Network(intra_bandwidth=4e9, inter_bandwidth=1e9, reduce_speed=1e9, xi1=1.0, xi2=1.0, alpha=0.0)
+    cluster = Cluster.from_groups([ServerGroup(2, 2)], network)
+    outcome = ringbco.replay(jobs, cluster, policy="ff", clock="slot", slot=20.0)
+    assert column(outcome, "num_servers") == [1, 2]
+    assert column(outcome, "max_contention") == [0, 1]
+    assert column(outcome, "run_time")[1] == 100
+    assert column(outcome, "run_spread")[1] == pytest.approx(50)
+    assert column(outcome, "run_contention")[1] == 0
+
+
 def idle_by_second(outcome: ringbco.Outcome, sizes: list[int]) -> dict[int, list[int]]:
     assert outcome.allocations is not None
     end = int(outcome.jobs["finish_time"].max())

@@ -290,7 +290,7 @@ def test_the_table_tells_of_preemptions_and_deadlines(invoke: Invoke, tmp_path: 
         "jobs 2 (1 refused by admission)",
         "preemptions 1, costing 0.1 GPU hours",
         "deadlines met 100.0% of 2",
-        "finish-time fairness mean 1.19, worst 1.38",
+        "worst slowdown 1.38",
         "Jain's index over users 1.000",
     ):
         assert text in shown, text

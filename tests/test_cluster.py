@@ -159,7 +159,7 @@ def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
         ("network = 1\n[[servers]]\ngpus = 8", "network: 1: expected a table"),
         (
             "[netwrk]\n[[servers]]\ngpus = 8",
-            "netwrk: expected only the keys network, servers; did you mean network?",
+            "netwrk: expected only the keys network, recorded, servers; did you mean network?",
         ),
         ("[network]\nxi3 = 1\n[[servers]]\ngpus = 8", "network.xi3: expected only the keys"),
         (

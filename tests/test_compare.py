@@ -20,8 +20,9 @@ from rich.console import Console
 from conftest import Invoke
 from ringbco import compare, read_jobs, replay
 from ringbco.cli.compare import compare as cli_compare
-from ringbco.cli.compare import tables
+from ringbco.cli.comparison import ranked, show, tables
 from ringbco.cli.replay import replay as cli_replay
+from ringbco.cluster import Cluster
 from ringbco.compare import MEASURES, Comparison, is_comparison, side_by_side
 from ringbco.errors import InputError, UsageError
 from ringbco.outcome import Outcome
@@ -86,7 +87,7 @@ def test_more_is_better_of_fairness_and_deadlines() -> None:
             measure.key: [entry.best for entry in entries]
             for measure, entries in Comparison({"a": first, "b": second}).rows.items()
         }
-        assert rows["jain_index_users"] == [False, True]
+        assert rows["jain_index_users"] == best
         assert rows["deadlines_met"] == best
 
 
@@ -248,19 +249,85 @@ def test_labels_that_are_no_file_names(small_jobs: Path, tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "small.csv"]
 
 
-@pytest.mark.parametrize("width", [60, 70, 200])
-def test_the_table_fits_its_console(comparison: Comparison, width: int) -> None:
+def printed(made: Comparison, width: int, sort: str | None = None) -> str:
+    """What `compare` prints of it on a terminal of so many columns."""
     console = Console(width=width, file=io.StringIO(), record=True)
-    for table in tables(comparison, console):
-        console.print(table)
-    text = console.export_text()
+    show("title", made, console, sort)
+    return console.export_text()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_the_table_fits_its_console(comparison: Comparison, width: int) -> None:
+    text = printed(comparison, width)
     lines = [line.split() for line in text.splitlines()]
     for policy in POLICIES:
         assert any(policy in line for line in lines)
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= width
-    headings = sum("fifo" in line for line in lines)
-    assert headings == (1 if width == 200 else 2)
+    # A column a policy, or a row each in every table, all of which are announced.
+    rows = len(re.findall(r"^ *sjf +[\d.-]", text, re.MULTILINE))
+    made = tables(comparison, Console(width=width))
+    assert rows == (0 if width == 200 else len(made))
+    assert (len(made) == 1) == (width == 200)
+    told = f"{len(made)} tables, one below the other; sorted by mean completion time"
+    assert (told in " ".join(text.split())) == (width != 200)
+
+
+def test_policies_as_rows_are_sorted_by_any_measure() -> None:
+    labels = [f"policy-{number}" for number in range(13)]
+    made = Comparison(
+        {
+            label: made_up(mean_jct=100.0 * (7 * number % 13) + 200, jain_index_users=0.01 * number)
+            for number, label in enumerate(labels)
+        }
+    )
+    by_time = sorted(range(13), key=lambda number: 7 * number % 13)
+    assert ranked(made, "mean_jct") == by_time
+    # More of Jain's index is better; what nobody has leaves the order as it is.
+    assert ranked(made, "jain_index_users") == list(reversed(range(13)))
+    assert ranked(made, "no_such") == list(range(13))
+    del made.outcomes["policy-3"].summary["jain_index_users"]
+    fresh = Comparison(made.outcomes)
+    assert ranked(fresh, "jain_index_users")[-1] == 3
+    for sort, order in ((None, by_time), ("jain_index_users", ranked(fresh, "jain_index_users"))):
+        text = printed(fresh, 100, sort)
+        shown = re.findall(r"^ *(policy-\d+) ", text, re.MULTILINE)
+        assert shown[:13] == [labels[number] for number in order]
+        assert len(shown) % 13 == 0
+    # Asked for, rows are there on a wide terminal too.
+    assert re.search(r"^ *policy-1 ", printed(fresh, 2_000, "p99_wait"), re.MULTILINE)
+
+
+def test_best_only_among_the_same_jobs_on_the_same_cluster(small_jobs: Path, tmp_path: Path) -> None:
+    first, second = (replay(small_jobs, "2x8", policy=policy) for policy in ("fifo", "ff"))
+    elsewhere = replay(small_jobs, "9x8", policy="sjf")
+    other = tmp_path / "other.csv"
+    other.write_text(small_jobs.read_text() + "last,0,1,0.5\n")
+    of_other_jobs = replay(other, "2x8", policy="sjf")
+    slower = replay(small_jobs, Cluster.parse("2x8").with_network(inter_bandwidth=1e6), policy="sjf")
+    for strange in (elsewhere, of_other_jobs, slower):
+        first.summary["mean_jct"], second.summary["mean_jct"] = 10.0, 9.0
+        strange.summary["mean_jct"] = 1.0
+        made = Comparison({"a": first, "b": strange, "c": second})
+        entries = {measure.key: entries for measure, entries in made.rows.items()}["mean_jct"]
+        assert [entry.best for entry in entries] == [False, False, True]
+        assert made.unlike == ["b"]
+        assert entries[1].ratio == 0.1
+        assert "without *, for other jobs or another cluster than a: b" in printed(made, 200)
+    assert Comparison({"a": first, "b": second}).unlike == []
+
+
+def test_the_time_in_the_engine_is_no_merit() -> None:
+    made = Comparison({"a": made_up(engine_seconds=1.0), "b": made_up(engine_seconds=9.0)})
+    entries = {measure.key: entries for measure, entries in made.rows.items()}["engine_seconds"]
+    assert [entry.best for entry in entries] == [False, False]
+
+
+def test_figures_that_print_alike_get_another_digit() -> None:
+    made = Comparison(
+        {label: made_up(mean_jct=value) for label, value in (("a", 36_000.0), ("b", 36_050.0), ("c", 7.0))}
+    )
+    assert re.search(r"mean completion time +10\.00 h +10\.01 h +1\.00 +7\.0 s\*", printed(made, 200))
 
 
 def ran(invoke: Invoke, jobs: Path, *options: object) -> SimpleNamespace:
@@ -297,7 +364,9 @@ def test_every_option_of_replay_is_taken(invoke: Invoke, small_jobs: Path) -> No
     """The options come from `replay` itself: what it takes, `compare` must know what to do with."""
     text = cli_replay.__annotations__
     names = set(inspect.signature(cli_compare).parameters)
-    assert set(text) - {"return"} == names - {"threads"}
+    # What repeats a result is of `replay` alone.
+    extra = {"threads", "sort", "run", "result", "seeds"}
+    assert set(text) - {"return", "ctx", "again"} == names - extra
     done = ran(invoke, small_jobs, "--vc", "pool", "--seed", "4", "--no-allocations", "--sample", "5")
     assert (done.returncode, done.stderr) == (0, "")
     assert Outcome.read(Path("cmp", "ff")).allocations is None
@@ -310,6 +379,7 @@ def test_every_option_of_replay_is_taken(invoke: Invoke, small_jobs: Path) -> No
         (("--policy", "fifo", "--policy", "sfj"), "did you mean sjf"),
         (("--policy", "fifo"), "at least two"),
         (("--policy", "fifo", "--policy", "sjf", "--xi1", "2"), "xi1"),
+        (("--policy", "fifo", "--policy", "sjf", "--sort", "mean_wai"), "did you mean mean_wait"),
     ],
 )
 def test_wrong_usage_of_the_command(

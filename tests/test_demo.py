@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+from importlib import import_module
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import polars as pl
 import pytest
 
 import ringbco
-from conftest import RunCli
+from conftest import Invoke, run_ringbco
 from ringbco.cli.demo import PICTURE, POLICIES, REPORT, SAMPLE, SUMMARIES
 from ringbco.outcome import Outcome
 from ringbco.replay import replay
@@ -27,10 +30,16 @@ def width_and_height(png: Path) -> tuple[int, int]:
     return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
 
 
-def test_the_demo_leaves_three_results_and_a_picture(tmp_path: Path, run_cli: RunCli) -> None:
-    run = run_cli("demo", "-o", "d")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
+    """What the command leaves, and what it says."""
+    folder = tmp_path_factory.mktemp("demo")
+    return folder / "d", run_ringbco(folder, [], "demo", "-o", "d")
+
+
+def test_the_demo_leaves_three_results_and_a_picture(made: tuple[Path, CompletedProcess[str]]) -> None:
+    folder, run = made
     assert (run.returncode, run.stderr) == (0, "")
-    folder = tmp_path / "d"
     assert str(folder / PICTURE) in run.stdout
     assert str(folder / REPORT) in run.stdout
     assert {path.name for path in folder.iterdir()} == {*POLICIES, PICTURE, REPORT, SUMMARIES}
@@ -46,18 +55,32 @@ def test_the_demo_leaves_three_results_and_a_picture(tmp_path: Path, run_cli: Ru
         assert f"{summary['utilisation']:.1%}" in run.stdout
 
 
-def test_the_demo_replaces_only_what_an_earlier_demo_left(tmp_path: Path, run_cli: RunCli) -> None:
-    assert run_cli("demo", "-o", "d", "--quiet").stdout == ""
-    refused = run_cli("demo", "-o", "d")
+def test_the_demo_replaces_only_what_an_earlier_demo_left(
+    made: tuple[Path, CompletedProcess[str]],
+    tmp_path: Path,
+    invoke: Invoke,
+    small_jobs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a small sample and the pictures drawn before, which take most of its time."""
+    monkeypatch.setattr("ringbco.cli.demo.SAMPLE", str(small_jobs))
+    drawn = (made[0] / REPORT).read_text(encoding="utf-8")
+    monkeypatch.setattr(import_module("ringbco.report.html"), "page", lambda *_, **__: drawn)
+    monkeypatch.setattr(charts, "save_png", lambda _, path: shutil.copy(made[0] / PICTURE, path))
+    shutil.copytree(made[0], tmp_path / "d")
+    refused = invoke("demo", "-o", "d")
     assert refused.returncode == 1
     assert refused.stderr == "error: d: already exists; pass --force to replace it, or give another name\n"
-    (tmp_path / "d" / SUMMARIES).write_text("old")
-    assert run_cli("demo", "-o", "d", "--force", "--quiet").returncode == 0
-    assert (tmp_path / "d" / SUMMARIES).read_text() != "old"
+    assert Outcome.read(tmp_path / "d" / "fifo").jobs.height == 5000
+    again = invoke("demo", "-o", "d", "--force", "--quiet")
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
+    assert {path.name for path in (tmp_path / "d").iterdir()} == {*POLICIES, PICTURE, REPORT, SUMMARIES}
+    assert Outcome.read(tmp_path / "d" / "fifo").jobs.height == 7
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("mine")
-    assert run_cli("demo", "-o", "other", "--force").returncode == 1
-    assert {path.name for path in tmp_path.iterdir()} == {"d", "other"}
+    assert invoke("demo", "-o", "other", "--force").returncode == 1
+    assert (tmp_path / "other" / "file").read_text() == "mine"
+    assert {path.name for path in tmp_path.iterdir()} == {"d", "other", small_jobs.name}
 
 
 def test_the_sample_is_what_its_description_says() -> None:

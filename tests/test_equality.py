@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import ringbco
-from core_run import run_core
+from core_run import CASES, run_core
 from oracle import OversizeError, RefusedError, Result, State, StuckError, simulate
 from results import story_of, tell, write_case
 from ringbco import _core
 from ringbco.cluster import Cluster, Network
 from strategies import COMBINATIONS, ORDERS, PLACEMENTS, Case, build_case
-
-CASES_PER_PLACEMENT = 1_600
 
 
 def check(case: Case) -> bool:
@@ -97,15 +95,15 @@ def last_state(states: list[State], time: float) -> State:
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_random_cases(placement: str) -> None:
-    """Some 11,000 cases over all combinations, a tenth in virtual clusters, a tenth with oversize jobs."""
+    """Cases over all combinations, a tenth of them in virtual clusters, a tenth with oversize jobs."""
     bases = [base for base in COMBINATIONS if base.placement == placement]
     finished = 0
-    for number in range(CASES_PER_PLACEMENT):
+    for number in range(CASES):
         rnd = random.Random(f"{placement} {number}")
         base = bases[number % len(bases)]
         case = build_case(rnd, base, vcs=rnd.random() < 0.1, oversize=rnd.random() < 0.1)
         finished += check(case)
-    assert finished > 0.9 * CASES_PER_PLACEMENT
+    assert finished > 0.9 * CASES
 
 
 @given(
@@ -154,7 +152,7 @@ def test_end_to_end(tmp_path: Path) -> None:
             queue=options.queue,
             model=options.model,
             clock=options.clock,
-            slot=options.slot,
+            slot=options.slot if options.clock == "slot" else 1.0,
             kappa=options.kappa,
             lambda_=options.lambda_,
             variant=options.variant,

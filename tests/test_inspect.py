@@ -20,6 +20,7 @@ from raw import philly
 from ringbco.cluster import Cluster
 from ringbco.inspection import inspect_jobs
 from ringbco.jobs import from_frame, provenance, read_jobs, screen_jobs, write_jobs
+from ringbco.sources import SOURCES
 
 RunCli = Callable[..., "CompletedProcess[str]"]
 
@@ -220,7 +221,7 @@ def test_bad_input_is_one_line(run_cli: RunCli, arguments: tuple[str, ...]) -> N
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
 
 
-@pytest.mark.parametrize("source", ["philly", "helios", "acme", "pai", "openb", "spot-gpu", "swf"])
+@pytest.mark.parametrize("source", [name for name in SOURCES if name != "csv"])
 def test_a_raw_trace_is_told_its_converter(invoke: Invoke, source: str, tmp_path: Path) -> None:
     module = import_module(f"raw.{source.replace('-', '_')}")
     raw = module.generate("seren") if source == "acme" else module.generate()

@@ -6,15 +6,14 @@ import gzip
 import io
 import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
-from ringbco.errors import InputError, RingbcoError, UsageError
+from ringbco.errors import InputError, RingbcoError
 from ringbco.jobs import COLUMNS, from_frame, near_name, provenance, read_jobs, write_jobs
 
 HEADER = "job_id,submit_time,num_gpus,duration"
@@ -219,6 +218,45 @@ def test_a_damaged_parquet_file(tmp_path: Path) -> None:
     assert "not a Parquet file" in str(refusal(path))
 
 
+def test_the_first_damaged_column_decides(tmp_path: Path) -> None:
+    """Columns are read side by side; the error is that of the lowest, whichever is met first."""
+    rows = 200_000
+    rng = np.random.default_rng(3)
+    frame = pl.DataFrame(
+        {
+            "job_id": [f"job-{row}" for row in range(rows)],
+            "submit_time": rng.random(rows),
+            "num_gpus": np.ones(rows, np.uint32),
+            "duration": 1.0 + rng.random(rows),
+        }
+    )
+    path = tmp_path / "jobs.parquet"
+    frame.write_parquet(path, compression="zstd", use_pyarrow=False, row_group_size=rows)
+    whole = path.read_bytes()
+    group = pq.ParquetFile(path).metadata.row_group(0)
+
+    def said(*columns: int) -> set[str]:
+        damaged = bytearray(whole)
+        for number in columns:
+            header = group.column(number).data_page_offset
+            damaged[header : header + 16] = {1: b"\xff", 3: b"\0"}[number] * 16
+        path.write_bytes(damaged)
+        return {str(refusal(path)) for _ in range(5)}
+
+    for first in (1, 3):
+        assert len(said(first)) == 1
+        assert "truncated or damaged Parquet" in said(first).pop()
+    assert said(1, 3) == said(1) != said(3)
+    path.write_bytes(whole)
+    assert read_jobs(path).frame.equals(frame)
+
+
+def test_ids_whose_hashes_meet_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pl.Series, "hash", lambda series: pl.repeat(7, series.len(), eager=True))
+    assert read_jobs(write(tmp_path, f"{HEADER}\na,0,1,5\nb,0,1,5\n")).num_jobs == 2
+    assert "row 1 has it too" in str(refusal(write(tmp_path, f"{HEADER}\na,0,1,5\na,0,1,5\n")))
+
+
 def test_random_damage_to_parquet_never_escapes_as_another_error(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     pl.DataFrame(GOOD).write_parquet(buffer)
@@ -412,59 +450,6 @@ def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
     write_jobs(table, tmp_path / "1.parquet")
     write_jobs(again, tmp_path / "2.parquet")
     assert (tmp_path / "1.parquet").read_bytes() == (tmp_path / "2.parquet").read_bytes()
-
-
-def test_an_existing_file_is_replaced_only_when_forced(tmp_path: Path) -> None:
-    path = write(tmp_path, "old", "out.parquet")
-    table = from_frame(pl.DataFrame(GOOD))
-    with pytest.raises(InputError, match="already exists"):
-        write_jobs(table, path)
-    assert path.read_text() == "old"
-    write_jobs(table, path, force=True)
-    assert read_jobs(path).num_jobs == 2
-    assert os.listdir(tmp_path) == ["out.parquet"]
-
-
-def test_outputs_that_cannot_be(tmp_path: Path) -> None:
-    table = from_frame(pl.DataFrame(GOOD))
-    with pytest.raises(UsageError, match=r"ending in \.parquet or \.csv"):
-        write_jobs(table, tmp_path / "out.xlsx")
-    with pytest.raises(InputError, match="folder does not exist"):
-        write_jobs(table, tmp_path / "none" / "out.csv")
-    (tmp_path / "dir.csv").mkdir()
-    with pytest.raises(InputError, match="is a folder"):
-        write_jobs(table, tmp_path / "dir.csv", force=True)
-    os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(InputError, match="not a regular file"):
-        write_jobs(table, tmp_path / "pipe.csv", force=True)
-
-
-@pytest.mark.parametrize("name", ["out.parquet", "out.csv"])
-def test_a_disk_that_fills_half_way_leaves_nothing_behind(tmp_path: Path, name: str) -> None:
-    # A limit on file sizes makes the write fail as a full disk does; in a process of its own, for its sake.
-    script = """
-import resource, sys
-import numpy as np, polars as pl
-from ringbco.errors import InputError
-from ringbco.jobs import from_frame, write_jobs
-n = 20_000
-random = np.random.default_rng(1).random(n)
-frame = pl.DataFrame({"job_id": [str(i) for i in range(n)], "submit_time": random, "duration": random})
-resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
-try:
-    write_jobs(from_frame(frame.with_columns(num_gpus=pl.lit(1))), sys.argv[1], force=True)
-except InputError as error:
-    print(error)
-"""
-    path = write(tmp_path, "old", name)
-    run = subprocess.run(
-        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
-    )
-    assert "cannot be written: File too large" in run.stdout
-    assert run.stdout.count("\n") == 1
-    assert run.stderr == ""
-    assert os.listdir(tmp_path) == [name]
-    assert path.read_text() == "old"
 
 
 # -- its page ---

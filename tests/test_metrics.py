@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import polars as pl
 import pytest
@@ -29,7 +31,7 @@ def jobs() -> pl.DataFrame:
 
 
 def test_the_summary_of_three_jobs(jobs: pl.DataFrame) -> None:
-    summary = metrics.summarise(jobs, num_gpus=8)
+    summary = metrics.summarise(jobs, num_gpus=8, held_while_submitting=40.0)
     assert summary["jobs"] == 3
     assert summary["makespan"] == 100.0
     assert summary["mean_jct"] == 60.0
@@ -41,6 +43,19 @@ def test_the_summary_of_three_jobs(jobs: pl.DataFrame) -> None:
     assert summary["mean_slowdown"] == pytest.approx(7.25 / 3)
     assert summary["utilisation"] == pytest.approx((100 + 10 + 320) / 800)
     assert summary["jobs_spread"] == 1
+    # Submissions from 10 to 30 s.
+    assert summary["utilisation_to_last_submission"] == 40.0 / (8 * 20)
+    # It leads: the whole run's has the tail in it.
+    names = list(summary)
+    assert names.index("utilisation") == names.index("utilisation_to_last_submission") + 1
+
+
+def test_submissions_at_one_instant_leave_no_window(jobs: pl.DataFrame) -> None:
+    at_once = jobs.with_columns(submit_time=pl.lit(10.0))
+    assert metrics.submission_window(at_once) == 0.0
+    summary = metrics.summarise(at_once, num_gpus=8, held_while_submitting=0.0)
+    assert "utilisation_to_last_submission" not in summary
+    assert summary["utilisation"] > 0
 
 
 def test_bounded_slowdown_by_hand() -> None:
@@ -149,3 +164,19 @@ def test_the_cumulative_distribution_is_right_at_every_point_it_keeps(size: int)
     assert x[0] == values.min()
     assert x[-1] == values.max()
     np.testing.assert_allclose(share, [(values <= at).mean() for at in x])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 100, 101, 4_999])
+def test_percentiles_have_the_bits_of_numpys(size: int) -> None:
+    rng = np.random.default_rng(size)
+    for scale in (1e-6, 1.0, 1e12):
+        values = scale * np.exp(5 * rng.normal(size=size))
+        found = metrics.statistics(values)
+        assert [found[name] for name in ("median", "p90", "p99")] == np.percentile(
+            values, (50, 90, 99)
+        ).tolist()
+
+
+def test_percentiles_among_nans_are_nan() -> None:
+    found = metrics.statistics(np.array([1.0, math.nan, 2.0]))
+    assert all(math.isnan(value) for value in found.values())

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import math
 import os
+import pickle
+import threading
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import RunCli
+from ringbco import disk
 from ringbco import outcome as module
 from ringbco.causes import CAUSES_SCHEMA
 from ringbco.errors import InputError
@@ -24,10 +30,12 @@ from ringbco.outcome import (
     PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
     Outcome,
-    toml_text,
+    count_seconds,
+    summarised_later,
     whole_folder,
 )
 from ringbco.report.outputs import PAGE_MARK
+from ringbco.toml import toml_text
 
 RESULT_FILES = {"jobs.parquet", "allocations.parquet", "timeline.parquet", "summary.json", "run.toml"}
 
@@ -143,7 +151,7 @@ def test_force_does_not_delete_what_was_put_beside_a_result(tmp_path: Path) -> N
 
 def test_force_replaces_what_was_drawn_of_a_result_with_it(tmp_path: Path) -> None:
     make().write(tmp_path / "r")
-    (tmp_path / "r" / "page.html").write_text(f"<!DOCTYPE html><html><head>{PAGE_MARK}</head></html>")
+    (tmp_path / "r" / "page.html").write_text(f"<!DOCTYPE html><html><head><meta {PAGE_MARK}></head></html>")
     (tmp_path / "r" / "pictures").mkdir()
     (tmp_path / "r" / "pictures" / "jct.png").touch()
     make(rows=5).write(tmp_path / "r", force=True)
@@ -165,11 +173,13 @@ def test_a_file_where_a_parent_should_be_is_named(tmp_path: Path) -> None:
         make().write(tmp_path / "file" / "r")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(InputError, match="no permission to write"):
-        make().write(tmp_path / "r")
+def test_a_folder_without_permission_is_named(run_cli_within_rights: RunCli, small_jobs: Path) -> None:
+    locked = small_jobs.with_name("locked")
+    locked.mkdir(mode=0o500)
+    done = run_cli_within_rights("replay", small_jobs, "--cluster", "2x8", "-o", locked / "r")
+    assert done.returncode == 1
+    assert done.stderr == f"error: {locked / 'r'}: cannot be made: no permission to write in {locked}\n"
+    assert list(locked.iterdir()) == []
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt(), OSError(errno.EIO, "Input/output error")])
@@ -195,6 +205,68 @@ def test_a_failure_half_way_leaves_nothing_and_keeps_the_old(
     assert Outcome.read(tmp_path / "old").jobs.height == 2
 
 
+def test_the_summary_may_be_worked_out_while_the_tables_are_written(tmp_path: Path) -> None:
+    figures = {"policy": "fifo", "jobs": 3, "total_seconds": 0.5}
+    calls = []
+
+    def later() -> dict[str, Any]:
+        calls.append(threading.current_thread())
+        time.sleep(0.05)
+        return dict(figures)
+
+    outcome = summarised_later(make(), later)
+    count_seconds(outcome, 1.0)
+    assert not calls
+    written = outcome.write(tmp_path / "r")
+    assert len(calls) == 1
+    assert calls[0] is not threading.main_thread()
+    assert Outcome.read(tmp_path / "r").summary == written
+    # The time for the figures is counted, once, in the outcome's own summary and in the written one.
+    assert 1.55 <= outcome.summary["total_seconds"] <= written["total_seconds"] < 1.5 + 2 * 0.05 + 1
+    assert len(calls) == 1
+
+
+def test_a_summary_to_come_is_a_dict_to_whoever_asks() -> None:
+    def waiting() -> Outcome:
+        return summarised_later(make(), lambda: {"policy": "fifo", "jobs": 3})
+
+    assert waiting().summary["jobs"] == 3
+    assert "under fifo" in repr(waiting())
+    assert pickle.loads(pickle.dumps(waiting())).summary["policy"] == "fifo"
+    assert copy.copy(waiting()).summary["policy"] == "fifo"
+    replaced = waiting()
+    replaced.summary = {"policy": "mine", "jobs": 1}
+    count_seconds(replaced, 2.0)
+    assert (replaced.summary["policy"], replaced.summary["total_seconds"]) == ("mine", 2.0)
+    with pytest.raises(AttributeError, match="no attribute 'summry'"):
+        _ = replaced.summry  # type: ignore[attr-defined]
+
+
+def test_figures_that_fail_leave_nothing_and_can_be_asked_for_again(tmp_path: Path) -> None:
+    answers: list[Any] = [MemoryError(), {"policy": "fifo", "jobs": 3}]
+
+    def figures() -> dict[str, Any]:
+        answer = answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return dict(answer)
+
+    outcome = summarised_later(make(), figures)
+    with pytest.raises(MemoryError):
+        outcome.write(tmp_path / "r")
+    assert names(tmp_path) == set()
+    outcome.write(tmp_path / "r")
+    assert names(tmp_path / "r") == RESULT_FILES
+
+
+def test_the_files_are_those_of_one_table_after_the_other(tmp_path: Path) -> None:
+    outcome = make(rows=100_000)
+    outcome.write(tmp_path / "r")
+    for name in ("jobs", "allocations", "timeline"):
+        module.write_table(getattr(outcome, name), tmp_path / "alone.parquet")
+        assert (tmp_path / "r" / f"{name}.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
+
+
 def test_a_disk_that_fills_half_way_leaves_nothing(small_disk: Path) -> None:
     small, large = make(), make(rows=400_000)
     small.write(small_disk / "old")
@@ -211,14 +283,11 @@ def test_the_old_result_comes_back_if_the_new_one_cannot_take_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(rows=2).write(tmp_path / "r")
-    rename = Path.rename
 
-    def failing(self: Path, target: Path) -> Path:
-        if self.name.endswith(".partial"):
-            raise OSError(errno.EBUSY, "Device or resource busy")
-        return rename(self, target)
+    def failing(*_: Path) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
 
-    monkeypatch.setattr(Path, "rename", failing)
+    monkeypatch.setattr(disk, "exchange", failing)
     with pytest.raises(InputError, match="busy"):
         make().write(tmp_path / "r", force=True)
     assert names(tmp_path) == {"r"}

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from core_run import run_core
+from core_run import CASES, run_core
 from oracle import Options, OversizeError, RefusedError, StuckError
 from oracle_preempt import INTERVALS, Preemption, PreemptResult, simulate
 from ringbco import _core
 from strategies import CLOCKS, MODELS, PLACEMENTS, VARIANTS, Case, build_case
 
 POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
-CASES_PER_POLICY = 1_800
 
 COMBINATIONS = [
     Options("fifo", "strict", placement, model, clock, variant=variant)
@@ -80,9 +79,18 @@ def check(problem: PreemptCase) -> PreemptResult | None:
         truth = simulate(
             case.jobs, problem.deadlines, case.servers, case.net, case.options, problem.rules, case.server_vc
         )
-    except (OversizeError, RefusedError, StuckError):
-        with pytest.raises(_core.CoreError):
+    except (OversizeError, RefusedError, StuckError) as error:
+        refusal: OversizeError | RefusedError | StuckError | None = error
+    else:
+        refusal = None
+    if refusal is not None:
+        with pytest.raises(_core.CoreError) as caught:
             replay(problem)
+        if isinstance(refusal, StuckError):
+            # Each gives up after a time of its own; under ftf a job may still have ended in between.
+            assert caught.value.kind == "stuck", problem
+        else:
+            assert caught.value.row == refusal.row, problem
         return None
     run = replay(problem)
     exact = case.options.clock == "slot"
@@ -119,8 +127,35 @@ def check(problem: PreemptCase) -> PreemptResult | None:
         else:
             assert own.shape == np.shape(true), problem
             assert np.allclose(own, true, rtol=1e-9, atol=1e-9, equal_nan=True), problem
+    check_sums(problem, run, truth)
     check_timeline(problem, run, truth)
     return truth
+
+
+def check_sums(problem: PreemptCase, run: "_core.RunResult", truth: PreemptResult) -> None:
+    """Events, what each job waited for, and the seconds of contention and of spanning."""
+    dropped = sum(not kept and not refused for kept, refused in zip(truth.kept, truth.refused, strict=True))
+    # A refusal is an event in place of the completion.
+    assert run.events == 2 * (len(problem.case.jobs) - dropped), problem
+    last = max((end for rows in truth.allocations for *_, end in rows), default=0.0)
+    # The engine keeps waits in single precision, as a difference of sums.
+    for own, true in ((run.wait_gpus, truth.wait_gpus), (run.wait_fragmented, truth.wait_fragmented)):
+        assert np.allclose(own, true, rtol=1e-6, atol=1e-15 * last), problem
+    contended = sum(
+        before[4] * (after[0] - before[0])
+        for states in truth.states
+        for before, after in itertools.pairwise(states)
+    )
+    assert math.isclose(run.contention_seconds, contended, rel_tol=1e-9, abs_tol=1e-9), problem
+    stretches = ((start, end) for rows in truth.allocations for start, end in spans(rows))
+    spanning = sum(end - start for start, end in stretches)
+    assert math.isclose(run.spanning_seconds, spanning, rel_tol=1e-9, abs_tol=1e-9), problem
+
+
+def spans(rows: list[tuple[int, int, float, float]]) -> list[tuple[float, float]]:
+    """A job's stretches on more than one server: (start, end)."""
+    times = [(start, end) for _, _, start, end in rows]
+    return [time for time in dict.fromkeys(times) if times.count(time) > 1]
 
 
 def check_timeline(problem: PreemptCase, run: "_core.RunResult", truth: PreemptResult) -> None:
@@ -144,15 +179,15 @@ def check_timeline(problem: PreemptCase, run: "_core.RunResult", truth: PreemptR
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_random_cases(policy: str) -> None:
-    """Some 10,800 cases over all policies, placements, models and clocks."""
+    """Cases over all placements, models and clocks."""
     finished = preempted = 0
-    for number in range(CASES_PER_POLICY):
+    for number in range(CASES):
         rnd = random.Random(f"{policy} {number}")
         truth = check(build(rnd, policy, COMBINATIONS[number % len(COMBINATIONS)]))
         finished += truth is not None
         preempted += truth is not None and any(truth.preemptions)
-    assert finished > 0.9 * CASES_PER_POLICY
-    assert preempted > 0.1 * CASES_PER_POLICY
+    assert finished > 0.9 * CASES
+    assert preempted > 0.1 * CASES
 
 
 def test_every_preemptive_policy_is_here() -> None:

@@ -63,7 +63,8 @@ def test_every_entry_iterates_within_a_second_up_to_256_gpus() -> None:
 def test_fewest_servers_fill_the_largest_first() -> None:
     servers = u32(4, 8, 2)
     assert fewest_servers(u32(1, 8, 9, 12, 13, 14), servers).tolist() == [1, 1, 2, 2, 3, 3]
-    assert fewest_servers(u32(15, 1000), servers).tolist() == [3, 3]
+    # Beyond all of them as if there were more of the largest: 14 + 8 + 8 ...
+    assert fewest_servers(u32(15, 22, 23, 1000), servers).tolist() == [4, 4, 5, 3 + 124]
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.data())
@@ -138,6 +139,14 @@ def test_the_choice_is_the_documented_hash(ids: list[str], seed: int) -> None:
     assert choose(pl.Series(ids, dtype=pl.String), seed).tolist() == expected
 
 
+def test_ids_of_all_lengths_are_hashed_alike() -> None:
+    """Among short ids one of four megabytes, and as many long ones as are taken together."""
+    ids = ["a", "", "b" * 4_000_000, *(f"{number}-" + "c" * number for number in range(60))]
+    chosen = choose(pl.Series(ids), 1).tolist()
+    expected = [splitmix_output(fnv1a(text), 2) % len(CATALOGUE) for text in ids]
+    assert chosen == expected
+
+
 def test_the_choice_is_even_and_depends_on_the_seed() -> None:
     ids = pl.Series([f"philly-{number}" for number in range(100_000)])
     first, second = choose(ids, 0), choose(ids, 1)
@@ -174,6 +183,63 @@ def test_estimate_is_on_one_server_whatever_the_size() -> None:
     assert work.estimate.tolist() == [10 * alone[0], 20 * alone[1]]
     assert work.tau0.tolist() == fewest.tolist()
     assert work.ideal_run_time.tolist() == [10 * fewest[0], 20 * fewest[1]]
+
+
+def test_iterations_do_not_hang_on_the_cluster_of_the_run() -> None:
+    jobs = table(num_gpus=[1, 8, 16, 64], duration=[36_000.0] * 4, model=["VGG-16"] * 4)
+    usual = resolve(jobs, Cluster.parse("8x8"), model="rar", seed=0)
+    ones = resolve(jobs, Cluster.parse("64x1"), model="rar", seed=0)
+    slow = resolve(jobs, Cluster.parse("8x8").with_network(inter_bandwidth=1.25e8), model="rar", seed=0)
+    assert usual.iterations.tolist() == ones.iterations.tolist() == slow.iterations.tolist()
+    # The same work takes longer where the links are slow: 64 GPUs on eight servers, at a hundredth of b_e.
+    assert usual.ideal_run_time[3] == pytest.approx(36_000, abs=0.5)
+    assert slow.ideal_run_time[3] > 20 * 36_000
+    assert slow.ideal_run_time[1] == usual.ideal_run_time[1]  # one server, no link
+    assert ones.ideal_run_time[1] > 1.1 * usual.ideal_run_time[1]
+
+
+def test_the_recorded_cluster_is_an_option() -> None:
+    jobs = table(num_gpus=[8, 12], duration=[1e5] * 2, model=["GPT-2"] * 2)
+    run = Cluster.parse("4x8")
+    fours = run.with_recorded(Cluster.parse("1x4"))
+    work = resolve(jobs, fours, model="rar", seed=0)
+    gradient, compute = work.gradient_bytes, work.compute_time
+    tau = iteration_time(u32(8, 12), gradient, compute, u32(2, 3), Network())
+    assert work.iterations.tolist() == np.rint(1e5 / tau).tolist()
+    assert work.tau0.tolist() == resolve(jobs, run, model="rar", seed=0).tau0.tolist()
+    quick = run.with_recorded(Cluster.parse("1x4").with_network(inter_bandwidth=1e11))
+    assert (resolve(jobs, quick, model="rar", seed=0).iterations > work.iterations).all()
+    # `fixed` knows no iterations.
+    fixed = resolve(jobs, fours, model="fixed", seed=0)
+    assert fixed.ideal_run_time.tolist() == [1e5] * 2
+
+
+def test_a_recorded_cluster_with_virtual_clusters() -> None:
+    jobs = table(vc=["small", "big", "other"], num_gpus=[4] * 3, model=["GPT-2"] * 3, duration=[1e4] * 3)
+    cluster = Cluster.parse("4x8").with_recorded(divided_cluster())
+    work = resolve(jobs, cluster, model="rar", seed=0)
+    # Two servers of 2 GPUs for `small`; one of 8 for `big` and for a vc that it does not have.
+    tau = iteration_time(u32(4, 4, 4), work.gradient_bytes, work.compute_time, u32(2, 1, 1), Network())
+    assert work.iterations.tolist() == np.rint(1e4 / tau).tolist()
+
+
+@given(
+    sizes=st.lists(st.integers(1, 70), min_size=1, max_size=6),
+    recorded=st.sampled_from(["1x8", "2x4", "3x1", "1x64"]),
+    server=st.integers(1, 16),
+    bandwidth=st.floats(1e7, 1e12),
+)
+def test_the_work_is_that_of_the_recorded_cluster(
+    sizes: list[int], recorded: str, server: int, bandwidth: float
+) -> None:
+    jobs = table(num_gpus=sizes, duration=[5000.0] * len(sizes))
+    cluster = Cluster.parse(f"70x{server}").with_network(inter_bandwidth=bandwidth)
+    work = resolve(jobs, cluster.with_recorded(Cluster.parse(recorded)), model="rar", seed=1)
+    per_server = int(recorded.split("x")[1])
+    for row, size in enumerate(sizes):
+        servers = -(-size // per_server)
+        tau = exact_tau(size, work.gradient_bytes[row], work.compute_time[row], servers, Network(), 0)
+        assert abs(int(work.iterations[row]) - 5000 / tau) <= 0.5 + 1e-6
 
 
 def test_given_values_win_one_by_one() -> None:

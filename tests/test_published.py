@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from conftest import present
 from ringbco import published
 from ringbco.errors import UsageError
 from ringbco.inspection import inspect_jobs
@@ -91,6 +92,51 @@ def test_the_verdict_says_whether_the_file_is_whole(jobs: int, verdict: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("figure", "near", "off"),
+    [
+        # Counts within 2 %, times within 5 %, the share known as "about a third" within 0.08.
+        ("jobs", [1.0, 1.019, 0.981], [1.021, 0.979, 1.19]),
+        ("mean run", [1.049, 0.951], [1.051, 0.949]),
+        ("median run", [1.049, 0.951], [1.051, 0.949]),
+        ("in a shared second", [1.23, 0.77], [1.25, 0.75]),
+    ],
+)
+def test_how_far_a_figure_may_be_from_the_published_one(
+    figure: str, near: list[float], off: list[float]
+) -> None:
+    for factors, expected in ((near, True), (off, False)):
+        for factor in factors:
+            seen = whole(125_303)
+            seen["same_second"]["share"] = 1 / 3
+            if figure == "jobs":
+                seen["jobs"] = round(factor * 125_303)
+            elif figure == "in a shared second":
+                seen["same_second"]["share"] *= factor
+            else:
+                seen["duration"][figure.removesuffix(" run")] *= factor
+            rows = {row["figure"]: row["near"] for row in published.compare(seen, "helios-venus")["figures"]}
+            assert rows.pop(figure) is expected, factor
+            assert all(rows.values()), "only that figure was moved"
+
+
+@pytest.mark.parametrize(
+    ("size", "share", "near"),
+    [
+        (1, 0.889, True),
+        (1, 0.891, False),
+        # Of a small share half of itself, for 0.02 would be more than all of it: 0.007 of 16 GPUs.
+        (16, 0.0104, True),
+        (16, 0.0106, False),
+        (16, 0.0034, False),
+    ],
+)
+def test_how_far_a_share_may_be_from_the_published_one(size: int, share: float, near: bool) -> None:
+    seen = whole(10) | {"sizes": [{"num_gpus": size, "share": share}]}
+    rows = {row["figure"]: row["near"] for row in published.compare(seen, "philly")["figures"]}
+    assert rows[f"jobs of {size} GPU{'s'[: size > 1]}"] is near
+
+
+@pytest.mark.parametrize(
     ("source", "vc", "expected"),
     [
         ("philly", "any", "philly"),
@@ -153,10 +199,8 @@ def test_the_keys_are_the_same_whatever_the_source(source: str | None) -> None:
 
 
 def test_the_real_pods_are_as_published(shared_traces: Path) -> None:
-    pods = shared_traces / "openb" / "openb_pod_list_default.csv"
-    nodes = pods.with_name("openb_node_list_gpu_node.csv")
-    if not pods.exists() or not nodes.exists():
-        pytest.skip(f"no {pods}")
+    pods = present(shared_traces / "openb" / "openb_pod_list_default.csv")
+    nodes = present(pods.with_name("openb_node_list_gpu_node.csv"))
     made = convert("openb", [pods, nodes], Options(want_cluster=True))
     seen = inspect_jobs(made.table, made.cluster)["published"]
     rows = {row["figure"]: row for row in seen["figures"]}

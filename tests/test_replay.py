@@ -144,7 +144,7 @@ def test_every_preset_gives_whole_gangs_and_the_documented_tables(
 ) -> None:
     table = read_jobs(small_jobs).frame.with_columns(deadline=pl.col("submit_time") + 100.0)
     table = table if policy == "edf" else table.drop("deadline")
-    outcome = replay(table, "3x8", policy=policy, clock=clock, slot=2.0)
+    outcome = replay(table, "3x8", policy=policy, clock=clock, slot=2.0 if clock == "slot" else 1.0)
     jobs, allocations = outcome.jobs, outcome.allocations
     assert allocations is not None
     schema = JOBS_SCHEMA | CAUSES_SCHEMA | (PREEMPTION_SCHEMA if policy in PREEMPTIVE else {})

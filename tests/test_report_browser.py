@@ -207,3 +207,89 @@ def test_nothing_can_leave_the_page(browser: Page, report: Path, tmp_path: Path)
     browser.open(nosy)
     browser.evaluate(DRAWN)
     assert any("Content Security Policy" in complaint for complaint in browser.complaints())
+
+
+# Cells that the edge of their scrolling table cuts, the first column apart, which stays where it is.
+STRADDLING = """
+(() => {
+  const cut = [];
+  for (const holder of document.querySelectorAll(".scroll")) {
+    if (!holder.offsetParent) continue;
+    const { left, right } = holder.getBoundingClientRect();
+    for (const row of holder.querySelectorAll("tr")) {
+      const own = row.cells[0].getBoundingClientRect();
+      if (Math.abs(own.left - left) > 1) cut.push("moved: " + row.cells[0].textContent);
+      for (const cell of [...row.cells].slice(1)) {
+        const at = cell.getBoundingClientRect();
+        const cutAt = (edge) => at.left < edge - 1.5 && at.right > edge + 1.5;
+        if (cell.colSpan === 1 && (cutAt(right) || cutAt(own.right))) cut.push(cell.textContent);
+      }
+    }
+    const hidden = holder.scrollWidth > holder.clientWidth + 1;
+    const cue = holder.parentElement.querySelector(".cue");
+    if (hidden !== (cue.offsetParent !== null)) cut.push("cue: " + cue.textContent);
+  }
+  return cut;
+})()
+"""
+SCROLLED = """
+(by) => new Promise((done) => {
+  const all = [...document.querySelectorAll(".scroll")];
+  const wide = all.filter((one) => one.scrollWidth > one.clientWidth + 1);
+  for (const one of wide) one.scrollLeft = by;
+  setTimeout(() => done(wide.length), 700);
+})
+"""
+FIRST_CELLS = """
+[...document.querySelectorAll(".ranked table")].map((table) =>
+  [...table.tBodies[0].rows].map((row) => row.cells[0].textContent))
+"""
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+@pytest.mark.parametrize("many", [2, 7, 13])
+def test_tables_end_at_a_column_and_say_what_follows(
+    browser: Page, results: dict[str, Outcome], tmp_path: Path, width: int, many: int
+) -> None:
+    names = list(results)
+    named = {f"{names[n % len(names)]}-{n}": results[names[n % len(names)]] for n in range(many)}
+    path = tmp_path / "many.html"
+    path.write_text(page(named, chapters(named), title="many"), encoding="utf-8")
+    browser.open(path, width=width)
+    browser.evaluate(DRAWN)
+    assert browser.evaluate(STRADDLING) == []
+    assert browser.evaluate("document.documentElement.scrollWidth") == width
+    for by in (70, 10_000):
+        wide = browser.evaluate(f"({SCROLLED})({by})")
+        if width == 420 and many > 2:
+            assert wide > 0
+        assert browser.evaluate(STRADDLING) == []
+
+
+def test_a_click_sorts_every_table_and_a_second_one_turns_it_round(
+    browser: Page, results: dict[str, Outcome], tmp_path: Path
+) -> None:
+    names = list(results)
+    named = {f"{names[n % len(names)]} {n}": results[names[n % len(names)]] for n in range(9)}
+    path = tmp_path / "sorted.html"
+    path.write_text(page(named, chapters(named), title="sorted"), encoding="utf-8")
+    browser.open(path)
+    browser.evaluate(DRAWN)
+    for key, title, reverse in (
+        ("mean_jct", None, False),
+        ("p99_wait", "p99", False),
+        ("p99_wait", "p99", True),
+    ):
+        if title is not None:
+            browser.evaluate(
+                "[...document.querySelectorAll('.ranked table')[1].querySelectorAll('button')]"
+                f".find((one) => one.textContent === '{title}').click()"
+            )
+        sign = -1 if reverse else 1
+        numbers = {label: number for number, label in enumerate(named)}
+        order = sorted(named, key=lambda label: (sign * named[label].summary[key], numbers[label]))
+        tables = browser.evaluate(FIRST_CELLS)
+        assert len(tables) >= 5
+        assert all(table == order for table in tables)
+        shown = browser.evaluate("document.querySelectorAll('.ranked th[aria-sort]').length")
+        assert shown == 1

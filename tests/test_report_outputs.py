@@ -60,7 +60,7 @@ def test_force_replaces_an_earlier_one_and_an_empty_file(
         b'{"traceEvents":[{"ph":"X","name":"mine"}]}',
         b'{"policy": "fifo"}',
         b"<!DOCTYPE html><title>a thesis</title>",
-        gzip.compress(b'{"traceEvents":[]}'),
+        gzip.compress(b'{"traceEvents":[]}', mtime=0),
         b"\x1f\x8bdamaged",
         b"\x89PNG\r\n\x1a\n",
         b"\x00",

@@ -2,18 +2,22 @@
 
 import json
 import re
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
+from shutil import copytree
+from subprocess import CompletedProcess
 
 import numpy as np
 import polars as pl
 import pytest
 
-from conftest import RunCli
+from conftest import Invoke, run_ringbco
 from ringbco import reproduce
 from ringbco.cli.reproduce import show
 from ringbco.errors import UsageError
 from ringbco.plan import plan
+from ringbco.report.reproduce_reasons import reasons
 from ringbco.reproduce_claims import claims, enough_seeds, judge, rule, shown, statements
 from ringbco.synthetic import generate
 
@@ -155,6 +159,47 @@ def test_equal_values_are_not_in_order(runs: pl.DataFrame) -> None:
         assert one.seeds + other.seeds <= 10
 
 
+def test_the_reasons_are_counted_on_the_seeds_at_hand(runs: pl.DataFrame) -> None:
+    told = reasons(runs)
+    text = " ".join(told)
+    # Written for no number of seeds but these.
+    assert set(re.findall(r"(\d+) seeds", text)) == {"2"}
+    one = " ".join(reasons(runs.filter(seed=0)))
+    assert set(re.findall(r"(\d+) seeds", one)) <= {"1"}
+    assert "in the one seed" in one
+
+    def makespan(policy: str, variant: str | None) -> np.ndarray:
+        mine = runs.filter(figure=4, dispatch="idle", policy=policy).sort("seed")
+        return mine.filter(pl.col("variant").eq_missing(pl.lit(variant)))["makespan"].to_numpy()
+
+    for variant, words in (
+        ("literal", "Under idle with literal SJF-BCO is "),
+        ("practical", "Under practical it is "),
+    ):
+        bco, ls = makespan("sjf-bco", variant), makespan("ls", None)
+        below, same = int((bco < ls).sum()), int((bco == ls).sum())
+        expected = {2: "below LS in all 2 seeds"}.get(below)
+        expected = expected or {2: "equal to LS in all 2 seeds"}.get(same)
+        assert expected is not None, "a fixture of other seeds needs another sentence here"
+        assert words + expected in text
+    # Turned round, they say the opposite.
+    opposite = " ".join(reasons(runs.with_columns(makespan=10_000 - pl.col("makespan"))))
+    assert "Under practical it is above LS in all 2 seeds" in opposite
+    # One seed of each kind.
+    swapped = pl.when(pl.col("seed") == 0).then(10_000 - pl.col("makespan")).otherwise("makespan")
+    mixed = " ".join(reasons(runs.with_columns(makespan=swapped)))
+    assert "Under practical it is below LS in 1 and above it in 1 of the 2 seeds" in mixed
+
+
+def test_a_likeness_is_told_only_where_there_is_one(runs: pl.DataFrame) -> None:
+    rand = (pl.col("figure") == 4) & (pl.col("policy") == "rand") & (pl.col("dispatch") == "reserve")
+    for w_max, told in ((1125, True), (1230, True), (1300, False), (900, False)):
+        made = runs.with_columns(
+            w_max=pl.when(rand).then(pl.lit(w_max)).otherwise("w_max").cast(runs["w_max"].dtype)
+        )
+        assert ("lies near our w_max of RAND" in " ".join(reasons(made))) == told
+
+
 def test_different_values_are_shown_different() -> None:
     assert shown((450.4, 487.0)) == "450, 487"
     assert shown((158.1, 157.9)) == "158.1, 157.9"
@@ -166,19 +211,27 @@ def test_seeds_out_of_range() -> None:
         reproduce.run(0)
 
 
-def test_command(run_cli: RunCli, tmp_path: Path) -> None:
-    made = run_cli("reproduce", "--seeds", "1", "-o", "out", timeout=300)
-    assert made.returncode == 0, made.stderr
-    assert "makespan: SJF-BCO < LS" in made.stdout
-    assert "Every verdict is unclear: 1 of 1 seeds may be chance" in made.stdout
-    folder = tmp_path / "out"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
+    """What the command leaves with one seed, and what it says as JSON."""
+    folder = tmp_path_factory.mktemp("reproduce")
+    arguments = ("reproduce", "--seeds", "1", "--json", "-o", "out")
+    return folder / "out", run_ringbco(folder, [], *arguments, timeout=300)
+
+
+def test_the_command_leaves_the_page_the_figures_and_the_plans(
+    made: tuple[Path, CompletedProcess[str]], runs: pl.DataFrame
+) -> None:
+    folder, run = made
+    assert (run.returncode, run.stderr) == (0, "")
     assert {path.name for path in folder.iterdir()} == {
         "index.html", "runs.parquet", *(f"figure-{n}.png" for n in (4, 5, 6, 7)),
     }  # fmt: skip
     page = (folder / "index.html").read_text(encoding="utf-8")
     # One plan of figure 4 made by itself: how much longer than ideal its spread jobs took, as the page says.
-    runs = pl.read_parquet(folder / "runs.parquet")
-    told = runs.filter(figure=4, policy="ls", dispatch="idle").row(0, named=True)
+    found = pl.read_parquet(folder / "runs.parquet")
+    assert found.equals(runs.filter(seed=0))
+    told = found.filter(figure=4, policy="ls", dispatch="idle").row(0, named=True)
     jobs = plan(generate("paper", reproduce.JOBS, 0), reproduce.servers(0), policy="ls", horizon=1200).jobs
     jobs = jobs.filter(pl.col("num_servers") > 1)
     spread = jobs["run_time"] / jobs["ideal_run_time"]
@@ -187,27 +240,51 @@ def test_command(run_cli: RunCli, tmp_path: Path) -> None:
     assert told["over_limit"] == (spread > 1.15).sum() / spread.len()
     assert f"<td>{spread.len():.1f}</td><td>{spread.mean():.2f}</td>" in page
     assert page.count("<svg") == 4
+    assert "Counted on the 1 seeds" not in page
+    assert "20 seeds" not in page
     # Nothing is fetched: the only addresses are names of XML vocabularies.
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#)""", page.replace("xlink:href=", "xlink="))
     assert "<script" not in page
     for figure in (folder / f"figure-{n}.png" for n in (4, 5, 6, 7)):
         assert figure.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    again = run_cli("reproduce", "--seeds", "1", "-o", "out")
-    assert again.returncode == 1
-    assert "already exists" in again.stderr
 
 
-def test_command_as_json(run_cli: RunCli, tmp_path: Path) -> None:
-    made = run_cli("reproduce", "--seeds", "1", "--json", "-o", "out", timeout=300)
-    assert (made.returncode, made.stderr) == (0, "")
-    told = json.loads(made.stdout)
-    assert (told["seeds"], told["plans"]) == (1, pl.read_parquet(tmp_path / told["runs"]).height)
-    assert all((tmp_path / path).is_file() for path in (told["page"], *told["figures"]))
+def test_the_command_as_json(made: tuple[Path, CompletedProcess[str]]) -> None:
+    folder, run = made
+    told = json.loads(run.stdout)
+    assert told["runs"] == "out/runs.parquet"
+    assert (told["seeds"], told["plans"]) == (1, pl.read_parquet(folder / "runs.parquet").height)
+    assert all((folder.parent / path).is_file() for path in (told["page"], *told["figures"]))
     assert len(told["figures"]) == 4
     assert len(told["claims"]) == 4 * len(list(statements()))
     assert set(told["claims"][0]) == {
         "figure", "text", "dispatch", "variant", "verdict", "seeds", "means", "paper",
     }  # fmt: skip
+
+
+def test_what_the_command_says(
+    made: tuple[Path, CompletedProcess[str]],
+    runs: pl.DataFrame,
+    invoke: Invoke,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the plans and the page that were made before, which take most of its time."""
+    monkeypatch.setattr(reproduce, "run", lambda seeds, _: runs.filter(pl.col("seed") < seeds))
+    monkeypatch.setattr(
+        import_module("ringbco.report.reproduce_page"),
+        "write",
+        lambda out, *_: copytree(made[0], out, dirs_exist_ok=True),
+    )
+    said = invoke("reproduce", "--seeds", "1", "-o", "out")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "makespan: SJF-BCO < LS" in said.stdout
+    assert "Every verdict is unclear: 1 of 1 seeds may be chance" in said.stdout
+    again = invoke("reproduce", "--seeds", "1", "-o", "out")
+    assert again.returncode == 1
+    assert "already exists" in again.stderr
+    assert invoke("reproduce", "--seeds", "1", "-o", "out", "--force").returncode == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}
 
 
 @pytest.mark.parametrize("columns", [30, 40, 60, 80, 200])

@@ -113,12 +113,17 @@ def test_an_empty_optional_cell_is_no_defect(tmp_path: Path) -> None:
 
 
 def test_wrong_maps_are_refused(tmp_path: Path) -> None:
-    path = table(tmp_path, "id,submit_time,num_gpus,duration\na,1,1,1\n")
+    path = table(tmp_path, "number,submit_time,num_gpus,duration\na,1,1,1\n")
     error = refusal(path)
     assert isinstance(error, InputError)
     assert str(error) == (
         f"{path}: has no column job_id; say which one it is: --map job_id=THEIRS "
-        "(its columns are id, submit_time, num_gpus, duration)"
+        "(its columns are number, submit_time, num_gpus, duration)"
+    )
+    error = refusal(table(tmp_path, "id,submitted,gpus,runtime\na,1,1,1\n"))
+    assert str(error) == (
+        f"{path}: has no columns job_id, submit_time, num_gpus, duration; say which they are: "
+        "--map job_id=id --map submit_time=submitted --map num_gpus=gpus --map duration=runtime"
     )
     error = refusal(path, job_id="idd")
     assert isinstance(error, UsageError)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import present
 from raw import openb
 from raw.agreement import converted
 from ringbco.cluster import Cluster
@@ -25,10 +26,7 @@ def test_every_planted_defect_is_accounted_for(seed: int, tmp_path: Path) -> Non
 
 
 def real_pods(shared_traces: Path) -> Path:
-    path = shared_traces / "openb" / "openb_pod_list_default.csv"
-    if not path.exists():
-        pytest.skip(f"no {path}")
-    return path
+    return present(shared_traces / "openb" / "openb_pod_list_default.csv")
 
 
 def test_the_real_pods_as_counted_in_the_published_file(shared_traces: Path) -> None:

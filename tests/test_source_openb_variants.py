@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import present
 from ringbco.sources import convert
 from ringbco.sources.source import Options
 
@@ -23,9 +24,7 @@ Pods = list[Pod]
 @pytest.fixture(scope="module")
 def published(shared_traces: Path) -> Pods:
     """The pods as published."""
-    path = shared_traces / "openb" / "openb_pod_list_default.csv"
-    if not path.exists():
-        pytest.skip(f"no {path}")
+    path = present(shared_traces / "openb" / "openb_pod_list_default.csv")
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
 
@@ -175,10 +174,8 @@ def test_every_damage_at_once_with_rows_removed_repeated_and_shuffled(
 
 
 def test_nodes_with_blanks_and_zeros(shared_traces: Path, tmp_path: Path) -> None:
-    pods = shared_traces / "openb" / "openb_pod_list_default.csv"
-    nodes = pods.with_name("openb_node_list_gpu_node.csv")
-    if not pods.exists() or not nodes.exists():
-        pytest.skip(f"no {nodes}")
+    pods = present(shared_traces / "openb" / "openb_pod_list_default.csv")
+    nodes = present(pods.with_name("openb_node_list_gpu_node.csv"))
     rng = random.Random(1)
     with open(nodes, newline="") as file:
         rows = list(csv.DictReader(file))

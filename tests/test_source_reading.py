@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
 
+from conftest import Invoke
 from ringbco.errors import InputError
 from ringbco.sources import SOURCES, Conversion, convert, recognise
 from ringbco.sources.source import Options
@@ -169,3 +171,20 @@ def test_what_a_file_is_can_be_asked(tmp_path: Path) -> None:
     path.write_text("job_id,submit_time,num_gpus,duration\na,1,1,1\n")
     assert recognise(path) is None
     assert recognise(tmp_path / "nothing") is None
+
+
+def test_a_temporary_folder_that_is_full_is_named(
+    small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    rows = "".join(f"{row},{row},1,10,{'x' * 1000}\n" for row in range(3000))
+    packed = gzip.compress(f"job_id,submit_time,num_gpus,duration,extra\n{rows}".encode())
+    (tmp_path / "raw.csv.gz").write_bytes(packed)
+    monkeypatch.setattr("tempfile.tempdir", str(small_disk))
+    run = invoke("convert", "csv", "raw.csv.gz", "-o", "jobs.parquet")
+    assert run.returncode == 1
+    assert run.stderr == (
+        f"error: raw.csv.gz: does not fit into the temporary folder {small_disk} when unpacked;"
+        " free some space there, or name another folder in TMPDIR\n"
+    )
+    assert not (tmp_path / "jobs.parquet").exists()
+    assert list(small_disk.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import pickle
 import signal
@@ -214,12 +215,12 @@ def test_a_worker_process_that_is_killed_costs_no_row(spec: Path, tmp_path: Path
 
     def kill_one(_done: int, _total: int) -> None:
         if not killed:
-            killed.extend(pool.pids()[:1])
+            killed.extend(child.pid for child in multiprocessing.active_children()[:1] if child.pid)
             os.kill(killed[0], signal.SIGKILL)
 
     try:
         result = sweep(spec, tmp_path / "out", executor=pool, progress=kill_one)
-        assert killed[0] not in pool.pids()
+        assert killed[0] not in [child.pid for child in multiprocessing.active_children()]
     finally:
         pool.shutdown(cancel_futures=True)
     assert (result.frame.height, result.failed) == (12, 0)
@@ -234,7 +235,7 @@ def test_a_call_that_kills_its_process_fails_alone() -> None:
         with pytest.raises(WorkerDiedError, match=r"died 2 times \(status 3\)"):
             deadly.result()
         assert harmless.result() == 3
-        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        with pytest.raises(ZeroDivisionError):
             pool.submit(divmod, 1, 0).result()
     finally:
         pool.shutdown()

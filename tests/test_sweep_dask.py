@@ -10,13 +10,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event, Thread
 from typing import IO
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from conftest import Invoke
+from conftest import Invoke, RunCli
 from ringbco.executors import dask_executor
 from ringbco.sweep import sweep
 from ringbco.synthetic import generate
@@ -39,7 +40,9 @@ class Dask:
     def __init__(self, stack: ExitStack, folder: Path) -> None:
         self._stack = stack
         self._folder = folder
-        scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+        self.scheduler = scheduler = self._start(
+            "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"
+        )
         self.address = self._said(scheduler, r"Scheduler at:\s+(tcp://\S+)")
         # Without a nanny: what is killed stays dead.
         options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(folder))
@@ -120,6 +123,32 @@ def test_all_rows_arrive_though_a_worker_is_killed(
     assert (result.frame.height, result.failed) == (12, 0)
     expected = sweep(spec, tmp_path / "threads").frame
     assert_frame_equal(result.frame.drop(TIMES), expected.drop(TIMES), check_exact=True)
+
+
+def test_a_scheduler_that_dies_is_told_in_one_line(
+    dask: Dask, spec: Path, tmp_path: Path, run_cli: RunCli
+) -> None:
+    watch = Thread(target=_kill_after_first, args=(tmp_path / "out" / "runs", dask.scheduler))
+    watch.start()
+    done = run_cli("sweep", spec, "-o", "out", "--dask", dask.address, "--quiet")
+    watch.join()
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"error: \d+ of 12 runs were lost \(the executor gave the run up.*\); the others are kept in out.*\n",
+        done.stderr,
+    )
+    frame = pl.read_parquet(tmp_path / "out" / "runs.parquet")
+    assert frame["error"].is_not_null().sum() == 12 - len(list((tmp_path / "out" / "runs").iterdir()))
+    again = run_cli("sweep", spec, "-o", "out", "--quiet")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert pl.read_parquet(tmp_path / "out" / "runs.parquet")["error"].null_count() == 12
+
+
+def _kill_after_first(runs: Path, process: subprocess.Popen[str]) -> None:
+    while process.poll() is None:
+        if runs.is_dir() and any(runs.iterdir()):
+            process.kill()
+        Event().wait(0.001)
 
 
 def test_workers_of_this_machine(invoke: Invoke, spec: Path) -> None:

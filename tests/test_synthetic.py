@@ -16,7 +16,7 @@ from ringbco.cluster import Cluster
 from ringbco.errors import UsageError
 from ringbco.jobs import JobTable, read_jobs, write_jobs
 from ringbco.profiles import resolve, vc_index
-from ringbco.synthetic import PRESETS, SHAPES, fit_durations, generate
+from ringbco.synthetic import PRESETS, SHAPES, _within_weeks, fit_durations, generate
 
 RunCli = Callable[..., "CompletedProcess[str]"]
 
@@ -87,6 +87,25 @@ def test_days_and_weeks_are_seen(big: tuple[str, pl.DataFrame]) -> None:
     days = np.bincount((whole_weeks // 86_400 % 7).astype(int), minlength=7)
     assert hours[9:18].mean() > 2 * hours[1:6].mean()
     assert days[5:].mean() < 0.75 * days[:5].mean()
+
+
+def test_the_hours_of_the_week_have_their_shares() -> None:
+    """Evenly drawn numbers become openings by the published daily curve, 0.55 of it on Saturday and Sunday.
+
+    The curve stands here a second time, so that it cannot change by itself.
+    """
+    working_day = [5, 4, 3, 3, 3, 3, 4, 5, 7, 10, 13, 13, 9, 11, 14, 14, 14, 13, 10, 9, 10, 10, 9, 7]
+    week = np.array(5 * [working_day] + 2 * [[0.55 * share for share in working_day]]).ravel()
+    even = (np.arange(1_000_000) + 0.5) / 1_000_000
+    for weeks in (1, 3):
+        times = _within_weeks(even, weeks * 604_800.0)
+        counts = np.bincount((times // 3600).astype(int), minlength=168 * weeks)
+        wanted = np.tile(week, weeks) / (weeks * week.sum()) * 1_000_000
+        assert np.abs(counts - wanted).max() < 2
+    # Ten hours into the second week: what is left out of it goes to nobody else.
+    times = _within_weeks(even, 604_800.0 + 36_000.0)
+    assert times.max() < 604_800.0 + 36_000.0
+    assert (times < 604_800.0).mean() == pytest.approx(week.sum() / (week.sum() + week[:10].sum()), abs=2e-6)
 
 
 def test_submissions_come_in_bursts(big: tuple[str, pl.DataFrame]) -> None:

@@ -79,7 +79,7 @@ def test_a_window_between_two_samples_shows_the_state_that_was(sparse: Outcome) 
         for time, state in zip(times, states, strict=True):
             assert state == pytest.approx(truth(sparse, time)), time
         seen.update(states)
-    assert len(seen) > 20
+    assert len(seen) > 15
     for column in range(len(COLUMNS)):
         assert len({state[column] for state in seen}) > 2, COLUMNS[column]
 
@@ -132,6 +132,39 @@ def test_refused_jobs_wait_for_nothing() -> None:
     times = made.timeline["time"].to_list()
     wanted = list(made.timeline.select(COLUMNS).iter_rows())
     assert shown(made, times) == wanted
+
+
+@pytest.mark.parametrize("edge", ["start_time", "finish_time"])
+def test_an_instant_at_a_windows_edge_is_told_once(sparse: Outcome, edge: str) -> None:
+    """Windows from a job's start or finish to another's: each counter has one value an instant, the last."""
+    spanning = sparse.jobs.filter(pl.col("num_servers") > 1)
+    instants = spanning[edge].unique().sort().to_list()
+    assert len(instants) > 20
+    for start, end in zip(instants[5:15], instants[8:18], strict=True):
+        events = list(perfetto.trace_events(sparse, window(sparse, start, end, None)))
+        told: dict[tuple[int, str], list[float]] = {}
+        for event in events:
+            if event["ph"] == "C":
+                told.setdefault((event["pid"], event["name"]), []).append(event["ts"])
+        assert len(told) > len(COUNTERS), "no counter of a server"
+        for counter, times in told.items():
+            assert all(a < b for a, b in pairwise(times)), counter
+            assert start * 1e6 <= times[0], counter
+            assert times[-1] <= end * 1e6, counter
+        # What ends where the window starts, and what starts where it ends, is not in it.
+        assert all(event["dur"] > 0 for event in events if event["ph"] == "X")
+
+
+def test_a_sample_at_a_windows_start_is_told_once(sparse: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the samples tell the contention, what the window finds replaces the one at its start."""
+    monkeypatch.setattr(cluster_state, "MOST_CHANGES", 2)
+    full = replay(busy_jobs(), "4x4", policy="rand", seed=3)
+    sampled = full.timeline.filter(pl.col("mean_contention") > 0)["time"].to_list()
+    for start in sampled[3:300:50]:
+        shown = cluster_state._contention(full, window(full, start, None, None))
+        assert shown["time"][0] == start
+        assert shown["time"].is_unique().all()
+        assert shown["value"][0] == pytest.approx(truth(full, start)[-1])
 
 
 def test_many_changes_are_told_at_even_instants(sparse: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:

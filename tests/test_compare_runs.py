@@ -1,0 +1,258 @@
+"""`compare` of settings, of results at hand, and over several seeds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import Invoke
+from ringbco import Cluster, compare, replay
+from ringbco.audit import check_folder
+from ringbco.compare import Comparison
+from ringbco.errors import InputError, UsageError
+from ringbco.outcome import Outcome
+
+
+def entry(comparison: Comparison, label: str, key: str) -> float | None:
+    (entries,) = (entries for measure, entries in comparison.rows.items() if measure.key == key)
+    return entries[list(comparison.outcomes).index(label)].value
+
+
+# Settings
+
+
+def test_a_setting_gives_what_replay_gives_with_it(small_jobs: Path) -> None:
+    slow = Cluster.parse("2x8").with_network(inter_bandwidth=1e8)
+    runs = {
+        "two": {"policy": "sjf-bco", "kappa": 2},
+        "slow": {"policy": "rand", "cluster": slow, "seed": 9},
+        "quick": {"policy": "tiresias", "interval": 5.0, "model": "fixed"},
+    }
+    found = compare(small_jobs, "2x8", ["fifo"], runs=runs, kappa=4, lambda_=2.0).outcomes
+    assert list(found) == ["fifo", "two", "slow", "quick"]
+    # A run's own options go before the common ones, and common ones reach the runs that use them.
+    alone = {
+        "fifo": replay(small_jobs, "2x8", policy="fifo"),
+        "two": replay(small_jobs, "2x8", policy="sjf-bco", kappa=2, lambda_=2.0),
+        "slow": replay(small_jobs, slow, policy="rand", seed=9),
+        "quick": replay(small_jobs, "2x8", policy="tiresias", interval=5.0, model="fixed"),
+    }
+    for label, outcome in alone.items():
+        assert found[label].jobs.equals(outcome.jobs), label
+        assert found[label].run == outcome.run, label
+
+
+def test_the_recorded_cluster_holds_for_every_run(small_jobs: Path) -> None:
+    runs = {"wide": {"policy": "fifo", "cluster": "8x2"}}
+    found = compare(small_jobs, "2x8", ["fifo"], runs=runs, recorded_cluster="1x4").outcomes
+    alone = replay(small_jobs, "8x2", policy="fifo", recorded_cluster="1x4")
+    assert found["wide"].jobs.equals(alone.jobs)
+    assert found["wide"].run == alone.run
+
+
+@pytest.mark.parametrize(
+    ("policies", "runs", "said"),
+    [
+        (["fifo"], {"fifo": {"policy": "sjf"}}, "'fifo': expected each run once"),
+        ([], {"a": {"kappa": 4}}, "'a': expected a policy"),
+        (
+            [],
+            {"a": {"policy": "fifo", "kapa": 4}},
+            "'kapa': expected an option of replay; did you mean kappa",
+        ),
+        ([], {"a": {"policy": "fifo", "workload": None}}, "'workload': expected an option of replay"),
+        (
+            [],
+            {"a": {"policy": "fifo", "admission": True}},
+            "'a': option admission: True: expected policy edf",
+        ),
+        ([], {"a": {"policy": "fifo", "kappa": -1}}, "'a': option kappa: -1"),
+        ([], {"a": {"policy": "srtf", "order": "sjf"}}, "'a': option order: srtf ranks all jobs itself"),
+        ([], {"a": "fifo"}, "option runs: "),
+        ([], {}, "at least one policy or run"),
+    ],
+)
+def test_settings_that_cannot_be(
+    small_jobs: Path, policies: list[str], runs: dict[str, dict[str, object]], said: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        compare(small_jobs, "2x8", policies, runs=runs)
+    assert said in str(caught.value)
+
+
+# Results at hand
+
+
+def test_results_stand_beside_what_is_run(small_jobs: Path, tmp_path: Path) -> None:
+    old = replay(small_jobs, "2x8", policy="tiresias")
+    old.write(tmp_path / "old")
+    comparison = compare(
+        small_jobs, "2x8", ["fifo"], results=[tmp_path / "old", old, replay(small_jobs, "2x8", policy="fifo")]
+    )
+    assert list(comparison.outcomes) == ["fifo", str(tmp_path / "old"), "tiresias", "fifo [2]"]
+    assert entry(comparison, str(tmp_path / "old"), "mean_jct") == old.summary["mean_jct"]
+    comparison.write(tmp_path / "cmp")
+    (folder,) = (path for path in (tmp_path / "cmp").iterdir() if path.name.endswith("old"))
+    assert Outcome.read(folder).jobs.equals(old.jobs)
+    assert check_folder(folder).ok
+
+
+def test_results_that_are_none(small_jobs: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a result folder"):
+        compare(small_jobs, "2x8", ["fifo"], results=[tmp_path])
+    replay(small_jobs, "2x8").write(tmp_path / "r")
+    with pytest.raises(UsageError, match="expected each result once"):
+        compare(small_jobs, "2x8", ["fifo"], results=[tmp_path / "r", str(tmp_path / "r")])
+    with pytest.raises(UsageError, match="option results: 3: expected an outcome or the path"):
+        compare(small_jobs, "2x8", ["fifo"], results=[3])  # type: ignore[list-item]
+    with pytest.raises(UsageError, match=r"option results: .* expected a list"):
+        compare(small_jobs, "2x8", ["fifo"], results="r")
+
+
+# Seeds
+
+
+def test_seeds_give_means_and_spreads(small_jobs: Path, tmp_path: Path) -> None:
+    runs = {"later": {"policy": "rand", "seed": 40}}
+    old = replay(small_jobs, "2x8", policy="sjf")
+    comparison = compare(small_jobs, "2x8", ["rand"], runs=runs, results=[old], seeds=4, seed=7)
+    for label, first in (("rand", 7), ("later", 40)):
+        alone = [replay(small_jobs, "2x8", policy="rand", seed=first + k) for k in range(4)]
+        assert comparison.outcomes[label].jobs.equals(alone[0].jobs)
+        jct = [outcome.summary["mean_jct"] for outcome in alone]
+        assert len(set(jct)) > 1
+        assert entry(comparison, label, "mean_jct") == pytest.approx(sum(jct) / 4, rel=1e-15)
+        assert comparison.spread(label, "mean_jct") == (min(jct), max(jct))
+    assert entry(comparison, "sjf", "mean_jct") == old.summary["mean_jct"]
+    assert comparison.spread("sjf", "mean_jct") is None
+    # A figure that a policy does not have has no spread either.
+    assert comparison.spread("rand", "preemptions") is None
+
+    comparison.write(tmp_path / "cmp")
+    rows = {
+        row["policy"]: row
+        for row in pl.read_parquet(tmp_path / "cmp/comparison.parquet").iter_rows(named=True)
+        if row["measure"] == "mean_jct"
+    }
+    assert (rows["later"]["least"], rows["later"]["greatest"]) == comparison.spread("later", "mean_jct")
+    assert (rows["sjf"]["least"], rows["sjf"]["greatest"]) == (None, None)
+    document = json.loads((tmp_path / "cmp/comparison.json").read_text())
+    assert document["seeds"] == 4
+    assert document["measures"]["mean_jct"]["spread"]["sjf"] is None
+    assert document["measures"]["mean_jct"]["spread"]["rand"] == list(
+        comparison.spread("rand", "mean_jct") or ()
+    )
+    told = document["summaries_by_seed"]["later"]
+    assert [summary["mean_jct"] for summary in told] == jct
+    assert set(document["summaries_by_seed"]) == {"rand", "later"}
+    assert json.loads((tmp_path / "cmp/later/summary.json").read_text())["mean_jct"] == jct[0]
+
+
+def test_one_seed_changes_no_byte(small_jobs: Path, tmp_path: Path) -> None:
+    compare(small_jobs, "2x8", ["fifo", "rand"]).write(tmp_path / "a")
+    compare(small_jobs, "2x8", ["fifo", "rand"], seeds=1).write(tmp_path / "b")
+    frame = pl.read_parquet(tmp_path / "a/comparison.parquet")
+    assert frame.columns == ["measure", "policy", "value", "ratio", "best"]
+    assert (tmp_path / "a/comparison.parquet").read_bytes() == (
+        tmp_path / "b/comparison.parquet"
+    ).read_bytes()
+    assert not {"seeds", "summaries_by_seed"} & set(json.loads((tmp_path / "a/comparison.json").read_text()))
+
+
+def test_progress_counts_every_seed(small_jobs: Path) -> None:
+    told: list[tuple[int, int]] = []
+    compare(small_jobs, "2x8", ["fifo", "rand"], seeds=3, progress=lambda *now: told.append(now))
+    assert told[-1] == (42, 42)
+
+
+@pytest.mark.parametrize("seeds", [0, -1, 1.5, True, "3", 1001])
+def test_seeds_out_of_range(small_jobs: Path, seeds: object) -> None:
+    with pytest.raises(UsageError, match="option seeds: "):
+        compare(small_jobs, "2x8", ["fifo"], seeds=seeds)  # type: ignore[arg-type]
+
+
+# The command
+
+
+def test_the_command_takes_all_three(invoke: Invoke, small_jobs: Path) -> None:
+    assert (
+        invoke("replay", small_jobs, "--cluster", "2x8", "--policy", "gittins", "-o", "old", "-q").returncode
+        == 0
+    )
+    text = "rand --inter-bandwidth 1e9 --seed 3"
+    done = invoke(
+        *("compare", small_jobs, "--cluster", "2x8", "--policy", "fifo", "--run", text),
+        *("--result", "old", "--seeds", "3", "-o", "cmp"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    slow = Cluster.parse("2x8").with_network(inter_bandwidth=1e9)
+    alone = [replay(small_jobs, slow, policy="rand", seed=3 + k).summary["mean_contention"] for k in range(3)]
+    assert f"{min(alone):,.2f} to {max(alone):,.2f}" in done.stdout
+    assert "means over 3 seeds" in done.stdout
+    document = json.loads(Path("cmp/comparison.json").read_text())
+    assert document["policies"] == ["fifo", text, "old"]
+    assert list(document["folders"].values()) == ["fifo", "rand-inter-bandwidth-1e9-seed-3", "old"]
+    assert Outcome.read("cmp/rand-inter-bandwidth-1e9-seed-3").jobs.equals(
+        replay(small_jobs, slow, policy="rand", seed=3).jobs
+    )
+
+
+def test_one_policy_and_one_result_are_enough(invoke: Invoke, small_jobs: Path) -> None:
+    assert invoke("replay", small_jobs, "--cluster", "2x8", "-o", "old", "-q").returncode == 0
+    done = invoke(
+        "compare", small_jobs, "--cluster", "2x8", "--run", "fifo --vc pool", "--result", "old", "-o", "c"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    alone = invoke(
+        "compare", small_jobs, "--cluster", "2x8", "--result", "old", "--result", "c/old", "-o", "d"
+    )
+    assert alone.returncode == 2
+    assert "expected at least two" in alone.stderr
+
+
+def test_a_result_of_other_jobs_or_servers_is_told(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
+    (tmp_path / "fewer.csv").write_text("\n".join(small_jobs.read_text().splitlines()[:6]))
+    for jobs, cluster, out in (
+        (small_jobs, "4x8", "wide"),
+        ("fewer.csv", "4x8", "both"),
+        (small_jobs, "2x8", "same"),
+    ):
+        assert invoke("replay", jobs, "--cluster", cluster, "-o", out, "-q").returncode == 0
+    results = [part for out in ("wide", "both", "same") for part in ("--result", out)]
+    done = invoke("compare", small_jobs, "--cluster", "2x8", "--policy", "fifo", *results, "-o", "cmp")
+    assert done.returncode == 0
+    assert "note: wide is of another run: its servers differ\n" in done.stderr
+    assert "note: both is of another run: its job table and servers differ\n" in done.stderr
+    assert "note: same" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected a policy, then options of replay"),
+        ("--kappa 4", "expected a policy, then options of replay"),
+        ("sfj", "did you mean sjf"),
+        ("sjf --kapa 3", "No such option: --kapa"),
+        ("sjf --kappa x", "--kappa"),
+        ("sjf --cluster 0x8", "0x8"),
+        ("sjf --alpha -1", "alpha: -1"),
+        ("sjf -o x", "--out: leave it out"),
+        ("sjf --again r", "--again: leave it out"),
+        ("sjf small.csv", "a job table: leave it out"),
+        ("sjf --policy fifo", "without --policy"),
+        ("sjf --recorded-cluster 2x4", "--recorded-cluster: leave it out"),
+        ("sjf --help", "options of replay"),
+        ("sjf 'x", "quotes in pairs"),
+        ("sjf --admission", "option admission: True: expected policy edf"),
+    ],
+)
+def test_a_text_that_is_no_run_is_named(invoke: Invoke, small_jobs: Path, text: str, said: str) -> None:
+    done = invoke("compare", small_jobs, "--cluster", "2x8", "--policy", "fifo", "--run", text, "-o", "cmp")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: option run: {text!r}: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not Path("cmp").exists()

@@ -1,0 +1,340 @@
+"""What is told to whoever comes with other habits: other names, other headers, other files, short pipes."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+import ringbco
+from conftest import Invoke
+from ringbco.cli.fitted import Fitted
+from ringbco.errors import InputError, UsageError
+from ringbco.jobs import read_jobs
+from ringbco.options import RunOptions, policies, resolve_policy
+from ringbco.other_names import _OF_OPTIONS, columns_meant
+
+POD_LIST = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,"
+    "scheduled_time\nopenb-pod-0000,12000,16384,1,1000,,LS,Running,0,12537496,0\n"
+)
+REPLAY = ("--cluster", "2x8", "-o", "r")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        *(
+            ("SJF-BCO", "sjf-bco"),
+            ("sjf_bco", "sjf-bco"),
+            ("SJF_BCO", "sjf-bco"),
+            ("Time Slice", "time-slice"),
+        ),
+        *(("fcfs", "fifo"), ("las", "tiresias"), ("2D-LAS", "tiresias"), ("drf", "ftf"), ("themis", "ftf")),
+        *(("gandiva", "time-slice"), ("rr", "time-slice"), ("backfill", "fifo with --queue easy")),
+        *(("helios", "qssf"), ("srft", "srtf"), ("first-fit", "ff"), ("random", "rand")),
+    ],
+)
+def test_another_name_of_a_policy_is_suggested_and_not_taken(given: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=rf"option policy: '{given}': .*; did you mean {meant}\?$"):
+        resolve_policy(given)
+
+
+def test_a_name_like_none_gets_no_suggestion() -> None:
+    with pytest.raises(UsageError, match=r"time-slice$"):
+        resolve_policy("xyz")
+
+
+@pytest.mark.parametrize(
+    ("part", "given", "meant"),
+    [
+        ("order", "FCFS", "fifo"),
+        ("order", "shortest-job-first", "sjf"),
+        ("placement", "first_fit", "first-fit"),
+        ("placement", "pack", "consolidate"),
+        ("placement", "best-fit", "consolidate"),
+        ("queue", "backfill", "easy"),
+        ("queue", "fifo", "strict"),
+        ("model", "ring-all-reduce", "rar"),
+        ("clock", "slotted", "slot"),
+    ],
+)
+def test_the_same_of_the_parts(part: str, given: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=rf"option {part}: '{given}': .*; did you mean {meant}\?$"):
+        ringbco.replay("none.csv", "2x8", **{part: given})
+
+
+def test_every_suggestion_is_a_name_that_is_taken_and_no_name_is_in_the_table() -> None:
+    names = {policy.name for policy in policies()}
+    for other, meant in _OF_OPTIONS["policy"].items():
+        assert other not in names
+        words = meant.replace(" with --", " ").split()
+        resolve_policy(words[0], **dict(zip(words[1::2], words[2::2], strict=True)))
+    for part in ("order", "placement", "queue"):
+        for other, meant in _OF_OPTIONS[part].items():
+            resolve_policy("fifo", **{part: meant})
+            with pytest.raises(UsageError):
+                resolve_policy("fifo", **{part: other})
+
+
+def test_a_planner_is_suggested_only_what_plans(invoke: Invoke, small_jobs: Path) -> None:
+    run = invoke("plan", small_jobs.name, *REPLAY, "--policy", "Least_Loaded")
+    assert run.returncode == 2
+    assert run.stderr.endswith("expected one of sjf-bco, ff, ls, rand; did you mean ls?\n")
+    run = invoke("plan", small_jobs.name, *REPLAY, "--policy", "fcfs")
+    assert run.stderr.endswith("expected one of sjf-bco, ff, ls, rand\n")
+
+
+@pytest.mark.parametrize(("given", "meant"), [("philly", "philly"), ("Helios_Venus", "helios-venus")])
+def test_a_preset_without_its_prefix(invoke: Invoke, small_jobs: Path, given: str, meant: str) -> None:
+    run = invoke("replay", small_jobs.name, "--cluster", given, "-o", "r")
+    assert run.returncode == 1
+    assert run.stderr.endswith(f"there is no file of that name; did you mean preset:{meant}?\n")
+
+
+HABITS = {
+    "id,submitted,gpus,runtime": "--map job_id=id --map submit_time=submitted --map num_gpus=gpus"
+    " --map duration=runtime",
+    "Job ID,Arrival,GPUs,start,end": "--map 'job_id=Job ID' --map submit_time=Arrival --map num_gpus=GPUs"
+    " --map start_time=start --map end_time=end",
+    "job_id,submission_time,gpus,duration": "--map submit_time=submission_time --map num_gpus=gpus",
+    "job_id,submit_time,num_gpus,start_time,end_time": "",
+}
+
+
+@pytest.mark.parametrize("header", HABITS)
+def test_other_headers_get_the_command_that_maps_them_and_it_works(header: str, invoke: Invoke) -> None:
+    row = "a,0,2,10,20" if header.count(",") == 4 else "a,0,2,10"
+    Path("my jobs.csv").write_text(f"{header}\n{row}\n")
+    run = invoke("replay", "my jobs.csv", *REPLAY)
+    assert run.returncode == 1
+    options = f"{HABITS[header]} " if HABITS[header] else ""
+    command = f"ringbco convert csv 'my jobs.csv' {options}-o jobs.parquet"
+    assert f"`{command}` makes a job table of it" in run.stderr
+    assert invoke(*shlex.split(command)[1:]).returncode == 0
+    made = read_jobs("jobs.parquet").frame.select("job_id", "num_gpus", "duration")
+    assert made.rows() == [("a", 2, 10.0)]
+
+
+def test_a_column_that_nothing_is_like_is_left_to_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "j.csv"
+    path.write_text("id,submitted,gpus,wall\na,0,1,5\n")
+    with pytest.raises(InputError) as caught:
+        read_jobs(path)
+    assert "the columns job_id, submit_time, num_gpus, duration are missing" in str(caught.value)
+    assert (
+        "--map duration=THEIRS -o jobs.parquet` makes a job table of it, with its own names for THEIRS"
+        in str(caught.value)
+    )
+    assert str(caught.value).endswith("found 'id, submitted, gpus, wall'")
+
+
+def test_columns_of_a_frame_are_renamed_where_it_is_made() -> None:
+    frame = pl.DataFrame({"id": ["a"], "submitted": [0.0], "gpus": [1], "runtime": [5.0]})
+    with pytest.raises(InputError, match="submitted: rename it to submit_time, gpus: rename it to num_gpus"):
+        ringbco.from_frame(frame)
+
+
+def test_the_likeliest_name_is_taken() -> None:
+    assert columns_meant(["submit_time"], ["time", "Submitted", "timestamp"]) == {"submit_time": "Submitted"}
+    assert columns_meant(["duration"], ["start", "finish"]) == {"start_time": "start", "end_time": "finish"}
+    assert columns_meant(["duration"], ["start", "runtime", "finish"]) == {"duration": "runtime"}
+    assert columns_meant(["duration"], ["start"]) == {}
+
+
+def test_what_a_run_left_is_no_job_table(invoke: Invoke, small_jobs: Path) -> None:
+    assert invoke("replay", small_jobs.name, *REPLAY).returncode == 0
+    run = invoke("inspect", "r/run.toml")
+    assert run.stderr == (
+        "error: r/run.toml: is the record of a run (TOML), not a job table; give the job table that was"
+        " replayed: small.csv\n"
+    )
+    assert "is the jobs.parquet of a result, not a job table" in invoke("inspect", "r/jobs.parquet").stderr
+    assert "JSON, not a job table" in invoke("inspect", "r/summary.json").stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("c.toml", "[[servers]]\ngpus = 8\n"),
+        ("c", "[[servers]]  # of one kind\ngpus = 8\n"),
+        ("spec.toml", 'command = "replay"\n[base]\ntrace = "small.csv"\n'),
+        ("broken.toml", "command = \n"),
+    ],
+)
+def test_toml_is_called_toml(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match="is a TOML file, not a job table"):
+        read_jobs(tmp_path / name)
+
+
+@pytest.mark.parametrize("text", ['["a"]', "[1, 2]", "[[1]]", '{"a": 1}', '[{"jobid": 1}]'])
+def test_json_is_still_called_json(tmp_path: Path, text: str) -> None:
+    (tmp_path / "j.csv").write_text(text)
+    with pytest.raises(InputError, match="is JSON, not a job table"):
+        read_jobs(tmp_path / "j.csv")
+
+
+def test_read_jobs_names_the_conversion_of_a_raw_trace(tmp_path: Path) -> None:
+    path = tmp_path / "pods.csv"
+    path.write_text(POD_LIST)
+    with pytest.raises(InputError) as caught:
+        read_jobs(path)
+    assert str(caught.value).endswith(
+        f"not a job table yet; convert it first: `ringbco convert openb {path} -o jobs.parquet`"
+    )
+
+
+def test_an_openb_list_without_times_says_what_it_lacks(invoke: Invoke) -> None:
+    Path("pods.csv").write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\nopenb-pod-0000,1,1,1,1000\n")
+    run = invoke("convert", "openb", "pods.csv", "-o", "jobs.parquet")
+    assert run.returncode == 1
+    assert run.stderr == (
+        "error: pods.csv: is an openb list of pods (openb_pod_list_*.csv) without the columns pod_phase,"
+        " creation_time, deletion_time, scheduled_time; its columns are name, cpu_milli, memory_mib, num_gpu,"
+        " gpu_milli\n"
+    )
+
+
+def test_a_slot_without_its_clock_is_refused(invoke: Invoke, small_jobs: Path) -> None:
+    words = "option slot: 10.0: expected it together with clock slot; the continuous clock has no slots"
+    for verb in (("replay",), ("compare", "--policy", "fifo", "--policy", "sjf")):
+        run = invoke(verb[0], small_jobs.name, *REPLAY, *verb[1:], "--slot", "10")
+        assert (run.returncode, run.stderr) == (2, f"error: {words}\n")
+    with pytest.raises(UsageError, match=words):
+        RunOptions(slot=10.0)
+    with pytest.raises(UsageError, match=words):
+        ringbco.compare(small_jobs, "2x8", ["fifo"], slot=10.0)
+    assert RunOptions(clock="slot", slot=10.0).slot == 10.0
+    assert not (small_jobs.parent / "r").exists()
+
+
+def test_in_a_sweep_a_slot_needs_one_run_with_its_clock(tmp_path: Path, small_jobs: Path) -> None:
+    base = {"trace": str(small_jobs), "cluster": "2x8", "slot": 20.0}
+    with pytest.raises(InputError, match=r"base\.slot: 20: expected it together with clock slot"):
+        ringbco.sweep({"base": base}, tmp_path / "one")
+    spec = {"base": base, "grid": {"clock": ["slot", "continuous"]}}
+    swept = ringbco.sweep(spec, tmp_path / "both").frame
+    slots, continuous = (
+        ringbco.replay(small_jobs, "2x8", clock="slot", slot=20.0),
+        ringbco.replay(small_jobs, "2x8"),
+    )
+    assert swept["error"].null_count() == 2
+    assert swept["mean_jct"].to_list() == [slots.summary["mean_jct"], continuous.summary["mean_jct"]]
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [("--policy", "fifo", "--policy", "sjf"), ("--seed", "1", "--seed=1"), ("-o", "q"), ("--out", "q")],
+)
+def test_a_single_option_given_twice_is_refused(
+    invoke: Invoke, small_jobs: Path, twice: tuple[str, ...]
+) -> None:
+    run = invoke("replay", small_jobs.name, *REPLAY, *twice)
+    assert run.returncode == 2
+    assert run.stderr.startswith("error: option ")
+    assert "given twice: expected it once" in run.stderr
+    assert ("ringbco compare" in run.stderr) == (twice[0] == "--policy")
+    assert [path.name for path in Path.cwd().iterdir()] == [small_jobs.name]
+    # Switches say the same twice, and what is repeatable is repeated.
+    assert invoke("replay", small_jobs.name, *REPLAY, "-q", "-q", "--force", "--force").returncode == 0
+    maps = ("--map", "job_id=job_id", "--map", "num_gpus=num_gpus")
+    assert invoke("convert", "csv", small_jobs.name, *maps, "-o", "j.parquet").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("replay", "small.csv", "--cluster", "2x8", "-o", "r"), 0),
+        (("inspect", "small.csv", "--json"), 0),
+        (("replay", "--help"), 0),
+        (("policies",), 0),
+        (("inspect", "none.csv"), 1),
+        (("replay", "small.csv", "--cluster", "2x8", "-o", "r", "--policy", "none"), 2),
+    ],
+)
+def test_a_reader_that_leaves_early_changes_no_status(
+    tmp_path: Path, small_jobs: Path, arguments: tuple[str, ...], status: int
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)  # as `| head` does, only sooner
+    run = subprocess.run(
+        [sys.executable, "-m", "ringbco", *arguments],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+    )
+    os.close(writer)
+    assert run.returncode == status
+    assert run.stderr.count("\n") == (status != 0)
+    assert (tmp_path / "r" / "run.toml").exists() == (
+        arguments[0] == "replay" and "-o" in arguments and not status
+    )
+
+
+def test_a_full_disk_is_still_told_once(tmp_path: Path, small_jobs: Path) -> None:
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "ringbco", "inspect", small_jobs.name],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            check=False,
+        )
+    assert run.returncode == 1
+    assert run.stderr == (
+        "error: standard output: No space left on device; free some space or write elsewhere\n"
+    )
+
+
+def fitted(width: int) -> tuple[list[str], list[list[str]]]:
+    table = Fitted("virtual cluster", "jobs", "share of work", "median run", "days above 100%")
+    rows = [["a long name", "4,363", "39.6%", "13.2 min", "0"], ["ee9e8c", "909", "8.0%", "119.5 min", "12"]]
+    for row in rows:
+        table.add_row(*row)
+    text = io.StringIO()
+    Console(file=text, width=width).print(table)
+    return text.getvalue().splitlines(), rows
+
+
+@pytest.mark.parametrize("width", [24, 30, 40, 60, 80, 120])
+def test_figures_are_whole_at_any_width(width: int) -> None:
+    lines, rows = fitted(width)
+    assert max(map(len, lines)) <= width
+    shown = "\n".join(lines)
+    for row in rows:
+        for figure in row[1:]:
+            assert re.search(rf"(?<!\S){re.escape(figure)}(?!\S)", shown), figure
+        for word in row[0].split():
+            assert re.search(rf"(?<!\S){re.escape(word)}(?!\S)", shown), word
+    assert sum("jobs" in line for line in lines) == 1
+    assert (shown.count("ee9e8c") == 1) == (width >= 60)
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_inspect_breaks_no_word(invoke: Invoke, columns: int) -> None:
+    Path("jobs.csv").write_text(
+        "job_id,submit_time,num_gpus,duration,user,vc,status\n"
+        + "".join(
+            f"j{n},{n * 977},{1 + n % 8},{n * 131 + 30},user-{n % 5},vc{n % 3},Killed\n" for n in range(60)
+        )
+    )
+    os.environ["COLUMNS"] = "400"
+    words = set(invoke("inspect", "jobs.csv", "--shape", "philly").stdout.split())
+    os.environ["COLUMNS"] = str(columns)  # the fixture puts it back
+    run = invoke("inspect", "jobs.csv", "--shape", "philly")
+    assert max(map(len, run.stdout.splitlines())) <= columns
+    rules = {word for word in run.stdout.split() if set(word) == {"─"}}
+    assert set(run.stdout.split()) - rules <= words

@@ -1,0 +1,129 @@
+"""What each verb imports, which is most of what a small input costs: nothing that it does not use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from conftest import SMALL_JOBS
+from ringbco import cli
+
+# What takes more than some milliseconds, or pulls in much else.
+HEAVY: Final = (
+    "altair",
+    "distributed",
+    "importlib.metadata",
+    "jinja2",
+    "jsonschema",
+    "multiprocessing",
+    "narwhals",
+    "numpy",
+    "numpy.ma",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "pyarrow.compute",
+    "pyarrow.parquet",
+    "pydantic",
+    "rich",
+    "typer",
+    "vl_convert",
+)
+# The help of a verb is drawn by rich; polars itself looks into importlib.metadata.
+TABLES: Final = {"typer", "numpy", "polars", "importlib.metadata"}
+RESULTS: Final = TABLES | {"pyarrow"}
+READS: Final = RESULTS | {"pyarrow.parquet"}
+# altair imports jinja2 for its own pages, so that a picture alone loads it too.
+CHARTS: Final = {"altair", "jinja2", "jsonschema", "narwhals"}
+SWEEP: Final = '[base]\ntrace = "small.csv"\ncluster = "2x8"\n[grid]\npolicy = ["fifo", "sjf"]\n'
+
+# A command line, and all that it may import; `SLOW` lists the verbs that are tested by their help alone.
+# A comparison draws its page, so it loads what a report does.
+ALLOWED: Final[dict[str, set[str]]] = {
+    "--version": {"typer", "numpy", "importlib.metadata"},
+    "--help": {"typer", "rich"},
+    "policies": {"typer", "numpy", "rich"},
+    "policies --json": {"typer", "numpy"},
+    "convert csv raw.csv --map job_id=id -o c.csv": TABLES | {"rich", "numpy.ma"},
+    "generate --preset philly --jobs 50 --gpus 64 -o g.parquet": TABLES | {"rich", "numpy.ma"},
+    "inspect small.csv": TABLES | {"rich", "numpy.ma"},
+    "profile small.csv -o p.csv": TABLES | {"rich", "numpy.ma"},
+    "replay small.csv --cluster 2x8 -o r": RESULTS | {"rich"},
+    "replay small.csv --cluster 2x8 -o r-json --json": RESULTS,
+    "replay small.csv --cluster 2x8 -o done --force -q": RESULTS,
+    "replay jobs.parquet --cluster 2x8 -o r-parquet -q": READS,
+    "plan small.csv --cluster 2x8 -o p": RESULTS | {"rich"},
+    "plan small.csv --cluster 2x8 -o done --force -q": RESULTS,
+    "compare small.csv --cluster 2x8 --policy fifo --policy sjf -o c": RESULTS
+    | CHARTS
+    | {"rich", "vl_convert", "numpy.ma"},
+    "sweep sweep.toml -o s": READS | {"rich", "multiprocessing"},
+    "audit done": READS | {"rich", "numpy.ma", "pyarrow.compute"},
+    "report done -o page.html": READS | CHARTS | {"vl_convert", "numpy.ma", "pyarrow.compute"},
+    "timeline done -o trace.json": READS | {"numpy.ma", "pyarrow.compute"},
+    "timeline done -o both.json --png trace.png": READS
+    | CHARTS
+    | {"vl_convert", "numpy.ma", "pyarrow.compute"},
+}
+SLOW: Final = {"bench", "demo", "reproduce"}
+
+CODE: Final = f"""
+import sys
+import ringbco.cli
+sys.argv[0] = "ringbco"
+try:
+    ringbco.cli.main()
+except SystemExit as end:
+    assert not end.code, end.code
+print()
+print(*(name for name in {HEAVY!r} if name in sys.modules))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a job table as CSV and as Parquet, a sweep, and a result."""
+    from ringbco.jobs import read_jobs, write_jobs
+    from ringbco.replay import replay
+
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "small.csv").write_text(SMALL_JOBS)
+    (folder / "raw.csv").write_text(SMALL_JOBS.replace("job_id", "id"))
+    (folder / "sweep.toml").write_text(SWEEP)
+    write_jobs(read_jobs(folder / "small.csv"), folder / "jobs.parquet")
+    replay(folder / "small.csv", "2x8", policy="fifo").write(folder / "done")
+    return folder
+
+
+def imported(folder: Path, *arguments: str) -> set[str]:
+    """The heavy modules that a process has loaded when it has run this command line."""
+    command = [sys.executable, "-c", CODE, *arguments]
+    done = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_each_verb_is_listed() -> None:
+    listed = {line.split()[0] for line in ALLOWED if not line.startswith("-")}
+    assert listed | SLOW == set(cli.VERBS)
+
+
+@pytest.mark.parametrize("line", ALLOWED)
+def test_a_verb_imports_only_what_it_uses(folder: Path, line: str) -> None:
+    assert imported(folder, *line.split()) <= ALLOWED[line]
+
+
+@pytest.mark.parametrize("verb", sorted(SLOW))
+def test_the_help_of_a_slow_verb_imports_no_tables(folder: Path, verb: str) -> None:
+    assert imported(folder, verb, "--help") <= {"typer", "rich"}
+
+
+def test_a_module_more_is_seen(folder: Path) -> None:
+    """Lest all of the above pass because nothing is ever found."""
+    assert {"typer", "numpy", "polars", "pyarrow"} <= imported(
+        folder, "replay", "small.csv", "--cluster", "2x8", "-o", "seen", "-q"
+    )

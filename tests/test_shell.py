@@ -1,0 +1,201 @@
+"""What a shell, a terminal and a system's limits can do to a command."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import Invoke, RunCli
+from ringbco import shell
+from ringbco.jobs import read_jobs
+
+COMMAND = (sys.executable, "-m", "ringbco", "replay", "small.csv", "--cluster", "2x8", "-o", "r")
+
+
+@pytest.mark.usefixtures("small_jobs")
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (1, 2), (0, 1, 2)])
+def test_closed_streams_cost_no_result(tmp_path: Path, closed: tuple[int, ...]) -> None:
+    """As `2>&-` does it."""
+
+    def close() -> None:
+        for number in closed:
+            os.close(number)
+
+    done = subprocess.run(COMMAND, cwd=tmp_path, preexec_fn=close, check=False)
+    assert done.returncode == 0
+    assert sorted(os.listdir(tmp_path / "r")) == [
+        "allocations.parquet", "jobs.parquet", "run.toml", "summary.json", "timeline.parquet",
+    ]  # fmt: skip
+    # Nothing that was meant for a terminal went into a file that took its number.
+    audit = [sys.executable, "-m", "ringbco", "audit", "r"]
+    assert subprocess.run(audit, cwd=tmp_path, check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.usefixtures("small_jobs")
+def test_an_error_with_stderr_closed_keeps_its_status(tmp_path: Path) -> None:
+    command = [*COMMAND[:4], "missing.csv", *COMMAND[5:]]
+    done = subprocess.run(command, cwd=tmp_path, preexec_fn=lambda: os.close(2), check=False)
+    assert done.returncode == 1
+
+
+@pytest.mark.usefixtures("small_jobs")
+@pytest.mark.parametrize(
+    ("limit", "value", "said"),
+    [
+        (resource.RLIMIT_NOFILE, 5, "at most 5 files may be open: expected at least 16; raise `ulimit -n`"),
+        (resource.RLIMIT_AS, 400_000_000, "the process may use 400 MB of memory: expected at least 1,500"),
+    ],
+)
+def test_a_limit_too_low_is_one_line(tmp_path: Path, limit: int, value: int, said: str) -> None:
+    done = subprocess.run(
+        COMMAND,
+        cwd=tmp_path,
+        preexec_fn=lambda: resource.setrlimit(limit, (value, value)),
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {said}")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.usefixtures("small_jobs")
+def test_a_soft_limit_of_open_files_is_raised(tmp_path: Path) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    done = subprocess.run(
+        COMMAND,
+        cwd=tmp_path,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (5, hard)),
+        check=False,
+    )
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "-5", "wide", "19"])
+def test_a_width_that_is_none_is_as_if_there_were_none(
+    run_cli: RunCli, small_jobs: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    environment = {**os.environ, "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "ringbco", "inspect", str(small_jobs)]
+    environment.pop("COLUMNS", None)
+    texts = []
+    for variables in ({}, {"COLUMNS": columns}):
+        done = subprocess.run(
+            command, env=environment | variables, check=True, capture_output=True, stdin=subprocess.DEVNULL
+        )
+        texts.append(done.stdout)
+    assert texts[0] == texts[1]
+    assert b"7 jobs in" in texts[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_any_moment_of_the_start(small_jobs: Path, number: signal.Signals) -> None:
+    """While modules are imported, most of all: compiled ones panic where that fails."""
+    # It says so itself once it listens.
+    listening = (
+        "import ringbco.shell as s; real = s.prepare;"
+        " s.prepare = lambda: (print(flush=True), real()); s.main()"
+    )
+    command = [sys.executable, "-c", listening, *COMMAND[3:], "--quiet", "--force"]
+    statuses = set()
+    for step in range(12):
+        run = subprocess.Popen(
+            command, cwd=small_jobs.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert run.stdout is not None
+        run.stdout.readline()
+        time.sleep(step * 0.04)  # the moments under test
+        run.send_signal(number)
+        _, said = run.communicate(timeout=60)
+        # A shell says 128 + number of a process that the signal ended, here when all was done.
+        status = run.returncode if run.returncode >= 0 else 128 - run.returncode
+        assert status in (128 + number, 0), said
+        assert said in ("", "interrupted: nothing was written\n")
+        statuses.add(status)
+        assert [name for name in os.listdir(small_jobs.parent) if name.endswith(".partial")] == []
+    assert 128 + number in statuses
+
+
+def test_a_signal_during_an_import_waits_until_it_is_done(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nsum(range(1000))\ndone = True\n"
+    )
+    code = (
+        "import sys, time; sys.path.insert(0, '.')\n"
+        "from ringbco import shell\nshell.listen()\n"
+        "import slow\nassert slow.done\nprint('imported', flush=True)\n"
+        "try:\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    sys.exit(shell.tell_interrupt())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (143, "imported\n")
+    assert done.stderr == "interrupted: nothing was written\n"
+
+
+def test_no_room_for_a_library_is_out_of_memory(
+    monkeypatch: pytest.MonkeyPatch, invoke: Invoke, small_jobs: Path
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ImportError("libarrow.so.2600: failed to map segment from shared object")
+
+    monkeypatch.setattr("ringbco.outcome.check_target", fail)
+    run = invoke("replay", small_jobs, "--cluster", "2x8", "-o", "r")
+    assert run.returncode == 1
+    assert run.stderr == "error: out of memory; give the process more, or run it elsewhere\n"
+
+
+def test_only_standard_output_is_called_so(
+    monkeypatch: pytest.MonkeyPatch, invoke: Invoke, small_jobs: Path
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ringbco.outcome.check_target", fail)
+    run = invoke("replay", small_jobs, "--cluster", "2x8", "-o", "r")
+    assert run.stderr == "error: No space left on device; free some space or write elsewhere\n"
+
+
+def test_a_full_standard_output_is_named(small_jobs: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "ringbco", "inspect", str(small_jobs)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: standard output: No space left on device")
+
+
+def test_texts_that_a_spreadsheet_would_work_out(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "raw.csv").write_text(
+        "job_id,submit_time,num_gpus,duration,user\n=1+1,0,1,10,@me\n+a,1,1,10,-x\nplain,2,1,10,a=b\n"
+    )
+    for options, ids in (((), ["=1+1", "+a", "plain"]), (("--csv-safe",), ["'=1+1", "'+a", "plain"])):
+        run = invoke("convert", "csv", "raw.csv", "-o", "y.csv", "--force", *options)
+        assert run.returncode == 0, run.stderr
+        frame = read_jobs("y.csv").frame
+        assert frame["job_id"].to_list() == ids
+        quote = "'" if options else ""
+        assert frame["user"].to_list() == [f"{quote}@me", f"{quote}-x", "a=b"]
+        assert frame["duration"].to_list() == [10.0] * 3
+
+
+def test_the_handlers_are_those_of_the_shell() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        shell.listen()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        assert shell.received == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        shell.received.clear()

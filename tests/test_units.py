@@ -1,0 +1,148 @@
+"""Times and other figures as people read them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from conftest import Invoke
+from ringbco.errors import UsageError
+from ringbco.outcome import Outcome
+from ringbco.units import Kind, check_units, duration, figure, figures, gpu_time, same, shown_in
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.0, "0.0 s"),
+        (0.0004, "0.000 s"),
+        (0.9994, "0.999 s"),
+        (1.0, "1.0 s"),
+        (119.94, "119.9 s"),
+        (120.0, "2.0 min"),
+        # An hour is still told in minutes: there must be two of the larger unit.
+        (3_600.0, "60.0 min"),
+        (7_199.0, "120.0 min"),
+        (7_200.0, "2.0 h"),
+        (172_799.0, "48.0 h"),
+        (172_800.0, "2.0 d"),
+        (864_000_000.0, "10,000.0 d"),
+    ],
+)
+def test_a_duration_is_in_the_largest_unit_that_leaves_two(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.0, "0.0 s"), (0.25, "0.250 s"), (3_600.0, "3600.0 s"), (172_800.06, "172800.1 s")],
+)
+def test_in_seconds_a_duration_stays_in_seconds(seconds: float, shown: str) -> None:
+    with shown_in("seconds"):
+        assert duration(seconds) == shown == figure("time", seconds)
+        with shown_in("human"):
+            assert duration(7_200.0) == "2.0 h"
+        assert duration(seconds) == shown
+    assert duration(7_200.0) == "2.0 h"
+
+
+def test_an_error_inside_the_block_ends_it() -> None:
+    with pytest.raises(ZeroDivisionError), shown_in("seconds"):
+        raise ZeroDivisionError
+    assert duration(7_200.0) == "2.0 h"
+
+
+def test_gpu_time() -> None:
+    assert (gpu_time(9_000_000.0), gpu_time(9_000.0, 1)) == ("2,500 GPU hours", "2.5 GPU hours")
+    with shown_in("seconds"):
+        assert (gpu_time(9_000_000.0), gpu_time(9_000.0, 1)) == ("9000000 GPU seconds", "9000.0 GPU seconds")
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [("time", "93.4 s"), ("number", "93.40"), ("index", "93.400"), ("share", "9,340.0%"), ("count", "93")],
+)
+def test_a_figure_is_shown_by_its_kind(kind: Kind, shown: str) -> None:
+    assert figure(kind, 93.4) == shown
+    assert figure("number", 12_345.678) == "12,345.68"
+    assert figure("count", 1_234_567) == "1,234,567"
+
+
+def test_unknown_units() -> None:
+    check_units("seconds")
+    with pytest.raises(
+        UsageError, match=r"option units: 'second': expected one of human, seconds; did you mean"
+    ):
+        check_units("second")
+
+
+def test_more_digits() -> None:
+    assert duration(9_000.0, 2) == "2.500 h"
+    assert duration(0.5, 1) == "0.5000 s"
+    assert figure("share", 0.12345, 1) == "12.35%"
+    assert figure("number", 1_234.5678, 1) == "1,234.568"
+    assert figure("index", 0.98765, 1) == "0.9877"
+    assert figure("count", 2.0, 1) == "2.0"
+
+
+def test_figures_side_by_side_differ_where_they_do() -> None:
+    assert figures("number", [1.001, 1.002, 3.0]) == ["1.001", "1.002", "3.00"]
+    assert figures("number", [1.0, 1.0 + 1e-12, 1.0]) == ["1.00"] * 3  # rounding is no difference
+    assert figures("number", [1.0, 1.00001, 1.0]) == ["1.00000", "1.00001", "1.00000"]
+    assert figures("time", [26_000.0, 26_010.0]) == ["7.222 h", "7.225 h"]
+    assert figures("share", []) == []
+    # As many digits as it takes, of those alike alone.
+    assert figures("share", [0.5, 0.50001, 0.7]) == ["50.000%", "50.001%", "70.0%"]
+    assert same(1.0, 1.0 + 1e-10)
+    assert not same(1.0, 1.0 + 1e-8)
+
+
+OTHER_UNITS = r"\d (min|h|d|GPU hours)\b"
+RUN = ("--cluster", "2x8")
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        ("replay", (*RUN, "--policy", "tiresias", "-o", "out")),
+        ("plan", (*RUN, "-o", "out")),
+        ("compare", (*RUN, "--policy", "fifo", "--policy", "srtf", "-o", "out")),
+        ("inspect", RUN),
+    ],
+)
+def test_every_time_that_a_verb_prints_is_in_the_units_asked_for(
+    invoke: Invoke, small_jobs: Path, verb: str, arguments: tuple[str, ...]
+) -> None:
+    human = invoke(verb, small_jobs, *arguments).stdout
+    assert re.search(OTHER_UNITS, human)
+    again = () if verb == "inspect" else ("--force",)
+    plain = invoke(verb, small_jobs, *arguments, *again, "--units", "seconds")
+    assert (plain.returncode, plain.stderr.count("error")) == (0, 0)
+    assert re.search(OTHER_UNITS, plain.stdout) is None
+    if verb == "replay":
+        makespan = Outcome.read("out").summary["makespan"]
+        assert f"{makespan:.1f} s" in plain.stdout
+        assert "GPU seconds" in plain.stdout
+    wrong = invoke(verb, small_jobs, *arguments, *again, "--units", "hours")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr == "error: option units: 'hours': expected one of human, seconds\n"
+
+
+def test_files_and_json_stay_in_seconds(invoke: Invoke, small_jobs: Path) -> None:
+    done = invoke("replay", small_jobs, *RUN, "-o", "r", "--units", "seconds", "--json")
+    told = json.loads(done.stdout)
+    assert invoke("replay", small_jobs, *RUN, "-o", "s").returncode == 0
+    assert told["makespan"] == Outcome.read("s").summary["makespan"]
+    assert Path("r/jobs.parquet").read_bytes() == Path("s/jobs.parquet").read_bytes()
+    assert Outcome.read("r").run == Outcome.read("s").run
+
+
+def test_a_sweep_in_seconds(invoke: Invoke, spec: Path) -> None:
+    done = invoke("sweep", spec, "-o", "sweep", "--units", "seconds")
+    assert done.returncode == 0
+    assert re.search(OTHER_UNITS, invoke("sweep", spec, "-o", "sweep").stdout)
+    assert re.search(OTHER_UNITS, done.stdout) is None
+    assert invoke("sweep", spec, "-o", "other", "--units", "x").returncode == 2

@@ -1,0 +1,100 @@
+"""Utilisation up to the last submission, against what the allocations say of each run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ringbco import audit, plan, replay
+from ringbco.cluster import Cluster
+from ringbco.outcome import Outcome
+
+KEY = "utilisation_to_last_submission"
+NAMES = ("fifo", "sjf-bco", "srtf", "tiresias", "gittins", "time-slice", "ftf", "qssf", "edf")
+
+
+@pytest.fixture
+def frame() -> pl.DataFrame:
+    """Jobs that queue for two virtual clusters, the last of them while many still run."""
+    draw = np.random.default_rng(5)
+    jobs = 120
+    submit = np.sort(draw.uniform(0, 9_000, jobs)).round(1)
+    return pl.DataFrame(
+        {
+            "job_id": [f"j{number}" for number in range(jobs)],
+            "submit_time": submit,
+            "num_gpus": pl.Series(draw.choice([1, 2, 4, 8], jobs), dtype=pl.UInt32),
+            "duration": draw.lognormal(6.5, 1.2, jobs).round(1),
+            "user": draw.choice(["u", "v", "w"], jobs),
+            "vc": draw.choice(["left", "right"], jobs),
+            "deadline": submit + 4_000.0,
+        }
+    )
+
+
+@pytest.fixture
+def parted(tmp_path: Path) -> Cluster:
+    text = '[[servers]]\ncount = 2\ngpus = 8\nvc = "left"\n[[servers]]\ngpus = 8\nvc = "right"\n'
+    (tmp_path / "parted.toml").write_text(text)
+    return Cluster.parse(tmp_path / "parted.toml")
+
+
+def held(outcome: Outcome, jobs: pl.DataFrame, gpus: int) -> float:
+    """The same figure, second by second of the allocations of `jobs`."""
+    first, last = jobs["submit_time"].min(), jobs["submit_time"].max()
+    assert outcome.allocations is not None
+    mine = outcome.allocations.join(jobs.select("job_id"), on="job_id")
+    seconds = (mine["end_time"].clip(upper_bound=last) - mine["start_time"]).clip(lower_bound=0)
+    return float((mine["num_gpus"] * seconds).sum() / (gpus * (last - first)))
+
+
+@pytest.mark.parametrize("clock", ["continuous", "slot"])
+@pytest.mark.parametrize("policy", NAMES)
+def test_it_is_what_the_allocations_say(frame: pl.DataFrame, policy: str, clock: str) -> None:
+    outcome = replay(frame, "2x8", policy=policy, clock=clock, admission=policy == "edf")
+    if policy in ("srtf", "tiresias", "time-slice"):
+        assert outcome.summary["preemptions"] > 0
+    if policy == "edf":
+        assert outcome.summary["jobs_refused"] > 0
+    assert outcome.summary[KEY] == pytest.approx(held(outcome, outcome.jobs, 16), rel=1e-12)
+    assert 0.3 < outcome.summary[KEY] <= 1.0 + 1e-12
+    assert audit(outcome, frame) == []
+    alone = replay(frame, "2x8", policy=policy, clock=clock, admission=policy == "edf", allocations=False)
+    assert alone.summary[KEY] == outcome.summary[KEY]
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srtf"])
+def test_each_virtual_cluster_has_a_window_of_its_own(
+    frame: pl.DataFrame, parted: Cluster, policy: str
+) -> None:
+    # The left one takes its last job long before the right one does.
+    frame = frame.filter((pl.col("vc") == "right") | (pl.col("submit_time") < 4_000))
+    outcome = replay(frame, parted, policy=policy)
+    assert outcome.summary[KEY] == pytest.approx(held(outcome, outcome.jobs, 24), rel=1e-12)
+    for row, gpus in zip(outcome.summary["vcs"], (16, 8), strict=True):
+        mine = outcome.jobs.filter(pl.col("vc") == row["vc"])
+        assert row[KEY] == pytest.approx(held(outcome, mine, gpus), rel=1e-12)
+    assert audit(outcome, frame) == []
+
+
+def test_without_a_window_there_is_no_such_share(frame: pl.DataFrame) -> None:
+    at_once = frame.with_columns(submit_time=pl.lit(3.0))
+    outcome = replay(at_once, "2x8", policy="fifo")
+    assert KEY not in outcome.summary
+    assert KEY not in plan(at_once.drop("vc"), "2x8").summary
+    assert audit(outcome, at_once) == []
+    outcome.summary[KEY] = 0.5
+    assert [finding.message.split(" is ")[0] for finding in audit(outcome, at_once)] == [KEY]
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srtf"])
+def test_the_audit_works_it_out_again(frame: pl.DataFrame, parted: Cluster, policy: str) -> None:
+    outcome = replay(frame, parted, policy=policy)
+    outcome.summary[KEY] += 1e-6
+    assert [finding.message.split(" is ")[0] for finding in audit(outcome, frame)] == [KEY]
+    outcome.summary[KEY] -= 1e-6
+    outcome.summary["vcs"][1][KEY] += 1e-6
+    assert [finding.message.split(" is ")[0] for finding in audit(outcome, frame)] == [f"right: {KEY}"]
