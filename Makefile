@@ -13,7 +13,10 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
-.PHONY: help build demo test lint bench policy-table docs clean
+# Tests of Python on as many processes as there are cores, those that are idle taking over from the others.
+PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
+
+.PHONY: help build demo test test-rust test-python test-long fuzz lint lint-rust lint-python bench policy-table docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -34,18 +37,35 @@ $(VENV)/.built: $(VENV)/.tools pyproject.toml $(RUST)
 demo: build ## FIFO, SJF and SJF-BCO on a bundled sample; results and a picture in demo/
 	$(BIN)/ringbco demo -o demo --force
 
-lint: build ## formats, lints, types
-	cargo fmt --check
+lint: lint-rust lint-python ## formats, lints, types
+
+# Each prints all it has to say when it has ended. After a failure nothing more is begun, and make fails.
+test: ## lint, then every test of both languages, two things at a time
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rust test-python lint
+
+test-rust: ## the engine's tests, which need no Python
+	cargo test --locked --no-default-features
+
+test-python: build
+	$(PYTEST)
+
+test-long: build ## the random comparisons with the references again, with thousands of cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
+	RINGBCO_CASES=600 cargo test --locked --no-default-features equality
+	RINGBCO_CASES=2000 $(PYTEST) tests/test_equality.py tests/test_preempt_equality.py
+
+fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000)
+	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) tests/fuzz
+
+lint-rust: $(VENV)/.tools
+	cargo fmt --check
 	cargo clippy --locked --all-targets --features python -- -D warnings
+
+lint-python: build
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
 	$(BIN)/python -m mypy.stubtest ringbco._core
-
-test: lint ## lint, then every test of both languages
-	cargo test --locked --no-default-features
-	$(BIN)/python -m pytest
 
 bench: build ## how long loading, the profile, a replay, its metrics and writing take
 	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only
