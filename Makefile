@@ -31,7 +31,7 @@ $(VENV)/.tools: pyproject.toml
 	touch $@
 
 $(VENV)/.built: $(VENV)/.tools pyproject.toml $(RUST)
-	$(BIN)/maturin develop --release --extras test
+	$(BIN)/maturin develop --profile develop --extras test
 	touch $@
 
 demo: build ## FIFO, SJF and SJF-BCO on a bundled sample; results and a picture in demo/
@@ -67,7 +67,9 @@ lint-python: build
 	$(BIN)/mypy --strict
 	$(BIN)/python -m mypy.stubtest ringbco._core
 
-bench: build ## how long loading, the profile, a replay, its metrics and writing take
+bench: $(VENV)/.tools ## how long loading, the profile, a replay, its metrics and writing take
+	$(BIN)/maturin develop --release --extras test
+	touch $(VENV)/.built
 	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only
 
 policy-table: build ## docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
@@ -77,7 +79,7 @@ docs: $(VENV)/.docs ## the documentation as a site in site/, links checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 $(VENV)/.docs: $(VENV)/.built
-	$(BIN)/maturin develop --release --extras docs
+	$(BIN)/maturin develop --profile develop --extras docs
 	touch $@
 
 clean: ## removes what was built

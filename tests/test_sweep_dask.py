@@ -18,7 +18,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from conftest import Invoke, RunCli
-from ringbco.executors import dask_executor
+from ringbco.executors import DaskExecutor, dask_executor
 from ringbco.sweep import sweep
 from ringbco.synthetic import generate
 
@@ -41,7 +41,7 @@ class Dask:
         self._stack = stack
         self._folder = folder
         self.scheduler = scheduler = self._start(
-            "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"
+            "scheduler", "--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"
         )
         self.address = self._said(scheduler, r"Scheduler at:\s+(tcp://\S+)")
         # Without a nanny: what is killed stays dead.
@@ -113,7 +113,8 @@ def test_all_rows_arrive_though_a_worker_is_killed(
             os.kill(dask.workers[0].pid, signal.SIGKILL)
 
     with dask_executor(dask.address, scatter=scatter) as (executor, travel):
-        client = executor._client  # type: ignore[attr-defined]
+        assert isinstance(executor, DaskExecutor)
+        client = executor.client
         assert len(client.scheduler_info()["workers"]) == 2
         result = sweep(spec, tmp_path / "out", executor=executor, scatter=travel, progress=kill_one)
         assert lost  # runs that it had been given and took along

@@ -113,9 +113,48 @@ def _scheduler_in(path: str) -> str:
         raise UsageError(f"option dask: {path}: {reason}; give the one that the scheduler wrote") from None
 
 
+class DaskExecutor(Executor):
+    """Dask's workers; every call ends, also where the scheduler dies.
+
+    The executor that Dask itself offers never ends a call whose result is on its way at that moment.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client: Final = client
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """As `concurrent.futures.Executor.submit`; a call that Dask lost counts as cancelled."""
+        future: Future[T] = Future()
+        try:
+            task = self.client.submit(fn, *args, pure=False, **kwargs)
+            task.add_done_callback(partial(_follow, future))
+        except Exception:  # a client that has closed: its kinds of error differ from version to version
+            _give_up(future)
+        return future
+
+
+def _follow(future: Future[T], task: Any) -> None:
+    """Hands on what became of one of Dask's tasks."""
+    try:
+        result = task.result()
+    except BaseException as error:
+        if task.status != "error":  # cancelled, or finished and its result not to be had
+            _give_up(future)
+        elif future.set_running_or_notify_cancel():
+            future.set_exception(error)
+    else:
+        if future.set_running_or_notify_cancel():
+            future.set_result(result)
+
+
+def _give_up(future: Future[T]) -> None:
+    future.cancel()
+    future.set_running_or_notify_cancel()  # wakes those who wait for it
+
+
 @contextmanager
 def dask_executor(address: str, *, scatter: bool) -> Iterator[tuple[Executor, Callable[[Any], Any] | None]]:
-    """Dask's own executor, and its function that puts data on all workers if `scatter` asks for it.
+    """An executor over Dask, and its function that puts data on all workers if `scatter` asks for it.
 
     address: of a scheduler (`tcp://...`, `tls://...`), the scheduler file that it wrote (`....json`), or
     `local:N` for N worker processes on this machine. Raises UsageError without the package `distributed` or
@@ -144,7 +183,7 @@ def dask_executor(address: str, *, scatter: bool) -> Iterator[tuple[Executor, Ca
             cluster = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # None is a fixed port, which another sweep may have
                 silence_logs=logging.CRITICAL,
                 preload=[__name__],
             )
@@ -157,9 +196,8 @@ def dask_executor(address: str, *, scatter: bool) -> Iterator[tuple[Executor, Ca
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise RingbcoError(f"option dask: {address}: no scheduler answers ({reason})") from None
     try:
-        executor = client.get_executor(pure=False)
-        yield executor, (lambda data: client.scatter(data, broadcast=True, hash=False)) if scatter else None
-        executor.shutdown()
+        travel = (lambda data: client.scatter(data, broadcast=True, hash=False)) if scatter else None
+        yield DaskExecutor(client), travel
     finally:
         with suppress(Exception):
             client.close()
