@@ -7,49 +7,42 @@
 //!
 //! A tour, in the order in which data flows:
 //!
-//! - [`job`]: the job table as borrowed columns.
-//! - [`options`]: what a run is asked to do, and the registries of orders, disciplines and placements.
+//! - [`trace`]: what is replayed, as borrowed columns. [`options`]: what a run is asked to do.
 //! - [`replay`](mod@replay): the way in. It checks the input, deals the jobs out to virtual clusters, and gathers.
-//! - `engine`: the event loop of one cluster. `pass`: one scheduling pass. `timing`: clocks and progress.
-//! - [`policies`]: the registry of policies. `preempt`: those that preempt, with an event loop of their own.
+//! - `machine`: the only event loop; its `floor` has the verbs by which a policy starts and stops jobs.
+//! - `policy`: who decides. [`policies`]: the names of policies. `placement`: which GPUs a gang gets.
+//! - `speed`: how fast a job runs where it runs. `cluster`: servers and GPUs.
 //! - [`planner`]: the offline planner, Algorithm 1.
-//! - `queue`, `placement`, `cluster`, `gpu_time`, `contention`: the parts of the state.
-//! - `delay`: why jobs wait.
-//! - [`files`]: renames that refuse to replace, for outputs that appear whole.
-//! - `index`, `heap`, `rng`: data structures.
 //! - [`outcome`]: result columns.
-//! - [`reference`](mod@reference): a slow and obvious replay. Tests hold the engine against it. It shares no
-//!   deciding code with the engine.
+//! - [`files`]: renames that refuse to replace, for outputs that appear whole.
+//! - `ds`, `rng`: data structures, random numbers.
+//! - [`reference`](mod@reference): a slow and obvious replay. Tests hold the machine against it. It shares no
+//!   deciding code with the machine.
 //!
 //! Only the module `python`, behind the feature of that name, knows Python.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cluster;
-mod contention;
-mod delay;
-mod engine;
+mod ds;
 pub mod error;
 pub mod files;
-mod gpu_time;
-mod heap;
-mod index;
-pub mod job;
+mod machine;
 pub mod options;
 pub mod outcome;
-mod pass;
 mod placement;
 pub mod planner;
 pub mod policies;
-mod preempt;
-mod queue;
+mod policy;
 pub mod reference;
 pub mod replay;
 mod rng;
-mod timing;
+mod setting;
+mod speed;
+pub mod trace;
 
 pub use cluster::{FewestServers, Network};
-pub use engine::{Unwatched, Watch};
+pub use machine::{Unwatched, Watch};
 
 #[cfg(feature = "python")]
 mod python;

@@ -1,10 +1,9 @@
 //! The Python module `ringbco._core`: the only file that knows `PyO3`.
 
 use crate::cluster::Network;
-use crate::engine::Watch;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::job::Jobs;
+use crate::machine::Watch;
 use crate::options::{
     ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Predict, Preemption, Ties, Variant,
 };
@@ -12,6 +11,7 @@ use crate::outcome::Outcome;
 use crate::planner::{self, Dispatch, Plan, PlanOptions, Planner};
 use crate::policies::{PRESETS, Preset};
 use crate::replay::{ClusterSpec, Extras, replay_with};
+use crate::trace::Jobs;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};

@@ -14,9 +14,9 @@ mod run;
 
 use crate::cluster::Network;
 use crate::error::{Error, Result};
-use crate::job::Jobs;
 use crate::options::{ClockKind, Options, Oversize};
 use crate::replay::ClusterSpec;
+use crate::trace::Jobs;
 use place::Cluster;
 use run::Run;
 

@@ -1,16 +1,16 @@
 //! A whole replay: checks, virtual clusters, and the results put together.
 
 use crate::cluster::{FewestServers, Network, validate_servers};
-use crate::contention::Ring;
-use crate::engine::{Engine, Watch};
 use crate::error::{Error, Result};
-use crate::job::Jobs;
+use crate::machine::{Clock, MOST_SLOTS, Watch};
 use crate::options::{ClockKind, Options, Oversize, Preemption, Ties};
 use crate::outcome::{Allocations, ClusterOutcome, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline};
 use crate::placement::{Placer, Shape};
-use crate::preempt;
+use crate::policy;
 use crate::rng::{GOLDEN, SplitMix64};
-use crate::timing::{MOST_SLOTS, Timing};
+use crate::setting::Setting;
+use crate::speed::Ring;
+use crate::trace::Jobs;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -90,7 +90,7 @@ pub fn replay_with(
     order_by_submission(jobs, &mut parts, options.ties);
     let outcomes = run_parts(jobs, extras, &parts, spec.network, options, watch)?;
     let engine_seconds = began.elapsed().as_secs_f64();
-    assemble(jobs, kept, &parts, outcomes, spec.network, options, engine_seconds)
+    assemble(jobs, kept, &parts, outcomes, options, engine_seconds)
 }
 
 /// Refuses times that slots cannot count.
@@ -202,7 +202,7 @@ fn keep(
             Some(_) => kept[row] = false,
             None => {
                 if options.rar() {
-                    check_iteration(&Timing::ring(jobs, row), row, part.few.of(num_gpus), network, options)?;
+                    check_iteration(&Ring::of(jobs, row), row, part.few.of(num_gpus), network, options)?;
                 }
                 part.rows.push(row as u32);
             }
@@ -224,7 +224,7 @@ pub(crate) fn check_iteration(
     }
     if options.clock == ClockKind::Slot {
         let tau = ring.iteration_time(network, servers.unwrap_or(1), 1);
-        if Timing::per_slot(options.slot, tau) == 0 {
+        if Ring::per_slot(options.slot, tau) == 0 {
             return Err(Error::SlotTooShort { row, tau, slot: options.slot });
         }
     }
@@ -300,7 +300,7 @@ fn run_parts(
         let gather = gathered.is_some();
         let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
         let user = extras.user.map(|u| pick(u, &part.rows, gather));
-        let setting = preempt::Setting {
+        let setting = Setting {
             jobs: view,
             rows: &part.rows,
             deadline: deadline.as_deref(),
@@ -310,10 +310,7 @@ fn run_parts(
             network,
             options: &own,
         };
-        if preempt::is_for(&own) {
-            return preempt::run(&setting, watch);
-        }
-        Engine::new(view, &part.rows, &part.server_gpus, network, &own).run(watch)
+        policy::run(&setting, watch)
     };
     if parts.len() == 1 {
         return Ok(vec![run(0, watch)?]);
@@ -359,7 +356,6 @@ fn assemble(
     mut kept: Vec<bool>,
     parts: &[Part],
     outcomes: Vec<ClusterOutcome>,
-    network: Network,
     options: &Options,
     engine_seconds: f64,
 ) -> Result<Outcome> {
@@ -420,11 +416,11 @@ fn assemble(
         allocations.end.append(&mut own.end);
         allocations.server.extend(own.server.iter().map(|&s| part.servers[s as usize]));
     }
-    let timing = Timing::new(network, options);
+    let clock = Clock::new(options);
     let cluster_of = |row: usize| cluster.get(row).copied().unwrap_or(0);
     // Stretch by stretch; between two of them a job waits.
     stretches.sort_by_key(|s| s.job);
-    let seen = |job: usize| timing.seconds(timing.arrival(jobs.submit[job]));
+    let seen = |job: usize| clock.seconds(clock.arrival(jobs.submit[job]));
     let in_stretches = stretches.iter().enumerate().map(|(i, s)| {
         let row = s.job as usize;
         let before = i.checked_sub(1).map(|i| &stretches[i]).filter(|before| before.job == s.job);

@@ -1,13 +1,12 @@
 //! What all schedules of a plan have in common, whatever theta and kappa are. It is computed once.
 
 use crate::cluster::{FewestServers, Network, validate_servers};
-use crate::contention::Ring;
 use crate::error::{Error, Result};
-use crate::job::Jobs;
 use crate::options::{ClockKind, Options, Order, Oversize};
 use crate::planner::PlanOptions;
 use crate::replay::check_iteration;
-use crate::timing::Timing;
+use crate::speed::Ring;
+use crate::trace::Jobs;
 
 /// Horizons and makespans stay below this many slots, so that float64 holds every one exactly.
 pub(super) const MOST_SLOTS: u64 = 1 << 52;
@@ -90,7 +89,7 @@ impl<'a> Instance<'a> {
         let few = FewestServers::new(server_gpus);
         let clocked =
             Options { clock: ClockKind::Slot, slot: options.slot, model: options.model, ..Options::default() };
-        let timing = Timing::new(network, &clocked);
+        let estimate = crate::policy::estimate(&clocked, network);
         let mut kept = vec![true; jobs.len()];
         let mut rows = Vec::with_capacity(jobs.len());
         let (mut longest, mut area) = (0.0, 0.0);
@@ -104,9 +103,9 @@ impl<'a> Instance<'a> {
                 continue;
             }
             if rar {
-                check_iteration(&Timing::ring(jobs, row), row, few.of(num_gpus), &network, &clocked)?;
+                check_iteration(&Ring::of(jobs, row), row, few.of(num_gpus), &network, &clocked)?;
             }
-            let rho = timing.estimate(jobs, row);
+            let rho = estimate(jobs, row);
             longest = f64::max(longest, rho);
             area += f64::from(num_gpus) * rho;
             rows.push(row as u32);
@@ -117,11 +116,11 @@ impl<'a> Instance<'a> {
         }
         let by = |f: &dyn Fn(usize) -> f64| -> Vec<f64> { rows.iter().map(|&r| f(r as usize)).collect() };
         let num_gpus: Vec<u32> = rows.iter().map(|&r| jobs.num_gpus[r as usize]).collect();
-        let charge = by(&|r| timing.estimate(jobs, r) / options.u);
+        let charge = by(&|r| estimate(jobs, r) / options.u);
         let work: Vec<Work> = rows
             .iter()
             .map(|&r| match rar {
-                true => Work::Rar { ring: Timing::ring(jobs, r as usize), iterations: jobs.iterations[r as usize] },
+                true => Work::Rar { ring: Ring::of(jobs, r as usize), iterations: jobs.iterations[r as usize] },
                 false => Work::Fixed { slots: (jobs.duration[r as usize] / options.slot).ceil() as u64 },
             })
             .collect();
@@ -180,7 +179,7 @@ impl<'a> Instance<'a> {
 
     /// phi_j: iterations in a slot on that many servers under that contention (eq. 9).
     pub(super) fn per_slot(&self, ring: &Ring, servers: u32, contention: u32) -> u64 {
-        Timing::per_slot(self.options.slot, ring.iteration_time(&self.network, servers, contention))
+        Ring::per_slot(self.options.slot, ring.iteration_time(&self.network, servers, contention))
     }
 
     /// Slots that the job takes if neither changes; `None` if it never ends.

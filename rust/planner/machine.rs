@@ -2,9 +2,9 @@
 //! A dispatch decides which job starts. This module decides when a job ends.
 
 use super::instance::{Instance, Work};
-use crate::contention::Contention;
-use crate::heap::EventHeap;
+use crate::ds::EventHeap;
 use crate::outcome::ClusterOutcome;
+use crate::speed::Crowd;
 
 /// A job on GPUs.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ pub(super) struct Machine<'a> {
     /// The slot boundary that has been reached.
     pub(super) now: u64,
     heap: EventHeap,
-    contention: Contention,
+    contention: Crowd,
     running: Vec<Running>,
     free: Vec<u32>,
     dirty: Vec<u32>,
@@ -55,7 +55,7 @@ impl<'a> Machine<'a> {
             instance,
             now: 0,
             heap: EventHeap::default(),
-            contention: Contention::new(instance.layout.sizes.len()),
+            contention: Crowd::new(instance.layout.sizes.len()),
             running: Vec::new(),
             free: Vec::new(),
             dirty: Vec::new(),

@@ -17,11 +17,11 @@ mod schedule;
 mod search;
 
 use crate::cluster::Network;
-use crate::engine::Watch;
 use crate::error::{Error, Result};
-use crate::job::Jobs;
+use crate::machine::Watch;
 use crate::options::{Model, Order, Oversize, Variant, registry};
 use crate::outcome::{ClusterOutcome, HeldWhileSubmitting, Outcome, Span, timeline};
+use crate::trace::Jobs;
 use instance::Instance;
 use schedule::{End, Schedule, Shared};
 use std::sync::Mutex;

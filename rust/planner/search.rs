@@ -3,8 +3,8 @@
 use super::Planner;
 use super::instance::{Instance, MOST_SLOTS};
 use super::schedule::{End, Schedule, Shared, Verdict};
-use crate::engine::Watch;
 use crate::error::{Error, Result};
+use crate::machine::Watch;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use ringbco::error::Result;
-use ringbco::job::{Jobs, OwnedJobs};
 use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Ties, Variant};
 use ringbco::outcome::Outcome;
 use ringbco::reference::Replay;
 use ringbco::replay::ClusterSpec;
+use ringbco::trace::{Jobs, OwnedJobs};
 use ringbco::{Network, Unwatched};
 
 /// Everything a replay is given.

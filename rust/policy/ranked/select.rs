@@ -1,12 +1,13 @@
 //! The walk of a ranking with a quota of all GPUs: who should run.
 
-use super::Policy;
-use super::book::{Book, Running};
+use super::Ranking;
 use super::waiting::Waiting;
-use crate::heap::EventHeap;
+use crate::ds::EventHeap;
+use crate::machine::Floor;
+use crate::speed::Speed;
 
 /// What a walk decides, and what it needs on its way.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     /// Waiting jobs to place, in rank order.
     pub(super) chosen: Vec<u32>,
@@ -33,15 +34,15 @@ impl FromTheEnd {
     }
 
     /// The running job that ranks last: (key, job, slot).
-    fn last<P: Policy>(&mut self, policy: &P, book: &Book<'_>, running: &[Running]) -> Option<(f64, u32, u32)> {
+    fn last<R: Ranking, S: Speed>(&mut self, ranking: &R, floor: &Floor<'_, S>) -> Option<(f64, u32, u32)> {
         loop {
             let (stored, slot) = self.0.peek()?;
-            let own = &running[slot as usize];
-            let key = policy.running_key(book, own);
+            let stay = &floor.stays[slot as usize];
+            let key = ranking.running_key(floor, stay);
             if key == -stored {
-                return Some((key, own.job, slot));
+                return Some((key, stay.job, slot));
             }
-            self.set(slot, key, own.job);
+            self.set(slot, key, stay.job);
         }
     }
 }
@@ -57,16 +58,15 @@ impl Selection {
     ///
     /// Let W be the GPUs of the waiting jobs up to some place of the ranking, B those of all running jobs and T those
     /// of the running jobs behind that place. The walk reaches the place with W + B - T GPUs given away if all before
-    /// fit; so the first that does not fit is found from the end, by the excess W + B - N over the N GPUs. `spare`: N - B.
-    pub(super) fn walk<P: Policy>(
+    /// fit; so the first that does not fit is found from the end, by the excess W + B - N over the N GPUs.
+    pub(super) fn walk<R: Ranking, S: Speed>(
         &mut self,
-        policy: &P,
-        book: &Book<'_>,
+        ranking: &R,
+        floor: &Floor<'_, S>,
         waiting: &Waiting,
-        running: &[Running],
         ends: &mut FromTheEnd,
-        spare: u64,
     ) {
+        let spare = floor.cluster.total_idle;
         self.chosen.clear();
         self.evicted.clear();
         self.tail.clear();
@@ -84,9 +84,9 @@ impl Selection {
             let Some(next) = next else { return };
             let with_it = excess + i64::from(next.num_gpus);
             while behind < with_it {
-                match ends.last(policy, book, running) {
+                match ends.last(ranking, floor) {
                     Some((key, job, slot)) if before((next.key, next.job), (key, job)) => {
-                        let own = book.jobs.num_gpus[job as usize];
+                        let own = floor.asks(job);
                         self.tail.push((key, job, slot, own));
                         ends.remove(slot);
                         behind += i64::from(own);
@@ -138,25 +138,24 @@ impl Selection {
     }
 
     /// Ranks every job anew and walks. Cost: all jobs that run or wait.
-    pub(super) fn walk_all<P: Policy>(
+    pub(super) fn walk_all<R: Ranking, S: Speed>(
         &mut self,
-        policy: &P,
-        book: &Book<'_>,
+        ranking: &R,
+        floor: &Floor<'_, S>,
         waiting: &Waiting,
-        running: &[Running],
         gpus: u64,
     ) {
         self.chosen.clear();
         self.evicted.clear();
         let mut all = std::mem::take(&mut self.all);
         all.clear();
-        all.extend(waiting.jobs().map(|job| (policy.rank(book, job, None), job, None)));
-        let live = running.iter().enumerate().filter(|(_, r)| !r.parts.is_empty());
-        all.extend(live.map(|(slot, r)| (policy.rank(book, r.job, Some(r)), r.job, Some(slot as u32))));
+        all.extend(waiting.jobs().map(|job| (ranking.rank(floor, job, None), job, None)));
+        let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
+        all.extend(live.map(|(slot, stay)| (ranking.rank(floor, stay.job, Some(stay)), stay.job, Some(slot as u32))));
         all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1)));
         let mut quota = gpus;
         for &(_, job, slot) in &all {
-            let num_gpus = u64::from(book.jobs.num_gpus[job as usize]);
+            let num_gpus = u64::from(floor.asks(job));
             let fits = num_gpus <= quota;
             if fits {
                 quota -= num_gpus;

@@ -10,11 +10,14 @@
 //! index costs a walk along a hull. With m samples the distribution is renewed at a pass once more than m / 1,024 jobs
 //! are new.
 
+use super::Ranking;
 use super::tiresias::Tiresias;
-use super::{Book, Policy, Running};
+use crate::machine::{Floor, Stay};
 use crate::options::Options;
+use crate::speed::Speed;
 
-pub(super) struct Gittins {
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Gittins {
     queues: Tiresias,
     interval: f64,
     samples: Samples,
@@ -27,7 +30,7 @@ pub(super) struct Gittins {
 const RENEW_SHARE: usize = 1024;
 
 impl Gittins {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(in crate::policy) fn new(options: &Options) -> Self {
         Self {
             queues: Tiresias::new(options),
             interval: options.interval,
@@ -37,7 +40,7 @@ impl Gittins {
     }
 }
 
-impl Policy for Gittins {
+impl Ranking for Gittins {
     const RANKED_ANEW: bool = true;
 
     fn interval(&self) -> Option<f64> {
@@ -50,14 +53,14 @@ impl Policy for Gittins {
         }
     }
 
-    fn rank(&self, book: &Book<'_>, job: u32, running: Option<&Running>) -> (f64, f64) {
-        let attained = running.map_or_else(|| book.attained(job), |r| book.attained_of(r));
+    fn rank<S: Speed>(&self, floor: &Floor<'_, S>, job: u32, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
+        let attained = stay.map_or_else(|| floor.attained(job), |stay| floor.attained_of(stay));
         // In single precision: indexes that differ by rounding alone tie.
         (self.queues.queue(attained) as f64, -f64::from(self.samples.index(attained) as f32))
     }
 
-    fn completed(&mut self, book: &Book<'_>, job: u32) {
-        self.fresh.push(book.attained(job));
+    fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) {
+        self.fresh.push(floor.attained(job));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The accumulated time U of every GPU (SPEC section 6), and the orders over U that placements ask for.
 
-use crate::cluster::Claim;
+use super::Claim;
+use crate::ds::Minima;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -19,7 +20,7 @@ pub(crate) struct GpuTimes {
     time: Vec<f64>,
     /// The job on each GPU.
     owner: Vec<u32>,
-    least: Option<Tournament>,
+    least: Option<Minima>,
     mean: Option<MeanOrder>,
     /// (GPU, U before) for every GPU taken since the last mark.
     taken: Vec<(u32, f64)>,
@@ -39,7 +40,11 @@ impl GpuTimes {
             first,
             time: vec![0.0; total as usize],
             owner: vec![NOBODY; total as usize],
-            least: least.then(|| Tournament::new(sizes.len())),
+            least: least.then(|| {
+                let mut tree = Minima::new(sizes.len());
+                (0..sizes.len()).for_each(|server| tree.set(server, 0.0));
+                tree
+            }),
             mean: mean.then(|| MeanOrder::new(sizes.len())),
             taken: Vec::new(),
             scratch: Vec::new(),
@@ -88,7 +93,7 @@ impl GpuTimes {
 
     /// Takes the idle GPU with least U of all, ties by (server, GPU); gives its server.
     pub(crate) fn take_least_of_all(&mut self, claim: &Claim) -> Option<u32> {
-        let server = self.least.as_ref()?.winner();
+        let server = self.least.as_ref()?.least() as u32;
         let gpu = self
             .gpus(server)
             .filter(|&g| self.owner[g] == NOBODY)
@@ -166,55 +171,13 @@ impl GpuTimes {
         let least =
             self.gpus(server).filter(|&g| self.owner[g] == NOBODY).map(|g| self.time[g]).fold(f64::INFINITY, f64::min);
         if let Some(tree) = &mut self.least {
-            tree.set(server, least);
+            tree.set(server as usize, least);
         }
     }
 }
 
 fn by_time(a: &(f64, u32), b: &(f64, u32)) -> std::cmp::Ordering {
     a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
-}
-
-/// The server with the least value, lowest index on ties: a complete binary tree of minima.
-#[derive(Clone, Debug)]
-struct Tournament {
-    leaves: usize,
-    minima: Vec<f64>,
-}
-
-impl Tournament {
-    fn new(servers: usize) -> Self {
-        let leaves = servers.next_power_of_two();
-        let mut tree = Self { leaves, minima: vec![f64::INFINITY; 2 * leaves] };
-        for s in 0..servers {
-            tree.set(s as u32, 0.0);
-        }
-        tree
-    }
-
-    fn set(&mut self, server: u32, value: f64) {
-        let mut at = self.leaves + server as usize;
-        self.minima[at] = value;
-        while at > 1 {
-            at /= 2;
-            let least = self.minima[2 * at].min(self.minima[2 * at + 1]);
-            if self.minima[at] == least {
-                break;
-            }
-            self.minima[at] = least;
-        }
-    }
-
-    fn winner(&self) -> u32 {
-        let mut at = 1;
-        while at < self.leaves {
-            at *= 2;
-            if self.minima[at + 1] < self.minima[at] {
-                at += 1;
-            }
-        }
-        (at - self.leaves) as u32
-    }
 }
 
 /// A server as an order knew it: the bits of its mean U, its index, and the number of the entry among the server's

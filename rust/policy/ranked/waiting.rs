@@ -1,5 +1,6 @@
 //! Waiting jobs by key. Each size is kept apart, so that a size that does not fit is passed over whole.
 
+use crate::ds::ordered;
 use std::collections::BTreeSet;
 use std::collections::btree_set::Iter;
 use std::iter::Peekable;
@@ -15,12 +16,7 @@ pub(crate) struct Waiting {
     gpus: u64,
 }
 
-/// A number with the order of `key`, which is not NaN.
-fn ordered(key: f64) -> u64 {
-    let bits = (key + 0.0).to_bits();
-    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
-}
-
+/// The number of which [`ordered`] makes these bits.
 fn unordered(bits: u64) -> f64 {
     f64::from_bits(if bits >> 63 == 1 { bits & !(1 << 63) } else { !bits })
 }
@@ -45,10 +41,6 @@ impl Waiting {
 
     fn class(&self, num_gpus: u32) -> usize {
         self.sizes.partition_point(|&s| s < num_gpus)
-    }
-
-    pub(crate) fn has(&self, job: u32, num_gpus: u32) -> bool {
-        self.by_size[self.class(num_gpus)].contains(&(self.key[job as usize], job))
     }
 
     pub(crate) fn insert(&mut self, job: u32, num_gpus: u32, key: f64) {
@@ -129,12 +121,6 @@ impl Walk<'_> {
             self.classes[at.class].1.next();
             self.look();
         }
-    }
-
-    /// Leaves out the jobs still to come of the size of one.
-    pub(crate) fn leave_out(&mut self, one: Ranked) {
-        self.classes.retain(|&(size, _)| size != one.num_gpus);
-        self.look();
     }
 
     /// Leaves out the jobs still to come that ask for more than `num_gpus`.

@@ -4,32 +4,38 @@
 //! Themis calls this number rho. Elsewhere in this crate rho_j is the estimated run time. The number of every job moves
 //! with time, so a pass ranks all jobs that run or wait.
 
-use super::{Book, Policy, Running, Setting};
+use super::Ranking;
+use crate::machine::{Floor, Stay};
+use crate::setting::Setting;
+use crate::speed::Speed;
 
-pub(super) struct Ftf {
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Ftf {
     interval: f64,
     /// Run times alone on the fewest servers, s.
     ideal: Vec<f64>,
 }
 
 impl Ftf {
-    pub(super) fn new(setting: &Setting<'_>) -> Self {
-        let ideal = (0..setting.jobs.len()).map(|j| Book::ideal(setting, j)).collect();
+    pub(in crate::policy) fn new<S: Speed>(setting: &Setting<'_>, speed: &S) -> Self {
+        let jobs = &setting.jobs;
+        let ideal = |j: usize| speed.run_time(jobs, j, setting.few.of(jobs.num_gpus[j]).unwrap_or(1), 1);
+        let ideal = (0..jobs.len()).map(ideal).collect();
         Self { interval: setting.options.interval, ideal }
     }
 }
 
-impl Policy for Ftf {
+impl Ranking for Ftf {
     const RANKED_ANEW: bool = true;
 
     fn interval(&self) -> Option<f64> {
         Some(self.interval)
     }
 
-    fn rank(&self, book: &Book<'_>, job: u32, running: Option<&Running>) -> (f64, f64) {
+    fn rank<S: Speed>(&self, floor: &Floor<'_, S>, job: u32, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
         let j = job as usize;
-        let elapsed = book.seconds() - book.jobs.submit[j];
-        let remaining = running.map_or_else(|| book.remaining(job), |r| book.remaining_of(r));
+        let elapsed = floor.seconds() - floor.jobs.submit[j];
+        let remaining = stay.map_or_else(|| floor.remaining(job), |stay| floor.remaining_of(stay));
         (-((elapsed + remaining) / self.ideal[j]), 0.0)
     }
 }

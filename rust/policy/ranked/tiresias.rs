@@ -4,16 +4,19 @@
 //!
 //! A pass costs as much as SRTF's, and a step for every job that falls to the next queue.
 
-use super::{Book, Policy, Running};
+use super::Ranking;
+use crate::machine::{Floor, Stay};
 use crate::options::Options;
+use crate::speed::Speed;
 
-pub(super) struct Tiresias {
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Tiresias {
     thresholds: Vec<f64>,
     interval: f64,
 }
 
 impl Tiresias {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(in crate::policy) fn new(options: &Options) -> Self {
         Self { thresholds: options.thresholds.clone(), interval: options.interval }
     }
 
@@ -23,23 +26,23 @@ impl Tiresias {
     }
 }
 
-impl Policy for Tiresias {
+impl Ranking for Tiresias {
     fn interval(&self) -> Option<f64> {
         Some(self.interval)
     }
 
-    fn waiting_key(&mut self, book: &Book<'_>, job: u32) -> f64 {
-        self.queue(book.attained(job)) as f64
+    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) -> f64 {
+        self.queue(floor.attained(job)) as f64
     }
 
-    fn running_key(&self, book: &Book<'_>, running: &Running) -> f64 {
-        self.queue(book.attained_of(running)) as f64
+    fn running_key<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        self.queue(floor.attained_of(stay)) as f64
     }
 
-    fn rises_at(&self, book: &Book<'_>, running: &Running) -> f64 {
-        let next = self.queue(book.attained_of(running));
+    fn rises_at<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        let next = self.queue(floor.attained_of(stay));
         self.thresholds.get(next).map_or(f64::INFINITY, |&threshold| {
-            let at = book.attains_at(running, threshold);
+            let at = floor.attains_at(stay, threshold);
             at - 1e-9 * (at.abs() + 1.0)
         })
     }

@@ -1,8 +1,10 @@
 //! Servers, GPUs, idle indexes and accumulated time U: the only place where GPUs change hands.
 
+mod times;
+
+use crate::ds::{Fenwick, OrderedBits};
 use crate::error::{Error, Result};
-use crate::gpu_time::GpuTimes;
-use crate::index::OrderedBits;
+use times::GpuTimes;
 
 /// Network and overhead constants of the contention model (SPEC section 3).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -326,45 +328,6 @@ impl Cluster {
     }
 }
 
-/// Prefix sums of idle GPUs over the servers.
-#[derive(Clone, Debug)]
-struct Fenwick {
-    sums: Vec<i64>,
-}
-
-impl Fenwick {
-    fn new(counts: &[u32]) -> Self {
-        let mut tree = Self { sums: vec![0; counts.len() + 1] };
-        for (s, &c) in counts.iter().enumerate() {
-            tree.add(s, i64::from(c));
-        }
-        tree
-    }
-
-    fn add(&mut self, server: usize, by: i64) {
-        let mut at = server + 1;
-        while at < self.sums.len() {
-            self.sums[at] += by;
-            at += at & at.wrapping_neg();
-        }
-    }
-
-    /// The first server whose prefix sum exceeds `rank`.
-    fn find(&self, rank: u64) -> u32 {
-        let mut rest = rank as i64;
-        let mut at = 0;
-        let mut step = (self.sums.len() - 1).checked_ilog2().map_or(0, |k| 1 << k);
-        while step > 0 {
-            if at + step < self.sums.len() && self.sums[at + step] <= rest {
-                at += step;
-                rest -= self.sums[at];
-            }
-            step >>= 1;
-        }
-        at as u32
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,13 +337,6 @@ mod tests {
         let few = FewestServers::new(&[2, 8, 4]);
         let got: Vec<_> = [1, 8, 9, 12, 13, 14, 15].map(|w| few.of(w)).to_vec();
         assert_eq!(got, [Some(1), Some(1), Some(2), Some(2), Some(3), Some(3), None]);
-    }
-
-    #[test]
-    fn ranks_follow_server_order() {
-        let tree = Fenwick::new(&[2, 0, 3, 1]);
-        let got: Vec<_> = (0..6).map(|r| tree.find(r)).collect();
-        assert_eq!(got, [0, 0, 2, 2, 2, 3]);
     }
 
     #[test]

@@ -4,22 +4,25 @@
 //!
 //! A pass costs as much as SRTF's. With more demand than GPUs there is one every quantum.
 
-use super::{Book, Policy, Running};
+use super::Ranking;
+use crate::machine::{Floor, Stay};
 use crate::options::Options;
+use crate::speed::Speed;
 
-pub(super) struct TimeSlice {
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct TimeSlice {
     quantum: f64,
     /// The place in the list of the next job that joins it.
     end: f64,
 }
 
 impl TimeSlice {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(in crate::policy) fn new(options: &Options) -> Self {
         Self { quantum: options.quantum, end: 0.0 }
     }
 }
 
-impl Policy for TimeSlice {
+impl Ranking for TimeSlice {
     fn interval(&self) -> Option<f64> {
         Some(self.quantum)
     }
@@ -28,12 +31,12 @@ impl Policy for TimeSlice {
         true
     }
 
-    fn waiting_key(&mut self, _book: &Book<'_>, _job: u32) -> f64 {
+    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: u32) -> f64 {
         self.end += 1.0;
         self.end
     }
 
-    fn running_key(&self, _book: &Book<'_>, _running: &Running) -> f64 {
+    fn running_key<S: Speed>(&self, _floor: &Floor<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
         f64::INFINITY
     }
 }

@@ -1,0 +1,66 @@
+//! Clocks (docs/model.md). Machine time is in seconds under the continuous clock, in whole slots under the slot clock.
+//!
+//! Invariant: under the slot clock every instant is a whole number of slots, below 2^53. For example, with slots of
+//! 60 s a job submitted at 61 s is seen at instant 2, that is at 120 s.
+
+use crate::options::{ClockKind, Options};
+
+/// 2^53: from here on float64 tells a slot no longer from the next.
+pub(crate) const MOST_SLOTS: f64 = 9_007_199_254_740_992.0;
+
+/// The clock of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// Slot length, s, under the slot clock.
+    pub(crate) slot: Option<f64>,
+}
+
+impl Clock {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self { slot: (options.clock == ClockKind::Slot).then_some(options.slot) }
+    }
+
+    /// Seconds of a time.
+    #[inline]
+    pub(crate) fn seconds(self, time: f64) -> f64 {
+        self.slot.map_or(time, |slot| time * slot)
+    }
+
+    /// The first instant at which a submission can be seen: the first boundary not before it under the slot clock.
+    #[inline]
+    pub(crate) fn arrival(self, submit: f64) -> f64 {
+        let Some(slot) = self.slot else { return submit };
+        let mut n = (submit / slot).ceil();
+        if n >= MOST_SLOTS {
+            return n;
+        }
+        while n * slot < submit {
+            n += 1.0;
+        }
+        while n >= 1.0 && (n - 1.0) * slot >= submit {
+            n -= 1.0;
+        }
+        n
+    }
+
+    /// The boundary after this one; never under the continuous clock.
+    pub(crate) fn next_boundary(self, now: f64) -> f64 {
+        self.slot.map_or(f64::INFINITY, |_| f64::max(now + 1.0, now.next_up()))
+    }
+
+    /// The first multiple of `interval` seconds not before `time` and after `last`; under the slot clock the first
+    /// boundary not before one.
+    pub(crate) fn tick(self, interval: f64, time: f64, last: f64) -> f64 {
+        let back = self.slot.map_or(0.0, |_| 1.0);
+        // A multiple of the interval that a boundary after the last tick sees first lies beyond that tick.
+        let from = f64::max(time - back, last);
+        let mut k = f64::max(0.0, (self.seconds(from) / interval).floor() - 1.0);
+        loop {
+            let tick = self.arrival(k * interval);
+            if tick >= time && tick > last {
+                return tick;
+            }
+            k = f64::max(k + 1.0, k.next_up());
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! The floor: who holds which GPUs, and the verbs by which a policy changes that.
+//!
+//! Invariant: every live stay's GPUs are taken in `cluster`, and every end that is known is in `ends`. A policy reads
+//! what it needs and calls `place`, `start`, `stop` and `refuse`. For example, to run a waiting job at once it says
+//! `floor.place(job) && { floor.start(job); true }`.
+
+use super::clock::Clock;
+use super::delays::Delays;
+use super::ledger::Ledger;
+use super::stays::Stay;
+use crate::cluster::{Claim, Cluster, FewestServers, Grant};
+use crate::ds::EventHeap;
+use crate::outcome::{ClusterOutcome, Stretch};
+use crate::placement::{Placer, Probe};
+use crate::rng::SplitMix64;
+use crate::setting::Setting;
+use crate::speed::{Crowd, Speed};
+use crate::trace::Jobs;
+
+/// The state of a cluster and its jobs at one instant. Jobs are numbered in order of (submit_time, row).
+#[derive(Clone, Debug)]
+pub(crate) struct Floor<'a, S: Speed> {
+    pub(crate) jobs: Jobs<'a>,
+    pub(crate) few: &'a FewestServers,
+    pub(crate) speed: S,
+    pub(crate) clock: Clock,
+    /// Machine time.
+    pub(crate) now: f64,
+    pub(crate) cluster: Cluster,
+    pub(crate) placer: Placer,
+    /// Stays by slot; a slot whose stay is not live is free.
+    pub(crate) stays: Vec<Stay<S::Pace>>,
+    free: Vec<u32>,
+    /// Stays by when they end.
+    pub(super) ends: EventHeap,
+    crowd: Crowd,
+    /// Sum of p_j over the spanning jobs, and since when.
+    crowd_sum: u64,
+    crowd_since: f64,
+    dirty: Vec<u32>,
+    ledger: Option<Ledger>,
+    /// Machine time that a resumed job holds its GPUs without progress.
+    pause: f64,
+    record: bool,
+    pub(super) delays: Delays,
+    /// What the latest `place` gave.
+    pub(crate) grant: Grant,
+    /// Jobs that are done or refused.
+    pub(super) gone: usize,
+    pub(super) out: ClusterOutcome,
+}
+
+impl<'a, S: Speed> Floor<'a, S> {
+    /// An idle cluster. `stops`: whether the policy may stop jobs.
+    pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool) -> Self {
+        let options = setting.options;
+        let (jobs, clock) = (setting.jobs, Clock::new(options));
+        let placer = Placer::new(options);
+        let record = options.record_allocations;
+        Self {
+            cluster: Cluster::new(setting.server_gpus, placer.needs()),
+            placer,
+            few: setting.few,
+            now: 0.0,
+            stays: Vec::new(),
+            free: Vec::new(),
+            ends: EventHeap::default(),
+            crowd: Crowd::new(setting.server_gpus.len()),
+            crowd_sum: 0,
+            crowd_since: 0.0,
+            dirty: Vec::new(),
+            ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
+            pause: clock.slot.map_or(options.preempt_cost, |slot| (options.preempt_cost / slot).ceil()),
+            record,
+            delays: Delays::new(jobs.num_gpus),
+            grant: Grant::default(),
+            gone: 0,
+            out: if stops {
+                ClusterOutcome::preemptive(jobs.len(), record)
+            } else {
+                ClusterOutcome::new(jobs.len(), record)
+            },
+            jobs,
+            speed,
+            clock,
+        }
+    }
+
+    // What a policy may read.
+
+    /// Seconds at this instant.
+    #[inline]
+    pub(crate) fn seconds(&self) -> f64 {
+        self.clock.seconds(self.now)
+    }
+
+    /// GPUs that a job asks for.
+    #[inline]
+    pub(crate) fn asks(&self, job: u32) -> u32 {
+        self.jobs.num_gpus[job as usize]
+    }
+
+    /// rho_j, s.
+    #[inline]
+    pub(crate) fn estimate(&self, job: u32) -> f64 {
+        self.speed.estimate(&self.jobs, job as usize)
+    }
+
+    /// Run time on the fewest servers without contention, s.
+    pub(crate) fn ideal(&self, job: u32) -> f64 {
+        let servers = self.few.of(self.asks(job)).unwrap_or(1);
+        self.speed.run_time(&self.jobs, job as usize, servers, 1)
+    }
+
+    fn ledger(&self, job: u32) -> (f64, f64) {
+        let j = job as usize;
+        match &self.ledger {
+            Some(ledger) => (ledger.left[j], ledger.served[j]),
+            None => (self.speed.work(&self.jobs, j, self.clock.slot), 0.0),
+        }
+    }
+
+    /// Remaining run time of a job that does not run, s: on one server without contention.
+    pub(crate) fn remaining(&self, job: u32) -> f64 {
+        let alone = self.speed.unit(&self.speed.pace(&self.jobs, job as usize), 1, 0);
+        self.speed.remaining(&self.jobs, job as usize, self.ledger(job).0, alone, self.clock.slot)
+    }
+
+    /// Remaining run time of a stay's job now, s; never rises as time passes.
+    pub(crate) fn remaining_of(&self, stay: &Stay<S::Pace>) -> f64 {
+        let left = stay.left_at(self.now, self.clock);
+        self.speed.remaining(&self.jobs, stay.job as usize, left, stay.alone, self.clock.slot)
+    }
+
+    /// Attained service of a job that does not run, GPU-seconds.
+    pub(crate) fn attained(&self, job: u32) -> f64 {
+        f64::from(self.asks(job)) * self.clock.seconds(self.ledger(job).1)
+    }
+
+    /// Attained service of a stay's job now, GPU-seconds. Holding GPUs is service, progress or not.
+    pub(crate) fn attained_of(&self, stay: &Stay<S::Pace>) -> f64 {
+        let held = self.ledger(stay.job).1 + (self.now - stay.start);
+        f64::from(self.asks(stay.job)) * self.clock.seconds(held)
+    }
+
+    /// When the attained service of a stay's job reaches `service` GPU-seconds, give or take rounding (machine time).
+    pub(crate) fn attains_at(&self, stay: &Stay<S::Pace>, service: f64) -> f64 {
+        let held = service / f64::from(self.asks(stay.job)) / self.clock.slot.unwrap_or(1.0);
+        stay.start + (held - self.ledger(stay.job).1)
+    }
+
+    // Verbs.
+
+    /// Tries to place a job. If it can be placed, its GPUs are taken, and `start` or `undo` must follow.
+    #[inline]
+    pub(crate) fn place(&mut self, job: u32) -> bool {
+        self.out.decisions += 1;
+        let time = if self.cluster.gpu_times.is_some() { self.estimate(job) } else { 0.0 };
+        let claim = Claim { job, num_gpus: self.asks(job), time };
+        self.placer.place(&mut self.cluster, &claim, &mut self.grant)
+    }
+
+    /// Gives back what the latest `place` took, and the draws that it made since `rng`.
+    pub(crate) fn undo(&mut self, job: u32, rng: SplitMix64) {
+        self.cluster.undo(job, &self.grant.parts);
+        self.placer.set_rng(rng);
+    }
+
+    /// Starts the job that was placed last, or resumes it. Returns the slot of its stay.
+    pub(crate) fn start(&mut self, job: u32) -> u32 {
+        let j = job as usize;
+        let slot = self.free.pop().unwrap_or(self.stays.len() as u32);
+        if slot as usize == self.stays.len() {
+            self.stays.push(Stay::default());
+        }
+        self.grant.parts.sort_unstable();
+        let stay = &mut self.stays[slot as usize];
+        stay.job = job;
+        stay.parts.clone_from(&self.grant.parts);
+        stay.start = self.now;
+        (stay.crowd, stay.largest_crowd) = (0, 0);
+        let mut resumed = false;
+        (stay.from, stay.left) = match &self.ledger {
+            None => (self.now, self.speed.work(&self.jobs, j, self.clock.slot)),
+            Some(ledger) => {
+                resumed = self.out.preemptions[j] > 0;
+                (self.now + if resumed { self.pause } else { 0.0 }, ledger.left[j])
+            }
+        };
+        stay.since = stay.from;
+        stay.pace = self.speed.pace(&self.jobs, j);
+        if self.ledger.is_some() {
+            stay.alone = self.speed.unit(&stay.pace, 1, 0);
+        }
+        stay.unit = f64::NAN;
+        // A spanning job's pace is known once it is known who shares its links.
+        stay.fresh = stay.parts.len() > 1;
+        if stay.fresh {
+            self.crowd.join(slot, &stay.parts);
+        } else {
+            stay.set_pace(&self.speed, self.now, self.clock);
+            self.ends.set(slot, stay.end(self.clock), job);
+        }
+        if !resumed {
+            self.out.start[j] = self.now;
+            let (too_few, fragmented) = self.delays.spent(self.jobs.num_gpus[j]);
+            let before = &mut self.out.obstacles[j];
+            *before = (too_few - before.0, fragmented - before.1);
+        }
+        let servers = &mut self.out.num_servers[j];
+        *servers = (*servers).max(stay.parts.len() as u32);
+        if self.record {
+            stay.first_row = self.out.allocations.open(job, &stay.parts, self.now);
+        }
+        slot
+    }
+
+    /// Stops a stay: its job gives its GPUs back and keeps its progress. Returns the job.
+    pub(crate) fn stop(&mut self, slot: u32) -> u32 {
+        let job = self.stays[slot as usize].job;
+        self.out.preemptions[job as usize] += 1;
+        self.vacate(slot);
+        job
+    }
+
+    /// Refuses a job for good, which has not started.
+    pub(crate) fn refuse(&mut self, job: u32) {
+        self.out.refused[job as usize] = true;
+        self.out.obstacles[job as usize] = (0.0, 0.0);
+        self.gone += 1;
+    }
+
+    // What the machine does.
+
+    /// Notes that a job begins to wait.
+    pub(super) fn arrive(&mut self, job: u32) {
+        self.out.obstacles[job as usize] = self.delays.spent(self.jobs.num_gpus[job as usize]);
+    }
+
+    /// Ends the stay of a job that is done. Returns the job.
+    pub(super) fn complete(&mut self, slot: u32) -> u32 {
+        let job = self.stays[slot as usize].job;
+        self.vacate(slot);
+        self.out.finish[job as usize] = self.now;
+        self.gone += 1;
+        job
+    }
+
+    /// Ends a stay.
+    fn vacate(&mut self, slot: u32) {
+        self.ends.remove(slot);
+        let stay = &mut self.stays[slot as usize];
+        let (job, j) = (stay.job, stay.job as usize);
+        let spanning = stay.parts.len() > 1;
+        if let Some(ledger) = &mut self.ledger {
+            let held = self.now - stay.start;
+            ledger.left[j] = stay.left_at(self.now, self.clock);
+            ledger.served[j] += held;
+            self.out.held[j] += held;
+            self.out.lost[j] += self.now.min(stay.from) - stay.start;
+            if self.out.preemptions[j] > 0 {
+                self.out.stretches.push(Stretch { job, start: stay.start, end: self.now, spanning });
+            }
+        }
+        if self.record {
+            self.out.allocations.close(stay.first_row, stay.parts.len(), self.now);
+        }
+        self.cluster.release(job, &stay.parts);
+        if spanning {
+            self.crowd.leave(slot, &stay.parts);
+            let most = &mut self.out.max_contention[j];
+            *most = (*most).max(stay.largest_crowd);
+            let crowd = stay.crowd;
+            self.account_crowd();
+            self.crowd_sum -= u64::from(crowd);
+        }
+        self.stays[slot as usize].parts.clear();
+        self.free.push(slot);
+    }
+
+    /// New crowds, paces and ends of the stays whose servers changed. Nothing else sets an end anew.
+    pub(super) fn settle(&mut self) {
+        if self.crowd.is_settled() {
+            return;
+        }
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.clear();
+        self.crowd.drain_changed(&mut dirty);
+        for &slot in &dirty {
+            let stay = &mut self.stays[slot as usize];
+            let crowd = self.crowd.of(&stay.parts);
+            if crowd == stay.crowd {
+                continue;
+            }
+            let before = std::mem::replace(&mut stay.crowd, crowd);
+            stay.largest_crowd = stay.largest_crowd.max(crowd);
+            let fresh = std::mem::take(&mut stay.fresh);
+            if (S::COUPLED || fresh) && (stay.set_pace(&self.speed, self.now, self.clock) || fresh) {
+                self.ends.set(slot, stay.end(self.clock), stay.job);
+            }
+            self.account_crowd();
+            self.crowd_sum = self.crowd_sum + u64::from(crowd) - u64::from(before);
+        }
+        self.dirty = dirty;
+        self.account_crowd();
+        self.out.note_contention(self.now, self.crowd_sum);
+    }
+
+    /// Adds up the contention of the time that ends now, in which it was constant.
+    fn account_crowd(&mut self) {
+        let passed = self.clock.seconds(self.now) - self.clock.seconds(self.crowd_since);
+        if passed > 0.0 {
+            self.out.contention_seconds += self.crowd_sum as f64 * passed;
+            self.crowd_since = self.now;
+        }
+    }
+
+    /// The earliest of the given ends, in order, at which a gang could be placed if nothing else started. The probe then
+    /// holds the idle GPUs of that time. `ends`: (estimated end's bits, slot).
+    pub(crate) fn shadow_time(
+        &mut self,
+        probe: &mut Probe,
+        ends: impl Iterator<Item = (u64, u32)>,
+        num_gpus: u32,
+    ) -> f64 {
+        probe.copy(&self.cluster);
+        let mut ends = ends.peekable();
+        while let Some((end, slot)) = ends.next() {
+            probe.give(&self.stays[slot as usize].parts);
+            if ends.peek().is_none_or(|next| next.0 != end) && self.placer.fits(&mut self.cluster, probe, num_gpus) {
+                return f64::from_bits(end);
+            }
+        }
+        f64::INFINITY
+    }
+}

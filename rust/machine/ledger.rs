@@ -1,0 +1,22 @@
+//! What is known of each job while it does not run: how much is left to do, how much service it has had.
+//!
+//! The columns are kept only where a policy may stop jobs; elsewhere a job has one stay, which knows it all.
+//! Invariant: `left[j]` and `served[j]` are right while job j holds no GPUs. For example, a job of 100 s that was
+//! stopped after 40 s, 30 of them a pause, has 90 s left and 40 s served.
+
+use crate::speed::Speed;
+use crate::trace::Jobs;
+
+/// Per job: work left, and time on GPUs in earlier stays (machine time).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    pub(super) left: Vec<f64>,
+    pub(super) served: Vec<f64>,
+}
+
+impl Ledger {
+    pub(super) fn new<S: Speed>(jobs: &Jobs<'_>, speed: &S, slot: Option<f64>) -> Self {
+        let count = jobs.len();
+        Self { left: (0..count).map(|j| speed.work(jobs, j, slot)).collect(), served: vec![0.0; count] }
+    }
+}

@@ -1,0 +1,178 @@
+//! The machine: the only event loop.
+//!
+//! An instant has five steps (docs/model.md): completions, arrivals, one pass where the policy wants one, new paces of
+//! the stays whose crowd changed, and the books. Then the machine goes on to the next instant: the least of the next
+//! end, the next arrival, the policy's next pass and its next wake. Nothing happens in between.
+//!
+//! A run can be cut anywhere: `run(until)` may be called again, and a clone goes on to the same end. For example, a
+//! machine that ran to 100 s, was cloned, and ran on twice, gives the same results as one that was never stopped.
+
+mod clock;
+mod delays;
+mod floor;
+mod ledger;
+mod stays;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, Result};
+use crate::outcome::ClusterOutcome;
+use crate::policy::Policy;
+use crate::setting::Setting;
+use crate::speed::Speed;
+pub(crate) use clock::{Clock, MOST_SLOTS};
+pub(crate) use floor::Floor;
+pub(crate) use stays::Stay;
+
+/// Told now and then how far the run is; may end it.
+pub trait Watch {
+    /// `finished` jobs are done.
+    ///
+    /// # Errors
+    /// Whatever should end the run, as a rule `Interrupted`.
+    fn tick(&mut self, finished: usize) -> Result<()>;
+}
+
+/// Lets the run go on to its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn tick(&mut self, _finished: usize) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Instants between two looks at the watch.
+const WATCH_EVERY: u64 = 1024;
+/// With no end in sight, this many passes and two for each job are enough to see that nothing comes of them.
+const IDLE_PASSES: u64 = 1000;
+
+/// Why a run stopped for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// Every instant up to the given time is over, and there are more.
+    Until,
+    /// Nothing is left to do.
+    Done,
+}
+
+/// One cluster under one policy.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine<'a, P, S: Speed> {
+    policy: P,
+    floor: Floor<'a, S>,
+    /// Each job's row in the caller's table, for errors.
+    rows: &'a [u32],
+    /// Jobs that have arrived, and when the next one does.
+    arrived: usize,
+    next_arrival: f64,
+    /// When the policy wants its next pass, and when it must look at the clock.
+    next_pass: f64,
+    next_wake: f64,
+    instants: u64,
+    idle_passes: u64,
+}
+
+impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
+    pub(crate) fn new(setting: &Setting<'a>, speed: S, policy: P) -> Self {
+        let floor = Floor::new(setting, speed, P::STOPS);
+        let mut machine = Self {
+            policy,
+            floor,
+            rows: setting.rows,
+            arrived: 0,
+            next_arrival: 0.0,
+            next_pass: f64::INFINITY,
+            next_wake: f64::INFINITY,
+            instants: 0,
+            idle_passes: 0,
+        };
+        machine.next_arrival = machine.arrival_of(0);
+        machine
+    }
+
+    fn arrival_of(&self, job: usize) -> f64 {
+        self.floor.jobs.submit.get(job).map_or(f64::INFINITY, |&s| self.floor.clock.arrival(s))
+    }
+
+    /// Goes through every instant up to `until` (machine time).
+    ///
+    /// # Errors
+    /// `Stuck` when nothing can change any more and a job is not done; what the watch says.
+    pub(crate) fn run(&mut self, until: f64, watch: &mut dyn Watch) -> Result<Pause> {
+        let jobs = self.floor.jobs.len();
+        loop {
+            let (next_end, _) = self.floor.ends.peek().unwrap_or((f64::INFINITY, 0));
+            let now = next_end.min(self.next_arrival).min(self.next_pass).min(self.next_wake);
+            if now > until {
+                return Ok(Pause::Until);
+            }
+            if now == f64::INFINITY || self.is_idling(jobs) {
+                break;
+            }
+            self.instants += 1;
+            if self.instants.is_multiple_of(WATCH_EVERY) {
+                watch.tick(self.floor.gone)?;
+            }
+            self.instant(now);
+        }
+        watch.tick(self.floor.gone)?;
+        if self.floor.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }
+    }
+
+    fn instant(&mut self, now: f64) {
+        self.floor.now = now;
+        self.floor.delays.pass_time(self.floor.clock.seconds(now));
+        while let Some((time, slot)) = self.floor.ends.peek()
+            && time <= now
+        {
+            let job = self.floor.complete(slot);
+            self.policy.completed(&self.floor, slot, job);
+        }
+        while self.next_arrival <= now {
+            let job = self.arrived as u32;
+            self.floor.arrive(job);
+            self.policy.arrived(&mut self.floor, job);
+            self.arrived += 1;
+            self.next_arrival = self.arrival_of(self.arrived);
+        }
+        self.next_wake = self.policy.wake(&self.floor, self.arrived);
+        self.next_pass = self.policy.due(&self.floor);
+        if self.next_pass == now {
+            self.policy.pass(&mut self.floor);
+            self.next_pass = self.policy.due(&self.floor);
+        }
+        let waiting = self.policy.is_waiting();
+        let Floor { delays, cluster, placer, .. } = &mut self.floor;
+        delays.look(cluster, placer, waiting);
+        self.floor.settle();
+    }
+
+    /// Whether passes go on and on though nothing can come of them.
+    fn is_idling(&mut self, jobs: usize) -> bool {
+        if !P::STOPS {
+            return false;
+        }
+        let stalled = self.floor.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
+        self.idle_passes = if stalled && self.next_arrival == f64::INFINITY { self.idle_passes + 1 } else { 0 };
+        self.idle_passes > IDLE_PASSES + 2 * (jobs - self.floor.gone) as u64
+    }
+
+    /// Names the job of the lowest row that runs without progress or waits.
+    fn stuck(&self) -> Error {
+        let row = |job: u32| self.rows[job as usize] as usize;
+        let stalled = self.floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| (row(stay.job), true));
+        let waiting = self.policy.waiting_jobs().map(|job| (row(job), false));
+        let (row, running) = stalled.chain(waiting).min().unwrap_or_default();
+        Error::Stuck { row, running, time: self.floor.seconds() }
+    }
+
+    /// What a run that is done leaves behind, in seconds.
+    pub(crate) fn into_outcome(self) -> ClusterOutcome {
+        let Floor { mut out, clock, gone, .. } = self.floor;
+        out.events = (self.arrived + gone) as u64;
+        out.convert_times(|time| clock.seconds(time));
+        out
+    }
+}

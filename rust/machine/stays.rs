@@ -1,0 +1,85 @@
+//! A stay: a stretch of time in which a job holds the same GPUs.
+//!
+//! Invariant: `left` is the work left at `since`, and from there on a unit of work takes `unit` seconds until somebody
+//! sets another pace. For example, a stay that begins at 10 s with a pause of 30 s and 5 units of 2 s each ends at
+//! 10 + 30 + 5 * 2 = 50 s.
+
+use super::clock::Clock;
+use crate::speed::Speed;
+
+/// A job on GPUs. Times are machine times.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stay<P> {
+    /// Who holds them.
+    pub(crate) job: u32,
+    /// (server, GPUs), servers ascending; empty where nobody stays.
+    pub(crate) parts: Vec<(u32, u32)>,
+    /// Since when.
+    pub(crate) start: f64,
+    /// When progress begins: after the pause.
+    pub(crate) from: f64,
+    /// Work left at `since`.
+    pub(super) left: f64,
+    pub(super) since: f64,
+    /// What a unit of work takes now, s, and units in a slot.
+    pub(super) unit: f64,
+    pub(super) per_slot: u64,
+    /// What a unit takes on one server without contention, s (kept where a policy may stop jobs).
+    pub(crate) alone: f64,
+    pub(super) pace: P,
+    /// First of its rows in the allocations.
+    pub(super) first_row: usize,
+    /// p_j, and the largest that this stay has met.
+    pub(super) crowd: u32,
+    pub(super) largest_crowd: u32,
+    /// Whether it began at this instant and has no end yet.
+    pub(super) fresh: bool,
+}
+
+impl<P> Stay<P> {
+    /// Whether a job is here.
+    #[inline]
+    pub(crate) fn is_live(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// Work left now.
+    #[inline]
+    pub(crate) fn left_at(&self, now: f64, clock: Clock) -> f64 {
+        if now <= self.since {
+            return self.left;
+        }
+        let passed = now - self.since;
+        let done = match clock.slot {
+            None => passed / self.unit,
+            Some(_) => self.per_slot.saturating_mul(passed as u64) as f64,
+        };
+        f64::max(0.0, self.left - done)
+    }
+
+    /// When it ends at its present pace; never where a slot yields nothing.
+    #[inline]
+    pub(super) fn end(&self, clock: Clock) -> f64 {
+        match (clock.slot, self.per_slot) {
+            (None, _) => self.since + self.left * self.unit,
+            (Some(_), 0) => f64::INFINITY,
+            (Some(_), n) => self.since + (self.left as u64).div_ceil(n) as f64,
+        }
+    }
+
+    /// Goes on in the crowd that it has now. Returns whether that makes another pace.
+    #[inline]
+    pub(super) fn set_pace<S: Speed<Pace = P>>(&mut self, speed: &S, now: f64, clock: Clock) -> bool {
+        let unit = speed.unit(&self.pace, self.parts.len() as u32, self.crowd);
+        if unit == self.unit {
+            return false;
+        }
+        self.left = self.left_at(now, clock);
+        self.since = f64::max(self.since, now);
+        self.unit = unit;
+        if let Some(slot) = clock.slot {
+            self.per_slot = speed.per_slot(slot, unit);
+        }
+        true
+    }
+}

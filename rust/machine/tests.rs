@@ -1,0 +1,93 @@
+//! A run that is cut and cloned ends as one that was never stopped.
+
+use super::{Machine, Pause, Unwatched};
+use crate::cluster::{FewestServers, Network};
+use crate::options::{ClockKind, Discipline, Model, Options, Placement};
+use crate::outcome::ClusterOutcome;
+use crate::policies::PRESETS;
+use crate::policy::{Policy, Visitor, with_policy};
+use crate::setting::Setting;
+use crate::speed::{FixedSpeed, RingSpeed, Speed};
+use crate::trace::OwnedJobs;
+use proptest::prelude::*;
+
+/// Runs to its end, with a clone made at every one of some times; all must end alike.
+struct Forked<'t>(&'t [f64]);
+
+impl<'a, S: Speed> Visitor<'a, S> for Forked<'_> {
+    type Output = ();
+
+    fn visit<P: Policy<S> + 'a>(self, setting: &Setting<'a>, speed: S, policy: P) {
+        let end = |mut machine: Machine<'a, P, S>| -> Result<ClusterOutcome, String> {
+            let paused = machine.run(f64::INFINITY, &mut Unwatched).map_err(|error| error.to_string())?;
+            assert_eq!(paused, Pause::Done);
+            Ok(machine.into_outcome())
+        };
+        let whole = Machine::new(setting, speed, policy);
+        let expected = format!("{:?}", end(whole.clone()));
+        let mut cut = whole;
+        for &time in self.0 {
+            match cut.run(time, &mut Unwatched) {
+                Ok(Pause::Until) => assert_eq!(format!("{:?}", end(cut.clone())), expected),
+                Ok(Pause::Done) | Err(_) => return,
+            }
+        }
+        assert_eq!(format!("{:?}", end(cut)), expected);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_fork_goes_on_to_the_same_end(
+        rows in prop::collection::vec((0u32..400, 1u32..9, 1u32..200), 1..25),
+        times in prop::collection::vec(0u32..900, 0..6),
+        preset in 0..PRESETS.len(), queue in 0usize..3, random in any::<bool>(),
+        rar in any::<bool>(), slotted in any::<bool>(), ages in any::<bool>(),
+    ) {
+        let mut rows = rows;
+        rows.sort_unstable();
+        let column = |f: &dyn Fn(&(u32, u32, u32)) -> f64| rows.iter().map(f).collect::<Vec<f64>>();
+        let jobs = OwnedJobs {
+            submit: column(&|row| f64::from(row.0)),
+            num_gpus: rows.iter().map(|row| row.1).collect(),
+            duration: column(&|row| f64::from(row.2)),
+            iterations: rows.iter().map(|row| u64::from(row.2) * 10).collect(),
+            gradient_bytes: column(&|row| f64::from(row.2) * 1e7),
+            compute_time: column(&|_| 0.05),
+        };
+        let preset = &PRESETS[preset];
+        let options = Options {
+            preemption: preset.preemption,
+            order: preset.order,
+            placement: if random { Placement::Random } else { preset.placement },
+            queue: Discipline::ALL[queue],
+            model: if rar { Model::Rar } else { Model::Fixed },
+            clock: if slotted { ClockKind::Slot } else { ClockKind::Continuous },
+            slot: 7.0,
+            aging: ages.then_some(60.0),
+            thresholds: vec![300.0],
+            ..Options::default()
+        };
+        let server_gpus = [4, 4];
+        let few = FewestServers::new(&server_gpus);
+        let numbers: Vec<u32> = (0..rows.len() as u32).collect();
+        let deadline: Vec<f64> = column(&|row| f64::from(row.0 + 3 * row.2));
+        let network = Network { inter_bandwidth: 1e9, ..Network::default() };
+        let setting = Setting {
+            jobs: jobs.view(),
+            rows: &numbers,
+            deadline: Some(&deadline),
+            user: None,
+            server_gpus: &server_gpus,
+            few: &few,
+            network,
+            options: &options,
+        };
+        let mut times: Vec<f64> = times.into_iter().map(f64::from).collect();
+        times.sort_unstable_by(f64::total_cmp);
+        match options.model {
+            Model::Rar => with_policy(&setting, RingSpeed { network }, Forked(&times)),
+            Model::Fixed => with_policy(&setting, FixedSpeed, Forked(&times)),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Who decides: which jobs start and stop, and when a decision is due. A family of policies is a folder.
+//!
+//! A policy keeps all its state in itself, so that a machine can be cloned. It never moves the clock: it says when it
+//! wants a pass, and the machine calls it then. For example, FIFO wants one at every instant at which a job came or
+//! went and somebody waits.
+
+pub(crate) mod queue;
+mod ranked;
+
+use crate::cluster::Network;
+use crate::error::Result;
+use crate::machine::{Floor, Machine, Watch};
+use crate::options::{Model, Options, Order, Preemption};
+use crate::outcome::ClusterOutcome;
+use crate::setting::Setting;
+use crate::speed::{FixedSpeed, RingSpeed, Speed};
+use queue::{FixedLine, KeyedLine, Queued};
+use ranked::{Edf, Ftf, Gittins, Ranked, Srtf, TimeSlice, Tiresias};
+
+/// Decides on behalf of one cluster.
+pub(crate) trait Policy<S: Speed>: Clone + Send {
+    /// Whether it may take GPUs back. If not, the columns that this needs are not kept.
+    const STOPS: bool = false;
+
+    /// A job has arrived. It waits from now on, unless the policy refuses it.
+    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: u32);
+
+    /// The job that stayed at `slot` is done. Its GPUs are free.
+    fn completed(&mut self, floor: &Floor<'_, S>, slot: u32, job: u32);
+
+    /// Called once an instant, before `due`, with the number of jobs that have arrived. Returns when an instant is due
+    /// even if nothing happens (machine time).
+    fn wake(&mut self, _floor: &Floor<'_, S>, _arrived: usize) -> f64 {
+        f64::INFINITY
+    }
+
+    /// When the next pass is due as things stand (machine time): now, later or never.
+    fn due(&mut self, floor: &Floor<'_, S>) -> f64;
+
+    /// Starts and stops jobs now.
+    fn pass(&mut self, floor: &mut Floor<'_, S>);
+
+    /// Whether somebody waits.
+    fn is_waiting(&self) -> bool;
+
+    /// Every waiting job.
+    fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_;
+}
+
+/// Does something with the policy of some options, whatever its type is.
+pub(crate) trait Visitor<'a, S: Speed> {
+    type Output;
+    fn visit<P: Policy<S> + 'a>(self, setting: &Setting<'a>, speed: S, policy: P) -> Self::Output;
+}
+
+/// Hands the policy of the setting's options to a visitor. A new policy is a line here.
+pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>, speed: S, visitor: V) -> V::Output {
+    let options = setting.options;
+    match options.preemption {
+        Preemption::None if options.order == Order::Qssf => {
+            let policy = Queued::<KeyedLine>::new(setting, &speed);
+            visitor.visit(setting, speed, policy)
+        }
+        Preemption::None => {
+            let policy = Queued::<FixedLine>::new(setting, &speed);
+            visitor.visit(setting, speed, policy)
+        }
+        Preemption::Srtf => visitor.visit(setting, speed, Ranked::new(setting, Srtf)),
+        Preemption::Tiresias => visitor.visit(setting, speed, Ranked::new(setting, Tiresias::new(options))),
+        Preemption::Gittins => visitor.visit(setting, speed, Ranked::new(setting, Gittins::new(options))),
+        Preemption::Ftf => {
+            let ftf = Ftf::new(setting, &speed);
+            visitor.visit(setting, speed, Ranked::new(setting, ftf))
+        }
+        Preemption::Edf => visitor.visit(setting, speed, Ranked::new(setting, Edf::new(setting))),
+        Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(options))),
+    }
+}
+
+/// Runs to the end.
+struct ToTheEnd<'w>(&'w mut dyn Watch);
+
+impl<'a, S: Speed> Visitor<'a, S> for ToTheEnd<'_> {
+    type Output = Result<ClusterOutcome>;
+
+    fn visit<P: Policy<S> + 'a>(self, setting: &Setting<'a>, speed: S, policy: P) -> Self::Output {
+        let mut machine = Machine::new(setting, speed, policy);
+        machine.run(f64::INFINITY, self.0)?;
+        Ok(machine.into_outcome())
+    }
+}
+
+/// Replays every job of a cluster.
+///
+/// # Errors
+/// `Stuck` when nothing can change any more and a job is not done; what the watch says.
+pub(crate) fn run(setting: &Setting<'_>, watch: &mut dyn Watch) -> Result<ClusterOutcome> {
+    match setting.options.model {
+        Model::Rar => with_policy(setting, RingSpeed { network: setting.network }, ToTheEnd(watch)),
+        Model::Fixed => with_policy(setting, FixedSpeed, ToTheEnd(watch)),
+    }
+}
+
+/// rho_j of every job, as a function.
+pub(crate) fn estimate(options: &Options, network: Network) -> impl Fn(&crate::trace::Jobs<'_>, usize) -> f64 {
+    let rar = options.model == Model::Rar;
+    move |jobs, job| if rar { RingSpeed { network }.estimate(jobs, job) } else { FixedSpeed.estimate(jobs, job) }
+}

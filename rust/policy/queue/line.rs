@@ -1,0 +1,312 @@
+//! Waiting jobs in the order of the queue: a line. Where a discipline tries more than the head, jobs of different size
+//! stand in classes of their own, so that a size that cannot be placed is passed over whole.
+//!
+//! This file has lines whose order is known from the start, so that every job has its place and the line is a set of
+//! occupied places. Invariant: inside a class, places ascend as jobs rank. For example, three jobs of 4, 1 and 4 GPUs
+//! under fifo have the classes (1) and (0, 2); under a strict queue there is one class, (0, 1, 2).
+//!
+//! Jobs that have waited for too long (aging) go before all others, by fifo. They have places and classes of their own,
+//! in front of the others.
+
+use crate::ds::{Minima, OrderedBits};
+use crate::options::{Discipline, Order};
+use crate::setting::Setting;
+
+/// A line of waiting jobs.
+pub(crate) trait Line: Clone + Send {
+    /// Where a job stands. Spots compare as jobs rank, also across classes.
+    type Spot: Copy + Ord + Send + std::fmt::Debug;
+
+    /// An empty line. `estimate`: rho_j of a job, s.
+    fn new(setting: &Setting<'_>, estimate: impl Fn(usize) -> f64) -> Self;
+
+    /// Adds a job. `key`: its key, least first, where the line goes by keys. `estimate`, s, is asked for where the
+    /// discipline reads it.
+    fn push(&mut self, job: u32, key: f64, estimate: impl FnOnce() -> f64);
+
+    fn remove(&mut self, job: u32);
+
+    /// Puts a waiting job ahead of all that are not promoted; those that are go by fifo.
+    fn promote(&mut self, job: u32);
+
+    /// Whether a job that has arrived waits.
+    fn has(&self, job: u32) -> bool;
+
+    /// The head of the line (strict queues only: there is one class).
+    fn first_of_all(&self) -> Option<Self::Spot> {
+        self.first(0)
+    }
+
+    fn is_empty(&self) -> bool;
+
+    /// Number of classes; one under a strict queue.
+    fn classes(&self) -> usize;
+
+    fn job_at(&self, spot: Self::Spot) -> u32;
+
+    /// The first of a class.
+    fn first(&self, class: usize) -> Option<Self::Spot>;
+
+    /// The next of a class behind a spot of that class.
+    fn next(&self, class: usize, spot: Self::Spot) -> Option<Self::Spot>;
+
+    /// The first of a class that ranks behind a spot of any class.
+    fn next_behind(&self, class: usize, spot: Self::Spot) -> Option<Self::Spot>;
+
+    /// The next of a class behind a spot of that class whose estimate passes `short` (EASY only).
+    fn next_short(&self, class: usize, spot: Self::Spot, short: impl Fn(f64) -> bool) -> Option<Self::Spot>;
+
+    /// Every waiting job.
+    fn jobs(&self) -> impl Iterator<Item = u32> + '_;
+}
+
+/// A line with a place for every job: insert, remove and "first" cost log64(jobs).
+#[derive(Clone, Debug)]
+pub(crate) struct FixedLine {
+    /// Each job's place among those that are not promoted; empty when it is the job's own number.
+    place: Vec<u32>,
+    /// The job of each such place; empty when it is the place's own number.
+    job: Vec<u32>,
+    /// Whether places are in queue order: all jobs are of one class.
+    places_are_ranks: bool,
+    /// Each job's rank in queue order; empty when it is the job's own number, or when places are ranks.
+    rank: Vec<u32>,
+    /// First place of each class, and the end. Classes of promoted jobs come first.
+    first: Vec<u32>,
+    occupied: OrderedBits,
+    waiting: usize,
+    /// Estimates of the waiting jobs by place (EASY only).
+    short: Option<Minima>,
+    promoted: Option<Promoted>,
+}
+
+/// Places of the jobs that have waited for too long; they are the first places of the line.
+#[derive(Clone, Debug)]
+struct Promoted {
+    /// As in [`FixedLine`].
+    place: Vec<u32>,
+    job: Vec<u32>,
+    /// Who is promoted.
+    members: OrderedBits,
+}
+
+impl FixedLine {
+    /// Places before those of the jobs that are not promoted.
+    #[inline]
+    fn base(&self) -> usize {
+        self.first[self.first.len() - 1] as usize - self.jobs_in_all()
+    }
+
+    #[inline]
+    fn jobs_in_all(&self) -> usize {
+        let places = self.first[self.first.len() - 1] as usize;
+        if self.promoted.is_some() { places / 2 } else { places }
+    }
+
+    #[inline]
+    fn place_of(&self, job: u32) -> usize {
+        if let Some(promoted) = &self.promoted {
+            if promoted.members.next(job as usize) == Some(job as usize) {
+                return promoted.place.get(job as usize).copied().unwrap_or(job) as usize;
+            }
+            return self.base() + self.place.get(job as usize).copied().unwrap_or(job) as usize;
+        }
+        self.place.get(job as usize).copied().unwrap_or(job) as usize
+    }
+
+    #[inline]
+    fn job_of(&self, place: usize) -> u32 {
+        let mut place = place;
+        if let Some(promoted) = &self.promoted {
+            let base = self.base();
+            if place < base {
+                return promoted.job.get(place).copied().unwrap_or(place as u32);
+            }
+            place -= base;
+        }
+        self.job.get(place).copied().unwrap_or(place as u32)
+    }
+
+    /// The rank of the job of a place.
+    #[inline]
+    fn rank_of(&self, place: usize) -> u32 {
+        if self.places_are_ranks {
+            return place as u32;
+        }
+        let job = self.job_of(place);
+        let base = if self.promoted.is_some() { self.base() } else { 0 };
+        if place < base { job } else { base as u32 + self.rank.get(job as usize).copied().unwrap_or(job) }
+    }
+
+    #[inline]
+    fn spot(&self, class: usize, place: Option<usize>) -> Option<(u32, u32)> {
+        let place = place.filter(|&place| place < self.first[class + 1] as usize)?;
+        Some((self.rank_of(place), place as u32))
+    }
+
+    #[inline]
+    fn from(&self, class: usize, place: usize) -> Option<(u32, u32)> {
+        self.spot(class, self.occupied.next(place.max(self.first[class] as usize)))
+    }
+}
+
+impl Line for FixedLine {
+    /// (rank, place).
+    type Spot = (u32, u32);
+
+    fn new(setting: &Setting<'_>, estimate: impl Fn(usize) -> f64) -> Self {
+        let (num_gpus, options) = (setting.jobs.num_gpus, setting.options);
+        let n = num_gpus.len();
+        let strict = options.queue == Discipline::Strict;
+        // Jobs are numbered in order of (submit_time, row), which is fifo.
+        let ordered: Option<Vec<u32>> = match options.order {
+            // QSSF's order is not known from the start: its line is another.
+            Order::Fifo | Order::Qssf => None,
+            Order::Sjf => {
+                let mut keyed: Vec<(u64, u32)> = (0..n).map(|j| (estimate(j).to_bits(), j as u32)).collect();
+                // Estimates are not negative, so their bits sort as they do.
+                keyed.sort_unstable();
+                Some(keyed.into_iter().map(|(_, j)| j).collect())
+            }
+            Order::Smallest => Some(by_size(num_gpus, None).0),
+        };
+        let (job, rank, mut first) = if strict {
+            (ordered.unwrap_or_default(), Vec::new(), vec![0, n as u32])
+        } else {
+            let (job, first) = by_size(num_gpus, ordered.as_deref());
+            (job, ordered.map(|o| inverse(&o)).unwrap_or_default(), first)
+        };
+        let promoted = options.aging.is_some().then(|| {
+            let (job, fifo) = if strict { Default::default() } else { by_size(num_gpus, None) };
+            let behind: Vec<u32> = first.iter().skip(1).map(|&place| place + n as u32).collect();
+            first = if strict { vec![0, 2 * n as u32] } else { fifo.into_iter().chain(behind).collect() };
+            Promoted { place: inverse(&job), job, members: OrderedBits::new(n) }
+        });
+        let places = if promoted.is_some() { 2 * n } else { n };
+        Self {
+            place: inverse(&job),
+            job,
+            places_are_ranks: strict,
+            rank,
+            first,
+            occupied: OrderedBits::new(places),
+            waiting: 0,
+            short: (options.queue == Discipline::Easy).then(|| Minima::new(places)),
+            promoted,
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, job: u32, _key: f64, estimate: impl FnOnce() -> f64) {
+        let place = self.place_of(job);
+        self.occupied.insert(place);
+        self.waiting += 1;
+        if let Some(short) = &mut self.short {
+            short.set(place, estimate());
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, job: u32) {
+        let place = self.place_of(job);
+        self.occupied.remove(place);
+        self.waiting -= 1;
+        if let Some(short) = &mut self.short {
+            short.set(place, f64::INFINITY);
+        }
+    }
+
+    fn promote(&mut self, job: u32) {
+        let estimate = self.short.as_ref().map_or(0.0, |short| short.get(self.place_of(job)));
+        self.remove(job);
+        if let Some(promoted) = &mut self.promoted {
+            promoted.members.insert(job as usize);
+        }
+        self.push(job, 0.0, || estimate);
+    }
+
+    fn has(&self, job: u32) -> bool {
+        let place = self.place_of(job);
+        self.occupied.next(place) == Some(place)
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    #[inline]
+    fn classes(&self) -> usize {
+        self.first.len() - 1
+    }
+
+    #[inline]
+    fn job_at(&self, spot: (u32, u32)) -> u32 {
+        self.job_of(spot.1 as usize)
+    }
+
+    #[inline]
+    fn first(&self, class: usize) -> Option<(u32, u32)> {
+        self.from(class, 0)
+    }
+
+    #[inline]
+    fn next(&self, class: usize, spot: (u32, u32)) -> Option<(u32, u32)> {
+        self.from(class, spot.1 as usize + 1)
+    }
+
+    fn next_behind(&self, class: usize, spot: (u32, u32)) -> Option<(u32, u32)> {
+        let (mut low, mut high) = (self.first[class] as usize, self.first[class + 1] as usize);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.rank_of(middle) <= spot.0 {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        self.from(class, low)
+    }
+
+    fn next_short(&self, class: usize, spot: (u32, u32), short: impl Fn(f64) -> bool) -> Option<(u32, u32)> {
+        let end = self.first[class + 1] as usize;
+        self.spot(class, self.short.as_ref()?.next(spot.1 as usize + 1, end, short))
+    }
+
+    fn jobs(&self) -> impl Iterator<Item = u32> + '_ {
+        self.occupied.range(0, usize::MAX).map(|place| self.job_of(place))
+    }
+}
+
+/// Jobs grouped by size, sizes ascending, in the given order inside a size; where each size begins.
+fn by_size(num_gpus: &[u32], ordered: Option<&[u32]>) -> (Vec<u32>, Vec<u32>) {
+    let n = num_gpus.len();
+    let mut size: Vec<u32> = num_gpus.to_vec();
+    size.sort_unstable();
+    size.dedup();
+    let class = |j: u32| size.partition_point(|&s| s < num_gpus[j as usize]);
+    let mut first = vec![0u32; size.len() + 1];
+    for j in 0..n as u32 {
+        first[class(j) + 1] += 1;
+    }
+    for c in 1..first.len() {
+        first[c] += first[c - 1];
+    }
+    let mut next = first.clone();
+    let mut jobs = vec![0u32; n];
+    for i in 0..n {
+        let j = ordered.map_or(i as u32, |o| o[i]);
+        let at = &mut next[class(j)];
+        jobs[*at as usize] = j;
+        *at += 1;
+    }
+    (jobs, first)
+}
+
+fn inverse(order: &[u32]) -> Vec<u32> {
+    let mut inverse = vec![0; order.len()];
+    for (i, &j) in order.iter().enumerate() {
+        inverse[j as usize] = i as u32;
+    }
+    inverse
+}

@@ -1,0 +1,182 @@
+//! Policies that let a job run to its end: an order, and a discipline that says who may go before whom.
+//!
+//! `line` and `keyed` hold the waiting jobs in order, `pass` is the one pass of all disciplines, `qssf` predicts.
+
+mod keyed;
+mod line;
+mod pass;
+mod qssf;
+#[cfg(test)]
+mod tests;
+
+use super::Policy;
+use crate::machine::Floor;
+use crate::options::{Discipline, Options, Order};
+use crate::placement::Probe;
+use crate::setting::Setting;
+use crate::speed::Speed;
+pub(crate) use keyed::KeyedLine;
+pub(crate) use line::{FixedLine, Line};
+use pass::Scratch;
+use qssf::Qssf;
+use std::collections::BTreeSet;
+
+/// A queue under a discipline.
+///
+/// Invariant: `line` holds the jobs that have arrived, were not refused and did not start. For example, under `strict`
+/// a pass starts jobs from the head until one cannot be placed.
+#[derive(Clone, Debug)]
+pub(crate) struct Queued<'a, L: Line> {
+    line: L,
+    discipline: Discipline,
+    /// Whether a job came, went or was promoted since the last pass; whether that pass would do more if repeated.
+    changed: bool,
+    again: bool,
+    last_pass: f64,
+    easy: Option<Easy>,
+    aging: Option<Aging>,
+    qssf: Option<Qssf<'a>>,
+    scratch: Scratch<L::Spot>,
+}
+
+/// What EASY keeps: the estimated ends of the running jobs, and the claim of the blocked head while it stands.
+#[derive(Clone, Debug)]
+struct Easy {
+    /// By how much estimates are multiplied.
+    factor: f64,
+    /// (estimated end's bits, job, slot), and the end at each slot, s.
+    by_end: BTreeSet<(u64, u32, u32)>,
+    end: Vec<f64>,
+    held: Option<Reservation>,
+    probe: Probe,
+}
+
+/// The claim of a blocked head on the future.
+#[derive(Clone, Copy, Debug)]
+struct Reservation {
+    /// The head.
+    job: u32,
+    /// GPUs it asks for.
+    num_gpus: u32,
+    /// Earliest estimated end at which the head could be placed, s.
+    shadow: f64,
+}
+
+/// Jobs that wait for too long go ahead.
+#[derive(Clone, Copy, Debug)]
+struct Aging {
+    /// For how long, s.
+    after: f64,
+    /// The first job, in order of arrival, that may yet wait for too long.
+    next: usize,
+}
+
+impl<'a, L: Line> Queued<'a, L> {
+    pub(super) fn new<S: Speed>(setting: &Setting<'a>, speed: &S) -> Self {
+        let options: &Options = setting.options;
+        let line = L::new(setting, |job| speed.estimate(&setting.jobs, job));
+        Self {
+            scratch: Scratch::new(line.classes()),
+            line,
+            discipline: options.queue,
+            changed: false,
+            again: false,
+            last_pass: f64::NEG_INFINITY,
+            easy: (options.queue == Discipline::Easy).then(|| Easy {
+                factor: options.estimate_factor,
+                by_end: BTreeSet::new(),
+                end: Vec::new(),
+                held: None,
+                probe: Probe::default(),
+            }),
+            aging: options.aging.map(|after| Aging { after, next: 0 }),
+            qssf: (options.order == Order::Qssf).then(|| Qssf::new(setting)),
+        }
+    }
+
+    /// Starts the job that was placed last.
+    fn start<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: u32) {
+        self.line.remove(job);
+        let slot = floor.start(job);
+        if let Some(easy) = &mut self.easy {
+            let end = floor.seconds() + easy.factor * floor.estimate(job);
+            easy.end.resize(floor.stays.len(), f64::NAN);
+            easy.end[slot as usize] = end;
+            easy.by_end.insert((end.to_bits(), job, slot));
+        }
+    }
+}
+
+impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
+    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: u32) {
+        let key = self.qssf.as_ref().map_or(0.0, |qssf| qssf.key(&floor.jobs, job));
+        let factor = self.easy.as_ref().map_or(1.0, |easy| easy.factor);
+        self.line.push(job, key, || factor * floor.estimate(job));
+        self.changed = true;
+    }
+
+    fn completed(&mut self, floor: &Floor<'_, S>, slot: u32, job: u32) {
+        if let Some(easy) = &mut self.easy {
+            let end = easy.end[slot as usize];
+            easy.by_end.remove(&(end.to_bits(), job, slot));
+            // A completion before the shadow time was counted on.
+            easy.held = easy.held.filter(|held| end < held.shadow);
+        }
+        if let Some(qssf) = &mut self.qssf {
+            qssf.completed(&floor.jobs, job);
+        }
+        self.changed = true;
+    }
+
+    /// Promotes the jobs that have waited for too long. Returns when the next of those that have arrived will have.
+    fn wake(&mut self, floor: &Floor<'_, S>, arrived: usize) -> f64 {
+        let Some(aging) = &mut self.aging else { return f64::INFINITY };
+        while aging.next < arrived {
+            let job = aging.next as u32;
+            if self.line.has(job) {
+                let due = floor.clock.arrival(floor.jobs.submit[aging.next] + aging.after);
+                if due > floor.now {
+                    return due;
+                }
+                self.line.promote(job);
+                self.changed = true;
+            }
+            aging.next += 1;
+        }
+        f64::INFINITY
+    }
+
+    #[inline]
+    fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
+        if self.line.is_empty() {
+            f64::INFINITY
+        } else if self.changed {
+            floor.now
+        } else if self.again {
+            floor.clock.next_boundary(self.last_pass)
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    fn pass(&mut self, floor: &mut Floor<'_, S>) {
+        self.last_pass = floor.now;
+        self.changed = false;
+        self.again = match self.discipline {
+            Discipline::Strict => {
+                self.from_the_head(floor);
+                false
+            }
+            Discipline::Skip | Discipline::Easy => self.past_the_head(floor),
+        };
+    }
+
+    #[inline]
+    fn is_waiting(&self) -> bool {
+        !self.line.is_empty()
+    }
+
+    fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_ {
+        self.line.jobs()
+    }
+}

@@ -1,0 +1,152 @@
+//! One scheduling pass: the queue disciplines (docs/policies.md).
+
+use super::{Line, Queued, Reservation};
+use crate::machine::Floor;
+use crate::options::Discipline;
+use crate::speed::Speed;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What a pass keeps for the next, so that it allocates nothing.
+#[derive(Clone, Debug)]
+pub(super) struct Scratch<T> {
+    /// Classes still in the running: (spot of the job looked at, class, version).
+    candidates: BinaryHeap<Reverse<(T, u32, u32)>>,
+    /// Candidates of an older version of their class are void.
+    version: Vec<u32>,
+    /// Classes passed over that a change of state puts back in the running.
+    set_aside: Vec<u32>,
+}
+
+impl<T: Copy + Ord> Scratch<T> {
+    pub(super) fn new(classes: usize) -> Self {
+        Self { candidates: BinaryHeap::new(), version: vec![0; classes], set_aside: Vec::new() }
+    }
+
+    fn add(&mut self, class: usize, spot: Option<T>) {
+        if let Some(spot) = spot {
+            self.candidates.push(Reverse((spot, class as u32, self.version[class])));
+        }
+    }
+
+    /// The next candidate in queue order: (spot, class).
+    fn next(&mut self) -> Option<(T, usize)> {
+        while let Some(Reverse((spot, class, version))) = self.candidates.pop() {
+            if self.version[class as usize] == version {
+                return Some((spot, class as usize));
+            }
+        }
+        None
+    }
+}
+
+impl<L: Line> Queued<'_, L> {
+    /// `strict`: starts jobs from the head on until one cannot be placed.
+    pub(super) fn from_the_head<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
+        while let Some(spot) = self.line.first_of_all() {
+            let job = self.line.job_at(spot);
+            if !floor.place(job) {
+                break;
+            }
+            self.start(floor, job);
+        }
+    }
+
+    /// `skip` and `easy`. Looks at the waiting jobs in queue order, once each, but at a size that cannot be placed only
+    /// once: the jobs of a size stand or fall together, save for EASY's question whether they end before the shadow
+    /// time.
+    ///
+    /// Returns whether a job that was passed over might be taken in a second pass: one started after it, and that can
+    /// change where it would go. Under the slot clock the next boundary is such a pass, even if nothing happens there.
+    pub(super) fn past_the_head<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
+        let monotone = floor.placer.is_monotone();
+        let easy = self.discipline == Discipline::Easy;
+        let now = floor.seconds();
+        let mut reservation: Option<Reservation> = None;
+        let mut head: Option<u32> = None;
+        let (mut passed_over, mut again) = (false, false);
+        self.scratch.candidates.clear();
+        self.scratch.set_aside.clear();
+        for class in 0..self.line.classes() {
+            self.scratch.add(class, self.line.first(class));
+        }
+        while let Some((spot, class)) = self.scratch.next() {
+            if floor.cluster.total_idle == 0 {
+                break;
+            }
+            let job = self.line.job_at(spot);
+            if let (Some(blocked), None) = (head, reservation) {
+                if u64::from(floor.asks(job)) > floor.cluster.total_idle {
+                    continue;
+                }
+                reservation = self.reserve(floor, blocked);
+            }
+            let short = |estimate: f64| reservation.is_none_or(|r| now + estimate <= r.shadow);
+            let factor = self.easy.as_ref().map_or(1.0, |easy| easy.factor);
+            let in_time = !easy || short(factor * floor.estimate(job));
+            let rng = (!in_time).then(|| floor.placer.rng());
+            if !floor.place(job) {
+                if easy && head.is_none() {
+                    head = Some(job);
+                }
+                if !monotone {
+                    self.scratch.set_aside.push(class as u32);
+                    passed_over = true;
+                }
+                continue;
+            }
+            if let (Some(held), Some(rng), Some(easy)) = (reservation, rng, &mut self.easy) {
+                easy.probe.take(&floor.grant.parts);
+                if !floor.placer.fits(&mut floor.cluster, &easy.probe, held.num_gpus) {
+                    easy.probe.give(&floor.grant.parts);
+                    floor.undo(job, rng);
+                    passed_over = true;
+                    let next = if monotone {
+                        // Its like get the same GPUs, so only those that end in time are worth a look.
+                        self.scratch.set_aside.push(class as u32);
+                        self.line.next_short(class, spot, short)
+                    } else {
+                        self.line.next(class, spot)
+                    };
+                    self.scratch.add(class, next);
+                    continue;
+                }
+            }
+            if let (None, Some(easy)) = (head, &mut self.easy) {
+                // Started without regard to an older claim.
+                easy.held = None;
+            }
+            self.start(floor, job);
+            again |= passed_over;
+            self.scratch.add(class, self.line.next(class, spot));
+            self.reopen(spot);
+        }
+        again
+    }
+
+    /// Puts the classes set aside back in the running, from the first job that ranks after `spot`.
+    fn reopen(&mut self, spot: L::Spot) {
+        while let Some(class) = self.scratch.set_aside.pop() {
+            let class = class as usize;
+            self.scratch.version[class] = self.scratch.version[class].wrapping_add(1);
+            self.scratch.add(class, self.line.next_behind(class, spot));
+        }
+    }
+
+    /// The claim of a blocked head (EASY only); the probe then holds the idle GPUs of its shadow time.
+    ///
+    /// The claim of the pass before stands if the head is the same and nothing happened since but completions it
+    /// counted on and starts it allowed: neither moves the shadow time. Where feasibility hangs on U it is always made
+    /// anew.
+    fn reserve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: u32) -> Option<Reservation> {
+        let easy = self.easy.as_mut()?;
+        if easy.held.is_some_and(|held| held.job == job) && floor.placer.is_monotone() {
+            return easy.held;
+        }
+        let num_gpus = floor.asks(job);
+        let ends = easy.by_end.iter().map(|&(end, _, slot)| (end, slot));
+        let shadow = floor.shadow_time(&mut easy.probe, ends, num_gpus);
+        easy.held = Some(Reservation { job, num_gpus, shadow });
+        easy.held
+    }
+}

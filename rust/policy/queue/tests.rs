@@ -1,0 +1,120 @@
+//! Both lines against a sorted list.
+
+use super::{FixedLine, KeyedLine, Line};
+use crate::cluster::{FewestServers, Network};
+use crate::options::{Discipline, Options, Order};
+use crate::setting::Setting;
+use crate::trace::Jobs;
+use proptest::prelude::*;
+
+/// What a line should hold: (promoted or not, key, job), sorted.
+type Model = Vec<(bool, u64, u32)>;
+
+fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, prop::sample::Index, u8)]) {
+    let n = sizes.len();
+    let zeros = vec![0.0; n];
+    let estimate = |job: u32| f64::from(u32::from(keys[job as usize]) * 7 % 11);
+    let duration: Vec<f64> = keys.iter().map(|&key| f64::from(key)).collect();
+    let jobs = Jobs {
+        submit: &zeros,
+        num_gpus: sizes,
+        duration: &duration,
+        iterations: &[],
+        gradient_bytes: &[],
+        compute_time: &[],
+    };
+    let (rows, few): (Vec<u32>, _) = ((0..n as u32).collect(), FewestServers::new(&[8]));
+    let setting = Setting {
+        jobs,
+        rows: &rows,
+        deadline: None,
+        user: None,
+        server_gpus: &[8],
+        few: &few,
+        network: Network::default(),
+        options,
+    };
+    let mut line = L::new(&setting, |job| duration[job]);
+    let mut model = Model::new();
+    let key = |job: u32| match options.order {
+        Order::Fifo => 0,
+        Order::Smallest => u64::from(sizes[job as usize]),
+        Order::Sjf | Order::Qssf => u64::from(keys[job as usize]),
+    };
+    for (kind, index, bound) in steps {
+        let job = index.index(n) as u32;
+        match model.iter().position(|entry| entry.2 == job) {
+            None => {
+                line.push(job, key(job) as f64, || estimate(job));
+                model.push((true, key(job), job));
+            }
+            Some(at) if *kind == 0 && options.aging.is_some() && model[at].0 => {
+                line.promote(job);
+                model[at] = (false, 0, job);
+            }
+            Some(at) => {
+                line.remove(job);
+                let (unpromoted, ..) = model.remove(at);
+                if !unpromoted {
+                    return; // a job that was promoted does not come back
+                }
+            }
+        }
+        model.sort_unstable();
+        assert_eq!(line.is_empty(), model.is_empty());
+        assert_eq!(line.has(job), model.iter().any(|entry| entry.2 == job));
+        let mut listed: Vec<u32> = line.jobs().collect();
+        listed.sort_unstable();
+        let mut expected: Vec<u32> = model.iter().map(|entry| entry.2).collect();
+        expected.sort_unstable();
+        assert_eq!(listed, expected);
+        // All classes together, in order.
+        let mut spots = Vec::new();
+        for class in 0..line.classes() {
+            let mut spot = line.first(class);
+            while let Some(at) = spot {
+                spots.push((at, class));
+                spot = line.next(class, at);
+                let short = |estimate: f64| estimate <= f64::from(*bound);
+                if options.queue == Discipline::Easy {
+                    let behind = spots_behind(&line, class, at);
+                    let first = behind.into_iter().find(|&other| short(estimate(line.job_at(other))));
+                    assert_eq!(line.next_short(class, at, short), first);
+                }
+            }
+        }
+        spots.sort_unstable();
+        let order: Vec<u32> = spots.iter().map(|&(at, _)| line.job_at(at)).collect();
+        assert_eq!(order, model.iter().map(|entry| entry.2).collect::<Vec<_>>());
+        for &(at, _) in &spots {
+            for class in 0..line.classes() {
+                let first = spots.iter().find(|&&(other, c)| c == class && other > at);
+                assert_eq!(line.next_behind(class, at), first.map(|&(other, _)| other));
+            }
+        }
+    }
+}
+
+fn spots_behind<L: Line>(line: &L, class: usize, spot: L::Spot) -> Vec<L::Spot> {
+    std::iter::successors(line.next(class, spot), |&at| line.next(class, at)).collect()
+}
+
+proptest! {
+    #[test]
+    fn a_line_is_a_sorted_list(
+        jobs in prop::collection::vec((1u32..4, 0u8..6), 1..24),
+        steps in prop::collection::vec((0u8..3, any::<prop::sample::Index>(), 0u8..12), 1..60),
+        order in 0usize..3, queue in 0usize..3, ages in any::<bool>(),
+    ) {
+        let (sizes, keys): (Vec<u32>, Vec<u8>) = jobs.into_iter().unzip();
+        let options = Options {
+            order: Order::ALL[order],
+            queue: Discipline::ALL[queue],
+            aging: ages.then_some(1.0),
+            ..Options::default()
+        };
+        check::<FixedLine>(&options, &sizes, &keys, &steps);
+        let options = Options { order: Order::Qssf, ..options };
+        check::<KeyedLine>(&options, &sizes, &keys, &steps);
+    }
+}

@@ -1,0 +1,42 @@
+//! EDF: the earliest deadline first, jobs without one last, ties fifo. A pass is due at every arrival and completion.
+//! (Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment", 1973.)
+//!
+//! A pass costs as much as SRTF's. Admission alone needs the run time. It is settled on arrival.
+//! On the slot clock the arrival is the first boundary at or after the submission.
+
+use super::Ranking;
+use crate::machine::{Floor, Stay};
+use crate::setting::Setting;
+use crate::speed::Speed;
+
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Edf<'a> {
+    /// Whether a job that would miss its deadline even alone from now on is refused.
+    admission: bool,
+    deadline: Option<&'a [f64]>,
+}
+
+impl<'a> Edf<'a> {
+    pub(in crate::policy) fn new(setting: &Setting<'a>) -> Self {
+        Self { admission: setting.options.admission, deadline: setting.deadline }
+    }
+
+    fn key(&self, job: u32) -> f64 {
+        let deadline = self.deadline.map_or(f64::NAN, |d| d[job as usize]);
+        if deadline.is_nan() { f64::INFINITY } else { deadline }
+    }
+}
+
+impl Ranking for Edf<'_> {
+    fn admits<S: Speed>(&self, floor: &Floor<'_, S>, job: u32) -> bool {
+        !(self.admission && self.deadline.is_some_and(|d| floor.seconds() + floor.ideal(job) > d[job as usize]))
+    }
+
+    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, job: u32) -> f64 {
+        self.key(job)
+    }
+
+    fn running_key<S: Speed>(&self, _floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        self.key(stay.job)
+    }
+}

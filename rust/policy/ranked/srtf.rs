@@ -1,0 +1,21 @@
+//! SRTF: the least remaining run time first, ties fifo. Clairvoyant; a pass at every arrival and completion.
+//! (Schrage, "A proof of the optimality of the shortest remaining processing time discipline", 1968.)
+//!
+//! A pass costs O(sizes + jobs chosen + jobs behind the first that does not fit), each times a logarithm.
+
+use super::Ranking;
+use crate::machine::{Floor, Stay};
+use crate::speed::Speed;
+
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Srtf;
+
+impl Ranking for Srtf {
+    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) -> f64 {
+        floor.remaining(job)
+    }
+
+    fn running_key<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        floor.remaining_of(stay)
+    }
+}

@@ -1,0 +1,47 @@
+//! How fast a job runs where it runs. A model is a file.
+//!
+//! The machine asks once when a stay begins, and copies what the rate hangs on into the stay. It asks again whenever
+//! the crowd around the stay changes. A model decides nothing. For example, under `fixed` a job of 60 s has 60 units of
+//! work, and each takes a second, whatever runs beside it.
+
+mod crowd;
+mod fixed;
+mod ring;
+
+use crate::trace::Jobs;
+pub(crate) use crowd::Crowd;
+pub(crate) use fixed::FixedSpeed;
+pub(crate) use ring::{Ring, RingSpeed};
+
+/// An execution model.
+pub(crate) trait Speed: Clone + Send {
+    /// Whether jobs that run slow each other down. If they do not, no stay is ever timed anew.
+    const COUPLED: bool;
+
+    /// What a stay's rate hangs on beside its servers and its crowd.
+    type Pace: Copy + Default + Send + std::fmt::Debug;
+
+    /// The whole work of a job. `slot`: the slot's length, s, under the slot clock.
+    fn work(&self, jobs: &Jobs<'_>, job: usize, slot: Option<f64>) -> f64;
+
+    /// The pace of a job.
+    fn pace(&self, jobs: &Jobs<'_>, job: usize) -> Self::Pace;
+
+    /// What a unit of work takes on that many servers in that crowd, s.
+    fn unit(&self, pace: &Self::Pace, servers: u32, crowd: u32) -> f64;
+
+    /// Units of work in a slot of that length where one takes `unit` seconds.
+    fn per_slot(&self, slot: f64, unit: f64) -> u64;
+
+    /// The run time of a whole job on that many servers in that crowd, s.
+    fn run_time(&self, jobs: &Jobs<'_>, job: usize, servers: u32, crowd: u32) -> f64;
+
+    /// The run time of `left` work, s, where a unit takes `alone`.
+    fn remaining(&self, jobs: &Jobs<'_>, job: usize, left: f64, alone: f64, slot: Option<f64>) -> f64;
+
+    /// rho_j, s: the run time on one server without contention.
+    #[inline]
+    fn estimate(&self, jobs: &Jobs<'_>, job: usize) -> f64 {
+        self.run_time(jobs, job, 1, 0)
+    }
+}

@@ -1,0 +1,116 @@
+//! Model `rar`: ring-all-reduce with contention (docs/model.md; equations 6 to 8).
+
+use super::Speed;
+use crate::cluster::Network;
+use crate::trace::Jobs;
+
+/// Relative tolerance with which iterations per slot are rounded down.
+const FLOOR_TOLERANCE: f64 = 1e-12;
+
+/// What one iteration of a job costs, before it is known where it runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ring {
+    /// x = m_j (w - 1) / w: bytes each GPU sends, and reduces, per half of the all-reduce.
+    exchanged: f64,
+    /// Delta^f_j M_j + Delta^b_j, s.
+    compute: f64,
+}
+
+impl Ring {
+    pub(crate) fn new(gradient_bytes: f64, num_gpus: u32, compute_time: f64) -> Self {
+        let workers = f64::from(num_gpus);
+        Self { exchanged: gradient_bytes * (workers - 1.0) / workers, compute: compute_time }
+    }
+
+    /// The ring of a job on all the GPUs that it asks for.
+    #[inline]
+    pub(crate) fn of(jobs: &Jobs<'_>, job: usize) -> Self {
+        Self::new(jobs.gradient_bytes[job], jobs.num_gpus[job], jobs.compute_time[job])
+    }
+
+    /// tau_j (eq. 8), s: iteration time on `num_servers` servers with `contention` = p_j spanning jobs (eq. 6).
+    pub(crate) fn iteration_time(&self, network: &Network, num_servers: u32, contention: u32) -> f64 {
+        let bandwidth = if num_servers > 1 {
+            // k_j (eq. 7), kept from falling below 1, and f(alpha, k).
+            let k = f64::max(1.0, network.contention_share * f64::from(contention));
+            network.inter_bandwidth / (k + network.degradation * (k - 1.0))
+        } else {
+            network.intra_bandwidth
+        };
+        2.0 * self.exchanged / bandwidth
+            + self.exchanged / network.reduce_speed
+            + network.server_overhead * f64::from(num_servers)
+            + self.compute
+    }
+
+    /// phi_j: whole iterations in a slot (eq. 9).
+    pub(crate) fn per_slot(slot: f64, tau: f64) -> u64 {
+        ((slot / tau) * (1.0 + FLOOR_TOLERANCE)).floor() as u64
+    }
+}
+
+/// Work counts iterations; a unit takes tau_j.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RingSpeed {
+    pub(crate) network: Network,
+}
+
+impl Speed for RingSpeed {
+    const COUPLED: bool = true;
+    type Pace = Ring;
+
+    #[inline]
+    fn work(&self, jobs: &Jobs<'_>, job: usize, _slot: Option<f64>) -> f64 {
+        jobs.iterations[job] as f64
+    }
+
+    #[inline]
+    fn pace(&self, jobs: &Jobs<'_>, job: usize) -> Ring {
+        Ring::of(jobs, job)
+    }
+
+    #[inline]
+    fn unit(&self, ring: &Ring, servers: u32, crowd: u32) -> f64 {
+        ring.iteration_time(&self.network, servers, crowd)
+    }
+
+    #[inline]
+    fn per_slot(&self, slot: f64, unit: f64) -> u64 {
+        Ring::per_slot(slot, unit)
+    }
+
+    #[inline]
+    fn run_time(&self, jobs: &Jobs<'_>, job: usize, servers: u32, crowd: u32) -> f64 {
+        jobs.iterations[job] as f64 * Ring::of(jobs, job).iteration_time(&self.network, servers, crowd)
+    }
+
+    #[inline]
+    fn remaining(&self, _jobs: &Jobs<'_>, _job: usize, left: f64, alone: f64, _slot: Option<f64>) -> f64 {
+        left * alone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iteration_time_follows_equation_8() {
+        let network = Network {
+            intra_bandwidth: 100.0,
+            inter_bandwidth: 10.0,
+            reduce_speed: 50.0,
+            contention_share: 0.5,
+            server_overhead: 0.25,
+            degradation: 0.5,
+        };
+        // w = 4, m = 40 bytes: x = 30.
+        let ring = Ring::new(40.0, 4, 1.0);
+        // One server: 60/100 + 30/50 + 0.25 + 1.
+        assert_eq!(ring.iteration_time(&network, 1, 0), 0.6 + 0.6 + 0.25 + 1.0);
+        // Two servers, p = 2: k = 1, B = 10: 60/10 + 0.6 + 0.5 + 1.
+        assert_eq!(ring.iteration_time(&network, 2, 2), 6.0 + 0.6 + 0.5 + 1.0);
+        // p = 4: k = 2, f = 2.5, B = 4: 60/4 + 0.6 + 0.5 + 1.
+        assert_eq!(ring.iteration_time(&network, 2, 4), 15.0 + 0.6 + 0.5 + 1.0);
+    }
+}
