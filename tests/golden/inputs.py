@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -54,7 +54,7 @@ class Input:
 
 
 def _input(
-    columns: dict[str, list[object]],
+    columns: dict[str, Any],
     cluster: Cluster,
     scale: float,
     slots: tuple[float, ...],
@@ -70,21 +70,21 @@ def _cluster(gpus: list[int], network: Network, vcs: list[str] | None = None) ->
     return Cluster(np.array(gpus, dtype=np.uint32), server_vc=vcs and tuple(vcs), network=network)
 
 
-def _arrivals(draw: Draw, rows: int, gaps: Sequence[float], start: float = 0.0) -> list[object]:
-    times: list[object] = []
+def _arrivals(draw: Draw, rows: int, gaps: Sequence[float], start: float = 0.0) -> list[Any]:
+    times: list[Any] = []
     for _ in range(rows):
         times.append(start)
         start += draw.of(gaps)
     return times
 
 
-def _due(draw: Draw, submit: list[object], duration: list[object]) -> list[object]:
+def _due(draw: Draw, submit: list[Any], duration: list[Any]) -> list[Any]:
     """Deadlines, tight and loose; some jobs have none."""
     slack = (None, 0.5, 1.0, 1.5, 2.0, 4.0, 16.0)
-    found: list[object] = []
+    found: list[Any] = []
     for time, length in zip(submit, duration, strict=True):
         factor = draw.of(slack)
-        found.append(None if factor is None else float(time) + factor * float(length))  # type: ignore[arg-type]
+        found.append(None if factor is None else float(time) + factor * float(length))
     return found
 
 
@@ -92,8 +92,8 @@ def ties() -> Input:
     """Whole numbers in crowds: submissions, finishes, deadlines and decisions at the same instants."""
     draw, rows = Draw("ties"), 40
     submit = _arrivals(draw, rows, (0.0, 0.0, 0.0, 1.0, 4.0, 8.0))
-    iterations: list[object] = [draw.of((8, 16, 16, 32, 64)) for _ in range(rows)]
-    duration: list[object] = [float(i) / 4 for i in iterations]  # type: ignore[arg-type]
+    iterations: list[Any] = [draw.of((8, 16, 16, 32, 64)) for _ in range(rows)]
+    duration: list[Any] = [float(i) / 4 for i in iterations]
     columns = {
         "submit_time": submit,
         "num_gpus": [draw.of((1, 1, 2, 2, 4, 4, 6, 8)) for _ in range(rows)],
@@ -140,7 +140,7 @@ def vcs() -> Input:
     draw, rows = Draw("vcs"), 48
     own = [draw.of(("red", "blue", "green")) for _ in range(rows)]
     submit = _arrivals(draw, rows, (0.0, 0.0, 3.0, 10.0, 30.0))
-    duration: list[object] = [draw.of((30.0, 45.0, 60.0, 120.0, 121.5)) for _ in range(rows)]
+    duration: list[Any] = [draw.of((30.0, 45.0, 60.0, 120.0, 121.5)) for _ in range(rows)]
     sizes = {"red": (1, 2, 4, 6, 8), "blue": (1, 1, 2, 3), "green": (1, 2, 5)}
     columns = {
         "submit_time": submit,
@@ -159,8 +159,8 @@ def mixed() -> Input:
     draw, rows = Draw("mixed"), 50
     submit = [draw.real(0.0, 500.0) for _ in range(rows)]
     submit[10:15] = [submit[10]] * 5
-    duration: list[object] = [draw.real(1.0, 90.0) * draw.of((1.0, 1.0, 5.0)) for _ in range(rows)]
-    columns: dict[str, list[object]] = {
+    duration: list[Any] = [draw.real(1.0, 90.0) * draw.of((1.0, 1.0, 5.0)) for _ in range(rows)]
+    columns: dict[str, Any] = {
         "submit_time": list(submit),
         "num_gpus": [draw.of((1, 1, 2, 3, 4, 5, 7, 8, 11)) for _ in range(rows)],
         "duration": duration,
@@ -176,7 +176,7 @@ def oversize() -> Input:
     """Some jobs larger than the cluster, or than its placement can use: they are dropped."""
     draw, rows = Draw("oversize"), 30
     submit = _arrivals(draw, rows, (0.0, 2.0, 2.0, 16.0))
-    duration: list[object] = [draw.of((2.0, 8.0, 20.0, 31.0)) for _ in range(rows)]
+    duration: list[Any] = [draw.of((2.0, 8.0, 20.0, 31.0)) for _ in range(rows)]
     columns = {
         "submit_time": submit,
         "num_gpus": [draw.of((1, 2, 3, 4, 6, 7, 9, 14)) for _ in range(rows)],
@@ -194,8 +194,8 @@ def far() -> Input:
     """Late times, where a second has few bits left, and rows shuffled within the same instants."""
     draw, rows = Draw("far"), 25
     times = [0.0, 0.0, 0.1, 0.1, 0.3, 7.0, 7.0, 7.25, 11.0]
-    submit: list[object] = [1.5e9 + draw.of(times) for _ in range(rows)]
-    duration: list[object] = [draw.of((0.1, 0.3, 1.0, 2.5, 10.0 / 3.0)) for _ in range(rows)]
+    submit: list[Any] = [1.5e9 + draw.of(times) for _ in range(rows)]
+    duration: list[Any] = [draw.of((0.1, 0.3, 1.0, 2.5, 10.0 / 3.0)) for _ in range(rows)]
     columns = {
         "submit_time": submit,
         "num_gpus": [draw.of((1, 2, 2, 3, 4)) for _ in range(rows)],
@@ -212,7 +212,7 @@ def long() -> Input:
     """Hours of work in a public trace's manner: thresholds, intervals and quanta at their defaults act."""
     draw, rows = Draw("long"), 40
     submit = _arrivals(draw, rows, (0.0, 60.0, 600.0, 1800.0))
-    duration: list[object] = [float(int(10 ** draw.real(1.5, 4.5))) for _ in range(rows)]
+    duration: list[Any] = [float(int(10 ** draw.real(1.5, 4.5))) for _ in range(rows)]
     columns = {
         "submit_time": submit,
         "num_gpus": [draw.of((1, 1, 1, 1, 2, 4, 8, 16)) for _ in range(rows)],
@@ -227,7 +227,7 @@ def lone() -> Input:
     """One GPU: jobs of one GPU, one after another."""
     draw, rows = Draw("lone"), 20
     submit = _arrivals(draw, rows, (0.0, 0.0, 1.0, 6.0))
-    duration: list[object] = [float(draw.whole(1, 9)) for _ in range(rows)]
+    duration: list[Any] = [float(draw.whole(1, 9)) for _ in range(rows)]
     columns = {
         "submit_time": submit,
         "num_gpus": [1] * rows,
