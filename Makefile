@@ -16,7 +16,7 @@ unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 # Tests of Python on as many processes as there are cores, those that are idle taking over from the others.
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long fuzz lint lint-rust lint-python bench policy-table docs clean
+.PHONY: help build demo test test-rust test-python test-long fuzz lint lint-rust lint-python bench bench-against policy-table docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ bench: $(VENV)/.tools ## how long loading, the profile, a replay, its metrics an
 	$(BIN)/maturin develop --release --extras test
 	touch $(VENV)/.built
 	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only
+
+bench-against: build ## the engine against another commit: make bench-against REV=HEAD^
+	$(BIN)/python benches/against.py $(or $(REV),HEAD^)
 
 policy-table: build ## docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md

@@ -1,0 +1,124 @@
+"""The engine's CPU time against another commit's, policy by policy: `make bench-against REV=...`.
+
+Each commit is built in a checkout of its own. A round replays the same jobs with one build and then with the
+other, each in a process of its own, so that both meet the same machine. What is timed is the thread's CPU time
+inside the compiled module alone. The table has the least of each over the rounds, and their ratio: noise only adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+CASES: dict[str, dict[str, Any]] = {
+    "fifo": {"policy": "fifo"},
+    "fifo, fixed": {"policy": "fifo", "model": "fixed"},
+    "sjf": {"policy": "sjf"},
+    "sjf-bco": {"policy": "sjf-bco"},
+    "sjf-bco, literal": {"policy": "sjf-bco", "variant": "literal"},
+    "easy": {"policy": "fifo", "queue": "easy"},
+    "easy, sjf": {"policy": "sjf", "queue": "easy"},
+    "easy, aging that never acts": {"policy": "fifo", "queue": "easy", "aging": 1e9},
+    "qssf": {"policy": "qssf"},
+    "srtf": {"policy": "srtf"},
+    "tiresias": {"policy": "tiresias"},
+    "gittins": {"policy": "gittins"},
+    "ftf": {"policy": "ftf"},
+    "time-slice": {"policy": "time-slice", "quantum": 3600.0},
+}
+
+
+def measure(jobs: int, seed: int, names: list[str]) -> None:
+    """Prints the CPU seconds of each case in this process, as JSON."""
+    import time
+
+    import ringbco
+    from ringbco import _core
+
+    spent = 0.0
+    replay = _core.replay
+
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        nonlocal spent
+        began = time.thread_time()
+        try:
+            return replay(*args, **kwargs)
+        finally:
+            spent += time.thread_time() - began
+
+    _core.replay = timed
+    table = ringbco.generate("philly", jobs, seed, gpus=2048, load=0.9)
+    result = {}
+    for name in names:
+        spent = 0.0
+        ringbco.replay(table, "256x8", **CASES[name])
+        result[name] = spent
+    print(json.dumps(result))
+
+
+def build(revision: str, target: Path) -> Path:
+    """A checkout of `revision` with its module built; the folder to import from."""
+    commit = subprocess.run(
+        ["git", "rev-parse", f"{revision}^{{commit}}"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.strip()
+    checkout = target / commit[:12]
+    if not checkout.exists():
+        subprocess.run(["git", "clone", "--quiet", "--no-checkout", ROOT, checkout], check=True)
+        subprocess.run(["git", "checkout", "--quiet", "--detach", commit], cwd=checkout, check=True)
+    return compiled(checkout, checkout / "target")
+
+
+def compiled(checkout: Path, target: Path) -> Path:
+    """Builds the module of a checkout as it is released."""
+    subprocess.run(
+        ["cargo", "build", "--quiet", "--release", "--locked", "--features", "python"],
+        cwd=checkout, check=True, env=os.environ | {"CARGO_TARGET_DIR": str(target)},
+    )  # fmt: skip
+    package = target / "python"
+    shutil.rmtree(package, ignore_errors=True)
+    shutil.copytree(checkout / "python", package)
+    shutil.copy(target / "release" / "libringbco.so", package / "ringbco" / "_core.abi3.so")
+    return package
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("revision", help="the commit to compare with")
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", action="append", choices=list(CASES), help="this case alone; may be repeated")
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    names = given.only or list(CASES)
+    if given.measure:
+        measure(given.jobs, 1, names)
+        return
+    folder = ROOT / "target" / "against"
+    sides = {"then": build(given.revision, folder), "now": compiled(ROOT, ROOT / "target")}
+    least: dict[str, dict[str, float]] = {name: {} for name in names}
+    for _ in range(given.rounds):
+        for side, package in sides.items():
+            command = [sys.executable, __file__, given.revision, "--measure", "--jobs", str(given.jobs)]
+            for name in names:
+                command += ["--only", name]
+            said = subprocess.run(
+                command, check=True, capture_output=True, text=True,
+                env=os.environ | {"PYTHONPATH": str(package), "PYTHONWARNINGS": "ignore"},
+            ).stdout  # fmt: skip
+            for name, seconds in json.loads(said).items():
+                least[name][side] = min(seconds, least[name].get(side, float("inf")))
+    print(f"{'':30}{given.revision[:12]:>14}{'now':>14}{'ratio':>8}   us a job, {given.jobs:,} jobs")
+    for name, seconds in least.items():
+        then, now = (seconds[side] * 1e6 / given.jobs for side in ("then", "now"))
+        print(f"{name:30}{then:14.3f}{now:14.3f}{now / then:8.3f}")
+
+
+if __name__ == "__main__":
+    main()
