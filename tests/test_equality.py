@@ -112,7 +112,7 @@ def test_random_cases(placement: str) -> None:
     vcs=st.booleans(),
     oversize=st.booleans(),
 )
-@settings(max_examples=300, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=CASES // 3, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_cases_that_shrink(rnd: random.Random, base: object, vcs: bool, oversize: bool) -> None:
     check(build_case(rnd, base, vcs=vcs, oversize=oversize))  # type: ignore[arg-type]
 
