@@ -50,12 +50,12 @@ test-python: build
 	$(PYTEST)
 
 # Modules with random cases, or moments, of which RINGBCO_CASES sets the number.
-LONG := $(addprefix tests/test_,$(addsuffix .py,equality preempt_equality audit audit_genuine audit_queue shell))
+LONG := equality preempt_equality planner audit audit_genuine audit_queue shell
 
 test-long: build ## the random comparisons and audits again, with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=600 cargo test --locked --no-default-features equality
-	RINGBCO_CASES=2000 $(PYTEST) $(LONG)
+	RINGBCO_CASES=2000 $(PYTEST) $(LONG:%=tests/test_%.py)
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000)
 	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) tests/fuzz
