@@ -49,10 +49,13 @@ test-rust: ## the engine's tests, which need no Python
 test-python: build
 	$(PYTEST)
 
-test-long: build ## the random comparisons with the references again, with thousands of cases; lints without Python
+# Modules with random cases, or moments, of which RINGBCO_CASES sets the number.
+LONG := equality preempt_equality planner audit audit_genuine audit_queue shell
+
+test-long: build ## the random comparisons and audits again, with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=600 cargo test --locked --no-default-features equality
-	RINGBCO_CASES=2000 $(PYTEST) tests/test_equality.py tests/test_preempt_equality.py
+	RINGBCO_CASES=2000 $(PYTEST) $(LONG:%=tests/test_%.py)
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000)
 	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) tests/fuzz

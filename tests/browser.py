@@ -11,6 +11,7 @@ import select
 import shutil
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -38,8 +39,8 @@ def find_chromium() -> str | None:
     return os.environ.get("RINGBCO_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
 
 
-class Page:
-    """One open page, and all that it said and asked for."""
+class Browser:
+    """A running browser. Its pages know nothing of each other."""
 
     def __init__(self, program: str, profile: Path) -> None:
         commands, answers = os.pipe(), os.pipe()
@@ -62,21 +63,15 @@ class Page:
         self._to, self._from = commands[1], answers[0]
         self._waiting = b""
         self._number = 0
-        self._session: str | None = None
-        self.events: list[dict[str, Any]] = []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+        self._events: dict[str, list[dict[str, Any]]] = {}
 
-    def __enter__(self) -> Page:
+    def __enter__(self) -> Browser:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with contextlib.suppress(AssertionError, OSError):
-            self._session = None
             self.call("Browser.close")
         os.close(self._to)
         os.close(self._from)
@@ -84,12 +79,21 @@ class Page:
             os.kill(self._pid, signal.SIGTERM)
         os.waitpid(self._pid, 0)
 
-    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """The browser's answer to a command; what it tells meanwhile goes to `events`."""
+    @contextlib.contextmanager
+    def page(self) -> Iterator[Page]:
+        """An empty page in a context of its own."""
+        context = self.call("Target.createBrowserContext")["browserContextId"]
+        target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        yield Page(self, session, self._events.setdefault(session, []))
+        self.call("Target.disposeBrowserContext", browserContextId=context)
+
+    def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
+        """The answer to a command to a page's session, or to the browser; events meanwhile are kept."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
-        if self._session is not None:
-            message["sessionId"] = self._session
+        if session is not None:
+            message["sessionId"] = session
         os.write(self._to, json.dumps(message).encode() + b"\0")
         while True:
             answer = self._receive()
@@ -97,7 +101,7 @@ class Page:
                 assert "error" not in answer, f"{method}: {answer['error']}"
                 result: dict[str, Any] = answer["result"]
                 return result
-            self.events.append(answer)
+            self._events.setdefault(answer.get("sessionId", ""), []).append(answer)
 
     def _receive(self) -> dict[str, Any]:
         until = time.monotonic() + TIMEOUT
@@ -109,6 +113,19 @@ class Page:
         message, self._waiting = self._waiting.split(b"\0", 1)
         told: dict[str, Any] = json.loads(message)
         return told
+
+
+class Page:
+    """One open page, and all that it said and asked for."""
+
+    def __init__(self, browser: Browser, session: str, events: list[dict[str, Any]]) -> None:
+        self._browser, self._session, self.events = browser, session, events
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """The browser's answer to a command to this page."""
+        return self._browser.call(method, self._session, **parameters)
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, awaited where it is a promise."""
@@ -122,18 +139,22 @@ class Page:
         """Loads a file and waits until its load event."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.resize(width, height)
+        answer = self.call("Page.navigate", url=file.resolve().as_uri())
+        assert "errorText" not in answer, answer
+        self.evaluate(
+            "new Promise(done => document.readyState === 'complete' ? done(true)"
+            " : window.addEventListener('load', () => done(true)))"
+        )
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Gives the page a screen of this size, in pixels."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
             height=height,
             deviceScaleFactor=1,
             mobile=False,
-        )
-        answer = self.call("Page.navigate", url=file.resolve().as_uri())
-        assert "errorText" not in answer, answer
-        self.evaluate(
-            "new Promise(done => document.readyState === 'complete' ? done(true)"
-            " : window.addEventListener('load', () => done(true)))"
         )
 
     def complaints(self) -> list[str]:

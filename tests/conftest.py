@@ -17,6 +17,9 @@ from hypothesis import settings
 
 from ringbco import cli
 
+# Tests start hundreds of processes; each would compile the package for itself.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # A slow machine is no defect.
 settings.register_profile("ringbco", deadline=None)
 settings.load_profile("ringbco")

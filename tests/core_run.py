@@ -10,6 +10,10 @@ from strategies import Case
 
 CASES = int(os.environ.get("RINGBCO_CASES", "300"))
 """Random cases of each parametrised comparison with an oracle; `make test-long` has thousands."""
+AUDITS = max(16, CASES // 18)
+"""Random cases of each test that audits whole results, which takes longer."""
+STEP = 3 if CASES < 1000 else 1
+"""Where a test writes files for each combination of algorithms: of how many it takes one."""
 
 
 def run_core(case: Case, **more: Any) -> "_core.RunResult":

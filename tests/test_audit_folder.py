@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import Invoke
 from results import story_of, tell, write_case
 from ringbco.audit import RULES, check_folder
 from ringbco.errors import InputError
@@ -69,35 +70,35 @@ def edit(folder: Path, old: str, new: str) -> None:
     (folder / "run.toml").write_text(text.replace(old, new))
 
 
-def test_the_command_on_a_good_result(result: Path, run_cli: Callable[..., object]) -> None:
-    done = run_cli("audit", result)
+def test_the_command_on_a_good_result(result: Path, invoke: Invoke) -> None:
+    done = invoke("audit", result)
     assert (done.returncode, done.stderr) == (0, "")
     assert "20 of 20 checks passed" in done.stdout
     assert all(code in done.stdout for code in RULES)
-    done = run_cli("audit", result, "--json")
+    done = invoke("audit", result, "--json")
     assert json.loads(done.stdout)["ok"] is True
 
 
-def test_the_command_on_a_bad_result(tmp_path: Path, run_cli: Callable[..., object]) -> None:
+def test_the_command_on_a_bad_result(tmp_path: Path, invoke: Invoke) -> None:
     trace = write_case(CASE, tmp_path)
     outcome = tell(story_of(CASE), trace)
     wrong_wait(outcome)
     outcome.write(tmp_path / "bad")
-    done = run_cli("audit", "bad")
+    done = invoke("audit", "bad")
     assert done.returncode == 3
     assert "arithmetic: job job-5: wait_time is 0; expected" in done.stdout
     assert done.stderr.splitlines() == ["error: bad: failed its audit: arithmetic"]
-    done = run_cli("audit", "bad", "--json")
+    done = invoke("audit", "bad", "--json")
     assert done.returncode == 3
     assert json.loads(done.stdout)["findings"][0]["job"] == "job-5"
 
 
-def test_the_command_on_no_result(tmp_path: Path, result: Path, run_cli: Callable[..., object]) -> None:
+def test_the_command_on_no_result(tmp_path: Path, result: Path, invoke: Invoke) -> None:
     truncate(result / "jobs.parquet")
     for folder in (tmp_path, tmp_path / "nowhere", tmp_path / "jobs.csv", result):
-        done = run_cli("audit", folder)
+        done = invoke("audit", folder)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert run_cli("audit").returncode == 2
+    assert invoke("audit").returncode == 2
 
 
 def test_the_audit_never_loads_the_engine(result: Path) -> None:

@@ -1,8 +1,10 @@
 """`ringbco bench`: small runs of the real thing."""
 
 import json
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,20 +25,20 @@ from ringbco.bench_cases import (
 from ringbco.bench_table import show
 from ringbco.cluster import Cluster
 from ringbco.inspection import inspect_jobs
-from ringbco.jobs import from_frame, read_jobs
+from ringbco.jobs import from_frame, read_jobs, write_jobs
 from ringbco.options import resolve_policy
 from ringbco.replay import replay
 from ringbco.report.charts import png
 from ringbco.report.scaling import scaling
+from ringbco.synthetic import generate
 
 CLUSTER = Cluster.parse("256x8")
 
 
 @pytest.fixture
-def jobs_csv(run_cli: RunCli, tmp_path: Path) -> Path:
+def jobs_csv(tmp_path: Path) -> Path:
     path = tmp_path / "j.csv"
-    done = run_cli("generate", "--preset", "philly", "--jobs", "300", "--seed", "1", "-o", path)
-    assert done.returncode == 0, done.stderr
+    write_jobs(generate("philly", 300, 1), path)
     return path
 
 
@@ -63,17 +65,43 @@ def test_own_trace(run_cli: RunCli, jobs_csv: Path, tmp_path: Path) -> None:
     assert "0.9 " not in done.stdout.split("x sort")[0]
 
 
-def test_generated_jobs_are_for_the_cluster(run_cli: RunCli, tmp_path: Path) -> None:
+def once(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
+    """Has a function of bench measure once, and notes how often it was to do so."""
+    asked: list[int] = []
+    real = getattr(bench, name)
+
+    def measured(*arguments: Any, repeat: int, **options: Any) -> Any:
+        asked.append(repeat)
+        return real(*arguments, repeat=1, **options)
+
+    monkeypatch.setattr(bench, name, measured)
+    return asked
+
+
+def test_generated_jobs_are_for_the_cluster(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Of virtual clusters and servers of two sizes; every run's seconds are told."""
+    small_costs, start_up = once(monkeypatch, "small_costs"), once(monkeypatch, "start_up")
+    caches = []
+    cpu = bench._cpu
+
+    def with_library(arguments: list[str], environment: dict[str, str]) -> float:
+        """Where the drawing library is bundled already: that takes longer than all else here."""
+        caches.append(environment["XDG_CACHE_HOME"])
+        return cpu(arguments, os.environ)
+
+    monkeypatch.setattr(bench, "_cpu", with_library)
     servers = tmp_path / "c.toml"
     servers.write_text(
         "[[servers]]\ncount = 3\ngpus = 8\nvc = 'a'\n[[servers]]\ncount = 4\ngpus = 4\nvc = 'b'\n"
     )
-    done = run_cli(
+    done = invoke(
         "bench", "--cluster", servers, "--jobs", "200", "--policy", "fifo", "--repeat", "2",
         "--json", "b.json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert (small_costs, start_up) == ([3], [5])
     said = json.loads((tmp_path / "b.json").read_text())
     (case,) = said["cases"]
     assert (case["jobs"], case["servers"]) == (200, 7)
@@ -87,7 +115,10 @@ def test_generated_jobs_are_for_the_cluster(run_cli: RunCli, tmp_path: Path) -> 
     small = said["small_costs"]
     assert small["reported_jobs"] == 200
     assert small["one_job_cpu_seconds"] > small["imports_cpu_seconds"] > 0
-    assert small["first_report_cpu_seconds"] > small["report_cpu_seconds"] > small["imports_cpu_seconds"]
+    assert small["report_cpu_seconds"] > small["imports_cpu_seconds"]
+    assert small["first_report_cpu_seconds"] > small["imports_cpu_seconds"]
+    assert caches == [caches[0]] * 5
+    assert caches[0] != os.environ.get("XDG_CACHE_HOME")
     assert len(command["wall_seconds_all"]) == 2
     assert all(word in done.stdout for word in ("start-up", "target", "sort, ms", "put together"))
     assert f"({min(case['ratio_all']):.2f}-{max(case['ratio_all']):.2f})" in done.stdout
@@ -242,10 +273,10 @@ def test_bad_input(invoke: Invoke, tmp_path: Path, arguments: list[str], status:
     assert [path.name for path in tmp_path.iterdir()] == ["j.csv"]
 
 
-def test_generated_jobs_that_the_cluster_cannot_hold_are_named_so(run_cli: RunCli, tmp_path: Path) -> None:
+def test_generated_jobs_that_the_cluster_cannot_hold_are_named_so(invoke: Invoke, tmp_path: Path) -> None:
     """Gangs of two wholly idle servers of 8, where there is one: no path of a file that is gone."""
     (tmp_path / "c.toml").write_text("[[servers]]\ngpus = 8\n[[servers]]\ncount = 400\ngpus = 1\n")
-    done = run_cli("bench", "--cluster", "c.toml", "--jobs", "1000", "--policy", "fifo", "--repeat", "1")
+    done = invoke("bench", "--cluster", "c.toml", "--jobs", "1000", "--policy", "fifo", "--repeat", "1")
     assert done.returncode == 1
     assert "generated jobs" in done.stderr
     assert "/" not in done.stderr

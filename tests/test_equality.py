@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import ringbco
-from core_run import CASES, run_core
+from core_run import CASES, STEP, run_core
 from oracle import OversizeError, RefusedError, Result, State, StuckError, simulate
 from results import story_of, tell, write_case
 from ringbco import _core
@@ -112,7 +112,7 @@ def test_random_cases(placement: str) -> None:
     vcs=st.booleans(),
     oversize=st.booleans(),
 )
-@settings(max_examples=300, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=CASES // 3, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_cases_that_shrink(rnd: random.Random, base: object, vcs: bool, oversize: bool) -> None:
     check(build_case(rnd, base, vcs=vcs, oversize=oversize))  # type: ignore[arg-type]
 
@@ -132,7 +132,8 @@ def test_oversize_is_refused_by_row(order: str) -> None:
 def test_end_to_end(tmp_path: Path) -> None:
     """ringbco.replay from a file, against the oracle; and its result passes the audit."""
     audited = 0
-    for number in range(0, len(COMBINATIONS), 3):
+    numbers = range(0, len(COMBINATIONS), 3 * STEP)
+    for number in numbers:
         rnd = random.Random(f"end to end {number}")
         case = build_case(rnd, COMBINATIONS[number], vcs=rnd.random() < 0.2, oversize=rnd.random() < 0.2)
         try:
@@ -169,7 +170,7 @@ def test_end_to_end(tmp_path: Path) -> None:
                 assert outcome.summary[name] == pytest.approx(value, rel=1e-9), (case, name)
         assert ringbco.audit(outcome, ringbco.read_jobs(trace)) == [], case
         audited += 1
-    assert audited > 100
+    assert audited > 0.85 * len(numbers)
 
 
 def cluster_of(case: Case) -> Cluster:

@@ -174,10 +174,10 @@ def test_the_footer_is_unfolded() -> None:
 # -- the command ---
 
 
-def test_the_command_prints_tables_or_json(run_cli: RunCli, tmp_path: Path) -> None:
+def test_the_command_prints_tables_or_json(invoke: Invoke, tmp_path: Path) -> None:
     metadata = provenance("philly", converter="convert", rows_read=9, dropped={"num_gpus = 0": 3})
     write_jobs(from_frame(JOBS, metadata=metadata), tmp_path / "jobs.parquet")
-    shown = run_cli("inspect", "jobs.parquet", "--cluster", "2x8")
+    shown = invoke("inspect", "jobs.parquet", "--cluster", "2x8")
     assert (shown.returncode, shown.stderr) == (0, "")
     for words in (
         "6 jobs in jobs.parquet",
@@ -186,21 +186,21 @@ def test_the_command_prints_tables_or_json(run_cli: RunCli, tmp_path: Path) -> N
         "num_gpus = 0: 3",
     ):
         assert words in shown.stdout
-    as_json = run_cli("inspect", "jobs.parquet", "--cluster", "2x8", "--json")
+    as_json = invoke("inspect", "jobs.parquet", "--cluster", "2x8", "--json")
     expected = inspect_jobs(read_jobs(tmp_path / "jobs.parquet"), Cluster.parse("2x8")) | {
         "source": "jobs.parquet"
     }
     assert json.loads(as_json.stdout) == expected
 
 
-def test_the_command_on_broken_rows(run_cli: RunCli, tmp_path: Path) -> None:
+def test_the_command_on_broken_rows(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "broken.csv").write_text(BROKEN)
-    shown = run_cli("inspect", "broken.csv")
+    shown = invoke("inspect", "broken.csv")
     assert shown.returncode == 0
     assert "2 jobs in broken.csv" in shown.stdout
     assert "job_id is not unique" in shown.stdout
     (tmp_path / "hopeless.csv").write_text("job_id,submit_time,num_gpus,duration\na,0,0,5\n")
-    refused = run_cli("inspect", "hopeless.csv")
+    refused = invoke("inspect", "hopeless.csv")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == (
         "error: hopeless.csv: row 1 (line 2), column num_gpus: 0: "
@@ -216,8 +216,8 @@ def test_every_public_trace_can_be_inspected(shared_traces: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("none.csv",), ("--cluster", "0x8", "none.csv")])
-def test_bad_input_is_one_line(run_cli: RunCli, arguments: tuple[str, ...]) -> None:
-    refused = run_cli("inspect", *arguments)
+def test_bad_input_is_one_line(invoke: Invoke, arguments: tuple[str, ...]) -> None:
+    refused = invoke("inspect", *arguments)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
 
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from conftest import RunCli
+from conftest import Invoke
 from ringbco.audit import check_outcome
 from ringbco.errors import InputError, UsageError
 from ringbco.plan import ORDERS, plan
@@ -227,26 +227,26 @@ def test_progress_and_interruption() -> None:
         plan(jobs, "64x8", progress=stop, dispatch="reserve")
 
 
-def test_command(run_cli: RunCli, tmp_path: Path) -> None:
+def test_command(invoke: Invoke, tmp_path: Path) -> None:
     ringbco.jobs.write_jobs(paper(), tmp_path / "jobs.parquet")
-    made = run_cli("plan", "jobs.parquet", "--cluster", "7x8", "--lambda", "2", "-o", "out")
+    made = invoke("plan", "jobs.parquet", "--cluster", "7x8", "--lambda", "2", "-o", "out")
     assert made.returncode == 0, made.stderr
     assert "theta" in made.stdout
-    assert run_cli("audit", "out").returncode == 0
+    assert invoke("audit", "out").returncode == 0
     outcome = ringbco.Outcome.read(tmp_path / "out")
     direct = plan(tmp_path / "jobs.parquet", "7x8", lambda_=2.0)
     assert outcome.jobs.equals(direct.jobs)
-    said = run_cli("plan", "jobs.parquet", "--cluster", "7x8", "--kappa", "4", "--json", "-o", "four")
+    said = invoke("plan", "jobs.parquet", "--cluster", "7x8", "--kappa", "4", "--json", "-o", "four")
     assert json.loads(said.stdout)["kappa"] == 4
-    short = run_cli("plan", "jobs.parquet", "--cluster", "7x8", "--horizon", "40", "-o", "short")
+    short = invoke("plan", "jobs.parquet", "--cluster", "7x8", "--horizon", "40", "-o", "short")
     assert short.returncode == 1
     assert short.stderr.startswith("error: jobs.parquet: no schedule ends before the horizon of 40 slots")
     assert short.stderr.count("\n") == 1
     assert not (tmp_path / "short").exists()
-    assert run_cli("plan", "jobs.parquet", "--cluster", "7x8", "--kappa", "many", "-o", "x").returncode == 2
+    assert invoke("plan", "jobs.parquet", "--cluster", "7x8", "--kappa", "many", "-o", "x").returncode == 2
 
 
-def test_command_notes_submissions(run_cli: RunCli, small_jobs: Path) -> None:
-    made = run_cli("plan", small_jobs, "--cluster", "2x8", "-o", "out")
+def test_command_notes_submissions(invoke: Invoke, small_jobs: Path) -> None:
+    made = invoke("plan", small_jobs, "--cluster", "2x8", "-o", "out")
     assert made.returncode == 0, made.stderr
     assert "submit_time goes up to 1000 s; a plan has every job there at time 0" in made.stderr

@@ -16,7 +16,7 @@ import pytest
 import test_equality
 import test_preempt_equality
 import test_queue_orders
-from conftest import RunCli
+from conftest import Invoke
 from ringbco import _core
 from ringbco.errors import InputError, UsageError
 from ringbco.options import policies
@@ -253,8 +253,8 @@ def test_every_policy_is_documented_worked_out_and_compared_with_an_oracle() -> 
             assert policy.order in test_queue_orders.ORDERS, name
 
 
-def test_policies_verb(run_cli: RunCli) -> None:
-    listed = json.loads(run_cli("policies", "--json").stdout)
+def test_policies_verb(invoke: Invoke) -> None:
+    listed = json.loads(invoke("policies", "--json").stdout)
     assert [row["name"] for row in listed] == [policy.name for policy in policies()]
     assert all(row["paper"] for row in listed)
     assert {row["name"] for row in listed if row["preemptive"]} == set(test_preempt_equality.POLICIES)
@@ -263,14 +263,14 @@ def test_policies_verb(run_cli: RunCli) -> None:
         "qssf": ["with --predict exact"],
         "edf": ["with --admission"],
     }
-    told = run_cli("replay", "--help").stdout
+    told = invoke("replay", "--help").stdout
     for row in listed:
         assert all(option in told for option in row["options"]), row
-    table = run_cli("policies").stdout
+    table = invoke("policies").stdout
     assert all(policy.name in table for policy in policies())
 
 
-def test_a_run_says_what_it_knew_beforehand(run_cli: RunCli, small_jobs: Path) -> None:
+def test_a_run_says_what_it_knew_beforehand(invoke: Invoke, small_jobs: Path) -> None:
     clairvoyant = {row[0] for row in _core.policies() if row[2]}
     for policy in policies():
         if policy.name != "edf":
@@ -288,10 +288,10 @@ def test_a_run_says_what_it_knew_beforehand(run_cli: RunCli, small_jobs: Path) -
     admitting = run([(0, 1, 5)], "1x1", "edf", [9.0], admission=True)
     assert foreknowledge(admitting.run["options"]) == ["admission"]
     assert foreknowledge(plan(small_jobs, "2x8", policy="ff").run["options"]) == ["the plan"]
-    said = run_cli("replay", small_jobs, "--cluster", "2x8", "--policy", "sjf", "-o", "r").stdout
+    said = invoke("replay", small_jobs, "--cluster", "2x8", "--policy", "sjf", "-o", "r").stdout
     assert said.endswith("clairvoyant, reading recorded run times: order sjf\n")
     pair = ("--policy", "fifo", "--policy", "sjf")
-    said = run_cli("compare", small_jobs, "--cluster", "2x8", *pair, "-o", "c").stdout
+    said = invoke("compare", small_jobs, "--cluster", "2x8", *pair, "-o", "c").stdout
     assert said.endswith("clairvoyant, reading recorded run times: sjf (order sjf)\n")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Callable
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from ringbco.compare import Comparison
 from ringbco.options import resolve_policy
 from ringbco.outcome import Outcome
 from ringbco.report import charts
-from ringbco.report.figures import chapters
+from ringbco.report.figures import Chapter, chapters
 from ringbco.report.html import page
 from ringbco.report.plots import Plots
 from ringbco.report.reading import read_results
@@ -56,8 +58,16 @@ def forty(thirteen: dict[str, Outcome]) -> dict[str, Outcome]:
     return {f"{label} {number}": outcome for number in range(4) for label, outcome in thirteen.items()}
 
 
-def drawn(results: dict[str, Outcome]) -> dict[str, Figure]:
-    return {figure.name: figure for chapter in chapters(results) for figure in chapter.figures}
+def drawn(made: list[Chapter]) -> dict[str, Figure]:
+    return {figure.name: figure for chapter in made for figure in chapter.figures}
+
+
+Drawn = Callable[[str], list[Chapter]]
+
+
+@pytest.fixture(scope="module")
+def chapters_of(thirteen: dict[str, Outcome], forty: dict[str, Outcome]) -> Drawn:
+    return cache(lambda many: chapters({"thirteen": thirteen, "forty": forty}[many]))
 
 
 def rows(document: dict[str, Any]) -> int:
@@ -69,9 +79,9 @@ def test_the_presets_are_policies() -> None:
 
 
 @pytest.mark.parametrize("many", ["thirteen", "forty"])
-def test_every_chart_has_bounded_data(many: str, request: pytest.FixtureRequest) -> None:
+def test_every_chart_has_bounded_data(many: str, request: pytest.FixtureRequest, chapters_of: Drawn) -> None:
     results: dict[str, Outcome] = request.getfixturevalue(many)
-    figures = drawn(results)
+    figures = drawn(chapters_of(many))
     for figure in figures.values():
         for document in (on_page(figure), on_white(figure)):
             assert rows(document) < ALTAIR_REFUSES, figure.name
@@ -129,9 +139,11 @@ def test_sixty_four_lines_can_be_told_apart() -> None:
     assert charts.dashes(len(charts.COLOURS)) == [[1, 0]] * len(charts.COLOURS)
 
 
-def test_maps_take_the_place_of_bars_beside_each_other(thirteen: dict[str, Outcome]) -> None:
-    figures = drawn(thirteen)
-    eight = drawn(dict(list(thirteen.items())[:8]))
+def test_maps_take_the_place_of_bars_beside_each_other(
+    thirteen: dict[str, Outcome], chapters_of: Drawn
+) -> None:
+    figures = drawn(chapters_of("thirteen"))
+    eight = drawn(chapters(dict(list(thirteen.items())[:8])))
     for name, value in (("sizes", "median"), ("groups", "median"), ("waits", "hours")):
         document = figures[name].chart.to_dict()
         assert "xOffset" not in json.dumps(document["encoding"])
@@ -204,9 +216,13 @@ def test_many_results_are_rows_sorted_by_mean_completion_time(thirteen: dict[str
 
 
 def test_a_page_of_forty(
-    forty: dict[str, Outcome], thirteen: dict[str, Outcome], tmp_path: Path, invoke: Invoke
+    forty: dict[str, Outcome],
+    thirteen: dict[str, Outcome],
+    chapters_of: Drawn,
+    tmp_path: Path,
+    invoke: Invoke,
 ) -> None:
-    text = page(forty, chapters(forty), title="forty")
+    text = page(forty, chapters_of("forty"), title="forty")
     assert text.count('type="checkbox"') == len(forty) >= 40
     folders = []
     for label, outcome in thirteen.items():

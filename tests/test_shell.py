@@ -8,20 +8,24 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from conftest import Invoke, RunCli
+from conftest import SMALL_JOBS, Invoke
+from core_run import CASES
 from ringbco import shell
 from ringbco.jobs import read_jobs
 
+MOMENTS = max(4, CASES // 75)
 COMMAND = (sys.executable, "-m", "ringbco", "replay", "small.csv", "--cluster", "2x8", "-o", "r")
 
 
 @pytest.mark.usefixtures("small_jobs")
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (1, 2), (0, 1, 2)])
-def test_closed_streams_cost_no_result(tmp_path: Path, closed: tuple[int, ...]) -> None:
+def test_closed_streams_cost_no_result(invoke: Invoke, tmp_path: Path, closed: tuple[int, ...]) -> None:
     """As `2>&-` does it."""
 
     def close() -> None:
@@ -34,8 +38,7 @@ def test_closed_streams_cost_no_result(tmp_path: Path, closed: tuple[int, ...]) 
         "allocations.parquet", "jobs.parquet", "run.toml", "summary.json", "timeline.parquet",
     ]  # fmt: skip
     # Nothing that was meant for a terminal went into a file that took its number.
-    audit = [sys.executable, "-m", "ringbco", "audit", "r"]
-    assert subprocess.run(audit, cwd=tmp_path, check=False, capture_output=True).returncode == 0
+    assert invoke("audit", "r").returncode == 0
 
 
 @pytest.mark.usefixtures("small_jobs")
@@ -80,21 +83,33 @@ def test_a_soft_limit_of_open_files_is_raised(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize("columns", ["0", "1", "-5", "wide", "19"])
-def test_a_width_that_is_none_is_as_if_there_were_none(
-    run_cli: RunCli, small_jobs: Path, monkeypatch: pytest.MonkeyPatch, columns: str
-) -> None:
+@pytest.fixture(scope="module")
+def inspected(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
+    """What `inspect` prints where there is no terminal, with these variables."""
+    folder = tmp_path_factory.mktemp("inspected")
+    (folder / "small.csv").write_text(SMALL_JOBS)
     environment = {**os.environ, "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "ringbco", "inspect", str(small_jobs)]
     environment.pop("COLUMNS", None)
-    texts = []
-    for variables in ({}, {"COLUMNS": columns}):
-        done = subprocess.run(
-            command, env=environment | variables, check=True, capture_output=True, stdin=subprocess.DEVNULL
-        )
-        texts.append(done.stdout)
-    assert texts[0] == texts[1]
-    assert b"7 jobs in" in texts[0]
+    command = [sys.executable, "-m", "ringbco", "inspect", "small.csv"]
+
+    @cache
+    def run(**variables: str) -> bytes:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=environment | variables,
+            check=True,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+        ).stdout
+
+    return run
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "-5", "wide", "19"])
+def test_a_width_that_is_none_is_as_if_there_were_none(inspected: Callable[..., bytes], columns: str) -> None:
+    assert inspected(COLUMNS=columns) == inspected()
+    assert b"7 jobs in" in inspected()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -107,13 +122,13 @@ def test_a_signal_at_any_moment_of_the_start(small_jobs: Path, number: signal.Si
     )
     command = [sys.executable, "-c", listening, *COMMAND[3:], "--quiet", "--force"]
     statuses = set()
-    for step in range(12):
+    for moment in range(MOMENTS):
         run = subprocess.Popen(
             command, cwd=small_jobs.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert run.stdout is not None
         run.stdout.readline()
-        time.sleep(step * 0.04)  # the moments under test
+        time.sleep(0.48 * moment / MOMENTS)
         run.send_signal(number)
         _, said = run.communicate(timeout=60)
         # A shell says 128 + number of a process that the signal ended, here when all was done.

@@ -127,7 +127,7 @@ def test_all_rows_arrive_though_a_worker_is_killed(
 
 
 def test_a_scheduler_that_dies_is_told_in_one_line(
-    dask: Dask, spec: Path, tmp_path: Path, run_cli: RunCli
+    dask: Dask, spec: Path, tmp_path: Path, run_cli: RunCli, invoke: Invoke
 ) -> None:
     watch = Thread(target=_kill_after_first, args=(tmp_path / "out" / "runs", dask.scheduler))
     watch.start()
@@ -140,7 +140,7 @@ def test_a_scheduler_that_dies_is_told_in_one_line(
     )
     frame = pl.read_parquet(tmp_path / "out" / "runs.parquet")
     assert frame["error"].is_not_null().sum() == 12 - len(list((tmp_path / "out" / "runs").iterdir()))
-    again = run_cli("sweep", spec, "-o", "out", "--quiet")
+    again = invoke("sweep", spec, "-o", "out", "--quiet")
     assert (again.returncode, again.stderr) == (0, "")
     assert pl.read_parquet(tmp_path / "out" / "runs.parquet")["error"].null_count() == 12
 
@@ -171,7 +171,7 @@ def test_workers_of_this_machine(invoke: Invoke, spec: Path) -> None:
 def test_nobody_answers(
     invoke: Invoke, spec: Path, monkeypatch: pytest.MonkeyPatch, address: str, status: int, said: str
 ) -> None:
-    monkeypatch.setattr(sys.modules["ringbco.executors"], "_PATIENCE", "1s")
+    monkeypatch.setattr(sys.modules["ringbco.executors"], "_PATIENCE", "200ms")
     Path("old.json").write_text('{"address": "tcp://127.0.0.1:1"}')
     Path("bad.json").write_text("{}")
     done = invoke("sweep", spec, "-o", "out", "--dask", address)

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from conftest import Invoke
 from ringbco.cluster import Cluster
 from ringbco.errors import UsageError
 from ringbco.jobs import JobTable, read_jobs, write_jobs
@@ -246,24 +247,24 @@ def test_shapes_are_only_data() -> None:
 # -- the command ---
 
 
-def test_generate_writes_a_table_and_says_what_is_in_it(run_cli: RunCli, tmp_path: Path) -> None:
+def test_generate_writes_a_table_and_says_what_is_in_it(invoke: Invoke, tmp_path: Path) -> None:
     arguments = ("generate", "--preset", "philly", "--jobs", 500, "--seed", 4, "--gpus", 128)
-    done = run_cli(*arguments, "-o", "jobs.parquet")
+    done = invoke(*arguments, "-o", "jobs.parquet")
     assert done.returncode == 0
     assert done.stderr == ""
     assert "500 jobs of preset philly, seed 4, in jobs.parquet" in done.stdout
     assert read_jobs(tmp_path / "jobs.parquet").frame.equals(generate("philly", 500, 4, gpus=128).frame)
-    again = run_cli(*arguments, "-o", "jobs.parquet")
+    again = invoke(*arguments, "-o", "jobs.parquet")
     assert (again.returncode, again.stdout) == (1, "")
     assert "jobs.parquet: already exists; pass --force" in again.stderr
-    assert run_cli(*arguments, "-o", "jobs.parquet", "--force", "-q").stdout == ""
-    assert run_cli(*arguments, "-o", "jobs.csv").returncode == 0
+    assert invoke(*arguments, "-o", "jobs.parquet", "--force", "-q").stdout == ""
+    assert invoke(*arguments, "-o", "jobs.csv").returncode == 0
     assert read_jobs(tmp_path / "jobs.csv").frame.equals(read_jobs(tmp_path / "jobs.parquet").frame)
 
 
-def test_generate_refuses_bad_options_and_leaves_nothing(run_cli: RunCli, tmp_path: Path) -> None:
-    done = run_cli("generate", "--preset", "phily", "--jobs", 5, "-o", "jobs.parquet")
+def test_generate_refuses_bad_options_and_leaves_nothing(invoke: Invoke, tmp_path: Path) -> None:
+    done = invoke("generate", "--preset", "phily", "--jobs", 5, "-o", "jobs.parquet")
     assert done.returncode == 2
     assert "did you mean philly?" in done.stderr
-    assert run_cli("generate", "--preset", "philly", "--jobs", 5, "-o", "jobs.xls").returncode == 2
+    assert invoke("generate", "--preset", "philly", "--jobs", 5, "-o", "jobs.xls").returncode == 2
     assert list(tmp_path.iterdir()) == []

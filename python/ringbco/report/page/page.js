@@ -57,7 +57,8 @@
     const table = holder.querySelector("table");
     const cue = holder.parentElement.querySelector(".cue");
     const row = [...table.rows].reduce((most, other) => (other.cells.length > most.cells.length ? other : most));
-    const room = holder.parentElement.clientWidth;
+    // A ranked table's own holder is as narrow as the table was made the last time.
+    const room = (holder.closest(".ranked") ?? holder.parentElement).clientWidth;
     const first = row.cells[0].offsetWidth;
     const others = [...row.cells].slice(1);
     const whole = table.offsetWidth <= room + 1;
