@@ -207,8 +207,8 @@ impl<'a, S: Speed> Floor<'a, S> {
             let before = &mut self.out.obstacles[j];
             *before = (too_few - before.0, fragmented - before.1);
         }
-        let servers = &mut self.out.num_servers[j];
-        *servers = (*servers).max(stay.parts.len() as u32);
+        let servers = stay.parts.len() as u32;
+        self.out.num_servers[j] = if resumed { servers.max(self.out.num_servers[j]) } else { servers };
         if self.record {
             stay.first_row = self.out.allocations.open(job, &stay.parts, self.now);
         }
@@ -238,6 +238,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     }
 
     /// Ends the stay of a job that is done. Returns the job.
+    #[inline]
     pub(super) fn complete(&mut self, slot: u32) -> u32 {
         let job = self.stays[slot as usize].job;
         self.vacate(slot);
@@ -247,6 +248,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     }
 
     /// Ends a stay.
+    #[inline]
     fn vacate(&mut self, slot: u32) {
         self.ends.remove(slot);
         let stay = &mut self.stays[slot as usize];

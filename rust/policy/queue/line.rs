@@ -231,6 +231,12 @@ impl Line for FixedLine {
     }
 
     #[inline]
+    fn first_of_all(&self) -> Option<(u32, u32)> {
+        // Places are ranks: there is one class.
+        self.occupied.next(0).map(|place| (place as u32, place as u32))
+    }
+
+    #[inline]
     fn is_empty(&self) -> bool {
         self.waiting == 0
     }
