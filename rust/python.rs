@@ -232,7 +232,7 @@ fn replay(
     let server_vc = server_vc.as_ref().map(|v| v.as_slice()).transpose()?;
     let spec = ClusterSpec { server_gpus: server_gpus.as_slice()?, server_vc, network };
     let deadline = deadline.as_ref().map(|d| d.as_slice()).transpose()?;
-    let extras = Extras { deadline, user: user.as_ref().map(|u| u.as_slice()).transpose()? };
+    let extras = Extras { deadline, user: user.as_ref().map(|u| u.as_slice()).transpose()?, ..Extras::default() };
     let mut watch = PythonWatch { progress, total: jobs.len(), looked: Instant::now(), raised: None };
     let outcome = py.detach(|| replay_with(&jobs, &extras, vc, &spec, &options, &mut watch));
     if let Some(raised) = watch.raised {

@@ -1,6 +1,7 @@
 //! A whole replay: checks, virtual clusters, and the results put together.
 
 use crate::cluster::{FewestServers, Network, validate_servers};
+use crate::decisions::{DecisionLog, NO_SERVER};
 use crate::error::{Error, Result};
 use crate::machine::{Clock, MOST_SLOTS, Watch};
 use crate::options::{ClockKind, Options, Oversize, Preemption, Ties};
@@ -34,6 +35,10 @@ pub struct Extras<'a> {
     pub deadline: Option<&'a [f64]>,
     /// Users, numbered (`qssf`).
     pub user: Option<&'a [u32]>,
+    /// Decisions to carry out in place of the options' policy. Placements and queues then decide nothing.
+    pub log: Option<&'a DecisionLog>,
+    /// Whether the outcome has what was decided.
+    pub record_log: bool,
 }
 
 /// One virtual cluster's servers and jobs.
@@ -86,11 +91,13 @@ pub fn replay_with(
     check_slots(jobs, options)?;
     let mut parts = split(spec)?;
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
-    let kept = keep(jobs, job_vc, &mut parts, spec, options)?;
+    let kept = keep(jobs, job_vc, &mut parts, spec, options, extras.log.is_none())?;
     order_by_submission(jobs, &mut parts, options.ties);
-    let outcomes = run_parts(jobs, extras, &parts, spec.network, options, watch)?;
+    let logs = extras.log.map(|log| deal_out(log, jobs, job_vc, &parts, spec)).transpose()?;
+    let outcomes = run_parts(jobs, extras, logs.as_deref(), &parts, spec.network, options, watch)?;
     let engine_seconds = began.elapsed().as_secs_f64();
-    assemble(jobs, kept, &parts, outcomes, options, engine_seconds)
+    let stops = options.preemption != Preemption::None || extras.log.is_some();
+    assemble(jobs, kept, &parts, outcomes, options, stops, engine_seconds)
 }
 
 /// Refuses times that slots cannot count.
@@ -176,13 +183,15 @@ fn job_vcs<'a>(
     }
 }
 
-/// Deals the rows out to their clusters; refuses, or leaves out, what could never run.
+/// Deals the rows out to their clusters; refuses, or leaves out, what could never run. `placed`: whether the placement
+/// of the options has a say.
 fn keep(
     jobs: &Jobs<'_>,
     vc: Option<&[u32]>,
     parts: &mut [Part],
     spec: &ClusterSpec<'_>,
     options: &Options,
+    placed: bool,
 ) -> Result<Vec<bool>> {
     let placer = Placer::new(options);
     let network = &spec.network;
@@ -192,7 +201,7 @@ fn keep(
         let num_gpus = jobs.num_gpus[row];
         let refusal = if u64::from(num_gpus) > part.total {
             Some(Error::Oversize { row, num_gpus, available: part.total })
-        } else if !placer.fits_empty(num_gpus, &part.shape) {
+        } else if placed && !placer.fits_empty(num_gpus, &part.shape) {
             Some(Error::Unplaceable { row, num_gpus, placement: options.placement.name() })
         } else {
             None
@@ -286,6 +295,7 @@ fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Resu
 fn run_parts(
     jobs: &Jobs<'_>,
     extras: &Extras<'_>,
+    logs: Option<&[DecisionLog]>,
     parts: &[Part],
     network: Network,
     options: &Options,
@@ -309,6 +319,8 @@ fn run_parts(
             few: &part.few,
             network,
             options: &own,
+            log: logs.map(|logs| &logs[index]),
+            record_log: extras.record_log,
         };
         policy::run(&setting, watch)
     };
@@ -357,6 +369,7 @@ fn assemble(
     parts: &[Part],
     outcomes: Vec<ClusterOutcome>,
     options: &Options,
+    stops: bool,
     engine_seconds: f64,
 ) -> Result<Outcome> {
     let n = jobs.len();
@@ -365,12 +378,10 @@ fn assemble(
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
     let mut preemptions = vec![0; n];
-    let mut preempted = (options.preemption != Preemption::None).then(|| Preempted {
-        held: vec![f64::NAN; n],
-        lost: vec![0.0; n],
-        refused: vec![false; n],
-    });
+    let mut preempted =
+        stops.then(|| Preempted { held: vec![f64::NAN; n], lost: vec![0.0; n], refused: vec![false; n] });
     let mut stretches = Vec::new();
+    let mut log = DecisionLog::default();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
     let mut cluster = vec![0; if parts.len() > 1 { n } else { 0 }];
@@ -380,6 +391,7 @@ fn assemble(
         contention_seconds += outcome.contention_seconds;
         contention.push(outcome.contention);
         stretches.extend(outcome.stretches.iter().map(|s| Stretch { job: part.rows[s.job as usize], ..*s }));
+        append(&mut log, &outcome.log, part);
         if let Some(preempted) = &mut preempted {
             for (j, &row) in part.rows.iter().enumerate() {
                 let row = row as usize;
@@ -462,6 +474,78 @@ fn assemble(
         decisions,
         contention_seconds,
         spanning_seconds,
+        log: if parts.len() > 1 { by_time(&log) } else { log },
         engine_seconds,
     })
+}
+
+/// A log's decisions by cluster, with the numbers that jobs and servers have there.
+fn deal_out(
+    log: &DecisionLog,
+    jobs: &Jobs<'_>,
+    vc: Option<&[u32]>,
+    parts: &[Part],
+    spec: &ClusterSpec<'_>,
+) -> Result<Vec<DecisionLog>> {
+    log.validate(jobs.len(), spec.server_gpus.len())?;
+    let mut number = vec![NO_SERVER; jobs.len()];
+    let mut place = vec![(0, 0); spec.server_gpus.len()];
+    for (index, part) in parts.iter().enumerate() {
+        for (own, &row) in (0..).zip(&part.rows) {
+            number[row as usize] = own;
+        }
+        for (own, &server) in (0..).zip(&part.servers) {
+            place[server as usize] = (index, own);
+        }
+    }
+    let mut logs = vec![DecisionLog::default(); parts.len()];
+    for at in 0..log.len() {
+        let (row, verb) = (log.job[at] as usize, log.verb[at]);
+        let home = vc.map_or(0, |vc| vc[row] as usize);
+        let fail = |why: &str| Error::Decision { row, verb: verb.name(), time: log.time[at], why: why.to_owned() };
+        if number[row] == NO_SERVER {
+            return Err(fail("the job is left out of the run"));
+        }
+        let own = &mut logs[home];
+        let mut server = NO_SERVER;
+        if log.server[at] != NO_SERVER {
+            let (of, index) = place[log.server[at] as usize];
+            if of != home {
+                return Err(fail("the server is of another virtual cluster"));
+            }
+            server = index;
+        }
+        own.time.push(log.time[at]);
+        own.verb.push(verb);
+        own.job.push(number[row]);
+        own.server.push(server);
+        own.num_gpus.push(log.num_gpus[at]);
+    }
+    Ok(logs)
+}
+
+/// Adds what was decided in a cluster, with the caller's numbers.
+fn append(log: &mut DecisionLog, own: &DecisionLog, part: &Part) {
+    log.time.extend(&own.time);
+    log.verb.extend(&own.verb);
+    log.job.extend(own.job.iter().map(|&job| part.rows[job as usize]));
+    let server = |&server: &u32| part.servers.get(server as usize).copied().unwrap_or(NO_SERVER);
+    log.server.extend(own.server.iter().map(server));
+    log.num_gpus.extend(&own.num_gpus);
+}
+
+/// The decisions of several clusters by time; at one time, cluster by cluster.
+fn by_time(log: &DecisionLog) -> DecisionLog {
+    let mut order: Vec<usize> = (0..log.len()).collect();
+    order.sort_by(|&a, &b| log.time[a].total_cmp(&log.time[b]));
+    fn take<T: Copy>(column: &[T], order: &[usize]) -> Vec<T> {
+        order.iter().map(|&row| column[row]).collect()
+    }
+    DecisionLog {
+        time: take(&log.time, &order),
+        verb: take(&log.verb, &order),
+        job: take(&log.job, &order),
+        server: take(&log.server, &order),
+        num_gpus: take(&log.num_gpus, &order),
+    }
 }

@@ -17,6 +17,7 @@ mod schedule;
 mod search;
 
 use crate::cluster::Network;
+use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
 use crate::machine::Watch;
 use crate::options::{Model, Order, Oversize, Variant, registry};
@@ -251,6 +252,7 @@ fn run(
             contention_seconds: out.contention_seconds,
             spanning_seconds,
             held_while_submitting: HeldWhileSubmitting::default(), // all are submitted at once
+            log: DecisionLog::default(),
             engine_seconds,
         },
     })
