@@ -132,7 +132,10 @@ fn two_jobs() -> Case {
     Case { server_gpus: vec![2, 2], ..Case::default() }.job(0.0, 2, 4.0).job(1.0, 3, 4.0)
 }
 
-fn follow(steps: &[(f64, Verb, u32, &[(u32, u32)])]) -> Result<Outcome> {
+/// (time, verb, job, parts).
+type Step<'a> = (f64, Verb, u32, &'a [(u32, u32)]);
+
+fn follow(steps: &[Step<'_>]) -> Result<Outcome> {
     let case = two_jobs();
     let mut log = DecisionLog::default();
     for &(time, verb, job, parts) in steps {
@@ -160,11 +163,11 @@ fn a_log_by_hand() {
 
 #[test]
 fn what_a_log_cannot_ask_for() {
-    let fails = |steps: &[(f64, Verb, u32, &[(u32, u32)])], said: &str| {
+    let fails = |steps: &[Step<'_>], said: &str| {
         let error = follow(steps).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");
     };
-    let start: (f64, Verb, u32, &[(u32, u32)]) = (0.0, Verb::Start, 0, &[(0, 2)]);
+    let start: Step<'_> = (0.0, Verb::Start, 0, &[(0, 2)]);
     fails(&[(0.0, Verb::Start, 0, &[(0, 1)])], "1 GPUs are given and it asks for 2");
     fails(&[(0.0, Verb::Start, 1, &[(0, 1), (1, 2)])], "it does not wait at that time");
     fails(&[start, (1.0, Verb::Start, 1, &[(0, 1), (1, 2)])], "server 0 has 0 idle GPUs");
