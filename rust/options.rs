@@ -1,14 +1,16 @@
 //! What a run is asked to do, and the registries that give its parts their names.
 //!
-//! `table` declares each option once, `entry` says what is known of one.
+//! `table` declares each option once, `entry` says what is known of one, `setting` gets and sets its value.
 
 mod entry;
+mod setting;
 mod table;
 
 use crate::error::{Error, Result};
 
-pub(crate) use entry::Setting;
-pub use entry::{Entry, Kind, Range, Table, Users, Value};
+pub use entry::{Entry, Kind, Range, Users};
+pub(crate) use setting::Setting;
+pub use setting::{Table, Value};
 pub use table::{Options, PlanOptions, commands};
 
 /// A closed set of named choices: the registry of one kind of part.

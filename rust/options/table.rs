@@ -3,8 +3,11 @@
 //! A line is `field: type = default => entry`. The order is that of run.toml. What the command line, the Python
 //! functions, sweeps and the documentation say of an option is made of its line by `python -m ringbco.dev.generate`.
 
-use super::entry::{Entry, Table, Users, Value, options};
-use super::{ClockKind, Discipline, Model, Order, Oversize, Placement, Predict, Preemption, Ties, Variant};
+use super::setting::options;
+use super::{
+    ClockKind, Discipline, Entry, Model, Order, Oversize, Placement, Predict, Preemption, Table, Ties, Users, Value,
+    Variant,
+};
 use crate::error::{Error, Result};
 use crate::planner::{Dispatch, Planner};
 use crate::policies;
@@ -20,14 +23,8 @@ const MOST_SECONDS: f64 = 1e16;
 const LONGEST: f64 = 1e9;
 
 const SJF_BCO: Users = Users::Placement(&[Placement::SjfBco]);
-const PREEMPTS: Users = Users::Preemption(&[
-    Preemption::Srtf,
-    Preemption::Tiresias,
-    Preemption::Gittins,
-    Preemption::Ftf,
-    Preemption::Edf,
-    Preemption::TimeSlice,
-]);
+/// All but `none`.
+const PREEMPTS: Users = Users::Preemption(Preemption::ALL.split_at(1).1);
 const DECIDES_AT_INTERVALS: Users = Users::Preemption(&[Preemption::Tiresias, Preemption::Gittins, Preemption::Ftf]);
 
 const REPLAY_POLICY: Entry =
