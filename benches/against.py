@@ -1,8 +1,8 @@
 """The engine's CPU time against another commit's, policy by policy: `make bench-against REV=...`.
 
 Each commit is built in a checkout of its own. A round replays the same jobs with one build and then with the
-other, each in a process of its own, so that both meet the same machine. What is timed is the thread's CPU time
-inside the compiled module alone. The table has the least of each over the rounds, and their ratio: noise only adds.
+other, each in a process of its own, so that both meet the same machine. The thread's CPU time inside the compiled
+module alone is timed. The table has the least of each over the rounds, and their ratio: noise only adds.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def main() -> None:
     parser.add_argument("revision", help="the commit to compare with")
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", action="append", choices=list(CASES), help="this case alone; may be repeated")
+    parser.add_argument(
+        "--only", action="append", choices=list(CASES), help="this case alone; may be repeated"
+    )
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     names = given.only or list(CASES)

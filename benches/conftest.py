@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from ringbco.cluster import Cluster
-from ringbco.jobs import JobTable, write_jobs
-from ringbco.synthetic import generate
+from ringbco.cluster.spec import Cluster
+from ringbco.trace.jobs import JobTable, write_jobs
+from ringbco.trace.synthetic import generate
 
 if TYPE_CHECKING:
     from pytest_benchmark.session import BenchmarkSession

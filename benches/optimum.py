@@ -16,11 +16,12 @@ import numpy as np
 import polars as pl
 from ortools.sat.python import cp_model
 
-from ringbco import profiles
-from ringbco.cluster import Cluster, Network
+from ringbco.cluster.network import Network
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import RingbcoError
-from ringbco.jobs import from_frame
-from ringbco.plan import plan
+from ringbco.run.plan import plan
+from ringbco.trace import profiles
+from ringbco.trace.jobs import from_frame
 
 JOBS, SERVERS = 8, 3
 POLICIES = {"sjf-bco": "SJF-BCO", "ls": "LS", "ff": "FF", "rand": "RAND"}

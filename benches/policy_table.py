@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import policy_findings
 from policy_findings import POLICY, Row
-from ringbco.cluster import Cluster
-from ringbco.jobs import read_jobs
-from ringbco.options import policies
-from ringbco.presets import ServerGroup
-from ringbco.replay import replay
+from ringbco.cluster.presets import ServerGroup
+from ringbco.cluster.spec import Cluster
+from ringbco.run.options import policies
+from ringbco.run.replay import replay
+from ringbco.trace.jobs import read_jobs
 
 # Philly's servers as the Helios authors replayed them (51b7ef is not among theirs: one server is nearly
 # full); Helios' two virtual clusters with their own.

@@ -11,8 +11,8 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from raw import helios, philly
-from ringbco.jobs import write_jobs
 from ringbco.sources import convert
+from ringbco.trace.jobs import write_jobs
 
 HELIOS_ROWS = 3_360_000  # all four clusters together
 PHILLY_MEGABYTES = 120

@@ -9,11 +9,12 @@ import polars as pl
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from ringbco import metrics, profiles
-from ringbco.cluster import Cluster
-from ringbco.jobs import JobTable, from_frame, read_jobs
-from ringbco.options import policies
-from ringbco.replay import replay
+from ringbco.cluster.spec import Cluster
+from ringbco.result import metrics
+from ringbco.run.options import policies
+from ringbco.run.replay import replay
+from ringbco.trace import profiles
+from ringbco.trace.jobs import JobTable, from_frame, read_jobs
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from ringbco import profiles, reproduce
-from ringbco.plan import plan
-from ringbco.synthetic import generate
+from ringbco.run.plan import plan
+from ringbco.study import reproduce
+from ringbco.trace import profiles
+from ringbco.trace.synthetic import generate
 
 DISPATCHES = ("idle", "reserve")
 
@@ -46,8 +47,8 @@ def test_plan_beside_the_slow_planner(benchmark: BenchmarkFixture, planner: str)
     if planner == "fast":
         found = benchmark(plan, frame, "3x8").summary["makespan"]
     else:
-        from ringbco.cluster import Cluster
-        from ringbco.jobs import from_frame
+        from ringbco.cluster.spec import Cluster
+        from ringbco.trace.jobs import from_frame
 
         work = profiles.resolve(from_frame(frame), Cluster.parse("3x8"), model="rar", seed=0)
         columns = (frame["num_gpus"], work.iterations, work.gradient_bytes, work.compute_time)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from ringbco import profiles
-from ringbco.cluster import Cluster
-from ringbco.jobs import JobTable
-from ringbco.replay import replay
-from ringbco.synthetic import generate
+from ringbco.cluster.spec import Cluster
+from ringbco.run.replay import replay
+from ringbco.trace import profiles
+from ringbco.trace.jobs import JobTable
+from ringbco.trace.synthetic import generate
 
 JOBS = 1_000_000
 LIMITS = {"srtf": 20.0, "tiresias": 60.0}

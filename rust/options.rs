@@ -61,7 +61,7 @@ macro_rules! registry {
 pub(crate) use registry;
 
 registry!(
-    /// Queue orders (SPEC section 6).
+    /// Queue orders (docs/placements.md#orders).
     Order, "order" {
         /// By (submit_time, row).
         Fifo => "fifo",
@@ -75,7 +75,7 @@ registry!(
 );
 
 registry!(
-    /// Queue disciplines (SPEC section 6).
+    /// Queue disciplines (docs/model.md#queue-disciplines).
     Discipline, "queue" {
         /// Stop at the first job that cannot be placed.
         Strict => "strict",
@@ -87,7 +87,7 @@ registry!(
 );
 
 registry!(
-    /// Placements (SPEC sections 6 and 7).
+    /// Placements (docs/placements.md).
     Placement, "placement" {
         /// The first idle GPUs by (server, GPU).
         FirstFit => "first-fit",
@@ -107,7 +107,7 @@ registry!(
 );
 
 registry!(
-    /// Readings of Algorithms 2 and 3 (SPEC section 7).
+    /// Readings of Algorithms 2 and 3 (docs/paper.md#the-planner).
     Variant, "variant" {
         /// What the paper's prose describes.
         Practical => "practical",
@@ -117,7 +117,7 @@ registry!(
 );
 
 registry!(
-    /// Execution models (SPEC section 3).
+    /// Execution models (docs/model.md#contention).
     Model, "model" {
         /// Ring-all-reduce with contention.
         Rar => "rar",
@@ -127,7 +127,7 @@ registry!(
 );
 
 registry!(
-    /// Clocks (SPEC section 4).
+    /// Clocks (docs/model.md#clocks).
     ClockKind, "clock" {
         /// Fluid progress.
         Continuous => "continuous",
@@ -137,7 +137,7 @@ registry!(
 );
 
 registry!(
-    /// What to do with jobs that could never fit (SPEC section 5).
+    /// What to do with jobs that could never fit (docs/model.md#one-instant).
     Oversize, "oversize" {
         /// Refuse the run.
         Error => "error",
@@ -157,7 +157,7 @@ registry!(
 );
 
 registry!(
-    /// Policies that preempt (SPEC section 7, "Other schedulers").
+    /// Policies that preempt (docs/policies.md).
     Preemption, "preemption" {
         /// Nobody is preempted: the order and the queue discipline decide.
         None => "none",

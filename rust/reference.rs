@@ -243,7 +243,7 @@ fn virtual_clusters(spec: &ClusterSpec<'_>) -> Result<Vec<Vec<usize>>> {
     Ok(vcs)
 }
 
-/// Why the job could never run on servers of these sizes, if so (SPEC section 5).
+/// Why the job could never run on servers of these sizes, if so (docs/model.md#one-instant).
 fn refusal(job: &Job, sizes: &[u32], options: &Options) -> Option<Error> {
     let (row, num_gpus) = (job.row, job.num_gpus);
     let available = sizes.iter().map(|&g| u64::from(g)).sum();
@@ -257,7 +257,7 @@ fn refusal(job: &Job, sizes: &[u32], options: &Options) -> Option<Error> {
     }
 }
 
-/// Refuses iterations that take no time, or that do not fit in a slot even without contention (SPEC section 4).
+/// Refuses iterations that take no time, or that do not fit in a slot even without contention (docs/model.md#clocks).
 fn check_iteration(job: &Job, sizes: &[u32], network: &Network, options: &Options) -> Result<()> {
     if !options.rar() {
         return Ok(());

@@ -10,11 +10,12 @@ from typing import Any
 
 import polars as pl
 
-from ringbco.cluster import Cluster, Network, ServerGroup
-from ringbco.jobs import JobTable, from_frame
-from ringbco.outcome import Outcome
-from ringbco.plan import plan
-from ringbco.replay import replay
+from ringbco.cluster.network import Network
+from ringbco.cluster.spec import Cluster, ServerGroup
+from ringbco.result.outcome import Outcome
+from ringbco.run.plan import plan
+from ringbco.run.replay import replay
+from ringbco.trace.jobs import JobTable, from_frame
 
 SLOTS = {"clock": "slot", "slot": 20.0}
 NETWORK = Network(inter_bandwidth=1e9, xi1=1.0)

@@ -16,7 +16,8 @@ import polars as pl
 
 from oracle import Job, Result, simulate
 from oracle.model import contention, fewest_servers, iteration_time
-from ringbco.outcome import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, TIMELINE_SCHEMA, Outcome
+from ringbco.result.outcome import Outcome
+from ringbco.result.schema import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, TIMELINE_SCHEMA
 from strategies import Case
 
 POINTS = 2000

@@ -10,9 +10,9 @@ import pytest
 
 from conftest import Invoke
 from ringbco import from_frame, read_jobs, replay
-from ringbco.again import TABLES, compare_tables, read_repeat
 from ringbco.errors import InputError
-from ringbco.outcome import Outcome
+from ringbco.result.outcome import Outcome
+from ringbco.run.again import TABLES, compare_tables, read_repeat
 
 TYPED = """\
 [network]

@@ -19,8 +19,8 @@ import pytest
 
 import ringbco as rb
 from ringbco.errors import InputError
-from ringbco.frames import as_polars
-from ringbco.report.charts import png
+from ringbco.io.frames import as_polars
+from ringbco.reports.charts import png
 
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebooks" / "quickstart.ipynb"
 
@@ -70,7 +70,7 @@ def test_importing_is_cheap_and_the_names_are_what_they_say() -> None:
         "import sys, ringbco as rb\n"
         "heavy = {'numpy', 'polars', 'pyarrow', 'altair', 'pandas', 'distributed'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
-        "import ringbco.compare, ringbco.sweep, ringbco.replay, ringbco.audit\n"
+        "import ringbco.run.compare, ringbco.sweeps.run, ringbco.run.replay, ringbco.audits\n"
         "print(*(name for name in rb.__all__ if callable(getattr(rb, name))))\n"
         "assert not {'altair', 'pandas', 'distributed'} & set(sys.modules)\n"
     )

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Invoke
-from ringbco import atomic, disk
 from ringbco.errors import InputError
-from ringbco.outcome import is_only_result, whole_folder
+from ringbco.io import atomic, disk
+from ringbco.result.folder import is_only_result, whole_folder
 
 STEPS = (
     "create_file", "create_folder", "rename_new", "exchange", "replace", "link", "remove_file",
@@ -262,7 +262,7 @@ def test_two_runs_at_once_to_one_place(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from ringbco.errors import InputError
-from ringbco.outcome import whole_folder
+from ringbco.result.folder import whole_folder
 sys.stdin.readline()
 try:
     with whole_folder(Path("out"), force=False) as partial:

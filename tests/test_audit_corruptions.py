@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from corruptions import RESULTS, Story
-from ringbco.audit import check_outcome
+from ringbco.audits import check_outcome
 
 c = pl.col
 WAITED = c("wait_gpus") > 5

@@ -6,10 +6,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ringbco.audit import check_outcome
-from ringbco.jobs import JobTable, from_frame
-from ringbco.outcome import Outcome
-from ringbco.replay import replay
+from ringbco.audits import check_outcome
+from ringbco.result.outcome import Outcome
+from ringbco.run.replay import replay
+from ringbco.trace.jobs import JobTable, from_frame
 
 
 @pytest.fixture(scope="module")

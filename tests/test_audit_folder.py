@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Invoke
 from results import story_of, tell, write_case
-from ringbco.audit import RULES, check_folder
+from ringbco.audits import RULES, check_folder
 from ringbco.errors import InputError
 from test_audit import CASE, wrong_wait
 
@@ -103,7 +103,7 @@ def test_the_command_on_no_result(tmp_path: Path, result: Path, invoke: Invoke) 
 
 def test_the_audit_never_loads_the_engine(result: Path) -> None:
     script = (
-        "import sys; from ringbco.audit import check_folder; assert check_folder(sys.argv[1]).ok;"
-        " assert not {'ringbco._core', 'ringbco.replay'} & set(sys.modules)"
+        "import sys; from ringbco.audits import check_folder; assert check_folder(sys.argv[1]).ok;"
+        " assert not {'ringbco._core', 'ringbco.run.replay'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script, str(result)], check=True, timeout=60)

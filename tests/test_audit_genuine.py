@@ -8,13 +8,14 @@ import pytest
 
 from core_run import AUDITS
 from corruptions import Story, with_cell
-from ringbco.audit import check_outcome
-from ringbco.cluster import Cluster, Network, ServerGroup
+from ringbco.audits import check_outcome
+from ringbco.cluster.network import Network
+from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import InputError
-from ringbco.jobs import JobTable, from_frame
-from ringbco.outcome import Outcome
-from ringbco.plan import plan
-from ringbco.replay import replay
+from ringbco.result.outcome import Outcome
+from ringbco.run.plan import plan
+from ringbco.run.replay import replay
+from ringbco.trace.jobs import JobTable, from_frame
 
 PREEMPTIVE = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 QUEUED = ("fifo", "sjf", "smallest", "ff", "ls", "rand", "sjf-bco", "qssf")

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 import ringbco
-from ringbco.audit import audit
+from ringbco.audits import audit
 from ringbco.errors import InputError
-from ringbco.outcome import Outcome
-from ringbco.replay import replay
+from ringbco.result.outcome import Outcome
+from ringbco.run.replay import replay
 
 
 @pytest.fixture(scope="module")

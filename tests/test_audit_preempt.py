@@ -5,11 +5,11 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from ringbco.audit import check_outcome
-from ringbco.jobs import JobTable, from_frame
-from ringbco.outcome import Outcome
-from ringbco.replay import replay
-from ringbco.scheduling import fit
+from ringbco.audits import check_outcome
+from ringbco.result.outcome import Outcome
+from ringbco.run.replay import replay
+from ringbco.run.scheduling import fit
+from ringbco.trace.jobs import JobTable, from_frame
 
 POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 

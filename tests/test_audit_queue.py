@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from core_run import AUDITS
-from ringbco.audit import Finding, audit, check_folder, check_outcome
+from ringbco.audits import Finding, audit, check_folder, check_outcome
 from ringbco.errors import InputError
-from ringbco.jobs import JobTable, from_frame
-from ringbco.outcome import Outcome
-from ringbco.replay import replay
+from ringbco.result.outcome import Outcome
+from ringbco.run.replay import replay
+from ringbco.trace.jobs import JobTable, from_frame
 
 
 def table(rows: list[tuple[str, float, int, float]], **columns: list[Any]) -> JobTable:

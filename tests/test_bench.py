@@ -11,8 +11,13 @@ import polars as pl
 import pytest
 
 from conftest import Invoke, RunCli
-from ringbco import bench
-from ringbco.bench_cases import (
+from ringbco.cluster.spec import Cluster
+from ringbco.reports.charts import png
+from ringbco.reports.scaling import scaling
+from ringbco.run.options import resolve_policy
+from ringbco.run.replay import replay
+from ringbco.study import bench
+from ringbco.study.bench_cases import (
     ARRIVALS,
     DISCIPLINES,
     Case,
@@ -22,15 +27,10 @@ from ringbco.bench_cases import (
     policy_cases,
     scaling_cases,
 )
-from ringbco.bench_table import show
-from ringbco.cluster import Cluster
-from ringbco.inspection import inspect_jobs
-from ringbco.jobs import from_frame, read_jobs, write_jobs
-from ringbco.options import resolve_policy
-from ringbco.replay import replay
-from ringbco.report.charts import png
-from ringbco.report.scaling import scaling
-from ringbco.synthetic import generate
+from ringbco.study.bench_table import show
+from ringbco.study.inspection import inspect_jobs
+from ringbco.trace.jobs import from_frame, read_jobs, write_jobs
+from ringbco.trace.synthetic import generate
 
 CLUSTER = Cluster.parse("256x8")
 

@@ -7,9 +7,10 @@ import polars as pl
 import pytest
 
 import ringbco
-from ringbco.causes import CAUSES_SCHEMA
-from ringbco.cluster import Cluster, Network, ServerGroup
-from ringbco.jobs import from_frame
+from ringbco.cluster.network import Network
+from ringbco.cluster.spec import Cluster, ServerGroup
+from ringbco.result.causes import CAUSES_SCHEMA
+from ringbco.trace.jobs import from_frame
 
 
 def table(rows: list[tuple[float, int, float]], **columns: list[float]) -> ringbco.JobTable:

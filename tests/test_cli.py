@@ -19,11 +19,12 @@ import pytest
 
 from conftest import SMALL_JOBS, Invoke, RunCli
 from ringbco import cli
-from ringbco.cluster import Cluster, Network
-from ringbco.jobs import read_jobs, write_jobs
-from ringbco.options import policies
-from ringbco.outcome import Outcome
-from ringbco.replay import replay
+from ringbco.cluster.network import Network
+from ringbco.cluster.spec import Cluster
+from ringbco.result.outcome import Outcome
+from ringbco.run.options import policies
+from ringbco.run.replay import replay
+from ringbco.trace.jobs import read_jobs, write_jobs
 
 
 def replay_small(invoke: Invoke, *options: object) -> SimpleNamespace:
@@ -255,7 +256,7 @@ def test_a_bug_is_one_line_too(invoke: Invoke, small_jobs: Path, monkeypatch: py
     def broken(path: object, **options: object) -> None:
         raise ZeroDivisionError("first line\nsecond line")
 
-    monkeypatch.setattr("ringbco.jobs.read_jobs", broken)
+    monkeypatch.setattr("ringbco.trace.jobs.read_jobs", broken)
     line = refused(invoke("replay", small_jobs.name, "--cluster", "2x8", "-o", "r"), "small.csv")
     assert "unexpected ZeroDivisionError: first line second line; set RINGBCO_DEBUG=1" in line
     monkeypatch.setenv("RINGBCO_DEBUG", "1")

@@ -12,11 +12,11 @@ import pytest
 
 from conftest import Invoke, RunCli
 from ringbco.cli import VERBS
-from ringbco.cli.docs import load, reference
+from ringbco.dev.cli_docs import load, reference
 
 
 def test_the_reference_is_the_same_wherever_it_is_made(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from ringbco.cli.docs import reference; print(reference())"]
+    command = [sys.executable, "-c", "from ringbco.dev.cli_docs import reference; print(reference())"]
     first, second = (
         subprocess.run(command, env={**os.environ, **more}, check=True, cwd=tmp_path, capture_output=True)
         for more in ({"COLUMNS": "40", "FORCE_COLOR": "1"}, {"COLUMNS": "200"})

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringbco.cluster import NETWORK_RULES, Cluster, Network, preset_names
+from ringbco.cluster.network import NETWORK_RULES, Network
+from ringbco.cluster.spec import Cluster, preset_names
 from ringbco.errors import InputError
 
 MIXED = """\

@@ -22,10 +22,11 @@ from ringbco import compare, read_jobs, replay
 from ringbco.cli.compare import compare as cli_compare
 from ringbco.cli.comparison import ranked, show, tables
 from ringbco.cli.replay import replay as cli_replay
-from ringbco.cluster import Cluster
-from ringbco.compare import MEASURES, Comparison, is_comparison, side_by_side
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
-from ringbco.outcome import Outcome
+from ringbco.result.comparison import Comparison, is_comparison, side_by_side
+from ringbco.result.measures import MEASURES
+from ringbco.result.outcome import Outcome
 
 POLICIES = ["fifo", "sjf", "ff"]
 OF_SOME = {"preemptions", "lost_gpu_seconds", "deadlines_met", "jain_index_users"}
@@ -216,7 +217,7 @@ def test_a_failure_stops_the_replays_beside_it(small_jobs: Path, monkeypatch: py
             ended[policy] = "gave up"
         return made_up()
 
-    monkeypatch.setattr(sys.modules["ringbco.compare"], "replay", fake)
+    monkeypatch.setattr(sys.modules["ringbco.run.compare"], "replay", fake)
     with pytest.raises(InputError, match="broken"):
         compare(small_jobs, "2x8", ["fifo", "sjf"], threads=2)
     assert ended == {"sjf": "gave up"}

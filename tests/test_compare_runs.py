@@ -10,10 +10,10 @@ import pytest
 
 from conftest import Invoke
 from ringbco import Cluster, compare, replay
-from ringbco.audit import check_folder
-from ringbco.compare import Comparison
+from ringbco.audits import check_folder
 from ringbco.errors import InputError, UsageError
-from ringbco.outcome import Outcome
+from ringbco.result.comparison import Comparison
+from ringbco.result.outcome import Outcome
 
 
 def entry(comparison: Comparison, label: str, key: str) -> float | None:

@@ -14,10 +14,10 @@ import pytest
 
 from conftest import Invoke
 from raw import helios, openb, philly
-from ringbco.cluster import Cluster
-from ringbco.jobs import read_jobs
+from ringbco.cluster.spec import Cluster
 from ringbco.sources import SOURCES
 from ringbco.sources.account import Account
+from ringbco.trace.jobs import read_jobs
 
 README = Path(__file__).parents[1] / "README.md"
 

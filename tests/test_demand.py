@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringbco.cluster import Cluster
-from ringbco.demand import DAY, Clock, Periods, demand, load_by_day, ties
-from ringbco.inspection import inspect_jobs
-from ringbco.jobs import from_frame, provenance
+from ringbco.cluster.spec import Cluster
+from ringbco.study.demand import DAY, Clock, Periods, demand, load_by_day, ties
+from ringbco.study.inspection import inspect_jobs
+from ringbco.trace.jobs import from_frame, provenance
 
 H = 3_600.0
 

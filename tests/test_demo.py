@@ -15,10 +15,10 @@ import pytest
 import ringbco
 from conftest import Invoke, run_ringbco
 from ringbco.cli.demo import PICTURE, POLICIES, REPORT, SAMPLE, SUMMARIES
-from ringbco.outcome import Outcome
-from ringbco.replay import replay
-from ringbco.report import charts
-from ringbco.synthetic import generate
+from ringbco.reports import charts
+from ringbco.result.outcome import Outcome
+from ringbco.run.replay import replay
+from ringbco.trace.synthetic import generate
 
 DATA = Path(ringbco.__file__).parent / "data"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -65,7 +65,7 @@ def test_the_demo_replaces_only_what_an_earlier_demo_left(
     """With a small sample and the pictures drawn before, which take most of its time."""
     monkeypatch.setattr("ringbco.cli.demo.SAMPLE", str(small_jobs))
     drawn = (made[0] / REPORT).read_text(encoding="utf-8")
-    monkeypatch.setattr(import_module("ringbco.report.html"), "page", lambda *_, **__: drawn)
+    monkeypatch.setattr(import_module("ringbco.reports.html"), "page", lambda *_, **__: drawn)
     monkeypatch.setattr(charts, "save_png", lambda _, path: shutil.copy(made[0] / PICTURE, path))
     shutil.copytree(made[0], tmp_path / "d")
     refused = invoke("demo", "-o", "d")

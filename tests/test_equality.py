@@ -18,7 +18,8 @@ from core_run import CASES, STEP, run_core
 from oracle import OversizeError, RefusedError, Result, State, StuckError, simulate
 from results import story_of, tell, write_case
 from ringbco import _core
-from ringbco.cluster import Cluster, Network
+from ringbco.cluster.network import Network
+from ringbco.cluster.spec import Cluster
 from strategies import COMBINATIONS, ORDERS, PLACEMENTS, Case, build_case
 
 

@@ -23,14 +23,14 @@ def outcome(small_jobs: Path) -> rb.Outcome:
 
 
 def test_a_name_is_the_function_whatever_was_imported_before() -> None:
-    """`ringbco.report` is a package and a function: the package's parts stay importable beside it."""
+    """`ringbco.report` is the function; no module is called so, and the parts are importable beside it."""
     code = """
 import sys
 for first in (
-    "import ringbco.report",
-    "import ringbco.report.charts",
-    "from ringbco.report import pictures",
-    "import ringbco.audit.facts",
+    "import ringbco.reports",
+    "import ringbco.reports.charts",
+    "from ringbco.reports import pictures",
+    "import ringbco.audits.facts",
     "rb.report",
 ):
     # As in a new process, but that compiled code is loaded once.
@@ -39,8 +39,8 @@ for first in (
     import ringbco as rb
     exec(first)
     assert all(callable(f) for f in (rb.report, rb.timeline, rb.inspect, rb.convert, rb.audit)), first
-    from ringbco.report.html import page
-    from ringbco.report import figures
+    from ringbco.reports.html import page
+    from ringbco.reports import figures
     from ringbco import report
     assert report is rb.report is rb.__dict__["report"] and callable(page), first
 """

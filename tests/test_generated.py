@@ -16,11 +16,11 @@ from ringbco import _core, plan, replay
 from ringbco.cli import load
 from ringbco.dev import generate
 from ringbco.errors import UsageError
-from ringbco.option import Option
-from ringbco.options import check, checked
-from ringbco.options_generated import REPLAY, Options
-from ringbco.plan_options_generated import PLAN, PlanOptions
-from ringbco.policies_generated import PRESETS
+from ringbco.run.option import Option
+from ringbco.run.options import check, checked
+from ringbco.run.options_generated import REPLAY, Options
+from ringbco.run.plan_options_generated import PLAN, PlanOptions
+from ringbco.run.policies_generated import PRESETS
 
 ROOT = Path(__file__).parents[1]
 TABLES = [("replay", REPLAY), ("plan", PLAN)]
@@ -61,7 +61,7 @@ def test_everything_is_current() -> None:
 
 
 def test_what_is_not_current_is_named_and_mended(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stale = project / "python/ringbco/policies_generated.py"
+    stale = project / "python/ringbco/run/policies_generated.py"
     stale.write_text(stale.read_text().replace("Liu and Layland", "Nobody"))
     page = project / "docs/sweeps.md"
     page.write_text(page.read_text().replace("| quantum | time-slice", "| quantum | nobody"))
@@ -71,7 +71,7 @@ def test_what_is_not_current_is_named_and_mended(project: Path, capsys: pytest.C
     assert "docs/sweeps.md is not current" in said
     assert "Nobody" in stale.read_text()
     assert generate.main([]) == 0
-    assert capsys.readouterr().out.split() == ["python/ringbco/policies_generated.py", "docs/sweeps.md"]
+    assert capsys.readouterr().out.split() == ["python/ringbco/run/policies_generated.py", "docs/sweeps.md"]
     assert generate.main(["--check"]) == 0
     assert generate.main(["--chekc"]) == 2
 

@@ -17,10 +17,10 @@ import pytest
 
 from conftest import Invoke
 from raw import philly
-from ringbco.cluster import Cluster
-from ringbco.inspection import inspect_jobs
-from ringbco.jobs import from_frame, provenance, read_jobs, screen_jobs, write_jobs
+from ringbco.cluster.spec import Cluster
 from ringbco.sources import SOURCES
+from ringbco.study.inspection import inspect_jobs
+from ringbco.trace.jobs import from_frame, provenance, read_jobs, screen_jobs, write_jobs
 
 RunCli = Callable[..., "CompletedProcess[str]"]
 

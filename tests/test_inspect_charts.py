@@ -13,11 +13,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ringbco.cluster import Cluster
-from ringbco.inspection import inspect_jobs
-from ringbco.jobs import from_frame, write_jobs
-from ringbco.report.sheet import page, sheet
-from ringbco.synthetic import generate
+from ringbco.cluster.spec import Cluster
+from ringbco.reports.sheet import page, sheet
+from ringbco.study.inspection import inspect_jobs
+from ringbco.trace.jobs import from_frame, write_jobs
+from ringbco.trace.synthetic import generate
 
 Invoke = Callable[..., SimpleNamespace]
 
@@ -125,7 +125,7 @@ def test_load_needs_a_cluster_and_virtual_clusters_have_their_own(tmp_path: Path
     ids=["one job", "bare", "one instant", "centuries", "short runs", "nothing named"],
 )
 def test_odd_tables_can_be_drawn(frame: pl.DataFrame) -> None:
-    from ringbco.report.charts import png
+    from ringbco.reports.charts import png
 
     seen = inspect_jobs(from_frame(frame), Cluster.parse("1x8"))
     assert png(sheet(frame, seen, title="t", subtitle="s"), scale=0.5).startswith(b"\x89PNG\r\n\x1a\n")
@@ -170,8 +170,8 @@ def test_json_is_all_that_is_printed(invoke: Invoke, tmp_path: Path) -> None:
 
 
 def test_the_published_figures_and_the_account_are_printed(invoke: Invoke, tmp_path: Path) -> None:
-    from ringbco.jobs import provenance
     from ringbco.sources.account import Account, Entry
+    from ringbco.trace.jobs import provenance
 
     account = Account("jobs", 9, 5, (Entry("dropped", "never ran (no attempt)", 4, 4),))
     metadata = provenance("philly", converter="convert", rows_read=9, epoch="2017-08-07T10:00:00")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ringbco.errors import InputError, RingbcoError
-from ringbco.jobs import COLUMNS, from_frame, near_name, provenance, read_jobs, write_jobs
+from ringbco.trace.jobs import COLUMNS, from_frame, near_name, provenance, read_jobs, write_jobs
 
 HEADER = "job_id,submit_time,num_gpus,duration"
 GOOD = {"job_id": ["a", "b"], "submit_time": [0.0, 5.0], "num_gpus": [1, 8], "duration": [10.0, 2.5]}

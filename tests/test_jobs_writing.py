@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from ringbco.errors import InputError, UsageError
-from ringbco.jobs import from_frame, read_jobs, write_jobs
+from ringbco.trace.jobs import from_frame, read_jobs, write_jobs
 from test_jobs import GOOD, write
 
 
@@ -47,7 +47,7 @@ def test_a_disk_that_fills_half_way_leaves_nothing_behind(tmp_path: Path, name: 
 import resource, sys
 import numpy as np, polars as pl
 from ringbco.errors import InputError
-from ringbco.jobs import from_frame, write_jobs
+from ringbco.trace.jobs import from_frame, write_jobs
 n = 20_000
 random = np.random.default_rng(1).random(n)
 frame = pl.DataFrame({"job_id": [str(i) for i in range(n)], "submit_time": random, "duration": random})

@@ -18,9 +18,9 @@ import ringbco
 from conftest import Invoke
 from ringbco.cli.fitted import Fitted
 from ringbco.errors import InputError, UsageError
-from ringbco.jobs import read_jobs
-from ringbco.options import checked, policies, resolve_policy
-from ringbco.other_names import _OF_OPTIONS, columns_meant
+from ringbco.run.options import checked, policies, resolve_policy
+from ringbco.trace.jobs import read_jobs
+from ringbco.trace.other_names import _OF_OPTIONS, columns_meant
 
 POD_LIST = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,"

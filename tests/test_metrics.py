@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ringbco import metrics
+from ringbco.result import metrics
 
 
 @pytest.fixture

@@ -108,8 +108,8 @@ def chains() -> list[list[str]]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a job table as CSV and as Parquet, a sweep, and a result."""
-    from ringbco.jobs import read_jobs, write_jobs
-    from ringbco.replay import replay
+    from ringbco.run.replay import replay
+    from ringbco.trace.jobs import read_jobs, write_jobs
 
     folder = tmp_path_factory.mktemp("modules")
     (folder / "small.csv").write_text(SMALL_JOBS)

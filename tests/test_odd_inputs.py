@@ -15,15 +15,16 @@ import pytest
 
 from conftest import Invoke, RunCli
 from raw import pai, swf
-from ringbco import profiles, replay
-from ringbco.audit import check_folder, check_outcome
-from ringbco.audit.findings import Finding
-from ringbco.cluster import Cluster
+from ringbco import replay
+from ringbco.audits import check_folder, check_outcome
+from ringbco.audits.findings import Finding
+from ringbco.cluster.presets import ServerGroup
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
-from ringbco.jobs import from_frame, read_jobs
-from ringbco.outcome import Outcome
-from ringbco.presets import ServerGroup
+from ringbco.result.outcome import Outcome
 from ringbco.sources import convert
+from ringbco.trace import profiles
+from ringbco.trace.jobs import from_frame, read_jobs
 
 ODD = "o\udcff"  # how Python spells a name of the bytes o, 0xff
 WIDE = pa.array([Decimal(row) for row in range(7)], pa.decimal256(60, 3))

@@ -19,23 +19,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import RunCli
-from ringbco import disk
-from ringbco import outcome as module
-from ringbco.causes import CAUSES_SCHEMA
 from ringbco.errors import InputError
-from ringbco.outcome import (
+from ringbco.io import disk, tables
+from ringbco.io.marks import PAGE_MARK
+from ringbco.io.toml import toml_text
+from ringbco.result import outcome as module
+from ringbco.result.causes import CAUSES_SCHEMA
+from ringbco.result.folder import whole_folder
+from ringbco.result.outcome import Outcome, count_seconds, summarised_later
+from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
-    Outcome,
-    count_seconds,
-    summarised_later,
-    whole_folder,
 )
-from ringbco.report.outputs import PAGE_MARK
-from ringbco.toml import toml_text
 
 RESULT_FILES = {"jobs.parquet", "allocations.parquet", "timeline.parquet", "summary.json", "run.toml"}
 
@@ -188,7 +186,7 @@ def test_a_failure_half_way_leaves_nothing_and_keeps_the_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException, file: str
 ) -> None:
     make(rows=2).write(tmp_path / "old")
-    write_table = module.write_table
+    write_table = tables.write_table
 
     def failing(frame: pl.DataFrame, path: Path) -> None:
         write_table(frame, path)
@@ -263,7 +261,7 @@ def test_the_files_are_those_of_one_table_after_the_other(tmp_path: Path) -> Non
     outcome = make(rows=100_000)
     outcome.write(tmp_path / "r")
     for name in ("jobs", "allocations", "timeline"):
-        module.write_table(getattr(outcome, name), tmp_path / "alone.parquet")
+        tables.write_table(getattr(outcome, name), tmp_path / "alone.parquet")
         assert (tmp_path / "r" / f"{name}.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
 
 

@@ -9,10 +9,10 @@ import pytest
 
 import ringbco
 from conftest import Invoke
-from ringbco.audit import check_outcome
+from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
-from ringbco.plan import plan
-from ringbco.plan_options_generated import PLAN
+from ringbco.run.plan import plan
+from ringbco.run.plan_options_generated import PLAN
 
 POLICIES = ("sjf-bco", "ff", "ls", "rand")
 
@@ -42,7 +42,7 @@ def test_the_audit_sees_a_job_that_overtakes() -> None:
     assert outcome.allocations is not None
     outcome.allocations = outcome.allocations.reverse().with_columns(job_id=outcome.allocations["job_id"])
     outcome.jobs = swapped
-    findings = check_outcome(outcome, ringbco.jobs.from_frame(jobs)).findings
+    findings = check_outcome(outcome, ringbco.trace.jobs.from_frame(jobs)).findings
     # Why it waited does not agree with the queue either.
     assert {finding.code for finding in findings} == {"order", "causes"}
 
@@ -83,7 +83,7 @@ def test_measured_bound() -> None:
 
 def test_submissions_are_ignored() -> None:
     table = paper()
-    late = ringbco.jobs.from_frame(table.frame.with_columns(submit_time=pl.col("duration") * 7.0))
+    late = ringbco.trace.jobs.from_frame(table.frame.with_columns(submit_time=pl.col("duration") * 7.0))
     one, other = plan(table, "7x8"), plan(late, "7x8")
     assert other.jobs["submit_time"].to_list() == [0.0] * 60
     assert one.jobs.equals(other.jobs)
@@ -166,7 +166,7 @@ def test_refusals() -> None:
         plan(table, "2x8")
     assert plan(table, "2x8", oversize="drop").summary["jobs_dropped"] > 0
     with pytest.raises(InputError, match="no job is left to plan"):
-        plan(ringbco.jobs.from_frame(table.frame.filter(num_gpus=32)), "1x8", oversize="drop")
+        plan(ringbco.trace.jobs.from_frame(table.frame.filter(num_gpus=32)), "1x8", oversize="drop")
     with pytest.raises(InputError, match="an iteration that fits in a slot"):
         plan(table, "7x8", slot=0.001)
     with pytest.raises(InputError, match="has virtual clusters"):
@@ -229,7 +229,7 @@ def test_progress_and_interruption() -> None:
 
 
 def test_command(invoke: Invoke, tmp_path: Path) -> None:
-    ringbco.jobs.write_jobs(paper(), tmp_path / "jobs.parquet")
+    ringbco.trace.jobs.write_jobs(paper(), tmp_path / "jobs.parquet")
     made = invoke("plan", "jobs.parquet", "--cluster", "7x8", "--lambda", "2", "-o", "out")
     assert made.returncode == 0, made.stderr
     assert "theta" in made.stdout

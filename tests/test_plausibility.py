@@ -13,11 +13,13 @@ import pytest
 
 import ringbco
 from conftest import Invoke
-from ringbco.cluster import Cluster, preset_names
+from ringbco.cluster.spec import Cluster, preset_names
 from ringbco.errors import RingbcoWarning
-from ringbco.inspection import inspect_jobs
-from ringbco.jobs import JobTable, from_frame, read_jobs
-from ringbco.plausibility import (
+from ringbco.io.toml import toml_text
+from ringbco.reports.facts import facts
+from ringbco.study.inspection import inspect_jobs
+from ringbco.trace.jobs import JobTable, from_frame, read_jobs
+from ringbco.trace.plausibility import (
     FASTEST,
     LATEST,
     LONGEST_MEDIAN_RUN,
@@ -28,9 +30,7 @@ from ringbco.plausibility import (
     SLOWEST,
     doubts,
 )
-from ringbco.report.facts import facts
-from ringbco.synthetic import generate
-from ringbco.toml import toml_text
+from ringbco.trace.synthetic import generate
 
 SLOW = "network.inter_bandwidth: 100 bytes/s is slower than a network of a GPU cluster has ever been"
 

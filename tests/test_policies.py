@@ -19,11 +19,11 @@ import test_queue_orders
 from conftest import Invoke
 from ringbco import _core
 from ringbco.errors import InputError, UsageError
-from ringbco.options import policies
-from ringbco.outcome import Outcome
-from ringbco.plan import plan
-from ringbco.replay import replay
-from ringbco.scheduling import foreknowledge
+from ringbco.result.outcome import Outcome
+from ringbco.run.options import policies
+from ringbco.run.plan import plan
+from ringbco.run.replay import replay
+from ringbco.run.scheduling import foreknowledge
 
 DOCS = Path(__file__).parents[1] / "docs" / "policies.md"
 Runs = list[list[tuple[float, float]]]

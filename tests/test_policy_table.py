@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from ringbco.options import policies
+from ringbco.run.options import policies
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results-policies.md"

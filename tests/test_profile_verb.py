@@ -11,8 +11,8 @@ import pytest
 import ringbco
 from conftest import Invoke
 from ringbco.errors import UsageError
-from ringbco.jobs import from_frame, read_jobs
-from ringbco.profiles import CATALOGUE
+from ringbco.trace.jobs import from_frame, read_jobs
+from ringbco.trace.profiles import CATALOGUE
 
 FILLED = ("model", "iterations", "gradient_bytes", "batch_size", "fp_time", "bp_time")
 
@@ -133,7 +133,7 @@ def test_bad_arguments(small_jobs: Path, invoke: Invoke) -> None:
 
 
 def test_results_say_the_recorded_cluster(small_jobs: Path, invoke: Invoke) -> None:
-    from ringbco.outcome import Outcome
+    from ringbco.result.outcome import Outcome
 
     options = ("--cluster", "4x4", "--recorded-cluster", "2x2", "--policy", "ff")
     assert invoke("replay", small_jobs, *options, "-o", "r").returncode == 0

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringbco.cluster import Cluster, Network
+from ringbco.cluster.network import Network
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
-from ringbco.jobs import JobTable, from_frame
-from ringbco.profiles import CATALOGUE, choose, fewest_servers, iteration_time, resolve, vc_index
+from ringbco.trace.jobs import JobTable, from_frame
+from ringbco.trace.profiles import CATALOGUE, choose, fewest_servers, iteration_time, resolve, vc_index
 
 NAMES = [profile.name for profile in CATALOGUE]
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from conftest import Invoke
-from ringbco.options import policies
+from ringbco.run.options import policies
 
 
 def test_a_result_and_its_audit_for_every_public_file(invoke: Invoke, shared_traces: Path) -> None:

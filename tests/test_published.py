@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 
 from conftest import present
-from ringbco import published
 from ringbco.errors import UsageError
-from ringbco.inspection import inspect_jobs
-from ringbco.jobs import JobTable, from_frame, provenance
 from ringbco.sources import SOURCES, convert
 from ringbco.sources.account import Account, Entry
 from ringbco.sources.source import Options
-from ringbco.synthetic import generate
+from ringbco.study import published
+from ringbco.study.inspection import inspect_jobs
+from ringbco.trace.jobs import JobTable, from_frame, provenance
+from ringbco.trace.synthetic import generate
 
 
 def table(

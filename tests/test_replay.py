@@ -12,21 +12,16 @@ import polars as pl
 import pytest
 
 import ringbco
-from ringbco import _core, profiles
-from ringbco.causes import CAUSES_SCHEMA
-from ringbco.cluster import Cluster
+from ringbco import _core
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
-from ringbco.jobs import JobTable, from_frame, read_jobs
-from ringbco.options import policies, resolve_policy
-from ringbco.outcome import (
-    ALLOCATIONS_SCHEMA,
-    JOBS_SCHEMA,
-    PREEMPTION_SCHEMA,
-    TIMELINE_SCHEMA,
-    Outcome,
-    toml_text,
-)
-from ringbco.replay import replay
+from ringbco.result.causes import CAUSES_SCHEMA
+from ringbco.result.outcome import Outcome, toml_text
+from ringbco.result.schema import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, PREEMPTION_SCHEMA, TIMELINE_SCHEMA
+from ringbco.run.options import policies, resolve_policy
+from ringbco.run.replay import replay
+from ringbco.trace import profiles
+from ringbco.trace.jobs import JobTable, from_frame, read_jobs
 
 PRESETS = [name for name, *_ in _core.presets()]
 PREEMPTIVE = {policy.name for policy in policies() if policy.preemption != "none"}

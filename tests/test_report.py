@@ -17,15 +17,16 @@ import pytest
 from conftest import Invoke
 from ringbco import replay
 from ringbco.errors import InputError, UsageError
-from ringbco.outcome import ALLOCATIONS_SCHEMA, Outcome
-from ringbco.report import figures_jobs, figures_waits, series
-from ringbco.report.facts import facts, headline
-from ringbco.report.figures import chapters
-from ringbco.report.html import page
-from ringbco.report.pictures import write_pictures
-from ringbco.report.reading import read_results
-from ringbco.report.server_load import mean_spanning
-from ringbco.report.style import on_page, on_white
+from ringbco.reports import figures_jobs, figures_waits, series
+from ringbco.reports.facts import facts, headline
+from ringbco.reports.figures import chapters
+from ringbco.reports.html import page
+from ringbco.reports.pictures import write_pictures
+from ringbco.reports.reading import read_results
+from ringbco.reports.server_load import mean_spanning
+from ringbco.reports.style import on_page, on_white
+from ringbco.result.outcome import Outcome
+from ringbco.result.schema import ALLOCATIONS_SCHEMA
 
 CAUSES = tuple(figures_waits.CAUSES)
 RUN_PARTS = ("run_spread", "run_contention")
@@ -339,7 +340,7 @@ def test_labels_are_the_shortest_that_differ(results: dict[str, Outcome], tmp_pa
 
 
 def test_a_comparison_stands_for_its_results(tmp_path: Path, results: dict[str, Outcome]) -> None:
-    from ringbco.compare import Comparison
+    from ringbco.result.comparison import Comparison
 
     Comparison({"b": results["rand"], "a": results["fifo"]}).write(tmp_path / "cmp")
     assert list(read_results([tmp_path / "cmp"])) == ["b", "a"]

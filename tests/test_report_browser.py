@@ -12,8 +12,8 @@ import pytest
 
 from browser import Browser, Page, find_chromium
 from ringbco import Outcome, replay
-from ringbco.report.figures import chapters
-from ringbco.report.html import page
+from ringbco.reports.figures import chapters
+from ringbco.reports.html import page
 from test_report import busy_jobs
 
 POLICIES = ("fifo", "rand", "sjf-bco")

@@ -17,9 +17,9 @@ import pytest
 from conftest import Invoke
 from ringbco import replay
 from ringbco.errors import InputError
-from ringbco.outcome import Outcome
-from ringbco.report.reading import read_result
-from ringbco.report.soundness import check_drawable, check_tables
+from ringbco.reports.reading import read_result
+from ringbco.reports.soundness import check_drawable, check_tables
+from ringbco.result.outcome import Outcome
 from test_report import busy_jobs, million
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]

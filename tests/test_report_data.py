@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from ringbco import replay
-from ringbco.outcome import Outcome
-from ringbco.report import figures_time
-from ringbco.report.figures import chapters
-from ringbco.report.series import Figure
+from ringbco.reports import figures_time
+from ringbco.reports.figures import chapters
+from ringbco.reports.series import Figure
+from ringbco.result.outcome import Outcome
 from test_report import busy_jobs, rows_of
 
 DASH = "\N{EN DASH}"

@@ -9,10 +9,11 @@ from html import unescape
 import polars as pl
 
 from ringbco import Outcome, plan, replay
-from ringbco.cluster import Cluster, Network, ServerGroup
-from ringbco.report.facts import facts
-from ringbco.report.figures import Chapter
-from ringbco.report.html import page
+from ringbco.cluster.network import Network
+from ringbco.cluster.spec import Cluster, ServerGroup
+from ringbco.reports.facts import facts
+from ringbco.reports.figures import Chapter
+from ringbco.reports.html import page
 from test_report import busy_jobs
 
 

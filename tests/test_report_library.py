@@ -10,7 +10,7 @@ import altair as alt
 import pytest
 import vl_convert
 
-from ringbco.report.library import library
+from ringbco.reports.library import library
 
 BUNDLE = "const kept = 'bundled';"
 

@@ -18,17 +18,17 @@ import pytest
 
 from conftest import Invoke
 from ringbco import replay
-from ringbco.compare import Comparison
-from ringbco.options import resolve_policy
-from ringbco.outcome import Outcome
-from ringbco.report import charts
-from ringbco.report.figures import Chapter, chapters
-from ringbco.report.html import page
-from ringbco.report.plots import Plots
-from ringbco.report.reading import read_results
-from ringbco.report.series import COLOURS, Figure
-from ringbco.report.style import on_page, on_white
-from ringbco.report.tables import swatch
+from ringbco.reports import charts
+from ringbco.reports.figures import Chapter, chapters
+from ringbco.reports.html import page
+from ringbco.reports.plots import Plots
+from ringbco.reports.reading import read_results
+from ringbco.reports.series import COLOURS, Figure
+from ringbco.reports.style import on_page, on_white
+from ringbco.reports.tables import swatch
+from ringbco.result.comparison import Comparison
+from ringbco.result.outcome import Outcome
+from ringbco.run.options import resolve_policy
 
 ALTAIR_REFUSES = 5_000
 POLICIES = (

@@ -14,16 +14,9 @@ import vl_convert
 from conftest import Invoke
 from ringbco import replay
 from ringbco.errors import InputError
-from ringbco.report.charts import save_png
-from ringbco.report.outputs import (
-    check_page,
-    check_picture,
-    check_trace,
-    is_page,
-    is_picture,
-    is_trace,
-    signed,
-)
+from ringbco.io.marks import is_page, is_picture, is_trace, signed
+from ringbco.reports.charts import save_png
+from ringbco.reports.outputs import check_page, check_picture, check_trace
 from test_report import busy_jobs
 
 WRITES = [("report", "x.HTM"), ("timeline", "x.json"), ("timeline", "x.json.gz")]

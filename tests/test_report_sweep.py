@@ -12,10 +12,10 @@ import pytest
 from conftest import Invoke
 from ringbco import sweep
 from ringbco.errors import InputError
-from ringbco.report.series import Figure
-from ringbco.report.style import on_page
-from ringbco.report.sweep_figures import axes, figures
-from ringbco.report.sweep_page import read_sweep, sweep_page
+from ringbco.reports.series import Figure
+from ringbco.reports.style import on_page
+from ringbco.reports.sweep_figures import axes, figures
+from ringbco.reports.sweep_page import read_sweep, sweep_page
 
 VARIED = {
     "policy": ["fifo", "sjf"],

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from ringbco import Outcome, plan, replay
-from ringbco.causes import CAUSES_SCHEMA
-from ringbco.report.figures_jobs import time_columns, time_split
+from ringbco.reports.figures_jobs import time_columns, time_split
+from ringbco.result.causes import CAUSES_SCHEMA
 from test_report import busy_jobs, rows_of
 
 PREEMPTIVE = {

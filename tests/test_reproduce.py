@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 
 from conftest import Invoke, run_ringbco
-from ringbco import reproduce
 from ringbco.cli.reproduce import show
 from ringbco.errors import UsageError
-from ringbco.plan import plan
-from ringbco.report.reproduce_reasons import reasons
-from ringbco.reproduce_claims import claims, enough_seeds, judge, rule, shown, statements
-from ringbco.synthetic import generate
+from ringbco.reports.reproduce_reasons import reasons
+from ringbco.run.plan import plan
+from ringbco.study import reproduce
+from ringbco.study.reproduce_claims import claims, enough_seeds, judge, rule, shown, statements
+from ringbco.trace.synthetic import generate
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +272,7 @@ def test_what_the_command_says(
     """With the plans and the page that were made before, which take most of its time."""
     monkeypatch.setattr(reproduce, "run", lambda seeds, _: runs.filter(pl.col("seed") < seeds))
     monkeypatch.setattr(
-        import_module("ringbco.report.reproduce_page"),
+        import_module("ringbco.reports.reproduce_page"),
         "write",
         lambda out, *_: copytree(made[0], out, dirs_exist_ok=True),
     )

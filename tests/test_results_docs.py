@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from ringbco import Outcome, plan, replay
-from ringbco.cluster import Cluster, ServerGroup
+from ringbco.cluster.spec import Cluster, ServerGroup
 from test_report import busy_jobs
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -16,8 +16,8 @@ import pytest
 
 from conftest import SMALL_JOBS, Invoke
 from core_run import CASES
-from ringbco import shell
-from ringbco.jobs import read_jobs
+from ringbco.io import process
+from ringbco.trace.jobs import read_jobs
 
 MOMENTS = max(4, CASES // 75)
 COMMAND = (sys.executable, "-m", "ringbco", "replay", "small.csv", "--cluster", "2x8", "-o", "r")
@@ -163,7 +163,7 @@ def test_no_room_for_a_library_is_out_of_memory(
     def fail(*_: object, **__: object) -> None:
         raise ImportError("libarrow.so.2600: failed to map segment from shared object")
 
-    monkeypatch.setattr("ringbco.outcome.check_target", fail)
+    monkeypatch.setattr("ringbco.result.folder.check_target", fail)
     run = invoke("replay", small_jobs, "--cluster", "2x8", "-o", "r")
     assert run.returncode == 1
     assert run.stderr == "error: out of memory; give the process more, or run it elsewhere\n"
@@ -175,7 +175,7 @@ def test_only_standard_output_is_called_so(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ringbco.outcome.check_target", fail)
+    monkeypatch.setattr("ringbco.result.folder.check_target", fail)
     run = invoke("replay", small_jobs, "--cluster", "2x8", "-o", "r")
     assert run.stderr == "error: No space left on device; free some space or write elsewhere\n"
 
@@ -207,10 +207,10 @@ def test_texts_that_a_spreadsheet_would_work_out(invoke: Invoke, tmp_path: Path)
 def test_the_handlers_are_those_of_the_shell() -> None:
     before = signal.getsignal(signal.SIGTERM)
     try:
-        shell.listen()
+        process.listen()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
-        assert shell.received == [signal.SIGTERM]
+        assert process.received == [signal.SIGTERM]
     finally:
         signal.signal(signal.SIGTERM, before)
-        shell.received.clear()
+        process.received.clear()

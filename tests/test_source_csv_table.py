@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ringbco.errors import InputError, RingbcoError, UsageError
-from ringbco.jobs import COLUMNS
 from ringbco.sources import convert
 from ringbco.sources.source import Options
+from ringbco.trace.jobs import COLUMNS
 
 OURS = "job_id,submit_time,num_gpus,duration"
 

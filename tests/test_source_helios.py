@@ -8,7 +8,7 @@ import pytest
 
 from raw import helios
 from raw.agreement import agrees, converted
-from ringbco.cluster import Cluster
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.sources import convert
 from ringbco.sources.account import Account

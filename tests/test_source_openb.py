@@ -11,7 +11,7 @@ import pytest
 from conftest import present
 from raw import openb
 from raw.agreement import converted
-from ringbco.cluster import Cluster
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.sources import convert
 from ringbco.sources.account import Account

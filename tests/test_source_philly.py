@@ -9,7 +9,7 @@ import pytest
 
 from raw import philly
 from raw.agreement import converted
-from ringbco.cluster import Cluster
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.sources import convert
 from ringbco.sources.source import Options

@@ -20,16 +20,16 @@ import pytest
 
 import ringbco
 from conftest import GRID, Invoke
-from ringbco.cluster import Cluster
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
-from ringbco.executors import ProcessExecutor, WorkerDiedError
-from ringbco.jobs import from_frame, read_jobs
-from ringbco.replay import replay
-from ringbco.sweep import execute, scaled, sweep
-from ringbco.sweep_spec import read_spec
+from ringbco.run.replay import replay
+from ringbco.sweeps.executors import ProcessExecutor, WorkerDiedError
+from ringbco.sweeps.run import execute, scaled, sweep
+from ringbco.sweeps.spec import read_spec
+from ringbco.trace.jobs import from_frame, read_jobs
 
 TIMES = ["engine_seconds", "total_seconds", "jobs_per_second"]
-sweep_module = sys.modules["ringbco.sweep"]
+sweep_module = sys.modules["ringbco.sweeps.run"]
 
 
 def write(path: Path, text: str) -> Path:
@@ -367,14 +367,14 @@ def test_dask_that_is_not_installed(invoke: Invoke, spec: Path, monkeypatch: pyt
 
 
 def test_an_interrupt_says_what_is_kept(invoke: Invoke, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    add = sweep_module._Store.add
+    add = sweep_module.Store.add
 
     def press(self: Any, key: str, record: Any) -> None:
         if len(self.records) == 2:
             raise KeyboardInterrupt
         add(self, key, record)
 
-    monkeypatch.setattr(sweep_module._Store, "add", press)
+    monkeypatch.setattr(sweep_module.Store, "add", press)
     done = invoke("sweep", spec, "-o", "out", "--threads", "1")
     assert done.returncode == 130
     assert done.stderr == "interrupted: 2 runs are kept in out; the same command goes on from there\n"

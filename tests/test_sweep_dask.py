@@ -18,9 +18,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from conftest import Invoke, RunCli
-from ringbco.executors import DaskExecutor, dask_executor
-from ringbco.sweep import sweep
-from ringbco.synthetic import generate
+from ringbco.sweeps.executors import DaskExecutor, dask_executor
+from ringbco.sweeps.run import sweep
+from ringbco.trace.synthetic import generate
 
 TIMES = ["engine_seconds", "total_seconds", "jobs_per_second"]
 SPEC = """\
@@ -171,7 +171,7 @@ def test_workers_of_this_machine(invoke: Invoke, spec: Path) -> None:
 def test_nobody_answers(
     invoke: Invoke, spec: Path, monkeypatch: pytest.MonkeyPatch, address: str, status: int, said: str
 ) -> None:
-    monkeypatch.setattr(sys.modules["ringbco.executors"], "_PATIENCE", "200ms")
+    monkeypatch.setattr(sys.modules["ringbco.sweeps.executors"], "_PATIENCE", "200ms")
     Path("old.json").write_text('{"address": "tcp://127.0.0.1:1"}')
     Path("bad.json").write_text("{}")
     done = invoke("sweep", spec, "-o", "out", "--dask", address)

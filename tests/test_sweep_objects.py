@@ -11,14 +11,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ringbco.cluster import Cluster
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
-from ringbco.executors import ProcessExecutor
-from ringbco.jobs import JobTable, from_frame, read_jobs
-from ringbco.replay import replay
-from ringbco.sweep import sweep
-from ringbco.sweep_objects import content
-from ringbco.sweep_spec import read_spec
+from ringbco.run.replay import replay
+from ringbco.sweeps.executors import ProcessExecutor
+from ringbco.sweeps.objects import content
+from ringbco.sweeps.run import sweep
+from ringbco.sweeps.spec import read_spec
+from ringbco.trace.jobs import JobTable, from_frame, read_jobs
 
 SLOW = Cluster.parse("2x8").with_network(inter_bandwidth=1e8)
 

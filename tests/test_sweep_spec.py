@@ -11,11 +11,11 @@ import pytest
 
 from conftest import GRID
 from ringbco.errors import InputError
-from ringbco.jobs import read_jobs
-from ringbco.plan import plan
-from ringbco.replay import replay
-from ringbco.sweep import sweep
-from ringbco.sweep_spec import _OWN_KEYS, options_of, read_spec
+from ringbco.run.plan import plan
+from ringbco.run.replay import replay
+from ringbco.sweeps.run import sweep
+from ringbco.sweeps.spec import _OWN_KEYS, options_of, read_spec
+from ringbco.trace.jobs import read_jobs
 
 DOCS = Path(__file__).parents[1] / "docs" / "sweeps.md"
 

@@ -13,11 +13,11 @@ import polars as pl
 import pytest
 
 from conftest import Invoke
-from ringbco.cluster import Cluster
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
-from ringbco.jobs import JobTable, read_jobs, write_jobs
-from ringbco.profiles import resolve, vc_index
-from ringbco.synthetic import PRESETS, SHAPES, _within_weeks, fit_durations, generate
+from ringbco.trace.jobs import JobTable, read_jobs, write_jobs
+from ringbco.trace.profiles import resolve, vc_index
+from ringbco.trace.synthetic import PRESETS, SHAPES, _within_weeks, fit_durations, generate
 
 RunCli = Callable[..., "CompletedProcess[str]"]
 

@@ -22,23 +22,23 @@ from jinja2 import UndefinedError
 
 import ringbco as rb
 from conftest import GRID
-from ringbco import reproduce
-from ringbco.inspection import inspect_jobs
-from ringbco.jobs import from_frame
-from ringbco.report import reproduce_page, templates
-from ringbco.report.facts import facts
-from ringbco.report.figures import chapters
-from ringbco.report.html import page
-from ringbco.report.notebook import comparison_html, outcome_html
-from ringbco.report.outputs import is_page
-from ringbco.report.sheet import page as inspect_page
-from ringbco.report.sheet import sheet
-from ringbco.report.sweep_page import SweepRuns, read_sweep, sweep_page
-from ringbco.report.templates import picture, render
-from ringbco.reproduce_claims import Claim
+from ringbco.io.marks import is_page
+from ringbco.reports import reproduce_page, templates
+from ringbco.reports.facts import facts
+from ringbco.reports.figures import chapters
+from ringbco.reports.html import page
+from ringbco.reports.notebook import comparison_html, outcome_html
+from ringbco.reports.sheet import page as inspect_page
+from ringbco.reports.sheet import sheet
+from ringbco.reports.sweep_page import SweepRuns, read_sweep, sweep_page
+from ringbco.reports.templates import picture, render
+from ringbco.study import reproduce
+from ringbco.study.inspection import inspect_jobs
+from ringbco.study.reproduce_claims import Claim
+from ringbco.trace.jobs import from_frame
 
 PACKAGE: Final = Path(rb.__file__).parent
-TEMPLATES: Final = sorted((PACKAGE / "report" / "page").glob("*.jinja"))
+TEMPLATES: Final = sorted((PACKAGE / "reports" / "page").glob("*.jinja"))
 EVIL: Final = (
     "</script><script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -50,9 +50,9 @@ EVIL: Final = (
 # All at once; what follows the last slash has a quote of each kind and a tag.
 ALL: Final = "".join(EVIL[number] for number in (5, 3, 4, 0, 2, 1))
 # The one module that makes markup, and what others do with some that is no page's.
-MAKER: Final = "report/templates.py"
+MAKER: Final = "reports/templates.py"
 OTHERS: Final = {
-    "cli/docs.py": ["&lt;"],  # in the Markdown of docs/cli.md
+    "dev/cli_docs.py": ["&lt;"],  # in the Markdown of docs/cli.md
     "sources/opening.py": ["<html"],  # tells the page of a failed download from a trace
 }
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from ringbco.threads import at_once
+from ringbco.io.threads import at_once
 
 
 def test_results_come_in_the_tasks_order() -> None:

@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 
 import ringbco
-from ringbco import ties
 from ringbco.errors import UsageError
-from ringbco.jobs import from_frame
+from ringbco.trace import ties
+from ringbco.trace.jobs import from_frame
 
 # One GPU, so that the order of the starts is the order of the queue.
 SUBMIT = [0.0, 5.0, 5.0, 5.0, 7.0, 5.0, 7.0]

@@ -19,11 +19,11 @@ import pytest
 from conftest import Invoke
 from ringbco import replay
 from ringbco.errors import InputError, UsageError
-from ringbco.outcome import Outcome
-from ringbco.report import lanes, perfetto
-from ringbco.report.charts import png
-from ringbco.report.lanes_chart import lanes_chart
-from ringbco.report.window import parse_servers, window
+from ringbco.reports import lanes, perfetto
+from ringbco.reports.charts import png
+from ringbco.reports.lanes_chart import lanes_chart
+from ringbco.reports.window import parse_servers, window
+from ringbco.result.outcome import Outcome
 from test_report import busy_jobs
 
 NAMES = {"process_name": "name", "process_sort_index": "sort_index"}

@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 from ringbco import plan, replay
-from ringbco.outcome import Outcome
-from ringbco.report import cluster_state, perfetto
-from ringbco.report.charts import png
-from ringbco.report.lanes_chart import lanes_chart
-from ringbco.report.window import window
+from ringbco.reports import cluster_state, perfetto
+from ringbco.reports.charts import png
+from ringbco.reports.lanes_chart import lanes_chart
+from ringbco.reports.window import window
+from ringbco.result.outcome import Outcome
 from test_report import busy_jobs
 
 COLUMNS = ("queued_jobs", "queued_gpus", "busy_gpus", "spanning_jobs", "mean_contention")

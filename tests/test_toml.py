@@ -8,7 +8,7 @@ import pytest
 
 from conftest import Invoke
 from ringbco.errors import InputError
-from ringbco.toml import read_toml
+from ringbco.io.toml import read_toml
 
 ODD = {
     "an integer of many digits": b"a = " + b"1" * 5000,

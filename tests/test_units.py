@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Invoke
 from ringbco.errors import UsageError
-from ringbco.outcome import Outcome
+from ringbco.result.outcome import Outcome
 from ringbco.units import Kind, check_units, duration, figure, figures, gpu_time, same, shown_in
 
 

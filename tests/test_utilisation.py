@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from ringbco import audit, plan, replay
-from ringbco.cluster import Cluster
-from ringbco.outcome import Outcome
+from ringbco.cluster.spec import Cluster
+from ringbco.result.outcome import Outcome
 
 KEY = "utilisation_to_last_submission"
 NAMES = ("fifo", "sjf-bco", "srtf", "tiresias", "gittins", "time-slice", "ftf", "qssf", "edf")

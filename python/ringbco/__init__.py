@@ -1,31 +1,32 @@
 """ringbco: replays GPU-cluster job traces through contention-aware deep-learning schedulers.
 
-The public names are loaded when first used, so that `import ringbco` costs next to nothing.
+The public names are loaded when first used, so that `import ringbco` costs next to nothing. No module
+or package here is called as one of them is: importing it would hide the name.
 """
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ringbco import errors
-    from ringbco.audit import audit
-    from ringbco.cluster import Cluster, Network
-    from ringbco.compare import Comparison, compare
-    from ringbco.conversion import convert
-    from ringbco.inspection import inspect
-    from ringbco.jobs import JobTable, from_frame, read_jobs, write_jobs
-    from ringbco.outcome import Outcome
-    from ringbco.plan import plan
-    from ringbco.profile import profile
-    from ringbco.replay import replay
-    from ringbco.report import report
-    from ringbco.report.timeline import timeline
-    from ringbco.sweep import sweep
-    from ringbco.synthetic import generate
+    from ringbco.audits import audit
+    from ringbco.cluster.network import Network
+    from ringbco.cluster.spec import Cluster
+    from ringbco.reports import report
+    from ringbco.reports.timeline import timeline
+    from ringbco.result.comparison import Comparison
+    from ringbco.result.outcome import Outcome
+    from ringbco.run.compare import compare
+    from ringbco.run.plan import plan
+    from ringbco.run.replay import replay
+    from ringbco.sources.conversion import convert
+    from ringbco.study.inspection import inspect
+    from ringbco.study.profile import profile
+    from ringbco.sweeps.run import sweep
+    from ringbco.trace.jobs import JobTable, from_frame, read_jobs, write_jobs
+    from ringbco.trace.synthetic import generate
 
     __version__: str
 
@@ -54,41 +55,26 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Cluster": "cluster",
-    "Comparison": "compare",
-    "JobTable": "jobs",
-    "Network": "cluster",
-    "Outcome": "outcome",
-    "audit": "audit",
-    "compare": "compare",
-    "convert": "conversion",
-    "from_frame": "jobs",
-    "generate": "synthetic",
-    "inspect": "inspection",
-    "plan": "plan",
-    "profile": "profile",
-    "read_jobs": "jobs",
-    "replay": "replay",
-    "report": "report",
-    "sweep": "sweep",
-    "timeline": "report.timeline",
-    "write_jobs": "jobs",
+    "Cluster": "cluster.spec",
+    "Comparison": "result.comparison",
+    "JobTable": "trace.jobs",
+    "Network": "cluster.network",
+    "Outcome": "result.outcome",
+    "audit": "audits",
+    "compare": "run.compare",
+    "convert": "sources.conversion",
+    "from_frame": "trace.jobs",
+    "generate": "trace.synthetic",
+    "inspect": "study.inspection",
+    "plan": "run.plan",
+    "profile": "study.profile",
+    "read_jobs": "trace.jobs",
+    "replay": "run.replay",
+    "report": "reports",
+    "sweep": "sweeps.run",
+    "timeline": "reports.timeline",
+    "write_jobs": "trace.jobs",
 }
-
-
-class _Package(ModuleType):
-    """The package itself, in which `ringbco.replay` and `ringbco.report` are always the functions.
-
-    Importing a submodule binds it in its package under its name, which would hide the function of that name.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if isinstance(value, ModuleType) and _HOMES.get(name) == name:
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ use crate::ds::{Fenwick, OrderedBits};
 use crate::error::{Error, Result};
 use times::GpuTimes;
 
-/// Network and overhead constants of the contention model (SPEC section 3).
+/// Network and overhead constants of the contention model (docs/model.md#contention).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
     /// b_i, bytes/s.

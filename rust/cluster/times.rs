@@ -1,4 +1,4 @@
-//! The accumulated time U of every GPU (SPEC section 6), and the orders over U that placements ask for.
+//! The accumulated time U of every GPU (docs/model.md#accumulated-time), and the orders over U that placements ask for.
 
 use super::Claim;
 use crate::ds::Minima;

@@ -1,4 +1,4 @@
-//! Jobs on GPUs as time passes: the simulator of SPEC sections 3 to 5 under the slot clock, without a queue.
+//! Jobs on GPUs as time passes: the simulator of docs/model.md under the slot clock, without a queue.
 //! A dispatch decides which job starts. This module decides when a job ends.
 
 use super::instance::{Instance, Work};

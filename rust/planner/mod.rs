@@ -1,4 +1,4 @@
-//! The offline planner: Algorithm 1 of the paper and its baselines (SPEC section 7).
+//! The offline planner: Algorithm 1 of the paper and its baselines (docs/paper.md#the-planner).
 //!
 //! All jobs are there at time 0. The clock is `slot`. The search bisects theta over 1..T and tries every kappa. For
 //! each pair the jobs get GPUs in order under the limit U_g + rho_j / u <= theta, and the simulator says when the last
@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
 registry!(
-    /// Planners (SPEC section 7).
+    /// Planners (docs/paper.md#the-planner).
     Planner, "policy" {
         /// Smallest job first with balanced contention and overhead: Algorithms 1 to 3.
         SjfBco => "sjf-bco",

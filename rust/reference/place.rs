@@ -1,4 +1,4 @@
-//! The placements (SPEC sections 6 and 7), by looking at every GPU.
+//! The placements (docs/placements.md), by looking at every GPU.
 
 use super::Job;
 use crate::options::{Options, Placement, Variant};

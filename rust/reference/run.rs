@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// SPEC section 4, clock `slot`: decisions at every multiple of the slot.
+    /// docs/model.md#clocks, clock `slot`: decisions at every multiple of the slot.
     fn every_slot(&mut self) -> Result<()> {
         let mut boundary: u64 = 0;
         let mut now = 0.0;
@@ -122,7 +122,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// SPEC section 4, clock `continuous`: from one arrival or completion to the next.
+    /// docs/model.md#clocks, clock `continuous`: from one arrival or completion to the next.
     fn every_instant(&mut self) -> Result<()> {
         let mut before = 0.0;
         while !self.all_done() {
@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// SPEC section 5; whether a job started.
+    /// One instant (docs/model.md#one-instant); whether a job started.
     fn instant(&mut self, now: f64) -> bool {
         for (job, phase) in self.jobs.iter().zip(&mut self.phases) {
             if let Phase::Running(stay) = phase {
@@ -171,7 +171,7 @@ impl<'a> Run<'a> {
         started
     }
 
-    /// One scheduling pass over the queue, in its order; whether a job started (SPEC section 6).
+    /// One scheduling pass over the queue, in its order; whether a job started (docs/model.md#queue-disciplines).
     fn pass(&mut self, now: f64) -> bool {
         let mut queue: Vec<usize> =
             (0..self.jobs.len()).filter(|&j| matches!(self.phases[j], Phase::Waiting)).collect();

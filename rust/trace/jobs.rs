@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// Borrowed columns of a job table (SPEC section 2), one value a job.
+/// Borrowed columns of a job table (docs/job-table.md), one value a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Jobs<'a> {
     /// Submission times, s; any order.

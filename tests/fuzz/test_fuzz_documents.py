@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from conftest import SMALL_JOBS
 from fuzz import explained, fuzzed
 from fuzz.damage import TEXTS, TOML_VALUES, damaged_bytes, damaged_document
-from ringbco.cluster import Cluster
-from ringbco.sweep_spec import read_spec
-from ringbco.toml import toml_text
+from ringbco.cluster.spec import Cluster
+from ringbco.io.toml import toml_text
+from ringbco.sweeps.spec import read_spec
 
 CLUSTER: Final = {
     "network": {

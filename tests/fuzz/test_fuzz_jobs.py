@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from fuzz import explained, fuzzed
 from fuzz.damage import damaged_bytes, damaged_table, damaged_text
-from ringbco import profiles, replay
-from ringbco.cluster import Cluster
-from ringbco.jobs import JobTable, read_jobs, screen_jobs
+from ringbco import replay
+from ringbco.cluster.spec import Cluster
+from ringbco.trace import profiles
+from ringbco.trace.jobs import JobTable, read_jobs, screen_jobs
 
 CLUSTER: Final = Cluster.parse("4x4")
 TABLE: Final = pa.table(

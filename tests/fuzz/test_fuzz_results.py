@@ -21,15 +21,16 @@ from hypothesis import strategies as st
 from fuzz import CASES, explained, fuzzed
 from fuzz.damage import TEXTS, TOML_VALUES, VALUES, damaged_bytes, damaged_document, damaged_table
 from ringbco import replay
-from ringbco.audit import check_folder
-from ringbco.jobs import from_frame, write_jobs
-from ringbco.outcome import RESULT_FILES, Outcome
-from ringbco.report.facts import facts, headline
-from ringbco.report.figures import chapters
-from ringbco.report.perfetto import write_trace
-from ringbco.report.reading import default_title, read_results
-from ringbco.report.window import window
-from ringbco.toml import toml_text
+from ringbco.audits import check_folder
+from ringbco.io.toml import toml_text
+from ringbco.reports.facts import facts, headline
+from ringbco.reports.figures import chapters
+from ringbco.reports.perfetto import write_trace
+from ringbco.reports.reading import default_title, read_results
+from ringbco.reports.window import window
+from ringbco.result.outcome import Outcome
+from ringbco.result.schema import RESULT_FILES
+from ringbco.trace.jobs import from_frame, write_jobs
 
 JOBS: Final = pl.DataFrame(
     {

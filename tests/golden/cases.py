@@ -14,8 +14,8 @@ import ringbco
 from golden.digest import Kept, failed, keep, of_columns
 from golden.inputs import INPUTS, LARGE, Draw, Input
 from ringbco.errors import RingbcoError
-from ringbco.profiles import Workload, resolve
-from ringbco.scheduling import uses
+from ringbco.run.scheduling import uses
+from ringbco.trace.profiles import Workload, resolve
 
 # The names are written out: a policy that is added later has no golden results.
 ORDERS: Final = ("fifo", "sjf", "smallest", "qssf")
@@ -168,7 +168,9 @@ def _replay(name: str, source: str, parts: dict[str, str], model: str, clock: st
         "aging": draw.of((None, 0.0, scale / 2, scale * 4, _NEVER)),
         "estimate_factor": draw.of((1.0, 0.5, 1.5, 10.0)),
     }
-    chosen = ringbco.options.resolve_policy(parts["policy"], **{k: parts[k] for k in parts if k != "policy"})
+    chosen = ringbco.run.options.resolve_policy(
+        parts["policy"], **{k: parts[k] for k in parts if k != "policy"}
+    )
     used = {option: value for option, value in drawn.items() if uses(chosen, option)}
     oversize = {"oversize": "drop"} if given.drop else {}
     return Case(name, "replay", source, {**parts, "model": model, "clock": clock, **used, **oversize})

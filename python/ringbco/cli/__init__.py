@@ -12,8 +12,8 @@ from typing import Any, Final, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ringbco import shell
 from ringbco.cli.command import Command
+from ringbco.io import process
 
 # A verb is a module of this package with a function of the same name, which typer turns into the command.
 VERBS: Final = {
@@ -52,14 +52,14 @@ class _LazyGroup(TyperGroup):
         try:
             return super().make_context(*arguments, **extra)
         except KeyboardInterrupt as interrupt:
-            raise typer.Exit(shell.tell_interrupt(str(interrupt))) from None
+            raise typer.Exit(process.tell_interrupt(str(interrupt))) from None
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the verb; an interrupt is told here, before typer makes its own of it."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            raise typer.Exit(shell.tell_interrupt(str(interrupt))) from None
+            raise typer.Exit(process.tell_interrupt(str(interrupt))) from None
 
 
 def load(verb: str) -> Any:
@@ -105,19 +105,19 @@ def main() -> NoReturn:
     # Imports make tens of thousands of objects that stay. Looking for garbage among them every 700 takes a
     # tenth of what a small replay does. Columns are no such objects, so a run holds no more memory for it.
     gc.set_threshold(100_000)
-    shell.listen()
-    shell.outlive_the_reader()
+    process.listen()
+    process.outlive_the_reader()
     try:
         app(prog_name="ringbco")
     except SystemExit:
         raise
     except BaseException as error:
-        if shell.received or isinstance(error, KeyboardInterrupt):
-            sys.exit(shell.tell_interrupt())
+        if process.received or isinstance(error, KeyboardInterrupt):
+            sys.exit(process.tell_interrupt())
         if os.environ.get("RINGBCO_DEBUG"):
             raise
         message, status = _explain(error)
-        shell.tell(f"error: {message}")
+        process.tell(f"error: {message}")
         sys.exit(status)
     sys.exit(0)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import typer
 
-    from ringbco.again import Repeat
+    from ringbco.run.again import Repeat
 
 _TAKEN: Final = ("jobs", "out", "again", "force", "as_json", "quiet")
 
@@ -29,10 +29,10 @@ def repeat(
 
     out: where the repeat is kept; None for nowhere.
     """
-    from ringbco.again import compare_tables, read_repeat
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import OtherwiseError
-    from ringbco.outcome import check_target
+    from ringbco.result.folder import check_target
+    from ringbco.run.again import compare_tables, read_repeat
 
     _refuse_settings(ctx)
     if out is not None:

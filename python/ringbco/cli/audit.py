@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 if TYPE_CHECKING:
-    from ringbco.audit import Report
+    from ringbco.audits import Report
 
 SHOWN: Final = 20
 """Findings printed in full."""
@@ -40,7 +40,7 @@ def audit(
 
     Example: ringbco audit results --jobs jobs.parquet
     """
-    from ringbco.audit import check_folder
+    from ringbco.audits import check_folder
     from ringbco.errors import AuditFailure
 
     report = check_folder(folder, jobs)

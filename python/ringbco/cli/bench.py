@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 if TYPE_CHECKING:
-    from ringbco.cluster import Cluster
+    from ringbco.cluster.spec import Cluster
 
 _JOBS: Final = 1_000_000
 _SEED: Final = 1
@@ -80,12 +80,12 @@ def bench(
 
     Example: ringbco bench --jobs 100000 --png scaling.png --json bench.json
     """
-    from ringbco import bench as measure
-    from ringbco.atomic import check_output, replacing
-    from ringbco.bench_cases import policy_cases, scaling_cases
     from ringbco.cli.inputs import parse_cluster
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import UsageError
+    from ringbco.io.atomic import check_output, replacing
+    from ringbco.study import bench as measure
+    from ringbco.study.bench_cases import policy_cases, scaling_cases
 
     own = jobs_path is not None
     for name, value in (("jobs", jobs), ("seed", seed), ("scaling", scaling or None)):
@@ -126,13 +126,13 @@ def bench(
         with replacing(json_path, force=force) as file:
             file.write(text.encode())
     if picture is not None:
-        from ringbco.report.charts import png
-        from ringbco.report.scaling import scaling as curves
+        from ringbco.reports.charts import png
+        from ringbco.reports.scaling import scaling as curves
 
         with replacing(picture, force=force) as file:
             file.write(png(curves(measured)))
     if not quiet:
-        from ringbco.bench_table import show
+        from ringbco.study.bench_table import show
 
         what = str(jobs_path) if own else f"{measure.GENERATED}, seed {seed}"
         show(measured, measure.machine(), more, f"{what}; cluster {cluster}{note}")
@@ -145,8 +145,8 @@ def _check(cluster: Cluster, name: str, jobs_path: Path | None, policies: list[s
     """Refuses at once what would fail only when its turn comes."""
     from ringbco.cli.inputs import read_table
     from ringbco.errors import UsageError
-    from ringbco.options import resolve_policy
-    from ringbco.scheduling import deadline
+    from ringbco.run.options import resolve_policy
+    from ringbco.run.scheduling import deadline
 
     chosen = [resolve_policy(policy) for policy in policies]
     if jobs_path is not None:

@@ -15,7 +15,7 @@ from ringbco.cli.options import declare
 from ringbco.cli.replay import replay
 
 if TYPE_CHECKING:
-    from ringbco.compare import Comparison
+    from ringbco.result.comparison import Comparison
 
 _OUTPUT: Final = "Output"
 _FEWEST: Final = 2
@@ -39,15 +39,16 @@ def compare(**given: Any) -> None:
     from ringbco.cli.inputs import parse_cluster, read_table, tell_unused
     from ringbco.cli.progress import progress_bar
     from ringbco.cli.runs import parse_runs
-    from ringbco.cluster import NETWORK_RULES
-    from ringbco.compare import MEASURES, is_comparison
-    from ringbco.compare import compare as run
+    from ringbco.cluster.network import NETWORK_RULES
     from ringbco.errors import UsageError
-    from ringbco.options import check_name, resolve_policy
-    from ringbco.outcome import check_target
-    from ringbco.report.figures import chapters
-    from ringbco.report.html import page
-    from ringbco.report.reading import default_title
+    from ringbco.reports.figures import chapters
+    from ringbco.reports.html import page
+    from ringbco.reports.reading import default_title
+    from ringbco.result.comparison import is_comparison
+    from ringbco.result.folder import check_target
+    from ringbco.result.measures import MEASURES
+    from ringbco.run.compare import compare as run
+    from ringbco.run.options import check_name, resolve_policy
     from ringbco.units import check_units, shown_in
 
     jobs, cluster, out = (given.pop(name) for name in ("jobs", "cluster", "out"))

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from ringbco.compare import Comparison, Measure
+    from ringbco.result.comparison import Comparison
+    from ringbco.result.measures import Measure
 
 SORTED_BY: Final = "mean_jct"
 _NARROWEST: Final = 10
@@ -53,7 +54,7 @@ def _order(comparison: Comparison, sort: str | None) -> str:
 
 
 def _clairvoyant(comparison: Comparison) -> dict[str, list[str]]:
-    from ringbco.scheduling import foreknowledge
+    from ringbco.run.scheduling import foreknowledge
 
     return {
         label: foreknowledge(outcome.run.get("options", {})) for label, outcome in comparison.outcomes.items()

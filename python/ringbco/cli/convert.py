@@ -172,9 +172,9 @@ def _check_targets(out: Path, cluster_out: Path | None, inputs: list[Path], forc
     """Refuse before any work what could not be written, or would overwrite an input."""
     from os.path import realpath
 
-    from ringbco.atomic import check_output
     from ringbco.errors import UsageError
-    from ringbco.jobs import check_output_name
+    from ringbco.io.atomic import check_output
+    from ringbco.trace.jobs import check_output_name
 
     check_output_name(out)
     targets = [target for target in (out, cluster_out) if target is not None]
@@ -191,8 +191,8 @@ def _write(
     conversion: Conversion, out: Path, cluster_out: Path | None, *, force: bool, csv_safe: bool
 ) -> None:
     """Both files or neither: the cluster's takes its name only once the job table is in place."""
-    from ringbco.atomic import replacing
-    from ringbco.jobs import write_jobs
+    from ringbco.io.atomic import replacing
+    from ringbco.trace.jobs import write_jobs
 
     if cluster_out is None or conversion.cluster is None:
         write_jobs(conversion.table, out, force=force, csv_safe=csv_safe)

@@ -37,13 +37,13 @@ def demo(
     Example: ringbco demo -o demo
     """
     from ringbco.cli.progress import progress_bar
-    from ringbco.cluster import Cluster
-    from ringbco.jobs import read_jobs
-    from ringbco.outcome import check_target, whole_folder
-    from ringbco.replay import replay
-    from ringbco.report.charts import comparison, save_png
-    from ringbco.report.figures import chapters
-    from ringbco.report.html import page
+    from ringbco.cluster.spec import Cluster
+    from ringbco.reports.charts import comparison, save_png
+    from ringbco.reports.figures import chapters
+    from ringbco.reports.html import page
+    from ringbco.result.folder import check_target, whole_folder
+    from ringbco.run.replay import replay
+    from ringbco.trace.jobs import read_jobs
 
     check_target(out, force=force, ours=_is_demo)
     with as_file(files("ringbco") / "data" / SAMPLE) as sample:
@@ -75,7 +75,7 @@ def demo(
 
 
 def _is_demo(path: Path) -> bool:
-    from ringbco.outcome import holds_only
+    from ringbco.result.folder import holds_only
 
     made = (path / SUMMARIES).is_file() and (path / PICTURE).is_file()
     return made and holds_only(path, (SUMMARIES, PICTURE, REPORT), results=True)

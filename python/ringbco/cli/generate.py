@@ -65,9 +65,9 @@ def generate(
 
     Example: ringbco generate --preset philly --jobs 100000 --seed 1 -o jobs.parquet
     """
-    from ringbco.atomic import check_output
-    from ringbco.jobs import check_output_name, write_jobs
-    from ringbco.synthetic import generate as make
+    from ringbco.io.atomic import check_output
+    from ringbco.trace.jobs import check_output_name, write_jobs
+    from ringbco.trace.synthetic import generate as make
 
     check_output_name(out)
     check_output(out, force=force)
@@ -77,7 +77,7 @@ def generate(
         from rich.console import Console
 
         from ringbco.cli.inspect import tables
-        from ringbco.inspection import inspect_jobs
+        from ringbco.study.inspection import inspect_jobs
 
         inspection = inspect_jobs(table)
         if as_json:

@@ -12,8 +12,8 @@ import typer
 from ringbco.cli.completion import offer
 
 if TYPE_CHECKING:
-    from ringbco.cluster import Cluster
-    from ringbco.jobs import JobTable
+    from ringbco.cluster.spec import Cluster
+    from ringbco.trace.jobs import JobTable
 
 
 _EXECUTION: Final = "Execution"
@@ -147,7 +147,7 @@ def parse_cluster(
     vc: "split" leaves its virtual clusters as they are, "pool" puts their servers together. recorded: the
     cluster on which the trace was recorded; None leaves what the cluster says itself.
     """
-    from ringbco.cluster import Cluster
+    from ringbco.cluster.spec import Cluster
     from ringbco.errors import InputError, UsageError
 
     if vc not in ("split", "pool"):
@@ -164,7 +164,7 @@ def parse_cluster(
 
 def _parse_recorded(text: str) -> Cluster:
     """What --recorded-cluster names; its errors say so where they name no file."""
-    from ringbco.cluster import Cluster
+    from ringbco.cluster.spec import Cluster
     from ringbco.errors import InputError
 
     try:
@@ -180,7 +180,7 @@ def read_table(path: Path, *, quiet: bool) -> JobTable:
 
     A note on stderr when its rows are not in order of submission.
     """
-    from ringbco.jobs import UNREAD, read_jobs
+    from ringbco.trace.jobs import UNREAD, read_jobs
 
     table = read_jobs(path, without=UNREAD)
     if not table.is_sorted and not quiet:
@@ -194,7 +194,7 @@ def read_table(path: Path, *, quiet: bool) -> JobTable:
 
 def tell_unused(policies: Sequence[str], options: Mapping[str, Any]) -> None:
     """A note for each option that was given and that none of the policies uses."""
-    from ringbco.scheduling import unused
+    from ringbco.run.scheduling import unused
 
     note_unused(unused(policies, options), policies)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ringbco.cli.fitted import Fitted
-    from ringbco.jobs import JobTable
+    from ringbco.trace.jobs import JobTable
 
 _LONGEST_LIST: Final = 12
 _SHOWN: Final = ("mean", "min", "median", "p90", "p99", "max")
@@ -77,10 +77,10 @@ def inspect(
 
     Example: ringbco inspect jobs.parquet --cluster preset:philly --png sheet.png
     """
-    from ringbco import published
-    from ringbco.cluster import Cluster
-    from ringbco.inspection import inspect_jobs, usable
-    from ringbco.jobs import screen_jobs
+    from ringbco.cluster.spec import Cluster
+    from ringbco.study import published
+    from ringbco.study.inspection import inspect_jobs, usable
+    from ringbco.trace.jobs import screen_jobs
     from ringbco.units import check_units, shown_in
 
     check_units(units)
@@ -121,8 +121,8 @@ def _show(jobs: Path, table: JobTable, inspection: Mapping[str, Any], charts: Se
 
 
 def _check_outputs(jobs: Path, png: Path | None, html: Path | None, *, force: bool) -> None:
-    from ringbco.atomic import check_output
     from ringbco.errors import InputError, UsageError
+    from ringbco.io.atomic import check_output
 
     for path, ending in ((png, ".png"), (html, ".html")):
         if path is None:
@@ -148,9 +148,9 @@ def _draw(
         return
     from contextlib import ExitStack
 
-    from ringbco.atomic import replacing
-    from ringbco.report import charts
-    from ringbco.report.sheet import page, sheet
+    from ringbco.io.atomic import replacing
+    from ringbco.reports import charts
+    from ringbco.reports.sheet import page, sheet
 
     chart = sheet(frame, inspection, title=name, subtitle=_caption(inspection))
     with ExitStack() as files:

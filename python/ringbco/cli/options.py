@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 
 from ringbco.cli.completion import offer
-from ringbco.option import Option
+from ringbco.run.option import Option
 
 _Verb = TypeVar("_Verb", bound=Callable[..., None])
 _TYPES: Final[Mapping[str, type]] = {"flag": bool, "integer": int, "number": float}

@@ -8,7 +8,7 @@ from typing import Any
 
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
-from ringbco.plan_options_generated import PLAN
+from ringbco.run.plan_options_generated import PLAN
 
 
 @takes(PLAN, before="intra_bandwidth")
@@ -41,10 +41,10 @@ def plan(
     import time
 
     from ringbco.cli.progress import progress_bar
-    from ringbco.jobs import read_jobs
-    from ringbco.metrics import column, with_seconds
-    from ringbco.outcome import check_target
-    from ringbco.plan import plan as run
+    from ringbco.result.folder import check_target
+    from ringbco.result.metrics import column, with_seconds
+    from ringbco.run.plan import plan as run
+    from ringbco.trace.jobs import read_jobs
     from ringbco.units import check_units, shown_in
 
     check_units(units)

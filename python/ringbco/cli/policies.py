@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ringbco.policies_generated import PRESETS
+from ringbco.run.policies_generated import PRESETS
 
 # Options under which a policy that needs no run times reads them.
 _CONDITIONS: Final = {"qssf": ["with --predict exact"], "edf": ["with --admission"]}

@@ -51,12 +51,12 @@ def profile(
 
     Example: ringbco profile jobs.parquet -o pinned.parquet
     """
-    from ringbco.atomic import check_output
     from ringbco.cli.inputs import parse_cluster
     from ringbco.errors import InputError
-    from ringbco.jobs import check_output_name, read_jobs, write_jobs
-    from ringbco.profile import KEY
-    from ringbco.profile import profile as fill
+    from ringbco.io.atomic import check_output
+    from ringbco.study.profile import KEY
+    from ringbco.study.profile import profile as fill
+    from ringbco.trace.jobs import check_output_name, read_jobs, write_jobs
 
     check_output_name(out)
     check_output(out, force=force)

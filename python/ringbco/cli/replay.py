@@ -11,7 +11,7 @@ import typer
 from ringbco.cli import inputs
 from ringbco.cli.completion import offer
 from ringbco.cli.options import takes
-from ringbco.options_generated import REPLAY
+from ringbco.run.options_generated import REPLAY
 
 _MODEL = "Execution"
 
@@ -76,10 +76,11 @@ def replay(
     from ringbco.cli.inputs import parse_cluster, read_table, tell_unused
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import UsageError
-    from ringbco.options import read_numbers
-    from ringbco.outcome import check_target, count_seconds
-    from ringbco.replay import replay as run
-    from ringbco.scheduling import foreknowledge
+    from ringbco.result.folder import check_target
+    from ringbco.result.outcome import count_seconds
+    from ringbco.run.options import read_numbers
+    from ringbco.run.replay import replay as run
+    from ringbco.run.scheduling import foreknowledge
     from ringbco.units import check_units, shown_in
 
     if jobs is None or cluster is None or out is None:

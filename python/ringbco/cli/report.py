@@ -46,7 +46,7 @@ def report(
 
     Example: ringbco report fifo sjf-bco -o report.html --png pictures
     """
-    from ringbco.report import report as write
+    from ringbco.reports import report as write
 
     written = write(folders, out, png=png, title=title, force=force)
     if as_json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 if TYPE_CHECKING:
-    from ringbco.reproduce_claims import Claim
+    from ringbco.study.reproduce_claims import Claim
 
 _COLOURS: Final = {"yes": "green", "unclear": "yellow", "no": "red"}
 
@@ -32,11 +32,11 @@ def reproduce(
 
     Example: ringbco reproduce --seeds 20 -o figures
     """
-    from ringbco import reproduce as experiment
     from ringbco.cli.progress import progress_bar
-    from ringbco.outcome import check_target, whole_folder
-    from ringbco.report import reproduce_page
-    from ringbco.reproduce_claims import claims, rule
+    from ringbco.reports import reproduce_page
+    from ringbco.result.folder import check_target, whole_folder
+    from ringbco.study import reproduce as experiment
+    from ringbco.study.reproduce_claims import claims, rule
 
     check_target(out, force=force, ours=_is_ours)
     with progress_bar(f"figures 4 to 7, {seeds} seeds", quiet=quiet, unit="plans") as progress:
@@ -62,7 +62,7 @@ def reproduce(
 
 def _is_ours(folder: Path) -> bool:
     """Whether an earlier `reproduce` made the folder."""
-    from ringbco.outcome import holds_only
+    from ringbco.result.folder import holds_only
 
     files = ("index.html", "runs.parquet", *(f"figure-{number}.png" for number in range(4, 8)))
     return all((folder / name).is_file() for name in files) and holds_only(folder, files)
@@ -75,8 +75,8 @@ def show(claims: list[Claim], seeds: int) -> None:
     from rich.padding import Padding
     from rich.table import Table
 
-    from ringbco.reproduce import READINGS
-    from ringbco.reproduce_claims import rule, shown
+    from ringbco.study.reproduce import READINGS
+    from ringbco.study.reproduce_claims import rule, shown
 
     console = Console(highlight=False)
     narrow = console.width < 80

@@ -27,7 +27,7 @@ def parse_runs(
     text at fault.
     """
     from ringbco.cli.inputs import parse_cluster
-    from ringbco.cluster import NETWORK_RULES
+    from ringbco.cluster.network import NETWORK_RULES
     from ringbco.errors import InputError, UsageError
 
     runs: dict[str, dict[str, Any]] = {}
@@ -52,7 +52,7 @@ def _parsed(text: str) -> dict[str, Any]:
     """The policy and the options that are in the text, by the names of `replay`'s parameters."""
     from ringbco.cli import load
     from ringbco.errors import RingbcoError, UsageError
-    from ringbco.options import resolve_policy
+    from ringbco.run.options import resolve_policy
 
     def refusal(reason: str) -> UsageError:
         return UsageError(f"option run: {text!r}: {reason}")

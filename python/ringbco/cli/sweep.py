@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from ringbco.sweep import SweepResult
-    from ringbco.sweep_spec import Spec
+    from ringbco.sweeps.run import SweepResult
+    from ringbco.sweeps.spec import Spec
     from ringbco.units import Kind
 
 _WHERE: Final = "Where the runs go"
@@ -104,8 +104,8 @@ def sweep(
     """
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import RingbcoError, UsageError
-    from ringbco.sweep import sweep as run
-    from ringbco.sweep_spec import read_spec
+    from ringbco.sweeps.run import sweep as run
+    from ringbco.sweeps.spec import read_spec
     from ringbco.units import check_units, shown_in
 
     check_units(units)
@@ -159,7 +159,7 @@ def _executor(
     processes: int | None, dask: str | None, scatter: bool
 ) -> Iterator[tuple[Executor | None, Callable[[Any], Any] | None]]:
     """The executor asked for (None: the sweep's own threads), and how traces travel to it."""
-    from ringbco.executors import ProcessExecutor, dask_executor
+    from ringbco.sweeps.executors import ProcessExecutor, dask_executor
 
     if dask is not None:
         with dask_executor(dask, scatter=scatter) as made:

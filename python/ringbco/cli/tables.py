@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ringbco.metrics import STATISTICS
+from ringbco.result.metrics import STATISTICS
 from ringbco.units import Kind, duration, figure, figures, gpu_time, same
 
 _MEASURES: Final = {"wait": "waiting time", "jct": "completion time", "slowdown": "slowdown"}

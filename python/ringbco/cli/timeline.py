@@ -52,7 +52,7 @@ def timeline(
 
     Example: ringbco timeline results --from 0 --to 86400 --servers 0-3 -o trace.json.gz
     """
-    from ringbco.report.timeline import timeline as write
+    from ringbco.reports.timeline import timeline as write
 
     written = write(folder, out, start=start, end=end, servers=servers, png=png, force=force)
     events, shown = written.events, written.window

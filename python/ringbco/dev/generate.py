@@ -1,6 +1,6 @@
 """Writes what is made of the options in rust/options/table.rs and of the policies in rust/policies.rs.
 
-`python -m ringbco.dev.generate`, in the folder of the project, writes python/ringbco/*_generated.py,
+`python -m ringbco.dev.generate`, in the folder of the project, writes python/ringbco/run/*_generated.py,
 docs/cli.md and, in other pages, what stands between `<!-- made: NAME -->` and `<!-- end -->`. With --check
 it writes nothing, and fails if anything is not current.
 """
@@ -18,9 +18,9 @@ from textwrap import fill, wrap
 from typing import Any, Final
 
 from ringbco import _core
-from ringbco.option import Option
+from ringbco.run.option import Option
 
-FOLDER: Final = Path("python/ringbco")
+FOLDER: Final = Path("python/ringbco/run")
 REFERENCE: Final = Path("docs/cli.md")
 PAGES: Final = (Path("docs/policies.md"), Path("docs/sweeps.md"), Path("docs/results.md"))
 _MADE: Final = re.compile(r"(<!-- made: ([a-z. ]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
@@ -39,7 +39,7 @@ _OPTIONS: Final = (
 from collections.abc import Sequence
 from typing import Final, Literal, TypedDict
 
-from ringbco.option import Option
+from ringbco.run.option import Option
 
 
 class {name}(TypedDict, total=False):
@@ -57,7 +57,7 @@ _POLICIES: Final = (
     + """\
 from typing import Final
 
-from ringbco.option import Preset
+from ringbco.run.option import Preset
 
 PRESETS: Final[dict[str, Preset]] = {{
 {rows}
@@ -126,7 +126,11 @@ def files() -> Iterator[tuple[Path, str]]:
         yield FOLDER / name, options(command)
     yield FOLDER / "policies_generated.py", policies()
     # In a process of its own, which reads the modules as they are now.
-    reference = [sys.executable, "-c", "from ringbco.cli import docs; print(docs.reference(), end='')"]
+    reference = [
+        sys.executable,
+        "-c",
+        "from ringbco.dev import cli_docs as docs; print(docs.reference(), end='')",
+    ]
     yield REFERENCE, subprocess.run(reference, check=True, capture_output=True, encoding="utf-8").stdout
     for path in PAGES:
         yield path, page(path.read_text(encoding="utf-8"))
@@ -282,7 +286,7 @@ def _of_runs(table: Mapping[str, Sequence[Row]]) -> str:
 
 
 def _cell(text: str) -> str:
-    from ringbco.cli.docs import plain
+    from ringbco.dev.cli_docs import plain
 
     return plain(text)
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from ringbco.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from ringbco.cluster import Cluster
-    from ringbco.jobs import JobTable
+    from ringbco.cluster.spec import Cluster
     from ringbco.sources.account import Account
     from ringbco.sources.opening import Opened
     from ringbco.sources.source import Inputs, Options, Shape, Source
+    from ringbco.trace.jobs import JobTable
 
 __all__ = ["SOURCES", "Conversion", "convert", "get", "recognise"]
 
@@ -52,7 +52,7 @@ def get(name: str) -> Source:
     Raises UsageError naming those there are.
     """
     if name not in SOURCES:
-        from ringbco.jobs import near_name
+        from ringbco.trace.jobs import near_name
 
         near = near_name(name, SOURCES)
         raise UsageError(
@@ -70,10 +70,10 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     under `options.strict`, for the first row that would be dropped or changed); UsageError for options that
     the source does not have, or for a cluster it cannot know.
     """
-    from ringbco.cluster import Cluster
-    from ringbco.jobs import from_frame, provenance
+    from ringbco.cluster.spec import Cluster
     from ringbco.sources.source import Options as Choices
     from ringbco.sources.source import refuse_empty
+    from ringbco.trace.jobs import from_frame, provenance
 
     options = options or Choices()
     source = get(name)
@@ -190,7 +190,7 @@ def _refuse_stranger(source: Source, opened: Opened) -> Shape:
 
 
 def _is_job_table(head: str) -> bool:
-    from ringbco.jobs import REQUIRED
     from ringbco.sources.records import first_record
+    from ringbco.trace.jobs import REQUIRED
 
     return set(REQUIRED) <= set(first_record(head))

@@ -10,7 +10,7 @@ from typing import Final
 
 import polars as pl
 
-from ringbco.presets import PRESETS
+from ringbco.cluster.presets import PRESETS
 from ringbco.sources.account import note
 from ringbco.sources.parsing import iso, number, offset_clock, optional_text
 from ringbco.sources.rules import asks_gpus, has_id, in_order, terminal, timed, whole_gpus

@@ -13,8 +13,6 @@ from typing import Final
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
-from ringbco.jobs import COLUMNS, REQUIRED, near_name
-from ringbco.other_names import map_options
 from ringbco.sources.account import ROW, Rule, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import filled, iso, number, offset_clock, optional_text, wall_clock
@@ -33,7 +31,9 @@ from ringbco.sources.rules import (
 )
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission
 from ringbco.sources.tables import EXTRA, TIME_LIKE, CsvFile
-from ringbco.validation import other_names_of
+from ringbco.trace.jobs import COLUMNS, REQUIRED, near_name
+from ringbco.trace.other_names import map_options
+from ringbco.trace.schema import other_names_of
 
 SPAN: Final = ("start_time", "end_time")  # may stand for the duration
 TIMES: Final = ("submit_time", *SPAN, "deadline")

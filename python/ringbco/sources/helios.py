@@ -10,8 +10,8 @@ from typing import Final
 
 import polars as pl
 
+from ringbco.cluster.presets import ServerGroup, vc_groups
 from ringbco.errors import InputError, UsageError
-from ringbco.presets import ServerGroup, vc_groups
 from ringbco.sources.account import ROW, change, drop
 from ringbco.sources.parsing import DAY, iso, number, optional_text, wall_clock
 from ringbco.sources.rules import asks_gpus, has_id, in_order, known_vc, terminal, timed, whole_gpus

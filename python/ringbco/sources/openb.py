@@ -10,7 +10,7 @@ from typing import Final
 
 import polars as pl
 
-from ringbco.presets import ServerGroup
+from ringbco.cluster.presets import ServerGroup
 from ringbco.sources.account import drop, note
 from ringbco.sources.parsing import divided, number, optional_text
 from ringbco.sources.rules import SECONDS, asks_gpus, has_id, in_order, not_negative, timed, whole_gpus

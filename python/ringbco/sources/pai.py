@@ -10,7 +10,7 @@ from typing import Final
 
 import polars as pl
 
-from ringbco.presets import ServerGroup
+from ringbco.cluster.presets import ServerGroup
 from ringbco.sources.account import ROW, Entry, change, clean, drop
 from ringbco.sources.parsing import divided, number, optional_text, whole_gpus_for
 from ringbco.sources.rules import SECONDS, has_id, in_order, no_more_cells, not_too_many_gpus, terminal, timed

@@ -20,9 +20,8 @@ from typing import Final
 import msgspec
 import polars as pl
 
+from ringbco.cluster.presets import PRESETS
 from ringbco.errors import InputError, UsageError
-from ringbco.jobs import near_name
-from ringbco.presets import PRESETS
 from ringbco.sources.account import ROW, Rule, change, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso, optional_text, wall_clock
@@ -36,6 +35,7 @@ from ringbco.sources.source import (
     first_submission,
     without_servers,
 )
+from ringbco.trace.jobs import near_name
 
 _JOB: Final = "__job"  # which job of the array a row is of
 SERVERS: Final = PRESETS["philly"].servers

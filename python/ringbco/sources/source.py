@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 
 import polars as pl
 
+from ringbco.cluster.presets import ServerGroup
 from ringbco.errors import InputError, UsageError
-from ringbco.presets import ServerGroup
 from ringbco.sources.account import ROW, Account, Entry, Rule, clean
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import number, optional_text

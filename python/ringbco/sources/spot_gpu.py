@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from ringbco.presets import ServerGroup
+from ringbco.cluster.presets import ServerGroup
 from ringbco.sources.account import drop
 from ringbco.sources.parsing import number, optional_text, whole_gpus_for
 from ringbco.sources.rules import SECONDS, asks_gpus, has_id, lasting, not_negative, not_too_many_gpus, timed

@@ -11,8 +11,8 @@ from typing import Final
 
 import polars as pl
 
+from ringbco.cluster.presets import ServerGroup
 from ringbco.errors import InputError
-from ringbco.presets import ServerGroup
 from ringbco.sources.account import ROW, change, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso

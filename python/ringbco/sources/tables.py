@@ -15,7 +15,6 @@ from typing import Final
 import polars as pl
 
 from ringbco.errors import InputError
-from ringbco.jobs import near_name
 from ringbco.sources.account import ROW, Locate
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import filled
@@ -29,6 +28,7 @@ from ringbco.sources.records import (
     refuse_not_utf8,
     separator,
 )
+from ringbco.trace.jobs import near_name
 
 EXTRA: Final = "__extra"  # what a row has beyond the header's columns
 _FEWEST: Final = 3  # columns by which a table that lacks some is still known

@@ -1,0 +1,177 @@
+"""Is this result possible? Checks a result against its job table and the rules of docs/model.md.
+
+Everything is worked out again from the result's tables, run.toml and the job table; nothing is taken from the
+engine. docs/audit.md lists the checks. The order below is the order in which a report shows them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from ringbco.audits import (
+    causes,
+    choosing,
+    contention,
+    figures,
+    instants,
+    placing,
+    plans,
+    queueing,
+    rows,
+    times,
+)
+from ringbco.audits.facts import Facts, check_columns, gather
+from ringbco.audits.findings import Check, Finding, Report
+from ringbco.errors import InputError
+from ringbco.result.outcome import Outcome
+from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
+
+RULES: Final = {
+    "trace": "the job table is the one replayed",
+    "values": "no nulls, no infinite times",
+    "jobs": "each job has one row, in the table's order",
+    "inputs": "submission, GPUs, ideal run time, user, deadline as in the table",
+    "rows": "allocations are sorted by job, start, server",
+    "arithmetic": "wait, run, jct, slowdown follow from the times",
+    "start": "nobody starts before submission",
+    "slots": "times are multiples of the slot",
+    "stretches": "nobody moves while running",
+    "gangs": "gangs are complete all the time",
+    "servers": "every server exists",
+    "vcs": "jobs stay in their virtual cluster",
+    "capacity": "no server is over-committed",
+    "num-servers": "num_servers is what the stretches use",
+    "contention": "max_contention is what the stretches imply",
+    "run-times": "run times equal the work done under contention",
+    "held": "held_time and lost_time follow from the stretches",
+    "instants": "jobs start and are preempted when the policy decides",
+    "placement": "gangs are on the servers that the placement takes",
+    "causes": "each cause of a wait or a run is what happened",
+    "order": "nobody overtakes in a strict queue",
+    "idle": "the first in the queue starts once it fits",
+    "reservation": "nobody overtakes to delay EASY's first",
+    "summary": "summary.json follows from the jobs",
+    "timeline": "timeline.parquet follows from the jobs",
+}
+_NEED_ALLOCATIONS: Final = (
+    *("rows", "stretches", "gangs", "servers", "vcs", "capacity", "num-servers", "contention", "run-times"),
+    *("held", "instants", "placement", "causes", "order", "idle", "reservation"),
+)
+_BEFORE_QUEUE: Final = ("jobs", "start", "slots", "stretches", "gangs", "servers", "vcs", "capacity")
+_BEFORE_INSTANTS: Final = ("jobs", "start", "slots", "stretches")
+_IN_QUEUE: Final = ("placement", "causes", "order", "idle", "reservation")
+
+__all__ = ["RULES", "Check", "Finding", "Report", "audit", "check_folder", "check_outcome"]
+
+
+def audit(outcome: Outcome, jobs: TableLike) -> list[Finding]:
+    """What is wrong with a result; nothing if it is possible.
+
+    jobs: the job table that was replayed: a `JobTable`, its file, or a table of another library.
+
+    Each check keeps its first 100 findings; `check_outcome` tells how many there are in all. Raises
+    InputError where the job table cannot be read, or it or run.toml is not one of this result.
+    """
+    return check_outcome(outcome, as_table(jobs)).findings
+
+
+def check_folder(folder: str | os.PathLike[str], jobs: str | os.PathLike[str] | None = None) -> Report:
+    """Audits a result folder; the job table is `jobs` or, without it, the one that run.toml names.
+
+    Raises InputError where the folder is not a result, or the job table cannot be found or read.
+    """
+    outcome = Outcome.read(folder)
+    trace = outcome.run.get("trace", {})
+    named = trace.get("path") if isinstance(trace, dict) else None
+    if jobs is None and not (isinstance(named, str) and Path(named).is_file()):
+        raise InputError(
+            f"the job table of this result, {named}, is not there; give it with --jobs", file=folder
+        )
+    return check_outcome(outcome, read_jobs(str(named) if jobs is None else jobs, without=UNREAD))
+
+
+def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
+    """Every check of a result against its job table."""
+    if not isinstance(outcome.summary, dict):
+        raise InputError("summary.json: expected an object with the figures of a replay")
+    check_columns(outcome.jobs)
+    checks = {code: Check(code, rule) for code, rule in RULES.items()}
+    trace = outcome.run.get("trace")
+    rows.check_trace(checks["trace"], trace if isinstance(trace, dict) else {}, jobs)
+    rows.check_values(checks["values"], outcome)
+    if checks["values"].failed:
+        _leave_out(checks, set(RULES) - {"trace", "values"}, "values are missing")
+    elif outcome.jobs.height == 0:
+        checks["jobs"].add([Finding("jobs", "jobs.parquet has no rows")], 1)
+        _leave_out(checks, set(RULES) - {"trace", "values", "jobs"}, "there are no jobs")
+    else:
+        _run(checks, outcome, jobs)
+    return Report(tuple(checks.values()))
+
+
+def _leave_out(checks: dict[str, Check], codes: set[str] | tuple[str, ...], reason: str) -> None:
+    for code in codes:
+        checks[code].not_run = reason
+
+
+def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
+    facts, misfits = gather(outcome, table)
+    jobs = misfits["jobs"]
+    rows.check_jobs(checks["jobs"], facts, misfits)
+    if facts.row.size == 0:
+        _leave_out(checks, set(RULES) - {"trace", "values", "jobs"}, "no job of the result is in the table")
+        return
+    rows.check_inputs(checks["inputs"], facts, jobs)
+    rows.check_arithmetic(checks["arithmetic"], facts, jobs)
+    times.check_starts(checks["start"], facts)
+    times.check_slots(checks["slots"], facts)
+    forward = facts.a_end >= facts.a_start
+    eps, ragged = contention.episodes(
+        facts.a_job[forward], facts.a_server[forward], facts.a_start[forward], facts.a_end[forward]
+    )
+    parts = contention.segments(eps)
+    if outcome.allocations is None:
+        _leave_out(checks, _NEED_ALLOCATIONS, "the run recorded no allocations")
+    else:
+        rows.check_rows(checks["rows"], facts)
+        placing.check_stretches(checks["stretches"], facts, ragged)
+        placing.check_preemptions(checks["stretches"], facts, eps)
+        placing.check_gangs(checks["gangs"], facts)
+        placing.check_servers(checks["servers"], facts)
+        placing.check_vcs(checks["vcs"], facts)
+        placing.check_capacity(checks["capacity"], facts)
+        placing.check_num_servers(
+            checks["num-servers"], facts, jobs["num_servers"].to_numpy().astype(np.int64), eps
+        )
+        times.check_contention(
+            checks["contention"], facts, eps, parts, jobs["max_contention"].to_numpy().astype(np.int64)
+        )
+        times.check_run_times(checks["run-times"], facts, eps, parts)
+        causes.check_held(checks["held"], facts, jobs, eps)
+        _queue(checks, facts, jobs, eps)
+    figures.check_summary(checks["summary"], facts, eps, parts)
+    if facts.planned:
+        plans.check_plan(checks["summary"], facts)
+    figures.check_timeline(checks["timeline"], facts, eps, parts)
+
+
+def _queue(checks: dict[str, Check], facts: Facts, jobs: pl.DataFrame, eps: contention.Episodes) -> None:
+    mistimed = [code for code in _BEFORE_INSTANTS if checks[code].failed]
+    if mistimed:
+        _leave_out(checks, ("instants",), f"{', '.join(mistimed)} failed")
+    else:
+        instants.check_instants(checks["instants"], facts, eps)
+    broken = [code for code in _BEFORE_QUEUE if checks[code].failed]
+    if broken:
+        # With jobs missing or GPUs taken twice, what was idle and who waited is anybody's guess.
+        _leave_out(checks, _IN_QUEUE, f"{', '.join(broken)} failed")
+        return
+    choosing.check_placement(checks["placement"], facts, eps)
+    causes.check_causes(checks["causes"], facts, jobs, eps)
+    queueing.check_queue(checks["order"], checks["idle"], checks["reservation"], facts)
+    causes.check_nobody_waits_in_vain(checks["idle"], facts, eps)

@@ -1,0 +1,148 @@
+"""Why a job took as long as it did: each cause of its wait and its run, held_time and lost_time, again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from ringbco.audits.contention import Episodes
+from ringbco.audits.facts import Facts, Floats, Ints
+from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.idling import any_idle_will_do, decided, obstacles
+from ringbco.audits.ranking import places
+from ringbco.audits.rows import compare
+from ringbco.audits.times import pause
+from ringbco.trace import profiles
+
+_WAITS: Final = ("wait_gpus", "wait_fragmented")
+_RUNS: Final = ("run_spread", "run_contention")
+# The parts are float32, and sums of many stretches of time.
+_RELATIVE: Final = 1e-5
+_SECONDS: Final = 1e-3
+_HELD: Final = 1e-9
+"""How far held_time and lost_time may be from the stretches, relative; they are sums of float64 times."""
+
+
+def check_held(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes) -> None:
+    """held_time is the time in a job's stretches; lost_time what of it went into resuming."""
+    if not facts.preemptive or not {"held_time", "lost_time"} <= set(jobs.columns):
+        check.not_run = "the policy preempts nobody" if not facts.preemptive else "the result does not say"
+        return
+    check.looked_at = facts.start.size
+    held, lost = held_and_lost(facts, eps)
+    resolution = 4 * np.spacing(facts.finish) * np.bincount(eps.job, minlength=facts.start.size)
+    for name, expected in (("held_time", held), ("lost_time", lost)):
+        compare(check, facts, _column(jobs, name), expected, _HELD * expected + resolution)
+
+
+def held_and_lost(facts: Facts, eps: Episodes) -> tuple[Floats, Floats]:
+    """Seconds that each job held GPUs, and those without progress: the first of every run but its first."""
+    n, length = facts.start.size, eps.end - eps.start
+    resumed = np.zeros(eps.job.size, dtype=bool)
+    resumed[1:] = eps.job[1:] == eps.job[:-1]
+    idle = np.minimum(length, pause(facts)) * resumed if facts.preemptive else np.zeros(length.size)
+    held: Floats = np.bincount(eps.job, length, n).astype(np.float64)
+    lost: Floats = np.bincount(eps.job, idle, n).astype(np.float64)
+    return held, lost
+
+
+def check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes) -> None:
+    """Each cause of a wait follows from who was idle when; each of a run from its servers and contention."""
+    if not {*_WAITS, *_RUNS} <= set(jobs.columns):
+        check.not_run = "the result does not say"
+        return
+    check.looked_at = facts.start.size
+    wait = facts.start - facts.submit
+    resolution = 4 * np.spacing(np.maximum(np.abs(facts.finish), np.abs(facts.submit)))
+    few, apart, known = obstacles(facts, np.arange(facts.start.size), facts.arrival(), facts.start)
+    if facts.planned:
+        turn = _turns(facts)
+        apart = (facts.start - turn) - obstacles(facts, np.arange(turn.size), turn, facts.start)[0]
+        known[:] = True
+    tolerance = _RELATIVE * wait + _SECONDS + resolution
+    compare(check, facts, _column(jobs, "wait_gpus"), few, tolerance)
+    tolerance = np.where(known, tolerance, np.inf)
+    compare(check, facts, _column(jobs, "wait_fragmented"), apart, tolerance)
+
+    held, lost = held_and_lost(facts, eps)
+    ran = held - lost
+    spread, contention = _longer(facts, jobs, ran)
+    tolerance = _RELATIVE * ran + _SECONDS + resolution
+    compare(check, facts, _column(jobs, "run_spread"), spread, tolerance)
+    compare(check, facts, _column(jobs, "run_contention"), contention, tolerance)
+
+
+def _turns(facts: Facts) -> Floats:
+    """From when on theta kept a job of a plan waiting: the start of the one before it in the order."""
+    if facts.options.get("dispatch") == "reserve":
+        return np.zeros(facts.start.size)
+    order = np.argsort(places(facts, np.arange(facts.start.size)).young)
+    turn = np.zeros(order.size)
+    turn[order[1:]] = facts.start[order[:-1]]
+    return turn
+
+
+def _longer(facts: Facts, jobs: pl.DataFrame, ran: Floats) -> tuple[Floats, Floats]:
+    """run_spread and run_contention as docs/results.md defines them."""
+    row = facts.row
+    longer = ran - facts.workload.ideal_run_time[row]
+    if facts.options["model"] == "fixed":
+        return longer, np.zeros(longer.size)
+    alone = profiles.iteration_time(
+        facts.num_gpus.astype(np.uint32),
+        facts.workload.gradient_bytes[row],
+        facts.workload.compute_time[row],
+        jobs["num_servers"].to_numpy(),
+        facts.cluster.network,
+    )
+    spread = facts.workload.iterations[row] * alone - facts.workload.ideal_run_time[row]
+    # k = max(1, xi1 p): with k = 1 exactly nobody lost anything to contention.
+    contended = facts.cluster.network.xi1 * jobs["max_contention"].to_numpy() > 1
+    spread = np.where(jobs["preemptions"].to_numpy() > 0, 0.0, spread)
+    spread = np.where(contended, spread, longer)
+    return spread, longer - spread
+
+
+def check_nobody_waits_in_vain(check: Check, facts: Facts, eps: Episodes) -> None:
+    """Where a pass tries every waiting job, none goes on waiting at a moment when it could be placed.
+
+    That holds of the discipline `skip` and, where any idle GPUs will do, of the policies that preempt at
+    arrivals and completions: who is not selected does not fit in what the selected ones leave.
+    """
+    ranked = facts.options.get("policy") in ("srtf", "edf")
+    if facts.preemptive and not (ranked and any_idle_will_do(facts)):
+        return
+    if not facts.preemptive and not (facts.options["queue"] == "skip" and decided(facts)):
+        return
+    check.looked_at, check.not_run = facts.start.size, None
+    since, until = facts.arrival(), facts.start
+    job: Ints = np.arange(since.size)
+    if facts.preemptive:
+        again = np.flatnonzero(eps.job[1:] == eps.job[:-1])
+        job = np.concatenate([job, eps.job[again]])
+        since = np.concatenate([since, eps.end[again]])
+        until = np.concatenate([until, eps.start[again + 1]])
+    few, apart, _ = obstacles(facts, job, since, until)
+    vain = (until - since) - few - apart
+    slack = 1e-9 * (until - since) + 1e-6 + 64 * np.spacing(until)
+    bad = np.flatnonzero(vain > slack)
+    check.add(
+        (
+            Finding(
+                check.code,
+                f"waits until {number(until[i])} s, for {number(vain[i])} s of that though its"
+                f" {facts.num_gpus[job[i]]} GPUs could be placed",
+                facts.id(job[i]),
+                time=float(since[i]),
+            )
+            for i in bad
+        ),
+        bad.size,
+    )
+
+
+def _column(jobs: pl.DataFrame, name: str) -> pl.Series:
+    # What is no number is as wrong as a wrong one, and NaN fails every comparison.
+    return jobs[name].cast(pl.Float64, strict=False).fill_null(np.nan)

@@ -1,0 +1,228 @@
+"""A result, its job table and its options as arrays; all of it comes from files, nothing from the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import InputError, UsageError, show_value
+from ringbco.result.folder import cluster_of
+from ringbco.result.outcome import Outcome
+from ringbco.result.schema import PREEMPTION_SCHEMA
+from ringbco.run.options_generated import REPLAY
+from ringbco.run.plan_options_generated import PLAN
+from ringbco.trace import profiles, ties
+from ringbco.trace.jobs import JobTable
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+PREEMPTIVE: Final = frozenset(REPLAY["preempt_cost"].policies)
+_KEYS: Final = {
+    "order": str, "placement": str, "queue": str, "model": str, "clock": str, "variant": str, "oversize": str,
+    "slot": float, "kappa": int,
+}  # fmt: skip
+_LARGEST: Final = 2.0**64
+_OPTIONS: Final = (*REPLAY.values(), *PLAN.values())
+_NUMBERS: Final = tuple(
+    dict.fromkeys(option.name for option in _OPTIONS if option.kind in ("integer", "number"))
+)
+_WORDS: Final = {option.name: (option.word,) for option in PLAN.values() if option.word}
+_OPTIONAL: Final[dict[str, pl.DataType]] = {
+    **dict.fromkeys(
+        ("wait_behind", "wait_gpus", "wait_fragmented", "run_spread", "run_contention"), pl.Float32()
+    ),
+    **PREEMPTION_SCHEMA,
+    **{"user": pl.String(), "vc": pl.String(), "deadline": pl.Float64()},
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The jobs that ran, row by row of jobs.parquet, with what the table and the profiles say of them.
+
+    `jobs` are their rows of jobs.parquet, `row` is the job table's. Times in seconds. Allocation columns have
+    one entry a stretch; `a_job` indexes the jobs that ran. `vc` is 0 for every job and server where the
+    cluster has no virtual clusters.
+    """
+
+    outcome: Outcome
+    table: JobTable
+    cluster: Cluster
+    options: Mapping[str, Any]
+    workload: profiles.Workload
+    jobs: pl.DataFrame
+    row: Ints
+    ids: pl.Series
+    submit: Floats
+    start: Floats
+    finish: Floats
+    num_gpus: Ints
+    vc: Ints
+    server_vc: Ints
+    vc_of_row: Ints
+    a_job: Ints
+    a_server: Ints
+    a_gpus: Ints
+    a_start: Floats
+    a_end: Floats
+
+    @property
+    def preemptive(self) -> bool:
+        """Whether the policy may preempt."""
+        return self.options.get("policy") in PREEMPTIVE
+
+    @property
+    def planned(self) -> bool:
+        """Whether this is a plan: theta decides who may have which GPU, not only who is idle."""
+        return self.options.get("command") == "plan"
+
+    @property
+    def slots(self) -> bool:
+        """Whether the slot clock was used."""
+        return bool(self.options["clock"] == "slot")
+
+    @property
+    def slot(self) -> float:
+        """The slot length, s."""
+        return float(self.options["slot"])
+
+    @property
+    def server_gpus(self) -> Ints:
+        """O_s."""
+        return self.cluster.server_gpus.astype(np.int64)
+
+    def id(self, job: int | np.integer[Any]) -> str:
+        """The job's id."""
+        return str(self.ids[int(job)])
+
+    def arrival(self) -> Floats:
+        """When each job entered the queue: at submission, or at the first slot boundary from then on.
+
+        One that started before that (another check says so) never waited.
+        """
+        return np.minimum(self.first_instant(self.submit), self.start)
+
+    def first_instant(self, times: Floats) -> Floats:
+        """The first instants, from each of `times` on, at which the clock lets anything happen."""
+        if not self.slots:
+            return times
+        n = np.ceil(times / self.slot)
+        n = np.where((n - 1) * self.slot >= times, n - 1, n)
+        n = np.where(n * self.slot < times, n + 1, n)
+        return n * self.slot
+
+
+def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of run.toml. Raises InputError where one that the audit needs is missing or odd."""
+    options = run.get("options")
+    if not isinstance(options, Mapping):
+        raise InputError("run.toml: expected a table [options]")
+    for name, kind in _KEYS.items():
+        if name == "kappa" and options.get("command") == "plan":
+            continue  # may be "auto"; the one found is in summary.json
+        if not isinstance(options.get(name), (int, float) if kind is float else kind):
+            raise InputError(f"run.toml: expected options.{name}, a {kind.__name__}")
+    if options.get("policy") in PREEMPTIVE and not isinstance(options.get("preempt_cost"), int | float):
+        raise InputError("run.toml: expected options.preempt_cost, a float")
+    _check_optional(options)
+    if not options["slot"] > 0:
+        raise InputError(f"run.toml: options.slot: {options['slot']}: expected a number of seconds > 0")
+    return options
+
+
+def _check_optional(options: Mapping[str, Any]) -> None:
+    """Refuses odd values of options that older results may lack, and numbers beyond all measure."""
+    for name in _NUMBERS:
+        value = options.get(name)
+        if value is not None and not isinstance(value, str) and not _is_finite(value):
+            raise InputError(f"run.toml: options.{name}: {show_value(value)}: expected a finite number >= 0")
+        if isinstance(value, str) and value not in _WORDS.get(name, ()):
+            raise InputError(f"run.toml: options.{name}: {show_value(value)}: expected a number")
+    try:
+        ties.check(str(options.get("ties", "rows")))
+    except UsageError as error:
+        raise InputError(f"run.toml: {error}") from None
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= _LARGEST
+
+
+def check_columns(jobs: pl.DataFrame) -> None:
+    """Raises InputError for a column of another kind among those that not every jobs.parquet has."""
+    for name, dtype in _OPTIONAL.items():
+        found = jobs.schema.get(name, dtype)
+        like = found.is_float() or found.is_integer() if dtype.is_float() else found == dtype
+        if not like:
+            raise InputError(f"jobs.parquet: column {name}: {found}: expected {dtype}")
+
+
+def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]:
+    """The arrays, and the tables behind them: the `jobs` taken, and what was left out.
+
+    Left out are jobs `unknown` to the table, `repeated` ones, and `strays`: stretches of jobs without a row.
+    """
+    cluster = cluster_of(outcome.run)
+    options = options_of(outcome.run)
+    workload = profiles.resolve(table, cluster, model=options["model"], seed=int(options.get("seed", 0)))
+    index = profiles.vc_index(table, cluster)
+    vc_of_row = np.zeros(table.num_jobs, np.int64) if index is None else index.astype(np.int64)
+    numbers = {name: number for number, name in enumerate(cluster.vc_names)}
+    vcs = cluster.server_vc
+    server_vc = np.array([0] * cluster.num_servers if vcs is None else [numbers[vc] for vc in vcs], np.int64)
+
+    jobs = outcome.jobs.with_row_index("_at")
+    known = table.frame.select(pl.col("job_id").cast(pl.String)).with_row_index("_row")
+    jobs = jobs.join(known, on="job_id", how="left", maintain_order="left")
+    unknown = jobs.filter(pl.col("_row").is_null())
+    repeated = jobs.filter(pl.col("_row").is_not_null() & ~pl.col("job_id").is_first_distinct())
+    jobs = jobs.filter(pl.col("_row").is_not_null()).unique("job_id", keep="first", maintain_order=True)
+
+    def column(frame: pl.DataFrame, name: str, dtype: Any) -> NDArray[Any]:
+        return np.asarray(frame[name].to_numpy().astype(dtype))
+
+    allocations = outcome.allocations
+    strays = None
+    if allocations is None:
+        stretches = pl.DataFrame(schema={"_job": pl.UInt32, "server": pl.UInt32, "num_gpus": pl.UInt32,
+                                         "start_time": pl.Float64, "end_time": pl.Float64})  # fmt: skip
+    else:
+        numbered = jobs.select("job_id").with_row_index("_job")
+        stretches = allocations.join(numbered, on="job_id", how="left", maintain_order="left")
+        strays = stretches.filter(pl.col("_job").is_null())
+        stretches = stretches.filter(pl.col("_job").is_not_null())
+
+    row = column(jobs, "_row", np.int64)
+    submit = column(table.frame, "submit_time", np.float64)
+    facts = Facts(
+        outcome=outcome,
+        table=table,
+        cluster=cluster,
+        options=options,
+        workload=workload,
+        jobs=jobs,
+        row=row,
+        ids=jobs["job_id"],
+        # A plan takes all jobs as there at time 0.
+        submit=submit[row] if options.get("command") != "plan" else np.zeros(row.size),
+        start=column(jobs, "start_time", np.float64),
+        finish=column(jobs, "finish_time", np.float64),
+        num_gpus=column(table.frame, "num_gpus", np.int64)[row],
+        vc=vc_of_row[row],
+        server_vc=server_vc,
+        vc_of_row=vc_of_row,
+        a_job=column(stretches, "_job", np.int64),
+        a_server=column(stretches, "server", np.int64),
+        a_gpus=column(stretches, "num_gpus", np.int64),
+        a_start=column(stretches, "start_time", np.float64),
+        a_end=column(stretches, "end_time", np.float64),
+    )
+    return facts, {"jobs": jobs, "unknown": unknown, "repeated": repeated, "strays": strays}

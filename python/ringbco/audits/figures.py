@@ -1,0 +1,327 @@
+"""summary.json and timeline.parquet, worked out again from the jobs and their allocations."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringbco.audits.contention import Episodes, Segments
+from ringbco.audits.facts import Bools, Facts, Floats, Ints
+from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.placing import busy_gpus, servers_used
+from ringbco.audits.rows import dropped, refusable
+from ringbco.audits.times import pause
+from ringbco.errors import show_value
+
+RELATIVE = 1e-9
+"""How far sums may be from what they should be: they depend on the order of adding up."""
+CLOSE = 1e-12
+"""The same for what is no sum: order statistics and differences."""
+NO_SUMS = ("median_", "p90_", "p99_", "worst_", "makespan", "deadlines", "jobs_per_second")
+DEFAULT_POINTS = 2000
+SHARES = (("median", 0.5), ("p90", 0.9), ("p99", 0.99))
+BOUND = 10.0  # s: the bounded slowdown takes shorter jobs for this long
+
+
+def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) -> None:
+    """Counts, times, utilisation and contention of summary.json, for the whole and by virtual cluster."""
+    summary = facts.outcome.summary
+    everybody = np.ones(facts.start.size, dtype=bool)
+    missing = dropped(facts)
+    gpus = int(facts.server_gpus.sum())
+    expected = _figures(facts, eps, everybody, gpus)
+    expected |= _told(_fairness(facts, everybody) | _while_submitting(facts, everybody, gpus), summary)
+    expected["jobs_dropped"] = missing.size
+    expected |= _told(_counts(facts, eps, missing), summary)
+    spanning = parts.p > 0
+    seconds = parts.length[spanning]
+    if facts.outcome.allocations is not None:
+        total = float(seconds.sum())
+        expected["mean_contention"] = float(parts.p[spanning] @ seconds) / total if total > 0 else 0.0
+    _compare(check, "", summary, expected)
+    _check_sizes(check, facts, eps, summary)
+    _check_effort(check, facts, eps, summary)
+    policy = facts.options.get("policy")
+    if "policy" in summary and summary["policy"] != policy:
+        check.add([Finding(check.code, f"policy is {summary['policy']}; run.toml says {policy}")], 1)
+    if facts.cluster.server_vc is None:
+        return
+    rows = {row.get("vc"): row for row in summary.get("vcs", []) if isinstance(row, Mapping)}
+    for v, name in enumerate(facts.cluster.vc_names):
+        gpus = int(facts.server_gpus[facts.server_vc == v].sum())
+        mine = facts.vc == v
+        expected = _figures(facts, eps, mine, gpus) if mine.any() else {"jobs": 0}
+        if mine.any():
+            among = _fairness(facts, mine) | _while_submitting(facts, mine, gpus)
+            expected |= _told(among, rows.get(name, {}))
+        expected["jobs_dropped"] = int(np.count_nonzero(facts.vc_of_row[missing] == v))
+        refused = _refused(facts, missing)
+        by_vc = {"jobs_refused": int(np.count_nonzero(facts.vc_of_row[refused] == v))}
+        expected |= _told(by_vc, rows.get(name, {}))
+        expected |= {"gpus": gpus, "servers": int(np.count_nonzero(facts.server_vc == v))}
+        _compare(check, f"{name}: ", rows.get(name, {}), expected)
+
+
+def _counts(facts: Facts, eps: Episodes, missing: Ints) -> dict[str, float]:
+    """Events: every job in the run comes, and completes or is refused. Preempting or resuming is none."""
+    refused = _refused(facts, missing).size
+    figures: dict[str, float] = {"events": 2 * (facts.start.size + refused), "jobs_refused": refused}
+    total = facts.outcome.summary.get("total_seconds")
+    if isinstance(total, int | float) and total > 0:
+        figures["jobs_per_second"] = facts.start.size / total
+    return figures
+
+
+def _refused(facts: Facts, missing: Ints) -> Ints:
+    """Rows that admission refused, with `missing` those that fit nowhere."""
+    return np.setdiff1d(refusable(facts), missing) if facts.options.get("admission") else missing[:0]
+
+
+def _check_effort(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, Any]) -> None:
+    """Every start was a decision, at least; and what is wall time cannot be negative."""
+    starts = eps.job.size if facts.outcome.allocations is not None else facts.start.size
+    for name, least in (("decisions", starts), ("engine_seconds", 0), ("total_seconds", 0)):
+        said = summary.get(name, least)
+        if not (isinstance(said, int | float) and least <= said < math.inf):
+            check.add([Finding(check.code, f"{name} is {said}; expected at least {least}")], 1)
+
+
+def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str, float]:
+    submit, start, finish = facts.submit[chosen], facts.start[chosen], facts.finish[chosen]
+    makespan = float(finish.max() - submit.min())
+    jct = finish - submit
+    figures: dict[str, float] = {"jobs": int(chosen.sum()), "makespan": makespan}
+    for name, values in (
+        ("jct", jct),
+        ("wait", start - submit),
+        ("slowdown", jct / facts.workload.ideal_run_time[facts.row[chosen]]),
+    ):
+        figures[f"mean_{name}"] = math.fsum(values) / values.size
+        for label, share in SHARES:
+            figures[f"{label}_{name}"] = _percentile(values, share)
+    if facts.preemptive and facts.outcome.allocations is not None:
+        mine = chosen[facts.a_job]
+        held = float((facts.a_gpus[mine] * (facts.a_end[mine] - facts.a_start[mine])).sum())
+        figures |= _preemption(facts, eps, chosen)
+    else:
+        # Without its stretches only held_time says how long a job that was preempted held its GPUs.
+        told = facts.preemptive and "held_time" in facts.jobs.columns
+        seconds = facts.jobs["held_time"].to_numpy()[chosen] if told else finish - start
+        held = float((facts.num_gpus[chosen] * seconds).sum())
+    figures["utilisation"] = held / (gpus * makespan) if makespan > 0 else 0.0
+    if facts.outcome.allocations is not None:
+        figures["jobs_spread"] = int(np.count_nonzero(servers_used(chosen.size, eps)[chosen] > 1))
+    return figures
+
+
+def _while_submitting(facts: Facts, chosen: Bools, gpus: int) -> dict[str, float]:
+    """Of the GPU-seconds from the first to the last submission of the chosen jobs, the share they held."""
+    submit = facts.submit[chosen]
+    last = float(submit.max())
+    window = last - float(submit.min())
+    if facts.preemptive and facts.outcome.allocations is None:
+        return {}  # nothing tells when a preempted job held its GPUs
+    if facts.preemptive:
+        mine = chosen[facts.a_job]
+        start, end, held = facts.a_start[mine], facts.a_end[mine], facts.a_gpus[mine]
+    else:
+        start, end, held = facts.start[chosen], facts.finish[chosen], facts.num_gpus[chosen]
+    before = np.maximum(np.minimum(end, last) - start, 0.0)
+    # Without a window there is no such share: whatever a summary says of it is wrong.
+    share = math.fsum(held * before) / (gpus * window) if window > 0 else math.nan
+    return {"utilisation_to_last_submission": share}
+
+
+def _check_sizes(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, Any]) -> None:
+    """The rows of size_classes, where the summary has them: "1", "2-4" and so on; "33-" is open."""
+    rows = summary.get("size_classes", [])
+    for row in rows if isinstance(rows, list) else [rows]:
+        name = row.get("gpus") if isinstance(row, Mapping) else row
+        bounds = re.fullmatch(r"(\d{1,10})(-?)(\d{0,10})", str(name))
+        if bounds is None or not isinstance(row, Mapping):
+            check.add(
+                [Finding(check.code, f"size_classes has a row {name!r}; expected one such as '2-4'")], 1
+            )
+            continue
+        low, dash, high = bounds.groups()
+        chosen = facts.num_gpus >= int(low)
+        if high or not dash:
+            chosen &= facts.num_gpus <= int(high or low)
+        expected: dict[str, float] = {"jobs": int(chosen.sum())}
+        if chosen.any():
+            expected |= _told(_figures(facts, eps, chosen, 1) | _fairness(facts, chosen), row)
+        _compare(check, f"size class {name}: ", row, expected)
+
+
+def _told(expected: Mapping[str, float], found: Mapping[str, Any]) -> dict[str, float]:
+    """Of the figures that not every summary has, those that the summary tells."""
+    return {name: value for name, value in expected.items() if name in found}
+
+
+def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
+    """Bounded slowdown, finish-time fairness, deadlines and Jain's index, as docs/results.md defines them."""
+    finish = facts.finish[chosen]
+    jct, ideal = finish - facts.submit[chosen], facts.workload.ideal_run_time[facts.row[chosen]]
+    rho = jct / ideal
+    figures: dict[str, float] = {
+        "mean_finish_time_fairness": math.fsum(rho) / rho.size,
+        "worst_finish_time_fairness": float(rho.max()),
+    }
+    bounded = np.maximum(jct / np.maximum(ideal, BOUND), 1.0)
+    figures["mean_bounded_slowdown"] = math.fsum(bounded) / bounded.size
+    for label, share in SHARES:
+        figures[f"{label}_bounded_slowdown"] = _percentile(bounded, share)
+    table = facts.table.frame
+    if "deadline" in table.columns:
+        due = table["deadline"].fill_null(math.nan).to_numpy()[facts.row[chosen]]
+        deadlines = int(np.count_nonzero(~np.isnan(due)))
+        missed = int(np.count_nonzero(finish > due))
+        figures |= {"deadlines": deadlines, "deadlines_missed": missed}
+        if deadlines:
+            figures["deadlines_met"] = (deadlines - missed) / deadlines
+    if "user" in table.columns:
+        speeds: dict[str, list[float]] = {}
+        for user, value in zip(table["user"].gather(facts.row[chosen]), rho, strict=True):
+            if user is not None and value > 0:  # else it ended as it was submitted, and has no speed
+                speeds.setdefault(user, []).append(1.0 / float(value))
+        means = [math.fsum(own) / len(own) for own in speeds.values()]
+        if means:
+            squares = math.fsum(mean * mean for mean in means)
+            figures["jain_index_users"] = math.fsum(means) ** 2 / (len(means) * squares)
+    return figures
+
+
+def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:
+    """Runs but the first of each job, and the GPU time in which they resumed."""
+    resumed = np.zeros(eps.job.size, dtype=bool)
+    resumed[1:] = eps.job[1:] == eps.job[:-1]
+    resumed &= chosen[eps.job]
+    lost = np.minimum(eps.end - eps.start, pause(facts))[resumed] * facts.num_gpus[eps.job[resumed]]
+    return {"preemptions": int(np.count_nonzero(resumed)), "lost_gpu_seconds": float(lost.sum())}
+
+
+def _percentile(values: Floats, share: float) -> float:
+    """Linear interpolation between the order statistics around (n - 1) x share."""
+    ordered = np.sort(values)
+    at = (ordered.size - 1) * share
+    low = math.floor(at)
+    high = min(low + 1, ordered.size - 1)
+    return float(ordered[low] + (ordered[high] - ordered[low]) * (at - low))
+
+
+def _compare(check: Check, where: str, found: Mapping[str, Any], expected: Mapping[str, float]) -> None:
+    check.looked_at += len(expected)
+    for name, value in expected.items():
+        said = found.get(name)
+        slack = CLOSE if name.startswith(NO_SUMS) else RELATIVE
+        if isinstance(said, int | float):
+            measured = abs(said) <= sys.float_info.max  # an integer may be beyond all floats
+            right = measured and math.isclose(said, value, rel_tol=slack, abs_tol=slack)
+            shown = number(said) if measured else show_value(said)
+        else:
+            right, shown = False, str(said)
+        if not right:
+            check.add([Finding(check.code, f"{where}{name} is {shown}; expected {number(value)}")], 1)
+
+
+def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -> None:
+    """Samples lie evenly from the first submission to the last finish, and show the state from then on."""
+    timeline = facts.outcome.timeline
+    times = timeline["time"].to_numpy()
+    check.looked_at = times.size
+    grid = list(_grid_faults(facts, times))
+    check.add((Finding(check.code, said) for said in grid), len(grid))
+
+    arrival = facts.arrival()
+    started = _until(facts.start, times)
+    expected: dict[str, NDArray[Any]] = {
+        "running_jobs": started - _until(facts.finish, times),
+        "queued_jobs": _until(arrival, times) - started,
+        "queued_gpus": _until(arrival, times, facts.num_gpus) - _until(facts.start, times, facts.num_gpus),
+    }
+    if facts.preemptive:
+        # Between two runs a job waits; without its stretches nothing tells when that was.
+        recorded = facts.outcome.allocations is not None
+        expected = _in_stretches(facts, eps, arrival, times) if recorded else {}
+    if facts.outcome.allocations is not None:
+        expected["busy_gpus"] = busy_gpus(facts, times)
+        wide = (eps.servers > 1) & (eps.end > eps.start)
+        spanning = _until(eps.start[wide], times) - _until(eps.end[wide], times)
+        expected["spanning_jobs"] = spanning
+        busy = parts.p > 0
+        contention = _until(parts.start[busy], times, parts.p[busy]) - _until(
+            parts.end[busy], times, parts.p[busy]
+        )
+        expected["mean_contention"] = contention / np.maximum(spanning, 1)
+    for name, values in expected.items():
+        found = timeline[name].to_numpy()
+        bad = np.flatnonzero(np.abs(found.astype(np.float64) - values) > RELATIVE * np.abs(values))
+        check.add(
+            (
+                Finding(
+                    check.code,
+                    f"{name} is {number(found[k])}; expected {number(values[k])}",
+                    time=float(times[k]),
+                )
+                for k in bad
+            ),
+            bad.size,
+        )
+
+
+def _in_stretches(facts: Facts, eps: Episodes, arrival: Floats, times: Floats) -> dict[str, NDArray[Any]]:
+    """Who runs and who waits where jobs run in several stretches."""
+    last = np.append(eps.job[1:] != eps.job[:-1], True)[: eps.job.size]
+    gpus = facts.num_gpus[eps.job]
+    preempted = eps.end[~last]
+    started, started_gpus = _until(eps.start, times), _until(eps.start, times, gpus)
+    back, back_gpus = _until(preempted, times), _until(preempted, times, gpus[~last])
+    return {
+        "running_jobs": started - _until(eps.end, times),
+        "queued_jobs": _until(arrival, times) + back - started,
+        "queued_gpus": _until(arrival, times, facts.num_gpus) + back_gpus - started_gpus,
+    }
+
+
+def _grid_faults(facts: Facts, times: Floats) -> Iterator[str]:
+    first, last = float(facts.submit.min()), float(facts.finish.max())
+    sample = facts.options.get("sample")
+    if times.size == 0:
+        yield "there are no samples"
+        return
+    if times[0] != first:
+        yield f"the first sample is at {number(times[0])} s; the first submission at {number(first)} s"
+    if sample is None:
+        if times.size != DEFAULT_POINTS and last > first:
+            yield f"{times.size} samples; expected {DEFAULT_POINTS}"
+            return
+        step = (last - first) / max(1, times.size - 1)
+        if not math.isclose(times[-1], last, rel_tol=RELATIVE):
+            yield f"the last sample is at {number(times[-1])} s; the last finish at {number(last)} s"
+    else:
+        step = float(sample)
+        if not last - step <= times[-1] <= last + step:
+            yield f"the last sample is at {number(times[-1])} s; the last finish at {number(last)} s"
+    even = first + step * np.arange(times.size)
+    slack = 1e-6 * step + RELATIVE * max(abs(first), abs(last))
+    off = np.flatnonzero(np.abs(times - even) > slack)
+    if sample is not None:
+        off = off[off < times.size - 1]  # the last one may lie at the end of the run instead
+    if off.size:
+        k = int(off[0])
+        yield f"sample {k + 1} is at {number(times[k])} s; expected {number(even[k])} s"
+
+
+def _until(when: Floats, times: Floats, what: NDArray[Any] | None = None) -> NDArray[Any]:
+    """How many of `when` (or the sum of their `what`) are at or before each of `times`."""
+    if what is None:
+        return np.searchsorted(np.sort(when), times, side="right")
+    order = np.argsort(when, kind="stable")
+    total = np.append(0, np.cumsum(what[order]))
+    return np.asarray(total[np.searchsorted(when[order], times, side="right")])

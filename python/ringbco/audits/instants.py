@@ -1,0 +1,79 @@
+"""When decisions fall: at arrivals, completions and due instants, or at the ticks of an interval."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ringbco.audits.contention import Episodes
+from ringbco.audits.facts import Bools, Facts, Floats
+from ringbco.audits.findings import Check, Finding, number
+from ringbco.run.options_generated import REPLAY
+
+TICKS = {policy: name for name in ("interval", "quantum") for policy in REPLAY[name].policies}
+"""The policies that decide at multiples of an option only, and which option."""
+
+
+def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
+    """Nobody is given GPUs, or loses them before the end, at an instant at which nobody decides."""
+    option = TICKS.get(str(facts.options.get("policy")))
+    first = np.ones(eps.job.size, dtype=bool)
+    first[1:] = eps.job[1:] != eps.job[:-1]
+    last = np.append(first[1:], True)[: first.size]
+    check.looked_at = int(eps.job.size + np.count_nonzero(~last))
+    if option is not None:
+        period = facts.options.get(option)
+        if not (isinstance(period, int | float) and 0 < period < np.inf):
+            check.add([Finding(check.code, f"run.toml: options.{option}: {period}: expected seconds > 0")], 1)
+            return
+        said = f"though its policy decides every {number(period)} s"
+        early = ~_on_ticks(facts, eps.start, float(period))
+        lost = ~last & ~_on_ticks(facts, eps.end, float(period))
+    else:
+        said = "though nobody arrives or completes then"
+        early, lost = np.zeros((2, first.size), dtype=bool)
+        for vc in np.unique(facts.vc).tolist():
+            mine = facts.vc[eps.job] == vc
+            decided = _events(facts, facts.vc == vc)
+            early |= mine & ~_among(facts, eps.start, decided)
+            lost |= mine & ~last & ~np.isin(eps.end, decided)
+    given = "is given GPUs" if facts.preemptive else "starts"
+    for bad, times, what in ((early, eps.start, given), (lost, eps.end, "is preempted")):
+        at = np.flatnonzero(bad)
+        found = (
+            Finding(check.code, f"{what}, {said}", facts.id(eps.job[i]), time=float(times[i])) for i in at
+        )
+        check.add(found, at.size)
+
+
+def _on_ticks(facts: Facts, times: Floats, period: float) -> Bools:
+    """Whether each time is a multiple of the period, or the first slot boundary from one on."""
+    near = np.floor(times / period)
+    found = np.zeros(times.size, dtype=bool)
+    for k in (near - 1, near, near + 1):
+        found |= (facts.first_instant(np.maximum(k, 0.0) * period) == times) & (k >= 0)
+    return found
+
+
+def _events(facts: Facts, chosen: Bools) -> Floats:
+    """The instants at which a policy without an interval decides: arrivals, completions, jobs that age."""
+    happens = [facts.first_instant(facts.submit[chosen]), facts.finish[chosen]]
+    aging = facts.options.get("aging")
+    if aging is not None:
+        happens.append(facts.first_instant(facts.submit[chosen] + float(aging)))
+    return np.unique(np.concatenate(happens))
+
+
+def _among(facts: Facts, times: Floats, decided: Floats) -> Bools:
+    """Whether each time is one of those decided; under the slot clock a pass may also follow a start."""
+    found = np.isin(times, decided)
+    if not facts.slots or facts.preemptive or facts.options["queue"] == "strict":
+        return found
+    # A pass that passed one job over and then started another is followed by one at the next boundary: of
+    # boundaries in a row with starts, all are right from the first on that is.
+    boundary, at = np.unique(np.rint(times / facts.slot), return_inverse=True)
+    right = np.zeros(boundary.size, dtype=np.int64)
+    np.maximum.at(right, at, found)
+    first = np.flatnonzero(np.append(True, boundary[1:] != boundary[:-1] + 1)[: boundary.size])
+    total = np.cumsum(right)
+    before = np.repeat(total[first] - right[first], np.diff(np.append(first, boundary.size)))
+    return np.asarray((total > before)[at])

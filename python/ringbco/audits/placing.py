@@ -1,0 +1,255 @@
+"""Constraints (1) to (5): gangs whole and in one place, servers known, allowed and never over-committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from ringbco.audits.contention import Episodes
+from ringbco.audits.facts import Bools, Facts, Floats, Ints
+from ringbco.audits.findings import Check, Finding, number
+
+
+def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
+    """A job runs once more than it was preempted, from its start to its finish."""
+    reported = facts.outcome.jobs.filter(pl.col("job_id").is_in(facts.ids.implode()))
+    if not facts.preemptive or reported.height != facts.ids.len():
+        return
+    runs = np.bincount(eps.job, minlength=facts.num_gpus.size)
+    counted = reported["preemptions"].to_numpy().astype(np.int64)
+    first, last = np.full(runs.size, np.inf), np.full(runs.size, -np.inf)
+    np.minimum.at(first, eps.job, eps.start)
+    np.maximum.at(last, eps.job, eps.end)
+    bad = (runs > 0) & ((runs - 1 != counted) | (first != facts.start) | (last != facts.finish))
+    check.add(
+        (
+            Finding(
+                check.code,
+                f"preempted {counted[j]} times; it has {runs[j]} runs, from {number(first[j])}"
+                f" to {number(last[j])} s",
+                facts.id(j),
+            )
+            for j in np.flatnonzero(bad)
+        ),
+        int(bad.sum()),
+    )
+
+
+def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
+    """Nobody moves while running: stretches last from start to finish; a preempted job's do not overlap."""
+    check.looked_at = facts.a_job.size
+    job, start, end = facts.a_job, facts.a_start, facts.a_end
+    if facts.preemptive:
+        bad = (start < facts.start[job]) | (end > facts.finish[job]) | (end < start)
+    else:
+        bad = (start != facts.start[job]) | (end != facts.finish[job])
+    at = np.flatnonzero(bad)
+    check.add(
+        (
+            Finding(
+                check.code,
+                f"holds GPUs until {number(end[i])} s; it ran from {number(facts.start[job[i]])}"
+                f" to {number(facts.finish[job[i]])} s",
+                facts.id(job[i]),
+                int(facts.a_server[i]),
+                float(start[i]),
+            )
+            for i in at
+        ),
+        at.size,
+    )
+    others = ragged[~np.isin(ragged, job[bad])]
+    check.add(
+        (
+            Finding(
+                check.code, "its stretches overlap: expected one a server, all starting together", facts.id(j)
+            )
+            for j in others
+        ),
+        others.size,
+    )
+    preempted = facts.outcome.jobs.filter(facts.outcome.jobs["preemptions"] > 0)
+    if not facts.preemptive and preempted.height:
+        check.add(
+            (
+                Finding(check.code, f"preempted {n} times; its policy preempts nobody", str(job_id))
+                for job_id, n in preempted.select("job_id", "preemptions").iter_rows()
+            ),
+            preempted.height,
+        )
+
+
+def check_gangs(check: Check, facts: Facts) -> None:
+    """The GPUs of a job's stretches add up to num_gpus all the time, from start to finish."""
+    n = facts.num_gpus.size
+    check.looked_at = n
+    held = facts.a_end > facts.a_start
+    whole = (facts.a_start == facts.start[facts.a_job]) & (facts.a_end == facts.finish[facts.a_job])
+    uneven = np.zeros(n, dtype=bool)
+    uneven[facts.a_job[~whole]] = True
+    given = np.bincount(facts.a_job, weights=facts.a_gpus, minlength=n).astype(np.int64)
+    bad = np.flatnonzero((given != facts.num_gpus) & ~uneven)
+    check.add(
+        (
+            Finding(
+                check.code,
+                f"{given[j]} GPUs allocated; expected {facts.num_gpus[j]}",
+                facts.id(j),
+                time=float(facts.start[j]),
+            )
+            for j in bad
+        ),
+        bad.size,
+    )
+    empty = np.flatnonzero(facts.a_gpus == 0)
+    check.add(
+        (
+            Finding(
+                check.code,
+                "a stretch of 0 GPUs; expected at least 1",
+                facts.id(facts.a_job[i]),
+                int(facts.a_server[i]),
+                float(facts.a_start[i]),
+            )
+            for i in empty
+        ),
+        empty.size,
+    )
+    odd = [
+        finding
+        for finding in _uneven_gangs(check.code, facts, uneven[facts.a_job] & held)
+        if finding is not None
+    ]
+    check.add(odd, len(odd))
+
+
+def _uneven_gangs(code: str, facts: Facts, chosen: Bools) -> Iterator[Finding]:
+    """Jobs whose stretches differ, one by one: the first moment at which the gang is not whole."""
+    rows: dict[int, list[tuple[float, float, int]]] = {}
+    for i in np.flatnonzero(chosen):
+        stretch = (float(facts.a_start[i]), float(facts.a_end[i]), int(facts.a_gpus[i]))
+        rows.setdefault(int(facts.a_job[i]), []).append(stretch)
+    for job, stretches in rows.items():
+        wanted = int(facts.num_gpus[job])
+        # What is added at each instant; a job may have as many stretches as there are quanta in its life.
+        change = dict.fromkeys((t for a, b, _ in stretches for t in (a, b)), 0)
+        for a, b, gpus in stretches:
+            if a < b:
+                change[a] += gpus
+                change[b] -= gpus
+        held = 0
+        for t in sorted(change):
+            held += change[t]
+            # Between two runs of a preempted job it holds nothing.
+            free = held == 0 and (facts.preemptive or t >= facts.finish[job])
+            if held != wanted and not free:
+                yield Finding(code, f"{held} GPUs allocated; expected {wanted}", facts.id(job), time=t)
+                break
+
+
+def check_servers(check: Check, facts: Facts) -> None:
+    """Every server is one of the cluster's."""
+    check.looked_at = facts.a_job.size
+    at = np.flatnonzero(facts.a_server >= facts.cluster.num_servers)
+    last = facts.cluster.num_servers - 1
+    check.add(
+        (
+            Finding(
+                check.code,
+                f"no such server; expected 0 to {last}",
+                facts.id(facts.a_job[i]),
+                int(facts.a_server[i]),
+                float(facts.a_start[i]),
+            )
+            for i in at
+        ),
+        at.size,
+    )
+
+
+def check_vcs(check: Check, facts: Facts) -> None:
+    """Every server belongs to the job's virtual cluster."""
+    if facts.cluster.server_vc is None:
+        check.not_run = "the cluster has no virtual clusters"
+        return
+    check.looked_at = facts.a_job.size
+    names = facts.cluster.vc_names
+    known = np.flatnonzero(facts.a_server < facts.cluster.num_servers)
+    mine, its = facts.vc[facts.a_job[known]], facts.server_vc[facts.a_server[known]]
+    at = known[mine != its]
+    check.add(
+        (
+            Finding(
+                check.code,
+                f"belongs to {names[facts.server_vc[facts.a_server[i]]]}; the job to"
+                f" {names[facts.vc[facts.a_job[i]]]}",
+                facts.id(facts.a_job[i]),
+                int(facts.a_server[i]),
+                float(facts.a_start[i]),
+            )
+            for i in at
+        ),
+        at.size,
+    )
+
+
+def check_capacity(check: Check, facts: Facts) -> None:
+    """At no time are more GPUs of a server allocated than it has."""
+    check.looked_at = facts.cluster.num_servers
+    known = (facts.a_server < facts.cluster.num_servers) & (facts.a_end > facts.a_start)
+    server, gpus = facts.a_server[known], facts.a_gpus[known]
+    server = np.concatenate([server, server])
+    time = np.concatenate([facts.a_start[known], facts.a_end[known]])
+    change = np.concatenate([gpus, -gpus])
+    # By server, then time, GPUs freed before GPUs taken. Each server's changes add up to nothing, so the
+    # running sum over all of them is each server's own.
+    order = np.lexsort((change, time, server))
+    server, time, used = server[order], time[order], np.cumsum(change[order])
+    over = used > facts.server_gpus[server]
+    began = np.flatnonzero(over & ~np.append(False, over[:-1] & (server[1:] == server[:-1])))
+    check.add(
+        (
+            Finding(
+                check.code,
+                f"{used[i]} GPUs in use; it has {facts.server_gpus[server[i]]}",
+                server=int(server[i]),
+                time=float(time[i]),
+            )
+            for i in began
+        ),
+        began.size,
+    )
+
+
+def check_num_servers(check: Check, facts: Facts, reported: Ints, eps: Episodes) -> None:
+    """num_servers is the number of servers that the allocations name: the most at one time."""
+    used = servers_used(facts.num_gpus.size, eps)
+    check.looked_at = used.size
+    bad = np.flatnonzero((used != reported) & (used > 0))
+    check.add(
+        (Finding(check.code, f"says {reported[j]}; its stretches use {used[j]}", facts.id(j)) for j in bad),
+        bad.size,
+    )
+
+
+def servers_used(jobs: int, eps: Episodes) -> Ints:
+    """The most servers that each job held at once."""
+    used = np.zeros(jobs, dtype=np.int64)
+    np.maximum.at(used, eps.job, eps.servers)
+    return used
+
+
+def busy_gpus(facts: Facts, times: Floats) -> Ints:
+    """GPUs allocated at each of `times`, right-continuous."""
+    held = facts.a_end > facts.a_start
+    gpus = facts.a_gpus[held]
+    taken, freed = facts.a_start[held], facts.a_end[held]
+    return _sum_until(taken, gpus, times) - _sum_until(freed, gpus, times)
+
+
+def _sum_until(when: Floats, what: Ints, times: Floats) -> Ints:
+    order = np.argsort(when, kind="stable")
+    total = np.append(0, np.cumsum(what[order]))
+    return np.asarray(total[np.searchsorted(when[order], times, side="right")])

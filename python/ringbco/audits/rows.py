@@ -1,0 +1,268 @@
+"""Rows and columns: the result is of this job table, has its jobs, and its columns agree with one another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from ringbco.audits.facts import Facts, Floats, Ints
+from ringbco.audits.findings import Check, Finding, number
+from ringbco.result.outcome import Outcome
+from ringbco.result.schema import (
+    ALLOCATIONS_SCHEMA,
+    CARRIED_COLUMNS,
+    JOBS_SCHEMA,
+    PREEMPTION_SCHEMA,
+    TIMELINE_SCHEMA,
+)
+from ringbco.trace.jobs import JobTable
+
+_WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
+_RUNS: Final = ("ideal_run_time", "run_spread", "run_contention")
+# The parts are float32, and sums of many stretches of time.
+_PARTS_RELATIVE: Final = 1e-5
+_PARTS_SECONDS: Final = 1e-3
+
+
+def check_values(check: Check, outcome: Outcome) -> None:
+    """No nulls, no infinite or NaN times. Where this fails nothing else can be looked at."""
+    for name, frame, schema in (
+        ("jobs.parquet", outcome.jobs, JOBS_SCHEMA),
+        ("allocations.parquet", outcome.allocations, ALLOCATIONS_SCHEMA),
+        ("timeline.parquet", outcome.timeline, TIMELINE_SCHEMA),
+    ):
+        if frame is None:
+            continue
+        check.looked_at += len(schema)
+        for column, dtype in schema.items():
+            wrong = frame[column].is_null()
+            if dtype.is_float():
+                wrong = wrong | ~frame[column].fill_null(0.0).is_finite()
+            if wrong.any():
+                row = int(wrong.arg_max() or 0)
+                value = frame[column][row]
+                check.add(
+                    [
+                        Finding(
+                            check.code,
+                            f"{name}, row {row + 1}, column {column}: {'null' if value is None else value};"
+                            " expected a number",
+                        )
+                    ],
+                    int(wrong.sum()),
+                )
+
+
+def check_trace(check: Check, trace: Mapping[str, Any], table: JobTable) -> None:
+    """The job table is the one that run.toml's [trace] describes: SHA-256 and number of rows."""
+    rows, digest = trace.get("rows"), trace.get("sha256")
+    if rows != table.num_jobs:
+        check.add([Finding(check.code, f"{table.source} has {table.num_jobs} rows; replayed: {rows}")], 1)
+    check.looked_at = 1
+    path = Path(table.source)
+    if digest is None or not path.is_file():
+        return
+    check.looked_at = 2
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != digest:
+        said = f"{table.source} has SHA-256 {found[:16]}...; the replayed one had {str(digest)[:16]}..."
+        check.add([Finding(check.code, said)], 1)
+
+
+def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
+    """Every job of the table has one row, in the table's order; only oversize ones may be left out."""
+    check.looked_at = facts.table.num_jobs
+    for name, said in (("unknown", "is not in the job table"), ("repeated", "has more than one row")):
+        ids = misfits[name]["job_id"]
+        check.add((Finding(check.code, said, str(job_id)) for job_id in ids), len(ids))
+    if misfits["strays"] is not None:
+        strays = misfits["strays"]["job_id"].unique(maintain_order=True)
+        said = "has stretches in allocations.parquet but no row in jobs.parquet"
+        check.add((Finding(check.code, said, str(job_id)) for job_id in strays), len(strays))
+
+    late = np.flatnonzero(facts.row[1:] < facts.row[:-1]) + 1
+    check.add((Finding(check.code, "is out of the job table's order", facts.id(j)) for j in late), late.size)
+
+    missing = left_out(facts)
+    if facts.options["oversize"] == "drop":
+        missing = np.setdiff1d(missing, dropped(facts))
+    if facts.options.get("admission"):
+        missing = np.setdiff1d(missing, refusable(facts))
+    names = facts.table.frame["job_id"].cast(pl.String)
+    said = "has no row in jobs.parquet"
+    check.add((Finding(check.code, said, names[int(row)]) for row in missing), missing.size)
+
+
+def left_out(facts: Facts) -> Ints:
+    """Rows of the job table without a result."""
+    seen = np.zeros(facts.table.num_jobs, dtype=bool)
+    seen[facts.row] = True
+    return np.flatnonzero(~seen)
+
+
+def refusable(facts: Facts) -> Ints:
+    """Rows without a result that admission may refuse: late even if run alone from their arrival on."""
+    rows = left_out(facts)
+    frame = facts.table.frame
+    if "deadline" not in frame.columns:
+        return rows[:0]  # another table than the one replayed
+    seen = frame["submit_time"].to_numpy()[rows]
+    if facts.slots:
+        seen = np.ceil(seen / facts.slot * (1 - 1e-12)) * facts.slot
+    due = frame["deadline"].fill_null(np.inf).to_numpy()[rows]
+    alone = seen + facts.workload.ideal_run_time[rows]
+    return rows[alone > due * (1 - 1e-12)]
+
+
+def dropped(facts: Facts) -> Ints:
+    """Rows without a result that could not have one: no placement even on the empty cluster."""
+    rows = left_out(facts)
+    wanted = facts.table.frame["num_gpus"].to_numpy().astype(np.int64)[rows]
+    room = np.bincount(facts.server_vc, weights=facts.server_gpus)[facts.vc_of_row[rows]]
+    never = wanted > room
+    if facts.options["placement"] == "consolidate":
+        pairs = zip(wanted.tolist(), facts.vc_of_row[rows].tolist(), strict=True)
+        never |= np.array([not _consolidates(facts, gpus, vc) for gpus, vc in pairs], dtype=bool)
+    return rows[never]
+
+
+def _consolidates(facts: Facts, wanted: int, vc: int) -> bool:
+    """Whether so many GPUs are one server, or whole largest ones and a remainder on one more."""
+    sizes = np.sort(facts.server_gpus[facts.server_vc == vc])[::-1]
+    if wanted <= sizes[0]:
+        return True
+    whole, rest = divmod(wanted, int(sizes[0]))
+    sizes = np.append(sizes, 0)
+    return bool(whole < sizes.size and sizes[whole - 1] == sizes[0] and sizes[whole] >= rest)
+
+
+def check_inputs(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
+    """submit_time and num_gpus are the table's; ideal_run_time follows from it and the cluster."""
+    check.looked_at = jobs.height
+    ideal = facts.workload.ideal_run_time[facts.row]
+    for name, expected, tolerance in (
+        ("submit_time", facts.submit, 0.0),
+        ("num_gpus", facts.num_gpus, 0.0),
+        ("ideal_run_time", ideal, 1e-9),
+    ):
+        compare(check, facts, jobs[name], expected, tolerance * np.abs(expected))
+    for name in CARRIED_COLUMNS:
+        if name in jobs.columns:
+            _check_carried(check, facts, jobs[name])
+
+
+def _check_carried(check: Check, facts: Facts, column: pl.Series) -> None:
+    """user, vc and deadline are the table's, null where it has none."""
+    name, table = column.name, facts.table.frame
+    if name not in table.columns:
+        check.add([Finding(check.code, f"jobs.parquet has a column {name}; the job table has none")], 1)
+        return
+    expected = table[name].gather(facts.row)
+    if name != "deadline":
+        expected, column = expected.cast(pl.String), column.cast(pl.String)
+    bad = column.ne_missing(expected).arg_true()
+    check.add(
+        (
+            Finding(check.code, f"{name} is {column[j]}; the job table says {expected[j]}", facts.id(j))
+            for j in bad
+        ),
+        bad.len(),
+    )
+
+
+def check_rows(check: Check, facts: Facts) -> None:
+    """The rows of allocations.parquet are sorted by the job's row, then start, then server."""
+    check.looked_at = facts.a_job.size
+    # By job and start, whatever the server; then by server where both are the same.
+    job, start, server = np.diff(facts.row[facts.a_job]), np.diff(facts.a_start), np.diff(facts.a_server)
+    late = (job < 0) | ((job == 0) & ((start < 0) | ((start == 0) & (server < 0))))
+    at = np.flatnonzero(late) + 1
+    said = (
+        "its row of allocations.parquet comes too late: expected the job table's order, then start and server"
+    )
+    check.add(
+        (
+            Finding(
+                check.code,
+                said,
+                facts.id(facts.a_job[i]),
+                int(facts.a_server[i]),
+                float(facts.a_start[i]),
+            )
+            for i in at
+        ),
+        at.size,
+    )
+
+
+def check_arithmetic(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
+    """wait, run, jct and slowdown follow from the other columns; nobody ends before it starts."""
+    check.looked_at = jobs.height
+    submit, start, finish = (jobs[name].to_numpy() for name in ("submit_time", "start_time", "finish_time"))
+    resolution = 4 * np.spacing(np.maximum(np.abs(finish), np.abs(submit)))
+    # One operation each, so equal to the last bit.
+    compare(check, facts, jobs["wait_time"], start - submit, 0.0)
+    compare(check, facts, jobs["run_time"], finish - start, 0.0)
+    compare(check, facts, jobs["jct"], finish - submit, 0.0)
+    slowdown = jobs["jct"].to_numpy() / jobs["ideal_run_time"].to_numpy()
+    compare(check, facts, jobs["slowdown"], slowdown, 0.0)
+    _check_causes(check, facts, jobs, resolution)
+    early = np.flatnonzero(finish < start)
+    check.add(
+        (
+            Finding(check.code, f"starts at {number(start[j])} s, later", facts.id(j), time=float(finish[j]))
+            for j in early
+        ),
+        early.size,
+    )
+
+
+def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Floats) -> None:
+    """The parts of a wait, none of them negative, add up to it; those of a run to its time with progress."""
+
+    def values(name: str) -> Floats:
+        # What is no number is as wrong as a wrong one, and NaN fails every comparison below.
+        return np.asarray(jobs[name].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy())
+
+    def tolerance(whole: Floats) -> Floats:
+        return _PARTS_RELATIVE * np.abs(whole) + _PARTS_SECONDS + resolution
+
+    def add_up(parts: tuple[str, ...], whole: Floats) -> None:
+        total = np.sum([values(name) for name in parts], axis=0)
+        compare(check, facts, pl.Series(" + ".join(parts), total), whole, tolerance(whole))
+
+    if set(_WAITS) <= set(jobs.columns):
+        wait = values("wait_time")
+        add_up(_WAITS, wait)
+        for name in _WAITS:
+            part = values(name)
+            bad = np.flatnonzero(part < -tolerance(wait))
+            check.add(
+                (
+                    Finding(check.code, f"{name} is {number(part[j])}; expected at least 0", facts.id(j))
+                    for j in bad
+                ),
+                bad.size,
+            )
+    if set(_RUNS) <= set(jobs.columns):
+        moved = set(PREEMPTION_SCHEMA) <= set(jobs.columns)
+        add_up(_RUNS, values("held_time") - values("lost_time") if moved else values("run_time"))
+
+
+def compare(check: Check, facts: Facts, column: pl.Series, expected: Any, tolerance: Any) -> None:
+    """Reports the jobs whose value in a column is further than the tolerance from what is expected."""
+    name, found = column.name, column.to_numpy()
+    bad = np.flatnonzero(~(np.abs(found - expected) <= tolerance))
+    check.add(
+        (
+            Finding(check.code, f"{name} is {number(found[j])}; expected {number(expected[j])}", facts.id(j))
+            for j in bad
+        ),
+        bad.size,
+    )

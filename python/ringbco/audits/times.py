@@ -1,0 +1,204 @@
+"""Times: nobody early, slots kept, run times equal to the work done under the contention met (eq. 6 to 9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ringbco.audits.contention import Episodes, Segments
+from ringbco.audits.facts import Bools, Facts, Floats, Ints
+from ringbco.audits.findings import Check, Finding, number
+from ringbco.trace import profiles
+
+RELATIVE = 1e-9
+"""How far the iterations done may be from F_j, relative to F_j (continuous clock)."""
+
+
+def check_starts(check: Check, facts: Facts) -> None:
+    """Nobody starts before it was submitted."""
+    check.looked_at = facts.start.size
+    bad = np.flatnonzero(facts.start < facts.submit)
+    check.add(
+        (
+            Finding(
+                check.code,
+                f"started, submitted only at {number(facts.submit[j])} s",
+                facts.id(j),
+                time=float(facts.start[j]),
+            )
+            for j in bad
+        ),
+        bad.size,
+    )
+
+
+def check_slots(check: Check, facts: Facts) -> None:
+    """Slot clock: starts and finishes are multiples of the slot."""
+    if not facts.slots:
+        check.not_run = "the clock is continuous"
+        return
+    check.looked_at = 2 * facts.start.size
+    for name, times in (("start", facts.start), ("finish", facts.finish)):
+        bad = np.flatnonzero(np.rint(times / facts.slot) * facts.slot != times)
+        check.add(
+            (
+                Finding(
+                    check.code,
+                    f"its {name} is not a multiple of the slot, {number(facts.slot)} s",
+                    facts.id(j),
+                    time=float(times[j]),
+                )
+                for j in bad
+            ),
+            bad.size,
+        )
+
+
+def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) -> None:
+    """A job ends when its work is done, and not before.
+
+    rar: the integral of 1/tau over its run is F_j; in slots, the sum of phi reaches F_j in its last slot.
+    fixed: it runs for its recorded duration, in slots rounded up. A job that was preempted makes no progress
+    in the first preempt_cost seconds (in slots, rounded up) of each run but its first.
+    """
+    n = facts.start.size
+    placed = np.zeros(n, dtype=bool)
+    placed[eps.job] = True
+    check.looked_at = int(placed.sum())
+    parts = progress(facts, eps, parts)
+    if facts.options["model"] == "fixed":
+        _fixed(check, facts, eps, parts, placed)
+    elif facts.slots:
+        _rar_slots(check, facts, eps, parts, placed)
+    else:
+        _rar_continuous(check, facts, eps, parts, placed)
+
+
+def pause(facts: Facts) -> float:
+    """Seconds that a resumed job holds its GPUs without progress."""
+    cost = float(facts.options["preempt_cost"])
+    return float(np.ceil(cost / facts.slot)) * facts.slot if facts.slots else cost
+
+
+def progress(facts: Facts, eps: Episodes, parts: Segments) -> Segments:
+    """The segments without the time that resumed jobs hold their GPUs idly."""
+    if not facts.preemptive:
+        return parts
+    resumed = np.zeros(eps.job.size, dtype=bool)
+    resumed[1:] = eps.job[1:] == eps.job[:-1]  # episodes are sorted by job, then time
+    begin = np.where(resumed, eps.start + pause(facts), eps.start)[parts.episode]
+    kept = parts.end > begin
+    return Segments(parts.episode[kept], np.maximum(parts.start, begin)[kept], parts.end[kept], parts.p[kept])
+
+
+def _tau(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
+    """Iteration time of every segment, s."""
+    job = eps.job[parts.episode]
+    row = facts.row[job]
+    return profiles.iteration_time(
+        facts.num_gpus[job].astype(np.uint32),
+        facts.workload.gradient_bytes[row],
+        facts.workload.compute_time[row],
+        eps.servers[parts.episode].astype(np.uint32),
+        facts.cluster.network,
+        contention=parts.p.astype(np.uint32),
+    )
+
+
+def _fixed(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
+    duration = facts.table.frame["duration"].to_numpy()[facts.row]
+    start = facts.start
+    if facts.preemptive:
+        # As if it had run without a break: all its time in progress, up to its finish.
+        done = np.bincount(eps.job[parts.episode], weights=parts.length, minlength=start.size)
+        start = facts.finish - done
+    if facts.slots:
+        expected = start + np.ceil(duration / facts.slot) * facts.slot
+        bad = np.rint((facts.finish - expected) / facts.slot) != 0
+    else:
+        expected = start + duration
+        bad = np.abs(facts.finish - expected) > 1e-9 * np.abs(expected)
+    _report_finish(check, facts, np.flatnonzero(bad & placed), expected)
+
+
+def _report_finish(check: Check, facts: Facts, jobs: Ints, expected: Floats) -> None:
+    check.add(
+        (
+            Finding(
+                check.code,
+                f"finishes; expected {number(expected[j])} s",
+                facts.id(j),
+                time=float(facts.finish[j]),
+            )
+            for j in jobs
+        ),
+        jobs.size,
+    )
+
+
+def _rar_continuous(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
+    n = facts.start.size
+    job = eps.job[parts.episode]
+    tau = _tau(facts, eps, parts)
+    done = np.bincount(job, weights=parts.length / tau, minlength=n)
+    wanted = facts.workload.iterations[facts.row].astype(np.float64)
+    shortest = np.full(n, np.inf)
+    np.minimum.at(shortest, job, tau)
+    # Times are float64: near the end of a long trace they are only so fine.
+    tolerance = RELATIVE * wanted + 8 * np.spacing(facts.finish) / shortest
+    bad = np.flatnonzero((np.abs(done - wanted) > tolerance) & placed)
+    check.add((_work(check.code, facts, j, done[j], wanted[j]) for j in bad), bad.size)
+
+
+def _work(code: str, facts: Facts, job: np.integer[Any], done: float, wanted: float) -> Finding:
+    return Finding(
+        code,
+        f"finishes after {number(facts.finish[job] - facts.start[job])} s with {number(done)} iterations done"
+        f" under the contention it met; expected {number(wanted)}",
+        facts.id(job),
+        time=float(facts.finish[job]),
+    )
+
+
+def _rar_slots(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
+    n = facts.start.size
+    job = eps.job[parts.episode]
+    phi = np.floor(facts.slot / _tau(facts, eps, parts) * (1.0 + 1e-12))
+    slots = np.rint(parts.length / facts.slot)
+    wanted = facts.workload.iterations[facts.row].astype(np.int64)
+    # No job needs more in a slot than all its iterations; with that the sums below stay exact unless a result
+    # is absurd, and then float64 is near enough to show it.
+    phi = np.minimum(phi, wanted[job].astype(np.float64))
+    exact = phi * slots
+    if exact.size and exact.max() > 2.0**62:
+        exact = np.minimum(exact, 2.0**62)
+    done = np.zeros(n, dtype=np.int64)
+    np.add.at(done, job, exact.astype(np.int64))
+    # Segments are sorted by job and time: the last one written stays.
+    last = np.zeros(n, dtype=np.int64)
+    last[job] = phi.astype(np.int64)
+    bad = np.flatnonzero(((done < wanted) | (done - last >= wanted)) & placed)
+    check.add((_work(check.code, facts, j, float(done[j]), float(wanted[j])) for j in bad), bad.size)
+
+
+def check_contention(check: Check, facts: Facts, eps: Episodes, parts: Segments, reported: Ints) -> None:
+    """max_contention is the largest p_j that the allocations imply."""
+    n = facts.start.size
+    worst = np.zeros(n, dtype=np.int64)
+    np.maximum.at(worst, eps.job[parts.episode], parts.p)
+    instant = np.zeros(n, dtype=bool)
+    instant[eps.job[eps.end <= eps.start]] = True
+    bad = reported != worst
+    if instant.any():
+        # Jobs too short for float64 share servers for no time at all: no sweep over time can see it.
+        bad = (reported < worst) & ~instant
+    check.looked_at = n
+    at = np.flatnonzero(bad)
+    check.add(
+        (
+            Finding(check.code, f"max_contention is {reported[j]}; expected {worst[j]}", facts.id(j))
+            for j in at
+        ),
+        at.size,
+    )

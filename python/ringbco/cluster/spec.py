@@ -1,0 +1,394 @@
+"""The cluster: its servers and virtual clusters, and the ways to write it down (docs/cluster.md)."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringbco.cluster.network import NETWORK_RULES, Network, network_value
+from ringbco.cluster.presets import PRESETS, ServerGroup
+from ringbco.errors import ABSENT, InputError, show_toml
+from ringbco.io.toml import read_toml
+
+MAX_GPUS: Final = 2**24
+"""The most GPUs (and servers) a cluster may have: far above any real one, far below what exhausts memory."""
+
+_SHORT_FORM: Final = re.compile(r"\s*(\d{1,18})\s*[xX\u00d7]\s*(\d{1,18})\s*", re.ASCII)
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """Servers in index order, and the network between them.
+
+    server_gpus: GPUs of each server, uint32[servers], read-only.
+    server_vc: the virtual cluster of each server, or None when the cluster has none.
+    server_gpu_type: the GPU model of each server, or None when none is named.
+    name: the cluster as the user wrote it.
+    recorded: the cluster on which the trace's durations were recorded; None for `RECORDED`.
+    """
+
+    server_gpus: NDArray[np.uint32]
+    server_vc: tuple[str, ...] | None = None
+    server_gpu_type: tuple[str | None, ...] | None = None
+    network: Network = field(default_factory=Network)
+    name: str = ""
+    recorded: Cluster | None = None
+
+    def __post_init__(self) -> None:
+        given = np.asarray(self.server_gpus)
+        if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu" or given.min() < 1:
+            raise InputError("a cluster needs at least one server, each of at least one GPU")
+        if int(given.sum(dtype=np.uint64)) > MAX_GPUS:
+            raise InputError(f"a cluster of at most {MAX_GPUS} GPUs", value=int(given.sum(dtype=np.uint64)))
+        gpus = given.astype(np.uint32)
+        gpus.flags.writeable = False
+        object.__setattr__(self, "server_gpus", gpus)
+        for labels in (self.server_vc, self.server_gpu_type):
+            if labels is not None and len(labels) != gpus.size:
+                raise InputError(f"{gpus.size} servers, but {len(labels)} labels for them")
+
+    @staticmethod
+    def parse(text: str | os.PathLike[str]) -> Cluster:
+        """The cluster meant by `SxG` (32x8), by the path of a TOML file, or by `preset:NAME`.
+
+        Raises InputError naming the file and the key at fault.
+        """
+        text = os.fspath(text)
+        short = _SHORT_FORM.fullmatch(text)
+        if short is not None and not os.path.exists(text):
+            return _uniform(text, int(short[1]), int(short[2]))
+        if text.startswith("preset:"):
+            return _preset(text)
+        return _read_toml(text)
+
+    @staticmethod
+    def from_document(document: dict[str, Any], file: str, *, name: str | None = None) -> Cluster:
+        """The cluster that a TOML document describes, such as a cluster file or [cluster] of a run.toml.
+
+        file: what errors name. name: the cluster's name, by default `file`. Raises InputError naming the key.
+        """
+        _only_keys(document, ("network", "recorded", "servers"), file, "")
+        network = _table(document.get("network", {}), file, "network")
+        _only_keys(network, NETWORK_RULES, file, "network")
+        servers = _servers(document.get("servers"), file, "servers")
+        cluster = Cluster.from_groups(
+            servers, _network(network, file, "network"), name=file if name is None else name
+        )
+        if "recorded" not in document:
+            return cluster
+        return cluster.with_recorded(_recorded(_table(document["recorded"], file, "recorded"), file))
+
+    @staticmethod
+    def from_groups(
+        groups: Sequence[ServerGroup], network: Network | None = None, *, name: str = ""
+    ) -> Cluster:
+        """The cluster of these groups of equal servers, in their order; either all name a vc or none does."""
+        counts = [group.count for group in groups]
+        total = sum(group.count * group.gpus for group in groups)
+        if total > MAX_GPUS:  # before its servers are spread out
+            raise InputError(f"a cluster of at most {MAX_GPUS} GPUs", value=total)
+        vcs = tuple(group.vc for group in groups for _ in range(group.count) if group.vc is not None)
+        types = tuple(group.gpu_type for group in groups for _ in range(group.count))
+        return Cluster(
+            np.repeat(np.array([group.gpus for group in groups], dtype=np.uint32), counts),
+            server_vc=vcs or None,
+            server_gpu_type=types if any(types) else None,
+            network=network or Network(),
+            name=name,
+        )
+
+    def with_network(self, **overrides: float | None) -> Cluster:
+        """The same cluster with some network constants replaced; None keeps the present value."""
+        unknown = [name for name in overrides if name not in NETWORK_RULES]
+        if unknown:
+            raise _unknown_key(unknown[0], NETWORK_RULES, None, "network")
+        given = {name: value for name, value in overrides.items() if value is not None}
+        return dataclasses.replace(self, network=dataclasses.replace(self.network, **given))
+
+    def pooled(self) -> Cluster:
+        """The same servers without virtual clusters."""
+        return dataclasses.replace(self, server_vc=None)
+
+    def with_recorded(self, recorded: Cluster | None) -> Cluster:
+        """The same cluster, for traces that were recorded on another one; None keeps the present one."""
+        if recorded is None:
+            return self
+        return dataclasses.replace(self, recorded=dataclasses.replace(recorded, recorded=None))
+
+    @property
+    def recorded_on(self) -> Cluster:
+        """The cluster on which the trace was recorded: `recorded`, else servers of 8 GPUs (`RECORDED`)."""
+        return self.recorded or RECORDED
+
+    @property
+    def character(self) -> str:
+        """The size of the servers and what is special about the network, in words.
+
+        Such as "servers of 8 GPUs, default network" or "servers of 2 to 8 GPUs, inter_bandwidth 1.25e+09".
+        """
+        least, most = int(self.server_gpus.min()), int(self.server_gpus.max())
+        size = f"{most} GPU{'s'[: most > 1]}" if least == most else f"{least} to {most} GPUs"
+        standard = Network()
+        special = [
+            f"{name} {getattr(self.network, name):g}"
+            for name in NETWORK_RULES
+            if getattr(self.network, name) != getattr(standard, name)
+        ]
+        return ", ".join([f"servers of {size}", *(special or ["default network"])])
+
+    @property
+    def num_servers(self) -> int:
+        """Number of servers."""
+        return int(self.server_gpus.size)
+
+    @cached_property
+    def num_gpus(self) -> int:
+        """Number of GPUs in all."""
+        return int(self.server_gpus.sum(dtype=np.uint64))
+
+    @cached_property
+    def vc_names(self) -> tuple[str, ...]:
+        """Names of the virtual clusters in order of first appearance; empty when there are none."""
+        return tuple(dict.fromkeys(self.server_vc or ()))
+
+    def vc_servers(self, name: str) -> NDArray[np.intp]:
+        """Indexes of the servers of one virtual cluster, ascending; InputError when there is no such one."""
+        if name not in self.vc_names:
+            raise InputError(
+                f"one of the cluster's virtual clusters ({', '.join(self.vc_names) or 'it has none'})",
+                key="vc",
+                value=name,
+                hint=_did_you_mean(name, self.vc_names),
+            )
+        return np.flatnonzero(np.array(self.server_vc, dtype=object) == name)
+
+    def to_toml(self) -> str:
+        """The cluster as TOML; `parse` gives back an equal cluster, under another name."""
+        lines = ["[network]", *self._network_lines()]
+        if self.recorded is not None:
+            lines += self.recorded._recorded_lines()
+        return "\n".join(lines + self._server_lines("servers")) + "\n"
+
+    def _network_lines(self) -> list[str]:
+        return [f"{name} = {getattr(self.network, name)!r}" for name in NETWORK_RULES]
+
+    def _recorded_lines(self) -> list[str]:
+        """This cluster as another one's [recorded]: the size of its servers or, where they differ, all."""
+        lines = ["", "[recorded]", *self._network_lines()]
+        types = set(self.server_gpu_type or [None])
+        if self.server_vc is not None or np.ptp(self.server_gpus) or len(types) > 1:
+            return lines + self._server_lines("recorded.servers")
+        lines.append(f"gpus = {self.server_gpus[0]}")
+        return lines + [f"gpu_type = {_toml_text(name)}" for name in types if name is not None]
+
+    def _server_lines(self, key: str) -> list[str]:
+        lines: list[str] = []
+        vcs: Sequence[str | None] = self.server_vc or [None] * self.num_servers
+        types: Sequence[str | None] = self.server_gpu_type or [None] * self.num_servers
+        servers = zip(self.server_gpus.tolist(), vcs, types, strict=True)
+        for (gpus, vc, gpu_type), run in itertools.groupby(servers):
+            lines += ["", f"[[{key}]]", f"count = {sum(1 for _ in run)}", f"gpus = {gpus}"]
+            if vc is not None:
+                lines.append(f"vc = {_toml_text(vc)}")
+            if gpu_type is not None:
+                lines.append(f"gpu_type = {_toml_text(gpu_type)}")
+        return lines
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Through __init__, which copies: an array that Dask sent may lie at an odd address in its message.
+        parts = (self.server_gpus, self.server_vc, self.server_gpu_type, self.network, self.name)
+        return Cluster, (*parts, self.recorded)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Cluster):
+            return NotImplemented
+        mine, others = ((cluster._profile(), cluster.recorded_on._profile()) for cluster in (self, other))
+        return mine == others
+
+    def __hash__(self) -> int:
+        return hash((*self._profile(), self.recorded_on._profile()))
+
+    def _profile(self) -> tuple[Any, ...]:
+        """What two equal clusters have in common, but for the cluster that traces were recorded on."""
+        return self.server_gpus.tobytes(), self.server_vc, self.server_gpu_type, self.network
+
+
+def preset_names() -> tuple[str, ...]:
+    """Names that `preset:NAME` accepts (ringbco.cluster.presets)."""
+    return tuple(PRESETS)
+
+
+def _uniform(text: str, servers: int, gpus: int) -> Cluster:
+    if servers < 1 or gpus < 1:
+        raise InputError(
+            "S servers of G GPUs, S >= 1 and G >= 1", key="cluster", value=text, hint="such as 32x8"
+        )
+    if servers * gpus > MAX_GPUS:
+        raise InputError(f"a cluster of at most {MAX_GPUS} GPUs", key="cluster", value=text)
+    return Cluster(np.full(servers, gpus, dtype=np.uint32), name=text)
+
+
+def _preset(text: str) -> Cluster:
+    name = text.removeprefix("preset:")
+    if name not in preset_names():
+        raise InputError(
+            f"one of the presets {', '.join(preset_names())}",
+            key="cluster",
+            value=text,
+            hint=_did_you_mean(name, preset_names()),
+        )
+    return Cluster.from_groups(PRESETS[name].servers, name=text)
+
+
+def _read_toml(text: str) -> Cluster:
+    path = Path(text)
+    if not text or not os.path.exists(text):  # Path.exists raises for a name that is too long
+        raise InputError(
+            "SxG such as 32x8, the path of a TOML file, or preset:NAME",
+            key="cluster",
+            value=text,
+            hint="there is no file of that name" + _preset_meant(text),
+        )
+    if path.is_dir():
+        raise InputError("is a folder, not a cluster file", file=text)
+    return Cluster.from_document(read_toml(text, hint="see docs/cluster.md"), text)
+
+
+def _network(table: dict[str, Any], file: str, where: str) -> Network:
+    """The network of a table's keys that are network constants."""
+    given = {name: value for name, value in table.items() if name in NETWORK_RULES}
+    values = (network_value(name, value, file=file, key=f"{where}.{name}") for name, value in given.items())
+    return Network(**dict(zip(given, values, strict=True)))
+
+
+def _recorded(table: dict[str, Any], file: str) -> Cluster:
+    """The recorded cluster of [recorded]: `gpus` a server and `gpu_type`, or `servers` where they differ."""
+    _only_keys(table, ("gpus", "gpu_type", "servers", *NETWORK_RULES), file, "recorded")
+    network = _network(table, file, "recorded")
+    if "servers" not in table:
+        gpus = _whole(table, "gpus", file, "recorded", default=int(RECORDED.server_gpus[0]))
+        groups = [ServerGroup(count=1, gpus=gpus, gpu_type=_label(table, "gpu_type", file, "recorded"))]
+    elif "gpus" in table or "gpu_type" in table:
+        raise InputError(
+            "either gpus and gpu_type or a list of servers",
+            file=file,
+            key="recorded",
+            hint="leave out gpus and gpu_type",
+        )
+    else:
+        groups = _servers(table["servers"], file, "recorded.servers")
+    return Cluster.from_groups(groups, network, name=f"[recorded] of {file}")
+
+
+def _servers(entries: object, file: str, key: str) -> list[ServerGroup]:
+    example = f"write [[{key}]], then count = 32 and gpus = 8"
+    if isinstance(entries, dict):
+        raise InputError("a list of tables, not one table", file=file, key=key, hint=example)
+    if not entries:
+        raise InputError("names no servers", file=file, hint=example)
+    if not isinstance(entries, list):
+        raise InputError("a list of tables", file=file, key=key, value=entries, hint=example)
+    groups = []
+    for number, value in enumerate(entries, start=1):
+        where = f"{key}[{number}]"
+        entry = _table(value, file, where)
+        _only_keys(entry, ("count", "gpus", "vc", "gpu_type"), file, where)
+        groups.append(
+            ServerGroup(
+                count=_whole(entry, "count", file, where, default=1),
+                gpus=_whole(entry, "gpus", file, where),
+                vc=_label(entry, "vc", file, where),
+                gpu_type=_label(entry, "gpu_type", file, where),
+            )
+        )
+    named = [number for number, group in enumerate(groups, start=1) if group.vc is not None]
+    if named and len(named) < len(groups):
+        missing = next(number for number in range(1, len(groups) + 1) if number not in named)
+        raise InputError(
+            f"a virtual cluster, since {key}[{named[0]}] names one",
+            file=file,
+            key=f"{key}[{missing}].vc",
+            hint="name a vc for every group of servers, or for none",
+        )
+    total = sum(group.count * group.gpus for group in groups)
+    if total > MAX_GPUS:
+        raise InputError(f"at most {MAX_GPUS} GPUs in all", file=file, key=key, value=total)
+    return groups
+
+
+def _table(value: object, file: str, key: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError("a table", file=file, key=key, value=value, hint="see docs/cluster.md")
+    return value
+
+
+def _only_keys(table: dict[str, Any], known: Iterable[str], file: str, where: str) -> None:
+    for name in table:
+        if name not in tuple(known):
+            raise _unknown_key(name, known, file, where)
+
+
+def _unknown_key(name: str, known: Iterable[str], file: str | None, where: str) -> InputError:
+    known = tuple(known)
+    return InputError(
+        f"only the keys {', '.join(known)}",
+        file=file,
+        key=f"{where}.{name}" if where else name,
+        hint=_did_you_mean(name, known),
+    )
+
+
+def _whole(entry: dict[str, Any], name: str, file: str, where: str, default: int | None = None) -> int:
+    value = entry.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        shown = ABSENT if name not in entry else show_toml(value)
+        raise InputError(
+            "an integer >= 1", file=file, key=f"{where}.{name}", value=shown, hint="see docs/cluster.md"
+        )
+    return value
+
+
+def _label(entry: dict[str, Any], name: str, file: str, where: str) -> str | None:
+    value = entry.get(name)
+    if value is not None and (not isinstance(value, str) or value == ""):
+        raise InputError(
+            "a non-empty text",
+            file=file,
+            key=f"{where}.{name}",
+            value=value,
+            hint=f'write it in quotes: {name} = "..."',
+        )
+    return value
+
+
+def _preset_meant(text: str) -> str:
+    """For a text that is no file: the preset that it names without the prefix, if any."""
+    name = text.strip().lower().replace("_", "-")
+    close = difflib.get_close_matches(name, PRESETS, n=1, cutoff=0.65)
+    return f"; did you mean preset:{close[0]}?" if close else ""
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    close = difflib.get_close_matches(name.lower(), list(known), n=1)
+    return f"did you mean {close[0]}?" if close else None
+
+
+def _toml_text(text: str) -> str:
+    """A TOML basic string: JSON's escapes are TOML's, once DEL is escaped too."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+RECORDED: Final = Cluster(np.full(1, 8, dtype=np.uint32), name="default")
+"""The recorded cluster where nobody names another: servers of 8 GPUs, as many as a job needs."""

@@ -1,0 +1,121 @@
+"""Pictures of results, and the page that `ringbco report` and `ringbco.report` make of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ringbco.reports.series import Figure
+    from ringbco.result.comparison import Comparison
+    from ringbco.result.outcome import Outcome
+
+
+class Page(NamedTuple):
+    """A page that was written: where, of how many bytes and charts, and of which results, by label."""
+
+    path: Path
+    bytes: int
+    charts: int
+    results: tuple[str, ...]
+
+
+def report(
+    results: Outcome
+    | Comparison
+    | Mapping[str, Outcome]
+    | str
+    | os.PathLike[str]
+    | Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    png: str | os.PathLike[str] | None = None,
+    title: str | None = None,
+    force: bool = False,
+) -> Page:
+    """Shows results on one page that needs no network, as `ringbco report` does.
+
+    results: an outcome, a comparison, outcomes by label, or the paths of result folders and comparisons; or
+        the path of one folder that a sweep made, which has a page of its own.
+    out: the page to write, a name that ends in .html. png: a folder to make, with each chart as a picture.
+    title: None for the trace and the cluster. force: whether an earlier page and its pictures are replaced.
+
+    Raises InputError for what is no result or cannot be drawn or written, UsageError for a name that ends
+    otherwise.
+    """
+    from contextlib import ExitStack
+
+    from ringbco.io.atomic import replacing
+    from ringbco.io.marks import are_pictures
+    from ringbco.reports.outputs import check_page
+    from ringbco.result.folder import check_target, whole_folder
+
+    target = Path(out)
+    check_page(target, force=force)
+    if png is not None:
+        check_target(png, force=force, ours=are_pictures)
+    written, figures, labels = _written(results, title)
+    text = written.encode("utf-8")
+    with ExitStack() as stack:
+        file = stack.enter_context(replacing(target, force=force))
+        file.write(text)
+        if png is not None:
+            from ringbco.reports.pictures import write_pictures
+
+            folder = stack.enter_context(whole_folder(png, force=force, ours=are_pictures))
+            write_pictures(figures, folder)
+    return Page(target, len(text), len(figures), labels)
+
+
+def _written(results: object, title: str | None) -> tuple[str, list[Figure], tuple[str, ...]]:
+    """The page's text, its charts, and what it shows: the results' labels, or the sweep."""
+    from ringbco.errors import UsageError
+    from ringbco.reports.figures import chapters
+    from ringbco.reports.html import page
+    from ringbco.reports.reading import default_title
+    from ringbco.reports.sweep_page import is_sweep_folder, read_sweep, sweep_page, sweep_title
+
+    paths = [results] if isinstance(results, str | os.PathLike) else results
+    named = []
+    if isinstance(paths, Sequence):
+        named = [path for path in paths if isinstance(path, str | os.PathLike)]
+    sweeps = [path for path in named if is_sweep_folder(Path(path))]
+    if sweeps:
+        if len(named) > 1:
+            raise UsageError("a sweep's folder: expected it alone; results have a page of their own")
+        runs = read_sweep(Path(sweeps[0]))
+        text, figures = sweep_page(runs, title=title or sweep_title(runs))
+        return text, list(figures), (f"a sweep of {runs.frame.height:,} runs",)
+    outcomes = _outcomes(results)
+    made = chapters(outcomes)
+    text = page(outcomes, made, title=title or default_title(outcomes))
+    return text, [figure for chapter in made for figure in chapter.figures], tuple(outcomes)
+
+
+def _outcomes(results: object) -> Mapping[str, Outcome]:
+    """The outcomes by label, once it is sure that they can be drawn."""
+    from ringbco.errors import UsageError
+    from ringbco.reports.reading import read_results
+    from ringbco.reports.soundness import check_tables
+    from ringbco.result.comparison import Comparison, side_by_side
+    from ringbco.result.outcome import Outcome
+
+    if isinstance(results, str | os.PathLike):
+        return read_results([results])
+    if isinstance(results, Outcome):
+        results = side_by_side([results])
+    outcomes = results.outcomes if isinstance(results, Comparison) else results
+    if (
+        isinstance(outcomes, Sequence)
+        and outcomes
+        and all(isinstance(p, str | os.PathLike) for p in outcomes)
+    ):
+        return read_results(outcomes)
+    by_label = outcomes if isinstance(outcomes, Mapping) else {}
+    if by_label and all(isinstance(outcome, Outcome) for outcome in by_label.values()):
+        for outcome in by_label.values():
+            check_tables(outcome)
+        return by_label
+    raise UsageError("option results: expected outcomes by label, a comparison, or paths of result folders")

@@ -1,0 +1,171 @@
+"""A report's tables: what was run, and the headline figures, as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from ringbco.errors import InputError
+from ringbco.result.comparison import Comparison
+from ringbco.result.folder import cluster_of
+from ringbco.result.metrics import column
+from ringbco.result.outcome import Outcome
+from ringbco.run.scheduling import foreknowledge
+from ringbco.units import duration
+
+_NETWORK: Final = {
+    "intra_bandwidth": ("inside servers", 1e9, "GB/s"),
+    "inter_bandwidth": ("between servers", 1e9, "GB/s"),
+    "reduce_speed": ("reduction", 1e9, "GB/s"),
+    "xi1": ("xi1", 1.0, ""),
+    "xi2": ("xi2", 1.0, "s"),
+    "alpha": ("alpha", 1.0, ""),
+}
+_ABSENT: Final = "-"
+_OF_THEIR_OWN: Final = ("policy", "order", "placement", "queue", "model", "clock")
+# Tables of settings, and what those that are the same for all results are called together.
+_TOGETHER: Final = {"network": "network", "options": "other options"}
+_UNTOLD: Final = ("command",)
+
+
+class Fact(NamedTuple):
+    """One thing about every result, in the results' order."""
+
+    title: str
+    values: tuple[str, ...]
+
+    @property
+    def alike(self) -> bool:
+        """Whether it is the same of all results."""
+        return len(set(self.values)) == 1
+
+
+class Cell(NamedTuple):
+    """A figure as text; its ratio to the first result's, where there is another; whether it is the best.
+
+    `value`: None where the result has no such figure.
+    """
+
+    text: str
+    ratio: float | None
+    best: bool
+    value: float | None
+
+
+class Line(NamedTuple):
+    """One measure of every result."""
+
+    title: str
+    cells: tuple[Cell, ...]
+
+
+def facts(results: Mapping[str, Outcome]) -> list[Fact]:
+    """Trace, cluster, policy and options of each run; without those that no run has.
+
+    Of the network and the options, each that differs is a fact of its own, and the rest is one.
+    """
+    columns = [_of_one(outcome.run, outcome) for outcome in results.values()]
+    titles = list(dict.fromkeys(title for column in columns for title in column))
+    found: list[Fact] = []
+    for title in titles:
+        told = [column.get(title, _ABSENT) for column in columns]
+        if title in _TOGETHER.values():
+            found += _settings(title, [one if isinstance(one, dict) else {} for one in told])
+        else:
+            found.append(Fact(title, tuple(map(str, told))))
+    return found
+
+
+def _settings(title: str, tables: Sequence[Mapping[str, str]]) -> list[Fact]:
+    """What differs among the results' tables of settings, then the rest as one fact."""
+    names = dict.fromkeys(name for table in tables for name in table)
+    values = {name: tuple(table.get(name, _ABSENT) for table in tables) for name in names}
+    same = [f"{name} {told[0]}" for name, told in values.items() if len(set(told)) == 1]
+    named = f"{title}: " if title == _TOGETHER["network"] else ""
+    differing = [Fact(f"{named}{name}", told) for name, told in values.items() if len(set(told)) > 1]
+    rest = title if not differing or not named else f"{title}: the rest"
+    return differing + ([Fact(rest, (", ".join(same),) * len(tables))] if same else [])
+
+
+def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str | dict[str, str]]:
+    """A run's facts by title; those of `_TOGETHER` as tables of settings."""
+    trace, cluster, options = (run.get(table, {}) for table in ("trace", "cluster", "options"))
+    submit = column(outcome.jobs, "submit_time")
+    name = str(trace.get("path", _ABSENT)).replace("\\", "/").rsplit("/", 1)[-1]
+    digest = f", SHA-256 {trace['sha256'][:16]}…" if trace.get("sha256") else ""
+    told: dict[str, str | dict[str, str]] = {
+        "trace": f"{name}: {trace.get('rows', 0):,} rows{digest}",
+        "submissions": f"over {duration(float(submit.max() - submit.min()))}",
+        "jobs": _jobs(outcome),
+        "cluster": _cluster(cluster),
+        "recorded on": _recorded(run),
+        _TOGETHER["network"]: _network(cluster.get("network", {})),
+    }
+    given = {key: _text(value) for key, value in options.items() if key not in _UNTOLD and value is not None}
+    told |= {key: given.pop(key) for key in _OF_THEIR_OWN if key in given}
+    if options:
+        read = foreknowledge(options)
+        told["clairvoyant"] = f"yes: {', '.join(read)}" if read else "no"
+    if given:
+        told[_TOGETHER["options"]] = given
+    if run.get("warnings"):
+        told["warnings"] = "; ".join(run["warnings"])
+    versions = run.get("ringbco", {})
+    told["made by"] = f"ringbco {versions.get('version', _ABSENT)}, Python {versions.get('python', _ABSENT)}"
+    return told
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _cluster(cluster: Mapping[str, Any]) -> str:
+    groups = cluster.get("servers", [])
+    servers = sum(group["count"] for group in groups)
+    gpus = sum(group["count"] * group["gpus"] for group in groups)
+    vcs = len({group["vc"] for group in groups if group.get("vc")})
+    text = f"{cluster.get('name', _ABSENT)}: {gpus:,} GPUs in {servers:,} servers"
+    return text + (f", {vcs} virtual clusters" if vcs else "")
+
+
+def _recorded(run: Mapping[str, Any]) -> str:
+    """The cluster on which the trace was recorded: what the work of its jobs follows from."""
+    if "recorded" not in run.get("cluster", {}):
+        return _ABSENT  # results of earlier versions
+    try:
+        return cluster_of(run).recorded_on.character
+    except InputError:  # a damaged record, which the audit tells
+        return _ABSENT
+
+
+def _jobs(outcome: Outcome) -> str:
+    """How many ran, and how many did not, of which no figure and no chart knows."""
+    refused, dropped = (outcome.summary.get(key, 0) for key in ("jobs_refused", "jobs_dropped"))
+    return f"{outcome.jobs.height:,} ran" + "".join(
+        f", {count:,} {why}"
+        for count, why in ((refused, "refused by admission"), (dropped, "dropped as too large"))
+        if count
+    )
+
+
+def _network(network: Mapping[str, float]) -> dict[str, str]:
+    return {
+        title: f"{network[key] / scale:g} {unit}".strip()
+        for key, (title, scale, unit) in _NETWORK.items()
+        if key in network
+    }
+
+
+def headline(results: Mapping[str, Outcome]) -> list[list[Line]]:
+    """The summaries' figures by group: completion, waiting, slowdown, then the single ones."""
+    rows = Comparison(dict(results)).rows
+    lines = []
+    for measure, entries in rows.items():
+        shown = measure.show_all([entry.value for entry in entries])
+        cells = tuple(
+            Cell(text, entry.ratio if number else None, entry.best, entry.value)
+            for number, (entry, text) in enumerate(zip(entries, shown, strict=True))
+        )
+        lines.append((measure.group, Line(measure.title, cells)))
+    return [[line for _, line in group] for _, group in groupby(lines, key=lambda pair: pair[0])]

@@ -1,0 +1,42 @@
+"""The charts of a report, in the order in which the page shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ringbco.reports import figures_jobs, figures_time, figures_waits
+from ringbco.reports.series import Figure
+from ringbco.result.outcome import Outcome
+
+
+@dataclass
+class Chapter:
+    """Charts that answer one question."""
+
+    title: str
+    figures: list[Figure] = field(default_factory=list)
+
+
+def chapters(results: Mapping[str, Outcome]) -> list[Chapter]:
+    """The charts of all results, overlaid where that can be read; chapters without a chart are left out.
+
+    Whatever the number of jobs, they hold at most some thousand points: jobs are counted and averaged here.
+    """
+    groups = figures_jobs.groups(results)
+    made = [
+        Chapter(
+            "Jobs",
+            [
+                figures_jobs.time_split(results),
+                figures_jobs.completion(results),
+                figures_jobs.waiting(results),
+                figures_jobs.sizes(results, half=groups is not None),
+                *([groups] if groups is not None else []),
+            ],
+        ),
+        Chapter("Who waited", list(figures_waits.waits(results))),
+        Chapter("The cluster over time", figures_time.over_time(results)),
+        Chapter("Contention on servers", list(figures_time.by_server(results))),
+    ]
+    return [chapter for chapter in made if chapter.figures]

@@ -1,0 +1,74 @@
+"""`ringbco report`: results as one page that opens anywhere, offline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ringbco.reports.facts import facts, headline
+from ringbco.reports.series import MOST_IN_LEGEND, SHOWN, TONES, WINDOW
+from ringbco.reports.style import on_page, tone_name
+from ringbco.reports.tables import MOST_COLUMNS, longest_waits, named, rankings
+from ringbco.reports.templates import render
+from ringbco.result.comparison import Comparison
+from ringbco.result.outcome import Outcome
+
+if TYPE_CHECKING:
+    from ringbco.reports.figures import Chapter
+
+
+def page(results: Mapping[str, Outcome], chapters: Sequence[Chapter], *, title: str) -> str:
+    """The page of these results as text: style, data and the drawing library are all inside."""
+    # The switches at the top are the legend of many results: above each chart it would be larger than that.
+    legends = len(results) <= MOST_IN_LEGEND
+    drawn = {
+        figure.name: on_page(figure, legends=legends) for chapter in chapters for figure in chapter.figures
+    }
+    labels = list(results)
+    groups = headline(results)
+    side_by_side = len(labels) <= MOST_COLUMNS
+    return document(
+        "results",
+        drawn,
+        labels,
+        title=title,
+        subtitle=_subtitle(results),
+        results=named(labels),
+        labels=labels,
+        side_by_side=side_by_side,
+        facts=facts(results),
+        headline=groups,
+        rankings=[] if side_by_side else rankings(groups, labels),
+        unlike=Comparison(dict(results)).unlike if len(results) > 1 else (),
+        chapters=chapters,
+        longest_waits=longest_waits(results),
+        versions=sorted({outcome.run.get("ringbco", {}).get("version", "?") for outcome in results.values()}),
+    )
+
+
+def document(template: str, charts: Mapping[str, Any], shown: Sequence[str], /, **told: Any) -> str:
+    """A page whose script draws `charts` by name, with the results of the labels `shown` switched on."""
+    return render(
+        template,
+        tones=[(tone_name(light), light, dark) for light, dark in TONES.items()],
+        data={"charts": charts, "labels": shown, "shown": SHOWN, "window": WINDOW},
+        **told,
+    )
+
+
+def _subtitle(results: Mapping[str, Outcome]) -> str:
+    counts = {outcome.jobs.height for outcome in results.values()}
+    jobs = f"{counts.pop():,} jobs" if len(counts) == 1 else "different numbers of jobs"
+    which = "one result" if len(results) == 1 else f"{len(results)} results, overlaid"
+    return f"{which}, {jobs}{_refusals(results)}"
+
+
+def _refusals(results: Mapping[str, Outcome]) -> str:
+    """How many jobs admission refused, where it did: whoever compares completion times must know."""
+    counts = {label: outcome.summary.get("jobs_refused", 0) for label, outcome in results.items()}
+    told = [
+        f"{count:,} more refused by admission{f' under {label}' if len(results) > 1 else ''}"
+        for label, count in counts.items()
+        if count
+    ]
+    return f"; {', '.join(told)}: not in any figure" if told else ""

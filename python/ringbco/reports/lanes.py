@@ -1,0 +1,108 @@
+"""Which GPUs of a server each stretch holds: lanes for a drawing, worked out from allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import polars as pl
+
+from ringbco.errors import InputError
+from ringbco.reports.server_load import server_gpus, spanning_stretches
+from ringbco.result.outcome import Outcome
+
+LEVELS = ("one server", "spans alone", "shares links", "crowded", "jammed")
+"""Contention met by a job: p_j of 0, 1, 2, 3 to 4, and 5 or more."""
+
+
+class Lane(NamedTuple):
+    """Neighbouring lanes of a server that one stretch holds: `width` from `first` on."""
+
+    row: int
+    server: int
+    first: int
+    width: int
+
+
+def level(contention: pl.Expr) -> pl.Expr:
+    """The place in LEVELS of a largest p_j."""
+    above = (contention >= least for least in (1, 2, 3, 5))
+    return pl.sum_horizontal(*above).cast(pl.Int64)
+
+
+def stretches(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.DataFrame:
+    """The allocations on `servers` (all by default) by server and start, with each job's facts beside them.
+
+    Columns: job_id, server, gpus, start, end, spans (whether the job held other servers too), job_gpus,
+    num_servers, max_contention, level, wait_time, slowdown and, where the result has them, user and vc.
+    """
+    assert outcome.allocations is not None
+    jobs = outcome.jobs.select(
+        "job_id",
+        pl.col("num_gpus").alias("job_gpus"),
+        "num_servers",
+        "max_contention",
+        level(pl.col("max_contention")).alias("level"),
+        "wait_time",
+        "slowdown",
+        *(name for name in ("user", "vc") if name in outcome.jobs.columns),
+    )
+    spanning = spanning_stretches(outcome.allocations).select("job_id", "start_time").unique()
+    wanted = outcome.allocations
+    if servers is not None:
+        wanted = wanted.filter(pl.col("server").is_in(list(servers)))
+    return (
+        wanted.join(
+            spanning.with_columns(spans=pl.lit(True)),
+            on=["job_id", "start_time"],
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(pl.col("spans").fill_null(False))
+        .join(jobs, on="job_id", how="left", maintain_order="left")
+        .rename({"num_gpus": "gpus", "start_time": "start", "end_time": "end"})
+        .sort("server", "start", "end", maintain_order=True)
+    )
+
+
+def assign_lanes(frame: pl.DataFrame, outcome: Outcome) -> list[Lane]:
+    """Lanes for every row of `stretches`: each takes the lowest that are free on its server when it starts.
+
+    A result does not record which GPUs of a server a job held, only how many; these are a possible choice.
+
+    Raises InputError where a server would need more lanes than it has GPUs.
+    """
+    sizes = server_gpus(outcome)
+    lanes: list[Lane] = []
+    here = -1
+    free: list[int] = []
+    held: list[tuple[float, list[int]]] = []
+    columns = (frame[name].to_list() for name in ("server", "gpus", "start", "end"))
+    for row, (server, gpus, start, end) in enumerate(zip(*columns, strict=True)):
+        if server != here:
+            here, held = server, []
+            free = list(range(sizes[server] if server < len(sizes) else 0))
+        while held and held[0][0] <= start:
+            for lane in heappop(held)[1]:
+                heappush(free, lane)
+        if gpus > len(free):
+            raise InputError(
+                f"server {server} holds more GPUs at {start:g} s than it has; `ringbco audit` says more"
+            )
+        taken = [heappop(free) for _ in range(gpus)]
+        heappush(held, (end, taken))
+        lanes.extend(_runs(row, server, taken))
+    return lanes
+
+
+def _runs(row: int, server: int, taken: list[int]) -> list[Lane]:
+    """Ascending lanes as runs of neighbours."""
+    runs = [Lane(row, server, taken[0], 1)]
+    for lane in taken[1:]:
+        last = runs[-1]
+        if lane == last.first + last.width:
+            runs[-1] = last._replace(width=last.width + 1)
+        else:
+            runs.append(Lane(row, server, lane, 1))
+    return runs

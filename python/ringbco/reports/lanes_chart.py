@@ -1,0 +1,158 @@
+"""The lanes of a timeline as a picture: a row a GPU, a bar a job, coloured by contention."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import altair as alt
+import polars as pl
+
+from ringbco.errors import UsageError
+from ringbco.reports.cluster_state import cluster_state
+from ringbco.reports.lanes import LEVELS, assign_lanes, stretches
+from ringbco.reports.server_load import server_gpus
+from ringbco.reports.window import Window
+from ringbco.result.outcome import Outcome
+from ringbco.units import duration
+
+MOST_BARS: Final = 20_000
+MOST_LANES: Final = 512
+_COLOURS: Final = ("#9fc7a8", "#f0d264", "#efa245", "#d6562b", "#8c1d18")
+_MET: Final = ("0", "1", "2", "3 to 4", "5 or more")
+_LEGEND: Final = (
+    "datum.label + ' (' + {"
+    + ", ".join(f"'{level}': '{met}'" for level, met in zip(LEVELS, _MET, strict=True))
+    + "}[datum.label] + ')'"
+)
+_PERIODS: Final = ((172_800.0, 86_400.0, "days"), (7_200.0, 3_600.0, "hours"), (120.0, 60.0, "minutes"))
+
+
+def lanes_chart(outcome: Outcome, window: Window) -> Any:
+    """The window of a result, with the queue and the mean contention above the lanes.
+
+    Raises UsageError for more than can be told apart: over 20,000 bars or 512 GPUs.
+    """
+    sizes = server_gpus(outcome)
+    tops = dict(zip(window.servers, _tops([sizes[server] for server in window.servers]), strict=True))
+    lanes = sum(sizes[server] for server in window.servers)
+    bars = _bars(outcome, window, tops)
+    if bars.height > MOST_BARS or lanes > MOST_LANES:
+        raise UsageError(
+            f"{bars.height:,} bars on {lanes:,} GPUs: expected at most {MOST_BARS:,} on {MOST_LANES:,};"
+            " cut it by --from, --to or --servers"
+        )
+    unit, name = _unit(window.end - window.start)
+    origin, since = _origin(outcome, window)
+    ends = [(window.start - origin) / unit, (window.end - origin) / unit]
+    time_scale = alt.Scale(domain=ends, nice=False)
+    bars = bars.with_columns(start=(pl.col("start") - origin) / unit, end=(pl.col("end") - origin) / unit)
+    names = pl.DataFrame(
+        {
+            "middle": [tops[server] + sizes[server] / 2 for server in window.servers],
+            "name": [f"server {server}" for server in window.servers],
+        }
+    )
+    scale = alt.Scale(domain=[0, lanes + len(tops) - 1], reverse=True, nice=False)
+    row_height = max(4.0, min(11.0, 560 / max(lanes, 1)))
+    drawn = (
+        alt.Chart(bars)
+        .mark_rect(stroke="white", strokeWidth=0.6)
+        .encode(
+            x=alt.X("start:Q", title=f"{name} since {since}", scale=time_scale).axis(grid=False),
+            x2="end:Q",
+            y=alt.Y("top:Q", scale=scale, axis=None),
+            y2="bottom:Q",
+            color=alt.Color("level:N", scale=alt.Scale(domain=list(LEVELS), range=list(_COLOURS))).legend(
+                title="largest contention p_j met by the job", orient="bottom", labelExpr=_LEGEND
+            ),
+        )
+    )
+    titles = (
+        alt.Chart(names)
+        .mark_text(align="right", baseline="middle", fontSize=11, color="#333")
+        .encode(x=alt.value(-8), y=alt.Y("middle:Q", scale=scale, axis=None), text="name:N")
+    )
+    height = row_height * lanes + 2 * len(tops)
+    state = cluster_state(outcome, window)
+    above = [
+        _counter(_steps(state[column], window, origin, unit), time_scale, title)
+        for column, title in (("queued_jobs", "jobs waiting"), ("mean_contention", "mean contention"))
+    ]
+    lower = alt.layer(drawn, titles).properties(width=860, height=height)
+    return (
+        alt.vconcat(*above, lower, spacing=8)
+        .properties(padding=18, background="white")
+        .configure(font="Liberation Sans, Helvetica, Arial, sans-serif")
+        .configure_view(stroke="#ddd")
+        .configure_axis(titleFontWeight="normal", labelFontSize=11)
+        .configure_legend(titleFontWeight="normal", symbolStrokeWidth=0)
+    )
+
+
+def _tops(sizes: list[int]) -> list[int]:
+    """Where each server's first lane is, one row free between servers."""
+    tops, at = [], 0
+    for size in sizes:
+        tops.append(at)
+        at += size + 1
+    return tops
+
+
+def _bars(outcome: Outcome, window: Window, tops: dict[int, int]) -> pl.DataFrame:
+    frame = stretches(outcome, window.servers)
+    lanes = pl.DataFrame(
+        assign_lanes(frame, outcome),
+        schema={"row": pl.UInt32, "server": pl.Int64, "first": pl.Int64, "width": pl.Int64},
+        orient="row",
+    )
+    kept = window.cut(frame.with_row_index("row")).select("row", "start", "end", "level")
+    return (
+        lanes.join(kept, on="row", maintain_order="left")
+        .with_columns(top=pl.col("server").replace_strict(tops, return_dtype=pl.Int64) + pl.col("first"))
+        .select(
+            "start",
+            "end",
+            "top",
+            bottom=pl.col("top") + pl.col("width"),
+            level=pl.col("level").replace_strict(dict(enumerate(LEVELS)), return_dtype=pl.String),
+        )
+    )
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    for least, unit, name in _PERIODS:
+        if seconds >= least:
+            return unit, name
+    return 1.0, "seconds"
+
+
+def _origin(outcome: Outcome, window: Window) -> tuple[float, str]:
+    """The second from which the axis counts, and what it is: late windows would have long numbers."""
+    first = float(outcome.timeline["time"][0])
+    if window.start <= first:
+        return first, "the first submission"
+    after = duration(window.start - first)
+    return window.start, f"{window.start:,.10g} s, which is {after} after the first submission"
+
+
+def _steps(state: pl.DataFrame, window: Window, origin: float, unit: float) -> pl.DataFrame:
+    """A counter's steps on the axis, the last of them up to the window's end."""
+    drawn = state.with_columns(pl.col("value").cast(pl.Float64))
+    drawn = pl.concat((drawn, drawn.tail(1).with_columns(time=pl.lit(window.end))))
+    return drawn.with_columns(time=(pl.col("time") - origin) / unit)
+
+
+def _counter(data: pl.DataFrame, scale: alt.Scale, title: str) -> Any:
+    # A domain of its own: that of nothing but zeros would have its zero in the middle.
+    tall = alt.Scale(domain=[0, max(1.0, *data["value"])])
+    return (
+        alt.Chart(data)
+        .mark_area(interpolate="step-after", color="#8fa9c4", line={"color": "#4a6d92", "strokeWidth": 1})
+        .encode(
+            x=alt.X("time:Q", scale=scale).axis(None),
+            y=alt.Y("value:Q", title=title, scale=tall).axis(
+                tickCount=2, grid=False, titleAngle=0, titleAlign="right"
+            ),
+        )
+        .properties(width=860, height=44)
+    )

@@ -1,0 +1,45 @@
+"""Outcomes and comparisons as notebooks show them: small HTML tables without a style of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ringbco.reports.templates import render
+from ringbco.result.measures import SINGLES, SPREADS
+from ringbco.result.metrics import STATISTICS
+from ringbco.units import figure
+
+if TYPE_CHECKING:
+    from ringbco.result.comparison import Comparison
+    from ringbco.result.outcome import Outcome
+
+
+def outcome_html(outcome: Outcome) -> str:
+    """Policy, cluster and trace, then the distribution of times, then the single figures."""
+    summary, run = outcome.summary, outcome.run
+    spreads = [
+        {
+            "title": title,
+            "figures": [figure(kind, summary[f"{statistic}_{name}"]) for statistic in STATISTICS],
+        }
+        for name, title, kind in SPREADS
+        if f"{STATISTICS[0]}_{name}" in summary
+    ]
+    figures = [f"jobs {figure('count', summary['jobs'])}"]
+    figures += [
+        f"{single.title} {single.show(summary[single.key])}" for single in SINGLES if single.key in summary
+    ]
+    title = f"{summary.get('policy', 'outcome')}"
+    for what, where in (("cluster", "name"), ("trace", "path")):
+        named = run.get(what, {}).get(where)
+        title += f", {what} {named}" if named else ""
+    return render("outcome", title=title, statistics=list(STATISTICS), spreads=spreads, figures=figures)
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """One row a measure, one column an outcome; the best is bold, the ratio is to the first outcome."""
+    measures = []
+    for measure, entries in comparison.rows.items():
+        shown = measure.show_all([entry.value for entry in entries])
+        measures.append({"title": measure.title, "cells": list(zip(shown, entries, strict=True))})
+    return render("comparison", labels=list(comparison.outcomes), measures=measures)

@@ -1,0 +1,85 @@
+"""The part of a result that a timeline shows: some servers, from some second to another."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from ringbco.errors import InputError, UsageError
+from ringbco.reports.server_load import server_gpus
+from ringbco.result.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class Window:
+    """Seconds on the job table's clock, `start` included and `end` not, and server indexes in order."""
+
+    start: float
+    end: float
+    servers: tuple[int, ...]
+
+    def cut(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows whose `start` to `end` has some of the window in it, cut off at its ends."""
+        inside = (pl.col("start") < self.end) & (pl.col("end") > self.start)
+        return frame.filter(inside).with_columns(
+            start=pl.col("start").clip(lower_bound=self.start), end=pl.col("end").clip(upper_bound=self.end)
+        )
+
+
+def window(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Window:
+    """The window that the options name, by default the whole run, with the servers on which something ran.
+
+    Raises InputError where the result recorded no allocations, UsageError where the options name nothing.
+    """
+    if outcome.allocations is None:
+        raise InputError(
+            "the result has no allocations.parquet, as one made with --no-allocations",
+            hint="replay without that option",
+        )
+    first = float(outcome.timeline["time"][0])
+    # With --sample the last sample may be before the last job's finish.
+    ends = outcome.allocations["end_time"].max()
+    assert ends is None or isinstance(ends, float)
+    last = max(float(outcome.timeline["time"][-1]), ends or first)
+    for name, value in (("from", start), ("to", end)):
+        if value is not None and not math.isfinite(value):
+            raise UsageError(f"option {name}: {value}: expected seconds on the job table's clock")
+    begin, until = first if start is None else start, last if end is None else end
+    if begin >= until and not (start is None and end is None):
+        raise UsageError(f"options from and to: expected from < to, got {begin:g} and {until:g}")
+    if begin > last or until < first:
+        raise UsageError(
+            f"options from and to: {begin:g} to {until:g}: the run is from {first:.10g} to {last:.10g} s"
+        )
+    chosen = parse_servers(servers, len(server_gpus(outcome)))
+    return Window(float(begin), float(until), _used(outcome.allocations, chosen, begin, until))
+
+
+def _used(allocations: pl.DataFrame, chosen: Sequence[int], begin: float, until: float) -> tuple[int, ...]:
+    """The chosen servers on which something ran: of a large cluster the others would only be in the way."""
+    inside = (pl.col("start_time") < until) & (pl.col("end_time") > begin)
+    used = allocations.filter(inside)["server"].unique().sort()
+    among = chosen if isinstance(chosen, range) else set(chosen)
+    return tuple(server for server in used if server in among)
+
+
+def parse_servers(text: str | None, count: int) -> Sequence[int]:
+    """Server indexes named as "0-3,7", ascending; all of `count` where `text` is None."""
+    if text is None:
+        return range(count)
+    chosen: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r" *([0-9]{1,9}) *(?:- *([0-9]{1,9}) *)?", part)
+        if match is None:
+            raise UsageError(f"option servers: {text}: expected indexes and ranges such as 0-3,7")
+        low, high = int(match[1]), int(match[2] or match[1])
+        if low > high:
+            raise UsageError(f"option servers: {part.strip()}: expected the lower index first")
+        if high >= count:
+            raise UsageError(f"option servers: {part.strip()}: the cluster's servers are 0 to {count - 1}")
+        chosen.update(range(low, high + 1))
+    return sorted(chosen)

@@ -1,0 +1,6 @@
+"""Results: their tables, figures and folders.
+
+Nothing here replays, and nothing draws (`views` names who does). Equal outcomes are written as equal bytes:
+
+    Outcome.read("result").write("copy")  # the same Parquet files
+"""

@@ -1,0 +1,266 @@
+"""Results side by side, held against the first of them; data, not how to draw it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import polars as pl
+
+from ringbco.io.tables import write_table
+from ringbco.result.folder import holds_only, whole_folder
+from ringbco.result.measures import MEASURED_HERE, MEASURES
+from ringbco.result.views import view
+from ringbco.units import same
+
+if TYPE_CHECKING:
+    from ringbco.reports.plots import Plots
+    from ringbco.result.measures import Measure
+    from ringbco.result.outcome import Outcome
+
+FRAME: Final = "comparison.parquet"
+DOCUMENT: Final = "comparison.json"
+REPORT: Final = "report.html"
+
+
+class Entry(NamedTuple):
+    """One measure under one policy; `value` is None where the policy has no such figure.
+
+    `ratio` is to the first policy's figure, None where that one is 0 or missing.
+    """
+
+    value: float | None
+    ratio: float | None
+    best: bool
+
+
+@dataclass(eq=False)
+class Comparison:
+    """Outcomes side by side, by label, the first being the one that the others are held against.
+
+    repeated: the summaries under each seed, the first seed's included, by label; of what was run with one
+    seed only, nothing. Figures are means over the seeds, and `outcomes` are those of the first seed.
+    """
+
+    outcomes: dict[str, Outcome]
+    repeated: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    @cached_property
+    def rows(self) -> dict[Measure, list[Entry]]:
+        """What each measure is under each outcome, in order; without measures that no summary has."""
+        summaries = [outcome.summary for outcome in self.outcomes.values()]
+        return {
+            measure: _entries(
+                [self._mean(label, measure.key) for label in self.outcomes], measure.best, self._like
+            )
+            for measure in MEASURES
+            if any(measure.key in summary for summary in summaries)
+        }
+
+    @cached_property
+    def _like(self) -> list[bool]:
+        """Whether each outcome is of the first one's jobs on the first one's cluster."""
+        kinds = [_jobs_and_cluster(outcome) for outcome in self.outcomes.values()]
+        return [kind == kinds[0] for kind in kinds]
+
+    @property
+    def unlike(self) -> list[str]:
+        """The outcomes of other jobs than the first one's, or on another cluster: none can be the best."""
+        return [label for label, like in zip(self.outcomes, self._like, strict=True) if not like]
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds each policy was replayed with."""
+        return max((len(summaries) for summaries in self.repeated.values()), default=1)
+
+    def spread(self, label: str, key: str) -> tuple[float, float] | None:
+        """The least and the greatest value of a measure over the seeds; None without several seeds."""
+        values = self._values(label, key)
+        return (min(values), max(values)) if len(values) > 1 else None
+
+    def _mean(self, label: str, key: str) -> float | None:
+        if label not in self.repeated:
+            return self.outcomes[label].summary.get(key)
+        values = self._values(label, key)
+        return math.fsum(values) / len(values) if values else None
+
+    def _values(self, label: str, key: str) -> list[float]:
+        """A measure under each seed of a label; none where a seed lacks it."""
+        values = [summary.get(key) for summary in self.repeated.get(label, [])]
+        return [] if None in values else [float(value) for value in values if value is not None]
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row a measure and outcome: measure, policy, value, ratio to the first, best of its measure.
+
+        Times in seconds, utilisation as a share. `value` is null where an outcome has no such figure, `ratio`
+        also where the first outcome's is 0; `best` is true for every outcome that has the best value, and for
+        none when all have the same or no end of the measure is good (utilisation, time in the engine). Only
+        outcomes of the first one's jobs on the first one's cluster are judged. With several seeds `value` is
+        their mean, and columns `least` and `greatest` follow, null for a result that was not repeated.
+        """
+        rows = [
+            (measure.key, label, *entry)
+            for measure, entries in self.rows.items()
+            for label, entry in zip(self.outcomes, entries, strict=True)
+        ]
+        schema = {
+            "measure": pl.String(),
+            "policy": pl.String(),
+            "value": pl.Float64(),
+            "ratio": pl.Float64(),
+            "best": pl.Boolean(),
+        }
+        frame = pl.DataFrame(rows, schema=schema, orient="row")
+        if self.seeds == 1:
+            return frame
+        spreads = [
+            self.spread(label, measure.key) or (None, None)
+            for measure in self.rows
+            for label in self.outcomes
+        ]
+        ends = {name: [spread[end] for spread in spreads] for end, name in enumerate(("least", "greatest"))}
+        return frame.with_columns(pl.Series(name, values, pl.Float64) for name, values in ends.items())
+
+    @property
+    def plot(self) -> Plots:
+        """Charts of these outcomes, overlaid."""
+        plots: Plots = view("plots", self.outcomes)
+        return plots
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: labels, each measure's values, ratios and best labels, folders, summaries."""
+        labels = list(self.outcomes)
+        several = self.seeds > 1
+        return {
+            "policies": labels,
+            **({"seeds": self.seeds} if several else {}),
+            "measures": {
+                measure.key: {
+                    "values": {label: entry.value for label, entry in zip(labels, entries, strict=True)},
+                    "ratios": {label: entry.ratio for label, entry in zip(labels, entries, strict=True)},
+                    "best": [label for label, entry in zip(labels, entries, strict=True) if entry.best],
+                    **(
+                        {"spread": {label: self.spread(label, measure.key) for label in labels}}
+                        if several
+                        else {}
+                    ),
+                }
+                for measure, entries in self.rows.items()
+            },
+            "folders": dict(zip(labels, self._folders(), strict=True)),
+            "summaries": {label: outcome.summary for label, outcome in self.outcomes.items()},
+            **({"summaries_by_seed": self.repeated} if several else {}),
+        }
+
+    def write(
+        self, folder: str | os.PathLike[str], *, force: bool = False, report: str | None = None
+    ) -> None:
+        """Writes a result folder a policy, comparison.parquet and comparison.json, all of it or nothing.
+
+        report: a page to put with them as report.html.
+
+        Raises InputError where `folder` exists (without `force`, or when it is no comparison) and where the
+        system refuses to write.
+        """
+        with whole_folder(folder, force=force, ours=is_comparison) as partial:
+            summaries = {
+                label: outcome.write(partial / name)
+                for name, (label, outcome) in zip(self._folders(), self.outcomes.items(), strict=True)
+            }
+            steady = self.frame.filter(~pl.col("measure").is_in(MEASURED_HERE))
+            write_table(steady, partial / FRAME)
+            document = json.dumps({**self.to_dict(), "summaries": summaries}, indent=2)
+            (partial / DOCUMENT).write_text(document + "\n", encoding="utf-8")
+            if report is not None:
+                (partial / REPORT).write_text(report, encoding="utf-8")
+
+    def _folders(self) -> list[str]:
+        """A folder's name for each label: a policy's own, anything else made harmless and unique."""
+        names: list[str] = []
+        for number, label in enumerate(self.outcomes, start=1):
+            name = re.sub(r"[^\w.=-]+", "-", label)
+            name = re.sub("--+", "-", name).strip(".-") or str(number)
+            names.append(f"{name}-{number}" if name in names else name)
+        return names
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {', '.join(self.outcomes)}>"
+
+    def _repr_html_(self) -> str:
+        return str(view("comparison", self))
+
+
+def is_comparison(path: Path) -> bool:
+    """Whether `Comparison.write` made `path`; InputError if it holds something else as well."""
+    made = (path / DOCUMENT).is_file() and (path / FRAME).is_file()
+    return made and holds_only(path, (DOCUMENT, FRAME, REPORT), results=True)
+
+
+def side_by_side(outcomes: Sequence[Outcome]) -> Comparison:
+    """A comparison of outcomes at hand, labelled by policy and, where that is not enough, by what differs."""
+    return Comparison(dict(zip(_labels(outcomes), outcomes, strict=True)))
+
+
+def _entries(values: Sequence[float | None], best: str, judged: Sequence[bool]) -> list[Entry]:
+    first = values[0]
+    told = [value for value, among in zip(values, judged, strict=True) if among and value is not None]
+    good = (max if best == "most" else min)(told, default=math.nan)
+    differ = best != "neither" and any(not same(value, told[0]) for value in told)
+    return [
+        Entry(
+            None if value is None else float(value),
+            value / first if first and value is not None else None,
+            differ and among and value is not None and same(value, good),
+        )
+        for value, among in zip(values, judged, strict=True)
+    ]
+
+
+def _jobs_and_cluster(outcome: Outcome) -> tuple[Any, ...]:
+    """What outcomes must share for one to be better: the jobs that ran and their work, servers, network."""
+    run: Mapping[str, Any] = outcome.run
+    trace, cluster = run.get("trace", {}), run.get("cluster", {})
+    # Where the jobs came from no file, their number and what they were called is all that is known.
+    source = trace.get("sha256") or trace.get("path")
+    ran = outcome.summary.get("jobs"), outcome.summary.get("jobs_refused", 0)
+    return source, trace.get("rows"), *ran, *map(cluster.get, ("servers", "network", "recorded"))
+
+
+def _labels(outcomes: Sequence[Outcome]) -> list[str]:
+    policies = [str(outcome.summary.get("policy", "?")) for outcome in outcomes]
+    settings = [_settings(outcome) for outcome in outcomes]
+    labels: list[str] = []
+    for number, policy in enumerate(policies):
+        same = [other for other, name in zip(settings, policies, strict=True) if name == policy]
+        own = settings[number]
+        differing = [name for name in own if any(other.get(name) != own[name] for other in same)]
+        label = policy
+        if differing:
+            label += f" ({', '.join(f'{name} {_short(own[name])}' for name in differing)})"
+        times = labels.count(label)
+        labels.append(label if not times else f"{label} [{times + 1}]")
+    return labels
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _settings(outcome: Outcome) -> dict[str, Any]:
+    """What may tell two runs of one policy apart, by the names that users know."""
+    run: Mapping[str, Any] = outcome.run
+    cluster = run.get("cluster", {})
+    return {
+        **{name: value for name, value in run.get("options", {}).items() if name != "policy"},
+        **cluster.get("network", {}),
+        "cluster": cluster.get("name"),
+        "trace": run.get("trace", {}).get("path"),
+    }

@@ -1,0 +1,156 @@
+"""Result folders: written whole or not at all, told from other folders, replaced with care."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import InputError, RingbcoError
+from ringbco.io import atomic
+from ringbco.io.atomic import recover, whole_path
+from ringbco.io.marks import are_pictures, is_output
+from ringbco.io.toml import read_toml
+from ringbco.result.schema import RESULT_FILES, RUN, SUMMARY
+
+_SHOWN_RESULTS: Final = 6
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """The figures of a run; InputError where the file holds none."""
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"not readable as JSON ({error})", file=path) from None
+    if not isinstance(summary, dict) or not {"policy", "jobs"} <= set(summary):
+        raise InputError("expected the summary of a run: an object with policy, jobs and more", file=path)
+    return summary
+
+
+def _no_result(path: Path) -> InputError:
+    """What to raise for a path that is no result folder: what it is, or the results that it holds."""
+    expected = (
+        "expected a result folder of `ringbco replay` or `ringbco plan`, with run.toml and summary.json"
+    )
+    if not path.exists():
+        return InputError(f"{expected}; there is nothing of this name", file=path)
+    if not path.is_dir():
+        return InputError(f"{expected}; this is a file", file=path)
+    if (path / SUMMARY).is_file() and (path / RUN).is_file():
+        read_toml(path / RUN)  # says so itself if it is no TOML
+        return InputError("expected the record of a run, with a table [ringbco]", file=path / RUN)
+    inside = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and is_result(entry))
+    if not inside:
+        return InputError(expected, file=path)
+    shown = ", ".join(inside[:_SHOWN_RESULTS]) + (", ..." if len(inside) > _SHOWN_RESULTS else "")
+    return InputError(expected, file=path, hint=f"it holds the results {shown}: name one of them")
+
+
+def is_result(path: Path) -> bool:
+    """Whether `path` is a folder that `Outcome.write` made."""
+    if not (path / SUMMARY).is_file():
+        return False
+    try:
+        return "ringbco" in read_toml(path / RUN)
+    except RingbcoError:
+        return False
+
+
+def read_run(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """run.toml of a result folder; InputError where the folder is none."""
+    path = Path(folder)
+    if not is_result(path):
+        raise _no_result(path)
+    return read_toml(path / RUN)
+
+
+def is_only_result(path: Path) -> bool:
+    """Whether `Outcome.write` may replace `path`; InputError if it is a result that holds something else."""
+    return is_result(path) and holds_only(path, RESULT_FILES)
+
+
+def holds_only(path: Path, files: Collection[str], *, results: bool = False) -> bool:
+    """True; InputError, with its name, if something in `path` is neither one of `files` nor made of them.
+
+    That is what `report` and `timeline` draw of it and, where `results` says that `path` has such, a
+    result folder that again holds nothing else.
+    """
+    for entry in sorted(path.iterdir()):
+        known = entry.name in files or (entry.is_file() and is_output(entry)) or are_pictures(entry)
+        if not known and not (results and entry.is_dir() and is_only_result(entry)):
+            raise InputError(
+                f"holds {entry.name}, which is no part of a result, so --force does not replace it",
+                file=path,
+                hint="move that away, or give another name",
+            )
+    return True
+
+
+def check_target(
+    folder: str | os.PathLike[str], *, force: bool, ours: Callable[[Path], bool] = is_only_result
+) -> Path:
+    """The resolved path of an output folder, once it is sure that it may be made or replaced.
+
+    Raises InputError where it exists and `force` is not given or `ours` does not know it, or where no folder
+    can be made. `ours` may raise it too.
+    """
+    target = whole_path(folder)
+    recover(target)
+    if not os.path.lexists(target):
+        ancestor = next(parent for parent in target.parents if os.path.lexists(parent))
+        if not ancestor.is_dir():
+            raise InputError(f"cannot be made: {ancestor} is not a folder", file=folder)
+        if not os.access(ancestor, os.W_OK | os.X_OK):
+            raise InputError(f"cannot be made: no permission to write in {ancestor}", file=folder)
+    elif not force:
+        raise InputError(
+            "already exists", file=folder, hint="pass --force to replace it, or give another name"
+        )
+    else:
+        _check_replaceable(folder, target, ours)
+    if force and os.path.lexists(target) and not os.access(target.parent, os.W_OK | os.X_OK):
+        raise InputError(f"cannot be replaced: no permission to write in {target.parent}", file=folder)
+    return target
+
+
+def _check_replaceable(folder: str | os.PathLike[str], path: Path, ours: Callable[[Path], bool]) -> None:
+    """Raises InputError unless `path`, which is or was `folder`, may be replaced with --force."""
+    if not ours(path) and not (path.is_dir() and not any(path.iterdir())):
+        raise InputError(
+            "already exists and is no result of ringbco's, so --force does not replace it",
+            file=folder,
+            hint="give another name",
+        )
+
+
+@contextmanager
+def whole_folder(
+    folder: str | os.PathLike[str], *, force: bool, ours: Callable[[Path], bool] = is_only_result
+) -> Iterator[Path]:
+    """A fresh folder beside `folder` to write in; it takes `folder`'s name when the block ends well.
+
+    On any failure, an interrupt included, it is removed with all that is in it, and an earlier result stays.
+    Raises InputError as `check_target` does, also where another program makes the folder meanwhile.
+    """
+    target = check_target(folder, force=force, ours=ours)
+
+    def replaceable(path: Path) -> None:
+        _check_replaceable(folder, path, ours)
+
+    with atomic.whole_folder(folder, target, replaceable if force else None) as partial:
+        yield partial
+
+
+def cluster_of(run: Mapping[str, Any]) -> Cluster:
+    """The cluster that run.toml describes. Raises InputError if it describes none."""
+    described = run.get("cluster")
+    if not isinstance(described, Mapping):
+        raise InputError("run.toml: expected a table [cluster]")
+    document = {key: value for key, value in described.items() if key != "name"}
+    cluster = Cluster.from_document(document, "run.toml: cluster", name=str(described.get("name", "")))
+    # Earlier versions did not know a recorded cluster: the work came from the run's own.
+    return cluster if "recorded" in document else cluster.with_recorded(cluster)

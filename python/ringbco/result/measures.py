@@ -1,0 +1,69 @@
+"""The figures by which results are compared: one list, in the order of a comparison's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from ringbco.result.metrics import STATISTICS
+from ringbco.units import Kind, figure, figures
+
+
+class Measure(NamedTuple):
+    """A row of a comparison: the summary's key, what it is called, how it reads, and which end is good."""
+
+    key: str
+    title: str
+    kind: Kind
+    best: Literal["least", "most", "neither"] = "least"
+
+    @property
+    def group(self) -> str:
+        """What it is a statistic of, such as "jct" or "bounded_slowdown"; "" for a single figure."""
+        statistic, _, name = self.key.partition("_")
+        return name if statistic in STATISTICS and name in _SPREAD else ""
+
+    def show(self, value: float | None) -> str:
+        """The value as people read it; "-" where there is none."""
+        return "-" if value is None else figure(self.kind, value)
+
+    def show_all(self, values: Sequence[float | None]) -> list[str]:
+        """As `show`, side by side: values that differ do not print alike."""
+        told = iter(figures(self.kind, [value for value in values if value is not None]))
+        return ["-" if value is None else next(told) for value in values]
+
+
+SPREADS: Final[tuple[tuple[str, str, Kind], ...]] = (
+    ("jct", "completion time", "time"),
+    ("wait", "waiting time", "time"),
+    ("slowdown", "slowdown", "number"),
+    ("bounded_slowdown", "bounded slowdown", "number"),
+)
+SINGLES: Final = (
+    Measure("makespan", "makespan", "time"),
+    # GPUs held: contention and resuming hold them longer, so more of it may be waste. After the last
+    # submission only the longest jobs run out, which says little of a policy: so this one leads.
+    Measure("utilisation_to_last_submission", "utilisation to last submission", "share", best="neither"),
+    Measure("utilisation", "utilisation, whole run", "share", best="neither"),
+    Measure("mean_contention", "mean contention", "number"),
+    Measure("jobs_spread", "jobs over several servers", "count"),
+    # At the finish Themis' finish-time fairness is the slowdown: its mean is that of the slowdown, above.
+    Measure("worst_finish_time_fairness", "worst slowdown", "number"),
+    Measure("jain_index_users", "Jain's index over users", "index", best="most"),
+    Measure("preemptions", "preemptions", "count"),
+    Measure("lost_gpu_seconds", "GPU time lost to them", "time"),
+    Measure("deadlines_met", "deadlines met", "share", best="most"),
+    # Replays that run side by side slow each other down: no merit of a policy.
+    Measure("engine_seconds", "time in the engine", "time", best="neither"),
+)
+_SPREAD: Final = {name for name, _, _ in SPREADS}
+MEASURES: Final = (
+    *(
+        Measure(f"{statistic}_{name}", f"{statistic} {title}", kind)
+        for name, title, kind in SPREADS
+        for statistic in STATISTICS
+    ),
+    *SINGLES,
+)
+MEASURED_HERE: Final = ("engine_seconds",)
+"""Measures of this machine, not of the policy: no two runs agree on them, so no Parquet file holds them."""

@@ -1,0 +1,158 @@
+"""What a replay gives, in memory, and the way into a result folder and back."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from ringbco.errors import InputError
+from ringbco.io.tables import read_table, write_table
+from ringbco.io.threads import at_once
+from ringbco.io.toml import toml_text
+from ringbco.result.folder import read_run, read_summary, whole_folder
+from ringbco.result.metrics import with_seconds
+from ringbco.result.schema import RUN, SUMMARY, TABLES
+from ringbco.result.views import view
+
+if TYPE_CHECKING:
+    from ringbco.reports.plots import Plots
+    from ringbco.result.comparison import Comparison
+
+
+@dataclass(eq=False)
+class Outcome:
+    """What a replay gives. Times in seconds, columns as docs/results.md lists them.
+
+    jobs: one row a job that ran, in the job table's row order.
+    allocations: one row a stretch on a server; None when they were not recorded.
+    timeline: the cluster's state at sampled instants.
+    summary: plain values, as summary.json holds them.
+    run: everything needed to repeat the run, as run.toml holds it.
+    """
+
+    jobs: pl.DataFrame
+    allocations: pl.DataFrame | None
+    timeline: pl.DataFrame
+    summary: dict[str, Any] = field(default_factory=dict)
+    run: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> dict[str, Any]:
+        """Writes the result folder, whole or not at all; with `force` a result already there is replaced.
+
+        Returns the summary as written: this outcome's, with the time that writing took counted in.
+
+        Raises InputError where `folder` exists (without `force`, or when it is no result of ringbco's) and
+        where the system refuses to write.
+        """
+        started = time.perf_counter()
+        with whole_folder(folder, force=force) as partial:
+            # The figures beside the tables: one keeps one core busy, the other little more.
+            tasks: list[Callable[[], float | None]] = [self._settle]
+            for name, (file, _) in TABLES.items():
+                frame = getattr(self, name)
+                if frame is not None:
+                    tasks.append(functools.partial(write_table, frame, partial / file))
+            counted = at_once(tasks)[0] or 0.0
+            summary = with_seconds(self.summary, time.perf_counter() - started - counted)
+            (partial / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+            # Who reads it must know whether allocations are missing or were never there.
+            options = {**self.run.get("options", {}), "allocations": self.allocations is not None}
+            record = toml_text({**self.run, "options": options})
+            (partial / RUN).write_text(record, encoding="utf-8")
+        return summary
+
+    def compare(self, *others: Outcome) -> Comparison:
+        """This outcome and `others` side by side, with the others' figures as ratios to this one's."""
+        from ringbco.result.comparison import side_by_side
+
+        return side_by_side((self, *others))
+
+    @property
+    def plot(self) -> Plots:
+        """Charts of this outcome, such as `outcome.plot.jct()`."""
+        plots: Plots = view("plots", {str(self.summary.get("policy", "outcome")): self})
+        return plots
+
+    def __repr__(self) -> str:
+        on = self.run.get("cluster", {}).get("name", "?")
+        return f"<Outcome: {self.jobs.height:,} jobs on {on} under {self.summary.get('policy', '?')}>"
+
+    def _repr_html_(self) -> str:
+        return str(view("outcome", self))
+
+    def _settle(self) -> float:
+        """Works the summary out where that is still to be done; the seconds counted in it for that."""
+        if "summary" in self.__dict__:
+            return 0.0
+        began = time.perf_counter()
+        figures = self.__dict__["_figures"]()
+        seconds = time.perf_counter() - began
+        self.summary = with_seconds(figures, seconds)
+        self.__dict__.pop("_figures", None)
+        return seconds
+
+    if not TYPE_CHECKING:  # a checker would then let any name pass
+
+        def __getattr__(self, name: str) -> Any:
+            """The summary that `summarised_later` left to do."""
+            if name != "summary" or "_figures" not in self.__dict__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self._settle()
+            return self.summary
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return self.__dict__
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Outcome:
+        """Reads a result folder back.
+
+        Raises InputError naming the file that is missing, damaged or of another schema.
+        """
+        path = Path(folder)
+        run = read_run(path)
+        options = run.get("options", {})
+        if not isinstance(options, dict):
+            raise InputError("a table [options]", file=path / RUN, key="options", value=options)
+        recorded = options.get("allocations", True)
+        tables = {
+            name: read_table(path / file, schema)
+            for name, (file, schema) in TABLES.items()
+            if name != "allocations" or recorded
+        }
+        return cls(
+            jobs=tables["jobs"],
+            allocations=tables.get("allocations"),
+            timeline=tables["timeline"],
+            summary=read_summary(path / SUMMARY),
+            run=run,
+        )
+
+
+def summarised_later(outcome: Outcome, figures: Callable[[], dict[str, Any]]) -> Outcome:
+    """The outcome, whose summary is what `figures` gives when somebody first asks for it.
+
+    `Outcome.write` asks while it writes the tables, which takes as long. The time that `figures` takes is
+    counted in the summary.
+    """
+    outcome.__dict__.pop("summary", None)
+    outcome.__dict__["_figures"] = figures
+    return outcome
+
+
+def count_seconds(outcome: Outcome, seconds: float) -> None:
+    """Counts `seconds` more in the summary, without asking for it before its time."""
+    if "summary" in outcome.__dict__:
+        outcome.summary = with_seconds(outcome.summary, seconds)
+    else:
+        figures = outcome.__dict__["_figures"]
+        summarised_later(outcome, lambda: with_seconds(figures(), seconds))

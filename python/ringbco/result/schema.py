@@ -1,0 +1,50 @@
+"""What the tables of a result folder hold, and the names of its files (docs/results.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+JOBS_SCHEMA: Final = {
+    "job_id": pl.String(),
+    "submit_time": pl.Float64(),
+    "start_time": pl.Float64(),
+    "finish_time": pl.Float64(),
+    "wait_time": pl.Float64(),
+    "run_time": pl.Float64(),
+    "jct": pl.Float64(),
+    "slowdown": pl.Float64(),
+    "ideal_run_time": pl.Float64(),
+    "num_gpus": pl.UInt32(),
+    "num_servers": pl.UInt32(),
+    "max_contention": pl.UInt32(),
+    "preemptions": pl.UInt32(),
+}
+PREEMPTION_SCHEMA: Final = {"held_time": pl.Float64(), "lost_time": pl.Float64()}  # policies that preempt
+CARRIED_COLUMNS: Final = ("user", "vc", "deadline")  # after the others, where the job table has them
+ALLOCATIONS_SCHEMA: Final = {
+    "job_id": pl.String(),
+    "server": pl.UInt32(),
+    "num_gpus": pl.UInt32(),
+    "start_time": pl.Float64(),
+    "end_time": pl.Float64(),
+}
+TIMELINE_SCHEMA: Final = {
+    "time": pl.Float64(),
+    "running_jobs": pl.UInt32(),
+    "queued_jobs": pl.UInt32(),
+    "busy_gpus": pl.UInt64(),
+    "queued_gpus": pl.UInt64(),
+    "spanning_jobs": pl.UInt32(),
+    "mean_contention": pl.Float64(),
+}
+TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
+    "jobs": ("jobs.parquet", JOBS_SCHEMA),
+    "allocations": ("allocations.parquet", ALLOCATIONS_SCHEMA),
+    "timeline": ("timeline.parquet", TIMELINE_SCHEMA),
+}
+SUMMARY: Final = "summary.json"
+RUN: Final = "run.toml"
+RESULT_FILES: Final = frozenset({SUMMARY, RUN, *(file for file, _ in TABLES.values())})

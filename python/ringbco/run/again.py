@@ -1,0 +1,190 @@
+"""A result repeated from its run.toml, and whether the repeat gives the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import InputError, UsageError, one_line
+from ringbco.result.folder import cluster_of, read_run
+from ringbco.result.outcome import Outcome
+from ringbco.result.schema import RESULT_FILES
+from ringbco.run.options_generated import REPLAY
+from ringbco.run.plan import plan
+from ringbco.run.plan_options_generated import PLAN
+from ringbco.run.replay import replay
+from ringbco.trace.jobs import JobTable, read_jobs
+
+TABLES: Final = tuple(sorted(name for name in RESULT_FILES if name.endswith(".parquet")))
+_COMMANDS: Final[Mapping[str, Callable[..., Outcome]]] = {"replay": replay, "plan": plan}
+_TABLES: Final = {"replay": REPLAY, "plan": PLAN}
+_WITHOUT_MEANING: Final = ("command",)
+_LONGEST_REASON: Final = 80
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """What run.toml asks for, ready to run.
+
+    folder: the result's. command: "replay" or "plan". trace: where the job table is. sha256: what its bytes
+    must have, None where run.toml names none. options: by the names of the command's parameters.
+    """
+
+    folder: Path
+    command: str
+    trace: Path
+    sha256: str | None
+    cluster: Cluster
+    options: Mapping[str, Any]
+    versions: Mapping[str, Any]
+
+    def table(self) -> JobTable:
+        """The job table. Raises InputError where it is not the one that the result was made of."""
+        found = _sha256(self.trace)
+        if self.sha256 is not None and found != self.sha256:
+            raise InputError(
+                f"is not the job table of {self.folder}: its SHA-256 begins with {found[:12]}, and run.toml"
+                f" names {self.sha256[:12]}",
+                file=self.trace,
+                hint="it has changed since; give an unchanged copy as JOBS",
+            )
+        return read_jobs(self.trace)
+
+    def run(self, progress: Callable[[int, int], None] | None = None) -> Outcome:
+        """Runs it once more. Raises what the command raises; InputError for an option out of range."""
+        try:
+            return _COMMANDS[self.command](self.table(), self.cluster, progress=progress, **self.options)
+        except UsageError as error:
+            raise InputError(str(error), file=self.folder / "run.toml") from None
+
+
+def read_repeat(folder: str | os.PathLike[str], jobs: str | os.PathLike[str] | None = None) -> Repeat:
+    """What the run.toml of a result folder asks for; the job table is `jobs` or the one that it names.
+
+    Raises InputError where the folder is no result, run.toml is incomplete or of a later version, or the job
+    table is not there.
+    """
+    path = Path(folder)
+    record = path / "run.toml"
+    run = read_run(path)
+    trace, options = (_table(run, name, record) for name in ("trace", "options"))
+    command = options.get("command", "replay")
+    if command not in _COMMANDS:
+        raise InputError(f"one of {', '.join(_COMMANDS)}", file=record, key="options.command", value=command)
+    named = trace.get("path")
+    sha256 = trace.get("sha256")
+    if jobs is None and (not isinstance(named, str) or sha256 is None):
+        raise InputError(
+            "names no file as its job table, which was made in memory",
+            file=record,
+            hint=f"write the table to a file, and give it: ringbco replay JOBS --again {path}",
+        )
+    place = Path(str(named) if jobs is None else jobs)
+    if not place.is_file():
+        raise InputError(
+            f"the job table that {record} names is not there" if jobs is None else "no such file",
+            file=place,
+            hint=f"say where it is: ringbco replay JOBS --again {path}" if jobs is None else "check the path",
+        )
+    try:
+        cluster = cluster_of(run)
+    except InputError as error:
+        raise InputError(str(error), file=path) from None
+    return Repeat(
+        folder=path,
+        command=command,
+        trace=place,
+        sha256=None if sha256 is None else str(sha256),
+        cluster=cluster,
+        options=_options(command, options, record),
+        versions=_table(run, "ringbco", record),
+    )
+
+
+def compare_tables(first: Path, second: Path) -> dict[str, str | None]:
+    """For each Parquet file of two results, None where the bytes agree, else how the second differs."""
+    return {
+        name: _difference(first / name, second / name)
+        for name in TABLES
+        if (first / name).exists() or (second / name).exists()
+    }
+
+
+def _options(command: str, options: Mapping[str, Any], record: Path) -> dict[str, Any]:
+    """The options as the command takes them; InputError for one that it does not know."""
+    known = {option.name: name for name, option in _TABLES[command].items()}
+    given = {}
+    ignored = set(_WITHOUT_MEANING)
+    if command == "plan":
+        ignored |= set(REPLAY) - set(known.values())  # which a plan fixes
+    for name, value in options.items():
+        if name in known:
+            given[known[name]] = value
+        elif name not in ignored:
+            raise InputError(
+                f"an option of {command} that this version of ringbco knows",
+                file=record,
+                key=f"options.{name}",
+                hint="use the version that [ringbco] names",
+            )
+    return given
+
+
+def _table(run: Mapping[str, Any], name: str, record: Path) -> Mapping[str, Any]:
+    table = run.get(name)
+    if not isinstance(table, Mapping):
+        raise InputError("a table", file=record, key=name)
+    return table
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+
+
+def _difference(first: Path, second: Path) -> str | None:
+    if not first.is_file():
+        return "is not in the result"
+    if not second.is_file():
+        return "does not come out again"
+    if _sha256(first) == _sha256(second):
+        return None
+    frames = []
+    for path in (first, second):
+        try:
+            frames.append(pl.read_parquet(path))
+        except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            return f"cannot be read as Parquet ({one_line(reason)[:_LONGEST_REASON]})"
+    return _first_difference(*frames)
+
+
+def _first_difference(one: pl.DataFrame, other: pl.DataFrame) -> str:
+    """The first place where two frames differ, the columns in order."""
+    if one.columns != other.columns:
+        strange = [name for name in (*one.columns, *other.columns)
+                   if (name in one.columns) != (name in other.columns)]  # fmt: skip
+        return f"has other columns ({', '.join(strange) or 'the same in another order'})"
+    if one.height != other.height:
+        return f"had {one.height:,} rows, and has {other.height:,}"
+    for name in one.columns:
+        unlike = one[name].ne_missing(other[name]) if one[name].dtype == other[name].dtype else None
+        if unlike is None:
+            return f"column {name} was {one[name].dtype}, and is {other[name].dtype}"
+        if unlike.any():
+            row = unlike.arg_max() or 0
+            return (
+                f"{unlike.sum():,} of {one.height:,} values of {name} differ, first in row {row + 1}:"
+                f" was {one[name][row]}, is {other[name][row]}"
+            )
+    return "holds the same values in other bytes"

@@ -1,0 +1,170 @@
+"""What a comparison runs: policies, settings of one's own, repeats with other seeds; results at hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Event, Lock
+from typing import Any, Final, NamedTuple
+
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import UsageError
+from ringbco.result.outcome import Outcome
+from ringbco.run.options import PARTS, as_cluster, checked, refusal, resolve_policy
+from ringbco.run.options_generated import REPLAY
+from ringbco.run.scheduling import check_policy, fit
+from ringbco.trace import profiles
+from ringbco.trace.jobs import JobTable, near_name
+
+MOST_SEEDS: Final = 1000
+_EXAMPLE: Final = '{"sjf-bco, kappa 4": {"policy": "sjf-bco", "kappa": 4}}'
+
+
+class Repeat(NamedTuple):
+    """One replay: where, what, and the key of its workload."""
+
+    cluster: Cluster
+    policy: str
+    options: Mapping[str, Any]
+    workload: tuple[Cluster, str, int]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A policy with its settings, under a label. cluster: its own one, or None for everybody's."""
+
+    label: str
+    policy: str
+    options: Mapping[str, Any]
+    cluster: Cluster | None = None
+
+    def repeat(self, number: int, cluster: Cluster) -> Repeat:
+        """This run with its seed raised by `number`."""
+        # Where the trace was recorded is the same for all, unless the run's own cluster says otherwise.
+        own = self.cluster
+        here = cluster if own is None else own if own.recorded else own.with_recorded(cluster.recorded)
+        common = checked(self.options)
+        seed = common["seed"] + number
+        options = {**self.options, "seed": seed} if number else self.options
+        return Repeat(here, self.policy, options, (here, common["model"], seed))
+
+
+def wanted_runs(
+    policies: Sequence[str], runs: Mapping[str, Mapping[str, Any]], options: Mapping[str, Any]
+) -> list[Run]:
+    """The runs of `policies` with as much of `options` as each uses, and `runs`, each with its own on top.
+
+    Raises UsageError for what is no policy or no option, or named twice.
+    """
+    if isinstance(policies, str) or not isinstance(policies, Sequence):
+        raise refusal("policies", policies, "a list of names")
+    if not isinstance(runs, Mapping) or not all(isinstance(own, Mapping) for own in runs.values()):
+        raise refusal("runs", runs, f"labels and their options, such as {_EXAMPLE}")
+    twice = [policy for policy in policies if list(policies).count(policy) > 1]
+    if twice:
+        raise UsageError(f"option policy: {twice[0]!r}: expected each policy once")
+    for label, own in runs.items():
+        _check_run(label, own, policies)
+    names = [*policies, *(own["policy"] for own in runs.values())]
+    if not names:
+        raise UsageError("option policy: expected at least one policy or run")
+    fitted = fit(names, options)
+    wanted = [Run(name, name, own) for name, own in zip(policies, fitted, strict=False)]
+    for (label, own), common in zip(runs.items(), fitted[len(policies) :], strict=True):
+        settings = {name: value for name, value in own.items() if name not in ("policy", "cluster")}
+        run = Run(
+            str(label),
+            own["policy"],
+            {**common, **settings},
+            as_cluster(own["cluster"]) if "cluster" in own else None,
+        )
+        _check_options(run)
+        wanted.append(run)
+    return wanted
+
+
+def read_results(
+    results: Sequence[Outcome | str | os.PathLike[str]], labels: Sequence[str]
+) -> dict[str, Outcome]:
+    """The outcomes by label: a folder's path, or an outcome's policy, numbered where that is taken.
+
+    labels: those taken already. Raises UsageError for a folder named twice, InputError for one that is no
+    result.
+    """
+    if isinstance(results, str | os.PathLike) or not isinstance(results, Sequence):
+        raise refusal("results", results, "a list of outcomes or result folders")
+    found: dict[str, Outcome] = {}
+    for result in results:
+        if isinstance(result, Outcome):
+            name = str(result.summary.get("policy", "outcome"))
+            taken = sum(name in (label, label.split(" [")[0]) for label in (*labels, *found))
+            found[f"{name} [{taken + 1}]" if taken else name] = result
+        elif isinstance(result, str | os.PathLike):
+            path = os.fspath(result)
+            if path in found or path in labels:
+                raise UsageError(f"option result: {path}: expected each result once")
+            found[path] = Outcome.read(path)
+        else:
+            raise refusal("results", result, "an outcome or the path of a result folder")
+    return found
+
+
+def resolve_workloads(
+    table: JobTable, repeats: Sequence[Repeat]
+) -> dict[tuple[Cluster, str, int], profiles.Workload]:
+    """The workload of every cluster, model and seed among the repeats."""
+    return {
+        key: profiles.resolve(table, key[0], model=key[1], seed=key[2])
+        for key in dict.fromkeys(repeat.workload for repeat in repeats)
+    }
+
+
+def _check_options(run: Run) -> None:
+    """Raises UsageError, with the label, for an option out of range or that the run's policy refuses."""
+    parts = {name: run.options.get(name) for name in PARTS}
+    try:
+        check_policy(resolve_policy(run.policy, **parts), checked(run.options))
+    except UsageError as error:
+        raise UsageError(f"option run: {run.label!r}: {error}") from None
+
+
+def _check_run(label: object, own: Mapping[str, Any], policies: Sequence[str]) -> None:
+    if label in policies:
+        raise UsageError(f"option run: {label!r}: expected each run once; it is one of the policies")
+    if not isinstance(own.get("policy"), str):
+        raise UsageError(f"option run: {label!r}: expected a policy, such as {_EXAMPLE}")
+    known = ("cluster", *REPLAY)
+    for name in own:
+        if name not in known:
+            near = near_name(str(name), known)
+            hint = f"; did you mean {near}?" if near else ""
+            raise UsageError(f"option run: {label!r}: {name!r}: expected an option of replay{hint}")
+
+
+class Watch:
+    """One progress over several replays, and a way to stop them all."""
+
+    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
+        self._total = total
+        self._progress = progress
+        self._done: dict[int, int] = {}
+        self._lock = Lock()
+        self._stopped = Event()
+
+    def stop(self) -> None:
+        """Lets every replay end with an exception the next time it tells its progress."""
+        self._stopped.set()
+
+    def part(self, number: int) -> Callable[[int, int], None]:
+        """The progress callback of one replay."""
+
+        def tell(done: int, _total: int) -> None:
+            if self._stopped.is_set():
+                raise InterruptedError("another replay failed, or all were interrupted")
+            with self._lock:
+                self._done[number] = done
+                if self._progress is not None:
+                    self._progress(sum(self._done.values()), self._total)
+
+        return tell

@@ -1,0 +1,205 @@
+"""What a run may be asked to do: policies and their parts, options, and the checks on them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any, Final
+
+import numpy as np
+
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import UsageError
+from ringbco.run.option import Option
+from ringbco.run.options_generated import REPLAY
+from ringbco.run.policies_generated import PRESETS
+from ringbco.trace import ties as ties_
+from ringbco.trace.other_names import nearest
+
+PARTS: Final = ("order", "placement", "queue")
+"""The options that replace a part of the policy."""
+MOST_SEED: Final = 2**64 - 1
+MOST_THREADS: Final = 1024
+MOST_SAMPLES: Final = 10_000_000
+_LONGEST: Final = 60
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A preset's name and the parts it stands for, after overrides."""
+
+    name: str
+    order: str
+    placement: str
+    queue: str
+    preemption: str = "none"
+
+
+def checked(given: Mapping[str, Any], table: Mapping[str, Option] = REPLAY) -> dict[str, Any]:
+    """Every option of the table by its parameter's name: as `given`, or by default.
+
+    All are plain Python values, whatever was given. Raises UsageError for a value that an option may not
+    have, TypeError for an option that is not in the table.
+    """
+    for name in given:
+        if name not in table:
+            command = "replay" if table is REPLAY else "plan"
+            raise TypeError(f"{command}() got an unexpected keyword argument {name!r}")
+    values = {name: check(option, given.get(name, option.default)) for name, option in table.items()}
+    # A plan has the slot clock only.
+    if values.get("clock") == "continuous" and values["slot"] != table["slot"].default:
+        expected = "it together with clock slot; the continuous clock has no slots"
+        raise refusal("slot", values["slot"], expected)
+    return values
+
+
+def described(policy: Policy, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a replay as run.toml and the engine have them, parts of the policy in effect."""
+    told = {option.name: values[name] for name, option in REPLAY.items() if name != "policy"}
+    return {
+        **told,
+        **{part: getattr(policy, part) for part in PARTS},
+        "thresholds": list(values["thresholds"]),
+    }
+
+
+def check(option: Option, value: Any) -> Any:
+    """The value as a plain Python value; UsageError unless the option may have it."""
+    name = option.typed
+    if option.optional and (
+        value is None or (option.word and isinstance(value, str) and value == option.word)
+    ):
+        return None
+    match option.kind:
+        case "name":
+            check_name(name, value, option.names)
+        case "ties":
+            if not isinstance(value, str):
+                raise refusal(name, value, "rows, reverse or shuffle:SEED")
+            ties_.check(value)
+        case "flag":
+            return flag(name, value)
+        case "integer":
+            return integer(name, value, int(option.least), int(option.most))
+        case "number":
+            return number(
+                name, value, option.expected, least=option.least, most=option.most, above=option.above
+            )
+        case "numbers":
+            return _ascending(option, value)
+    return value
+
+
+def read_numbers(option: Option, text: str) -> tuple[float, ...]:
+    """Numbers separated by commas. Raises UsageError where they are no numbers."""
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise refusal(option.typed, text, "numbers separated by commas") from None
+
+
+def _ascending(option: Option, value: Any) -> tuple[float, ...]:
+    """The numbers as floats; UsageError unless they are numbers > 0 in ascending order."""
+    if isinstance(value, str):
+        value = read_numbers(option, value)
+    known = isinstance(value, (Sequence, np.ndarray))
+    steps = list(value) if known else []
+    good = known and all(isinstance(step, Real) and not isinstance(step, bool) for step in steps)
+    if not good:
+        raise refusal(option.typed, value, f"a list of {option.expected}")
+    if not all(a < b < math.inf for a, b in pairwise([option.least, *steps])):
+        shown = ",".join(map(str, steps))
+        raise UsageError(f"option {option.typed}: {shown}: expected {option.expected}")
+    return tuple(map(float, steps))
+
+
+def policies() -> list[Policy]:
+    """Every preset, with the order, the placement and the queue discipline that it stands for."""
+    return [Policy(*preset[:5]) for preset in PRESETS.values()]
+
+
+def resolve_policy(
+    policy: str, *, order: str | None = None, placement: str | None = None, queue: str | None = None
+) -> Policy:
+    """The preset of that name with parts replaced; UsageError if a name is in no registry."""
+    check(REPLAY["policy"], policy)
+    preset = PRESETS[policy]
+    for option, value in (("order", order), ("placement", placement), ("queue", queue)):
+        check(REPLAY[option], value)
+    for option, value, own in (("order", order, preset.order), ("queue", queue, preset.queue)):
+        if preset.preemption != "none" and value not in (None, own):
+            raise UsageError(f"option {option}: {policy} ranks all jobs itself; leave the option out")
+    parts = (order or preset.order, placement or preset.placement, queue or preset.queue)
+    return Policy(preset.name, *parts, preset.preemption)
+
+
+def as_cluster(cluster: object, recorded: object = None) -> Cluster:
+    """A `Cluster`, or what `Cluster.parse` makes of a text or a path. UsageError for anything else.
+
+    recorded: the same, for the cluster on which the trace was recorded; None leaves the cluster's own.
+    """
+    if recorded is not None:
+        return as_cluster(cluster).with_recorded(as_cluster(recorded))
+    if isinstance(cluster, Cluster):
+        return cluster
+    if isinstance(cluster, (str, os.PathLike)):
+        return Cluster.parse(cluster)
+    raise refusal("cluster", cluster, 'a Cluster, or SxG such as "32x8", a TOML file or preset:NAME')
+
+
+def check_name(option: str, value: object, known: Sequence[str]) -> None:
+    """Raises UsageError, with the name that was probably meant, unless `value` is among `known`."""
+    if not isinstance(value, str) or value not in known:
+        near = nearest(option, value, known) if isinstance(value, str) else None
+        hint = f"; did you mean {near}?" if near else ""
+        raise refusal(option, value, f"one of {', '.join(known)}{hint}")
+
+
+def integer(option: str, value: object, least: int, most: int) -> int:
+    """The value as an int, numpy's integers too; UsageError unless it is one from `least` to `most`."""
+    good = isinstance(value, Integral) and not isinstance(value, bool)
+    if not good or not least <= int(value) <= most:  # type: ignore[call-overload]
+        raise refusal(option, value, f"an integer from {least} to {most}")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def number(
+    option: str, value: object, expected: str, *, least: float, most: float = math.inf, above: bool = False
+) -> float:
+    """The value as a finite float, numpy's numbers too.
+
+    UsageError with what was `expected` unless it is a number from `least` (or, with `above`, greater than
+    it) to `most`. A bool is no number.
+    """
+    try:
+        found = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:  # an int beyond every float
+        found = math.nan
+    if not (least < found if above else least <= found) or found > most or math.isinf(found):
+        raise refusal(option, value, expected)
+    return found
+
+
+def flag(option: str, value: object) -> bool:
+    """True or False, numpy's too."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise refusal(option, value, "True or False")
+    return bool(value)
+
+
+def check_callback(value: object) -> None:
+    """Raises UsageError unless progress can be told to `value`."""
+    if value is not None and not callable(value):
+        raise refusal("progress", value, "a function of (done, in all), or None")
+
+
+def refusal(option: str, value: object, expected: str) -> UsageError:
+    """What to raise for an option's value: the option, the value, what was expected."""
+    text = repr(value) if isinstance(value, str) else " ".join(str(value).split())
+    if len(text) > _LONGEST:
+        text = text[: _LONGEST - 3] + "..."
+    return UsageError(f"option {option}: {text}: expected {expected}")

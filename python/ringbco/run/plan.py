@@ -1,0 +1,188 @@
+"""Plans a job table offline: Algorithm 1 of the paper and its baselines (docs/paper.md)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import astuple
+from typing import Any, Final, Unpack
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco import _core
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import InputError, UsageError
+from ringbco.result import causes, metrics
+from ringbco.result.outcome import Outcome
+from ringbco.run.option import takes
+from ringbco.run.options import (
+    MOST_SAMPLES,
+    MOST_THREADS,
+    Policy,
+    as_cluster,
+    check_callback,
+    checked,
+    described,
+    integer,
+)
+from ringbco.run.options_generated import REPLAY
+from ringbco.run.plan_options_generated import PLAN, PlanOptions
+from ringbco.run.steps import (
+    allocations_frame,
+    describe_run,
+    explain,
+    jobs_frame,
+    summarise_run,
+    timeline_frame,
+)
+from ringbco.trace import profiles
+from ringbco.trace.jobs import JobTable, TableLike, as_table
+from ringbco.trace.plausibility import doubts, warn
+
+PLACEMENTS: Final = {
+    "sjf-bco": "sjf-bco",
+    "ff": "first-fit",
+    "ls": "least-loaded",
+    "rand": "random",
+}
+"""The placement that each planner uses, under its theta."""
+
+
+@takes(PLAN)
+def plan(
+    jobs: TableLike,
+    cluster: Cluster | str | os.PathLike[str],
+    *,
+    recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
+    policy: str = "sjf-bco",
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Unpack[PlanOptions],
+) -> Outcome:
+    """Plans `jobs` on `cluster`, all there at time 0 whatever their submit_time; returns the schedule.
+
+    jobs, cluster, recorded_cluster: as for `replay`, but that the cluster may have no virtual clusters.
+    policy: "sjf-bco" (Algorithms 1 to 3), "ff" (first-fit), "ls" (least-loaded) or "rand".
+    threads: None for all; the plan is the same on any number of them.
+    progress: called now and then with (steps done, steps in all).
+
+    Raises InputError for a job that the cluster cannot run and where no schedule ends before the horizon,
+    UsageError for a bad option. Warns as `replay` does.
+    """
+    started = time.perf_counter()
+    values = checked({"policy": policy, **options}, PLAN)
+    if threads is not None:
+        threads = integer("threads", threads, 1, MOST_THREADS)
+    check_callback(progress)
+    cluster = as_cluster(cluster, recorded_cluster)
+    if cluster.server_vc is not None:
+        raise InputError(
+            f"cluster {cluster.name}: has virtual clusters, and a plan is for one cluster",
+            hint="plan each virtual cluster by itself, or give the servers no vc",
+        )
+    table = as_table(jobs)
+    warn(doubts(table, cluster))
+    workload = profiles.resolve(table, cluster, model=values["model"], seed=values["seed"])
+    _check_sample(values["sample"], float(workload.ideal_run_time.max()))
+    frame = table.frame.with_columns(pl.lit(0.0).alias("submit_time"))
+    network = cluster.network
+    try:
+        planned = _core.plan(
+            {
+                "submit": metrics.column(frame, "submit_time"),
+                "num_gpus": metrics.column(frame, "num_gpus"),
+                "duration": metrics.column(frame, "duration"),
+                "iterations": workload.iterations,
+                "gradient_bytes": workload.gradient_bytes,
+                "compute_time": workload.compute_time,
+            },
+            {"server_gpus": cluster.server_gpus, "network": astuple(network)},
+            {option.name: values[name] for name, option in PLAN.items() if name != "allocations"},
+            progress,
+            threads=threads,
+        )
+    except _core.CoreError as error:
+        raise _refusal(error, table) from None
+    result = planned.schedule
+    why = causes.split(
+        metrics.column(frame, "submit_time"),
+        metrics.column(frame, "num_gpus"),
+        workload,
+        network,
+        result,
+        model=values["model"],
+    )
+    finished = jobs_frame(frame, workload.ideal_run_time, why, result)
+    summary = summarise_run(policy, finished, cluster, None, result) | _figures(planned, finished, workload)
+    shared = {name: value for name, value in values.items() if name in REPLAY}
+    in_effect = {name: option.default for name, option in REPLAY.items()} | shared | {"clock": "slot"}
+    chosen = Policy(policy, values["order"], PLACEMENTS[policy], "strict")
+    run = describe_run(table, cluster, policy, described(chosen, in_effect))
+    own = {option.name: values[name] for name, option in PLAN.items() if name not in REPLAY or option.word}
+    words = {option.name: option.word for option in PLAN.values() if option.word}
+    run["options"] |= {"command": "plan"} | {
+        name: words.get(name) if value is None else value for name, value in own.items()
+    }
+    return Outcome(
+        jobs=finished,
+        allocations=allocations_frame(frame, result) if values["allocations"] else None,
+        timeline=timeline_frame(result),
+        summary=metrics.with_seconds(summary, time.perf_counter() - started),
+        run=run,
+    )
+
+
+def approximation(finished: pl.DataFrame, estimate: NDArray[np.float64]) -> dict[str, float]:
+    """Theorem 5's n_g, phi, u and l, measured on a schedule, and the ratio n_g phi u / l that they give.
+
+    `finished` is the schedule's jobs table, `estimate` its jobs' rho, seconds. n_g is the largest gang, phi
+    the largest rho over the least, and [l, u] the narrowest interval around 1 that holds run_time / rho.
+    """
+    ratio = metrics.column(finished, "run_time") / estimate
+    gang = int(metrics.column(finished, "num_gpus").max())
+    phi = float(estimate.max() / estimate.min())
+    high, low = max(1.0, float(ratio.max())), min(1.0, float(ratio.min()))
+    return {
+        "approximation_bound": gang * phi * high / low,
+        "bound_n_g": gang,
+        "bound_phi": phi,
+        "bound_u": high,
+        "bound_l": low,
+    }
+
+
+def _figures(
+    planned: _core.PlanResult, finished: pl.DataFrame, workload: profiles.Workload
+) -> dict[str, Any]:
+    """What summary.json says of a plan beside what it says of a replay."""
+    return {
+        "theta": planned.theta,
+        "kappa": planned.kappa,
+        "horizon": planned.horizon,
+        "w_max": planned.w_max,
+        "work_lower_bound": planned.work_bound,
+        **approximation(finished, workload.estimate[planned.schedule.kept]),
+        "thetas_tried": planned.thetas,
+        "schedules_tried": planned.schedules,
+        "schedules_known": planned.schedules_known,
+    }
+
+
+def _check_sample(sample: float | None, least: float) -> None:
+    """Refuses a timeline that no memory would hold: the schedule is as long as its longest job at least."""
+    if sample is not None and least / sample > MOST_SAMPLES:
+        raise UsageError(
+            f"option sample: {sample}: expected a step that gives at most {MOST_SAMPLES:,} points;"
+            f" the schedule lasts {least:,.0f} s or longer"
+        )
+
+
+def _refusal(error: _core.CoreError, table: JobTable) -> InputError | UsageError:
+    if error.kind == "no-schedule":
+        return InputError(error.message, file=table.source, hint="give that --horizon, or none")
+    if error.kind == "no-jobs":
+        return InputError("no job is left to plan: each one is larger than the cluster", file=table.source)
+    return explain(error, table, "plan")

@@ -1,0 +1,173 @@
+"""Which options and columns a policy uses, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ringbco.errors import InputError, UsageError
+from ringbco.run.options import Policy, check, refusal, resolve_policy
+from ringbco.run.options_generated import REPLAY
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ringbco.trace.jobs import JobTable
+
+NOBODY: Final = 2**32 - 1
+"""The number of the user of jobs that name none."""
+MOST_PASSES: Final = 50_000_000
+"""Decisions of one run, each of which may leave a stretch of every running job in memory."""
+# What ranks, places or backfills by recorded run times, or by work that is booked when a job starts.
+_CLAIRVOYANT: Final = {
+    "policy": ("srtf", "ftf"),
+    "order": ("sjf",),
+    "placement": ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco"),
+    "queue": ("easy",),
+}
+_RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
+
+
+def check_policy(policy: Policy, options: Mapping[str, Any]) -> None:
+    """Raises UsageError where the options demand something that the policy cannot do."""
+    for name in _ignored(policy, options):
+        if REPLAY[name].demand:
+            raise _unused(policy, name, options[name])
+
+
+def check_passes(policy: Policy, options: Mapping[str, Any], work: Iterable[tuple[float, float]]) -> None:
+    """Raises UsageError where decisions would follow on each other so closely that no run would end.
+
+    work: of each (virtual) cluster, the GPU-seconds that its jobs ask for and its GPUs. It is busy for
+    their quotient at least, and a policy that decides at intervals does so as often as they fit in it.
+    """
+    name = next((name for name in ("interval", "quantum") if uses(policy, name)), None)
+    if name is None:
+        return
+    busy = sum(seconds / gpus for seconds, gpus in work if gpus)
+    # A quantum may pass in resuming but for what it is longer than that.
+    lost = options["preempt_cost"] if name == "quantum" else 0.0
+    slot = options["slot"] if options["clock"] == "slot" else 0.0
+    period = options[name]
+    if 0 < max(period - lost, slot) < busy / MOST_PASSES:
+        least = lost + busy / MOST_PASSES
+        raise UsageError(
+            f"option {name}: {period}: expected {'an' if name[0] == 'i' else 'a'} {name} of at least"
+            f" {least:.3g} s; the jobs keep the cluster busy for {busy:,.0f} s, and that would take more"
+            f" than {MOST_PASSES:,} decisions"
+        )
+
+
+def deadline(table: JobTable, policy: Policy) -> NDArray[np.float64] | None:
+    """The jobs' deadlines, NaN for none, if the policy reads them. Raises InputError where there are none."""
+    if policy.preemption != "edf":
+        return None
+    if "deadline" not in table.frame.columns:
+        raise InputError(
+            "a column with absolute times, s; there is none",
+            file=table.source,
+            column="deadline",
+            hint="add deadlines to the job table, or use another --policy than edf",
+        )
+    return table.frame["deadline"].fill_null(math.nan).to_numpy()
+
+
+def user(table: JobTable, policy: Policy) -> NDArray[np.uint32] | None:
+    """The jobs' users as numbers, if the policy reads them and the table has them."""
+    if policy.order != "qssf" or "user" not in table.frame.columns:
+        return None
+    users = table.frame["user"].rank("dense").cast(int)
+    return users.fill_null(NOBODY).to_numpy().astype(np.uint32)
+
+
+def uses(policy: Policy, option: str) -> bool:
+    """Whether the option means anything under the policy. True of what no policy ignores, such as `seed`."""
+    known = REPLAY.get(option)
+    if known is None or not known.exclusive or not hasattr(policy, known.part):
+        return True
+    return getattr(policy, known.part) in known.users
+
+
+def fit(chosen: Sequence[str], options: Mapping[str, Any], *, strict: bool = True) -> list[dict[str, Any]]:
+    """For each policy, those of `options` that it uses: one value may be meant for some of several policies.
+
+    options: by the names of `replay`'s parameters. Raises UsageError for a policy that is unknown and, where
+    `strict`, for a demand (admission, aging, an order, a queue) that none of the policies can meet.
+    """
+    fitted, ignored = [], []
+    for name in chosen:
+        policy = _resolved(name, options)
+        own = {option: value for option, value in options.items() if uses(policy, option)}
+        dropped = [option for option in _ignored(policy, options) if REPLAY[option].demand]
+        if policy.preemption != "none":
+            dropped += [part for part in _RANKING if own.pop(part, None) not in (None, getattr(policy, part))]
+        fitted.append(own)
+        ignored.append((policy, dropped))
+    for option in options:
+        if strict and ignored and all(option in dropped for _, dropped in ignored):
+            if option in _RANKING:  # which says so itself
+                resolve_policy(chosen[0], **{option: options[option]})
+            raise _unused(ignored[0][0], option, options[option])
+    return fitted
+
+
+def unused(chosen: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    """The options, as typed, that are not at their default and that none of the policies uses."""
+    ignored = [set(_ignored(_resolved(name, options), options)) for name in chosen]
+    return [
+        REPLAY[option].typed for option in options if ignored and all(option in names for names in ignored)
+    ]
+
+
+def foreknowledge(options: Mapping[str, Any]) -> list[str]:
+    """What in a run reads, before a job runs, how long it will: a clairvoyant scheduler's parts.
+
+    options: those of a run.toml; empty for a scheduler that could do without the recording.
+    """
+    read = [f"{part} {options[part]}" for part, names in _CLAIRVOYANT.items() if options.get(part) in names]
+    if options.get("order") == "qssf" and options.get("predict") == "exact":
+        read.append("predict exact")
+    if options.get("admission"):
+        read.append("admission")
+    if options.get("command") == "plan":
+        read.append("the plan")
+    return read
+
+
+def _resolved(name: str, options: Mapping[str, Any]) -> Policy:
+    """The policy with its parts replaced as far as it has them."""
+    preset = resolve_policy(name)
+    parts = ("placement",) if preset.preemption != "none" else ("placement", *_RANKING)
+    return resolve_policy(name, **{part: options.get(part) for part in parts})
+
+
+def _ignored(policy: Policy, values: Mapping[str, Any]) -> list[str]:
+    """The options that are not at their default, and that the policy does not use."""
+    return [name for name, value in values.items() if not uses(policy, name) and not _is_default(name, value)]
+
+
+def _is_default(name: str, value: object) -> bool:
+    option = REPLAY[name]
+    if option.kind == "numbers":
+        value = check(option, value)
+    try:
+        return bool(value == option.default)
+    except ValueError:  # an array, which is nobody's default
+        return False
+
+
+def _unused(policy: Policy, name: str, value: object) -> UsageError:
+    """What to raise for an option that the policy would ignore."""
+    option = REPLAY[name]
+    wanted = [f"policy {_either(option.policies)}"] if option.policies else []
+    if option.part != "preemption":
+        wanted.append(f"{option.part} {_either(option.users)}")
+    return refusal(option.typed, value, f"{', or '.join(wanted)}; {policy.name} ignores it")
+
+
+def _either(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last

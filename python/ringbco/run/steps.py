@@ -1,0 +1,231 @@
+"""What the engine gives back, in the job table's terms: frames, a summary, refusals."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import tomllib
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ringbco import _core
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import ABSENT, InputError, UsageError, show_path
+from ringbco.result import causes, metrics
+from ringbco.result.schema import (
+    ALLOCATIONS_SCHEMA,
+    CARRIED_COLUMNS,
+    JOBS_SCHEMA,
+    PREEMPTION_SCHEMA,
+    TIMELINE_SCHEMA,
+)
+from ringbco.trace.jobs import JobTable
+from ringbco.trace.plausibility import doubts
+
+_WISHES: Final = {
+    "oversize": (
+        "a job that its cluster can hold",
+        "use a larger cluster, or --oversize drop to leave it out",
+    ),
+    "unplaceable": (
+        "a job that can be placed",
+        "use another --placement, or --oversize drop to leave it out",
+    ),
+    "slot-too-short": ("an iteration that fits in a slot", "give a longer --slot, or use --clock continuous"),
+    "stuck": ("every job to finish", "give a longer --slot, or use --clock continuous"),
+}
+# A plan has no --placement of its own and knows the slot clock only.
+_HINTS_OF_PLAN: Final = {
+    "unplaceable": "use another --policy, or --oversize drop to leave it out",
+    "slot-too-short": "give a longer --slot",
+    "stuck": "give a longer --slot",
+}
+
+
+def explain(error: _core.CoreError, table: JobTable, command: str = "replay") -> InputError | UsageError:
+    """The engine's refusal in the table's terms: its file, its row, the job's name; hints for the command."""
+    if error.row is None:
+        return UsageError(error.message)
+    wish, hint = _WISHES.get(error.kind, ("a job that can be replayed", None))
+    if command == "plan":
+        hint = _HINTS_OF_PLAN.get(error.kind, hint)
+    job = table.frame.row(error.row, named=True)
+    about_size = error.kind in ("oversize", "unplaceable")
+    return InputError(
+        f"{wish}, but job {job['job_id']!r}: {error.message}",
+        file=table.source,
+        row=error.row + 1,
+        column="num_gpus" if about_size else None,
+        value=job["num_gpus"] if about_size else ABSENT,
+        hint=hint,
+    )
+
+
+def jobs_frame(
+    frame: pl.DataFrame,
+    ideal_run_time: NDArray[np.float64],
+    why: dict[str, NDArray[np.float32]],
+    result: _core.RunResult,
+) -> pl.DataFrame:
+    """jobs.parquet: one row a job that ran. `why`: the columns of `causes.split`."""
+    submit = metrics.column(frame, "submit_time")
+    jct = result.finish - submit
+    columns: dict[str, Any] = {
+        "job_id": frame["job_id"],
+        "submit_time": frame["submit_time"],
+        "start_time": _shared(result.start),
+        "finish_time": _shared(result.finish),
+        "wait_time": _shared(result.start - submit),
+        "run_time": _shared(result.finish - result.start),
+        "jct": _shared(jct),
+        "slowdown": _shared(jct / ideal_run_time),
+        "ideal_run_time": _shared(ideal_run_time),
+        "num_gpus": frame["num_gpus"],
+        "num_servers": _shared(result.num_servers),
+        "max_contention": _shared(result.max_contention),
+        "preemptions": _shared(result.preemptions),
+    }
+    columns |= {name: _shared(values) for name, values in why.items()}
+    if result.held is not None and result.lost is not None:
+        columns |= dict(zip(PREEMPTION_SCHEMA, map(_shared, (result.held, result.lost)), strict=True))
+    columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
+    jobs = pl.DataFrame(columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA)
+    return jobs if result.kept.all() else jobs.filter(pl.Series(result.kept))
+
+
+def refused(result: _core.RunResult) -> NDArray[np.bool_]:
+    """Whether admission refused the job."""
+    return np.zeros_like(result.kept) if result.refused is None else result.refused
+
+
+def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
+    """allocations.parquet: one row a stretch of a job on a server."""
+    columns = {
+        "job_id": frame["job_id"].gather(_shared(result.alloc_job)),
+        "server": _shared(result.alloc_server),
+        "num_gpus": _shared(result.alloc_gpus),
+        "start_time": _shared(result.alloc_start),
+        "end_time": _shared(result.alloc_end),
+    }
+    return pl.DataFrame(columns, schema_overrides=ALLOCATIONS_SCHEMA)
+
+
+class _Borrowed:
+    """An array as Arrow's interface sees it: its own memory, not a copy.
+
+    `pl.Series` of a numpy array copies it. Of a pyarrow array it imports pyarrow.compute, and making that of
+    a numpy array imports pandas where it is installed: more work than a small replay.
+    """
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        values = np.ascontiguousarray(values)
+        buffers = [None, pa.py_buffer(values)]
+        self._array = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), values.size, buffers)
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        exported: tuple[object, object] = self._array.__arrow_c_array__(requested_schema)
+        return exported
+
+
+def _shared(values: NDArray[Any]) -> pl.Series:
+    """The array as a series that shares its memory."""
+    return pl.Series(_Borrowed(values))
+
+
+def timeline_frame(result: _core.RunResult) -> pl.DataFrame:
+    """timeline.parquet: the cluster's state at sampled instants."""
+    columns = {
+        "time": _shared(result.timeline_time),
+        "running_jobs": _shared(result.running),
+        "queued_jobs": _shared(result.queued),
+        "busy_gpus": _shared(result.busy_gpus),
+        "queued_gpus": _shared(result.queued_gpus),
+        "spanning_jobs": _shared(result.spanning),
+        "mean_contention": _shared(result.mean_contention),
+    }
+    return pl.DataFrame(columns, schema_overrides=TIMELINE_SCHEMA)
+
+
+def summarise_run(
+    policy: str,
+    finished: pl.DataFrame,
+    cluster: Cluster,
+    vc: NDArray[np.uint32] | None,
+    result: _core.RunResult,
+) -> dict[str, Any]:
+    """summary.json without the times that reading and writing take. `vc`: as `profiles.vc_index` gives it."""
+    spanning = result.spanning_seconds
+    by_admission = refused(result)
+    dropped = ~(result.kept | by_admission)
+    figures = metrics.summarise(finished, cluster.num_gpus, result.held_while_submitting)
+    summary = {
+        "policy": policy,
+        "jobs": figures.pop("jobs"),
+        "jobs_dropped": int(np.count_nonzero(dropped)),
+        **({"jobs_refused": int(np.count_nonzero(by_admission))} if by_admission.any() else {}),
+        **figures,
+        "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
+        "events": result.events,
+        "decisions": result.decisions,
+        "engine_seconds": result.engine_seconds,
+    }
+    if vc is not None:
+        rows = []
+        vc_kept = vc[result.kept]
+        for number, name in enumerate(cluster.vc_names):
+            servers = cluster.vc_servers(name)
+            gpus = int(cluster.server_gpus[servers].sum())
+            row = {"vc": name, "servers": len(servers), "gpus": gpus}
+            jobs = finished.filter(pl.Series(vc_kept == number))
+            row["jobs"] = jobs.height
+            row["jobs_dropped"] = int(np.count_nonzero(dropped & (vc == number)))
+            if by_admission.any():
+                row["jobs_refused"] = int(np.count_nonzero(by_admission & (vc == number)))
+            held = float(result.held_while_submitting_by_vc[number])
+            rows.append(row | metrics.summarise(jobs, gpus, held) if jobs.height else row)
+        summary["vcs"] = rows
+    return summary
+
+
+def describe_run(
+    table: JobTable,
+    cluster: Cluster,
+    policy: str,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Everything needed to repeat the run, as run.toml holds it; `options` are those of `options.described`.
+
+    `warnings`, if there are any, are those that the run gave.
+    """
+    path = Path(table.source)
+    digest = None
+    if path.is_file():
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    found = doubts(table, cluster)
+    described = tomllib.loads(cluster.with_recorded(cluster.recorded_on).to_toml())
+    return {
+        **({"warnings": found} if found else {}),
+        "ringbco": {
+            "version": version("ringbco"),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "polars": pl.__version__,
+            "pyarrow": pa.__version__,
+        },
+        "trace": {"path": show_path(table.source), "sha256": digest, "rows": table.num_jobs},
+        # The recorded cluster is always told: the jobs' work hangs on it.
+        "cluster": {
+            "name": show_path(cluster.name),
+            "servers": described.pop("servers"),  # first, as run.toml has them: lists before tables
+            **described,
+        },
+        "options": {"command": "replay", "policy": policy, **options},
+    }

@@ -1,0 +1,361 @@
+"""What is in a job table: pure figures, ready for JSON. Times in seconds, work in GPU-seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.cluster.spec import RECORDED, Cluster
+from ringbco.errors import InputError
+from ringbco.run.options import as_cluster
+from ringbco.sources.account import Account
+from ringbco.study import published
+from ringbco.study.demand import Clock, Periods, demand, load_by_day, ties
+from ringbco.trace.jobs import (
+    COLUMNS,
+    METADATA_PREFIX,
+    Dropped,
+    JobTable,
+    Screening,
+    TableLike,
+    as_table,
+    near_name,
+    screen_jobs,
+)
+from ringbco.trace.plausibility import MILLI, doubts, warn
+from ringbco.trace.profiles import CATALOGUE
+
+QUANTILES: Final = {
+    "min": 0.0,
+    "p10": 0.1,
+    "p25": 0.25,
+    "median": 0.5,
+    "p75": 0.75,
+    "p90": 0.9,
+    "p99": 0.99,
+    "max": 1.0,
+}
+
+LONG_RUN: Final = 1_209_600.0
+"""Two weeks: the cap of the usual cleaning of the Helios traces."""
+
+SHORT_RUN: Final = 60.0
+"""Runs below a minute are mostly failed starts and trials; studies of training jobs often leave them out."""
+
+FINAL_STATUSES: Final = (
+    *("pass", "passed", "completed", "succeeded", "terminated"),
+    *("killed", "cancelled", "canceled", "failed", "timeout", "node_fail"),
+)
+"""Statuses of jobs that ended, in lower case."""
+
+
+def inspect(
+    jobs: TableLike,
+    cluster: Cluster | str | os.PathLike[str] | None = None,
+    *,
+    shape: str | None = None,
+) -> dict[str, Any]:
+    """What is in a job table, as `ringbco inspect --json` prints it: counts, shapes, load, doubtful rows.
+
+    jobs: a path, whose rows that break a rule are counted and left out, or a table or frame, which has none.
+    cluster: also give the load on its GPUs and the jobs that it cannot hold.
+    shape: a name of `ringbco.study.published.SHAPES` to hold the figures against; None for the one that the
+        table says it is of.
+    Times in seconds, work in GPU-seconds.
+
+    Raises InputError where the file is no job table or has no usable row, UsageError for an unknown shape.
+    """
+    if shape is not None:
+        published.require(shape)
+    machine = None if cluster is None else as_cluster(cluster)
+    if not isinstance(jobs, str | os.PathLike):
+        return inspect_jobs(as_table(jobs), machine, shape=shape)
+    screening = screen_jobs(jobs)
+    table = usable(screening, jobs)
+    return inspect_jobs(table, machine, screening.dropped, screening.rows, shape)
+
+
+def usable(screening: Screening, path: str | os.PathLike[str]) -> JobTable:
+    """The table of the rows that break no rule; InputError, with the first that does, where there is none."""
+    if screening.table is not None:
+        return screening.table
+    worst = screening.dropped[0]
+    raise InputError(
+        f"{worst.rule}, and no row is usable",
+        file=path,
+        row=worst.first_row,
+        column=worst.column,
+        value=worst.first_value,
+    )
+
+
+def inspect_jobs(
+    table: JobTable,
+    cluster: Cluster | None = None,
+    dropped: Iterable[Dropped] = (),
+    rows: NDArray[np.int64] | None = None,
+    shape: str | None = None,
+) -> dict[str, Any]:
+    """Counts, shapes and load of a job table, beside what is published of its source.
+
+    cluster: with it, the offered load on its GPUs (and on those of each of its virtual clusters), all told
+    and by day, and the jobs it can never hold. dropped: rows that the reader had to leave out, as
+    `screen_jobs` gives them; rows: the numbers that the others have in the file, from 1. shape: a name of
+    `published.SHAPES`; without it the footer's source decides. Raises UsageError for another name. Warns
+    (RingbcoWarning) of each line in `warnings`.
+    """
+    frame = table.frame
+    submit, duration = frame["submit_time"].to_numpy(), frame["duration"].to_numpy()
+    num_gpus = frame["num_gpus"].to_numpy()
+    work = num_gpus.astype(np.float64) * duration
+    span = float(submit.max() - submit.min())
+    lacks_vc = _without_vc(frame, cluster)
+    metadata = _metadata(table)
+    clock = Clock.parse(metadata.get("epoch"))
+    periods = Periods.of(submit, clock)
+    account = Account.from_metadata(table.metadata)
+    figures: dict[str, Any] = {
+        "source": table.source,
+        "jobs": table.num_jobs,
+        "sorted": table.is_sorted,
+        "first_submission": float(submit.min()),
+        "last_submission": float(submit.max()),
+        "span": span,
+        "if_milliseconds": {"span": span * MILLI, "median_duration": float(np.median(duration)) * MILLI},
+        "warnings": doubts(table, cluster),
+        "gpu_seconds": float(work.sum()),
+        "mean_gpus_demanded": float(work.sum()) / span if span > 0 else None,
+        "num_gpus": _spread(num_gpus.astype(np.float64)),
+        "duration": _spread(duration),
+        "interarrival": _spread(np.diff(np.sort(submit))) if submit.size > 1 else None,
+        "same_second": _same_second(submit),
+        "ties": _ties(frame, cluster),
+        "sizes": _groups(frame, work, "num_gpus"),
+        "vcs": _groups(frame, work, "vc"),
+        "users": _groups(frame, work, "user"),
+        "statuses": _groups(frame, work, "status"),
+        "models": _models(frame),
+        "columns": _columns(frame),
+        "iterations": _iterations(frame, cluster),
+        "demand": demand(frame, clock, periods, None if cluster is None else cluster.num_gpus),
+        "cluster": None if cluster is None else _on_cluster(frame, work, span, cluster, periods),
+        "cleaning": {
+            "dropped": [_broken(entry) for entry in dropped],
+            "questionable": _questionable(frame, work, cluster, lacks_vc, rows),
+        },
+        "account": None if account is None else account.to_dict(),
+        "metadata": metadata,
+    }
+    warn(figures["warnings"])
+    name, why = published.choose(figures, shape)
+    figures["published"] = published.nothing(why) if name is None else published.compare(figures, name, why)
+    return figures
+
+
+def _iterations(frame: pl.DataFrame, cluster: Cluster | None) -> dict[str, Any]:
+    """Jobs whose iterations the table gives, and the recorded cluster that the others' follow from."""
+    given = int(frame["iterations"].count()) if "iterations" in frame.columns else 0
+    recorded = RECORDED if cluster is None else cluster.recorded_on
+    return {"given": given, "derived": frame.height - given, "recorded_on": recorded.character}
+
+
+def _spread(values: NDArray[np.float64]) -> dict[str, float]:
+    """Mean and quantiles (linear interpolation) of a non-empty array."""
+    quantiles = np.quantile(values, list(QUANTILES.values()))
+    return {"mean": float(values.mean()), **dict(zip(QUANTILES, map(float, quantiles), strict=True))}
+
+
+def _same_second(submit: NDArray[np.float64]) -> dict[str, float]:
+    """Jobs that share the whole second of their submission with another job."""
+    _, counts = np.unique(np.floor(submit), return_counts=True)
+    jobs = int(counts[counts > 1].sum())
+    return {"jobs": jobs, "share": jobs / submit.size}
+
+
+def _ties(frame: pl.DataFrame, cluster: Cluster | None) -> dict[str, Any]:
+    """Jobs that the order of ties could move; `in_one_vc`: those of them that also share a queue."""
+    separate = cluster is not None and bool(cluster.vc_names) and "vc" in frame.columns
+    return {**ties(frame), "in_one_vc": ties(frame, ("vc", "submit_time")) if separate else None}
+
+
+def _groups(frame: pl.DataFrame, work: NDArray[np.float64], column: str) -> list[dict[str, Any]] | None:
+    """Jobs, work and run times by a column's values, most jobs first (num_gpus ascending); None without."""
+    if column not in frame.columns:
+        return None
+    total = float(work.sum())
+    groups = (
+        frame.select(column, "duration", work=pl.Series(work))
+        .group_by(column)
+        .agg(
+            jobs=pl.len(),
+            gpu_seconds=pl.col("work").sum(),
+            median_duration=pl.col("duration").median(),
+            mean_duration=pl.col("duration").mean(),
+        )
+        .with_columns(share=pl.col("jobs") / frame.height, work_share=pl.col("gpu_seconds") / total)
+    )
+    if column == "num_gpus":
+        return groups.sort(column).to_dicts()
+    return groups.sort("jobs", column, descending=[True, False], nulls_last=True).to_dicts()
+
+
+def _models(frame: pl.DataFrame) -> dict[str, Any] | None:
+    """Jobs that name a model, and of those the ones whose model is in the catalogue."""
+    if "model" not in frame.columns:
+        return None
+    known = [profile.name.lower() for profile in CATALOGUE]
+    named = frame["model"].drop_nulls()
+    in_catalogue = named.str.to_lowercase().is_in(known)
+    unknown = named.filter(~in_catalogue).unique().sort()
+    return {
+        "named": named.len(),
+        "in_catalogue": int(in_catalogue.sum()),
+        "unknown": unknown.head(20).to_list(),
+    }
+
+
+def _columns(frame: pl.DataFrame) -> dict[str, Any]:
+    """Values that each column of the schema lacks; extra columns and what they may be misspellings of."""
+    extra = [name for name in frame.columns if name not in COLUMNS]
+    absent = [name for name in COLUMNS if name not in frame.columns]
+    return {
+        "present": {name: frame[name].null_count() for name in COLUMNS if name in frame.columns},
+        "extra": {name: near_name(name, absent) for name in extra},
+    }
+
+
+def _on_cluster(
+    frame: pl.DataFrame, work: NDArray[np.float64], span: float, cluster: Cluster, periods: Periods
+) -> dict[str, Any]:
+    """Offered load: work / span / GPUs, on the cluster and on each of its virtual clusters.
+
+    By day it is the GPU-days that the day's submissions bring / GPUs; `days` lists it for a virtual cluster,
+    in the order of the whole table's days.
+    """
+
+    def offered(seconds: float, gpus: int) -> float | None:
+        return seconds / span / gpus if span > 0 else None
+
+    figures: dict[str, Any] = {
+        "name": cluster.name,
+        "servers": cluster.num_servers,
+        "gpus": cluster.num_gpus,
+        "load": offered(float(work.sum()), cluster.num_gpus),
+        "load_by_day": load_by_day(periods.offered(work), cluster.num_gpus),
+        "vcs": None,
+    }
+    if cluster.vc_names:
+        vcs = frame["vc"].to_numpy() if "vc" in frame.columns else np.full(frame.height, None)
+        rows = []
+        for name in cluster.vc_names:
+            gpus = int(cluster.server_gpus[cluster.vc_servers(name)].sum())
+            own = vcs == name
+            by_day = periods.offered(work, own)
+            rows.append(
+                {
+                    "vc": name,
+                    "gpus": gpus,
+                    "jobs": int(np.count_nonzero(own)),
+                    "load": offered(float(work[own].sum()), gpus),
+                    "load_by_day": load_by_day(by_day, gpus),
+                    "days": (by_day / gpus).tolist(),
+                }
+            )
+        figures["vcs"] = rows
+    return figures
+
+
+def _room(frame: pl.DataFrame, cluster: Cluster) -> NDArray[np.int64]:
+    """GPUs that each job may use at most; 0 for a job of no virtual cluster."""
+    if not cluster.vc_names:
+        return np.full(frame.height, cluster.num_gpus)
+    room = {name: int(cluster.server_gpus[cluster.vc_servers(name)].sum()) for name in cluster.vc_names}
+    if "vc" not in frame.columns:
+        return np.zeros(frame.height, dtype=np.int64)
+    gpus = frame["vc"].replace_strict(list(room), list(room.values()), default=0, return_dtype=pl.Int64)
+    return gpus.to_numpy()
+
+
+def _without_vc(frame: pl.DataFrame, cluster: Cluster | None) -> NDArray[np.bool_]:
+    if cluster is None:
+        return np.zeros(frame.height, dtype=np.bool_)
+    lacks: NDArray[np.bool_] = _room(frame, cluster) == 0
+    return lacks
+
+
+def _questionable(
+    frame: pl.DataFrame,
+    work: NDArray[np.float64],
+    cluster: Cluster | None,
+    lacks_vc: NDArray[np.bool_],
+    rows: NDArray[np.int64] | None,
+) -> list[dict[str, Any]]:
+    """Rows that break no rule but that a cleaner would look at, by reason, where there are any."""
+    duration = frame["duration"].to_numpy()
+    reasons = [
+        ("runs longer than two weeks", "cleaners of the Helios traces cap it there", duration > LONG_RUN),
+        ("runs less than a minute", "studies of training often leave such trials out", duration < SHORT_RUN),
+    ]
+    if "status" in frame.columns:
+        unfinished = ~frame["status"].str.to_lowercase().is_in(FINAL_STATUSES).fill_null(True)
+        reasons.append(
+            (
+                "its status is not a final one",
+                "the end of the log may have cut off its run",
+                unfinished.to_numpy(),
+            )
+        )
+    if "user" in frame.columns:
+        same = frame.select("user", "submit_time", "num_gpus", "duration").is_duplicated()
+        same &= frame["user"].is_not_null()
+        reasons.append(
+            ("same user, second, size and run time as another", "the log may hold it twice", same.to_numpy())
+        )
+    if cluster is not None:
+        too_large = (frame["num_gpus"].to_numpy() > _room(frame, cluster)) & ~lacks_vc
+        reasons += [
+            ("its vc is not in the cluster", "the replay refuses it", lacks_vc),
+            ("larger than its cluster", "the replay refuses it, or drops it with --oversize drop", too_large),
+        ]
+    total = float(work.sum())
+    return [
+        {
+            "reason": reason,
+            "why": why,
+            "jobs": int(np.count_nonzero(met)),
+            "share": float(np.count_nonzero(met) / frame.height),
+            "work_share": float(work[met].sum()) / total,
+            "first_row": int(np.argmax(met)) + 1 if rows is None else int(rows[np.argmax(met)]),
+        }
+        for reason, why, met in reasons
+        if met.any()
+    ]
+
+
+def _broken(entry: Dropped) -> dict[str, Any]:
+    value = entry.first_value
+    return {
+        "reason": f"{entry.column} is not {entry.rule}",
+        "rows": entry.rows,
+        "matching": entry.matching,
+        "first_row": entry.first_row,
+        "first_value": None if value is None else str(value),
+    }
+
+
+def _metadata(table: JobTable) -> dict[str, Any]:
+    """The footer's keys without their prefix; values that are JSON are unfolded."""
+    unfolded: dict[str, Any] = {}
+    for key, value in table.metadata.items():
+        try:
+            parsed = json.loads(value)
+        except ValueError:
+            parsed = value
+        unfolded[key.removeprefix(METADATA_PREFIX)] = parsed
+    return unfolded

@@ -1,0 +1,244 @@
+"""What is known of the public traces: figures to hold beside those of a file, to see whether it is whole.
+
+Times in seconds, shares from 0 to 1. The figures are those of the published files after the field's usual
+cleaning (GPU jobs that ended; Helios: from April 2020 on, runs of at most 14 days).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from ringbco.cluster.presets import PRESETS
+from ringbco.errors import UsageError
+from ringbco.sources import openb
+
+Kind = Literal["count", "time", "share"]
+
+# How far a figure may be from the published one and still be called the same: counts and times as a ratio,
+# shares as a difference.
+_NEAR: Final[Mapping[Kind, float]] = {"count": 0.02, "time": 0.05, "share": 0.02}
+
+FATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "passed": ("pass", "passed", "completed", "succeeded", "terminated"),
+    "killed": ("killed", "cancelled", "canceled"),
+    "failed": ("failed", "timeout", "node_fail"),
+}
+_ENOUGH_VCS: Final = 0.9
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A published trace.
+
+    origin: where it and its figures come from; read: rows of the raw file; fates, sizes: shares of the jobs;
+    reasons: rows that meet a reason of the converter's account, by what they are; servers: of its cluster.
+    """
+
+    title: str
+    origin: str
+    jobs: int
+    mean: float
+    median: float
+    read: int | None = None
+    fates: Mapping[str, float] = field(default_factory=dict)
+    sizes: Mapping[int, float] = field(default_factory=dict)
+    same_second: float | None = None
+    reasons: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    servers: int | None = None
+    note: str = ""
+
+
+_HELIOS: Final = "S-Lab-System-Group/HeliosData; Hu et al., SC '21"
+
+
+def _helios(cluster: str, jobs: int, mean: float, median: float) -> Shape:
+    return Shape(
+        f"SenseTime Helios, {cluster}, April to September 2020",
+        _HELIOS,
+        jobs,
+        mean,
+        median,
+        same_second=1 / 3,
+    )
+
+
+SHAPES: Final[Mapping[str, Shape]] = {
+    "philly": Shape(
+        "Microsoft Philly, August to December 2017",
+        "msr-fiddle/philly-traces; sizes: its eight virtual clusters in TuftsNATLab/PCS",
+        112_956,
+        18_006.0,
+        874.0,
+        read=117_325,
+        fates={"passed": 0.60, "killed": 0.09, "failed": 0.31},
+        sizes={1: 0.87, 2: 0.023, 4: 0.048, 8: 0.049, 16: 0.007, 32: 0.002},
+        note="shares of sizes are of 74,540 jobs in eight virtual clusters",
+    ),
+    "helios-venus": _helios("Venus", 125_303, 13_041.0, 204.0),
+    "helios-earth": _helios("Earth", 427_148, 5_131.0, 234.0),
+    "helios-saturn": _helios("Saturn", 698_896, 5_253.0, 124.0),
+    "helios-uranus": _helios("Uranus", 329_117, 9_164.0, 280.0),
+    "openb": Shape(
+        "Alibaba openb, 2023, the default list of pods",
+        "alibaba/clusterdata, cluster-trace-gpu-v2023; counted in openb_pod_list_default.csv and "
+        "openb_node_list_gpu_node.csv",
+        6_203,
+        30_851.0,
+        655.0,
+        read=8_152,
+        fates={"passed": 0.030, "failed": 0.301},
+        sizes={1: 0.988, 2: 0.0024, 4: 0.0024, 8: 0.0071},
+        reasons={
+            "pods never scheduled": (openb.PENDING, 897),
+            "pods that outlived the log": (openb.CENSORED, 34),
+        },
+        servers=1_213,
+        note="jobs are the pods with a GPU that ran; the last phase seen of two thirds of them is Running",
+    ),
+}
+
+
+def require(name: str) -> None:
+    """Raises UsageError, with the names there are, for a shape that is none."""
+    if name not in SHAPES:
+        from ringbco.trace.jobs import near_name
+
+        near = near_name(name, SHAPES)
+        raise UsageError(
+            f"option shape: no published shape {name}: choose one of {', '.join(SHAPES)}"
+            + (f"; did you mean {near}?" if near else "")
+        )
+
+
+def choose(inspection: Mapping[str, Any], name: str | None = None) -> tuple[str | None, str]:
+    """The shape to hold a table against, or None, and why.
+
+    `name` is the user's choice; without it the footer's source decides, for Helios with the names of the
+    virtual clusters. Raises UsageError for a name that is none.
+    """
+    if name is not None:
+        require(name)
+        return name, "--shape"
+    source = str(inspection["metadata"].get("source", ""))
+    trace = source.removeprefix("synthetic ")
+    if trace in ("philly", "openb"):
+        return trace, f"made from {source}"
+    if source == "synthetic helios":
+        return "helios-venus", "synthetic helios has the run times of Venus"
+    if trace == "helios":
+        return _which_helios(inspection["vcs"] or [])
+    return None, ""
+
+
+def _which_helios(vcs: list[dict[str, Any]]) -> tuple[str | None, str]:
+    """The cluster whose virtual clusters have nearly all jobs; those of Saturn and Uranus are not known."""
+    total = sum(row["jobs"] for row in vcs)
+    for name in ("helios-venus", "helios-earth"):
+        own = {group.vc for group in PRESETS[name].servers}
+        if total and sum(row["jobs"] for row in vcs if row["vc"] in own) >= _ENOUGH_VCS * total:
+            return name, "its virtual clusters"
+    names = [name for name in SHAPES if name.startswith("helios-")]
+    return None, f"to hold it against a cluster of Helios: --shape {'|'.join(names)}"
+
+
+def nothing(why: str) -> dict[str, Any]:
+    """What `compare` gives, for a table that is held against no shape."""
+    keys = dict.fromkeys(("shape", "title", "origin", "because", "figures", "verdict", "note"))
+    return {**keys, "because": why, "figures": [], "note": ""}
+
+
+def compare(inspection: Mapping[str, Any], name: str, why: str = "") -> dict[str, Any]:
+    """The file's figures beside those of the shape `name`, and what they say of the file.
+
+    `inspection` as `inspect_jobs` gives it; `why` the shape was chosen. A row's `file` is None where the
+    table lacks the column; `ratio` is file / published, `difference` file - published; `near`: they agree
+    (None where there is nothing to compare). A synthetic table's counts are its maker's choice and left out.
+    """
+    shape = SHAPES[name]
+    metadata = inspection["metadata"]
+    synthetic = str(metadata.get("source", "")).startswith("synthetic")
+    rows = []
+    if not synthetic:
+        read = metadata.get("rows_read")
+        if shape.read is not None:
+            rows.append(_row("rows of the raw file", "count", read, shape.read))
+        rows.append(_row("jobs", "count", inspection["jobs"], shape.jobs))
+        matching = (inspection.get("account") or {}).get("matching")
+        for what, (reason, count) in shape.reasons.items():
+            rows.append(_row(what, "count", None if matching is None else matching.get(reason, 0), count))
+    if shape.servers is not None:
+        cluster = inspection.get("cluster")
+        rows.append(_row("servers", "count", cluster and cluster["servers"], shape.servers))
+    rows.append(_row("mean run", "time", inspection["duration"]["mean"], shape.mean))
+    rows.append(_row("median run", "time", inspection["duration"]["median"], shape.median))
+    fates = _fate_shares(inspection["statuses"])
+    for fate, share in shape.fates.items():
+        rows.append(_row(fate, "share", fates.get(fate), share))
+    sizes = {row["num_gpus"]: row["share"] for row in inspection["sizes"]}
+    for size, share in shape.sizes.items():
+        rows.append(_row(f"jobs of {size} GPU{'s'[: size > 1]}", "share", sizes.get(size, 0.0), share))
+    if shape.same_second is not None:
+        # Known as "about a third" only, so a wider reach.
+        own = inspection["same_second"]["share"]
+        rows.append(_row("in a shared second", "share", own, shape.same_second, near=0.08))
+    return {
+        "shape": name,
+        "title": shape.title,
+        "origin": shape.origin,
+        "because": why,
+        "figures": rows,
+        "verdict": _verdict(rows, shape, inspection, synthetic=synthetic),
+        "note": shape.note,
+    }
+
+
+def _row(
+    figure: str, kind: Kind, own: float | None, published: float, near: float | None = None
+) -> dict[str, Any]:
+    # A small share may not be off by more than half of itself.
+    reach = near or min(_NEAR[kind], published / 2)
+    difference = None if own is None else own - published
+    ratio = None if own is None else own / published
+    off = difference if kind == "share" else None if ratio is None else ratio - 1
+    return {
+        "figure": figure,
+        "kind": kind,
+        "file": own,
+        "published": published,
+        "ratio": ratio,
+        "difference": difference,
+        "near": None if off is None else abs(off) <= reach,
+    }
+
+
+def _fate_shares(statuses: list[dict[str, Any]] | None) -> dict[str, float]:
+    """Shares of passed, killed and failed jobs; empty if no job has a status."""
+    if not any(row["status"] for row in statuses or []):
+        return {}
+    shares = dict.fromkeys(FATES, 0.0)
+    for row in statuses or []:
+        for fate, words in FATES.items():
+            if str(row["status"]).lower() in words:
+                shares[fate] += row["share"]
+    return shares
+
+
+def _verdict(
+    rows: list[dict[str, Any]], shape: Shape, inspection: Mapping[str, Any], *, synthetic: bool
+) -> str:
+    """One sentence: is the file whole, and does it look as published?"""
+    far = [row["figure"] for row in rows if row["near"] is False]
+    compared = sum(row["near"] is not None for row in rows)
+    agree = f"{compared - len(far)} of {compared} figures are near the published ones"
+    if far and len(far) < compared:
+        agree += f"; not: {', '.join(far)}"
+    if synthetic:
+        return f"a synthetic table: {agree}"
+    share = inspection["jobs"] / shape.jobs
+    if share < 1 - _NEAR["count"]:
+        return f"the file holds {share:.1%} of the jobs published: not the whole trace; {agree}"
+    if share > 1 + _NEAR["count"]:
+        return f"the file holds {share:.2f} times the jobs published: not cleaned in the usual way; {agree}"
+    return f"as many jobs as published: {agree}"

@@ -1,0 +1,262 @@
+"""Many runs through any `concurrent.futures` executor; finished ones are kept (docs/sweeps.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+import ringbco
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import InputError, RingbcoError, one_line
+from ringbco.result import metrics
+from ringbco.result.folder import check_target
+from ringbco.run.options import MOST_THREADS, check_callback, integer
+from ringbco.sweeps.spec import Run, Spec, Trace, command, options_of, read_spec
+from ringbco.sweeps.store import RUNS, SPEC, TABLE, Store
+from ringbco.trace import profiles
+from ringbco.trace.jobs import JobTable, read_jobs
+from ringbco.trace.plausibility import silently, warn
+
+if TYPE_CHECKING:
+    from ringbco.sweeps.store import Record
+_TABLES_KEPT: Final = 4
+_LOOK_EVERY: Final = 0.2  # s
+_LOADING: Final = Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class SweepResult:
+    """What a sweep left.
+
+    frame: one row a run, in the specification's order: its settings, its summary, its error or null.
+    path: of runs.parquet, which holds the same.
+    kept: rows whose runs an earlier sweep had finished. done: runs that this one did; rows that differ in
+        nothing that their policy uses share one.
+    lost: rows whose runs failed through no fault of their own, such as for want of the executor that should
+        have done them; the same sweep does them again. reason: the error of the first of them, if any.
+    """
+
+    frame: pl.DataFrame
+    path: Path
+    kept: int
+    done: int
+    lost: int = 0
+    reason: str | None = None
+
+    @property
+    def failed(self) -> int:
+        """Rows with an error."""
+        return self.frame["error"].len() - self.frame["error"].null_count()
+
+
+def sweep(
+    spec: str | os.PathLike[str] | Mapping[str, Any] | Spec,
+    folder: str | os.PathLike[str],
+    *,
+    executor: Executor | None = None,
+    threads: int | None = None,
+    scatter: Callable[[Trace], Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> SweepResult:
+    """Does every run of `spec` that `folder` does not hold yet, and gathers all of them in runs.parquet.
+
+    spec: the path of a TOML file, or what is in one as a mapping, where `trace` may be a job table or a frame
+        too and `cluster` a `Cluster`. Their content decides what is kept: an equal table is not run again.
+    executor: where the runs go, any `concurrent.futures.Executor`; None for threads, of which there are
+        `threads` or, if that is None, one a processor.
+    scatter: given a trace with its table, returns what stands for it among the arguments of a task: what
+        `dask.distributed.Client.scatter` does. None: every worker reads the trace from its path.
+    progress: called with (runs finished, runs in all) after each.
+
+    A run that fails is a row with its error. An interrupt (or whatever else ends this early) leaves the
+    finished runs, gathered. Raises InputError for a bad specification, or a folder that is no sweep's.
+    Warns at the end of what its runs warn of, each line once (RingbcoWarning).
+    """
+    spec = spec if isinstance(spec, Spec) else read_spec(spec)
+    if threads is not None:
+        threads = integer("threads", threads, 1, MOST_THREADS)
+    check_callback(progress)
+    target = Path(folder)
+    _check_folder(target)
+    store = Store(target, spec)
+    different = {run.key: run for run in spec.runs}
+    waiting = {key: run for key, run in different.items() if key not in store.records}
+    kept = sum(run.key in store.records for run in spec.runs)
+    stop = Event()
+    own = executor is None
+    pool = executor or ThreadPoolExecutor(min(threads or os.cpu_count() or 1, max(len(waiting), 1)))
+    try:
+        with closing(_results(pool, waiting, scatter, stop if own else None)) as results:
+            for key, record in results:
+                store.add(key, record)
+                if progress is not None:
+                    progress(len(store.records), len(different))
+    finally:
+        stop.set()
+        if own:
+            pool.shutdown(cancel_futures=True)
+        frame = store.gather()
+    records = [store.records[run.key] for run in spec.runs if run.key in store.records]
+    warn(dict.fromkeys(chain.from_iterable(record.get("warnings", ()) for record in records)))
+    lost = [record["error"] for record in records if not record.get("final", True)]
+    return SweepResult(frame, target / TABLE, kept, len(waiting), len(lost), lost[0] if lost else None)
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether `path` is a folder that `sweep` made."""
+    return (path / SPEC).is_file() and (path / RUNS).is_dir()
+
+
+def _check_folder(path: Path) -> None:
+    if is_sweep(path):
+        return
+    if os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
+        raise InputError("already exists and is no sweep's folder", file=path, hint="give another name")
+    check_target(path, force=True)
+
+
+def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
+    """Does one run, wherever it is called; whatever goes wrong is in the record.
+
+    trace: the run's, perhaps with its table. stop: once set, the run ends with InterruptedError.
+    """
+    if run.version != ringbco.__version__:
+        return _failure(f"the worker has ringbco {ringbco.__version__}, the sweep {run.version}", final=False)
+    function = command(run.command)
+    assert function is not None
+    given = {options_of(run.command)[name].parameter: value for name, value in run.options.items()}
+    accepted = inspect.signature(function).parameters
+
+    def tell(_done: int, _total: int) -> None:
+        if stop is not None and stop.is_set():
+            raise InterruptedError("the sweep was interrupted")
+
+    try:
+        with _LOADING:
+            table = _table(trace, run.load, run.cluster)
+            if "workload" in accepted:
+                model, seed = run.options["model"], run.options["seed"]
+                given["workload"] = _workload(trace, run.load, run.cluster, model, seed)
+        if "allocations" in accepted:
+            given["allocations"] = False
+        if "threads" in accepted:
+            given["threads"] = 1  # it is the runs that go side by side
+        if "progress" in accepted:
+            given["progress"] = tell
+        with silently():
+            outcome = function(table, run.cluster, **given)
+    except InterruptedError:
+        raise
+    except RingbcoError as error:
+        return _failure(str(error), final=True)
+    except Exception as error:
+        return _failure(f"{type(error).__name__}: {error}", final=False)
+    summary = {k: value for k, value in outcome.summary.items() if not isinstance(value, list | dict)}
+    found = outcome.run.get("warnings")
+    return {"summary": summary, "warnings": found} if found else {"summary": summary}
+
+
+def scaled(table: JobTable, load: float, num_gpus: int) -> JobTable:
+    """The same jobs, submitted closer together or further apart, so that the offered load is `load`.
+
+    The offered load is sum(num_gpus x duration) / (last - first submission) / GPUs of the cluster, over all
+    jobs. The first submission stays where it is; a deadline keeps its distance from its job's submission.
+    Raises InputError where all jobs are submitted at once.
+    """
+    submit = metrics.column(table.frame, "submit_time")
+    first, span = submit.min(), float(np.ptp(submit))
+    if span == 0:
+        raise InputError(
+            "jobs submitted at more than one time, since the sweep asks for a load", file=table.source
+        )
+    work = metrics.column(table.frame, "num_gpus") * metrics.column(table.frame, "duration")
+    moved = pl.Series(
+        "submit_time", first + (submit - first) * (float(work.sum()) / (load * num_gpus) / span)
+    )
+    columns = [moved]
+    if "deadline" in table.frame.columns:
+        columns.append(table.frame["deadline"] + (moved - table.frame["submit_time"]))
+    return replace(table, frame=table.frame.with_columns(columns))
+
+
+def _results(
+    pool: Executor, waiting: Mapping[str, Run], scatter: Callable[[Trace], Any] | None, stop: Event | None
+) -> Generator[tuple[str, Record], None, None]:
+    """Every waiting run's key and record, as they come."""
+    sent: dict[Trace, Any] = {}
+    extra = () if stop is None else (stop,)
+    futures: dict[Future[Record], str] = {}
+    finished: SimpleQueue[Future[Record]] = SimpleQueue()
+    try:
+        for key, run in waiting.items():
+            if run.trace not in sent:
+                sent[run.trace] = (
+                    scatter(replace(run.trace, table=_checked(run.trace))) if scatter else run.trace
+                )
+            future = pool.submit(execute, run, sent[run.trace], *extra)
+            futures[future] = key
+            future.add_done_callback(finished.put)
+        while futures:
+            # With a timeout, so that a signal that another thread received is noticed here.
+            with suppress(Empty):
+                future = finished.get(timeout=_LOOK_EVERY)
+                yield futures.pop(future), _record(future)
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _record(future: Future[Record]) -> Record:
+    """What the run says of itself or, where it could not, what its executor says of it."""
+    try:
+        return future.result()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except CancelledError:
+        return _failure("the executor gave the run up, as Dask does when its scheduler is gone", final=False)
+    except BaseException as error:
+        return _failure(f"{type(error).__name__}: {error}".removesuffix(": "), final=False)
+
+
+def _failure(message: str, *, final: bool) -> Record:
+    return {"error": one_line(message), "final": final}
+
+
+@lru_cache(maxsize=_TABLES_KEPT)
+def _checked(trace: Trace) -> JobTable:
+    """The trace's table; an error where the file is not the one that the sweep was given."""
+    if trace.table is not None:
+        return trace.table
+    with open(trace.path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != trace.sha256:
+        raise OSError(f"{trace.path} is not the file that the sweep began with")
+    return replace(read_jobs(trace.path), source=trace.name)
+
+
+def _table(trace: Trace, load: float | None, cluster: Cluster) -> JobTable:
+    return _checked(trace) if load is None else _scaled(trace, load, cluster.num_gpus)
+
+
+@lru_cache(maxsize=_TABLES_KEPT)
+def _scaled(trace: Trace, load: float, num_gpus: int) -> JobTable:
+    return scaled(_checked(trace), load, num_gpus)
+
+
+@lru_cache(maxsize=_TABLES_KEPT)
+def _workload(trace: Trace, load: float | None, cluster: Cluster, model: str, seed: int) -> profiles.Workload:
+    return profiles.resolve(_table(trace, load, cluster), cluster, model=model, seed=seed)

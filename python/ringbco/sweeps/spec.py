@@ -1,0 +1,457 @@
+"""What a sweep runs: SPEC.toml read, checked and spread out into single runs (docs/sweeps.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import itertools
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import polars as pl
+
+import ringbco
+from ringbco.cluster.network import NETWORK_RULES
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import ABSENT, InputError, RingbcoError, UsageError, show_toml
+from ringbco.io.toml import read_toml
+from ringbco.run.options import PARTS, resolve_policy
+from ringbco.run.options_generated import REPLAY
+from ringbco.run.plan_options_generated import PLAN
+from ringbco.run.scheduling import fit
+from ringbco.sweeps.objects import Objects
+from ringbco.trace.jobs import JobTable, from_frame
+
+COMMANDS: Final = ("replay", "plan")
+MOST_RUNS: Final = 1_000_000
+_SECTIONS: Final = ("command", "base", "grid", "runs")
+_OWN_KEYS: Final = ("trace", "load", "cluster", "recorded_cluster", "vc", *NETWORK_RULES)
+_VC: Final = ("split", "pool")
+# They shape tables that a sweep does not keep.
+_NOT_OPTIONS: Final = ("sample", "allocations")
+_TABLES: Final = {"replay": REPLAY, "plan": PLAN}
+_KINDS: Final[Mapping[str, type]] = {"flag": bool, "integer": int, "number": float, "numbers": float}
+_MEANT: Final = {"jobs": "trace", "policies": "policy", "traces": "trace", "lambda_": "lambda"}
+# Options that the default policy takes, and that another may refuse.
+_BY_POLICY: Final = ("order", "queue", "aging", "quantum")
+_FORM: Final = "see docs/sweeps.md"
+
+
+class Setting(NamedTuple):
+    """An option of a command: its parameter's name, its values' type, its default and other words for it."""
+
+    parameter: str
+    kind: type
+    many: bool
+    default: Any
+    words: tuple[str, ...] = ()
+
+    def read(self, value: object) -> Any:
+        """The value as the command wants it; ValueError with what was expected instead."""
+        if isinstance(value, str) and value in self.words:
+            return self.default
+        if self.many:
+            if not isinstance(value, list):
+                raise ValueError(f"a list, each entry {_EXPECTED[self.kind]}")
+            return tuple(_scalar(self.kind, entry) for entry in value)
+        return _scalar(self.kind, value)
+
+
+_EXPECTED: Final[dict[type, str]] = {
+    str: "a text in quotes",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+}
+
+
+def _scalar(kind: type, value: object) -> Any:
+    accepted = (int, float) if kind is float else (kind,)
+    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(_EXPECTED[kind])
+    return kind(value)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A job table's file and the SHA-256 of its bytes.
+
+    name: the path as the user wrote it. table: filled where the trace travels by value, as one that was given
+    as a table does: it has no path, and the SHA-256 is that of its content.
+    """
+
+    path: str
+    sha256: str
+    name: str = field(compare=False)
+    table: JobTable | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: everything that decides its result.
+
+    settings: every setting by its name in the specification, as written or by default, `None` where there is
+    none (`load` as recorded, parts as the policy has them where a command knows no parts).
+    """
+
+    command: str
+    trace: Trace
+    load: float | None
+    cluster: Cluster
+    options: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    version: str
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of what decides the result: settings and trace by content, and ringbco's version."""
+        content = {
+            "ringbco": self.version,
+            "command": self.command,
+            "trace": self.trace.sha256,
+            "load": self.load,
+            "cluster": self.cluster.to_toml(),
+            "options": dict(self.options),
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A checked specification: its document, its runs in order, and what [grid] and [[runs]] speak of."""
+
+    document: Mapping[str, Any]
+    runs: tuple[Run, ...]
+    varied: tuple[str, ...]
+
+
+def read_spec(spec: str | os.PathLike[str] | Mapping[str, Any]) -> Spec:
+    """The sweep that a TOML file, or a mapping of the same shape, asks for.
+
+    In a mapping a trace may be a job table or a frame, and a cluster a `Cluster`. Paths in a file are
+    relative to its folder. Raises InputError naming the file and the key at fault, before anything has run:
+    for unknown keys, values of a wrong type or out of range, names that no registry knows, traces and
+    clusters that are not there.
+    """
+    if isinstance(spec, Mapping):
+        return _Reader(None, Path()).spec(spec)
+    path = Path(spec)
+    if path.is_dir():
+        raise InputError("is a folder, not a sweep's specification", file=path)
+    return _Reader(os.fspath(spec), path.parent).spec(read_toml(path, hint=_FORM))
+
+
+def command(name: str) -> Callable[..., Any] | None:
+    """The function behind a command of a sweep, None where this version of ringbco has none."""
+    function = getattr(ringbco, name, None) if name in COMMANDS else None
+    return function if inspect.isfunction(function) else None
+
+
+@cache
+def options_of(name: str) -> dict[str, Setting]:
+    """The options of a command that a sweep may set, by their names in a specification."""
+    return {
+        option.name: Setting(
+            option.parameter,
+            _KINDS.get(option.kind, str),
+            option.kind == "numbers",
+            option.default,
+            (option.word,) if option.word else (),
+        )
+        for option in _TABLES[name].values()
+        if option.name not in _NOT_OPTIONS
+    }
+
+
+class _Reader:
+    """Reads one specification; its file and folder are what errors and paths refer to."""
+
+    def __init__(self, file: str | None, folder: Path) -> None:
+        self._file = file
+        self._folder = folder
+        self._command = "replay"
+        self._traces: dict[str, Trace] = {}
+        self._clusters: dict[str, Cluster] = {}
+        self._objects = Objects()
+        self._tried: set[tuple[str, str]] = set()
+        self._doubtful: list[tuple[str, Any, str]] = []
+
+    def spec(self, document: Mapping[str, Any]) -> Spec:
+        """The whole specification."""
+        self._only(document, _SECTIONS, "")
+        self._command = document.get("command", "replay")
+        if self._command not in COMMANDS or command(self._command) is None:
+            known = [name for name in COMMANDS if command(name)]
+            raise self._error(f"one of {', '.join(known)}", "command", self._command)
+        base = self._values(self._section(document, "base"), "base")
+        points = [*self._grid(document, base), *self._list(document, base)]
+        if not points:
+            points = [(base, "base")]
+        if len(points) > MOST_RUNS:
+            raise self._error(f"at most {MOST_RUNS:,} runs, not {len(points):,}", "grid")
+        self._settle(points)
+        varied = {
+            _plain(name) for table in (document.get("grid", {}), *document.get("runs", [])) for name in table
+        }
+        runs = tuple(self._run(values, where) for values, where in points)
+        return Spec(
+            self._objects.document(document), runs, tuple(name for name in runs[0].settings if name in varied)
+        )
+
+    def _grid(
+        self, document: Mapping[str, Any], base: Mapping[str, Any]
+    ) -> Iterator[tuple[dict[str, Any], str]]:
+        """Every combination of the grid's lists, the last key varying fastest."""
+        grid = self._section(document, "grid")
+        if not grid:
+            return
+        self._names(grid, "grid")
+        axes: dict[str, list[Any]] = {}
+        for name, value in grid.items():
+            where = f"grid.{name}"
+            if not isinstance(value, list) or not value:
+                hint = f"{name} = [...], or put it under [base]"
+                raise self._error("a list of at least one value", where, value, hint=hint)
+            axes[_plain(name)] = [
+                self._value(_plain(name), entry, f"{where}[{number}]")
+                for number, entry in enumerate(value, start=1)
+            ]
+        if math.prod(map(len, axes.values())) > MOST_RUNS:
+            runs = math.prod(map(len, axes.values()))
+            raise self._error(f"at most {MOST_RUNS:,} runs, not {runs:,}", "grid")
+        for combination in itertools.product(*axes.values()):
+            yield {**base, **dict(zip(axes, combination, strict=True))}, "grid"
+
+    def _list(
+        self, document: Mapping[str, Any], base: Mapping[str, Any]
+    ) -> Iterator[tuple[dict[str, Any], str]]:
+        """The runs given one by one."""
+        runs = document.get("runs", [])
+        if not isinstance(runs, list):
+            raise self._error(
+                "a list of tables", "runs", hint="write [[runs]], then what is special to the run"
+            )
+        for number, entry in enumerate(runs, start=1):
+            where = f"runs[{number}]"
+            if not isinstance(entry, Mapping):
+                raise self._error("a table", where, entry, hint=_FORM)
+            yield {**base, **self._values(entry, where)}, where
+
+    def _section(self, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+        section = document.get(name, {})
+        if not isinstance(section, Mapping):
+            raise self._error("a table", name, section, hint=f"write [{name}] on a line of its own")
+        return section
+
+    def _values(self, table: Mapping[str, Any], where: str) -> dict[str, Any]:
+        self._names(table, where)
+        return {
+            _plain(name): self._value(_plain(name), value, f"{where}.{name}") for name, value in table.items()
+        }
+
+    def _names(self, table: Mapping[str, Any], where: str) -> None:
+        """Refuses keys that are no settings, and two spellings of one."""
+        known = (*_OWN_KEYS, *options_of(self._command))
+        self._only({_plain(name): name for name in table}, known, where)
+        if len({_plain(name) for name in table}) < len(table):
+            raise self._error("one spelling of each key, with - or with _", where)
+
+    def _only(self, table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+        for name in table:
+            if name not in known:
+                near = _MEANT.get(name) if _MEANT.get(name) in known else None
+                near = near or next(iter(get_close_matches(name.lower(), known, n=1)), None)
+                key = f"{where}.{name}" if where else name
+                hint = f"did you mean {near}?" if near else _FORM
+                raise self._error(f"only the keys {', '.join(known)}", key, hint=hint)
+
+    def _value(self, name: str, value: object, where: str) -> Any:
+        """One setting's value, checked as far as can be without a trace."""
+        if name == "trace":
+            return self._trace(value, where)
+        if name in ("cluster", "recorded_cluster"):
+            return self._cluster(value, where)
+        if name == "vc":
+            if value not in _VC:
+                raise self._error(f"one of {', '.join(_VC)}", where, value)
+            return value
+        if name == "load" or name in NETWORK_RULES:
+            number = self._read(Setting(name, float, False, None), value, where)
+            if name == "load":
+                if not 0 < number < math.inf:
+                    raise self._error("a finite number > 0", where, number)
+                return number
+            try:
+                Cluster.parse("1x1").with_network(**{name: number})
+            except InputError as error:
+                raise self._error(error.expected, where, number) from None
+            return number
+        option = options_of(self._command)[name]
+        if isinstance(value, list) and not option.many:
+            raise self._error(_EXPECTED[option.kind], where, value, hint="a list belongs under [grid]")
+        read = self._read(option, value, where)
+        self._try(name, read, where)
+        return read
+
+    def _read(self, option: Setting, value: object, where: str) -> Any:
+        try:
+            return option.read(value)
+        except ValueError as error:
+            raise self._error(str(error), where, show_toml(value)) from None
+
+    def _try(self, name: str, value: Any, where: str) -> None:
+        """Notes a value that the command refuses by itself; `_settle` says whether it has a place."""
+        if (name, repr(value)) not in self._tried:
+            self._tried.add((name, repr(value)))
+            if name in _BY_POLICY or self._refusal(name, {name: value}) is not None:
+                self._doubtful.append((name, value, where))
+
+    def _settle(self, points: Sequence[tuple[Mapping[str, Any], str]]) -> None:
+        """Refuses a value that the command takes in none of the runs that have it.
+
+        One that it takes in some (`admission` with one policy of several) is left out of the others.
+        """
+        known = options_of(self._command)
+        for name, value, where in self._doubtful:
+            chosen = (values for values, _ in points if values.get(name) == value)
+            given = {
+                repr(options): options for options in ({k: v[k] for k in known if k in v} for v in chosen)
+            }
+            error = None
+            for options in given.values():
+                error = self._refusal(name, options)
+                if error is None:
+                    break
+            if error is not None:
+                said = str(error).removeprefix(f"option {name.replace('_', '-')}: ")
+                _, found, expected = said.partition(": expected ")
+                raise self._error(expected if found else said, where, value)
+
+    def _refusal(self, name: str, options: Mapping[str, Any]) -> UsageError | None:
+        """What the command says of the option of that name, tried on a job of one GPU and one second.
+
+        The other options are those that the policy has a use for.
+        """
+        function, known = command(self._command), options_of(self._command)
+        assert function is not None
+        try:
+            others = self._fitted({other: value for other, value in options.items() if other != name})
+            parameters = {known[other].parameter: value for other, value in others.items()}
+            function(_one_job(), Cluster.parse("1x1"), **parameters, **{known[name].parameter: options[name]})
+        except UsageError as error:
+            return error
+        except RingbcoError:
+            pass  # of this one job, which is nobody's
+        return None
+
+    def _fitted(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options that the run's policy, and its clock, have a use for."""
+        if self._command != "replay":
+            return dict(options)
+        known = options_of(self._command)
+        by_parameter = {known[name].parameter: value for name, value in options.items()}
+        policy = options.get("policy", known["policy"].default)
+        (kept,) = fit([policy], by_parameter, strict=False)
+        if options.get("clock", known["clock"].default) == "continuous":
+            kept.pop("slot", None)  # as with policies: a grid of both clocks may name a slot for one of them
+        return {name: value for name, value in options.items() if known[name].parameter in kept}
+
+    def _trace(self, value: object, where: str) -> tuple[str, Trace]:
+        given = self._objects.table(value)
+        if given is not None:
+            table, sha256 = given
+            return table.source, Trace("", sha256, table.source, table)
+        if not isinstance(value, (str, os.PathLike)):
+            raise self._error("the path of a job table, in quotes", where, value)
+        text = os.fspath(value)
+        if text not in self._traces:
+            path = self._folder / text
+            try:
+                with path.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or str(error)
+                raise self._error(
+                    "the path of a job table, relative to the specification", where, text, hint=reason
+                ) from None
+            self._traces[text] = Trace(os.path.abspath(path), digest, text)
+        return text, self._traces[text]
+
+    def _cluster(self, value: object, where: str) -> Cluster:
+        if isinstance(value, Cluster):
+            return self._objects.cluster(value)
+        if not isinstance(value, str):
+            raise self._error("SxG such as 32x8, the path of a TOML file, or preset:NAME", where, value)
+        if value not in self._clusters:
+            path = self._folder / value
+            try:
+                cluster = Cluster.parse(path if os.path.isfile(path) else value)
+            except InputError as error:
+                if error.file is not None:
+                    raise  # it speaks of the cluster's own file
+                raise self._error(error.expected, where, value, hint=error.hint) from None
+            self._clusters[value] = self._objects.cluster(replace(cluster, name=value))
+        return self._clusters[value]
+
+    def _run(self, values: Mapping[str, Any], where: str) -> Run:
+        for name, what, example in (
+            ("trace", "a job table", "jobs.parquet"),
+            ("cluster", "a cluster", "32x8"),
+        ):
+            if name not in values:
+                hint = f'write {name} = "{example}" under [base]'
+                raise self._error(f"{what}; there is none", f"{where}.{name}", hint=hint)
+        text, trace = values["trace"]
+        network = {name: values[name] for name in NETWORK_RULES if name in values}
+        cluster: Cluster = values["cluster"].with_network(**network)
+        cluster = cluster.with_recorded(values.get("recorded_cluster"))
+        vc = values.get("vc", _VC[0])
+        if vc == "pool":
+            cluster = cluster.pooled()
+        known = options_of(self._command)
+        defaults = {name: option.default for name, option in known.items()}
+        given = {name: values[name] for name in known if name in values}
+        options = defaults | self._fitted(given)
+        written = defaults | given
+        if self._command == "replay":
+            parts = {name: options[name] for name in PARTS}
+            policy = resolve_policy(options["policy"], **parts)
+            in_effect = {name: getattr(policy, name) for name in parts}
+            options |= in_effect
+            written |= in_effect
+        settings = {
+            "command": self._command,
+            "trace": text,
+            "load": values.get("load"),
+            "cluster": cluster.name,
+            "recorded_cluster": cluster.recorded_on.name,
+            "vc": vc,
+            "servers": cluster.num_servers,
+            "gpus": cluster.num_gpus,
+            **{name: getattr(cluster.network, name) for name in NETWORK_RULES},
+            **written,
+        }
+        return Run(self._command, trace, values.get("load"), cluster, options, settings, ringbco.__version__)
+
+    def _error(
+        self, expected: str, key: str, value: object = ABSENT, *, hint: str | None = None
+    ) -> InputError:
+        return InputError(expected, file=self._file, key=key, value=value, hint=hint)
+
+
+def _plain(name: str) -> str:
+    """A key as the settings spell it: the command line's dashes are underscores here."""
+    return name.replace("-", "_")
+
+
+@cache
+def _one_job() -> JobTable:
+    columns = {"job_id": ["job"], "submit_time": [0.0], "num_gpus": [1], "duration": [1.0]}
+    return from_frame(pl.DataFrame(columns))

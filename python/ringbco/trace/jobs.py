@@ -1,0 +1,366 @@
+"""The job table: reading, validating and writing (docs/job-table.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.errors import InputError, UsageError
+from ringbco.io import bridge  # noqa: F401 - opens the way
+from ringbco.io.atomic import cannot_write, check_output, replacing
+from ringbco.io.csvtext import PARQUET_MAGIC, read_bytes, read_text_table, refuse_doubled, refuse_foreign
+from ringbco.io.frames import ArrowColumn, ArrowTable, arrow_source, as_polars, refuse_unheld
+from ringbco.io.threads import at_once
+from ringbco.trace.schema import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, near_name
+
+__all__ = [
+    "COLUMNS",
+    "MAX_COUNT",
+    "METADATA_PREFIX",
+    "MOST_SECONDS",
+    "REQUIRED",
+    "UNREAD",
+    "Dropped",
+    "JobTable",
+    "Screening",
+    "TableLike",
+    "as_table",
+    "check_output_name",
+    "from_frame",
+    "near_name",
+    "provenance",
+    "read_jobs",
+    "screen_jobs",
+    "write_jobs",
+]
+
+METADATA_PREFIX: Final = "ringbco."
+UNREAD: Final = ("status", "gpu_type")
+"""Columns that no replay reads or carries along: whatever they hold, it is in nobody's way."""
+
+
+@dataclass(frozen=True)
+class JobTable:
+    """A validated job table.
+
+    `frame` holds the rows in input order with the schema's dtypes; its required columns hold no nulls and are
+    one chunk, so `to_numpy()` copies nothing. Optional columns may be absent and may hold nulls (absent
+    values). Extra columns are untouched. `metadata` holds the Parquet footer's `ringbco.*` keys.
+    """
+
+    frame: pl.DataFrame
+    source: str = "<frame>"
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def num_jobs(self) -> int:
+        """Number of rows."""
+        return self.frame.height
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether submit_time never decreases from one row to the next."""
+        return bool(self.frame["submit_time"].is_sorted())
+
+
+TableLike = JobTable | ArrowTable | pl.LazyFrame | str | os.PathLike[str]
+"""What stands for a job table wherever one is asked for: itself, another library's table, or a path."""
+
+
+class Dropped(NamedTuple):
+    """Rows that break a rule: how many break it first, how many in all, and the lowest of them (from 1)."""
+
+    column: str
+    rule: str
+    rows: int
+    matching: int
+    first_row: int
+    first_value: object
+
+
+class Screening(NamedTuple):
+    """The rows that break no rule as a job table (None if there are none), what ails the others, row numbers.
+
+    rows: the number in the file, from 1, of each row kept; None if all were.
+    """
+
+    table: JobTable | None
+    dropped: tuple[Dropped, ...]
+    rows: NDArray[np.int64] | None
+
+
+def read_jobs(path: str | os.PathLike[str], *, without: Collection[str] = ()) -> JobTable:
+    """Read and validate a job table from Parquet or CSV, told apart by content.
+
+    without: columns to leave out; in a Parquet file they are not even read.
+
+    In CSV every cell is text until its column's rule asks for a number, so ids keep their leading zeros and a
+    vc such as `6214e9` stays what it is; extra columns stay text. Raises InputError naming file, row, column,
+    value and what was expected, for the lowest row that breaks a rule; for a public trace as published, the
+    `ringbco convert` command that makes a job table of it.
+    """
+    with _no_raw_trace(path):
+        raw = _read(path, without)
+        wanted = raw.frame.drop(without, strict=False)
+        frame = _validate(wanted, raw.source, line_of=raw.line_of, as_text=raw.as_text)
+    return JobTable(frame, raw.source, raw.metadata)
+
+
+def screen_jobs(path: str | os.PathLike[str]) -> Screening:
+    """Read a job table whose rows may break rules, and part them.
+
+    A row is dropped for the first rule it breaks, in the schema's order. Raises InputError for what is not a
+    matter of rows: the file, its columns.
+    """
+    with _no_raw_trace(path):
+        raw = _read(path)
+        frame, faults = raw.frame, check(raw.frame, raw.source, as_text=raw.as_text)[1]
+    gone = pl.repeat(False, frame.height, dtype=pl.Boolean, eager=True)
+    dropped = []
+    for fault in faults:
+        newly = int((fault.bad & ~gone).sum())
+        dropped.append(Dropped(fault.column, fault.rule, newly, fault.rows, fault.first + 1, fault.value))
+        gone = gone | fault.bad
+    kept = frame.filter(~gone) if faults else frame
+    rows = np.flatnonzero(~gone.to_numpy()) + 1 if faults else None
+    table = None
+    if kept.height:
+        table = JobTable(_validate(kept, raw.source, as_text=raw.as_text), raw.source, raw.metadata)
+    return Screening(table, tuple(dropped), rows)
+
+
+@contextmanager
+def _no_raw_trace(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Where a job table cannot be read because it is a public trace as published: how to convert it."""
+    try:
+        yield
+    except InputError:
+        # By name: the sources are built on the job table, which knows none of them until it needs to.
+        raw = import_module("ringbco.sources").recognise(Path(path))
+        if raw is None:
+            raise
+        source, what = raw
+        raise InputError(
+            f"is {what}, not a job table yet",
+            file=path,
+            hint=f"convert it first: `ringbco convert {source} {os.fspath(path)} -o jobs.parquet`",
+        ) from None
+
+
+def from_frame(
+    frame: ArrowTable | pl.LazyFrame, source: str = "<frame>", metadata: Mapping[str, str] | None = None
+) -> JobTable:
+    """Validate a table of polars, pyarrow, pandas or any other library that speaks the Arrow interface.
+
+    Same rules and errors as `read_jobs`. Of `metadata`, the keys that begin with `ringbco.` are kept.
+    """
+    return JobTable(_validate(as_polars(frame), source), source, _own_keys(metadata or {}))
+
+
+def as_table(jobs: TableLike) -> JobTable:
+    """The job table that `jobs` stands for: itself, a validated frame, or the file of that name."""
+    if isinstance(jobs, JobTable):
+        return jobs
+    return read_jobs(jobs) if isinstance(jobs, (str, os.PathLike)) else from_frame(jobs)
+
+
+def write_jobs(
+    table: JobTable, path: str | os.PathLike[str], *, force: bool = False, csv_safe: bool = False
+) -> None:
+    """Write a job table: Parquet (zstd, metadata in the footer), or CSV when the name ends in .csv.
+
+    csv_safe: in a CSV, texts that a spreadsheet would take for a formula (they begin with = + - @, a tab or a
+    carriage return) get a ' in front.
+
+    The file appears whole or not at all; the same table gives the same bytes. CSV holds no metadata. Raises
+    UsageError for another ending, InputError if the file exists and `force` is not set or cannot be written.
+    """
+    check_output_name(path)
+    check_output(path, force=force)
+    try:
+        with replacing(path, force=force) as file:
+            if os.fspath(path).lower().endswith(".csv"):
+                (_without_formulas(table.frame) if csv_safe else table.frame).write_csv(file)
+            else:
+                table.frame.rechunk().write_parquet(
+                    file,
+                    compression="zstd",
+                    statistics=True,
+                    row_group_size=1 << 18,
+                    metadata=dict(sorted(table.metadata.items())),
+                )
+    except pl.exceptions.PolarsError as error:
+        system = re.search(r"IO error: (.*?)( \(os error \d+\))?$", str(error).strip())
+        raise cannot_write(path, OSError(0, system[1]) if system else error) from error
+
+
+def _without_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    formula = pl.col(pl.String).str.contains(r"^[=+\-@\t\r]")
+    return frame.with_columns(
+        pl.when(formula).then("'" + pl.col(pl.String)).otherwise(pl.col(pl.String)).name.keep()
+    )
+
+
+def check_output_name(path: str | os.PathLike[str]) -> None:
+    """Raise UsageError unless the name says which format to write."""
+    if not os.fspath(path).lower().endswith((".parquet", ".pq", ".csv")):
+        raise UsageError(f"{os.fspath(path)}: expected a name ending in .parquet or .csv")
+
+
+def provenance(
+    source: str,
+    *,
+    converter: str,
+    rows_read: int,
+    dropped: Mapping[str, int] | None = None,
+    changed: Mapping[str, int] | None = None,
+    epoch: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> dict[str, str]:
+    """The footer metadata that says where a job table comes from.
+
+    `source` is the format or generator, `converter` the verb that made it, `epoch` ISO 8601 (None: the times
+    count from an arbitrary zero), `dropped` and `changed` numbers of rows by reason, `options` whatever
+    repeats the conversion. The version of ringbco is added.
+    """
+    from importlib.metadata import version
+
+    metadata = {
+        "source": source,
+        "converter": converter,
+        "version": version("ringbco"),
+        "rows_read": str(rows_read),
+        "rows_dropped": json.dumps(dict(dropped or {})),
+    }
+    if changed is not None:
+        metadata["rows_changed"] = json.dumps(dict(changed))
+    if epoch is not None:
+        metadata["epoch"] = epoch
+    if options is not None:
+        metadata["options"] = json.dumps(dict(options), sort_keys=True)
+    return {METADATA_PREFIX + key: value for key, value in metadata.items()}
+
+
+class _Raw(NamedTuple):
+    """A file's columns before any rule is applied."""
+
+    frame: pl.DataFrame
+    source: str
+    as_text: bool
+    line_of: Callable[[int], int] | None
+    metadata: dict[str, str]
+
+
+def _read(path: str | os.PathLike[str], without: Collection[str] = ()) -> _Raw:
+    source = os.fspath(path)
+    if _is_parquet(path):
+        frame, metadata = _read_parquet(path, without)
+        return _Raw(frame, source, False, None, metadata)
+    data = read_bytes(path)
+    if source.lower().endswith((".parquet", ".pq")):
+        refuse_foreign(path, data)
+        raise InputError(
+            "is not a Parquet file (it does not begin with PAR1)",
+            file=path,
+            hint="it may be damaged; a CSV file needs a name ending in .csv",
+        )
+    text = read_text_table(path, data)
+    return _Raw(text.frame, source, True, text.line, {})
+
+
+def _own_keys(metadata: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in metadata.items() if key.startswith(METADATA_PREFIX)}
+
+
+def _is_parquet(path: str | os.PathLike[str]) -> bool:
+    if not Path(path).is_file():
+        return False
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == PARQUET_MAGIC
+    except OSError:
+        return False  # read_bytes meets the same failure and explains it
+
+
+def _read_parquet(
+    path: str | os.PathLike[str], without: Collection[str]
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Columns and `ringbco.*` metadata of a Parquet file.
+
+    Read with pyarrow: polars' reader panics or aborts the process on some damaged files, pyarrow's returns an
+    error. The full validation and the fresh schema keep such bytes away from polars too.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(arrow_source(path))
+        pairs: dict[bytes, bytes] = file.metadata.metadata or {}
+        metadata = {key.decode(): value.decode() for key, value in pairs.items() if key != b"ARROW:schema"}
+        names = file.schema_arrow.names
+        refuse_doubled(path, names)
+        refuse_unheld(path, [field for field in file.schema_arrow if field.name not in without])
+
+        def column(name: str) -> pl.Series:
+            # A file of its own: one cannot be read by two threads.
+            table = pq.ParquetFile(arrow_source(path), metadata=file.metadata).read([name])
+            table.validate(full=True)
+            return pl.Series(ArrowColumn(table.column(0))).rechunk().alias(name)
+
+        # Two columns at a time: only two are held both as Arrow and as polars data.
+        columns = at_once(partial(column, name) for name in names if name not in without)
+        # Once, not a column: pages given back are paid for again when the next column needs them.
+        pa.default_memory_pool().release_unused()
+        frame = pl.DataFrame(columns)
+    except (
+        pa.ArrowException,
+        pl.exceptions.PolarsError,
+        OSError,
+        ValueError,
+        MemoryError,
+        TypeError,
+    ) as error:
+        reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
+        raise InputError(
+            f"is a truncated or damaged Parquet file ({reason})", file=path, hint="copy or make it again"
+        ) from error
+    return frame, _own_keys(metadata)
+
+
+def _validate(
+    frame: pl.DataFrame,
+    source: str,
+    *,
+    line_of: Callable[[int], int] | None = None,
+    as_text: bool = False,
+) -> pl.DataFrame:
+    """The frame with the schema's dtypes, or InputError for the lowest row that breaks a rule."""
+    columns, faults = check(frame, source, as_text=as_text)
+    if faults:
+        raise _error(min(faults, key=lambda fault: fault.first), source, line_of)
+    return frame.with_columns(columns).rechunk()
+
+
+def _error(fault: Fault, source: str, line_of: Callable[[int], int] | None) -> InputError:
+    row = fault.first + 1
+    return InputError(
+        fault.expected,
+        file=source,
+        row=row,
+        column=fault.column,
+        value=fault.value,
+        hint=fault.hint,
+        line=None if line_of is None else line_of(row),
+    )

@@ -1,0 +1,124 @@
+"""What is allowed and yet unlike any public trace or network: most often a value in another unit.
+
+The bounds are far beyond what has been published, so that a what-if is free and a slip of a thousand shows
+(docs/cluster.md and docs/job-table.md give the reasons).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final
+
+from ringbco.errors import RingbcoWarning, show_value
+from ringbco.units import duration
+
+if TYPE_CHECKING:
+    from ringbco.cluster.network import Network
+    from ringbco.cluster.spec import Cluster
+    from ringbco.trace.jobs import JobTable
+
+SLOWEST: Final = 1e6
+"""Bytes/s. A hundredth of 1 Gb/s Ethernet, the slowest network of a public GPU cluster, is 1.25e6."""
+FASTEST: Final = 1e14
+"""Bytes/s. NVLink 5 moves 1.8e12 and the memory of a B200 8e12."""
+MOST_XI2: Final = 0.1
+"""Seconds per server and iteration. Setting up a collective takes from microseconds to milliseconds."""
+MOST_ALPHA: Final = 10.0
+"""A second contender that costs ten times its fair share; measured losses are below one."""
+LONGEST_SPAN: Final = 5 * 365 * 86_400.0
+"""Seconds. Public GPU traces last up to half a year, the longest logs of the Parallel Workloads Archive
+three and a half."""
+LATEST: Final = 1e11
+"""Seconds: the year 5138 on the Unix clock, which counted in milliseconds is at 1.7e12."""
+LONGEST_RUN: Final = 365 * 86_400.0
+"""Seconds. The longest runs of the public traces last some months."""
+LONGEST_MEDIAN_RUN: Final = 7 * 86_400.0
+"""Seconds. The median run of every public trace is shorter than a day."""
+MILLI: Final = 1e-3
+
+_SPEEDS: Final = {
+    "intra_bandwidth": "a link between GPUs of one server",
+    "inter_bandwidth": "a network of a GPU cluster",
+    "reduce_speed": "a GPU that sums gradients",
+}
+_silent: ContextVar[bool] = ContextVar("silent", default=False)
+
+
+def doubts(table: JobTable | None, cluster: Cluster | None) -> list[str]:
+    """One line for each thing that is unlike any public trace or network; an empty list if all is well."""
+    found: list[str] = []
+    if cluster is not None:
+        found += _of_network(cluster.network, "network")
+        if cluster.recorded is not None:
+            found += _of_network(cluster.recorded.network, "recorded")
+    return found + ([] if table is None else list(_of_times(table)))
+
+
+def warn(lines: Iterable[str]) -> None:
+    """Tells each line as a RingbcoWarning, unless `silently` holds."""
+    if not _silent.get():
+        for line in lines:
+            warnings.warn(line, RingbcoWarning, stacklevel=3)
+
+
+@contextmanager
+def silently() -> Iterator[None]:
+    """Where runs are parts of something that gives the warnings itself, once. Holds in this thread."""
+    before = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(before)
+
+
+def _of_network(network: Network, where: str) -> Iterator[str]:
+    for name, what in _SPEEDS.items():
+        value = getattr(network, name)
+        if not SLOWEST <= value <= FASTEST:
+            end = "slower" if value < SLOWEST else "faster"
+            yield (
+                f"{where}.{name}: {show_value(value)} bytes/s is {end} than {what} has ever been;"
+                " is it in another unit? 100 Gb/s are 12.5e9 bytes/s"
+            )
+    if network.xi2 > MOST_XI2:
+        yield (
+            f"{where}.xi2: {show_value(network.xi2)} s per server and iteration is more than any network"
+            " takes; is it in another unit? Half a millisecond is 5e-4"
+        )
+    if network.alpha > MOST_ALPHA:
+        yield (
+            f"{where}.alpha: {show_value(network.alpha)} is a loss beyond any that was measured;"
+            " is it a percentage? 30 % is 0.3"
+        )
+
+
+def _of_times(table: JobTable) -> Iterator[str]:
+    submit, run = table.frame["submit_time"], table.frame["duration"]
+    first, last, longest = (float(value) for value in (submit.min(), submit.max(), run.max()))  # type: ignore[arg-type]
+    said = f"{table.source}: column"
+    if last - first > LONGEST_SPAN:
+        yield (
+            f"{said} submit_time: submissions over {duration(last - first)} are longer than any public"
+            f" trace; is it in milliseconds? Then they are over {duration((last - first) * MILLI)}"
+        )
+    elif last > LATEST:
+        yield (
+            f"{said} submit_time: {show_value(last)} s is beyond any date; is it in milliseconds?"
+            f" Then submissions are over {duration((last - first) * MILLI)}, not {duration(last - first)}"
+        )
+    if longest > LONGEST_RUN:
+        yield (
+            f"{said} duration: a run of {duration(longest)} is longer than in any public trace; is it in"
+            f" milliseconds? Then it is {duration(longest * MILLI)}"
+        )
+        return
+    # Counted, since a median of a million rows would take longer than all of the rest.
+    if 2 * int((run > LONGEST_MEDIAN_RUN).sum()) > run.len():
+        median = float(run.median())  # type: ignore[arg-type]
+        yield (
+            f"{said} duration: a median run of {duration(median)} is longer than in any public trace;"
+            f" is it in milliseconds? Then it is {duration(median * MILLI)}"
+        )

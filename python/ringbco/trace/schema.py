@@ -1,0 +1,304 @@
+"""The job table's schema and its rules, checked column by column over all rows at once."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from ringbco.errors import InputError, show_value
+from ringbco.io.csvtext import refuse_doubled
+from ringbco.io.threads import at_once
+from ringbco.trace.other_names import columns_meant, convert_command
+
+MAX_COUNT: Final = 2**53
+"""The largest count float64 holds exactly: the bound of `iterations`."""
+MOST_SECONDS: Final = 10**16
+"""Beyond it float64 tells no two seconds apart; whoever has such times has counted something shorter."""
+
+
+class Column(NamedTuple):
+    """One column of the schema; `rule` completes "expected ...", `hint` says how to mend a bad value."""
+
+    dtype: type[pl.DataType]
+    required: bool
+    rule: str
+    hint: str
+    low: float = -math.inf
+    low_included: bool = True
+    high: int | None = None
+
+
+def _text(name: str) -> Column:
+    return Column(pl.String, False, "text or nothing", f"store {name} as text, or leave it out")
+
+
+_LEAVE_OUT: Final = "mend it, or leave it empty to have it filled from the model profile"
+
+COLUMNS: Final[dict[str, Column]] = {
+    "job_id": Column(pl.String, True, "a non-empty text, unique in the table", "give every job its own id"),
+    "submit_time": Column(
+        pl.Float64,
+        True,
+        "a finite number of seconds >= 0",
+        "count seconds (not milliseconds or less) from the trace's epoch, or drop the job",
+        0.0,
+        True,
+        MOST_SECONDS,
+    ),
+    "num_gpus": Column(
+        pl.UInt32,
+        True,
+        "an integer >= 1",
+        "give the number of GPUs the job asked for",
+        1.0,
+        True,
+        2**32 - 1,
+    ),
+    "duration": Column(
+        pl.Float64,
+        True,
+        "a finite number of seconds > 0",
+        "give the recorded run time in seconds, or drop the job",
+        0.0,
+        False,
+        MOST_SECONDS,
+    ),
+    "user": _text("user"),
+    "vc": _text("vc"),
+    "status": _text("status"),
+    "model": _text("model"),
+    "gpu_type": _text("gpu_type"),
+    "iterations": Column(pl.UInt64, False, "an integer >= 1", _LEAVE_OUT, 1, True, MAX_COUNT),
+    "gradient_bytes": Column(pl.Float64, False, "a finite number of bytes >= 0", _LEAVE_OUT, 0.0),
+    "batch_size": Column(pl.UInt32, False, "an integer >= 1", _LEAVE_OUT, 1, True, 2**32 - 1),
+    "fp_time": Column(pl.Float64, False, "a finite number of seconds >= 0", _LEAVE_OUT, 0.0),
+    "bp_time": Column(pl.Float64, False, "a finite number of seconds >= 0", _LEAVE_OUT, 0.0),
+    "deadline": Column(
+        pl.Float64,
+        False,
+        "a finite number of seconds",
+        "count from the same epoch as submit_time, or leave it empty",
+    ),
+}
+"""The schema, in canonical order: name -> (polars dtype, required, rule, ...)."""
+
+REQUIRED: Final = tuple(name for name, column in COLUMNS.items() if column.required)
+_OF_RESULTS: Final = frozenset(("jct", "ideal_run_time", "slowdown"))
+_INTEGERS: Final = (pl.UInt32, pl.UInt64)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The rows at which one column breaks its rule.
+
+    bad: which rows, bool[rows]. written: the column as it was given. rule: what they are not. `expected`
+    completes "expected ..." for the first of them, row `first` (from 0).
+    """
+
+    column: str
+    bad: pl.Series
+    written: pl.Series
+    rule: str
+    expected: str
+    hint: str
+
+    @property
+    def first(self) -> int:
+        """The lowest row at fault, from 0."""
+        return int(self.bad.arg_max() or 0)
+
+    @property
+    def value(self) -> object:
+        """The value at the lowest row at fault, as it was given."""
+        return self.written[self.first]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows at fault."""
+        return int(self.bad.sum())
+
+
+def check(frame: pl.DataFrame, source: str, *, as_text: bool = False) -> tuple[list[pl.Series], list[Fault]]:
+    """The schema's columns of `frame` in canonical dtypes, and the faults of those that break a rule.
+
+    as_text: every column is text as written in a CSV file, numbers included. A column is among the first
+    only if it has no fault; faults come in the schema's order. Raises InputError where no row is to blame:
+    a column missing, doubled or of a wrong kind, a table without rows.
+    """
+    _require_columns(frame.columns, source, as_text)
+    if frame.height == 0:
+        raise InputError(
+            "holds no jobs, only column names", file=source, hint="a job table needs at least one row"
+        )
+    columns: list[pl.Series] = []
+    faults: list[Fault] = []
+    names = [name for name in COLUMNS if name in frame.columns]
+    for outcome, more in at_once(partial(_checked, frame[name], source, as_text) for name in names):
+        if isinstance(outcome, Fault):
+            faults.append(outcome)
+        else:
+            columns.append(outcome)
+        faults += more
+    return columns, faults
+
+
+def _checked(series: pl.Series, source: str, as_text: bool) -> tuple[pl.Series | Fault, list[Fault]]:
+    """A column in its canonical dtype or what is wrong with it, and job_id's fault of repeating itself."""
+    column = COLUMNS[series.name]
+    cast = _text_column if column.dtype is pl.String else _number_column
+    return cast(series, column, source, as_text), _repeated(series) if series.name == "job_id" else []
+
+
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """The name in `known` most like `name`, or None when none is near."""
+    lowered = {candidate.lower().strip(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.lower().strip(), lowered, n=1, cutoff=0.6)
+    return lowered[close[0]] if close else None
+
+
+def _require_columns(names: list[str], source: str, as_text: bool) -> None:
+    """Raises InputError unless every required column is there; how to mend it, where that can be said.
+
+    as_text: the columns are those of a CSV file, which `convert csv` reads.
+    """
+    refuse_doubled(source, names)
+    missing = [name for name in REQUIRED if name not in names]
+    if not missing:
+        return
+    if not missing[1:] and _OF_RESULTS.issubset(names):
+        raise InputError(
+            "is the jobs.parquet of a result, not a job table",
+            file=source,
+            hint="give the table that was replayed; run.toml beside it names it",
+        )
+    meant, unknown = other_names_of(missing, [name for name in names if name not in COLUMNS])
+    if len(missing) == len(REQUIRED) and not meant:
+        raise InputError(
+            f"is not a job table: it has none of the columns {', '.join(REQUIRED)}",
+            file=source,
+            hint="the first line must name the columns; a public trace is converted with `ringbco convert`",
+        )
+    found = f"found {show_value(', '.join(names))}"
+    if missing == list(meant) and not (as_text and missing[1:]):
+        renamed = (f"{theirs}: rename it to {ours}" for ours, theirs in meant.items())
+        hint = f"found {', '.join(renamed)}"
+    elif as_text and meant:
+        hint = f"`{convert_command(source, meant, unknown)}` makes a job table of it"
+        hint += f", with its own names for THEIRS; {found}" if unknown else ""
+    else:
+        hint = found
+    said = f"the columns {', '.join(missing)} are" if missing[1:] else f"the column {missing[0]} is"
+    raise InputError(f"{said} missing", file=source, hint=hint)
+
+
+def other_names_of(wanted: Iterable[str], found: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """What the `wanted` columns are called among `found` (ours -> theirs), and those nothing is near to.
+
+    A name of the table of other names is taken first, then the most like; a start and an end may stand for
+    the duration.
+    """
+    wanted, found = list(wanted), list(found)
+    meant = columns_meant(wanted, found)
+    unknown = []
+    for name in wanted:
+        if name in meant or (name == "duration" and "end_time" in meant):
+            continue
+        near = near_name(name, [other for other in found if other not in meant.values()])
+        if near is None:
+            unknown.append(name)
+        else:
+            meant[name] = near
+    return {name: meant[name] for name in (*wanted, *meant) if name in meant}, unknown
+
+
+def _text_column(series: pl.Series, column: Column, source: str, as_text: bool) -> pl.Series | Fault:
+    name, dtype = series.name, series.dtype
+    if dtype != pl.String:
+        if not (dtype.is_integer() or dtype == pl.Null or isinstance(dtype, (pl.Categorical, pl.Enum))):
+            # A float here has usually been text once: a reader turned 6214e9 into a number, or 007 into 7.
+            raise InputError(
+                f"text, not {dtype}", file=source, column=name, hint="read it as text where the table is made"
+            )
+        series = series.cast(pl.String)
+    if column.required:
+        bad = series.is_null() | (series == "")
+        if bad.any():
+            return Fault(name, bad, series, column.rule, column.rule, column.hint)
+    return series
+
+
+def _number_column(series: pl.Series, column: Column, source: str, as_text: bool) -> pl.Series | Fault:
+    name, written = series.name, series
+    broken = None
+    if as_text:
+        series, broken = _parse_numbers(series)
+    elif series.dtype.is_decimal() or series.dtype == pl.Null:
+        series = series.cast(pl.Float64)
+    elif not series.dtype.is_numeric():
+        row = int(series.is_not_null().arg_max() or 0)
+        raise InputError(
+            f"{column.rule}, stored as a number, not {series.dtype}",
+            file=source,
+            row=row + 1,
+            column=name,
+            value=series[row],
+            hint=column.hint,
+        )
+    bad = _breaks_rule(series, column)
+    if broken is not None:
+        bad = bad | broken
+    if bad.any():
+        first = series[int(bad.arg_max() or 0)]
+        return Fault(name, bad, written, column.rule, _explain(first, column), column.hint)
+    return series.cast(column.dtype)
+
+
+def _parse_numbers(text: pl.Series) -> tuple[pl.Series, pl.Series | None]:
+    """Numbers of a text column (integers where all are), and which cells are no number."""
+    stripped = text.str.strip_chars()
+    stripped = stripped.set(stripped == "", None)
+    integers = stripped.cast(pl.Int64, strict=False)
+    if integers.null_count() == stripped.null_count():
+        return integers, None
+    numbers = stripped.cast(pl.Float64, strict=False)
+    return numbers, numbers.is_null() & stripped.is_not_null()
+
+
+def _breaks_rule(series: pl.Series, column: Column) -> pl.Series:
+    # As an expression, not on the Series: there the bounds would have to fit the column's own dtype.
+    value = pl.col(series.name)
+    bad = value < column.low if column.low_included else value <= column.low
+    if column.high is not None:
+        bad = bad | (value > column.high)
+    if series.dtype.is_float():
+        bad = bad | ~value.is_finite()
+        if column.dtype in _INTEGERS:
+            bad = bad | (value.floor() != value)
+    return series.to_frame().select(bad.fill_null(column.required)).to_series()
+
+
+def _explain(value: object, column: Column) -> str:
+    """The rule, with the bound that a too large value broke."""
+    if column.high is not None and isinstance(value, (int, float)) and column.high < value < math.inf:
+        return f"{column.rule} and <= {column.high}"
+    return column.rule
+
+
+def _repeated(ids: pl.Series) -> list[Fault]:
+    """The fault of rows whose job_id an earlier row has; empty and missing ids are another fault."""
+    # Hashes are told apart faster than texts. Equal texts have equal hashes: where no hash comes twice, no
+    # text does. Where one does, the texts decide.
+    if ids.hash().n_unique() == ids.len() or ids.n_unique() == ids.len():
+        return []
+    bad = ~ids.is_first_distinct() & ids.is_not_null()
+    if not bad.any():
+        return []
+    first = int((ids == ids[int(bad.arg_max() or 0)]).arg_max() or 0)
+    expected = f"every job_id once, but row {first + 1} has it too"
+    return [Fault("job_id", bad, ids, "unique", expected, COLUMNS["job_id"].hint)]
