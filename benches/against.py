@@ -1,8 +1,8 @@
 """The engine's CPU time against another commit's, policy by policy: `make bench-against REV=...`.
 
 Each commit is built in a checkout of its own. A round replays the same jobs with one build and then with the
-other, each in a process of its own, so that both meet the same machine. The thread's CPU time inside the compiled
-module alone is timed. The table has the least of each over the rounds, and their ratio: noise only adds.
+other, each in a process of its own, so that both meet the same machine. Only the thread's CPU time inside the
+compiled module counts. The table has the least of each over the rounds, and their ratio: noise only adds.
 """
 
 from __future__ import annotations

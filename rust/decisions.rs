@@ -64,6 +64,12 @@ pub struct Decision {
 }
 
 impl DecisionLog {
+    /// A log of nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { time: Vec::new(), verb: Vec::new(), job: Vec::new(), server: Vec::new(), num_gpus: Vec::new() }
+    }
+
     /// Number of rows.
     #[must_use]
     pub fn len(&self) -> usize {

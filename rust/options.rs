@@ -173,6 +173,8 @@ registry!(
         Edf => "edf",
         /// Round robin.
         TimeSlice => "time-slice",
+        /// As a decision log says.
+        Log => "log",
     }
 );
 

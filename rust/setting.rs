@@ -19,8 +19,6 @@ pub(crate) struct Setting<'a> {
     pub(crate) few: &'a FewestServers,
     pub(crate) network: Network,
     pub(crate) options: &'a Options,
-    /// Decisions to carry out in place of the options' policy.
+    /// Decisions to carry out (`Preemption::Log`).
     pub(crate) log: Option<&'a DecisionLog>,
-    /// Whether to write down what is decided.
-    pub(crate) record_log: bool,
 }

@@ -17,6 +17,7 @@ __all__ = [
     "presets",
     "rename_new",
     "replay",
+    "verbs",
 ]
 
 class CoreError(Exception):
@@ -80,6 +81,19 @@ class RunResult:
     @property
     def mean_contention(self) -> NDArray[np.float64]: ...
     @property
+    def log_time(self) -> NDArray[np.float64]:
+        """Decisions, a row a part; empty unless the option `decisions` asked for them."""
+    @property
+    def log_verb(self) -> NDArray[np.uint8]:
+        """Positions in `verbs()`."""
+    @property
+    def log_job(self) -> NDArray[np.uint32]: ...
+    @property
+    def log_server(self) -> NDArray[np.uint32]:
+        """2^32 - 1 where the verb has no server; then log_gpus is 0."""
+    @property
+    def log_gpus(self) -> NDArray[np.uint32]: ...
+    @property
     def events(self) -> int: ...
     @property
     def decisions(self) -> int: ...
@@ -120,6 +134,14 @@ class PlanResult:
     def schedules_known(self) -> int: ...
 
 @type_check_only
+class _Log(TypedDict):
+    time: NDArray[np.float64]
+    verb: NDArray[np.uint8]
+    job: NDArray[np.uint32]
+    server: NDArray[np.uint32]
+    num_gpus: NDArray[np.uint32]
+
+@type_check_only
 class _Jobs(TypedDict):
     submit: NDArray[np.float64]
     num_gpus: NDArray[np.uint32]
@@ -130,6 +152,7 @@ class _Jobs(TypedDict):
     vc: NotRequired[NDArray[np.uint32] | None]
     deadline: NotRequired[NDArray[np.float64] | None]
     user: NotRequired[NDArray[np.uint32] | None]
+    log: NotRequired[_Log | None]
 
 @type_check_only
 class _Cluster(TypedDict):
@@ -157,3 +180,4 @@ def rename_new(from_: str | PathLike[str], to: str | PathLike[str]) -> None: ...
 def exchange(one: str | PathLike[str], other: str | PathLike[str]) -> None: ...
 def presets() -> list[tuple[str, str, str, str, str]]: ...
 def policies() -> list[tuple[str, str, bool, list[str]]]: ...
+def verbs() -> list[str]: ...

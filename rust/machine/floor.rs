@@ -80,7 +80,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             delays: Delays::new(jobs.num_gpus),
             grant: Grant::default(),
             gone: 0,
-            record_log: setting.record_log,
+            record_log: options.record_decisions,
             fault: None,
             out: if stops {
                 ClusterOutcome::preemptive(jobs.len(), record)

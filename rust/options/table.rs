@@ -27,8 +27,9 @@ const SJF_BCO: Users = Users::Placement(&[Placement::SjfBco]);
 const PREEMPTS: Users = Users::Preemption(Preemption::ALL.split_at(1).1);
 const DECIDES_AT_INTERVALS: Users = Users::Preemption(&[Preemption::Tiresias, Preemption::Gittins, Preemption::Ftf]);
 
-const REPLAY_POLICY: Entry =
-    Entry::name("policy", &policies::NAMES).panel(POLICY).help("A preset of order + placement + queue. {policies}.");
+const REPLAY_POLICY: Entry = Entry::name("policy", &policies::NAMES)
+    .panel(POLICY)
+    .help("A preset of order + placement + queue, or log:FILE, the decisions.parquet of another run. {policies}.");
 // What a replay and a plan have in common.
 const MODEL: Entry = Entry::name("model", Model::NAMES)
     .panel(EXECUTION)
@@ -106,6 +107,10 @@ options! {
         sample: Option<f64> = None => SAMPLE;
         /// Whether to record allocations.
         record_allocations: bool = true => ALLOCATIONS;
+        /// Whether to write down what is decided.
+        record_decisions: bool = false => Entry::flag("decisions")
+            .panel(OUTPUT)
+            .help("Write down every decision: who starts, stops or is refused, when and where (decisions.parquet).");
         /// What a job that is resumed pays, s without progress.
         preempt_cost: f64 = 30.0 => Entry::number("preempt-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")

@@ -26,9 +26,16 @@ pub(super) struct Logged<'a> {
 const NOWHERE: u32 = u32::MAX;
 
 impl<'a> Logged<'a> {
-    pub(super) fn new(setting: &Setting<'a>, log: &'a DecisionLog) -> Self {
+    pub(super) fn new(setting: &Setting<'a>) -> Self {
+        static NOTHING: DecisionLog = DecisionLog::new();
         let jobs = setting.jobs.len();
-        Self { log, next: 0, waiting: OrderedBits::new(jobs), num_waiting: 0, slot: vec![NOWHERE; jobs] }
+        Self {
+            log: setting.log.unwrap_or(&NOTHING),
+            next: 0,
+            waiting: OrderedBits::new(jobs),
+            num_waiting: 0,
+            slot: vec![NOWHERE; jobs],
+        }
     }
 
     fn waits(&self, job: u32) -> bool {

@@ -58,9 +58,6 @@ pub(crate) trait Visitor<'a, S: Speed> {
 /// Hands the policy of the setting's options to a visitor. A new policy is a line here.
 pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>, speed: S, visitor: V) -> V::Output {
     let options = setting.options;
-    if let Some(log) = setting.log {
-        return visitor.visit(setting, speed, Logged::new(setting, log));
-    }
     match options.preemption {
         Preemption::None if options.order == Order::Qssf => {
             let policy = Queued::<KeyedLine>::new(setting, &speed);
@@ -78,6 +75,7 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
             visitor.visit(setting, speed, Ranked::new(setting, ftf))
         }
         Preemption::Edf => visitor.visit(setting, speed, Ranked::new(setting, Edf::new(setting))),
+        Preemption::Log => visitor.visit(setting, speed, Logged::new(setting)),
         Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(options))),
     }
 }

@@ -6,6 +6,7 @@ mod options;
 mod results;
 mod run;
 
+use crate::decisions::Verb;
 use crate::error::Error;
 use crate::files;
 use crate::policies::{PRESETS, Preset};
@@ -43,6 +44,12 @@ fn presets() -> Vec<PolicyRow> {
 fn policies() -> Vec<(&'static str, &'static str, bool, Vec<&'static str>)> {
     let own = |p: &Preset| p.options().iter().map(|option| option.name).collect();
     PRESETS.iter().map(|p| (p.name, p.paper, p.clairvoyant, own(p))).collect()
+}
+
+/// What a policy may do to a job: the verbs of a decision log.
+#[pyfunction]
+fn verbs() -> Vec<&'static str> {
+    Verb::ALL.iter().map(|verb| verb.name()).collect()
 }
 
 /// What this module was built by and for: (rustc, target, profile).
@@ -90,5 +97,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(exchange, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(policies, module)?)?;
+    module.add_function(wrap_pyfunction!(verbs, module)?)?;
     Ok(())
 }

@@ -4,6 +4,7 @@ use super::options::read;
 use super::raise;
 use super::results::{PlanResult, RunResult};
 use crate::cluster::Network;
+use crate::decisions::{DecisionLog, Verb};
 use crate::error::{Error, Result};
 use crate::machine::Watch;
 use crate::options::{Options, PlanOptions};
@@ -11,6 +12,7 @@ use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
 use crate::trace::Jobs;
 use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::time::{Duration, Instant};
@@ -62,6 +64,34 @@ pub(super) struct JobColumns<'py> {
     deadline: Option<PyReadonlyArray1<'py, f64>>,
     #[pyo3(default)]
     user: Option<PyReadonlyArray1<'py, u32>>,
+    #[pyo3(default)]
+    log: Option<LogColumns<'py>>,
+}
+
+/// The columns of a decision log; verbs are positions in `verbs()`.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct LogColumns<'py> {
+    time: PyReadonlyArray1<'py, f64>,
+    verb: PyReadonlyArray1<'py, u8>,
+    job: PyReadonlyArray1<'py, u32>,
+    server: PyReadonlyArray1<'py, u32>,
+    num_gpus: PyReadonlyArray1<'py, u32>,
+}
+
+impl LogColumns<'_> {
+    fn log(&self) -> PyResult<DecisionLog> {
+        let verb = |&number: &u8| {
+            Verb::ALL.get(usize::from(number)).copied().ok_or_else(|| PyValueError::new_err("no such verb"))
+        };
+        Ok(DecisionLog {
+            time: self.time.as_slice()?.to_vec(),
+            verb: self.verb.as_slice()?.iter().map(verb).collect::<PyResult<_>>()?,
+            job: self.job.as_slice()?.to_vec(),
+            server: self.server.as_slice()?.to_vec(),
+            num_gpus: self.num_gpus.as_slice()?.to_vec(),
+        })
+    }
 }
 
 impl JobColumns<'_> {
@@ -120,8 +150,9 @@ pub(super) fn replay(
     let options: Options = read(options)?;
     let table = jobs.jobs()?;
     let vc = slice(jobs.vc.as_ref())?;
+    let log = jobs.log.as_ref().map(LogColumns::log).transpose()?;
     let extras =
-        Extras { deadline: slice(jobs.deadline.as_ref())?, user: slice(jobs.user.as_ref())?, ..Extras::default() };
+        Extras { deadline: slice(jobs.deadline.as_ref())?, user: slice(jobs.user.as_ref())?, log: log.as_ref() };
     let server_vc = slice(cluster.server_vc.as_ref())?;
     let spec = ClusterSpec { server_gpus: cluster.server_gpus.as_slice()?, server_vc, network: cluster.network() };
     let mut watch = PythonWatch { progress, total: table.len(), looked: Instant::now(), raised: None };

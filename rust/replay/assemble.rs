@@ -5,7 +5,7 @@ use super::parts::Part;
 use crate::decisions::DecisionLog;
 use crate::error::Result;
 use crate::machine::Clock;
-use crate::options::Options;
+use crate::options::{Options, Preemption};
 use crate::outcome::{Allocations, ClusterOutcome, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline};
 use crate::trace::Jobs;
 
@@ -15,7 +15,6 @@ pub(super) fn assemble(
     parts: &[Part],
     outcomes: Vec<ClusterOutcome>,
     options: &Options,
-    stops: bool,
     engine_seconds: f64,
 ) -> Result<Outcome> {
     let n = jobs.len();
@@ -24,8 +23,11 @@ pub(super) fn assemble(
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
     let mut preemptions = vec![0; n];
-    let mut preempted =
-        stops.then(|| Preempted { held: vec![f64::NAN; n], lost: vec![0.0; n], refused: vec![false; n] });
+    let mut preempted = (options.preemption != Preemption::None).then(|| Preempted {
+        held: vec![f64::NAN; n],
+        lost: vec![0.0; n],
+        refused: vec![false; n],
+    });
     let mut stretches = Vec::new();
     let mut log = DecisionLog::default();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);

@@ -43,15 +43,13 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
     Ok(())
 }
 
-/// Deals the rows out to their clusters; refuses, or leaves out, what could never run. `placed`: whether the placement
-/// of the options has a say.
+/// Deals the rows out to their clusters; refuses, or leaves out, what could never run. A log places jobs itself.
 pub(super) fn keep(
     jobs: &Jobs<'_>,
     vc: Option<&[u32]>,
     parts: &mut [Part],
     spec: &ClusterSpec<'_>,
     options: &Options,
-    placed: bool,
 ) -> Result<Vec<bool>> {
     let placer = Placer::new(options);
     let network = &spec.network;
@@ -61,7 +59,7 @@ pub(super) fn keep(
         let num_gpus = jobs.num_gpus[row];
         let refusal = if u64::from(num_gpus) > part.total {
             Some(Error::Oversize { row, num_gpus, available: part.total })
-        } else if placed && !placer.fits_empty(num_gpus, &part.shape) {
+        } else if options.preemption != Preemption::Log && !placer.fits_empty(num_gpus, &part.shape) {
             Some(Error::Unplaceable { row, num_gpus, placement: options.placement.name() })
         } else {
             None

@@ -10,7 +10,7 @@ use crate::cluster::{Network, validate_servers};
 use crate::decisions::DecisionLog;
 use crate::error::Result;
 use crate::machine::Watch;
-use crate::options::{Options, Preemption};
+use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::trace::Jobs;
 use assemble::assemble;
@@ -38,10 +38,8 @@ pub struct Extras<'a> {
     pub deadline: Option<&'a [f64]>,
     /// Users, numbered (`qssf`).
     pub user: Option<&'a [u32]>,
-    /// Decisions to carry out in place of the options' policy. Placements and queues then decide nothing.
+    /// Decisions to carry out (`Preemption::Log`).
     pub log: Option<&'a DecisionLog>,
-    /// Whether the outcome has what was decided.
-    pub record_log: bool,
 }
 
 /// Replays a trace on a cluster.
@@ -81,11 +79,10 @@ pub fn replay_with(
     check_slots(jobs, options)?;
     let mut parts = split(spec)?;
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
-    let kept = keep(jobs, job_vc, &mut parts, spec, options, extras.log.is_none())?;
+    let kept = keep(jobs, job_vc, &mut parts, spec, options)?;
     order_by_submission(jobs, &mut parts, options.ties);
     let logs = extras.log.map(|log| logs::deal_out(log, jobs, job_vc, &parts, spec)).transpose()?;
     let outcomes = run_parts(jobs, extras, logs.as_deref(), &parts, spec.network, options, watch)?;
     let engine_seconds = began.elapsed().as_secs_f64();
-    let stops = options.preemption != Preemption::None || extras.log.is_some();
-    assemble(jobs, kept, &parts, outcomes, options, stops, engine_seconds)
+    assemble(jobs, kept, &parts, outcomes, options, engine_seconds)
 }

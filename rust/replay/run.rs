@@ -60,7 +60,6 @@ pub(super) fn run_parts(
             network,
             options: &own,
             log: logs.map(|logs| &logs[index]),
-            record_log: extras.record_log,
         };
         policy::run(&setting, watch)
     };

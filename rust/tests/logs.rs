@@ -14,7 +14,7 @@ use ringbco::replay::{Extras, replay_with};
 use std::cell::Cell;
 
 fn run(case: &Case, deadline: &[f64], options: &Options, log: Option<&DecisionLog>) -> Result<Outcome> {
-    let extras = Extras { deadline: Some(deadline), user: None, log, record_log: true };
+    let extras = Extras { deadline: Some(deadline), user: None, log };
     replay_with(&case.table(), &extras, case.vc.as_deref(), &case.spec(), options, &mut Unwatched)
 }
 
@@ -92,11 +92,13 @@ fn check(case: &Case, draw: &Draw) -> std::result::Result<Option<u32>, TestCaseE
         admission: draw.admission && preset.preemption == Preemption::Edf,
         oversize: Oversize::Error, // the reference takes the whole table
         record_allocations: true,
+        record_decisions: true,
         ..case.options.clone()
     };
     let Ok(outcome) = run(case, &deadline, &options, None) else { return Ok(None) };
     compare(case, &options, &outcome)?;
-    let again = run(case, &deadline, &options, Some(&outcome.log))
+    let logged = Options { preemption: Preemption::Log, aging: None, admission: false, ..options.clone() };
+    let again = run(case, &deadline, &logged, Some(&outcome.log))
         .map_err(|error| TestCaseError::fail(format!("{error:?} in {:?}", outcome.log)))?;
     let bits = |times: &[f64]| times.iter().map(|time| time.to_bits()).collect::<Vec<_>>();
     prop_assert_eq!(&again.log, &outcome.log);
@@ -141,7 +143,13 @@ fn follow(steps: &[Step<'_>]) -> Result<Outcome> {
     for &(time, verb, job, parts) in steps {
         log.push(time, verb, job, parts);
     }
-    let options = Options { model: ringbco::options::Model::Fixed, preempt_cost: 1.0, ..Options::default() };
+    let options = Options {
+        preemption: Preemption::Log,
+        model: ringbco::options::Model::Fixed,
+        preempt_cost: 1.0,
+        record_decisions: true,
+        ..Options::default()
+    };
     let machine = run(&case, &[f64::NAN; 2], &options, Some(&log));
     let slow = replay_log(&case.table(), &case.spec(), &options, &log);
     assert_eq!(machine.as_ref().err().map(Error::kind), slow.as_ref().err().map(Error::kind), "{machine:?} {slow:?}");

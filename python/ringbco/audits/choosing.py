@@ -28,6 +28,9 @@ _RULES: Final = {
 def check_placement(check: Check, facts: Facts, eps: Episodes) -> None:
     """A gang is on the servers that its placement chooses among those idle when it starts."""
     name = _rule(facts)
+    if facts.logged:
+        check.not_run = "a log decided"
+        return
     if name is None or facts.planned:
         check.not_run = "the placement goes by more than the idle GPUs"
         return

@@ -77,7 +77,12 @@ class Facts:
     @property
     def preemptive(self) -> bool:
         """Whether the policy may preempt."""
-        return self.options.get("policy") in PREEMPTIVE
+        return preempts(self.options)
+
+    @property
+    def logged(self) -> bool:
+        """Whether a log decided: nobody knows by which rule."""
+        return str(self.options.get("policy")).startswith("log:")
 
     @property
     def planned(self) -> bool:
@@ -120,6 +125,12 @@ class Facts:
         return n * self.slot
 
 
+def preempts(options: Mapping[str, Any]) -> bool:
+    """Whether the policy of a run's options may preempt."""
+    policy = options.get("policy")
+    return policy in PREEMPTIVE or str(policy).startswith("log:")
+
+
 def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
     """The options of run.toml. Raises InputError where one that the audit needs is missing or odd."""
     options = run.get("options")
@@ -130,7 +141,7 @@ def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
             continue  # may be "auto"; the one found is in summary.json
         if not isinstance(options.get(name), (int, float) if kind is float else kind):
             raise InputError(f"run.toml: expected options.{name}, a {kind.__name__}")
-    if options.get("policy") in PREEMPTIVE and not isinstance(options.get("preempt_cost"), int | float):
+    if preempts(options) and not isinstance(options.get("preempt_cost"), int | float):
         raise InputError("run.toml: expected options.preempt_cost, a float")
     _check_optional(options)
     if not options["slot"] > 0:

@@ -19,7 +19,7 @@ from ringbco.io.threads import at_once
 from ringbco.io.toml import toml_text
 from ringbco.result.folder import read_run, read_summary, whole_folder
 from ringbco.result.metrics import with_seconds
-from ringbco.result.schema import RUN, SUMMARY, TABLES
+from ringbco.result.schema import OPTIONAL, RUN, SUMMARY, TABLES
 from ringbco.result.views import view
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Outcome:
     jobs: one row a job that ran, in the job table's row order.
     allocations: one row a stretch on a server; None when they were not recorded.
     timeline: the cluster's state at sampled instants.
+    decisions: one row a decision, or a server of a start; None unless they were asked for.
     summary: plain values, as summary.json holds them.
     run: everything needed to repeat the run, as run.toml holds it.
     """
@@ -43,6 +44,7 @@ class Outcome:
     timeline: pl.DataFrame
     summary: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
+    decisions: pl.DataFrame | None = None
 
     def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> dict[str, Any]:
         """Writes the result folder, whole or not at all; with `force` a result already there is replaced.
@@ -63,8 +65,11 @@ class Outcome:
             counted = at_once(tasks)[0] or 0.0
             summary = with_seconds(self.summary, time.perf_counter() - started - counted)
             (partial / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-            # Who reads it must know whether allocations are missing or were never there.
-            options = {**self.run.get("options", {}), "allocations": self.allocations is not None}
+            # Who reads it must know whether a table is missing or was never there.
+            there = {"allocations": self.allocations is not None}
+            if self.decisions is not None:
+                there["decisions"] = True
+            options = {**self.run.get("options", {}), **there}
             record = toml_text({**self.run, "options": options})
             (partial / RUN).write_text(record, encoding="utf-8")
         return summary
@@ -123,11 +128,10 @@ class Outcome:
         options = run.get("options", {})
         if not isinstance(options, dict):
             raise InputError("a table [options]", file=path / RUN, key="options", value=options)
-        recorded = options.get("allocations", True)
         tables = {
             name: read_table(path / file, schema)
             for name, (file, schema) in TABLES.items()
-            if name != "allocations" or recorded
+            if options.get(name, OPTIONAL.get(name, True))
         }
         return cls(
             jobs=tables["jobs"],
@@ -135,6 +139,7 @@ class Outcome:
             timeline=tables["timeline"],
             summary=read_summary(path / SUMMARY),
             run=run,
+            decisions=tables.get("decisions"),
         )
 
 

@@ -40,11 +40,21 @@ TIMELINE_SCHEMA: Final = {
     "spanning_jobs": pl.UInt32(),
     "mean_contention": pl.Float64(),
 }
+DECISIONS_SCHEMA: Final = {
+    "time": pl.Float64(),
+    "verb": pl.String(),
+    "job_id": pl.String(),
+    "server": pl.UInt32(),
+    "num_gpus": pl.UInt32(),
+}
 TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "jobs": ("jobs.parquet", JOBS_SCHEMA),
     "allocations": ("allocations.parquet", ALLOCATIONS_SCHEMA),
     "timeline": ("timeline.parquet", TIMELINE_SCHEMA),
+    "decisions": ("decisions.parquet", DECISIONS_SCHEMA),
 }
+OPTIONAL: Final = {"allocations": True, "decisions": False}
+"""Tables that a result may lack, and whether one has them that does not say."""
 SUMMARY: Final = "summary.json"
 RUN: Final = "run.toml"
 RESULT_FILES: Final = frozenset({SUMMARY, RUN, *(file for file, _ in TABLES.values())})

@@ -76,7 +76,8 @@ def check(option: Option, value: Any) -> Any:
         return None
     match option.kind:
         case "name":
-            check_name(name, value, option.names)
+            if option is not REPLAY["policy"] or not is_log(value):
+                check_name(name, value, option.names)
         case "ties":
             if not isinstance(value, str):
                 raise refusal(name, value, "rows, reverse or shuffle:SEED")
@@ -117,6 +118,11 @@ def _ascending(option: Option, value: Any) -> tuple[float, ...]:
     return tuple(map(float, steps))
 
 
+def is_log(policy: object) -> bool:
+    """Whether a policy is a decision log: log:FILE."""
+    return isinstance(policy, str) and policy.startswith("log:")
+
+
 def policies() -> list[Policy]:
     """Every preset, with the order, the placement and the queue discipline that it stands for."""
     return [Policy(*preset[:5]) for preset in PRESETS.values()]
@@ -127,6 +133,13 @@ def resolve_policy(
 ) -> Policy:
     """The preset of that name with parts replaced; UsageError if a name is in no registry."""
     check(REPLAY["policy"], policy)
+    if is_log(policy):
+        log = Policy(policy, "fifo", "consolidate", "strict", "log")
+        parts = ((order, log.order), (placement, log.placement), (queue, log.queue))
+        if any(value not in (None, own) for value, own in parts):
+            expected = "no order, placement or queue beside it: a log says who runs where"
+            raise refusal("policy", policy, expected)
+        return log
     preset = PRESETS[policy]
     for option, value in (("order", order), ("placement", placement), ("queue", queue)):
         check(REPLAY[option], value)

@@ -50,6 +50,10 @@ class Options(TypedDict, total=False):
     """Seconds between the timeline's points. Default: 2,000 points over the run."""
     allocations: bool
     """Record which servers each job held (audit needs it). Default: true."""
+    decisions: bool
+    """Write down every decision: who starts, stops or is refused, when and where (decisions.parquet).
+    Default: false.
+    """
     preempt_cost: float
     """Policies that preempt: seconds that a resumed job holds its GPUs without progress. Default: 30."""
     thresholds: Sequence[float]
@@ -80,13 +84,14 @@ REPLAY: Final[dict[str, Option]] = {
         kind="name",
         default="sjf-bco",
         help=(
-            "A preset of order + placement + queue. fifo: fifo + consolidate + strict; sjf: "
-            "sjf + consolidate + strict; smallest: smallest + consolidate + strict; ff: fifo "
-            "+ first-fit + strict; ls: fifo + least-loaded + strict; rand: fifo + random + "
-            "strict; sjf-bco: smallest + sjf-bco + strict; qssf: qssf + consolidate + strict; "
-            "srtf: preemptive + consolidate; tiresias: preemptive + consolidate; gittins: "
-            "preemptive + consolidate; ftf: preemptive + consolidate; edf: preemptive + "
-            "consolidate; time-slice: preemptive + consolidate."
+            "A preset of order + placement + queue, or log:FILE, the decisions.parquet of "
+            "another run. fifo: fifo + consolidate + strict; sjf: sjf + consolidate + strict; "
+            "smallest: smallest + consolidate + strict; ff: fifo + first-fit + strict; ls: "
+            "fifo + least-loaded + strict; rand: fifo + random + strict; sjf-bco: smallest + "
+            "sjf-bco + strict; qssf: qssf + consolidate + strict; srtf: preemptive + "
+            "consolidate; tiresias: preemptive + consolidate; gittins: preemptive + "
+            "consolidate; ftf: preemptive + consolidate; edf: preemptive + consolidate; "
+            "time-slice: preemptive + consolidate."
         ),
         panel="Policy",
         names=(
@@ -256,6 +261,16 @@ REPLAY: Final[dict[str, Option]] = {
         panel="Output",
         expected="True or False",
     ),
+    "decisions": Option(
+        name="decisions",
+        kind="flag",
+        default=False,
+        help=(
+            "Write down every decision: who starts, stops or is refused, when and where (decisions.parquet)."
+        ),
+        panel="Output",
+        expected="True or False",
+    ),
     "preempt_cost": Option(
         name="preempt_cost",
         kind="number",
@@ -266,7 +281,7 @@ REPLAY: Final[dict[str, Option]] = {
         most=1000000000.0,
         unit="s",
         part="preemption",
-        users=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice"),
+        users=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "log"),
         policies=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice"),
     ),
     "thresholds": Option(

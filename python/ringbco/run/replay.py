@@ -16,6 +16,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.result import causes, metrics
 from ringbco.result.outcome import Outcome, summarised_later
+from ringbco.run import log
 from ringbco.run.option import takes
 from ringbco.run.options import (
     MOST_SAMPLES,
@@ -23,6 +24,7 @@ from ringbco.run.options import (
     check_callback,
     checked,
     described,
+    is_log,
     refusal,
     resolve_policy,
 )
@@ -30,6 +32,7 @@ from ringbco.run.options_generated import REPLAY, Options
 from ringbco.run.scheduling import check_passes, check_policy, deadline, user
 from ringbco.run.steps import (
     allocations_frame,
+    decisions_frame,
     describe_run,
     explain,
     jobs_frame,
@@ -62,6 +65,7 @@ def replay(
         `cluster` says itself, else servers of 8 GPUs and the default network. The jobs' iterations follow
         from it where the table has none.
     policy: a preset; `order`, `placement` and `queue` override its parts. `ringbco policies` lists them all.
+        "log:FILE" carries out the decisions of another run's decisions.parquet.
     workload: what `profiles.resolve` gave for this table, cluster, model and seed; None to resolve it here.
     progress: called now and then with (jobs finished, jobs in all).
 
@@ -101,6 +105,7 @@ def replay(
                 "vc": vc,
                 "deadline": deadline(table, chosen),
                 "user": user(table, chosen),
+                "log": log.columns(policy, table, len(cluster.server_gpus)) if is_log(policy) else None,
             },
             {
                 "server_gpus": cluster.server_gpus,
@@ -131,6 +136,7 @@ def replay(
         jobs=finished,
         allocations=allocations_frame(frame, result) if values["allocations"] else None,
         timeline=timeline_frame(result),
+        decisions=decisions_frame(frame, result) if values["decisions"] else None,
         run=describe_run(table, cluster, policy, described(chosen, values)),
     )
     seconds = time.perf_counter() - started

@@ -22,6 +22,7 @@ from ringbco.result import causes, metrics
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
+    DECISIONS_SCHEMA,
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
@@ -115,6 +116,22 @@ def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFr
         "end_time": _shared(result.alloc_end),
     }
     return pl.DataFrame(columns, schema_overrides=ALLOCATIONS_SCHEMA)
+
+
+def decisions_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
+    """decisions.parquet: one row a decision, or a server of a start; null where a verb has no server."""
+    has_server = pl.Series(result.log_gpus) > 0
+    verbs = pl.Series(_core.verbs(), dtype=pl.String)
+    columns = {
+        "time": _shared(result.log_time),
+        "verb": verbs.gather(_shared(result.log_verb)),
+        "job_id": frame["job_id"].gather(_shared(result.log_job)),
+        "server": _shared(result.log_server),
+        "num_gpus": _shared(result.log_gpus),
+    }
+    told = pl.DataFrame(columns, schema_overrides=DECISIONS_SCHEMA)
+    absent = pl.when(has_server)
+    return told.with_columns(absent.then("server").alias("server"), absent.then("num_gpus").alias("num_gpus"))
 
 
 class _Borrowed:

@@ -35,7 +35,7 @@ _SECTIONS: Final = ("command", "base", "grid", "runs")
 _OWN_KEYS: Final = ("trace", "load", "cluster", "recorded_cluster", "vc", *NETWORK_RULES)
 _VC: Final = ("split", "pool")
 # They shape tables that a sweep does not keep.
-_NOT_OPTIONS: Final = ("sample", "allocations")
+_NOT_OPTIONS: Final = ("sample", "allocations", "decisions")
 _TABLES: Final = {"replay": REPLAY, "plan": PLAN}
 _KINDS: Final[Mapping[str, type]] = {"flag": bool, "integer": int, "number": float, "numbers": float}
 _MEANT: Final = {"jobs": "trace", "policies": "policy", "traces": "trace", "lambda_": "lambda"}

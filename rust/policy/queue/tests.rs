@@ -34,7 +34,6 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         network: Network::default(),
         options,
         log: None,
-        record_log: false,
     };
     let mut line = L::new(&setting, |job| duration[job]);
     let mut model = Model::new();

@@ -1,0 +1,118 @@
+"""decisions.parquet, and replays that carry one out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import ringbco
+from conftest import Invoke
+from ringbco.audits import check_outcome
+from ringbco.errors import InputError, UsageError
+from ringbco.result.outcome import Outcome
+from ringbco.result.schema import DECISIONS_SCHEMA
+from ringbco.trace.jobs import from_frame
+
+JOBS = pl.DataFrame(
+    {
+        "job_id": ["a", "b"],
+        "submit_time": [0.0, 1.0],
+        "num_gpus": [2, 3],
+        "duration": [4.0, 4.0],
+    }
+)
+
+
+def written(folder: Path, *rows: tuple[float, str, str, int | None, int | None]) -> str:
+    path = folder / "decisions.parquet"
+    pl.DataFrame(rows, schema=DECISIONS_SCHEMA, orient="row").write_parquet(path)
+    return f"log:{path}"
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf-bco", "qssf", "srtf", "time-slice", "edf"])
+@pytest.mark.parametrize("clock", ["continuous", "slot"])
+def test_a_log_gives_the_same_run_again(tmp_path: Path, policy: str, clock: str) -> None:
+    jobs = ringbco.generate("philly", 300, 5, gpus=32, load=1.3).frame
+    jobs = jobs.with_columns(deadline=pl.col("submit_time") + 3 * pl.col("duration"))
+    table = from_frame(jobs)
+    options = {"clock": clock, "slot": 60.0 if clock == "slot" else 1.0, "preempt_cost": 90.0}
+    if policy == "time-slice":
+        options["quantum"] = 600.0
+    first = ringbco.replay(table, "4x8", policy=policy, decisions=True, **options)
+    first.write(tmp_path / "first")
+    assert first.decisions is not None
+    assert_frame_equal(Outcome.read(tmp_path / "first").decisions, first.decisions)
+    counts = first.decisions.filter(verb="stop").height
+    assert counts == first.jobs["preemptions"].sum()
+    assert (counts > 0) == (policy in ("srtf", "time-slice", "edf"))
+    options.pop("quantum", None)
+    log = f"log:{tmp_path / 'first' / 'decisions.parquet'}"
+    second = ringbco.replay(table, "4x8", policy=log, decisions=True, **options)
+    assert_frame_equal(first.decisions, second.decisions)
+    assert_frame_equal(first.allocations, second.allocations)
+    assert_frame_equal(first.jobs["start_time", "finish_time"], second.jobs["start_time", "finish_time"])
+    assert check_outcome(second, table).findings == []
+
+
+def test_the_columns_of_a_log_written_by_hand(tmp_path: Path) -> None:
+    log = written(
+        tmp_path,
+        (0.0, "start", "a", 0, 2),
+        (2.0, "stop", "a", None, None),
+        (2.0, "start", "b", 0, 1),
+        (2.0, "start", "b", 1, 2),
+        (6.0, "start", "a", 1, 2),
+    )
+    outcome = ringbco.replay(JOBS, "2x2", policy=log, model="fixed", preempt_cost=1.0)
+    # a did 2 s of its 4 s, then waited, paused 1 s and did the rest.
+    assert outcome.jobs["finish_time"].to_list() == [9.0, 6.0]
+    assert outcome.jobs["preemptions"].to_list() == [1, 0]
+    assert outcome.decisions is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([(0.0, "start", "c", 0, 2)], "row 1, column job_id: c: expected a job of the job table"),
+        ([(0.0, "begin", "a", 0, 2)], "row 1, column verb: begin: expected one of start, stop, refuse"),
+        ([(0.0, "start", "a", 2, 2)], "row 1, column server: 2: expected a server of the cluster, 0 to 1"),
+        ([(0.0, "start", "a", None, 2)], "column server: null: expected a server"),
+        ([(0.0, "start", "a", 0, 0)], "column num_gpus: 0: expected one GPU or more"),
+        ([(float("nan"), "start", "a", 0, 2)], "column time: NaN: expected a finite time"),
+        ([(1.0, "start", "a", 0, 2), (0.5, "stop", "a", None, None)], "row 2, column time: 0.5"),
+        ([(0.0, "start", "a", 0, 1)], "cannot start at 0 s: 1 GPUs are given and it asks for 2"),
+        ([(0.5, "start", "b", 0, 2)], "cannot start at 0.5 s: it does not wait at that time"),
+        ([(0.0, "start", "a", 0, 2), (9.0, "stop", "a", None, None)], "cannot stop at 9 s: it holds no GPUs"),
+        ([(0.0, "start", "a", 0, 2)], "still waits"),
+    ],
+)
+def test_a_log_that_cannot_be_carried_out(
+    tmp_path: Path, rows: list[tuple[float, str, str, int | None, int | None]], said: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        ringbco.replay(JOBS, "2x2", policy=written(tmp_path, *rows), model="fixed")
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_log_takes_no_parts(tmp_path: Path) -> None:
+    log = written(tmp_path, (0.0, "start", "a", 0, 2))
+    with pytest.raises(UsageError, match="no order, placement or queue beside it"):
+        ringbco.replay(JOBS, "2x2", policy=log, queue="easy")
+
+
+def test_the_command(invoke: Invoke, small_jobs: Path) -> None:
+    run = ("replay", small_jobs, "--cluster", "2x8", "--quiet")
+    assert invoke(*run, "--policy", "srtf", "--decisions", "-o", "first").returncode == 0
+    log = "log:first/decisions.parquet"
+    assert invoke(*run, "--policy", log, "--decisions", "-o", "second").returncode == 0
+    assert Path("first/decisions.parquet").read_bytes() == Path("second/decisions.parquet").read_bytes()
+    assert invoke("audit", "second").returncode == 0
+    assert invoke("replay", "--again", "second", "--quiet").returncode == 0
+    done = invoke(*run, "--policy", "log:none.parquet", "-o", "third")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "none.parquet" in done.stderr
+    assert not Path("third").exists()
