@@ -100,8 +100,8 @@ struct Samples {
     total_time: Vec<f64>,
     /// For each point, the next corner of the upper hull of the points from it on; itself at the last.
     corner: Vec<u32>,
-    /// Corners of the hull of the points so far, the next last.
-    hull: Vec<(f64, f64)>,
+    /// What `span` has seen: corners of the hull behind the next two, the nearest last.
+    beyond: Vec<(f64, f64)>,
 }
 
 impl Samples {
@@ -139,32 +139,37 @@ impl Samples {
     fn sum_up(&mut self, from: usize) {
         let n = self.value.len();
         self.sum.resize(n + 1, 0.0);
-        self.total_time.resize(n, 0.0);
         let mut sum = self.sum[from];
-        for (k, &s) in self.value.iter().enumerate().skip(from) {
+        for (&s, to) in self.value[from..].iter().zip(&mut self.sum[from + 1..]) {
             sum += s;
-            self.sum[k + 1] = sum;
+            *to = sum;
         }
-        for (k, (&s, &sum)) in self.value.iter().zip(&self.sum[1..]).enumerate() {
-            self.total_time[k] = sum + (n - 1 - k) as f64 * s;
-        }
+        self.total_time.clear();
+        let sums = self.value.iter().zip(&self.sum[1..]).enumerate();
+        self.total_time.extend(sums.map(|(k, (&s, &sum))| sum + (n - 1 - k) as f64 * s));
     }
 
     /// The hull, from its end.
     fn span(&mut self) {
-        let n = self.value.len();
-        self.corner.resize(n, 0);
-        self.hull.clear();
-        for (k, &t) in self.total_time.iter().enumerate().rev() {
-            let here = (t, k as f64);
-            while let [.., c, b] = self.hull[..] {
-                if (b.1 - here.1) * (c.0 - here.0) > (c.1 - here.1) * (b.0 - here.0) {
+        self.corner.resize(self.value.len(), 0);
+        let mut points = self.total_time.iter().enumerate().map(|(k, &t)| (t, k as f64)).rev();
+        let Some(mut next) = points.next() else { return };
+        self.corner[next.1 as usize] = next.1 as u32;
+        let mut after: Option<(f64, f64)> = None;
+        self.beyond.clear();
+        for here in points {
+            // A point on or below the line to the corner after it is not a corner of the hull.
+            while let Some(point) = after {
+                let (next_steep, after_steep) =
+                    ((next.1 - here.1) * (point.0 - here.0), (point.1 - here.1) * (next.0 - here.0));
+                if next_steep > after_steep {
                     break;
                 }
-                self.hull.pop();
+                (next, after) = (point, self.beyond.pop());
             }
-            self.corner[k] = self.hull.last().map_or(k as u32, |b| b.1 as u32);
-            self.hull.push(here);
+            self.corner[here.1 as usize] = next.1 as u32;
+            self.beyond.extend(after);
+            (next, after) = (here, Some(next));
         }
     }
 
