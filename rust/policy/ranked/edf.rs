@@ -36,7 +36,7 @@ impl Ranking for Edf<'_> {
         self.key(job)
     }
 
-    fn running_key<S: Speed>(&self, _floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+    fn running_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
         self.key(stay.job)
     }
 }

@@ -4,7 +4,7 @@
 //! Themis calls this number rho. Elsewhere in this crate rho_j is the estimated run time. The number of every job moves
 //! with time, so a pass ranks all jobs that run or wait.
 
-use super::Ranking;
+use super::{Keys, Ranking};
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -26,7 +26,7 @@ impl Ftf {
 }
 
 impl Ranking for Ftf {
-    const RANKED_ANEW: bool = true;
+    const KEYS: Keys = Keys::Move;
 
     fn interval(&self) -> Option<f64> {
         Some(self.interval)

@@ -10,8 +10,8 @@
 //! index costs a walk along a hull. With m samples the distribution is renewed at a pass once more than m / 1,024 jobs
 //! are new.
 
-use super::Ranking;
 use super::tiresias::Tiresias;
+use super::{Keys, Ranking};
 use crate::machine::{Floor, Stay};
 use crate::options::Options;
 use crate::speed::Speed;
@@ -23,6 +23,7 @@ pub(in crate::policy) struct Gittins {
     samples: Samples,
     /// GPU times not yet among the samples.
     fresh: Vec<f64>,
+    renew_share: usize,
 }
 
 /// A distribution of m samples is renewed before a pass once more than m / `RENEW_SHARE` new ones have come. So below
@@ -36,32 +37,50 @@ impl Gittins {
             interval: options.interval,
             samples: Samples::default(),
             fresh: Vec::new(),
+            renew_share: RENEW_SHARE,
         }
     }
 }
 
 impl Ranking for Gittins {
-    const RANKED_ANEW: bool = true;
+    const KEYS: Keys = Keys::ByNumber;
 
     fn interval(&self) -> Option<f64> {
         Some(self.interval)
     }
 
     fn before_pass(&mut self) {
-        if self.fresh.len() > self.samples.value.len() / RENEW_SHARE {
+        if self.fresh.len() > self.samples.len() / self.renew_share {
             self.samples.add(&mut self.fresh);
         }
     }
 
-    fn rank<S: Speed>(&self, floor: &Floor<'_, S>, job: u32, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
-        let attained = stay.map_or_else(|| floor.attained(job), |stay| floor.attained_of(stay));
+    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) -> f64 {
+        floor.attained(job)
+    }
+
+    fn key_of(&mut self, attained: f64) -> f64 {
         // In single precision: indexes that differ by rounding alone tie.
-        (self.queues.queue(attained) as f64, -f64::from(self.samples.index(attained) as f32))
+        let index = self.samples.index(attained) as f32;
+        self.queues.queue(attained) as f64 * KEYS_OF_A_QUEUE + f64::from(descending(index))
+    }
+
+    fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        self.key_of(floor.attained_of(stay))
     }
 
     fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) {
         self.fresh.push(floor.attained(job));
     }
+}
+
+/// More than any number that `descending` gives.
+const KEYS_OF_A_QUEUE: f64 = 4_294_967_296.0;
+
+/// A number that falls as `index` rises.
+fn descending(index: f32) -> u32 {
+    let bits = (-index).to_bits();
+    if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }
 }
 
 /// GPU times of completed jobs, ready for indexes.
@@ -71,6 +90,9 @@ impl Ranking for Gittins {
 /// (c, i) to a point (t_j, j) with j > i: the tangent to their upper hull.
 #[derive(Clone, Debug, Default)]
 struct Samples {
+    /// Not yet among the others: what comes between two questions is added at once.
+    added: Vec<f64>,
+    /// Ascending, as are those of the other columns.
     value: Vec<f64>,
     /// Sums of the first samples.
     sum: Vec<f64>,
@@ -78,42 +100,83 @@ struct Samples {
     total_time: Vec<f64>,
     /// For each point, the next corner of the upper hull of the points from it on; itself at the last.
     corner: Vec<u32>,
+    /// What `span` has seen: corners of the hull behind the next two, the nearest last.
+    beyond: Vec<(f64, f64)>,
 }
 
 impl Samples {
+    fn len(&self) -> usize {
+        self.value.len() + self.added.len()
+    }
+
     fn add(&mut self, fresh: &mut Vec<f64>) {
-        self.value.append(fresh);
-        // Runs of sorted values are merged, not sorted again.
-        self.value.sort_by(f64::total_cmp);
-        let n = self.value.len();
-        self.sum.clear();
-        self.sum.push(0.0);
-        self.total_time.clear();
-        let mut sum = 0.0;
-        for (k, &s) in self.value.iter().enumerate() {
-            sum += s;
-            self.sum.push(sum);
-            self.total_time.push(sum + (n - 1 - k) as f64 * s);
+        self.added.append(fresh);
+    }
+
+    /// Puts the added values among the others.
+    fn build(&mut self) {
+        let from = self.merge();
+        self.sum_up(from);
+        self.span();
+    }
+
+    /// Merges the added values. Returns the first place that changed.
+    fn merge(&mut self) -> usize {
+        self.added.sort_unstable_by(f64::total_cmp);
+        let mut end = self.value.len();
+        self.value.resize(end + self.added.len(), 0.0);
+        while let Some(value) = self.added.pop() {
+            let at = self.value[..end].partition_point(|s| s.total_cmp(&value).is_le());
+            let shift = self.added.len() + 1;
+            self.value.copy_within(at..end, at + shift);
+            self.value[at + shift - 1] = value;
+            end = at;
         }
-        self.corner.clear();
-        self.corner.resize(n, 0);
-        for k in (0..n).rev() {
-            let mut next = if k + 1 < n { k + 1 } else { k };
+        end
+    }
+
+    /// Sums from a place on, and total times.
+    fn sum_up(&mut self, from: usize) {
+        let n = self.value.len();
+        self.sum.resize(n + 1, 0.0);
+        let mut sum = self.sum[from];
+        for (&s, to) in self.value[from..].iter().zip(&mut self.sum[from + 1..]) {
+            sum += s;
+            *to = sum;
+        }
+        self.total_time.clear();
+        let sums = self.value.iter().zip(&self.sum[1..]).enumerate();
+        self.total_time.extend(sums.map(|(k, (&s, &sum))| sum + (n - 1 - k) as f64 * s));
+    }
+
+    /// The hull, from its end.
+    fn span(&mut self) {
+        self.corner.resize(self.value.len(), 0);
+        let mut points = self.total_time.iter().enumerate().map(|(k, &t)| (t, k as f64)).rev();
+        let Some(mut next) = points.next() else { return };
+        self.corner[next.1 as usize] = next.1 as u32;
+        let mut after: Option<(f64, f64)> = None;
+        self.beyond.clear();
+        for here in points {
             // A point on or below the line to the corner after it is not a corner of the hull.
-            while self.corner[next] as usize != next && next != k {
-                let after = self.corner[next] as usize;
-                let point = |i: usize| (self.total_time[i], i as f64);
-                let (a, b, c) = (point(k), point(next), point(after));
-                if (b.1 - a.1) * (c.0 - a.0) > (c.1 - a.1) * (b.0 - a.0) {
+            while let Some(point) = after {
+                let (next_steep, after_steep) =
+                    ((next.1 - here.1) * (point.0 - here.0), (point.1 - here.1) * (next.0 - here.0));
+                if next_steep > after_steep {
                     break;
                 }
-                next = after;
+                (next, after) = (point, self.beyond.pop());
             }
-            self.corner[k] = next as u32;
+            self.corner[here.1 as usize] = next.1 as u32;
+            self.beyond.extend(after);
+            (next, after) = (here, Some(next));
         }
     }
 
-    fn index(&self, attained: f64) -> f64 {
+    fn index(&mut self, attained: f64) -> f64 {
+        if !self.added.is_empty() {
+            self.build();
+        }
         let n = self.value.len();
         let passed = self.value.partition_point(|&s| s <= attained);
         if passed == n {
@@ -135,33 +198,4 @@ impl Samples {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Samples;
-    use proptest::prelude::*;
-
-    /// Straight from the definition.
-    fn by_definition(samples: &[f64], attained: f64) -> f64 {
-        let beyond: Vec<f64> = samples.iter().filter(|&&s| s > attained).map(|s| s - attained).collect();
-        let ratio = |delta: f64| {
-            let done = beyond.iter().filter(|&&s| s <= delta).count() as f64;
-            done / beyond.iter().map(|s| s.min(delta)).sum::<f64>()
-        };
-        beyond.iter().map(|&delta| ratio(delta)).fold(0.0, f64::max)
-    }
-
-    proptest! {
-        #[test]
-        fn the_index_is_the_best_quantum(
-            batches in prop::collection::vec(prop::collection::vec(0.5f64..1000.0, 0..20), 1..4),
-            attained in 0.0f64..1100.0,
-        ) {
-            let mut samples = Samples::default();
-            for batch in &batches {
-                samples.add(&mut batch.clone());
-            }
-            let all: Vec<f64> = batches.concat();
-            let truth = by_definition(&all, attained);
-            prop_assert!((samples.index(attained) - truth).abs() <= 1e-9 * truth);
-        }
-    }
-}
+mod tests;

@@ -28,11 +28,21 @@ pub(super) use time_slice::TimeSlice;
 pub(super) use tiresias::Tiresias;
 use waiting::Waiting;
 
+/// How the keys of a ranking move.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keys {
+    /// A waiting job's key stands. A running job's key does not rise but where `rises_at` says.
+    Stand,
+    /// A waiting job's key is made of a number that stands. What the number makes, and the keys of running jobs, are
+    /// others at every pass.
+    ByNumber,
+    /// All move with time, so that every pass ranks all jobs anew by `rank`.
+    Move,
+}
+
 /// A ranking and the instants at which it is used. Keys: least first, ties by job, that is fifo.
 pub(super) trait Ranking: Clone + Send {
-    /// Whether the keys of waiting jobs move with time, so that every pass ranks all jobs anew by `rank`. Otherwise a
-    /// waiting job's key stands, and a running job's key does not rise but where `rises_at` says.
-    const RANKED_ANEW: bool = false;
+    const KEYS: Keys = Keys::Stand;
 
     /// Seconds between passes; `None` for a pass at every arrival and completion.
     fn interval(&self) -> Option<f64> {
@@ -41,7 +51,7 @@ pub(super) trait Ranking: Clone + Send {
 
     /// Whether the ranking changes by itself, so that every tick with more demand than GPUs needs a pass.
     fn is_restless(&self) -> bool {
-        Self::RANKED_ANEW
+        Self::KEYS != Keys::Stand
     }
 
     /// Whether a job that arrives now may wait. If not, it is refused.
@@ -52,13 +62,18 @@ pub(super) trait Ranking: Clone + Send {
     /// Called before each pass.
     fn before_pass(&mut self) {}
 
-    /// The key of a job that joins the waiting ones now.
+    /// The key of a job that joins the waiting ones now, or the number that it is made of.
     fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: u32) -> f64 {
         0.0
     }
 
+    /// The key that a number makes now (`Keys::ByNumber` only).
+    fn key_of(&mut self, number: f64) -> f64 {
+        number
+    }
+
     /// The key of a running job now.
-    fn running_key<S: Speed>(&self, _floor: &Floor<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
+    fn running_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
         0.0
     }
 
@@ -67,7 +82,7 @@ pub(super) trait Ranking: Clone + Send {
         f64::INFINITY
     }
 
-    /// The key of any job now, by its stay if it runs (`RANKED_ANEW` only).
+    /// The key of any job now, by its stay if it runs (`Keys::Move` only).
     fn rank<S: Speed>(&self, _floor: &Floor<'_, S>, _job: u32, _stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
         (0.0, 0.0)
     }
@@ -128,7 +143,7 @@ impl<R: Ranking> Ranked<R> {
 
     /// Puts a running job in its place of the ranking.
     fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: u32) {
-        if R::RANKED_ANEW {
+        if R::KEYS != Keys::Stand {
             return;
         }
         let stay = &floor.stays[slot as usize];
@@ -188,12 +203,20 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.changed = false;
         self.again = false;
         self.ranking.before_pass();
+        self.renew_risen(floor);
         let mut selection = std::mem::take(&mut self.selection);
-        if R::RANKED_ANEW {
-            selection.walk_all(&self.ranking, floor, &self.waiting, self.gpus);
-        } else {
-            self.renew_risen(floor);
-            selection.walk(&self.ranking, floor, &self.waiting, &mut self.from_the_end);
+        let Self { ranking, waiting, from_the_end, .. } = self;
+        match R::KEYS {
+            Keys::Stand => selection.walk(ranking, floor, waiting.walk(), from_the_end),
+            Keys::ByNumber => {
+                let fits = waiting.gpus() <= floor.cluster.total_idle;
+                if !fits {
+                    from_the_end.renew(ranking, floor);
+                }
+                let walk = waiting.walk_by(fits, |number| ranking.key_of(number));
+                selection.walk(ranking, floor, walk, from_the_end);
+            }
+            Keys::Move => selection.walk_all(ranking, floor, waiting, self.gpus),
         }
         selection.evicted.sort_unstable_by_key(|&slot| floor.stays[slot as usize].job);
         for &slot in &selection.evicted {

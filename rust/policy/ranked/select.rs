@@ -1,7 +1,7 @@
 //! The walk of a ranking with a quota of all GPUs: who should run.
 
 use super::Ranking;
-use super::waiting::Waiting;
+use super::waiting::{Waiting, Walk};
 use crate::ds::EventHeap;
 use crate::machine::Floor;
 use crate::speed::Speed;
@@ -33,8 +33,14 @@ impl FromTheEnd {
         self.0.remove(slot);
     }
 
+    /// Has all running jobs, by their keys now.
+    pub(super) fn renew<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>) {
+        let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
+        self.0.refill(live.map(|(slot, stay)| (slot as u32, -ranking.running_key(floor, stay), !stay.job)));
+    }
+
     /// The running job that ranks last: (key, job, slot).
-    fn last<R: Ranking, S: Speed>(&mut self, ranking: &R, floor: &Floor<'_, S>) -> Option<(f64, u32, u32)> {
+    fn last<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>) -> Option<(f64, u32, u32)> {
         loop {
             let (stored, slot) = self.0.peek()?;
             let stay = &floor.stays[slot as usize];
@@ -61,9 +67,9 @@ impl Selection {
     /// fit; so the first that does not fit is found from the end, by the excess W + B - N over the N GPUs.
     pub(super) fn walk<R: Ranking, S: Speed>(
         &mut self,
-        ranking: &R,
+        ranking: &mut R,
         floor: &Floor<'_, S>,
-        waiting: &Waiting,
+        mut walk: Walk<'_>,
         ends: &mut FromTheEnd,
     ) {
         let spare = floor.cluster.total_idle;
@@ -72,7 +78,6 @@ impl Selection {
         self.tail.clear();
         let mut excess = -(spare as i64);
         let mut behind = 0i64;
-        let mut walk = waiting.walk();
         loop {
             let next = walk.peek();
             let first_too_many = self.tail.last().filter(|_| excess > 0);

@@ -15,7 +15,7 @@ impl Ranking for Srtf {
         floor.remaining(job)
     }
 
-    fn running_key<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+    fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
         floor.remaining_of(stay)
     }
 }

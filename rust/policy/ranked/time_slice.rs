@@ -36,7 +36,7 @@ impl Ranking for TimeSlice {
         self.end
     }
 
-    fn running_key<S: Speed>(&self, _floor: &Floor<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
+    fn running_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
         f64::INFINITY
     }
 }

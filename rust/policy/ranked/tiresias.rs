@@ -35,7 +35,7 @@ impl Ranking for Tiresias {
         self.queue(floor.attained(job)) as f64
     }
 
-    fn running_key<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+    fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
         self.queue(floor.attained_of(stay)) as f64
     }
 

@@ -1,9 +1,10 @@
 //! Waiting jobs by key. Each size is kept apart, so that a size that does not fit is passed over whole.
 
 use crate::ds::ordered;
-use std::collections::BTreeSet;
-use std::collections::btree_set::Iter;
-use std::iter::Peekable;
+use std::cmp::Ordering;
+use std::collections::binary_heap::PeekMut;
+use std::collections::btree_set::Range;
+use std::collections::{BTreeSet, BinaryHeap};
 
 /// Waiting jobs in order of (key, job); insert and remove cost the logarithm of their number.
 #[derive(Clone, Debug, Default)]
@@ -66,11 +67,25 @@ impl Waiting {
 
     /// The waiting jobs in order.
     pub(crate) fn walk(&self) -> Walk<'_> {
-        let classes = self.sizes.iter().zip(&self.by_size).filter(|(_, jobs)| !jobs.is_empty());
-        let mut walk =
-            Walk { classes: classes.map(|(&size, jobs)| (size, jobs.iter().peekable())).collect(), next: None };
-        walk.look();
-        walk
+        let sizes = self.sizes.iter().zip(&self.by_size);
+        Walk(sizes.filter_map(|(&size, jobs)| Line::new(size, None, jobs.range(..))).collect())
+    }
+
+    /// The waiting jobs in order of (`key_of` their key, job). A key is asked for once a size; never if nothing
+    /// depends on it: with `only_order`, where all jobs have the same key.
+    pub(crate) fn walk_by(&self, only_order: bool, mut key_of: impl FnMut(f64) -> f64) -> Walk<'_> {
+        let mut groups = Vec::new();
+        for (&size, jobs) in self.sizes.iter().zip(&self.by_size) {
+            let mut from = (0, 0);
+            while let Some(&(key, _)) = jobs.range(from..).next() {
+                groups.push((size, key, jobs.range((key, 0)..=(key, u32::MAX))));
+                from = (key + 1, 0);
+            }
+        }
+        let same = only_order && groups.iter().all(|group| group.1 == groups[0].1);
+        let mut key_of = |key| if same { 0.0 } else { key_of(unordered(key)) };
+        let lines = groups.into_iter().filter_map(|(size, key, jobs)| Line::new(size, Some(key_of(key)), jobs));
+        Walk(lines.collect())
     }
 }
 
@@ -80,55 +95,70 @@ pub(crate) struct Ranked {
     pub(crate) key: f64,
     pub(crate) job: u32,
     pub(crate) num_gpus: u32,
-    class: usize,
 }
 
-/// The jobs of one size: (key, job).
-type InOrder<'a> = Peekable<Iter<'a, (u64, u32)>>;
+/// Jobs of one size in order, from `head` on: its key and number.
+struct Line<'a> {
+    head: (u64, u32),
+    num_gpus: u32,
+    /// Whether all have the key of the head, whatever `jobs` says.
+    alike: bool,
+    jobs: Range<'a, (u64, u32)>,
+}
+
+impl<'a> Line<'a> {
+    fn new(num_gpus: u32, key: Option<f64>, mut jobs: Range<'a, (u64, u32)>) -> Option<Self> {
+        let &(own, job) = jobs.next()?;
+        Some(Self { head: (key.map_or(own, ordered), job), num_gpus, alike: key.is_some(), jobs })
+    }
+}
+
+impl Ord for Line<'_> {
+    /// The greatest is the first of the ranking.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.head.cmp(&self.head)
+    }
+}
+
+impl PartialOrd for Line<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Line<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.head == other.head
+    }
+}
+
+impl Eq for Line<'_> {}
 
 /// The waiting jobs in order of (key, job), with sizes left out on the way.
-pub(crate) struct Walk<'a> {
-    classes: Vec<(u32, InOrder<'a>)>,
-    next: Option<Ranked>,
-}
+pub(crate) struct Walk<'a>(BinaryHeap<Line<'a>>);
 
 impl Walk<'_> {
-    fn look(&mut self) {
-        let mut least: Option<((u64, u32), usize)> = None;
-        for (class, (_, jobs)) in self.classes.iter_mut().enumerate() {
-            if let Some(&&head) = jobs.peek()
-                && least.is_none_or(|(other, _)| head < other)
-            {
-                least = Some((head, class));
-            }
-        }
-        self.next = least.map(|((key, job), class)| Ranked {
-            key: unordered(key),
-            job,
-            num_gpus: self.classes[class].0,
-            class,
-        });
-    }
-
     /// The job that comes next.
     pub(crate) fn peek(&self) -> Option<Ranked> {
-        self.next
+        let line = self.0.peek()?;
+        Some(Ranked { key: unordered(line.head.0), job: line.head.1, num_gpus: line.num_gpus })
     }
 
     /// Goes on behind the job that comes next.
     pub(crate) fn pass(&mut self) {
-        if let Some(at) = self.next {
-            self.classes[at.class].1.next();
-            self.look();
+        let Some(mut line) = self.0.peek_mut() else { return };
+        match line.jobs.next() {
+            Some(&(key, job)) => line.head = (if line.alike { line.head.0 } else { key }, job),
+            None => {
+                PeekMut::pop(line);
+            }
         }
     }
 
     /// Leaves out the jobs still to come that ask for more than `num_gpus`.
     pub(crate) fn leave_out_above(&mut self, num_gpus: u64) {
-        let before = self.classes.len();
-        self.classes.retain(|&(size, _)| u64::from(size) <= num_gpus);
-        if self.classes.len() < before {
-            self.look();
+        while self.0.peek().is_some_and(|line| u64::from(line.num_gpus) > num_gpus) {
+            self.0.pop();
         }
     }
 }

@@ -1,0 +1,235 @@
+//! The index against its definition, and whole runs against a slow twin that ranks everybody anew at every pass.
+
+use super::{Gittins, Keys, Ranking, Samples};
+use crate::cluster::{FewestServers, Network};
+use crate::machine::{Floor, Machine, Stay, Unwatched};
+use crate::options::{ClockKind, Options, Placement};
+use crate::policy::ranked::Ranked;
+use crate::policy::ranked::tiresias::Tiresias;
+use crate::setting::Setting;
+use crate::speed::{FixedSpeed, RingSpeed, Speed};
+use crate::trace::OwnedJobs;
+use proptest::prelude::*;
+use std::cell::Cell;
+
+/// Straight from the definition.
+fn by_definition(samples: &[f64], attained: f64) -> f64 {
+    let beyond: Vec<f64> = samples.iter().filter(|&&s| s > attained).map(|s| s - attained).collect();
+    let ratio = |delta: f64| {
+        let done = beyond.iter().filter(|&&s| s <= delta).count() as f64;
+        done / beyond.iter().map(|s| s.min(delta)).sum::<f64>()
+    };
+    beyond.iter().map(|&delta| ratio(delta)).fold(0.0, f64::max)
+}
+
+/// All of it anew at every renewal, with the additions in the order of `Samples`: the same bits.
+#[derive(Clone, Debug, Default)]
+struct SlowSamples {
+    value: Vec<f64>,
+    sum: Vec<f64>,
+    total_time: Vec<f64>,
+    corner: Vec<usize>,
+}
+
+impl SlowSamples {
+    fn add(&mut self, fresh: &mut Vec<f64>) {
+        self.value.append(fresh);
+        self.value.sort_by(f64::total_cmp);
+        let n = self.value.len();
+        (self.sum, self.total_time, self.corner) = (vec![0.0], Vec::new(), vec![0; n]);
+        let mut sum = 0.0;
+        for (k, &s) in self.value.iter().enumerate() {
+            sum += s;
+            self.sum.push(sum);
+            self.total_time.push(sum + (n - 1 - k) as f64 * s);
+        }
+        for k in (0..n).rev() {
+            let mut next = if k + 1 < n { k + 1 } else { k };
+            while self.corner[next] != next && next != k {
+                let after = self.corner[next];
+                let point = |i: usize| (self.total_time[i], i as f64);
+                let (a, b, c) = (point(k), point(next), point(after));
+                if (b.1 - a.1) * (c.0 - a.0) > (c.1 - a.1) * (b.0 - a.0) {
+                    break;
+                }
+                next = after;
+            }
+            self.corner[k] = next;
+        }
+    }
+
+    fn index(&self, attained: f64) -> f64 {
+        let n = self.value.len();
+        let passed = self.value.partition_point(|&s| s <= attained);
+        if passed == n {
+            return 0.0;
+        }
+        let spent = self.sum[passed] + (n - passed) as f64 * attained;
+        let slope = |j: usize| (j + 1 - passed) as f64 / (self.total_time[j] - spent);
+        let mut at = passed;
+        let mut steepest = slope(at);
+        loop {
+            let next = self.corner[at];
+            let to_next = slope(next);
+            if next == at || to_next <= steepest {
+                return steepest;
+            }
+            (at, steepest) = (next, to_next);
+        }
+    }
+}
+
+/// Gittins as it is told in its module's head.
+#[derive(Clone, Debug)]
+struct SlowGittins {
+    queues: Tiresias,
+    interval: f64,
+    samples: SlowSamples,
+    fresh: Vec<f64>,
+    renew_share: usize,
+}
+
+impl Ranking for SlowGittins {
+    const KEYS: Keys = Keys::Move;
+
+    fn interval(&self) -> Option<f64> {
+        Some(self.interval)
+    }
+
+    fn before_pass(&mut self) {
+        if self.fresh.len() > self.samples.value.len() / self.renew_share {
+            self.samples.add(&mut self.fresh);
+        }
+    }
+
+    fn rank<S: Speed>(&self, floor: &Floor<'_, S>, job: u32, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
+        let attained = stay.map_or_else(|| floor.attained(job), |stay| floor.attained_of(stay));
+        (self.queues.queue(attained) as f64, -f64::from(self.samples.index(attained) as f32))
+    }
+
+    fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) {
+        self.fresh.push(floor.attained(job));
+    }
+}
+
+/// Everything that a run tells, and its preemptions.
+fn run<S: Speed, R: Ranking>(setting: &Setting<'_>, speed: S, ranking: R) -> (String, u64) {
+    let mut machine = Machine::new(setting, speed, Ranked::new(setting, ranking));
+    let ended = machine.run(f64::INFINITY, &mut Unwatched).map_err(|error| error.to_string());
+    let out = machine.into_outcome();
+    let preemptions = out.preemptions.iter().map(|&n| u64::from(n)).sum();
+    (format!("{ended:?} {out:?}"), preemptions)
+}
+
+/// Compares a run with the twin's. Returns the preemptions.
+fn compare<S: Speed + Copy>(setting: &Setting<'_>, speed: S, renew_share: usize) -> u64 {
+    let options = setting.options;
+    let quick = Gittins { renew_share, ..Gittins::new(options) };
+    let (queues, interval) = (Tiresias::new(options), options.interval);
+    let slow = SlowGittins { queues, interval, samples: SlowSamples::default(), fresh: Vec::new(), renew_share };
+    let ((told, preemptions), (expected, _)) = (run(setting, speed, quick), run(setting, speed, slow));
+    assert_eq!(told, expected);
+    preemptions
+}
+
+proptest! {
+    #[test]
+    fn the_index_is_the_best_quantum(
+        batches in prop::collection::vec(prop::collection::vec(0.5f64..1000.0, 0..20), 1..4),
+        attained in 0.0f64..1100.0,
+    ) {
+        let mut samples = Samples::default();
+        for batch in &batches {
+            samples.add(&mut batch.clone());
+        }
+        let all: Vec<f64> = batches.concat();
+        let truth = by_definition(&all, attained);
+        prop_assert!((samples.index(attained) - truth).abs() <= 1e-9 * truth);
+    }
+
+    #[test]
+    fn the_index_has_the_bits_of_the_slow_one(
+        batches in prop::collection::vec(
+            (prop::collection::vec(prop_oneof![0.0f64..1000.0, (0u32..9).prop_map(f64::from)], 0..30), any::<bool>()),
+            1..9,
+        ),
+        attained in prop::collection::vec(prop_oneof![0.0f64..1100.0, (0u32..9).prop_map(f64::from)], 1..20),
+    ) {
+        let (mut samples, mut slow) = (Samples::default(), SlowSamples::default());
+        for (batch, asked) in &batches {
+            samples.add(&mut batch.clone());
+            slow.add(&mut batch.clone());
+            for &a in attained.iter().filter(|_| *asked) {
+                prop_assert_eq!(samples.index(a).to_bits(), slow.index(a).to_bits());
+            }
+        }
+    }
+}
+
+#[test]
+fn runs_are_those_of_the_slow_twin() {
+    let (cases, preemptions) = (Cell::new(0u64), Cell::new(0u64));
+    let strategy = (
+        prop::collection::vec((0u32..3_000, 1u32..13, 1u32..600), 1..90),
+        prop::collection::vec(1u32..6_000, 0..4),
+        (any::<bool>(), any::<bool>(), any::<bool>()),
+        (0..Placement::ALL.len(), prop::sample::select(vec![7.0, 30.0, 60.0, 200.0])),
+        (prop::sample::select(vec![0.0, 5.0, 45.0]), prop::sample::select(vec![2usize, 8, 1024])),
+    );
+    let config = ProptestConfig { cases: 2_000, ..ProptestConfig::default() };
+    let ran = prop::test_runner::TestRunner::new(config).run(&strategy, |(mut rows, mut thresholds, kinds, a, b)| {
+        let ((rar, slotted, whole), (placement, interval), (preempt_cost, renew_share)) = (kinds, a, b);
+        rows.sort_unstable();
+        thresholds.sort_unstable();
+        thresholds.dedup();
+        let column = |f: &dyn Fn(&(u32, u32, u32)) -> f64| rows.iter().map(f).collect::<Vec<f64>>();
+        // Whole run times make equal services, others make all different ones.
+        let length =
+            |row: &(u32, u32, u32)| if whole { f64::from(row.2 / 60 * 60 + 60) } else { f64::from(row.2) / 7.0 };
+        let jobs = OwnedJobs {
+            submit: column(&|row| f64::from(row.0)),
+            num_gpus: rows.iter().map(|row| row.1).collect(),
+            duration: column(&length),
+            iterations: rows.iter().map(|row| u64::from(row.2) * 10).collect(),
+            gradient_bytes: column(&|row| f64::from(row.2) * 1e6),
+            compute_time: column(&|_| 0.05),
+        };
+        let options = Options {
+            placement: Placement::ALL[placement],
+            clock: if slotted { ClockKind::Slot } else { ClockKind::Continuous },
+            slot: 7.0,
+            thresholds: thresholds.iter().map(|&t| f64::from(t)).collect(),
+            interval,
+            preempt_cost,
+            record_allocations: true,
+            ..Options::default()
+        };
+        let server_gpus = [4, 4, 8];
+        let few = FewestServers::new(&server_gpus);
+        let numbers: Vec<u32> = (0..rows.len() as u32).collect();
+        let network = Network { inter_bandwidth: 1e9, ..Network::default() };
+        let setting = Setting {
+            jobs: jobs.view(),
+            rows: &numbers,
+            deadline: None,
+            user: None,
+            server_gpus: &server_gpus,
+            few: &few,
+            network,
+            options: &options,
+        };
+        let stopped = if rar {
+            compare(&setting, RingSpeed { network }, renew_share)
+        } else {
+            compare(&setting, FixedSpeed, renew_share)
+        };
+        cases.set(cases.get() + 1);
+        preemptions.set(preemptions.get() + stopped);
+        Ok(())
+    });
+    if let Err(failure) = ran {
+        panic!("{failure}");
+    }
+    // The comparison is worth something only where jobs are stopped.
+    assert!(preemptions.get() > 20 * cases.get(), "{} preemptions in {} runs", preemptions.get(), cases.get());
+}
