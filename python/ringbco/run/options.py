@@ -135,8 +135,8 @@ def resolve_policy(
     check(REPLAY["policy"], policy)
     if is_log(policy):
         log = Policy(policy, "fifo", "consolidate", "strict", "log")
-        parts = ((order, log.order), (placement, log.placement), (queue, log.queue))
-        if any(value not in (None, own) for value, own in parts):
+        given = ((order, log.order), (placement, log.placement), (queue, log.queue))
+        if any(value not in (None, own) for value, own in given):
             expected = "no order, placement or queue beside it: a log says who runs where"
             raise refusal("policy", policy, expected)
         return log
