@@ -16,7 +16,7 @@ unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 # Tests of Python on as many processes as there are cores, those that are idle taking over from the others.
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long fuzz lint lint-rust lint-python bench bench-against policy-table docs clean
+.PHONY: help build demo test test-rust test-python test-long fuzz lint lint-rust lint-python bench bench-against policy-table generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ bench-against: build ## the engine against another commit: make bench-against RE
 
 policy-table: build ## docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md
+
+generate: build ## what is made of the tables of options and policies: Python code, docs/cli.md, tables in the docs
+	$(BIN)/python -m ringbco.dev.generate
 
 docs: $(VENV)/.docs ## the documentation as a site in site/, links checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

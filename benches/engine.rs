@@ -2,10 +2,10 @@
 
 use ringbco::Network;
 use ringbco::Unwatched;
-use ringbco::job::OwnedJobs;
 use ringbco::options::{Discipline, Model, Options, Order, Placement, Variant};
 use ringbco::outcome::Outcome;
 use ringbco::replay::{ClusterSpec, replay};
+use ringbco::trace::OwnedJobs;
 
 const JOBS: u32 = 20_000;
 const SERVERS: usize = 256;

@@ -77,6 +77,24 @@ pub enum Error {
         /// When, s.
         time: f64,
     },
+    /// A decision that cannot be carried out.
+    Decision {
+        /// The job's row.
+        row: usize,
+        /// The verb's name.
+        verb: &'static str,
+        /// When, s.
+        time: f64,
+        /// What stands against it.
+        why: String,
+    },
+    /// Something that the reference does not know.
+    Unsupported {
+        /// The option's name.
+        option: &'static str,
+        /// The value as text.
+        value: String,
+    },
     /// A plan of no jobs.
     NoJobs,
     /// No schedule ends before the horizon that was given.
@@ -110,6 +128,8 @@ impl Error {
             Self::SlotTooShort { .. } => "slot-too-short",
             Self::ZeroIterationTime { .. } => "zero-iteration-time",
             Self::Stuck { .. } => "stuck",
+            Self::Decision { .. } => "decision",
+            Self::Unsupported { .. } => "unsupported",
             Self::NoJobs => "no-jobs",
             Self::NoSchedule { .. } => "no-schedule",
             Self::NeverEnds { .. } => "stuck",
@@ -127,6 +147,7 @@ impl Error {
             | Self::SlotTooShort { row, .. }
             | Self::ZeroIterationTime { row }
             | Self::NeverEnds { row }
+            | Self::Decision { row, .. }
             | Self::Stuck { row, .. } => Some(*row),
             _ => None,
         }
@@ -163,6 +184,12 @@ impl fmt::Display for Error {
             }
             Self::Stuck { running: false, time, .. } => {
                 write!(f, "still waits at {time} s, and nothing can change")
+            }
+            Self::Decision { verb, time, why, .. } => {
+                write!(f, "cannot {verb} at {time} s: {why}")
+            }
+            Self::Unsupported { option, value } => {
+                write!(f, "option {option}: {value}: the reference does not know it")
             }
             Self::NoJobs => write!(f, "there is no job to plan"),
             Self::NoSchedule { horizon, work_bound, enough } => {

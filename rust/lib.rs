@@ -12,6 +12,7 @@
 //! - `machine`: the only event loop; its `floor` has the verbs by which a policy starts and stops jobs.
 //! - `policy`: who decides. [`policies`]: the names of policies. `placement`: which GPUs a gang gets.
 //! - `speed`: how fast a job runs where it runs. `cluster`: servers and GPUs.
+//! - [`decisions`]: what a policy decided, as data.
 //! - [`planner`]: the offline planner, Algorithm 1.
 //! - [`outcome`]: result columns.
 //! - [`files`]: renames that refuse to replace, for outputs that appear whole.
@@ -24,6 +25,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cluster;
+pub mod decisions;
 mod ds;
 pub mod error;
 pub mod files;

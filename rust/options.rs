@@ -1,6 +1,17 @@
 //! What a run is asked to do, and the registries that give its parts their names.
+//!
+//! `table` declares each option once, `entry` says what is known of one, `setting` gets and sets its value.
+
+mod entry;
+mod setting;
+mod table;
 
 use crate::error::{Error, Result};
+
+pub use entry::{Entry, Kind, Range, Users};
+pub(crate) use setting::Setting;
+pub use setting::{Table, Value};
+pub use table::{Options, PlanOptions, commands};
 
 /// A closed set of named choices: the registry of one kind of part.
 macro_rules! registry {
@@ -12,6 +23,9 @@ macro_rules! registry {
         impl $name {
             /// Every choice, in the order of the documentation.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The names of all choices.
+            pub const NAMES: &'static [&'static str] = &[$($text),+];
 
             /// The name on the command line.
             #[must_use]
@@ -27,8 +41,18 @@ macro_rules! registry {
                 Self::ALL.iter().copied().find(|c| c.name() == text).ok_or_else(|| Error::Option {
                     name: $option,
                     value: text.to_owned(),
-                    expected: format!("one of {}", [$($text),+].join(", ")),
+                    expected: format!("one of {}", Self::NAMES.join(", ")),
                 })
+            }
+        }
+
+        impl $crate::options::Setting for $name {
+            fn value(&self) -> $crate::options::Value {
+                $crate::options::Value::Text(self.name().to_owned())
+            }
+
+            fn of(value: &$crate::options::Value) -> Option<Self> {
+                if let $crate::options::Value::Text(name) = value { Self::parse(name).ok() } else { None }
             }
         }
     };
@@ -164,6 +188,8 @@ pub enum Ties {
 }
 
 impl Ties {
+    pub(crate) const EXPECTED: &'static str = "rows, reverse or shuffle:SEED (0 to 2^64 - 1)";
+
     /// Reads `rows`, `reverse` or `shuffle:SEED`.
     ///
     /// # Errors
@@ -173,164 +199,7 @@ impl Ties {
             ("rows", _) => Ok(Self::Rows),
             ("reverse", _) => Ok(Self::Reverse),
             (_, Some(Ok(seed))) => Ok(Self::Shuffle(seed)),
-            _ => Err(Error::Option {
-                name: "ties",
-                value: text.to_owned(),
-                expected: "rows, reverse or shuffle:SEED with an integer from 0 to 2^64 - 1".to_owned(),
-            }),
+            _ => Err(Error::Option { name: "ties", value: text.to_owned(), expected: Self::EXPECTED.to_owned() }),
         }
-    }
-}
-
-/// Everything a run is asked to do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Options {
-    /// Who may be preempted, and by what ranking.
-    pub preemption: Preemption,
-    /// What a job that is resumed pays, s without progress.
-    pub preempt_cost: f64,
-    /// Attained service, GPU-seconds, at which a job falls to the next queue; ascending (`tiresias`, `gittins`).
-    pub thresholds: Vec<f64>,
-    /// Time between passes, s (`tiresias`, `gittins`, `ftf`).
-    pub interval: f64,
-    /// Time between passes, s (`time-slice`).
-    pub quantum: f64,
-    /// What QSSF predicts from.
-    pub predict: Predict,
-    /// Whether `edf` refuses jobs that would miss their deadline even alone.
-    pub admission: bool,
-    /// A job that has waited this long, s, goes by fifo ahead of the others.
-    pub aging: Option<f64>,
-    /// By how much EASY's estimates are multiplied.
-    pub estimate_factor: f64,
-    /// Queue order.
-    pub order: Order,
-    /// Placement.
-    pub placement: Placement,
-    /// Queue discipline.
-    pub queue: Discipline,
-    /// Execution model.
-    pub model: Model,
-    /// Clock.
-    pub clock: ClockKind,
-    /// Slot length, s (clock `slot`).
-    pub slot: f64,
-    /// Largest gang that SJF-BCO places by FA-FFP, GPUs.
-    pub kappa: u32,
-    /// LBSGF looks at servers with lambda times the gang's GPUs.
-    pub lambda: f64,
-    /// Reading of FA-FFP and LBSGF.
-    pub variant: Variant,
-    /// Seed of the random placement.
-    pub seed: u64,
-    /// Who goes first among jobs of one submission time.
-    pub ties: Ties,
-    /// What to do with jobs that could never fit.
-    pub oversize: Oversize,
-    /// Timeline step, s; `None` for 2,000 points over the run.
-    pub sample: Option<f64>,
-    /// Whether to record allocations.
-    pub record_allocations: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            preemption: Preemption::None,
-            preempt_cost: 30.0,
-            thresholds: vec![18_000.0],
-            interval: 60.0,
-            quantum: 60.0,
-            predict: Predict::History,
-            admission: false,
-            aging: None,
-            estimate_factor: 1.0,
-            order: Order::Smallest,
-            placement: Placement::SjfBco,
-            queue: Discipline::Strict,
-            model: Model::Rar,
-            clock: ClockKind::Continuous,
-            slot: 1.0,
-            kappa: 8,
-            lambda: 1.0,
-            variant: Variant::Practical,
-            seed: 0,
-            ties: Ties::Rows,
-            oversize: Oversize::Error,
-            sample: None,
-            record_allocations: true,
-        }
-    }
-}
-
-impl Options {
-    /// Checks the numeric options.
-    ///
-    /// # Errors
-    /// `Option`, naming the first one out of range.
-    pub fn validate(&self) -> Result<()> {
-        let range = |name, value: f64, good: bool, expected: &str| {
-            if good {
-                Ok(())
-            } else {
-                Err(Error::Option { name, value: value.to_string(), expected: expected.to_owned() })
-            }
-        };
-        range("slot", self.slot, self.slot.is_finite() && self.slot > 0.0, "a finite time > 0 s")?;
-        range("lambda", self.lambda, self.lambda.is_finite() && self.lambda >= 1.0, "a finite number >= 1")?;
-        let (time, positive) = ("a finite time >= 0 s", "a finite time > 0 s");
-        range("preempt-cost", self.preempt_cost, self.preempt_cost.is_finite() && self.preempt_cost >= 0.0, time)?;
-        range("interval", self.interval, self.interval.is_finite() && self.interval > 0.0, positive)?;
-        range("quantum", self.quantum, self.quantum.is_finite() && self.quantum > 0.0, positive)?;
-        let factor = self.estimate_factor;
-        range("estimate-factor", factor, factor.is_finite() && factor > 0.0, "a finite number > 0")?;
-        if let Some(aging) = self.aging {
-            range("aging", aging, aging.is_finite() && aging >= 0.0, time)?;
-        }
-        for pair in self.thresholds.windows(2) {
-            range("thresholds", pair[1], pair[0] < pair[1], "GPU-seconds in ascending order")?;
-        }
-        for &threshold in &self.thresholds {
-            let good = threshold.is_finite() && threshold > 0.0;
-            range("thresholds", threshold, good, "a finite number of GPU-seconds > 0")?;
-        }
-        if self.admission && self.preemption != Preemption::Edf {
-            let (value, expected) = ("true".to_owned(), "the policy edf".to_owned());
-            return Err(Error::Option { name: "admission", value, expected });
-        }
-        if self.preemption == Preemption::TimeSlice {
-            self.check_turns()?;
-        }
-        if let Some(step) = self.sample {
-            range("sample", step, step.is_finite() && step > 0.0, "a finite time > 0 s")?;
-        }
-        Ok(())
-    }
-
-    /// A turn must leave time for progress after the resume cost, or jobs would take turns for ever.
-    fn check_turns(&self) -> Result<()> {
-        let enough = match self.clock {
-            ClockKind::Continuous => self.preempt_cost < self.quantum,
-            ClockKind::Slot => {
-                (self.preempt_cost / self.slot).ceil() < f64::max(1.0, (self.quantum / self.slot).floor())
-            }
-        };
-        if enough {
-            return Ok(());
-        }
-        let value = format!("{} s against a preempt-cost of {} s", self.quantum, self.preempt_cost);
-        let expected = match self.clock {
-            ClockKind::Continuous => {
-                "a quantum longer than the preempt-cost: no job would ever get anywhere".to_owned()
-            }
-            ClockKind::Slot => format!("a quantum of more whole slots of {} s than the preempt-cost takes", self.slot),
-        };
-        Err(Error::Option { name: "quantum", value, expected })
-    }
-
-    /// Whether the model is `rar`.
-    #[must_use]
-    pub fn rar(&self) -> bool {
-        self.model == Model::Rar
     }
 }

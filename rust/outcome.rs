@@ -1,5 +1,6 @@
 //! Result columns, and the timeline drawn from them.
 
+use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
 
 /// Rows of the allocations: one per stretch of a job on a server.
@@ -102,6 +103,8 @@ pub(crate) struct ClusterOutcome {
     pub(crate) refused: Vec<bool>,
     /// Every stretch of the preempted jobs, in order of their ends.
     pub(crate) stretches: Vec<Stretch>,
+    /// What was decided, where that is written down.
+    pub(crate) log: DecisionLog,
 }
 
 /// A preempted job on its GPUs.
@@ -132,6 +135,7 @@ impl ClusterOutcome {
             spread: Vec::new(),
             refused: Vec::new(),
             stretches: Vec::new(),
+            log: DecisionLog::default(),
         }
     }
 
@@ -158,7 +162,8 @@ impl ClusterOutcome {
     pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
         let allocations = &mut self.allocations;
         let lengths = [&mut self.held, &mut self.lost];
-        let instants = [&mut self.start, &mut self.finish, &mut allocations.start, &mut allocations.end];
+        let instants =
+            [&mut self.start, &mut self.finish, &mut allocations.start, &mut allocations.end, &mut self.log.time];
         for times in instants.into_iter().chain(lengths) {
             times.iter_mut().for_each(|t| *t = seconds(*t));
         }
@@ -223,6 +228,8 @@ pub struct Outcome {
     pub spanning_seconds: f64,
     /// GPU-seconds held up to the last submission.
     pub held_while_submitting: HeldWhileSubmitting,
+    /// What was decided, where the caller asked for it.
+    pub log: DecisionLog,
     /// Time in the engine, s: from columns to finished columns.
     pub engine_seconds: f64,
 }

@@ -8,15 +8,17 @@
 //! [`replay`](mod@crate::replay). It shares no code that decides anything, so the two can be compared: bit for bit
 //! with the slot clock, to rounding with the continuous one. Its cost is (slots or instants) x jobs x GPUs.
 
+mod mechanism;
 mod model;
 mod place;
 mod run;
 
 use crate::cluster::Network;
 use crate::error::{Error, Result};
-use crate::options::{ClockKind, Options, Oversize};
+use crate::options::{ClockKind, Options, Order, Oversize, Preemption, Ties};
 use crate::replay::ClusterSpec;
 use crate::trace::Jobs;
+pub use mechanism::{Logged, replay_log};
 use place::Cluster;
 use run::Run;
 
@@ -142,6 +144,7 @@ impl Job {
 /// As `replay`; the time of `Stuck` is that of the last instant at which anything changed.
 pub fn replay(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, options: &Options) -> Result<Replay> {
     options.validate()?;
+    refuse_unknown(options)?;
     spec.network.validate()?;
     jobs.validate(options.rar())?;
     let vcs = virtual_clusters(spec)?;
@@ -197,6 +200,28 @@ pub fn replay(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, optio
     }
     result.stretches.sort_by_key(|s| (s.row, s.server));
     failed.map_or(Ok(result), Err)
+}
+
+/// Refuses the options that this reference would otherwise read as if they were not there.
+fn refuse_unknown(options: &Options) -> Result<()> {
+    let unsupported =
+        |option, value: &dyn std::fmt::Debug| Err(Error::Unsupported { option, value: format!("{value:?}") });
+    if options.preemption != Preemption::None {
+        return unsupported("policy", &options.preemption.name());
+    }
+    if options.order == Order::Qssf {
+        return unsupported("order", &options.order.name());
+    }
+    if let Some(aging) = options.aging {
+        return unsupported("aging", &aging);
+    }
+    if options.estimate_factor != 1.0 {
+        return unsupported("estimate-factor", &options.estimate_factor);
+    }
+    if options.ties != Ties::Rows {
+        return unsupported("ties", &options.ties);
+    }
+    Ok(())
 }
 
 /// The servers of every virtual cluster. Without virtual clusters, all servers are one cluster.

@@ -1,6 +1,7 @@
 //! What a run of one cluster, or virtual cluster, is given.
 
 use crate::cluster::{FewestServers, Network};
+use crate::decisions::DecisionLog;
 use crate::options::Options;
 use crate::trace::Jobs;
 
@@ -18,4 +19,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) few: &'a FewestServers,
     pub(crate) network: Network,
     pub(crate) options: &'a Options,
+    /// Decisions to carry out in place of the options' policy.
+    pub(crate) log: Option<&'a DecisionLog>,
+    /// Whether to write down what is decided.
+    pub(crate) record_log: bool,
 }

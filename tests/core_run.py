@@ -17,14 +17,14 @@ STEP = 3 if CASES < 1000 else 1
 
 
 def run_core(case: Case, **more: Any) -> "_core.RunResult":
-    """What the engine makes of a case; `more` adds to, or replaces, what it is called with."""
+    """What the engine makes of a case; `more` adds to, or replaces, its columns and its options."""
 
     def column(name: str, dtype: type) -> np.ndarray:
         return np.array([getattr(job, name) for job in case.jobs], dtype=dtype)
 
     net, options = case.net, case.options
     split = case.server_vc is not None
-    given = {
+    jobs = {
         "submit": column("submit", np.float64),
         "num_gpus": column("num_gpus", np.uint32),
         "duration": column("duration", np.float64),
@@ -32,9 +32,15 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
         "gradient_bytes": column("gradient_bytes", np.float64),
         "compute_time": column("compute_time", np.float64),
         "vc": column("vc", np.uint32) if split else None,
+        "deadline": None,
+        "user": None,
+    }
+    cluster = {
         "server_gpus": np.array(case.servers, dtype=np.uint32),
         "server_vc": np.array(case.server_vc, dtype=np.uint32) if split else None,
         "network": (net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
+    }
+    given = {
         "order": options.order,
         "placement": options.placement,
         "queue": options.queue,
@@ -42,13 +48,11 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
         "clock": options.clock,
         "slot": options.slot,
         "kappa": options.kappa,
-        "lambda_": options.lambda_,
+        "lambda": options.lambda_,
         "variant": options.variant,
         "seed": options.seed,
-        "ties": "rows",
         "oversize": options.oversize,
-        "sample": None,
-        "record_allocations": True,
-        "progress": None,
     }
-    return _core.replay(**(given | more))
+    for name, value in more.items():
+        (jobs if name in jobs else given)[name] = value
+    return _core.replay(jobs, cluster, given, None)

@@ -19,7 +19,7 @@ from conftest import Invoke
 from ringbco.cli.fitted import Fitted
 from ringbco.errors import InputError, UsageError
 from ringbco.jobs import read_jobs
-from ringbco.options import RunOptions, policies, resolve_policy
+from ringbco.options import checked, policies, resolve_policy
 from ringbco.other_names import _OF_OPTIONS, columns_meant
 
 POD_LIST = (
@@ -210,10 +210,10 @@ def test_a_slot_without_its_clock_is_refused(invoke: Invoke, small_jobs: Path) -
         run = invoke(verb[0], small_jobs.name, *REPLAY, *verb[1:], "--slot", "10")
         assert (run.returncode, run.stderr) == (2, f"error: {words}\n")
     with pytest.raises(UsageError, match=words):
-        RunOptions(slot=10.0)
+        checked({"slot": 10.0})
     with pytest.raises(UsageError, match=words):
         ringbco.compare(small_jobs, "2x8", ["fifo"], slot=10.0)
-    assert RunOptions(clock="slot", slot=10.0).slot == 10.0
+    assert checked({"clock": "slot", "slot": 10.0})["slot"] == 10.0
     assert not (small_jobs.parent / "r").exists()
 
 

@@ -11,7 +11,8 @@ import ringbco
 from conftest import Invoke
 from ringbco.audit import check_outcome
 from ringbco.errors import InputError, UsageError
-from ringbco.plan import ORDERS, plan
+from ringbco.plan import plan
+from ringbco.plan_options_generated import PLAN
 
 POLICIES = ("sjf-bco", "ff", "ls", "rand")
 
@@ -24,7 +25,7 @@ def paper(jobs: int = 60, seed: int = 3) -> ringbco.JobTable:
 @pytest.mark.parametrize("dispatch", ["idle", "reserve"])
 def test_the_audit_finds_nothing(policy: str, dispatch: str) -> None:
     table = paper()
-    for order in ORDERS:
+    for order in PLAN["order"].names:
         for model in ("rar", "fixed"):
             for slot in (1.0, 2.5):
                 outcome = plan(

@@ -4,7 +4,7 @@ import itertools
 import math
 import random
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -23,30 +23,23 @@ BATCH = 100
 def core_plan(
     jobs: list[Job], sizes: list[int], net: Net, options: PlanOptions, threads: int | None = None
 ) -> _core.PlanResult:
-    return _core.plan(
-        num_gpus=np.array([j.num_gpus for j in jobs], dtype=np.uint32),
-        duration=np.array([j.duration for j in jobs]),
-        iterations=np.array([j.iterations for j in jobs], dtype=np.uint64),
-        gradient_bytes=np.array([j.gradient_bytes for j in jobs]),
-        compute_time=np.array([j.compute_time for j in jobs]),
-        server_gpus=np.array(sizes, dtype=np.uint32),
-        network=(net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
-        policy=options.policy,
-        order=options.order,
-        dispatch=options.dispatch,
-        variant=options.variant,
-        model=options.model,
-        kappa=options.kappa,
-        lambda_=options.lambda_,
-        u=options.u,
-        horizon=options.horizon,
-        slot=options.slot,
-        seed=options.seed,
-        oversize="error",
-        sample=None,
-        threads=threads,
-        progress=None,
-    )
+    given = {name.strip("_"): value for name, value in asdict(options).items()}
+    return _core.plan(*columns(jobs, sizes, net), given, None, threads=threads)
+
+
+def columns(jobs: list[Job], sizes: list[int], net: Net) -> tuple["_core._Jobs", "_core._Cluster"]:
+    """The jobs, all there at time 0, and the cluster, as the engine takes them."""
+    return {
+        "submit": np.zeros(len(jobs)),
+        "num_gpus": np.array([j.num_gpus for j in jobs], dtype=np.uint32),
+        "duration": np.array([j.duration for j in jobs]),
+        "iterations": np.array([j.iterations for j in jobs], dtype=np.uint64),
+        "gradient_bytes": np.array([j.gradient_bytes for j in jobs]),
+        "compute_time": np.array([j.compute_time for j in jobs]),
+    }, {
+        "server_gpus": np.array(sizes, dtype=np.uint32),
+        "network": (net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
+    }
 
 
 def draw_instance(rnd: random.Random) -> tuple[list[Job], list[int], Net, PlanOptions]:
@@ -255,30 +248,6 @@ def test_a_loose_theta_is_the_online_engine() -> None:
 
 
 def core_replay(jobs: list[Job], sizes: list[int], net: Net, options: PlanOptions) -> _core.RunResult:
-    return _core.replay(
-        submit=np.zeros(len(jobs)),
-        num_gpus=np.array([j.num_gpus for j in jobs], dtype=np.uint32),
-        duration=np.array([j.duration for j in jobs]),
-        iterations=np.array([j.iterations for j in jobs], dtype=np.uint64),
-        gradient_bytes=np.array([j.gradient_bytes for j in jobs]),
-        compute_time=np.array([j.compute_time for j in jobs]),
-        vc=None,
-        server_gpus=np.array(sizes, dtype=np.uint32),
-        server_vc=None,
-        network=(net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
-        order=options.order,
-        placement="random",
-        queue="strict",
-        model=options.model,
-        clock="slot",
-        slot=options.slot,
-        kappa=8,
-        lambda_=1.0,
-        variant="practical",
-        seed=options.seed,
-        ties="rows",
-        oversize="error",
-        sample=None,
-        record_allocations=True,
-        progress=None,
-    )
+    given = {name: getattr(options, name) for name in ("order", "model", "slot", "seed")}
+    given |= {"placement": "random", "queue": "strict", "clock": "slot"}
+    return _core.replay(*columns(jobs, sizes, net), given, None)

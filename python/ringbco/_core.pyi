@@ -1,6 +1,6 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from os import PathLike
-from typing import final
+from typing import Any, NotRequired, TypedDict, final, type_check_only
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,10 @@ __all__ = [
     "RunResult",
     "build",
     "exchange",
-    "orders",
-    "placements",
+    "options",
     "plan",
-    "planners",
     "policies",
     "presets",
-    "queues",
     "rename_new",
     "replay",
 ]
@@ -124,75 +121,41 @@ class PlanResult:
     @property
     def schedules_known(self) -> int: ...
 
+@type_check_only
+class _Jobs(TypedDict):
+    submit: NDArray[np.float64]
+    num_gpus: NDArray[np.uint32]
+    duration: NDArray[np.float64]
+    iterations: NDArray[np.uint64]
+    gradient_bytes: NDArray[np.float64]
+    compute_time: NDArray[np.float64]
+    vc: NotRequired[NDArray[np.uint32] | None]
+    deadline: NotRequired[NDArray[np.float64] | None]
+    user: NotRequired[NDArray[np.uint32] | None]
+
+@type_check_only
+class _Cluster(TypedDict):
+    server_gpus: NDArray[np.uint32]
+    server_vc: NotRequired[NDArray[np.uint32] | None]
+    network: tuple[float, float, float, float, float, float]
+
 def replay(
-    submit: NDArray[np.float64],
-    num_gpus: NDArray[np.uint32],
-    duration: NDArray[np.float64],
-    iterations: NDArray[np.uint64],
-    gradient_bytes: NDArray[np.float64],
-    compute_time: NDArray[np.float64],
-    vc: NDArray[np.uint32] | None,
-    server_gpus: NDArray[np.uint32],
-    server_vc: NDArray[np.uint32] | None,
-    network: tuple[float, float, float, float, float, float],
-    order: str,
-    placement: str,
-    queue: str,
-    model: str,
-    clock: str,
-    slot: float,
-    kappa: int,
-    lambda_: float,
-    variant: str,
-    seed: int,
-    ties: str,
-    oversize: str,
-    sample: float | None,
-    record_allocations: bool,
+    jobs: _Jobs,
+    cluster: _Cluster,
+    options: dict[str, Any],
     progress: Callable[[int, int], None] | None,
-    *,
-    preemption: str = "none",
-    preempt_cost: float = 30.0,
-    thresholds: Sequence[float] = ...,
-    interval: float = 60.0,
-    quantum: float = 60.0,
-    predict: str = "history",
-    admission: bool = False,
-    aging: float | None = None,
-    estimate_factor: float = 1.0,
-    deadline: NDArray[np.float64] | None = None,
-    user: NDArray[np.uint32] | None = None,
 ) -> RunResult: ...
 def plan(
-    num_gpus: NDArray[np.uint32],
-    duration: NDArray[np.float64],
-    iterations: NDArray[np.uint64],
-    gradient_bytes: NDArray[np.float64],
-    compute_time: NDArray[np.float64],
-    server_gpus: NDArray[np.uint32],
-    network: tuple[float, float, float, float, float, float],
-    policy: str,
-    order: str,
-    dispatch: str,
-    variant: str,
-    model: str,
-    kappa: int | None,
-    lambda_: float,
-    u: float,
-    horizon: int | None,
-    slot: float,
-    seed: int,
-    oversize: str,
-    sample: float | None,
-    threads: int | None,
+    jobs: _Jobs,
+    cluster: _Cluster,
+    options: dict[str, Any],
     progress: Callable[[int, int], None] | None,
+    *,
+    threads: int | None = None,
 ) -> PlanResult: ...
+def options() -> dict[str, list[dict[str, Any]]]: ...
 def build() -> tuple[str, str, str]: ...
 def rename_new(from_: str | PathLike[str], to: str | PathLike[str]) -> None: ...
 def exchange(one: str | PathLike[str], other: str | PathLike[str]) -> None: ...
-def planners() -> list[str]: ...
 def presets() -> list[tuple[str, str, str, str, str]]: ...
 def policies() -> list[tuple[str, str, bool, list[str]]]: ...
-def orders() -> list[str]: ...
-def placements() -> list[str]: ...
-def queues() -> list[str]: ...

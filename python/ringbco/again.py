@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,16 +15,15 @@ from ringbco.audit.facts import cluster_of
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError, one_line
 from ringbco.jobs import JobTable, read_jobs
+from ringbco.options_generated import REPLAY
 from ringbco.outcome import RESULT_FILES, Outcome, read_run
 from ringbco.plan import plan
+from ringbco.plan_options_generated import PLAN
 from ringbco.replay import replay
 
 TABLES: Final = tuple(sorted(name for name in RESULT_FILES if name.endswith(".parquet")))
 _COMMANDS: Final[Mapping[str, Callable[..., Outcome]]] = {"replay": replay, "plan": plan}
-# What a function takes beside a run's settings.
-_NO_SETTINGS: Final = ("jobs", "cluster", "workload", "progress", "threads")
-# What run.toml of a plan says as well: a replay's settings that a plan fixes, and the command itself.
-_FIXED_BY_PLAN: Final = ("placement", "queue", "clock", "ties")
+_TABLES: Final = {"replay": REPLAY, "plan": PLAN}
 _WITHOUT_MEANING: Final = ("command",)
 _LONGEST_REASON: Final = 80
 
@@ -120,15 +118,11 @@ def compare_tables(first: Path, second: Path) -> dict[str, str | None]:
 
 def _options(command: str, options: Mapping[str, Any], record: Path) -> dict[str, Any]:
     """The options as the command takes them; InputError for one that it does not know."""
-    known = {
-        name.rstrip("_"): name
-        for name in inspect.signature(_COMMANDS[command]).parameters
-        if name not in _NO_SETTINGS
-    }
+    known = {option.name: name for name, option in _TABLES[command].items()}
     given = {}
     ignored = set(_WITHOUT_MEANING)
     if command == "plan":
-        ignored |= {*_FIXED_BY_PLAN, *(set(inspect.signature(replay).parameters) - set(known.values()))}
+        ignored |= set(REPLAY) - set(known.values())  # which a plan fixes
     for name, value in options.items():
         if name in known:
             given[known[name]] = value

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Unpack
 
 import polars as pl
 
@@ -19,7 +19,8 @@ from ringbco.cluster import Cluster
 from ringbco.compare_runs import MOST_SEEDS, Watch, read_results, resolve_workloads, wanted_runs
 from ringbco.jobs import TableLike, as_table
 from ringbco.metrics import STATISTICS
-from ringbco.options import MOST_THREADS, RunOptions, as_cluster, check_callback, integer
+from ringbco.options import MOST_THREADS, as_cluster, check_callback, checked, integer
+from ringbco.options_generated import Options
 from ringbco.outcome import Outcome, holds_only, whole_folder, write_table
 from ringbco.plausibility import doubts, silently, warn
 from ringbco.replay import replay
@@ -281,7 +282,7 @@ def compare(
     seeds: int = 1,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Comparison:
     """Replays `jobs` on `cluster` under each of `policies` and `runs`, several at a time.
 
@@ -309,7 +310,7 @@ def compare(
     check_callback(progress)
     labels = [run.label for run in wanted]
     finished = read_results(results, labels)
-    RunOptions.of(options)
+    checked(options)
     table = as_table(jobs)
     cluster = as_cluster(cluster, recorded_cluster)
     repeats = [run.repeat(number, cluster) for run in wanted for number in range(seeds)]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from threading import Event, Lock
 from typing import Any, Final, NamedTuple
 
@@ -13,14 +12,12 @@ from ringbco import profiles
 from ringbco.cluster import Cluster
 from ringbco.errors import UsageError
 from ringbco.jobs import JobTable, near_name
-from ringbco.options import RunOptions, as_cluster, refusal, resolve_policy
+from ringbco.options import PARTS, as_cluster, checked, refusal, resolve_policy
+from ringbco.options_generated import REPLAY
 from ringbco.outcome import Outcome
-from ringbco.replay import replay
-from ringbco.scheduling import Scheduling, fit
+from ringbco.scheduling import check_policy, fit
 
 MOST_SEEDS: Final = 1000
-# What `compare` gives to every replay itself.
-_NOT_OF_A_RUN: Final = ("jobs", "recorded_cluster", "workload", "progress")
 _EXAMPLE: Final = '{"sjf-bco, kappa 4": {"policy": "sjf-bco", "kappa": 4}}'
 
 
@@ -47,10 +44,10 @@ class Run:
         # Where the trace was recorded is the same for all, unless the run's own cluster says otherwise.
         own = self.cluster
         here = cluster if own is None else own if own.recorded else own.with_recorded(cluster.recorded)
-        common = RunOptions.of(self.options)
-        seed = common.seed + number
+        common = checked(self.options)
+        seed = common["seed"] + number
         options = {**self.options, "seed": seed} if number else self.options
-        return Repeat(here, self.policy, options, (here, common.model, seed))
+        return Repeat(here, self.policy, options, (here, common["model"], seed))
 
 
 def wanted_runs(
@@ -125,12 +122,9 @@ def resolve_workloads(
 
 def _check_options(run: Run) -> None:
     """Raises UsageError, with the label, for an option out of range or that the run's policy refuses."""
-    parts = {name: run.options.get(name) for name in ("order", "placement", "queue")}
-    others = {field.name for field in fields(Scheduling)}
+    parts = {name: run.options.get(name) for name in PARTS}
     try:
-        RunOptions.of(run.options)
-        scheduling = Scheduling(**{name: value for name, value in run.options.items() if name in others})
-        scheduling.check_policy(resolve_policy(run.policy, **parts))
+        check_policy(resolve_policy(run.policy, **parts), checked(run.options))
     except UsageError as error:
         raise UsageError(f"option run: {run.label!r}: {error}") from None
 
@@ -140,7 +134,7 @@ def _check_run(label: object, own: Mapping[str, Any], policies: Sequence[str]) -
         raise UsageError(f"option run: {label!r}: expected each run once; it is one of the policies")
     if not isinstance(own.get("policy"), str):
         raise UsageError(f"option run: {label!r}: expected a policy, such as {_EXAMPLE}")
-    known = [name for name in inspect.signature(replay).parameters if name not in _NOT_OF_A_RUN]
+    known = ("cluster", *REPLAY)
     for name in own:
         if name not in known:
             near = near_name(str(name), known)

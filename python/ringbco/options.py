@@ -5,27 +5,23 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, Final
 
 import numpy as np
 
-from ringbco import _core
 from ringbco import ties as ties_
 from ringbco.cluster import Cluster
 from ringbco.errors import UsageError
+from ringbco.option import Option
+from ringbco.options_generated import REPLAY
 from ringbco.other_names import nearest
-from ringbco.validation import MOST_SECONDS
+from ringbco.policies_generated import PRESETS
 
-MODELS: Final = ("rar", "fixed")
-CLOCKS: Final = ("continuous", "slot")
-SLOT: Final = 1.0
-"""Length of a slot unless another is given, seconds."""
-VARIANTS: Final = ("practical", "literal")
-OVERSIZE: Final = ("error", "drop")
-MOST_KAPPA: Final = 2**32 - 1
+PARTS: Final = ("order", "placement", "queue")
+"""The options that replace a part of the policy."""
 MOST_SEED: Final = 2**64 - 1
 MOST_THREADS: Final = 1024
 MOST_SAMPLES: Final = 10_000_000
@@ -43,70 +39,97 @@ class Policy:
     preemption: str = "none"
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """The options of a run beside its policy, checked, and as plain Python values whatever was given."""
+def checked(given: Mapping[str, Any], table: Mapping[str, Option] = REPLAY) -> dict[str, Any]:
+    """Every option of the table by its parameter's name: as `given`, or by default.
 
-    model: str = "rar"
-    clock: str = "continuous"
-    slot: float = SLOT
-    kappa: int = 8
-    lambda_: float = 1.0
-    variant: str = "practical"
-    seed: int = 0
-    ties: str = "rows"
-    oversize: str = "error"
-    sample: float | None = None
+    All are plain Python values, whatever was given. Raises UsageError for a value that an option may not
+    have, TypeError for an option that is not in the table.
+    """
+    for name in given:
+        if name not in table:
+            command = "replay" if table is REPLAY else "plan"
+            raise TypeError(f"{command}() got an unexpected keyword argument {name!r}")
+    values = {name: check(option, given.get(name, option.default)) for name, option in table.items()}
+    # A plan has the slot clock only.
+    if values.get("clock") == "continuous" and values["slot"] != table["slot"].default:
+        expected = "it together with clock slot; the continuous clock has no slots"
+        raise refusal("slot", values["slot"], expected)
+    return values
 
-    def __post_init__(self) -> None:
-        check_name("model", self.model, MODELS)
-        check_name("clock", self.clock, CLOCKS)
-        check_name("variant", self.variant, VARIANTS)
-        check_name("oversize", self.oversize, OVERSIZE)
-        if not isinstance(self.ties, str):
-            raise refusal("ties", self.ties, "rows, reverse or shuffle:SEED")
-        ties_.check(self.ties)
-        given = {
-            "slot": seconds("slot", self.slot),
-            "kappa": integer("kappa", self.kappa, 0, MOST_KAPPA),
-            "lambda_": factor("lambda", self.lambda_),
-            "seed": integer("seed", self.seed, 0, MOST_SEED),
-            "sample": None if self.sample is None else seconds("sample", self.sample),
-        }
-        if self.clock == "continuous" and given["slot"] != SLOT:
-            raise refusal("slot", self.slot, "it together with clock slot; the continuous clock has no slots")
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
 
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> RunOptions:
-        """Those of `options` that are of this kind, by the names of `replay`'s parameters."""
-        return cls(**{field.name: options[field.name] for field in fields(cls) if field.name in options})
+def described(policy: Policy, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a replay as run.toml and the engine have them, parts of the policy in effect."""
+    told = {option.name: values[name] for name, option in REPLAY.items() if name != "policy"}
+    return {
+        **told,
+        **{part: getattr(policy, part) for part in PARTS},
+        "thresholds": list(values["thresholds"]),
+    }
+
+
+def check(option: Option, value: Any) -> Any:
+    """The value as a plain Python value; UsageError unless the option may have it."""
+    name = option.typed
+    if option.optional and (
+        value is None or (option.word and isinstance(value, str) and value == option.word)
+    ):
+        return None
+    match option.kind:
+        case "name":
+            check_name(name, value, option.names)
+        case "ties":
+            if not isinstance(value, str):
+                raise refusal(name, value, "rows, reverse or shuffle:SEED")
+            ties_.check(value)
+        case "flag":
+            return flag(name, value)
+        case "integer":
+            return integer(name, value, int(option.least), int(option.most))
+        case "number":
+            return number(
+                name, value, option.expected, least=option.least, most=option.most, above=option.above
+            )
+        case "numbers":
+            return _ascending(option, value)
+    return value
+
+
+def read_numbers(option: Option, text: str) -> tuple[float, ...]:
+    """Numbers separated by commas. Raises UsageError where they are no numbers."""
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise refusal(option.typed, text, "numbers separated by commas") from None
+
+
+def _ascending(option: Option, value: Any) -> tuple[float, ...]:
+    """The numbers as floats; UsageError unless they are numbers > 0 in ascending order."""
+    if isinstance(value, str):
+        value = read_numbers(option, value)
+    known = isinstance(value, (Sequence, np.ndarray))
+    steps = list(value) if known else []
+    good = known and all(isinstance(step, Real) and not isinstance(step, bool) for step in steps)
+    if not good:
+        raise refusal(option.typed, value, f"a list of {option.expected}")
+    if not all(a < b < math.inf for a, b in pairwise([option.least, *steps])):
+        shown = ",".join(map(str, steps))
+        raise UsageError(f"option {option.typed}: {shown}: expected {option.expected}")
+    return tuple(map(float, steps))
 
 
 def policies() -> list[Policy]:
     """Every preset, with the order, the placement and the queue discipline that it stands for."""
-    return list(_presets().values())
-
-
-@cache
-def _presets() -> dict[str, Policy]:
-    return {preset[0]: Policy(*preset) for preset in _core.presets()}
+    return [Policy(*preset[:5]) for preset in PRESETS.values()]
 
 
 def resolve_policy(
     policy: str, *, order: str | None = None, placement: str | None = None, queue: str | None = None
 ) -> Policy:
     """The preset of that name with parts replaced; UsageError if a name is in no registry."""
-    check_name("policy", policy, tuple(_presets()))
-    preset = _presets()[policy]
-    for option, value, known in (
-        ("order", order, _core.orders()),
-        ("placement", placement, _core.placements()),
-        ("queue", queue, _core.queues()),
-    ):
-        if value is not None:
-            check_name(option, value, known)
+    check(REPLAY["policy"], policy)
+    preset = PRESETS[policy]
+    for option, value in (("order", order), ("placement", placement), ("queue", queue)):
+        check(REPLAY[option], value)
     for option, value, own in (("order", order, preset.order), ("queue", queue, preset.queue)):
         if preset.preemption != "none" and value not in (None, own):
             raise UsageError(f"option {option}: {policy} ranks all jobs itself; leave the option out")
@@ -159,17 +182,6 @@ def number(
     if not (least < found if above else least <= found) or found > most or math.isinf(found):
         raise refusal(option, value, expected)
     return found
-
-
-def seconds(option: str, value: object) -> float:
-    """A time > 0 that float64 still tells from the next second."""
-    expected = f"a number of seconds > 0 and <= {MOST_SECONDS:.0e}"
-    return number(option, value, expected, least=0.0, most=MOST_SECONDS, above=True)
-
-
-def factor(option: str, value: object) -> float:
-    """A finite number >= 1."""
-    return number(option, value, "a finite number >= 1", least=1.0)
 
 
 def flag(option: str, value: object) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from dataclasses import astuple
+from typing import Any, Final, Unpack
 
 import numpy as np
 import polars as pl
@@ -15,27 +16,20 @@ from ringbco import _core, causes, metrics, profiles
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.jobs import JobTable, TableLike, as_table
-
-# A plan's folder is that of a replay, and so is made by the same parts.
+from ringbco.option import takes
 from ringbco.options import (
-    MODELS,
-    MOST_KAPPA,
     MOST_SAMPLES,
-    MOST_SEED,
     MOST_THREADS,
-    OVERSIZE,
-    VARIANTS,
     Policy,
-    RunOptions,
     as_cluster,
     check_callback,
-    check_name,
-    factor,
-    flag,
+    checked,
+    described,
     integer,
-    seconds,
 )
+from ringbco.options_generated import REPLAY
 from ringbco.outcome import Outcome
+from ringbco.plan_options_generated import PLAN, PlanOptions
 from ringbco.plausibility import doubts, warn
 from ringbco.results import (
     allocations_frame,
@@ -45,10 +39,7 @@ from ringbco.results import (
     summarise_run,
     timeline_frame,
 )
-from ringbco.scheduling import Scheduling
 
-ORDERS: Final = ("smallest", "fifo")
-DISPATCHES: Final = ("idle", "reserve")
 PLACEMENTS: Final = {
     "sjf-bco": "sjf-bco",
     "ff": "first-fit",
@@ -56,43 +47,23 @@ PLACEMENTS: Final = {
     "rand": "random",
 }
 """The placement that each planner uses, under its theta."""
-_MOST_SLOTS: Final = 2**52
 
 
+@takes(PLAN)
 def plan(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
     policy: str = "sjf-bco",
-    order: str = "smallest",
-    dispatch: str = "idle",
-    variant: str = "practical",
-    model: str = "rar",
-    kappa: int | Literal["auto"] | None = None,
-    lambda_: float = 1.0,
-    u: float = 1.0,
-    horizon: int | Literal["auto"] | None = None,
-    slot: float = 1.0,
-    seed: int = 0,
-    oversize: str = "error",
-    sample: float | None = None,
-    allocations: bool = True,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    **options: Unpack[PlanOptions],
 ) -> Outcome:
     """Plans `jobs` on `cluster`, all there at time 0 whatever their submit_time; returns the schedule.
 
-    jobs, cluster, recorded_cluster, model, slot (seconds), oversize, sample (seconds), allocations: as for
-        `replay`, but that the cluster may have no virtual clusters.
+    jobs, cluster, recorded_cluster: as for `replay`, but that the cluster may have no virtual clusters.
     policy: "sjf-bco" (Algorithms 1 to 3), "ff" (first-fit), "ls" (least-loaded) or "rand".
-    order: "smallest" first, or "fifo", which is row order.
-    dispatch: "idle" gives out idle GPUs only; "reserve" any, a job starting when all of its own are its.
-    variant: of SJF-BCO, "practical" (the paper's prose) or "literal" (its listings).
-    kappa: largest gang placed by FA-FFP, GPUs; None or "auto" tries 1 and every size of gang.
-    lambda_, u: SJF-BCO's spread factor, and what estimates are divided by; both >= 1.
-    horizon: T in slots; None or "auto" doubles from twice the work bound until a schedule exists.
-    seed: of `rand`, and of the profiles that fill in what the job table lacks.
     threads: None for all; the plan is the same on any number of them.
     progress: called now and then with (steps done, steps in all).
 
@@ -100,15 +71,10 @@ def plan(
     UsageError for a bad option. Warns as `replay` does.
     """
     started = time.perf_counter()
-    options = _checked(
-        policy=policy, order=order, dispatch=dispatch, variant=variant, model=model, kappa=kappa,
-        lambda_=lambda_, u=u, horizon=horizon, slot=slot, seed=seed, oversize=oversize, sample=sample,
-        threads=threads,
-    )  # fmt: skip
-    allocations = flag("allocations", allocations)
+    values = checked({"policy": policy, **options}, PLAN)
+    if threads is not None:
+        threads = integer("threads", threads, 1, MOST_THREADS)
     check_callback(progress)
-    kappa, slot, seed, sample = (options[name] for name in ("kappa", "slot", "seed", "sample"))
-    lambda_, u, horizon = (options[name] for name in ("lambda_", "u", "horizon"))
     cluster = as_cluster(cluster, recorded_cluster)
     if cluster.server_vc is not None:
         raise InputError(
@@ -117,28 +83,24 @@ def plan(
         )
     table = as_table(jobs)
     warn(doubts(table, cluster))
-    workload = profiles.resolve(table, cluster, model=model, seed=seed)
-    _check_sample(sample, float(workload.ideal_run_time.max()))
+    workload = profiles.resolve(table, cluster, model=values["model"], seed=values["seed"])
+    _check_sample(values["sample"], float(workload.ideal_run_time.max()))
     frame = table.frame.with_columns(pl.lit(0.0).alias("submit_time"))
     network = cluster.network
     try:
         planned = _core.plan(
-            num_gpus=metrics.column(frame, "num_gpus"),
-            duration=metrics.column(frame, "duration"),
-            iterations=workload.iterations,
-            gradient_bytes=workload.gradient_bytes,
-            compute_time=workload.compute_time,
-            server_gpus=cluster.server_gpus,
-            network=(
-                network.intra_bandwidth,
-                network.inter_bandwidth,
-                network.reduce_speed,
-                network.xi1,
-                network.xi2,
-                network.alpha,
-            ),
-            progress=progress,
-            **options,
+            {
+                "submit": metrics.column(frame, "submit_time"),
+                "num_gpus": metrics.column(frame, "num_gpus"),
+                "duration": metrics.column(frame, "duration"),
+                "iterations": workload.iterations,
+                "gradient_bytes": workload.gradient_bytes,
+                "compute_time": workload.compute_time,
+            },
+            {"server_gpus": cluster.server_gpus, "network": astuple(network)},
+            {option.name: values[name] for name, option in PLAN.items() if name != "allocations"},
+            progress,
+            threads=threads,
         )
     except _core.CoreError as error:
         raise _refusal(error, table) from None
@@ -149,31 +111,22 @@ def plan(
         workload,
         network,
         result,
-        model=model,
+        model=values["model"],
     )
     finished = jobs_frame(frame, workload.ideal_run_time, why, result)
     summary = summarise_run(policy, finished, cluster, None, result) | _figures(planned, finished, workload)
-    run = describe_run(
-        table,
-        cluster,
-        Policy(policy, order, PLACEMENTS[policy], "strict"),
-        RunOptions(
-            model=model, clock="slot", slot=slot, kappa=0, lambda_=lambda_, variant=variant, seed=seed,
-            ties="rows", oversize=oversize, sample=sample,
-        ),
-        Scheduling(),
-        allocations=allocations,
-    )  # fmt: skip
-    run["options"] |= {
-        "command": "plan",
-        "dispatch": dispatch,
-        "kappa": "auto" if kappa is None else kappa,
-        "u": u,
-        "horizon": "auto" if horizon is None else horizon,
+    shared = {name: value for name, value in values.items() if name in REPLAY}
+    in_effect = {name: option.default for name, option in REPLAY.items()} | shared | {"clock": "slot"}
+    chosen = Policy(policy, values["order"], PLACEMENTS[policy], "strict")
+    run = describe_run(table, cluster, policy, described(chosen, in_effect))
+    own = {option.name: values[name] for name, option in PLAN.items() if name not in REPLAY or option.word}
+    words = {option.name: option.word for option in PLAN.values() if option.word}
+    run["options"] |= {"command": "plan"} | {
+        name: words.get(name) if value is None else value for name, value in own.items()
     }
     return Outcome(
         jobs=finished,
-        allocations=allocations_frame(frame, result) if allocations else None,
+        allocations=allocations_frame(frame, result) if values["allocations"] else None,
         timeline=timeline_frame(result),
         summary=metrics.with_seconds(summary, time.perf_counter() - started),
         run=run,
@@ -214,33 +167,6 @@ def _figures(
         "schedules_tried": planned.schedules,
         "schedules_known": planned.schedules_known,
     }
-
-
-def _checked(**options: Any) -> dict[str, Any]:
-    """The options as the engine takes them, once each of them is known to be right. Raises UsageError."""
-    for name, known in (
-        ("policy", _core.planners()),
-        ("order", ORDERS),
-        ("dispatch", DISPATCHES),
-        ("variant", VARIANTS),
-        ("model", MODELS),
-        ("oversize", OVERSIZE),
-    ):
-        check_name(name, options[name], known)
-    options["slot"] = seconds("slot", options["slot"])
-    for name in ("lambda_", "u"):
-        options[name] = factor(name.strip("_"), options[name])
-    options["seed"] = integer("seed", options["seed"], 0, MOST_SEED)
-    # run.toml and the command line spell what is searched for so.
-    for name, least, most in (("kappa", 0, MOST_KAPPA), ("horizon", 1, _MOST_SLOTS)):
-        value = options[name]
-        searched = value is None or (isinstance(value, str) and value == "auto")
-        options[name] = None if searched else integer(name, value, least, most)
-    if options["threads"] is not None:
-        options["threads"] = integer("threads", options["threads"], 1, MOST_THREADS)
-    if options["sample"] is not None:
-        options["sample"] = seconds("sample", options["sample"])
-    return options
 
 
 def _check_sample(sample: float | None, least: float) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import astuple
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +15,17 @@ from ringbco import _core, causes, metrics, profiles
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.jobs import JobTable, TableLike, as_table
+from ringbco.option import takes
 from ringbco.options import (
     MOST_SAMPLES,
-    RunOptions,
     as_cluster,
     check_callback,
-    flag,
+    checked,
+    described,
     refusal,
     resolve_policy,
 )
+from ringbco.options_generated import REPLAY, Options
 from ringbco.outcome import Outcome, summarised_later
 from ringbco.plausibility import doubts, warn
 from ringbco.results import (
@@ -35,39 +37,19 @@ from ringbco.results import (
     summarise_run,
     timeline_frame,
 )
-from ringbco.scheduling import Scheduling
+from ringbco.scheduling import check_passes, check_policy, deadline, user
 
 
+@takes(REPLAY)
 def replay(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
     policy: str = "sjf-bco",
-    order: str | None = None,
-    placement: str | None = None,
-    queue: str | None = None,
-    model: str = "rar",
-    clock: str = "continuous",
-    slot: float = 1.0,
-    kappa: int = 8,
-    lambda_: float = 1.0,
-    variant: str = "practical",
-    seed: int = 0,
-    ties: str = "rows",
-    oversize: str = "error",
-    sample: float | None = None,
-    allocations: bool = True,
-    preempt_cost: float = 30.0,
-    thresholds: Sequence[float] = (18_000.0,),
-    interval: float = 60.0,
-    quantum: float = 60.0,
-    predict: str = "history",
-    admission: bool = False,
-    aging: float | None = None,
-    estimate_factor: float = 1.0,
     workload: profiles.Workload | None = None,
     progress: Callable[[int, int], None] | None = None,
+    **options: Unpack[Options],
 ) -> Outcome:
     """Replays `jobs` on `cluster` and returns what happened.
 
@@ -78,21 +60,6 @@ def replay(
         `cluster` says itself, else servers of 8 GPUs and the default network. The jobs' iterations follow
         from it where the table has none.
     policy: a preset; `order`, `placement` and `queue` override its parts. `ringbco policies` lists them all.
-    model: "rar" (ring-all-reduce with contention) or "fixed" (every job runs its recorded duration).
-    clock: "continuous", or "slot" with decisions at multiples of `slot` seconds.
-    kappa, lambda_, variant: SJF-BCO's largest gang for FA-FFP (GPUs), its spread factor >= 1, its reading.
-    seed: of the random placement and of the profiles that fill in what the job table lacks.
-    ties: who goes first among jobs of one submission time: "rows", "reverse" or "shuffle:SEED".
-    oversize: "error" refuses a job that could never fit, "drop" leaves it out and counts it.
-    sample: seconds between the points of the timeline; None for 2,000 points over the run.
-    allocations: whether to record which servers each job held.
-    preempt_cost: seconds that a resumed job holds its GPUs without progress (policies that preempt).
-    thresholds: GPU-seconds of service at which a job falls to the next queue ("tiresias", "gittins").
-    interval, quantum: seconds between decisions ("tiresias", "gittins", "ftf"; "time-slice").
-    predict: what "qssf" predicts from: "history" or "exact", the recorded duration.
-    admission: whether "edf" refuses a job that would miss its deadline even alone.
-    aging: seconds of waiting after which a job goes by fifo ahead of the others; None for never.
-    estimate_factor: by how much the estimates of queue "easy" are multiplied.
     workload: what `profiles.resolve` gave for this table, cluster, model and seed; None to resolve it here.
     progress: called now and then with (jobs finished, jobs in all).
 
@@ -100,13 +67,14 @@ def replay(
     (RingbcoWarning) of values unlike any public trace or network, such as times in milliseconds.
     """
     started = time.perf_counter()
-    chosen = resolve_policy(policy, order=order, placement=placement, queue=queue)
-    options = RunOptions(model, clock, slot, kappa, lambda_, variant, seed, ties, oversize, sample)
-    scheduling = Scheduling(
-        preempt_cost, thresholds, interval, quantum, predict, admission, aging, estimate_factor
+    chosen = resolve_policy(
+        policy,
+        order=options.get("order"),
+        placement=options.get("placement"),
+        queue=options.get("queue"),
     )
-    scheduling.check_policy(chosen)
-    allocations = flag("allocations", allocations)
+    values = checked(dict(options, policy=policy))
+    check_policy(chosen, values)
     check_callback(progress)
     if not isinstance(workload, profiles.Workload | None):
         raise refusal("workload", workload, "what profiles.resolve gave, or None")
@@ -114,39 +82,31 @@ def replay(
     table = as_table(jobs)
     warn(doubts(table, cluster))
     vc = profiles.vc_index(table, cluster)
-    workload = workload or profiles.resolve(table, cluster, model=model, seed=options.seed)
-    _check_sample(options.sample, table, workload)
-    scheduling.check_passes(chosen, options, _work(table, cluster, workload, vc))
+    workload = workload or profiles.resolve(table, cluster, model=values["model"], seed=values["seed"])
+    _check_sample(values["sample"], table, workload)
+    check_passes(chosen, values, _work(table, cluster, workload, vc))
     network = cluster.network
     frame = table.frame
     try:
         result = _core.replay(
-            submit=metrics.column(frame, "submit_time"),
-            num_gpus=metrics.column(frame, "num_gpus"),
-            duration=metrics.column(frame, "duration"),
-            iterations=workload.iterations,
-            gradient_bytes=workload.gradient_bytes,
-            compute_time=workload.compute_time,
-            vc=vc,
-            server_gpus=cluster.server_gpus,
-            server_vc=None if vc is None else _server_vc(cluster),
-            network=(
-                network.intra_bandwidth,
-                network.inter_bandwidth,
-                network.reduce_speed,
-                network.xi1,
-                network.xi2,
-                network.alpha,
-            ),
-            order=chosen.order,
-            placement=chosen.placement,
-            queue=chosen.queue,
-            **asdict(options),
-            record_allocations=allocations,
-            progress=progress,
-            preemption=chosen.preemption,
-            **scheduling.as_options(),
-            **scheduling.columns(table, chosen.order, chosen.preemption),
+            {
+                "submit": metrics.column(frame, "submit_time"),
+                "num_gpus": metrics.column(frame, "num_gpus"),
+                "duration": metrics.column(frame, "duration"),
+                "iterations": workload.iterations,
+                "gradient_bytes": workload.gradient_bytes,
+                "compute_time": workload.compute_time,
+                "vc": vc,
+                "deadline": deadline(table, chosen),
+                "user": user(table, chosen),
+            },
+            {
+                "server_gpus": cluster.server_gpus,
+                "server_vc": None if vc is None else _server_vc(cluster),
+                "network": astuple(network),
+            },
+            {"preemption": chosen.preemption, **described(chosen, values)},
+            progress,
         )
     except _core.CoreError as error:
         raise explain(error, table) from None
@@ -161,15 +121,15 @@ def replay(
         workload,
         network,
         result,
-        model=model,
+        model=values["model"],
     )
     del workload  # six columns that nothing reads any more, freed before the results are put together
     finished = jobs_frame(frame, ideal_run_time, why, result)
     outcome = Outcome(
         jobs=finished,
-        allocations=allocations_frame(frame, result) if allocations else None,
+        allocations=allocations_frame(frame, result) if values["allocations"] else None,
         timeline=timeline_frame(result),
-        run=describe_run(table, cluster, chosen, options, scheduling, allocations=allocations),
+        run=describe_run(table, cluster, policy, described(chosen, values)),
     )
     seconds = time.perf_counter() - started
 

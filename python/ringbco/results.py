@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import tomllib
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,6 @@ from ringbco import _core, causes, metrics
 from ringbco.cluster import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_path
 from ringbco.jobs import JobTable
-from ringbco.options import Policy, RunOptions
 from ringbco.outcome import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
@@ -27,7 +27,6 @@ from ringbco.outcome import (
     TIMELINE_SCHEMA,
 )
 from ringbco.plausibility import doubts
-from ringbco.scheduling import Scheduling
 
 _WISHES: Final = {
     "oversize": (
@@ -197,13 +196,10 @@ def summarise_run(
 def describe_run(
     table: JobTable,
     cluster: Cluster,
-    policy: Policy,
-    options: RunOptions,
-    scheduling: Scheduling,
-    *,
-    allocations: bool,
+    policy: str,
+    options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Everything needed to repeat the run, as run.toml holds it; whether it recorded `allocations` too.
+    """Everything needed to repeat the run, as run.toml holds it; `options` are those of `options.described`.
 
     `warnings`, if there are any, are those that the run gave.
     """
@@ -230,23 +226,5 @@ def describe_run(
             "servers": described.pop("servers"),  # first, as run.toml has them: lists before tables
             **described,
         },
-        "options": {
-            "command": "replay",
-            "policy": policy.name,
-            "order": policy.order,
-            "placement": policy.placement,
-            "queue": policy.queue,
-            "model": options.model,
-            "clock": options.clock,
-            "slot": options.slot,
-            "kappa": options.kappa,
-            "lambda": options.lambda_,
-            "variant": options.variant,
-            "seed": options.seed,
-            "ties": options.ties,
-            "oversize": options.oversize,
-            "sample": options.sample,
-            "allocations": allocations,
-            **scheduling.as_options(),
-        },
+        "options": {"command": "replay", "policy": policy, **options},
     }

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path
-from types import UnionType
-from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -22,7 +21,9 @@ import ringbco
 from ringbco.cluster import NETWORK_RULES, Cluster
 from ringbco.errors import ABSENT, InputError, RingbcoError, UsageError, show_toml
 from ringbco.jobs import JobTable, from_frame
-from ringbco.options import resolve_policy
+from ringbco.options import PARTS, resolve_policy
+from ringbco.options_generated import REPLAY
+from ringbco.plan_options_generated import PLAN
 from ringbco.scheduling import fit
 from ringbco.sweep_objects import Objects
 from ringbco.toml import read_toml
@@ -32,17 +33,17 @@ MOST_RUNS: Final = 1_000_000
 _SECTIONS: Final = ("command", "base", "grid", "runs")
 _OWN_KEYS: Final = ("trace", "load", "cluster", "recorded_cluster", "vc", *NETWORK_RULES)
 _VC: Final = ("split", "pool")
-# No settings of a run: what is replayed, what a row has no room for, what only a caller can give.
-_NOT_OPTIONS: Final = (
-    *("jobs", "cluster", "recorded_cluster", "sample", "allocations", "threads", "workload", "progress"),
-)
+# They shape tables that a sweep does not keep.
+_NOT_OPTIONS: Final = ("sample", "allocations")
+_TABLES: Final = {"replay": REPLAY, "plan": PLAN}
+_KINDS: Final[Mapping[str, type]] = {"flag": bool, "integer": int, "number": float, "numbers": float}
 _MEANT: Final = {"jobs": "trace", "policies": "policy", "traces": "trace", "lambda_": "lambda"}
 # Options that the default policy takes, and that another may refuse.
 _BY_POLICY: Final = ("order", "queue", "aging", "quantum")
 _FORM: Final = "see docs/sweeps.md"
 
 
-class Option(NamedTuple):
+class Setting(NamedTuple):
     """An option of a command: its parameter's name, its values' type, its default and other words for it."""
 
     parameter: str
@@ -153,29 +154,19 @@ def command(name: str) -> Callable[..., Any] | None:
 
 
 @cache
-def options_of(name: str) -> dict[str, Option]:
+def options_of(name: str) -> dict[str, Setting]:
     """The options of a command that a sweep may set, by their names in a specification."""
-    function = command(name)
-    assert function is not None
-    hints = get_type_hints(function)
-    options = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.name not in _NOT_OPTIONS:
-            kind, many, words = _kind(hints[parameter.name])
-            options[parameter.name.rstrip("_")] = Option(parameter.name, kind, many, parameter.default, words)
-    return options
-
-
-def _kind(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
-    """The type of a parameter's values, whether it takes several, and the words for its default (`auto`)."""
-    words: tuple[str, ...] = ()
-    if get_origin(hint) in (UnionType, Union):
-        parts = [part for part in get_args(hint) if part is not type(None)]
-        words = tuple(word for part in parts[1:] if get_origin(part) is Literal for word in get_args(part))
-        hint = parts[0]
-    if get_origin(hint) is Literal:
-        return type(get_args(hint)[0]), False, words
-    return (hint, False, words) if get_origin(hint) is None else (get_args(hint)[0], True, words)
+    return {
+        option.name: Setting(
+            option.parameter,
+            _KINDS.get(option.kind, str),
+            option.kind == "numbers",
+            option.default,
+            (option.word,) if option.word else (),
+        )
+        for option in _TABLES[name].values()
+        if option.name not in _NOT_OPTIONS
+    }
 
 
 class _Reader:
@@ -291,7 +282,7 @@ class _Reader:
                 raise self._error(f"one of {', '.join(_VC)}", where, value)
             return value
         if name == "load" or name in NETWORK_RULES:
-            number = self._read(Option(name, float, False, None), value, where)
+            number = self._read(Setting(name, float, False, None), value, where)
             if name == "load":
                 if not 0 < number < math.inf:
                     raise self._error("a finite number > 0", where, number)
@@ -308,7 +299,7 @@ class _Reader:
         self._try(name, read, where)
         return read
 
-    def _read(self, option: Option, value: object, where: str) -> Any:
+    def _read(self, option: Setting, value: object, where: str) -> Any:
         try:
             return option.read(value)
         except ValueError as error:
@@ -429,7 +420,7 @@ class _Reader:
         options = defaults | self._fitted(given)
         written = defaults | given
         if self._command == "replay":
-            parts = {name: options[name] for name in ("order", "placement", "queue")}
+            parts = {name: options[name] for name in PARTS}
             policy = resolve_policy(options["policy"], **parts)
             in_effect = {name: getattr(policy, name) for name in parts}
             options |= in_effect

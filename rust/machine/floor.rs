@@ -9,6 +9,7 @@ use super::delays::Delays;
 use super::ledger::Ledger;
 use super::stays::Stay;
 use crate::cluster::{Claim, Cluster, FewestServers, Grant};
+use crate::decisions::Verb;
 use crate::ds::EventHeap;
 use crate::outcome::{ClusterOutcome, Stretch};
 use crate::placement::{Placer, Probe};
@@ -47,6 +48,10 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(crate) grant: Grant,
     /// Jobs that are done or refused.
     pub(super) gone: usize,
+    /// Whether to write down what is decided.
+    record_log: bool,
+    /// Why the run cannot go on.
+    pub(super) fault: Option<(u32, Verb, String)>,
     pub(super) out: ClusterOutcome,
 }
 
@@ -75,6 +80,8 @@ impl<'a, S: Speed> Floor<'a, S> {
             delays: Delays::new(jobs.num_gpus),
             grant: Grant::default(),
             gone: 0,
+            record_log: setting.record_log,
+            fault: None,
             out: if stops {
                 ClusterOutcome::preemptive(jobs.len(), record)
             } else {
@@ -160,6 +167,31 @@ impl<'a, S: Speed> Floor<'a, S> {
         self.placer.place(&mut self.cluster, &claim, &mut self.grant)
     }
 
+    /// Gives a job the GPUs of given servers. If they can be had, they are taken, and `start` must follow.
+    ///
+    /// Otherwise says why not.
+    pub(crate) fn place_at(&mut self, job: u32, parts: &[(u32, u32)]) -> Result<(), String> {
+        let asked: u64 = parts.iter().map(|&(_, count)| u64::from(count)).sum();
+        if asked != u64::from(self.asks(job)) {
+            return Err(format!("{asked} GPUs are given and it asks for {}", self.asks(job)));
+        }
+        for (at, &(server, count)) in parts.iter().enumerate() {
+            let idle = self.cluster.idle[server as usize];
+            if count > idle || parts[..at].iter().any(|&(other, _)| other == server) {
+                return Err(format!("server {server} has {idle} idle GPUs for the {count} that it is to give"));
+            }
+        }
+        self.out.decisions += 1;
+        let time = if self.cluster.gpu_times.is_some() { self.estimate(job) } else { 0.0 };
+        let claim = Claim { job, num_gpus: self.asks(job), time };
+        self.cluster.mark();
+        self.grant.parts.clear();
+        for &(server, count) in parts {
+            self.cluster.take(server, count, &claim, &mut self.grant);
+        }
+        Ok(())
+    }
+
     /// Gives back what the latest `place` took, and the draws that it made since `rng`.
     pub(crate) fn undo(&mut self, job: u32, rng: SplitMix64) {
         self.cluster.undo(job, &self.grant.parts);
@@ -207,6 +239,9 @@ impl<'a, S: Speed> Floor<'a, S> {
         }
         let servers = stay.parts.len() as u32;
         self.out.num_servers[j] = if resumed { servers.max(self.out.num_servers[j]) } else { servers };
+        if self.record_log {
+            self.out.log.push(self.now, Verb::Start, job, &stay.parts);
+        }
         if self.record {
             stay.first_row = self.out.allocations.open(job, &stay.parts, self.now);
         }
@@ -219,14 +254,29 @@ impl<'a, S: Speed> Floor<'a, S> {
         self.out.preemptions[job as usize] += 1;
         self.vacate(slot);
         self.turn_wait(job);
+        if self.record_log {
+            self.out.log.push(self.now, Verb::Stop, job, &[]);
+        }
         job
     }
 
-    /// Refuses a job for good, which has not started.
-    pub(crate) fn refuse(&mut self, job: u32) {
+    /// Refuses a job for good, unless it has run already: then says so.
+    pub(crate) fn refuse(&mut self, job: u32) -> Result<(), String> {
+        if !self.out.start[job as usize].is_nan() {
+            return Err("it has run already".to_owned());
+        }
+        if self.record_log {
+            self.out.log.push(self.now, Verb::Refuse, job, &[]);
+        }
         self.out.refused[job as usize] = true;
         self.out.obstacles[job as usize] = (0.0, 0.0);
         self.gone += 1;
+        Ok(())
+    }
+
+    /// Ends the run with an error: a decision cannot be carried out.
+    pub(crate) fn fail(&mut self, job: u32, verb: Verb, why: String) {
+        self.fault = Some((job, verb, why));
     }
 
     // What the machine does.
@@ -305,7 +355,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             let before = std::mem::replace(&mut stay.crowd, crowd);
             stay.largest_crowd = stay.largest_crowd.max(crowd);
             let fresh = std::mem::take(&mut stay.fresh);
-            if (S::COUPLED || fresh) && (stay.set_pace(&self.speed, self.now, self.clock) || fresh) {
+            if (S::COUPLED || fresh) && stay.set_pace(&self.speed, self.now, self.clock) {
                 self.ends.set(slot, stay.end(self.clock), stay.job);
             }
             self.account_crowd();

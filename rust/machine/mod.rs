@@ -115,13 +115,13 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             if self.instants.is_multiple_of(WATCH_EVERY) {
                 watch.tick(self.floor.gone)?;
             }
-            self.instant(now);
+            self.instant(now)?;
         }
         watch.tick(self.floor.gone)?;
         if self.floor.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }
     }
 
-    fn instant(&mut self, now: f64) {
+    fn instant(&mut self, now: f64) -> Result<()> {
         self.floor.now = now;
         self.floor.delays.pass_time(self.floor.clock.seconds(now));
         while let Some((time, slot)) = self.floor.ends.peek()
@@ -141,12 +141,17 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         self.next_pass = self.policy.due(&self.floor);
         if self.next_pass == now {
             self.policy.pass(&mut self.floor);
+            if let Some((job, verb, why)) = self.floor.fault.take() {
+                let row = self.rows[job as usize] as usize;
+                return Err(Error::Decision { row, verb: verb.name(), time: self.floor.seconds(), why });
+            }
             self.next_pass = self.policy.due(&self.floor);
         }
         let waiting = self.policy.is_waiting();
         let Floor { delays, cluster, placer, .. } = &mut self.floor;
         delays.look(cluster, placer, waiting);
         self.floor.settle();
+        Ok(())
     }
 
     /// Whether passes go on and on though nothing can come of them.

@@ -82,6 +82,8 @@ proptest! {
             few: &few,
             network,
             options: &options,
+            log: None,
+            record_log: false,
         };
         let mut times: Vec<f64> = times.into_iter().map(f64::from).collect();
         times.sort_unstable_by(f64::total_cmp);

@@ -17,9 +17,11 @@ mod schedule;
 mod search;
 
 use crate::cluster::Network;
+use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
 use crate::machine::Watch;
-use crate::options::{Model, Order, Oversize, Variant, registry};
+pub use crate::options::PlanOptions;
+use crate::options::registry;
 use crate::outcome::{ClusterOutcome, HeldWhileSubmitting, Outcome, Span, timeline};
 use crate::trace::Jobs;
 use instance::Instance;
@@ -51,87 +53,6 @@ registry!(
         Reserve => "reserve",
     }
 );
-
-/// Everything a plan is asked to do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PlanOptions {
-    /// Planner.
-    pub policy: Planner,
-    /// Order of the jobs: `smallest` or `fifo` (row order, as all are there at time 0).
-    pub order: Order,
-    /// Dispatch.
-    pub dispatch: Dispatch,
-    /// Reading of Algorithms 2 and 3.
-    pub variant: Variant,
-    /// Execution model.
-    pub model: Model,
-    /// Largest gang placed by FA-FFP, GPUs; `None` to try 1 and every size.
-    pub kappa: Option<u32>,
-    /// LBSGF looks at servers with lambda times the gang's GPUs.
-    pub lambda: f64,
-    /// What rho is divided by before it is added to U.
-    pub u: f64,
-    /// T, slots; `None` to double from twice the work bound until a schedule exists.
-    pub horizon: Option<u64>,
-    /// Slot length, s.
-    pub slot: f64,
-    /// Seed of `rand`.
-    pub seed: u64,
-    /// What to do with jobs larger than the cluster.
-    pub oversize: Oversize,
-    /// Timeline step, s; `None` for 2,000 points.
-    pub sample: Option<f64>,
-}
-
-impl Default for PlanOptions {
-    fn default() -> Self {
-        Self {
-            policy: Planner::SjfBco,
-            order: Order::Smallest,
-            dispatch: Dispatch::Idle,
-            variant: Variant::Practical,
-            model: Model::Rar,
-            kappa: None,
-            lambda: 1.0,
-            u: 1.0,
-            horizon: None,
-            slot: 1.0,
-            seed: 0,
-            oversize: Oversize::Error,
-            sample: None,
-        }
-    }
-}
-
-impl PlanOptions {
-    /// Checks the options.
-    ///
-    /// # Errors
-    /// `Option`, naming the first one out of range.
-    pub fn validate(&self) -> Result<()> {
-        let range = |name, value: String, good: bool, expected: &str| {
-            if good { Ok(()) } else { Err(Error::Option { name, value, expected: expected.to_owned() }) }
-        };
-        let order = self.order.name().to_owned();
-        range("order", order, self.order != Order::Sjf, "one of smallest, fifo")?;
-        range("slot", self.slot.to_string(), self.slot.is_finite() && self.slot > 0.0, "a finite time > 0 s")?;
-        let lambda = self.lambda;
-        range("lambda", lambda.to_string(), lambda.is_finite() && lambda >= 1.0, "a finite number >= 1")?;
-        range("u", self.u.to_string(), self.u.is_finite() && self.u >= 1.0, "a finite number >= 1")?;
-        if let Some(horizon) = self.horizon {
-            let good = (1..=instance::MOST_SLOTS).contains(&horizon);
-            range("horizon", horizon.to_string(), good, "a number of slots from 1 to 2^52")?;
-        }
-        if let Some(step) = self.sample {
-            range("sample", step.to_string(), step.is_finite() && step > 0.0, "a finite time > 0 s")?;
-        }
-        Ok(())
-    }
-
-    fn rar(&self) -> bool {
-        self.model == Model::Rar
-    }
-}
 
 /// A plan: the schedule, as a replay's columns with every submission at 0, and how it was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -251,6 +172,7 @@ fn run(
             contention_seconds: out.contention_seconds,
             spanning_seconds,
             held_while_submitting: HeldWhileSubmitting::default(), // all are submitted at once
+            log: DecisionLog::default(),
             engine_seconds,
         },
     })

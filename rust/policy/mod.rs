@@ -4,6 +4,7 @@
 //! wants a pass, and the machine calls it then. For example, FIFO wants one at every instant at which a job came or
 //! went and somebody waits.
 
+mod log;
 pub(crate) mod queue;
 mod ranked;
 
@@ -14,6 +15,7 @@ use crate::options::{Model, Options, Order, Preemption};
 use crate::outcome::ClusterOutcome;
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
+use log::Logged;
 use queue::{FixedLine, KeyedLine, Queued};
 use ranked::{Edf, Ftf, Gittins, Ranked, Srtf, TimeSlice, Tiresias};
 
@@ -56,6 +58,9 @@ pub(crate) trait Visitor<'a, S: Speed> {
 /// Hands the policy of the setting's options to a visitor. A new policy is a line here.
 pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>, speed: S, visitor: V) -> V::Output {
     let options = setting.options;
+    if let Some(log) = setting.log {
+        return visitor.visit(setting, speed, Logged::new(setting, log));
+    }
     match options.preemption {
         Preemption::None if options.order == Order::Qssf => {
             let policy = Queued::<KeyedLine>::new(setting, &speed);

@@ -228,7 +228,8 @@ proptest! {
 
     #[test]
     fn replays(any in anything()) {
-        let extras = Extras { deadline: any.deadline.as_deref(), user: any.user.as_deref() };
+        let extras =
+            Extras { deadline: any.deadline.as_deref(), user: any.user.as_deref(), ..Extras::default() };
         let Any { case, .. } = &any;
         let (table, vc) = (case.table(), case.vc.as_deref());
         match replay_with(&table, &extras, vc, &case.spec(), &case.options, &mut Patience(2_000)) {

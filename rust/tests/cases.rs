@@ -230,3 +230,17 @@ fn build(
     case.vc = case.server_vc.is_some().then_some(vc);
     case
 }
+
+/// Cases of each combination; 504 combinations, 60 each, make 30,240.
+pub(crate) fn cases_each() -> u32 {
+    std::env::var("RINGBCO_CASES").map_or(60, |text| text.parse().expect("RINGBCO_CASES"))
+}
+
+/// A case of any combination.
+pub(crate) fn any_case() -> impl Strategy<Value = Case> {
+    let all: Vec<Combination> = Model::ALL
+        .iter()
+        .flat_map(|&model| ClockKind::ALL.iter().flat_map(move |&clock| combinations(model, clock)))
+        .collect();
+    prop::sample::select(all).prop_flat_map(cases)
+}

@@ -2,19 +2,15 @@
 //!
 //! `RINGBCO_CASES` sets the cases per combination; the default makes more than 10,000 in all.
 
-use crate::cases::{cases, combinations};
+use crate::cases::{cases, cases_each, combinations};
 use crate::comparison::compare;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 use ringbco::options::{ClockKind, Model};
 use std::cell::Cell;
 
-/// 504 combinations, 60 each: 30,240 cases.
-const CASES: u32 = 60;
-
 fn engine_equals_reference(model: Model, clock: ClockKind) {
-    let cases_each = std::env::var("RINGBCO_CASES").map_or(CASES, |text| text.parse().expect("RINGBCO_CASES"));
     let config = Config {
-        cases: cases_each,
+        cases: cases_each(),
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct("rust/tests/regressions/equality.txt"))),
         ..Config::default()
     };

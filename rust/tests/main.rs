@@ -10,4 +10,5 @@ mod edges;
 mod equality;
 mod errors;
 mod files;
+mod logs;
 mod parallel;

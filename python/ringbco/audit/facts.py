@@ -14,23 +14,25 @@ from ringbco import profiles, ties
 from ringbco.cluster import Cluster
 from ringbco.errors import InputError, UsageError, show_value
 from ringbco.jobs import JobTable
+from ringbco.options_generated import REPLAY
 from ringbco.outcome import PREEMPTION_SCHEMA, Outcome
+from ringbco.plan_options_generated import PLAN
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-PREEMPTIVE: Final = frozenset({"srtf", "tiresias", "gittins", "ftf", "edf", "time-slice"})
+PREEMPTIVE: Final = frozenset(REPLAY["preempt_cost"].policies)
 _KEYS: Final = {
     "order": str, "placement": str, "queue": str, "model": str, "clock": str, "variant": str, "oversize": str,
     "slot": float, "kappa": int,
 }  # fmt: skip
 _LARGEST: Final = 2.0**64
-_NUMBERS: Final = (
-    *("slot", "kappa", "seed", "sample", "preempt_cost", "interval", "quantum", "estimate_factor"),
-    *("horizon", "u", "lambda"),
+_OPTIONS: Final = (*REPLAY.values(), *PLAN.values())
+_NUMBERS: Final = tuple(
+    dict.fromkeys(option.name for option in _OPTIONS if option.kind in ("integer", "number"))
 )
-_WORDS: Final = {"kappa": ("auto",), "horizon": ("auto",)}
+_WORDS: Final = {option.name: (option.word,) for option in PLAN.values() if option.word}
 _OPTIONAL: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(
         ("wait_behind", "wait_gpus", "wait_fragmented", "run_spread", "run_contention"), pl.Float32()
@@ -153,11 +155,8 @@ def _check_optional(options: Mapping[str, Any]) -> None:
             raise InputError(f"run.toml: options.{name}: {show_value(value)}: expected a finite number >= 0")
         if isinstance(value, str) and value not in _WORDS.get(name, ()):
             raise InputError(f"run.toml: options.{name}: {show_value(value)}: expected a number")
-    aging, tied = options.get("aging"), options.get("ties", "rows")
-    if aging is not None and not (isinstance(aging, int | float) and 0 <= aging < np.inf):
-        raise InputError(f"run.toml: options.aging: {aging}: expected a number of seconds >= 0")
     try:
-        ties.check(str(tied))
+        ties.check(str(options.get("ties", "rows")))
     except UsageError as error:
         raise InputError(f"run.toml: {error}") from None
 

@@ -7,8 +7,9 @@ import numpy as np
 from ringbco.audit.contention import Episodes
 from ringbco.audit.facts import Bools, Facts, Floats
 from ringbco.audit.findings import Check, Finding, number
+from ringbco.options_generated import REPLAY
 
-TICKS = {"tiresias": "interval", "gittins": "interval", "ftf": "interval", "time-slice": "quantum"}
+TICKS = {policy: name for name in ("interval", "quantum") for policy in REPLAY[name].policies}
 """The policies that decide at multiples of an option only, and which option."""
 
 

@@ -146,13 +146,13 @@ def _check(cluster: Cluster, name: str, jobs_path: Path | None, policies: list[s
     from ringbco.cli.inputs import read_table
     from ringbco.errors import UsageError
     from ringbco.options import resolve_policy
-    from ringbco.scheduling import Scheduling
+    from ringbco.scheduling import deadline
 
     chosen = [resolve_policy(policy) for policy in policies]
     if jobs_path is not None:
         table = read_table(jobs_path, quiet=True)
         for policy in chosen:
-            Scheduling().columns(table, policy.order, policy.preemption)
+            deadline(table, policy)
         return
     for policy in chosen:
         if policy.preemption == "edf":

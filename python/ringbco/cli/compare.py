@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ringbco.cli import inputs
+from ringbco.cli.options import declare
 from ringbco.cli.replay import replay
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def compare(**given: Any) -> None:
 
 def _options() -> list[inspect.Parameter]:
     """The verb's parameters: those of `replay`, but several policies, another DIR, and threads."""
-    borrowed = inspect.signature(replay, eval_str=True).parameters
+    borrowed = inspect.signature(replay).parameters
     (policy,) = borrowed["policy"].annotation.__metadata__
     own = {
         "policy": Annotated[
@@ -173,9 +174,8 @@ def _options() -> list[inspect.Parameter]:
     ]
 
 
-# Typer reads both. What `replay` learns, `compare` then knows too.
-compare.__signature__ = inspect.Signature(_options())  # type: ignore[attr-defined]
-compare.__annotations__ = {parameter.name: parameter.annotation for parameter in _options()}
+# What `replay` learns, `compare` then knows too.
+declare(compare, _options())
 
 
 def _tell_unequal(comparison: Comparison) -> None:

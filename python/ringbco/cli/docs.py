@@ -1,23 +1,20 @@
 """The reference of the command line, made of the same declarations as its help.
 
-`python -m ringbco.cli.docs [FILE]` writes it, to docs/cli.md by default. It holds no widths, colours or
-values that depend on the machine, so it is the same wherever it is made.
+`python -m ringbco.dev.generate` writes it to docs/cli.md. It holds no widths, colours or values that depend
+on the machine, so it is the same wherever it is made.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from ringbco.cli import VERBS, load
 
-FILE: Final = Path("docs/cli.md")
 _HEAD: Final = """\
 # The command line
 
-Made of the help texts by `python -m ringbco.cli.docs`; a test says when it is not current. In a terminal,
+Made of the help texts by `python -m ringbco.dev.generate`; a test says when it is not current. In a terminal,
 `ringbco VERB --help` shows the same.
 
 ```
@@ -77,7 +74,7 @@ def _section(verb: str) -> str:
     examples = [paragraph.removeprefix("Example: ") for paragraph in paragraphs if paragraph not in text]
     lines = [f"## ringbco {verb}", "", "```", _usage(verb, arguments, options), "```", ""]
     for paragraph in text:
-        lines += [_plain(paragraph), ""]
+        lines += [plain(paragraph), ""]
     for title, rows in _tables(arguments, options):
         lines += [f"| {title} | |", "| --- | --- |", *rows, ""]
     if examples:
@@ -121,7 +118,7 @@ def _value(parameter: Any) -> str:
 
 def _described(parameter: Any) -> str:
     """The help, then what holds where the option is not given, unless the help says so."""
-    text = _plain(parameter.help or "")
+    text = plain(parameter.help or "")
     default = parameter.default
     if getattr(parameter, "required", False):
         return f"{text} Required." if parameter.param_type_name == "option" else text
@@ -131,20 +128,10 @@ def _described(parameter: Any) -> str:
     return text
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text as Markdown that shows it as it is."""
     return _cell(" ".join(text.split())).replace("<", "&lt;").replace("*", "\\*")
 
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Writes the page to the file named, or to docs/cli.md below the working folder."""
-    path = Path(arguments[0]) if arguments else FILE
-    path.write_text(reference(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

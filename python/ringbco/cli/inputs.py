@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ringbco.jobs import JobTable
 
 
-_POLICY: Final = "Policy"
 _EXECUTION: Final = "Execution"
 _OUTPUT: Final = "Output"
 
@@ -67,56 +66,6 @@ ResultFolderUnlessAgain = Annotated[
         help="The result folder to make. Needed unless --again is given.",
         rich_help_panel=_OUTPUT,
         show_default=False,
-    ),
-]
-Variant = Annotated[
-    str,
-    typer.Option(
-        help="Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings).",
-        rich_help_panel=_POLICY,
-        metavar="practical|literal",
-        autocompletion=offer("practical", "literal"),
-    ),
-]
-Lambda = Annotated[
-    float,
-    typer.Option(
-        "--lambda",
-        help="LBSGF looks at the least busy servers with this many times the gang's GPUs; >= 1.",
-        rich_help_panel=_POLICY,
-    ),
-]
-Model = Annotated[
-    str,
-    typer.Option(
-        help="rar: ring-all-reduce with contention; fixed: every job runs its recorded duration.",
-        rich_help_panel=_EXECUTION,
-        metavar="rar|fixed",
-        autocompletion=offer("rar", "fixed"),
-    ),
-]
-Oversize = Annotated[
-    str,
-    typer.Option(
-        help="A job larger than its cluster is an error, or (drop) left out and counted.",
-        rich_help_panel=_EXECUTION,
-        metavar="error|drop",
-        autocompletion=offer("error", "drop"),
-    ),
-]
-Sample = Annotated[
-    float | None,
-    typer.Option(
-        help="Seconds between the timeline's points. Default: 2,000 points over the run.",
-        rich_help_panel=_OUTPUT,
-    ),
-]
-Allocations = Annotated[
-    bool,
-    typer.Option(
-        "--allocations/--no-allocations",
-        help="Record which servers each job held (audit needs it).",
-        rich_help_panel=_OUTPUT,
     ),
 ]
 Force = Annotated[

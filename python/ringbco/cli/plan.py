@@ -4,101 +4,31 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from ringbco import _core
 from ringbco.cli import inputs
-from ringbco.cli.completion import offer
-
-_POLICY = "Policy"
-_MODEL = "Execution"
+from ringbco.cli.options import takes
+from ringbco.plan_options_generated import PLAN
 
 
+@takes(PLAN, before="intra_bandwidth")
 def plan(
     jobs: inputs.Jobs,
     *,
     cluster: inputs.ClusterName,
     out: inputs.ResultFolder,
     recorded_cluster: inputs.RecordedCluster = None,
-    policy: Annotated[
-        str,
-        typer.Option(
-            help=f"One of {', '.join(_core.planners())}: Algorithm 1, first-fit, least-loaded, random.",
-            rich_help_panel=_POLICY,
-            metavar="NAME",
-            autocompletion=offer(*_core.planners()),
-        ),
-    ] = "sjf-bco",
-    order: Annotated[
-        str,
-        typer.Option(
-            help="Which job gets GPUs first: the smallest gang, or (fifo) the first row.",
-            rich_help_panel=_POLICY,
-            metavar="smallest|fifo",
-            autocompletion=offer("smallest", "fifo"),
-        ),
-    ] = "smallest",
-    dispatch: Annotated[
-        str,
-        typer.Option(
-            help="idle: a job gets idle GPUs, or waits for the next completion. reserve: any GPUs, and it"
-            " starts when it heads the queue of each of them.",
-            rich_help_panel=_POLICY,
-            metavar="idle|reserve",
-            autocompletion=offer("idle", "reserve"),
-        ),
-    ] = "idle",
-    variant: inputs.Variant = "practical",
-    kappa: Annotated[
-        str,
-        typer.Option(
-            help="SJF-BCO: largest gang placed by FA-FFP, GPUs; auto tries 1 and every size.",
-            rich_help_panel=_POLICY,
-            metavar="auto|K",
-            autocompletion=offer("auto"),
-        ),
-    ] = "auto",
-    lambda_: inputs.Lambda = 1.0,
-    u: Annotated[
-        float,
-        typer.Option(
-            "--u",
-            help="What a job's estimate is divided by when it is booked; >= 1.",
-            rich_help_panel=_POLICY,
-        ),
-    ] = 1.0,
-    horizon: Annotated[
-        int | None,
-        typer.Option(
-            help="T, slots: every job must end before it. Default: doubled from twice the work bound until"
-            " a schedule exists.",
-            rich_help_panel=_POLICY,
-        ),
-    ] = None,
-    model: inputs.Model = "rar",
-    slot: Annotated[float, typer.Option(help="Length of a slot, seconds.", rich_help_panel=_MODEL)] = 1.0,
-    seed: Annotated[
-        int,
-        typer.Option(
-            help="Of the planner rand, and of the models drawn for jobs that name none.",
-            rich_help_panel=_MODEL,
-        ),
-    ] = 0,
-    oversize: inputs.Oversize = "error",
     intra_bandwidth: inputs.IntraBandwidth = None,
     inter_bandwidth: inputs.InterBandwidth = None,
     reduce_speed: inputs.ReduceSpeed = None,
     xi1: inputs.Xi1 = None,
     xi2: inputs.Xi2 = None,
     alpha: inputs.Alpha = None,
-    sample: inputs.Sample = None,
-    allocations: inputs.Allocations = True,
     units: inputs.Units = "human",
     force: inputs.Force = False,
     as_json: inputs.Json = False,
     quiet: inputs.Quiet = False,
+    **options: Any,
 ) -> None:
     """Plan JOBS on a cluster, all of them there at time 0, and write the schedule to a folder.
 
@@ -128,7 +58,7 @@ def plan(
         "alpha": alpha,
     }
     machine = inputs.parse_cluster(cluster, network, recorded=recorded_cluster)
-    largest = _kappa(kappa)
+    policy, options["kappa"] = options.pop("policy"), _kappa(options["kappa"])
     started = time.perf_counter()
     table = read_jobs(jobs)
     reading = time.perf_counter() - started
@@ -139,35 +69,25 @@ def plan(
             file=sys.stderr,
         )
     with progress_bar(f"{policy} on {machine.name}", quiet=quiet, unit="%") as progress:
-        outcome = run(
-            table,
-            machine,
-            policy=policy,
-            order=order,
-            dispatch=dispatch,
-            variant=variant,
-            model=model,
-            kappa=largest,
-            lambda_=lambda_,
-            u=u,
-            horizon=horizon,
-            slot=slot,
-            seed=seed,
-            oversize=oversize,
-            sample=sample,
-            allocations=allocations,
-            progress=progress,
+        outcome = run(table, machine, policy=policy, progress=progress, **options)
+    if not quiet:
+        ignored = (
+            option.typed
+            for name, option in PLAN.items()
+            if option.part == "policy" and policy not in option.users and options[name] != option.default
         )
-    if policy != "sjf-bco" and not quiet:
-        given = {"variant": variant != "practical", "kappa": largest is not None, "lambda": lambda_ != 1.0}
-        inputs.note_unused((name for name, was in given.items() if was), [policy])
+        inputs.note_unused(ignored, [policy])
     outcome.summary = with_seconds(outcome.summary, reading)
     summary = outcome.write(out, force=force)
     if as_json:
         print(json.dumps(summary, indent=2))
     elif not quiet:
         with shown_in(units):
-            _show(f"{jobs.name} on {machine.name}, planned by {policy}, results in {out}", summary, slot)
+            _show(
+                f"{jobs.name} on {machine.name}, planned by {policy}, results in {out}",
+                summary,
+                options["slot"],
+            )
 
 
 def _kappa(text: str) -> int | None:

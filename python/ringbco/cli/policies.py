@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ringbco import _core
+from ringbco.policies_generated import PRESETS
 
 # Options under which a policy that needs no run times reads them.
 _CONDITIONS: Final = {"qssf": ["with --predict exact"], "edf": ["with --admission"]}
@@ -25,20 +25,19 @@ def policies(
 
     Example: ringbco policies --json
     """
-    presets = {name: (*parts, preemption) for name, *parts, preemption in _core.presets()}
     rows = [
         {
             "name": name,
-            "paper": paper,
-            "preemptive": presets[name][3] != "none",
-            "clairvoyant": clairvoyant,
+            "paper": policy.paper,
+            "preemptive": policy.preemption != "none",
+            "clairvoyant": policy.clairvoyant,
             "clairvoyant_with": _CONDITIONS.get(name, []),
-            "order": presets[name][0] if presets[name][3] == "none" else None,
-            "placement": presets[name][1],
-            "queue": presets[name][2] if presets[name][3] == "none" else None,
-            "options": options,
+            "order": policy.order if policy.preemption == "none" else None,
+            "placement": policy.placement,
+            "queue": policy.queue if policy.preemption == "none" else None,
+            "options": [f"--{option}" for option in policy.options],
         }
-        for name, paper, clairvoyant, options in _core.policies()
+        for name, policy in PRESETS.items()
     ]
     if as_json:
         print(json.dumps(rows, indent=2))

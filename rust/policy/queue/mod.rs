@@ -164,7 +164,7 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         self.changed = false;
         self.again = match self.discipline {
             Discipline::Strict => {
-                self.from_the_head(floor);
+                self.head_by_head(floor);
                 false
             }
             Discipline::Skip | Discipline::Easy => self.past_the_head(floor),

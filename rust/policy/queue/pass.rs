@@ -42,7 +42,7 @@ impl<T: Copy + Ord> Scratch<T> {
 
 impl<L: Line> Queued<'_, L> {
     /// `strict`: starts jobs from the head on until one cannot be placed.
-    pub(super) fn from_the_head<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
+    pub(super) fn head_by_head<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
         while let Some(spot) = self.line.first_of_all() {
             let job = self.line.job_at(spot);
             if !floor.place(job) {

@@ -33,6 +33,8 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         few: &few,
         network: Network::default(),
         options,
+        log: None,
+        record_log: false,
     };
     let mut line = L::new(&setting, |job| duration[job]);
     let mut model = Model::new();

@@ -150,8 +150,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
     const STOPS: bool = true;
 
     fn arrived(&mut self, floor: &mut Floor<'_, S>, job: u32) {
-        if !self.ranking.admits(floor, job) {
-            floor.refuse(job);
+        if !self.ranking.admits(floor, job) && floor.refuse(job).is_ok() {
             return;
         }
         let key = self.ranking.waiting_key(floor, job);

@@ -1,0 +1,1 @@
+"""What the work on ringbco needs, and no user of it."""

@@ -1,0 +1,317 @@
+"""Writes what is made of the options in rust/options/table.rs and of the policies in rust/policies.rs.
+
+`python -m ringbco.dev.generate`, in the folder of the project, writes python/ringbco/*_generated.py,
+docs/cli.md and, in other pages, what stands between `<!-- made: NAME -->` and `<!-- end -->`. With --check
+it writes nothing, and fails if anything is not current.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import fill, wrap
+from typing import Any, Final
+
+from ringbco import _core
+from ringbco.option import Option
+
+FOLDER: Final = Path("python/ringbco")
+REFERENCE: Final = Path("docs/cli.md")
+PAGES: Final = (Path("docs/policies.md"), Path("docs/sweeps.md"), Path("docs/results.md"))
+_MADE: Final = re.compile(r"(<!-- made: ([a-z. ]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
+_HEAD: Final = '''\
+"""{about}, for Python.
+
+Made by `python -m ringbco.dev.generate` of {source}: change that.
+"""
+
+from __future__ import annotations
+
+'''
+_OPTIONS: Final = (
+    _HEAD
+    + '''\
+from collections.abc import Sequence
+from typing import Final, Literal, TypedDict
+
+from ringbco.option import Option
+
+
+class {name}(TypedDict, total=False):
+    """{about}."""
+
+{fields}
+
+{table}: Final[dict[str, Option]] = {{
+{rows}
+}}
+'''
+)
+_POLICIES: Final = (
+    _HEAD
+    + """\
+from typing import Final
+
+from ringbco.option import Preset
+
+PRESETS: Final[dict[str, Preset]] = {{
+{rows}
+}}
+"""
+)
+_WIDTH: Final = 100
+_TYPES: Final = {
+    "flag": "bool",
+    "integer": "int",
+    "number": "float",
+    "numbers": "Sequence[float]",
+    "name": "str",
+    "ties": "str",
+}
+# By command: the module, the TypedDict, the table.
+_NAMES: Final = {
+    "replay": ("options_generated.py", "Options", "REPLAY"),
+    "plan": ("plan_options_generated.py", "PlanOptions", "PLAN"),
+}
+# What a sweep keeps nothing of.
+_NOT_SWEPT: Final = ("sample", "allocations")
+
+Row = Mapping[str, Any]
+
+
+def options(command: str) -> str:
+    """The module that holds the options of a command."""
+    _, name, table = _NAMES[command]
+    rows = _table()[command]
+    code = _OPTIONS.format(
+        about=f"The options of `ringbco.{command}`",
+        source="rust/options/table.rs",
+        name=name,
+        table=table,
+        fields="".join(_field(row) for row in rows if row["name"] != "policy"),
+        rows="".join(f"{_text(_parameter(row))}: {_option(row)},\n" for row in rows),
+    )
+    return _formatted(code)
+
+
+def policies() -> str:
+    """The module that holds the policies."""
+    facts = {name: (paper, clairvoyant, own) for name, paper, clairvoyant, own in _core.policies()}
+    rows = []
+    for policy in _core.presets():
+        values = ", ".join(map(_literal, (*policy, *facts[policy[0]])))
+        rows.append(f"{_text(policy[0])}: Preset({values}),\n")
+    about, source = "The policies of `ringbco replay`", "rust/policies.rs"
+    return _formatted(_POLICIES.format(about=about, source=source, rows="".join(rows)))
+
+
+def page(text: str) -> str:
+    """A page of the documentation, with what stands between the marks made anew."""
+
+    def made(mark: re.Match[str]) -> str:
+        begin, name, _, end = mark.groups()
+        return f"{begin}{_BLOCKS[name](_table())}{end}"
+
+    return _MADE.sub(made, text)
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """Every file that is made, with what it has to hold; the later ones are made of the earlier ones."""
+    for command, (name, *_) in _NAMES.items():
+        yield FOLDER / name, options(command)
+    yield FOLDER / "policies_generated.py", policies()
+    # In a process of its own, which reads the modules as they are now.
+    reference = [sys.executable, "-c", "from ringbco.cli import docs; print(docs.reference(), end='')"]
+    yield REFERENCE, subprocess.run(reference, check=True, capture_output=True, encoding="utf-8").stdout
+    for path in PAGES:
+        yield path, page(path.read_text(encoding="utf-8"))
+
+
+def _table() -> dict[str, list[Row]]:
+    """The table of options by command, with its help spelt out and names as files have them."""
+    parts = (
+        f"{name}: "
+        + (f"{order} + {placement} + {queue}" if preemption == "none" else f"preemptive + {placement}")
+        for name, order, placement, queue, preemption in _core.presets()
+    )
+    policies = "; ".join(parts)
+    return {
+        command: [
+            {
+                **row,
+                "name": row["name"].replace("-", "_"),
+                "help": row["help"]
+                .replace("{names}", ", ".join(row.get("names", ())))
+                .replace("{policies}", policies),
+            }
+            for row in rows
+        ]
+        for command, rows in _core.options().items()
+    }
+
+
+def _parameter(row: Row) -> str:
+    return "lambda_" if row["name"] == "lambda" else str(row["name"])
+
+
+def _field(row: Row) -> str:
+    """A key of the TypedDict: its type, and its help."""
+    kind = _TYPES[row["kind"]]
+    if row["word"]:
+        kind += f" | Literal[{_text(row['word'])}]"
+    if row["absent"] is not None:
+        kind += " | None"
+    told = fill(_told(row), _WIDTH - 4, subsequent_indent="    ")
+    end = "\n    " if "\n" in told else ""
+    return f'    {_parameter(row)}: {kind}\n    """{told}{end}"""\n'
+
+
+def _told(row: Row) -> str:
+    """The help, and what holds where nothing is given."""
+    text = str(row["help"])
+    if "Default: " in text:
+        return text
+    return f"{text} Default: {row['absent'] or row['word'] or _shown(row['default'])}."
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _option(row: Row) -> str:
+    values = {
+        "name": row["name"],
+        "kind": row["kind"],
+        "default": row["default"],
+        "help": row["help"],
+        "panel": row["panel"],
+        "expected": "" if row["kind"] == "name" else row["expected"],
+        "least": row.get("least", 0),
+        "above": row.get("above", False),
+        "most": row.get("most", math.inf),
+        "names": row.get("names", []),
+        "optional": row["absent"] is not None,
+        "absent": row["absent"] or "",
+        **{
+            name: row[name]
+            for name in ("word", "unit", "part", "users", "policies", "exclusive", "demand", "form")
+        },
+    }
+    usual = Option._field_defaults
+    told = [
+        f"{name}={_literal(value)}"
+        for name, value in values.items()
+        if name not in usual or (tuple(value) if isinstance(value, list) else value) != usual[name]
+    ]
+    return f"Option({', '.join(told)})"
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, str) and len(value) > _WIDTH - 20:
+        lines = wrap(value, _WIDTH - 20, break_on_hyphens=False)
+        return f"({' '.join(_text(f'{line} ') for line in lines[:-1])} {_text(lines[-1])})"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
+    return repr(value)
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _formatted(code: str) -> str:
+    """The code without imports that it does not use, as ruff lays it out."""
+    for words in (("check", "--fix-only", "--select", "F401"), ("format",)):
+        command = [sys.executable, "-m", "ruff", *words, "--quiet", "-"]
+        done = subprocess.run(command, input=code, check=True, capture_output=True, encoding="utf-8")
+        code = done.stdout
+    return code
+
+
+def _of_policies(table: Mapping[str, Sequence[Row]]) -> str:
+    """The options that not every policy uses: who does, their values, their defaults."""
+    rows = ["", "", "| option | used by | values | default |", "| --- | --- | --- | --- |"]
+    for row in table["replay"]:
+        if row["users"] and row["exclusive"] and row["part"] != "clock":
+            users = ", ".join(f"`{name}`" for name in row["users"])
+            by = "policy" if row["part"] == "preemption" else row["part"]
+            default = row["absent"] or _shown(row["default"])
+            expected = "on or off" if row["kind"] == "flag" else row["expected"]
+            cells = (f"`--{row['name'].replace('_', '-')}`", f"{by} {users}", expected, default)
+            rows.append(f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join([*rows, "", ""])
+
+
+def _of_sweeps(table: Mapping[str, Sequence[Row]]) -> str:
+    """The settings of a sweep that are options of the command."""
+    rows = ["", "", "| key | meaning |", "| --- | --- |"]
+    rows += [
+        f"| {row['name']} | {_cell(_told(row))} |" for row in table["replay"] if row["name"] not in _NOT_SWEPT
+    ]
+    return "\n".join([*rows, "", ""])
+
+
+def _of_runs(table: Mapping[str, Sequence[Row]]) -> str:
+    """What [options] of run.toml holds, within a cell."""
+    told = []
+    for row in table["replay"]:
+        notes = [row["unit"]] if row["unit"] else []
+        if row["absent"] and row["part"] != "policy" and not row["absent"].startswith("the policy"):
+            notes.append(f"absent = {row['absent']}")
+        told.append(row["name"] + (f" ({'; '.join(notes)})" if notes else ""))
+    known = {row["name"] for row in table["replay"]}
+    more = [
+        row["name"] + (f" ({row['unit']})" if row["unit"] else "")
+        for row in table["plan"]
+        if row["name"] not in known
+    ]
+    words = [row["name"] for row in table["plan"] if row["word"]]
+    may = f"and {' and '.join(words)} may be auto"
+    return f"command, {', '.join(told)}; of `ringbco plan` also {', '.join(more)}, {may}"
+
+
+def _cell(text: str) -> str:
+    from ringbco.cli.docs import plain
+
+    return plain(text)
+
+
+_BLOCKS: Final[Mapping[str, Callable[[Mapping[str, Sequence[Row]]], str]]] = {
+    "options of policies": _of_policies,
+    "options of sweeps": _of_sweeps,
+    "options in run.toml": _of_runs,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes what is not current or, with --check, names it; the exit status is then 1."""
+    check = list(arguments) == ["--check"]
+    if arguments and not check:
+        print("usage: python -m ringbco.dev.generate [--check]", file=sys.stderr)
+        return 2
+    stale = 0
+    for path, text in files():
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale += 1
+        if check:
+            print(f"{path} is not current; run: python -m ringbco.dev.generate", file=sys.stderr)
+        else:
+            path.write_text(text, encoding="utf-8")
+            print(path)
+    return int(check and stale > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

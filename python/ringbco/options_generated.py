@@ -1,0 +1,369 @@
+"""The options of `ringbco.replay`, for Python.
+
+Made by `python -m ringbco.dev.generate` of rust/options/table.rs: change that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypedDict
+
+from ringbco.option import Option
+
+
+class Options(TypedDict, total=False):
+    """The options of `ringbco.replay`."""
+
+    order: str | None
+    """Which queued job comes first: fifo, sjf, smallest, qssf. Default: the policy's."""
+    placement: str | None
+    """Which idle GPUs a job gets: first-fit, consolidate, least-loaded, random, fa-ffp, lbsgf, sjf-
+    bco. Default: the policy's.
+    """
+    queue: str | None
+    """What happens behind a job that cannot start: strict, skip, easy. Default: the policy's."""
+    model: str
+    """rar: ring-all-reduce with contention; fixed: every job runs its recorded duration. Default: rar."""
+    clock: str
+    """continuous, or slot: decisions at multiples of --slot and whole iterations per slot. Default:
+    continuous.
+    """
+    slot: float
+    """Length of a slot, seconds. With --clock slot only: refused without it. Default: 1."""
+    kappa: int
+    """SJF-BCO: largest gang placed by FA-FFP, GPUs. Default: 8."""
+    lambda_: float
+    """LBSGF looks at the least busy servers with this many times the gang's GPUs; >= 1. Default: 1."""
+    variant: str
+    """Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings). Default:
+    practical.
+    """
+    seed: int
+    """Of the random placement, and of the models drawn for jobs that name none. Default: 0."""
+    ties: str
+    """Who goes first of one submission time: rows (the lower row), reverse, or shuffle:SEED. Default:
+    rows.
+    """
+    oversize: str
+    """A job larger than its cluster is an error, or (drop) left out and counted. Default: error."""
+    sample: float | None
+    """Seconds between the timeline's points. Default: 2,000 points over the run."""
+    allocations: bool
+    """Record which servers each job held (audit needs it). Default: true."""
+    preempt_cost: float
+    """Policies that preempt: seconds that a resumed job holds its GPUs without progress. Default: 30."""
+    thresholds: Sequence[float]
+    """tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several
+    separated by commas. Default: 18000.
+    """
+    interval: float
+    """tiresias, gittins, ftf: seconds between decisions. Default: 60."""
+    quantum: float
+    """time-slice: seconds between decisions. Default: 60."""
+    predict: str
+    """qssf: predict from the history of completed jobs, or exact: the recorded duration. Default:
+    history.
+    """
+    admission: bool
+    """edf: refuse a job that on arrival would miss its deadline even alone. Default: take all."""
+    aging: float | None
+    """Orders sjf, smallest, qssf: seconds of waiting after which a job goes by fifo ahead of the
+    others. Default: never.
+    """
+    estimate_factor: float
+    """Queue easy: estimates are run times multiplied by this, > 0. Default: 1."""
+
+
+REPLAY: Final[dict[str, Option]] = {
+    "policy": Option(
+        name="policy",
+        kind="name",
+        default="sjf-bco",
+        help=(
+            "A preset of order + placement + queue. fifo: fifo + consolidate + strict; sjf: "
+            "sjf + consolidate + strict; smallest: smallest + consolidate + strict; ff: fifo "
+            "+ first-fit + strict; ls: fifo + least-loaded + strict; rand: fifo + random + "
+            "strict; sjf-bco: smallest + sjf-bco + strict; qssf: qssf + consolidate + strict; "
+            "srtf: preemptive + consolidate; tiresias: preemptive + consolidate; gittins: "
+            "preemptive + consolidate; ftf: preemptive + consolidate; edf: preemptive + "
+            "consolidate; time-slice: preemptive + consolidate."
+        ),
+        panel="Policy",
+        names=(
+            "fifo",
+            "sjf",
+            "smallest",
+            "ff",
+            "ls",
+            "rand",
+            "sjf-bco",
+            "qssf",
+            "srtf",
+            "tiresias",
+            "gittins",
+            "ftf",
+            "edf",
+            "time-slice",
+        ),
+    ),
+    "order": Option(
+        name="order",
+        kind="name",
+        default=None,
+        help="Which queued job comes first: fifo, sjf, smallest, qssf.",
+        panel="Policy",
+        names=("fifo", "sjf", "smallest", "qssf"),
+        optional=True,
+        absent="the policy's",
+    ),
+    "placement": Option(
+        name="placement",
+        kind="name",
+        default=None,
+        help=(
+            "Which idle GPUs a job gets: first-fit, consolidate, least-loaded, random, "
+            "fa-ffp, lbsgf, sjf-bco."
+        ),
+        panel="Policy",
+        names=("first-fit", "consolidate", "least-loaded", "random", "fa-ffp", "lbsgf", "sjf-bco"),
+        optional=True,
+        absent="the policy's",
+    ),
+    "queue": Option(
+        name="queue",
+        kind="name",
+        default=None,
+        help="What happens behind a job that cannot start: strict, skip, easy.",
+        panel="Policy",
+        names=("strict", "skip", "easy"),
+        optional=True,
+        absent="the policy's",
+    ),
+    "model": Option(
+        name="model",
+        kind="name",
+        default="rar",
+        help=("rar: ring-all-reduce with contention; fixed: every job runs its recorded duration."),
+        panel="Execution",
+        names=("rar", "fixed"),
+    ),
+    "clock": Option(
+        name="clock",
+        kind="name",
+        default="continuous",
+        help=("continuous, or slot: decisions at multiples of --slot and whole iterations per slot."),
+        panel="Execution",
+        names=("continuous", "slot"),
+    ),
+    "slot": Option(
+        name="slot",
+        kind="number",
+        default=1.0,
+        help="Length of a slot, seconds. With --clock slot only: refused without it.",
+        panel="Execution",
+        expected="a number of seconds > 0 and <= 1e+16",
+        above=True,
+        most=1e16,
+        unit="s",
+        part="clock",
+        users=("slot",),
+    ),
+    "kappa": Option(
+        name="kappa",
+        kind="integer",
+        default=8,
+        help="SJF-BCO: largest gang placed by FA-FFP, GPUs.",
+        panel="Policy",
+        expected="an integer from 0 to 4294967295",
+        most=4294967295,
+        unit="GPUs",
+        part="placement",
+        users=("sjf-bco",),
+        policies=("sjf-bco",),
+    ),
+    "lambda_": Option(
+        name="lambda",
+        kind="number",
+        default=1.0,
+        help=("LBSGF looks at the least busy servers with this many times the gang's GPUs; >= 1."),
+        panel="Policy",
+        expected="a finite number >= 1",
+        least=1.0,
+        part="placement",
+        users=("lbsgf", "sjf-bco"),
+        policies=("sjf-bco",),
+    ),
+    "variant": Option(
+        name="variant",
+        kind="name",
+        default="practical",
+        help=("Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings)."),
+        panel="Policy",
+        names=("practical", "literal"),
+        part="placement",
+        users=("fa-ffp", "lbsgf", "sjf-bco"),
+        policies=("sjf-bco",),
+    ),
+    "seed": Option(
+        name="seed",
+        kind="integer",
+        default=0,
+        help="Of the random placement, and of the models drawn for jobs that name none.",
+        panel="Execution",
+        expected="an integer from 0 to 18446744073709551615",
+        most=18446744073709551615,
+        part="placement",
+        users=("random",),
+        policies=("rand",),
+        exclusive=False,
+    ),
+    "ties": Option(
+        name="ties",
+        kind="ties",
+        default="rows",
+        help=("Who goes first of one submission time: rows (the lower row), reverse, or shuffle:SEED."),
+        panel="Execution",
+        expected="rows, reverse or shuffle:SEED (0 to 2^64 - 1)",
+        names=("rows", "reverse"),
+        form="rows|reverse|shuffle:SEED",
+    ),
+    "oversize": Option(
+        name="oversize",
+        kind="name",
+        default="error",
+        help="A job larger than its cluster is an error, or (drop) left out and counted.",
+        panel="Execution",
+        names=("error", "drop"),
+    ),
+    "sample": Option(
+        name="sample",
+        kind="number",
+        default=None,
+        help="Seconds between the timeline's points.",
+        panel="Output",
+        expected="a number of seconds > 0 and <= 1e+16",
+        above=True,
+        most=1e16,
+        optional=True,
+        absent="2,000 points over the run",
+        unit="s",
+    ),
+    "allocations": Option(
+        name="allocations",
+        kind="flag",
+        default=True,
+        help="Record which servers each job held (audit needs it).",
+        panel="Output",
+        expected="True or False",
+    ),
+    "preempt_cost": Option(
+        name="preempt_cost",
+        kind="number",
+        default=30.0,
+        help=("Policies that preempt: seconds that a resumed job holds its GPUs without progress."),
+        panel="Other schedulers (docs/policies.md)",
+        expected="a time >= 0 and <= 1e+09 s",
+        most=1000000000.0,
+        unit="s",
+        part="preemption",
+        users=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice"),
+        policies=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice"),
+    ),
+    "thresholds": Option(
+        name="thresholds",
+        kind="numbers",
+        default=(18000.0,),
+        help=(
+            "tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; "
+            "several separated by commas."
+        ),
+        panel="Other schedulers (docs/policies.md)",
+        expected="GPU-seconds > 0 in ascending order",
+        above=True,
+        unit="GPU-seconds",
+        part="preemption",
+        users=("tiresias", "gittins"),
+        policies=("tiresias", "gittins"),
+        form="S[,S...]",
+    ),
+    "interval": Option(
+        name="interval",
+        kind="number",
+        default=60.0,
+        help="tiresias, gittins, ftf: seconds between decisions.",
+        panel="Other schedulers (docs/policies.md)",
+        expected="a number of seconds > 0 and <= 1e+09",
+        above=True,
+        most=1000000000.0,
+        unit="s",
+        part="preemption",
+        users=("tiresias", "gittins", "ftf"),
+        policies=("tiresias", "gittins", "ftf"),
+    ),
+    "quantum": Option(
+        name="quantum",
+        kind="number",
+        default=60.0,
+        help="time-slice: seconds between decisions.",
+        panel="Other schedulers (docs/policies.md)",
+        expected="a number of seconds > 0 and <= 1e+09",
+        above=True,
+        most=1000000000.0,
+        unit="s",
+        part="preemption",
+        users=("time-slice",),
+        policies=("time-slice",),
+    ),
+    "predict": Option(
+        name="predict",
+        kind="name",
+        default="history",
+        help=("qssf: predict from the history of completed jobs, or exact: the recorded duration."),
+        panel="Other schedulers (docs/policies.md)",
+        names=("history", "exact"),
+        part="order",
+        users=("qssf",),
+        policies=("qssf",),
+    ),
+    "admission": Option(
+        name="admission",
+        kind="flag",
+        default=False,
+        help=("edf: refuse a job that on arrival would miss its deadline even alone. Default: take all."),
+        panel="Other schedulers (docs/policies.md)",
+        expected="True or False",
+        part="preemption",
+        users=("edf",),
+        policies=("edf",),
+        demand=True,
+    ),
+    "aging": Option(
+        name="aging",
+        kind="number",
+        default=None,
+        help=(
+            "Orders sjf, smallest, qssf: seconds of waiting after which a job goes by fifo "
+            "ahead of the others."
+        ),
+        panel="Other schedulers (docs/policies.md)",
+        expected="a finite time >= 0 s",
+        optional=True,
+        absent="never",
+        unit="s",
+        part="order",
+        users=("sjf", "smallest", "qssf"),
+        policies=("sjf", "smallest", "sjf-bco", "qssf"),
+        demand=True,
+    ),
+    "estimate_factor": Option(
+        name="estimate_factor",
+        kind="number",
+        default=1.0,
+        help="Queue easy: estimates are run times multiplied by this, > 0.",
+        panel="Other schedulers (docs/policies.md)",
+        expected="a number > 0",
+        above=True,
+        part="queue",
+        users=("easy",),
+    ),
+}

@@ -1,0 +1,149 @@
+//! What a policy decided: the verbs of a run as data.
+//!
+//! A log can be written down, replayed, and checked by the reference, whatever policy made it. Invariant: decisions are
+//! in the order in which they took effect, and those with several parts have a row each, one after the other. For
+//! example, a job that starts on 4 GPUs of each of two servers has two rows of the verb `start`.
+
+use crate::error::{Error, Result};
+
+/// What a policy may do to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// It gets the GPUs of its rows, for the first time or again.
+    Start,
+    /// It gives its GPUs back, keeps its progress and waits again.
+    Stop,
+    /// It never runs.
+    Refuse,
+}
+
+impl Verb {
+    /// Every verb, in the order of the documentation.
+    pub const ALL: &'static [Self] = &[Self::Start, Self::Stop, Self::Refuse];
+
+    /// The name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Refuse => "refuse",
+        }
+    }
+}
+
+/// The server of a decision that has none.
+pub const NO_SERVER: u32 = u32::MAX;
+
+/// Decisions as columns, a row a part.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DecisionLog {
+    /// When, s; ascending.
+    pub time: Vec<f64>,
+    /// What.
+    pub verb: Vec<Verb>,
+    /// The job's row.
+    pub job: Vec<u32>,
+    /// The server; [`NO_SERVER`] where the verb has none.
+    pub server: Vec<u32>,
+    /// GPUs there; 0 where the verb has none.
+    pub num_gpus: Vec<u32>,
+}
+
+/// One decision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// When, s.
+    pub time: f64,
+    /// What.
+    pub verb: Verb,
+    /// The job's row.
+    pub job: u32,
+    /// (server, GPUs); empty where the verb has none.
+    pub parts: Vec<(u32, u32)>,
+}
+
+impl DecisionLog {
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.time.len()
+    }
+
+    /// Whether nothing was decided.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.time.is_empty()
+    }
+
+    /// Adds a decision.
+    pub fn push(&mut self, time: f64, verb: Verb, job: u32, parts: &[(u32, u32)]) {
+        let none = [(NO_SERVER, 0)];
+        for &(server, num_gpus) in if parts.is_empty() { &none[..] } else { parts } {
+            self.time.push(time);
+            self.verb.push(verb);
+            self.job.push(job);
+            self.server.push(server);
+            self.num_gpus.push(num_gpus);
+        }
+    }
+
+    /// The decision whose rows begin at `row`, and where the next one's do.
+    ///
+    /// Rows of one start are neighbours of the same time and job on servers that ascend.
+    #[must_use]
+    pub fn decision(&self, row: usize) -> Option<(Decision, usize)> {
+        let (&time, &verb, &job) = (self.time.get(row)?, self.verb.get(row)?, self.job.get(row)?);
+        let mut parts = Vec::new();
+        let mut at = row;
+        while at < self.len()
+            && (self.verb[at], self.job[at], self.time[at].to_bits()) == (verb, job, time.to_bits())
+            && (at == row || (verb == Verb::Start && self.server[at] > self.server[at - 1]))
+        {
+            if verb == Verb::Start {
+                parts.push((self.server[at], self.num_gpus[at]));
+            }
+            at += 1;
+        }
+        Some((Decision { time, verb, job, parts }, at))
+    }
+
+    /// Checks lengths and values against a table of `jobs` rows and a cluster of `servers`.
+    ///
+    /// # Errors
+    /// `ColumnLength`, or `Decision` for the first row at fault.
+    pub fn validate(&self, jobs: usize, servers: usize) -> Result<()> {
+        let n = self.len();
+        let lengths = [
+            ("verb", self.verb.len()),
+            ("job", self.job.len()),
+            ("server", self.server.len()),
+            ("num_gpus", self.num_gpus.len()),
+        ];
+        for (column, length) in lengths {
+            if length != n {
+                return Err(Error::ColumnLength { column, length, expected: n });
+            }
+        }
+        for at in 0..n {
+            let why = if self.job[at] as usize >= jobs {
+                "the table has no such job".to_owned()
+            } else if !(self.time[at].is_finite() && self.time[at] >= 0.0) {
+                format!("time {:?} is no finite time >= 0", self.time[at])
+            } else if at > 0 && self.time[at] < self.time[at - 1] {
+                "it comes before the decision above it".to_owned()
+            } else if self.verb[at] == Verb::Start && (self.server[at] as usize >= servers || self.num_gpus[at] == 0) {
+                "a start names servers of the cluster, with one GPU or more on each".to_owned()
+            } else {
+                continue;
+            };
+            return Err(Error::Decision {
+                row: self.job[at] as usize,
+                verb: self.verb[at].name(),
+                time: self.time[at],
+                why,
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,317 @@
+//! What is known of one option: the kind of its values, their range, who uses it, and how it is told.
+//!
+//! An [`Entry`] is a row of a table in `table`. All else is made of it: the checks here, and the options of the Python
+//! functions, of the command line, of run.toml, of sweeps and of the documentation
+//! (`python -m ringbco.dev.generate`).
+//!
+//! ```
+//! use ringbco::options::{Entry, Value};
+//! const TURN: Entry = Entry::number("turn", 0.0, 60.0, "a time >= 0 and <= 60 s").unit("s").help("Length of a turn.");
+//! assert!(TURN.check(&Value::Number(30.0)).is_ok());
+//! assert_eq!(
+//!     TURN.check(&Value::Number(90.0)).unwrap_err().to_string(),
+//!     "option turn: 90: expected a time >= 0 and <= 60 s",
+//! );
+//! ```
+
+use super::{ClockKind, Discipline, Order, Placement, Preemption, Ties, Value};
+use crate::error::{Error, Result};
+use crate::planner::Planner;
+use crate::policies::{PRESETS, Preset};
+
+/// Which values an option may have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// Yes or no.
+    Flag,
+    /// Integers from `least` to `most`.
+    Integer {
+        /// The least.
+        least: u64,
+        /// The largest.
+        most: u64,
+    },
+    /// Finite numbers.
+    Number(Range),
+    /// Several numbers, in ascending order.
+    Numbers(Range),
+    /// One of these names.
+    Name(&'static [&'static str]),
+    /// One of these texts, or another one that `Ties::parse` takes.
+    Ties(&'static [&'static str]),
+}
+
+/// The finite numbers from `least` to `most`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    /// The least.
+    pub least: f64,
+    /// Whether `least` itself is out of the range.
+    pub above: bool,
+    /// The largest; infinity, which itself is never in the range, for none.
+    pub most: f64,
+}
+
+impl Range {
+    /// Whether the number is in the range.
+    #[must_use]
+    pub fn holds(&self, value: f64) -> bool {
+        value.is_finite() && value <= self.most && if self.above { value > self.least } else { value >= self.least }
+    }
+}
+
+/// Who uses an option: whoever has one of these for that part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Users {
+    /// Every run.
+    All,
+    /// Queue orders.
+    Order(&'static [Order]),
+    /// Placements.
+    Placement(&'static [Placement]),
+    /// Queue disciplines.
+    Queue(&'static [Discipline]),
+    /// Policies that preempt.
+    Preemption(&'static [Preemption]),
+    /// Clocks.
+    Clock(&'static [ClockKind]),
+    /// Planners.
+    Planner(&'static [Planner]),
+}
+
+impl Users {
+    /// The part by which a user is known, as the options call it; empty for `All`.
+    #[must_use]
+    pub fn part(self) -> &'static str {
+        match self {
+            Self::All => "",
+            Self::Order(_) => "order",
+            Self::Placement(_) => "placement",
+            Self::Queue(_) => "queue",
+            Self::Preemption(_) => "preemption",
+            Self::Clock(_) => "clock",
+            Self::Planner(_) => "policy",
+        }
+    }
+
+    /// The names of those that use it; empty for `All`.
+    #[must_use]
+    pub fn names(self) -> Vec<&'static str> {
+        match self {
+            Self::All => Vec::new(),
+            Self::Order(parts) => parts.iter().map(|part| part.name()).collect(),
+            Self::Placement(parts) => parts.iter().map(|part| part.name()).collect(),
+            Self::Queue(parts) => parts.iter().map(|part| part.name()).collect(),
+            Self::Preemption(parts) => parts.iter().map(|part| part.name()).collect(),
+            Self::Clock(parts) => parts.iter().map(|part| part.name()).collect(),
+            Self::Planner(parts) => parts.iter().map(|part| part.name()).collect(),
+        }
+    }
+
+    /// Whether the policy, as it is, is one of them. No policy is by its clock.
+    #[must_use]
+    pub fn include(self, policy: &Preset) -> bool {
+        let queues = policy.preemption == Preemption::None;
+        match self {
+            Self::Order(parts) => queues && parts.contains(&policy.order),
+            Self::Placement(parts) => parts.contains(&policy.placement),
+            Self::Queue(parts) => queues && parts.contains(&policy.queue),
+            Self::Preemption(parts) => parts.contains(&policy.preemption),
+            Self::All | Self::Clock(_) | Self::Planner(_) => false,
+        }
+    }
+}
+
+/// One option. Its default is that of the struct it is a field of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Entry {
+    /// Its name as it is typed, such as `preempt-cost`. Files and Python have `_` for `-`.
+    pub name: &'static str,
+    /// Which values it may have.
+    pub kind: Kind,
+    /// What was expected of a value that it may not have; empty where the kind says it.
+    pub expected: &'static str,
+    /// What holds where no value is given; `None` where one always is.
+    pub absent: Option<&'static str>,
+    /// The word that stands for no value, if there is one.
+    pub word: &'static str,
+    /// The unit of its values.
+    pub unit: &'static str,
+    /// Who uses it.
+    pub users: Users,
+    /// Whether everyone else ignores it.
+    pub exclusive: bool,
+    /// Whether a run cannot do what it demands unless the policy uses it: then the others refuse it.
+    pub demand: bool,
+    /// How a value is written, where the kind does not say it.
+    pub form: &'static str,
+    /// The group of options in which the command line lists it; empty where a policy alone sets it.
+    pub panel: &'static str,
+    /// One sentence of help. `{names}` stands for the names it may have, `{policies}` for all policies' parts.
+    pub help: &'static str,
+}
+
+impl Entry {
+    const fn new(name: &'static str, kind: Kind, expected: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            expected,
+            absent: None,
+            word: "",
+            unit: "",
+            users: Users::All,
+            exclusive: true,
+            demand: false,
+            form: "",
+            panel: "",
+            help: "",
+        }
+    }
+
+    /// Yes or no.
+    #[must_use]
+    pub const fn flag(name: &'static str) -> Self {
+        Self::new(name, Kind::Flag, "True or False")
+    }
+
+    /// An integer from `least` to `most`.
+    #[must_use]
+    pub const fn integer(name: &'static str, least: u64, most: u64) -> Self {
+        Self::new(name, Kind::Integer { least, most }, "")
+    }
+
+    /// A number from `least` to `most`.
+    #[must_use]
+    pub const fn number(name: &'static str, least: f64, most: f64, expected: &'static str) -> Self {
+        Self::new(name, Kind::Number(Range { least, above: false, most }), expected)
+    }
+
+    /// A number > 0, up to `most`.
+    #[must_use]
+    pub const fn positive(name: &'static str, most: f64, expected: &'static str) -> Self {
+        Self::new(name, Kind::Number(Range { least: 0.0, above: true, most }), expected)
+    }
+
+    /// Numbers > 0 in ascending order.
+    #[must_use]
+    pub const fn ascending(name: &'static str, expected: &'static str) -> Self {
+        Self::new(name, Kind::Numbers(Range { least: 0.0, above: true, most: f64::INFINITY }), expected)
+    }
+
+    /// One of the names.
+    #[must_use]
+    pub const fn name(name: &'static str, names: &'static [&'static str]) -> Self {
+        Self::new(name, Kind::Name(names), "")
+    }
+
+    /// What `Ties::parse` takes.
+    #[must_use]
+    pub const fn ties(name: &'static str, texts: &'static [&'static str]) -> Self {
+        Self::new(name, Kind::Ties(texts), Ties::EXPECTED)
+    }
+
+    /// No value may be given, which means `absent`.
+    #[must_use]
+    pub const fn or(self, absent: &'static str) -> Self {
+        Self { absent: Some(absent), ..self }
+    }
+
+    /// No value may be given, for which `word` stands.
+    #[must_use]
+    pub const fn word(self, word: &'static str) -> Self {
+        let absent = if self.absent.is_none() { Some("") } else { self.absent };
+        Self { word, absent, ..self }
+    }
+
+    /// The unit.
+    #[must_use]
+    pub const fn unit(self, unit: &'static str) -> Self {
+        Self { unit, ..self }
+    }
+
+    /// Who uses it; all others ignore it.
+    #[must_use]
+    pub const fn of(self, users: Users) -> Self {
+        Self { users, ..self }
+    }
+
+    /// Who uses it above all; the others may too.
+    #[must_use]
+    pub const fn above_all_of(self, users: Users) -> Self {
+        Self { users, exclusive: false, ..self }
+    }
+
+    /// Others refuse it rather than ignore it.
+    #[must_use]
+    pub const fn demand(self) -> Self {
+        Self { demand: true, ..self }
+    }
+
+    /// How a value is written.
+    #[must_use]
+    pub const fn form(self, form: &'static str) -> Self {
+        Self { form, ..self }
+    }
+
+    /// Where the command line lists it.
+    #[must_use]
+    pub const fn panel(self, panel: &'static str) -> Self {
+        Self { panel, ..self }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub const fn help(self, help: &'static str) -> Self {
+        Self { help, ..self }
+    }
+
+    /// Whether this is the option of that name, written with `-` or with `_`.
+    #[must_use]
+    pub fn is(&self, name: &str) -> bool {
+        let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
+        self.name.len() == name.len() && self.name.bytes().zip(name.bytes()).all(|(a, b)| a == plain(b))
+    }
+
+    /// What a value must be.
+    #[must_use]
+    pub fn wanted(&self) -> String {
+        match self.kind {
+            Kind::Integer { least, most } => format!("an integer from {least} to {most}"),
+            Kind::Name(names) => format!("one of {}", names.join(", ")),
+            _ => self.expected.to_owned(),
+        }
+    }
+
+    /// The error that refuses the value.
+    #[must_use]
+    pub fn refusal(&self, value: &Value) -> Error {
+        Error::Option { name: self.name, value: value.shown(), expected: self.wanted() }
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    /// `Option` for one of another kind or out of range.
+    pub fn check(&self, value: &Value) -> Result<()> {
+        let good = match (self.kind, value) {
+            (_, Value::Absent) => self.absent.is_some(),
+            (Kind::Flag, Value::Flag(_)) => true,
+            (Kind::Integer { least, most }, Value::Integer(count)) => (least..=most).contains(count),
+            (Kind::Number(range), Value::Number(number)) => range.holds(*number),
+            (Kind::Numbers(range), Value::Numbers(numbers)) => {
+                numbers.iter().all(|&number| range.holds(number)) && numbers.windows(2).all(|pair| pair[0] < pair[1])
+            }
+            (Kind::Name(names), Value::Text(text)) => names.contains(&text.as_str()),
+            (Kind::Ties(_), Value::Text(text)) => Ties::parse(text).is_ok(),
+            _ => false,
+        };
+        if good { Ok(()) } else { Err(self.refusal(value)) }
+    }
+
+    /// The policies that use it as they are.
+    pub fn policies(&self) -> impl Iterator<Item = &'static Preset> {
+        let users = self.users;
+        PRESETS.iter().filter(move |policy| users.include(policy))
+    }
+}

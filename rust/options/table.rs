@@ -1,0 +1,350 @@
+//! The table of options: of a replay and of a plan, each option once.
+//!
+//! A line is `field: type = default => entry`. The order is that of run.toml. What the command line, the Python
+//! functions, sweeps and the documentation say of an option is made of its line by `python -m ringbco.dev.generate`.
+
+use super::setting::options;
+use super::{
+    ClockKind, Discipline, Entry, Model, Order, Oversize, Placement, Predict, Preemption, Table, Ties, Users, Value,
+    Variant,
+};
+use crate::error::{Error, Result};
+use crate::planner::{Dispatch, Planner};
+use crate::policies;
+
+const POLICY: &str = "Policy";
+const OTHERS: &str = "Other schedulers (docs/policies.md)";
+const EXECUTION: &str = "Execution";
+const OUTPUT: &str = "Output";
+
+/// Seconds beyond which float64 no longer tells one second from the next.
+const MOST_SECONDS: f64 = 1e16;
+/// Seconds, some thirty years: no trace is as long.
+const LONGEST: f64 = 1e9;
+
+const SJF_BCO: Users = Users::Placement(&[Placement::SjfBco]);
+/// All but `none`.
+const PREEMPTS: Users = Users::Preemption(Preemption::ALL.split_at(1).1);
+const DECIDES_AT_INTERVALS: Users = Users::Preemption(&[Preemption::Tiresias, Preemption::Gittins, Preemption::Ftf]);
+
+const REPLAY_POLICY: Entry =
+    Entry::name("policy", &policies::NAMES).panel(POLICY).help("A preset of order + placement + queue. {policies}.");
+// What a replay and a plan have in common.
+const MODEL: Entry = Entry::name("model", Model::NAMES)
+    .panel(EXECUTION)
+    .help("rar: ring-all-reduce with contention; fixed: every job runs its recorded duration.");
+const SLOT: Entry =
+    Entry::positive("slot", MOST_SECONDS, "a number of seconds > 0 and <= 1e+16").unit("s").panel(EXECUTION);
+const KAPPA: Entry = Entry::integer("kappa", 0, u32::MAX as u64).unit("GPUs").panel(POLICY);
+const LAMBDA: Entry = Entry::number("lambda", 1.0, f64::INFINITY, "a finite number >= 1")
+    .panel(POLICY)
+    .help("LBSGF looks at the least busy servers with this many times the gang's GPUs; >= 1.");
+const VARIANT: Entry = Entry::name("variant", Variant::NAMES)
+    .panel(POLICY)
+    .help("Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings).");
+const SEED: Entry = Entry::integer("seed", 0, u64::MAX).panel(EXECUTION);
+const OVERSIZE: Entry = Entry::name("oversize", Oversize::NAMES)
+    .panel(EXECUTION)
+    .help("A job larger than its cluster is an error, or (drop) left out and counted.");
+const SAMPLE: Entry = Entry::positive("sample", MOST_SECONDS, "a number of seconds > 0 and <= 1e+16")
+    .or("2,000 points over the run")
+    .unit("s")
+    .panel(OUTPUT)
+    .help("Seconds between the timeline's points.");
+const ALLOCATIONS: Entry =
+    Entry::flag("allocations").panel(OUTPUT).help("Record which servers each job held (audit needs it).");
+
+options! {
+    /// Everything a replay is asked to do.
+    Options {
+        /// Who may be preempted, and by what ranking.
+        preemption: Preemption = Preemption::None => Entry::name("preemption", Preemption::NAMES);
+        /// Queue order.
+        order: Order = Order::Smallest => Entry::name("order", Order::NAMES)
+            .or("the policy's")
+            .panel(POLICY)
+            .help("Which queued job comes first: {names}.");
+        /// Placement.
+        placement: Placement = Placement::SjfBco => Entry::name("placement", Placement::NAMES)
+            .or("the policy's")
+            .panel(POLICY)
+            .help("Which idle GPUs a job gets: {names}.");
+        /// Queue discipline.
+        queue: Discipline = Discipline::Strict => Entry::name("queue", Discipline::NAMES)
+            .or("the policy's")
+            .panel(POLICY)
+            .help("What happens behind a job that cannot start: {names}.");
+        /// Execution model.
+        model: Model = Model::Rar => MODEL;
+        /// Clock.
+        clock: ClockKind = ClockKind::Continuous => Entry::name("clock", ClockKind::NAMES)
+            .panel(EXECUTION)
+            .help("continuous, or slot: decisions at multiples of --slot and whole iterations per slot.");
+        /// Slot length, s (clock `slot`).
+        slot: f64 = 1.0 => SLOT
+            .of(Users::Clock(&[ClockKind::Slot]))
+            .help("Length of a slot, seconds. With --clock slot only: refused without it.");
+        /// Largest gang that SJF-BCO places by FA-FFP, GPUs.
+        kappa: u32 = 8 => KAPPA.of(SJF_BCO).help("SJF-BCO: largest gang placed by FA-FFP, GPUs.");
+        /// LBSGF looks at servers with lambda times the gang's GPUs.
+        lambda: f64 = 1.0 => LAMBDA.of(Users::Placement(&[Placement::Lbsgf, Placement::SjfBco]));
+        /// Reading of FA-FFP and LBSGF.
+        variant: Variant = Variant::Practical =>
+            VARIANT.of(Users::Placement(&[Placement::FaFfp, Placement::Lbsgf, Placement::SjfBco]));
+        /// Seed of the random placement.
+        seed: u64 = 0 => SEED
+            .above_all_of(Users::Placement(&[Placement::Random]))
+            .help("Of the random placement, and of the models drawn for jobs that name none.");
+        /// Who goes first among jobs of one submission time.
+        ties: Ties = Ties::Rows => Entry::ties("ties", &["rows", "reverse"])
+            .form("rows|reverse|shuffle:SEED")
+            .panel(EXECUTION)
+            .help("Who goes first of one submission time: rows (the lower row), reverse, or shuffle:SEED.");
+        /// What to do with jobs that could never fit.
+        oversize: Oversize = Oversize::Error => OVERSIZE;
+        /// Timeline step, s; `None` for 2,000 points over the run.
+        sample: Option<f64> = None => SAMPLE;
+        /// Whether to record allocations.
+        record_allocations: bool = true => ALLOCATIONS;
+        /// What a job that is resumed pays, s without progress.
+        preempt_cost: f64 = 30.0 => Entry::number("preempt-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
+            .unit("s")
+            .of(PREEMPTS)
+            .panel(OTHERS)
+            .help("Policies that preempt: seconds that a resumed job holds its GPUs without progress.");
+        /// Attained service, GPU-seconds, at which a job falls to the next queue; ascending.
+        thresholds: Vec<f64> = vec![18_000.0] =>
+            Entry::ascending("thresholds", "GPU-seconds > 0 in ascending order")
+            .unit("GPU-seconds")
+            .of(Users::Preemption(&[Preemption::Tiresias, Preemption::Gittins]))
+            .form("S[,S...]")
+            .panel(OTHERS)
+            .help("tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several \
+                separated by commas.");
+        /// Time between passes, s.
+        interval: f64 = 60.0 => Entry::positive("interval", LONGEST, "a number of seconds > 0 and <= 1e+09")
+            .unit("s")
+            .of(DECIDES_AT_INTERVALS)
+            .panel(OTHERS)
+            .help("tiresias, gittins, ftf: seconds between decisions.");
+        /// Time between passes, s (`time-slice`).
+        quantum: f64 = 60.0 => Entry::positive("quantum", LONGEST, "a number of seconds > 0 and <= 1e+09")
+            .unit("s")
+            .of(Users::Preemption(&[Preemption::TimeSlice]))
+            .panel(OTHERS)
+            .help("time-slice: seconds between decisions.");
+        /// What QSSF predicts from.
+        predict: Predict = Predict::History => Entry::name("predict", Predict::NAMES)
+            .of(Users::Order(&[Order::Qssf]))
+            .panel(OTHERS)
+            .help("qssf: predict from the history of completed jobs, or exact: the recorded duration.");
+        /// Whether `edf` refuses jobs that would miss their deadline even alone.
+        admission: bool = false => Entry::flag("admission")
+            .of(Users::Preemption(&[Preemption::Edf]))
+            .demand()
+            .panel(OTHERS)
+            .help("edf: refuse a job that on arrival would miss its deadline even alone. Default: take all.");
+        /// A job that has waited this long, s, goes by fifo ahead of the others.
+        aging: Option<f64> = None => Entry::number("aging", 0.0, f64::INFINITY, "a finite time >= 0 s")
+            .or("never")
+            .unit("s")
+            .of(Users::Order(&[Order::Sjf, Order::Smallest, Order::Qssf]))
+            .demand()
+            .panel(OTHERS)
+            .help("Orders sjf, smallest, qssf: seconds of waiting after which a job goes by fifo ahead of the \
+                others.");
+        /// By how much EASY's estimates are multiplied.
+        estimate_factor: f64 = 1.0 => Entry::positive("estimate-factor", f64::INFINITY, "a number > 0")
+            .of(Users::Queue(&[Discipline::Easy]))
+            .panel(OTHERS)
+            .help("Queue easy: estimates are run times multiplied by this, > 0.");
+    }
+}
+
+options! {
+    /// Everything a plan is asked to do.
+    PlanOptions {
+        /// Planner.
+        policy: Planner = Planner::SjfBco => Entry::name("policy", Planner::NAMES)
+            .panel(POLICY)
+            .help("One of {names}: Algorithm 1, first-fit, least-loaded, random.");
+        /// Order of the jobs: `smallest` or `fifo` (row order, as all are there at time 0).
+        order: Order = Order::Smallest => Entry::name("order", &["smallest", "fifo"])
+            .panel(POLICY)
+            .help("Which job gets GPUs first: the smallest gang, or (fifo) the first row.");
+        /// Dispatch.
+        dispatch: Dispatch = Dispatch::Idle => Entry::name("dispatch", Dispatch::NAMES)
+            .panel(POLICY)
+            .help("idle: a job gets idle GPUs, or waits for the next completion. reserve: any GPUs, and it \
+                starts when it heads the queue of each of them.");
+        /// Reading of Algorithms 2 and 3.
+        variant: Variant = Variant::Practical => VARIANT.of(Users::Planner(&[Planner::SjfBco]));
+        /// Execution model.
+        model: Model = Model::Rar => MODEL;
+        /// Largest gang placed by FA-FFP, GPUs; `None` to try 1 and every size.
+        kappa: Option<u32> = None => KAPPA
+            .word("auto")
+            .of(Users::Planner(&[Planner::SjfBco]))
+            .form("auto|K")
+            .help("SJF-BCO: largest gang placed by FA-FFP, GPUs; auto tries 1 and every size.");
+        /// LBSGF looks at servers with lambda times the gang's GPUs.
+        lambda: f64 = 1.0 => LAMBDA.of(Users::Planner(&[Planner::SjfBco]));
+        /// What rho is divided by before it is added to U.
+        u: f64 = 1.0 => Entry::number("u", 1.0, f64::INFINITY, "a finite number >= 1")
+            .panel(POLICY)
+            .help("What a job's estimate is divided by when it is booked; >= 1.");
+        /// T, slots; `None` to double from twice the work bound until a schedule exists.
+        horizon: Option<u64> = None => Entry::integer("horizon", 1, 1 << 52)
+            .or("doubled from twice the work bound until a schedule exists")
+            .word("auto")
+            .unit("slots")
+            .panel(POLICY)
+            .help("T, slots: every job must end before it.");
+        /// Slot length, s.
+        slot: f64 = 1.0 => SLOT.help("Length of a slot, seconds.");
+        /// Seed of `rand`.
+        seed: u64 = 0 => SEED.help("Of the planner rand, and of the models drawn for jobs that name none.");
+        /// What to do with jobs larger than the cluster.
+        oversize: Oversize = Oversize::Error => OVERSIZE;
+        /// Timeline step, s; `None` for 2,000 points.
+        sample: Option<f64> = None => SAMPLE;
+    }
+}
+
+impl Options {
+    /// Checks the options, each by itself and then together.
+    ///
+    /// # Errors
+    /// `Option`, naming the first one at fault.
+    pub fn validate(&self) -> Result<()> {
+        self.check_each()?;
+        if self.admission && self.preemption != Preemption::Edf {
+            let (value, expected) = ("true".to_owned(), "the policy edf".to_owned());
+            return Err(Error::Option { name: "admission", value, expected });
+        }
+        if self.preemption == Preemption::TimeSlice { self.check_turns() } else { Ok(()) }
+    }
+
+    /// A turn must leave time for progress after the resume cost, or jobs would take turns for ever.
+    fn check_turns(&self) -> Result<()> {
+        let enough = match self.clock {
+            ClockKind::Continuous => self.preempt_cost < self.quantum,
+            ClockKind::Slot => {
+                (self.preempt_cost / self.slot).ceil() < f64::max(1.0, (self.quantum / self.slot).floor())
+            }
+        };
+        if enough {
+            return Ok(());
+        }
+        let value = format!("{} s against a preempt-cost of {} s", self.quantum, self.preempt_cost);
+        let expected = match self.clock {
+            ClockKind::Continuous => {
+                "a quantum longer than the preempt-cost: no job would ever get anywhere".to_owned()
+            }
+            ClockKind::Slot => format!("a quantum of more whole slots of {} s than the preempt-cost takes", self.slot),
+        };
+        Err(Error::Option { name: "quantum", value, expected })
+    }
+
+    /// Whether the model is `rar`.
+    #[must_use]
+    pub fn rar(&self) -> bool {
+        self.model == Model::Rar
+    }
+}
+
+impl PlanOptions {
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// `Option`, naming the first one out of range.
+    pub fn validate(&self) -> Result<()> {
+        self.check_each()
+    }
+
+    /// Whether the model is `rar`.
+    #[must_use]
+    pub fn rar(&self) -> bool {
+        self.model == Model::Rar
+    }
+}
+
+/// The options of `replay` and of `plan` that a user may give, each with its default.
+#[must_use]
+pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
+    let text = |name: &str| Value::Text(name.to_owned());
+    let mut replay = rows(&Options::default());
+    replay.insert(0, (REPLAY_POLICY, text(policies::DEFAULT)));
+    let mut plan = rows(&PlanOptions::default());
+    plan.push((ALLOCATIONS, Value::Flag(true)));
+    [("replay", replay), ("plan", plan)]
+}
+
+/// The rows of the table that a user may give. What the policy decides unless it is given has no default.
+fn rows<T: Table>(defaults: &T) -> Vec<(Entry, Value)> {
+    let given = |(row, entry): (usize, &Entry)| {
+        let default = if entry.absent.is_some() { Value::Absent } else { defaults.get(row) };
+        (!entry.panel.is_empty()).then_some((*entry, default))
+    };
+    T::TABLE.iter().enumerate().filter_map(given).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Kind;
+
+    fn every_default_is_in_its_range<T: Table>() {
+        let mut options = T::default();
+        options.check_each().unwrap();
+        for (row, entry) in T::TABLE.iter().enumerate() {
+            assert_eq!(T::row(entry.name), Some(row));
+            assert_eq!(T::row(&entry.name.replace('-', "_")), Some(row));
+            options.set(row, &options.get(row)).unwrap();
+            assert!(entry.help.is_empty() == entry.panel.is_empty(), "{}", entry.name);
+            if let Kind::Number(_) | Kind::Numbers(_) | Kind::Flag | Kind::Ties(_) = entry.kind {
+                assert!(!entry.expected.is_empty(), "{}", entry.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_tables_are_sound() {
+        every_default_is_in_its_range::<Options>();
+        every_default_is_in_its_range::<PlanOptions>();
+    }
+
+    /// A text says `>= 1` where the range begins with 1, and `<= 1e+09` where it ends there.
+    #[test]
+    fn what_was_expected_is_the_range() {
+        for (_, rows) in commands() {
+            for (entry, _) in rows {
+                let Kind::Number(range) = entry.kind else { continue };
+                let sign = if range.above { ">" } else { ">=" };
+                assert!(entry.expected.contains(&format!("{sign} {}", range.least)), "{}", entry.name);
+                let largest = entry.expected.split("<= ").nth(1).map(|text| text.trim_end_matches(" s"));
+                let most = largest.map_or(f64::INFINITY, |text| text.parse().unwrap());
+                assert_eq!(most, range.most, "{}", entry.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_named() {
+        let mut options = Options::default();
+        let mut refused =
+            |name: &str, value: Value| options.set(Options::row(name).unwrap(), &value).unwrap_err().to_string();
+        let quantum = "option quantum: 0: expected a number of seconds > 0 and <= 1e+09";
+        assert_eq!(refused("quantum", Value::Number(0.0)), quantum);
+        let cost = "option preempt-cost: 1000000001: expected a time >= 0 and <= 1e+09 s";
+        assert_eq!(refused("preempt_cost", Value::Number(1e9 + 1.0)), cost);
+        let kappa = "option kappa: 4294967296: expected an integer from 0 to 4294967295";
+        assert_eq!(refused("kappa", Value::Integer(1 << 32)), kappa);
+        let model = "option model: ring: expected one of rar, fixed";
+        assert_eq!(refused("model", Value::Text("ring".to_owned())), model);
+        let steps = "option thresholds: 2,1: expected GPU-seconds > 0 in ascending order";
+        assert_eq!(refused("thresholds", Value::Numbers(vec![2.0, 1.0])), steps);
+        assert_eq!(refused("seed", Value::Absent).split(": ").nth(1), Some("none"));
+        assert_eq!(options, Options::default(), "what is refused changes nothing");
+    }
+}

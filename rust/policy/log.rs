@@ -1,0 +1,120 @@
+//! Decisions that were made elsewhere: by an earlier run, a real cluster, or a search.
+//!
+//! The policy wakes at the time of every decision and carries it out, or the run ends with an error that names it.
+//! Invariant: `waiting` holds the jobs that have arrived, hold no GPUs, are not done and were not refused. For example,
+//! the log of a FIFO run gives the same start and finish times as the run itself.
+
+use super::Policy;
+use crate::decisions::{Decision, DecisionLog, Verb};
+use crate::ds::OrderedBits;
+use crate::machine::Floor;
+use crate::setting::Setting;
+use crate::speed::Speed;
+
+/// A cursor over a log.
+#[derive(Clone, Debug)]
+pub(super) struct Logged<'a> {
+    log: &'a DecisionLog,
+    /// The row of the next decision.
+    next: usize,
+    waiting: OrderedBits,
+    num_waiting: usize,
+    /// The slot of each running job's stay.
+    slot: Vec<u32>,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl<'a> Logged<'a> {
+    pub(super) fn new(setting: &Setting<'a>, log: &'a DecisionLog) -> Self {
+        let jobs = setting.jobs.len();
+        Self { log, next: 0, waiting: OrderedBits::new(jobs), num_waiting: 0, slot: vec![NOWHERE; jobs] }
+    }
+
+    fn waits(&self, job: u32) -> bool {
+        self.waiting.next(job as usize) == Some(job as usize)
+    }
+
+    fn set_waiting(&mut self, job: u32, waits: bool) {
+        if waits {
+            self.waiting.insert(job as usize);
+            self.num_waiting += 1;
+        } else {
+            self.waiting.remove(job as usize);
+            self.num_waiting -= 1;
+        }
+    }
+
+    /// Carries a decision out. Otherwise says why it cannot be.
+    fn carry_out<S: Speed>(&mut self, floor: &mut Floor<'_, S>, decision: &Decision) -> Result<(), String> {
+        let job = decision.job;
+        match decision.verb {
+            Verb::Start | Verb::Refuse if !self.waits(job) => {
+                let holds = self.slot[job as usize] != NOWHERE;
+                Err(if holds { "it holds GPUs already" } else { "it does not wait at that time" }.to_owned())
+            }
+            Verb::Start => {
+                floor.place_at(job, &decision.parts)?;
+                self.slot[job as usize] = floor.start(job);
+                self.set_waiting(job, false);
+                Ok(())
+            }
+            Verb::Stop => {
+                let slot = std::mem::replace(&mut self.slot[job as usize], NOWHERE);
+                if slot == NOWHERE {
+                    return Err("it holds no GPUs at that time".to_owned());
+                }
+                floor.stop(slot);
+                self.set_waiting(job, true);
+                Ok(())
+            }
+            Verb::Refuse => {
+                floor.refuse(job)?;
+                self.set_waiting(job, false);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl<S: Speed> Policy<S> for Logged<'_> {
+    const STOPS: bool = true;
+
+    fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: u32) {
+        self.set_waiting(job, true);
+    }
+
+    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: u32, job: u32) {
+        self.slot[job as usize] = NOWHERE;
+    }
+
+    fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
+        let time = self.log.time.get(self.next);
+        time.map_or(f64::INFINITY, |&time| f64::max(floor.clock.arrival(time), floor.now))
+    }
+
+    fn pass(&mut self, floor: &mut Floor<'_, S>) {
+        let mut carried_out = 0;
+        while let Some((decision, next)) = self.log.decision(self.next)
+            && floor.clock.arrival(decision.time) <= floor.now
+        {
+            if let Err(why) = self.carry_out(floor, &decision) {
+                // A job that started now may be done now: the rest is tried again after that.
+                if carried_out == 0 {
+                    floor.fail(decision.job, decision.verb, why);
+                }
+                return;
+            }
+            carried_out += 1;
+            self.next = next;
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.num_waiting > 0
+    }
+
+    fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_ {
+        self.waiting.range(0, usize::MAX).map(|job| job as u32)
+    }
+}

@@ -1,0 +1,105 @@
+//! Options from Python, and the table of them for Python.
+
+use super::raise;
+use crate::options::{Entry, Kind, Table, Value, commands};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// The options that Python gives by their names; the others have their defaults.
+pub(super) fn read<T: Table>(given: &Bound<'_, PyDict>) -> PyResult<T> {
+    let mut options = T::default();
+    for (name, value) in given {
+        let name: String = name.extract()?;
+        let Some(row) = T::row(&name) else {
+            return Err(PyTypeError::new_err(format!("unknown option '{name}'")));
+        };
+        let value = value_of(&T::TABLE[row], &value).map_err(|error| about(given.py(), &name, error))?;
+        options.set(row, &value).map_err(|error| raise(given.py(), &error))?;
+    }
+    Ok(options)
+}
+
+/// A value as an option of its kind has it.
+fn value_of(entry: &Entry, given: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if given.is_none() && entry.absent.is_some() {
+        return Ok(Value::Absent);
+    }
+    Ok(match entry.kind {
+        Kind::Flag => Value::Flag(given.extract()?),
+        Kind::Integer { .. } => Value::Integer(given.extract()?),
+        Kind::Number(_) => Value::Number(given.extract()?),
+        Kind::Numbers(_) => Value::Numbers(given.extract()?),
+        Kind::Name(_) | Kind::Ties(_) => Value::Text(given.extract()?),
+    })
+}
+
+/// A type error as one of that option; others as they are.
+fn about(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
+    if error.is_instance_of::<PyTypeError>(py) {
+        PyTypeError::new_err(format!("argument '{name}': {}", error.value(py)))
+    } else {
+        error
+    }
+}
+
+/// The table of options by command: of each option all that is known of it. The Python code that needs it is made of
+/// it by `python -m ringbco.dev.generate`.
+#[pyfunction]
+pub(super) fn options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let table = PyDict::new(py);
+    for (command, rows) in commands() {
+        let told = rows.iter().map(|(entry, default)| tell(py, entry, default)).collect::<PyResult<Vec<_>>>()?;
+        table.set_item(command, told)?;
+    }
+    Ok(table)
+}
+
+fn tell<'py>(py: Python<'py>, entry: &Entry, default: &Value) -> PyResult<Bound<'py, PyDict>> {
+    let row = PyDict::new(py);
+    row.set_item("name", entry.name)?;
+    row.set_item("expected", entry.wanted())?;
+    row.set_item("absent", entry.absent)?;
+    row.set_item("word", entry.word)?;
+    row.set_item("unit", entry.unit)?;
+    row.set_item("part", entry.users.part())?;
+    row.set_item("users", entry.users.names())?;
+    row.set_item("policies", entry.policies().map(|policy| policy.name).collect::<Vec<_>>())?;
+    row.set_item("exclusive", entry.exclusive)?;
+    row.set_item("demand", entry.demand)?;
+    row.set_item("form", entry.form)?;
+    row.set_item("panel", entry.panel)?;
+    row.set_item("help", entry.help)?;
+    match default {
+        Value::Absent => row.set_item("default", py.None())?,
+        Value::Flag(flag) => row.set_item("default", flag)?,
+        Value::Integer(count) => row.set_item("default", count)?,
+        Value::Number(number) => row.set_item("default", number)?,
+        Value::Numbers(numbers) => row.set_item("default", numbers)?,
+        Value::Text(text) => row.set_item("default", text)?,
+    }
+    let kind = match entry.kind {
+        Kind::Flag => "flag",
+        Kind::Integer { least, most } => {
+            row.set_item("least", least)?;
+            row.set_item("most", most)?;
+            "integer"
+        }
+        Kind::Number(range) | Kind::Numbers(range) => {
+            row.set_item("least", range.least)?;
+            row.set_item("above", range.above)?;
+            row.set_item("most", range.most)?;
+            if matches!(entry.kind, Kind::Number(_)) { "number" } else { "numbers" }
+        }
+        Kind::Name(names) => {
+            row.set_item("names", names)?;
+            "name"
+        }
+        Kind::Ties(texts) => {
+            row.set_item("names", texts)?;
+            "ties"
+        }
+    };
+    row.set_item("kind", kind)?;
+    Ok(row)
+}

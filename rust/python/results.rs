@@ -1,0 +1,121 @@
+//! What a run gives back, as columns that numpy owns.
+
+use crate::outcome::Outcome;
+use crate::planner::Plan;
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+
+/// A run's columns.
+#[pyclass(frozen, get_all, module = "ringbco._core")]
+pub(super) struct RunResult {
+    kept: Py<PyArray1<bool>>,
+    start: Py<PyArray1<f64>>,
+    finish: Py<PyArray1<f64>>,
+    num_servers: Py<PyArray1<u32>>,
+    max_contention: Py<PyArray1<u32>>,
+    wait_gpus: Py<PyArray1<f32>>,
+    wait_fragmented: Py<PyArray1<f32>>,
+    preemptions: Py<PyArray1<u32>>,
+    held: Option<Py<PyArray1<f64>>>,
+    lost: Option<Py<PyArray1<f64>>>,
+    spread: Option<Py<PyArray1<f64>>>,
+    refused: Option<Py<PyArray1<bool>>>,
+    alloc_job: Py<PyArray1<u32>>,
+    alloc_server: Py<PyArray1<u32>>,
+    alloc_gpus: Py<PyArray1<u32>>,
+    alloc_start: Py<PyArray1<f64>>,
+    alloc_end: Py<PyArray1<f64>>,
+    timeline_time: Py<PyArray1<f64>>,
+    running: Py<PyArray1<u32>>,
+    queued: Py<PyArray1<u32>>,
+    busy_gpus: Py<PyArray1<u64>>,
+    queued_gpus: Py<PyArray1<u64>>,
+    spanning: Py<PyArray1<u32>>,
+    mean_contention: Py<PyArray1<f64>>,
+    events: u64,
+    decisions: u64,
+    engine_seconds: f64,
+    contention_seconds: f64,
+    spanning_seconds: f64,
+    held_while_submitting: f64,
+    held_while_submitting_by_vc: Py<PyArray1<f64>>,
+}
+
+impl RunResult {
+    pub(super) fn new(py: Python<'_>, outcome: Outcome) -> Self {
+        fn column<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Py<PyArray1<T>> {
+            values.into_pyarray(py).unbind()
+        }
+        let (allocations, timeline) = (outcome.allocations, outcome.timeline);
+        let (held, lost, spread, refused) = match outcome.preempted {
+            Some(own) => {
+                let [held, lost, spread] = [own.held, own.lost, own.spread].map(|values| Some(column(py, values)));
+                (held, lost, spread, Some(column(py, own.refused)))
+            }
+            None => (None, None, None, None),
+        };
+        Self {
+            kept: column(py, outcome.kept),
+            start: column(py, outcome.start),
+            finish: column(py, outcome.finish),
+            num_servers: column(py, outcome.num_servers),
+            max_contention: column(py, outcome.max_contention),
+            wait_gpus: column(py, outcome.wait_gpus),
+            wait_fragmented: column(py, outcome.wait_fragmented),
+            preemptions: column(py, outcome.preemptions),
+            held,
+            lost,
+            spread,
+            refused,
+            alloc_job: column(py, allocations.job),
+            alloc_server: column(py, allocations.server),
+            alloc_gpus: column(py, allocations.num_gpus),
+            alloc_start: column(py, allocations.start),
+            alloc_end: column(py, allocations.end),
+            timeline_time: column(py, timeline.time),
+            running: column(py, timeline.running_jobs),
+            queued: column(py, timeline.queued_jobs),
+            busy_gpus: column(py, timeline.busy_gpus),
+            queued_gpus: column(py, timeline.queued_gpus),
+            spanning: column(py, timeline.spanning_jobs),
+            mean_contention: column(py, timeline.mean_contention),
+            events: outcome.events,
+            decisions: outcome.decisions,
+            engine_seconds: outcome.engine_seconds,
+            contention_seconds: outcome.contention_seconds,
+            spanning_seconds: outcome.spanning_seconds,
+            held_while_submitting: outcome.held_while_submitting.all,
+            held_while_submitting_by_vc: column(py, outcome.held_while_submitting.by_cluster),
+        }
+    }
+}
+
+/// A plan: its schedule, and how it was found.
+#[pyclass(frozen, get_all, module = "ringbco._core")]
+pub(super) struct PlanResult {
+    schedule: Py<RunResult>,
+    theta: u64,
+    kappa: Option<u32>,
+    horizon: u64,
+    w_max: f64,
+    work_bound: f64,
+    thetas: u64,
+    schedules: u64,
+    schedules_known: u64,
+}
+
+impl PlanResult {
+    pub(super) fn new(py: Python<'_>, plan: Plan) -> PyResult<Self> {
+        Ok(Self {
+            schedule: Py::new(py, RunResult::new(py, plan.schedule))?,
+            theta: plan.theta,
+            kappa: plan.kappa,
+            horizon: plan.horizon,
+            w_max: plan.w_max,
+            work_bound: plan.work_bound,
+            thetas: plan.thetas,
+            schedules: plan.schedules,
+            schedules_known: plan.schedules_known,
+        })
+    }
+}

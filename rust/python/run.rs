@@ -1,0 +1,171 @@
+//! A replay and a plan: columns in, columns out. Every column is borrowed, and the GIL is released for the whole run.
+
+use super::options::read;
+use super::raise;
+use super::results::{PlanResult, RunResult};
+use crate::cluster::Network;
+use crate::error::{Error, Result};
+use crate::machine::Watch;
+use crate::options::{Options, PlanOptions};
+use crate::planner;
+use crate::replay::{ClusterSpec, Extras, replay_with};
+use crate::trace::Jobs;
+use numpy::PyReadonlyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::time::{Duration, Instant};
+
+/// How often a run looks at signals and tells its progress.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Looks at Python's signals and calls its progress function, seldom enough to cost nothing.
+struct PythonWatch {
+    progress: Option<Py<PyAny>>,
+    total: usize,
+    looked: Instant,
+    raised: Option<PyErr>,
+}
+
+impl Watch for PythonWatch {
+    fn tick(&mut self, finished: usize) -> Result<()> {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        let looked = Python::attach(|py| {
+            py.check_signals()?;
+            if let Some(progress) = &self.progress {
+                progress.call1(py, (finished, self.total))?;
+            }
+            Ok(())
+        });
+        looked.map_err(|raised| {
+            self.raised = Some(raised);
+            Error::Interrupted
+        })
+    }
+}
+
+/// The columns of a job table.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct JobColumns<'py> {
+    submit: PyReadonlyArray1<'py, f64>,
+    num_gpus: PyReadonlyArray1<'py, u32>,
+    duration: PyReadonlyArray1<'py, f64>,
+    iterations: PyReadonlyArray1<'py, u64>,
+    gradient_bytes: PyReadonlyArray1<'py, f64>,
+    compute_time: PyReadonlyArray1<'py, f64>,
+    #[pyo3(default)]
+    vc: Option<PyReadonlyArray1<'py, u32>>,
+    #[pyo3(default)]
+    deadline: Option<PyReadonlyArray1<'py, f64>>,
+    #[pyo3(default)]
+    user: Option<PyReadonlyArray1<'py, u32>>,
+}
+
+impl JobColumns<'_> {
+    fn jobs(&self) -> PyResult<Jobs<'_>> {
+        Ok(Jobs {
+            submit: self.submit.as_slice()?,
+            num_gpus: self.num_gpus.as_slice()?,
+            duration: self.duration.as_slice()?,
+            iterations: self.iterations.as_slice()?,
+            gradient_bytes: self.gradient_bytes.as_slice()?,
+            compute_time: self.compute_time.as_slice()?,
+        })
+    }
+}
+
+/// The columns of a cluster's servers, and its network: (`intra_bandwidth`, `inter_bandwidth`, `reduce_speed`, xi1,
+/// xi2, alpha).
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct ClusterColumns<'py> {
+    server_gpus: PyReadonlyArray1<'py, u32>,
+    #[pyo3(default)]
+    server_vc: Option<PyReadonlyArray1<'py, u32>>,
+    network: (f64, f64, f64, f64, f64, f64),
+}
+
+impl ClusterColumns<'_> {
+    fn network(&self) -> Network {
+        let (intra_bandwidth, inter_bandwidth, reduce_speed, xi1, xi2, alpha) = self.network;
+        Network {
+            intra_bandwidth,
+            inter_bandwidth,
+            reduce_speed,
+            contention_share: xi1,
+            server_overhead: xi2,
+            degradation: alpha,
+        }
+    }
+}
+
+fn slice<'a, T: numpy::Element>(column: Option<&'a PyReadonlyArray1<'_, T>>) -> PyResult<Option<&'a [T]>> {
+    Ok(column.map(|column| column.as_slice()).transpose()?)
+}
+
+/// Replays a trace.
+///
+/// options: those of the table that are not at their default. progress: called with (finished, total) now and then.
+#[pyfunction]
+pub(super) fn replay(
+    py: Python<'_>,
+    jobs: JobColumns<'_>,
+    cluster: ClusterColumns<'_>,
+    options: &Bound<'_, PyDict>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<RunResult> {
+    let options: Options = read(options)?;
+    let table = jobs.jobs()?;
+    let vc = slice(jobs.vc.as_ref())?;
+    let extras =
+        Extras { deadline: slice(jobs.deadline.as_ref())?, user: slice(jobs.user.as_ref())?, ..Extras::default() };
+    let server_vc = slice(cluster.server_vc.as_ref())?;
+    let spec = ClusterSpec { server_gpus: cluster.server_gpus.as_slice()?, server_vc, network: cluster.network() };
+    let mut watch = PythonWatch { progress, total: table.len(), looked: Instant::now(), raised: None };
+    let outcome = py.detach(|| replay_with(&table, &extras, vc, &spec, &options, &mut watch));
+    if let Some(raised) = watch.raised {
+        return Err(raised);
+    }
+    outcome.map(|o| RunResult::new(py, o)).map_err(|e| raise(py, &e))
+}
+
+/// Plans a job table on a cluster without virtual clusters, whatever the times of submission.
+///
+/// options: those of the table that are not at their default. progress: called with (steps done, steps in all) now and
+/// then. threads: None for as many as the machine has; the plan is the same on any number.
+#[pyfunction]
+#[pyo3(signature = (jobs, cluster, options, progress, *, threads = None))]
+pub(super) fn plan(
+    py: Python<'_>,
+    jobs: JobColumns<'_>,
+    cluster: ClusterColumns<'_>,
+    options: &Bound<'_, PyDict>,
+    progress: Option<Py<PyAny>>,
+    threads: Option<usize>,
+) -> PyResult<PlanResult> {
+    let options: PlanOptions = read(options)?;
+    let table = jobs.jobs()?;
+    let submit = vec![0.0; table.len()];
+    let table = Jobs { submit: &submit, ..table };
+    let (server_gpus, network) = (cluster.server_gpus.as_slice()?, cluster.network());
+    let mut watch = PythonWatch { progress, total: planner::PROGRESS_STEPS, looked: Instant::now(), raised: None };
+    let planned = py.detach(|| match threads {
+        None => planner::plan(&table, server_gpus, network, &options, &mut watch),
+        Some(count) => {
+            let refused = |_| Error::Option {
+                name: "threads",
+                value: count.to_string(),
+                expected: "a number of threads that the system can start".to_owned(),
+            };
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build().map_err(refused)?;
+            planner::plan_in(&pool, &table, server_gpus, network, &options, &mut watch)
+        }
+    });
+    if let Some(raised) = watch.raised {
+        return Err(raised);
+    }
+    PlanResult::new(py, planned.map_err(|e| raise(py, &e))?)
+}

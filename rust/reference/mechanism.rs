@@ -1,0 +1,316 @@
+//! Any policy's run once more, from its decision log alone: slot by slot, or instant by instant.
+//!
+//! The log says who starts, stops and is refused, and when. The mechanism says the rest: who arrives, how fast jobs are,
+//! when they end. Everything is worked out afresh at every instant. So the log of any policy checks the machine, and a
+//! decision that the mechanism does not allow is an error. One cluster only.
+
+use super::{Job, model};
+use crate::decisions::{Decision, DecisionLog, Verb};
+use crate::error::{Error, Result};
+use crate::options::{ClockKind, Options};
+use crate::replay::ClusterSpec;
+use crate::trace::Jobs;
+
+/// What became of every job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Logged {
+    /// First start, s; NaN where it never ran.
+    pub start: Vec<f64>,
+    /// Finish, s; NaN where it never ran.
+    pub finish: Vec<f64>,
+    /// The most servers used at a time.
+    pub num_servers: Vec<u32>,
+    /// Largest p_j met (equation 6).
+    pub max_contention: Vec<u32>,
+    /// Times stopped.
+    pub preemptions: Vec<u32>,
+    /// Time on GPUs, s.
+    pub held: Vec<f64>,
+    /// Time on GPUs without progress after a start that was not the first, s.
+    pub lost: Vec<f64>,
+    /// Whether it was refused.
+    pub refused: Vec<bool>,
+    /// (row, server, GPUs, from, to), in order of (row, from, server); s.
+    pub stays: Vec<(usize, usize, u32, f64, f64)>,
+}
+
+/// Where a job is in its life.
+#[derive(Clone, Debug, PartialEq)]
+enum Phase {
+    Ahead,
+    Waiting,
+    Running(Stay),
+    Over,
+}
+
+/// A job on GPUs, since `start`; times in slots under the slot clock.
+#[derive(Clone, Debug, PartialEq)]
+struct Stay {
+    parts: Vec<(usize, u32)>,
+    start: f64,
+    /// When its pause ends.
+    from: f64,
+    /// Work left at `since`, and what a unit takes from then on.
+    since: f64,
+    tau: Option<f64>,
+}
+
+struct Mechanism<'a> {
+    jobs: Vec<Job>,
+    spec: &'a ClusterSpec<'a>,
+    options: &'a Options,
+    phases: Vec<Phase>,
+    left: Vec<f64>,
+    out: Logged,
+}
+
+/// Replays a log on one cluster.
+///
+/// # Errors
+/// `Decision` where the log asks for what cannot be; `Stuck` where it ends before the jobs do; `Unsupported` for a
+/// cluster with virtual clusters.
+pub fn replay_log(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, log: &DecisionLog) -> Result<Logged> {
+    if spec.server_vc.is_some() {
+        return Err(Error::Unsupported { option: "cluster", value: "virtual clusters".to_owned() });
+    }
+    log.validate(jobs.len(), spec.server_gpus.len())?;
+    let n = jobs.len();
+    let all: Vec<Job> = (0..n).map(|row| Job::read(jobs, row, &spec.network, options)).collect();
+    let work = |job: &Job| match (options.rar(), options.clock) {
+        (true, _) => job.iterations as f64,
+        (false, ClockKind::Continuous) => job.duration,
+        (false, ClockKind::Slot) => (job.duration / options.slot).ceil(),
+    };
+    let mut mechanism = Mechanism {
+        left: all.iter().map(work).collect(),
+        jobs: all,
+        spec,
+        options,
+        phases: vec![Phase::Ahead; n],
+        out: Logged {
+            start: vec![f64::NAN; n],
+            finish: vec![f64::NAN; n],
+            num_servers: vec![0; n],
+            max_contention: vec![0; n],
+            preemptions: vec![0; n],
+            held: vec![0.0; n],
+            lost: vec![0.0; n],
+            refused: vec![false; n],
+            stays: Vec::new(),
+        },
+    };
+    mechanism.run(log)?;
+    let mut out = mechanism.out;
+    out.stays.sort_by_key(|stay| (stay.0, stay.3.to_bits(), stay.1));
+    Ok(out)
+}
+
+impl Mechanism<'_> {
+    fn slotted(&self) -> bool {
+        self.options.clock == ClockKind::Slot
+    }
+
+    /// Seconds of a time of the clock.
+    fn seconds(&self, time: f64) -> f64 {
+        if self.slotted() { time * self.options.slot } else { time }
+    }
+
+    fn run(&mut self, log: &DecisionLog) -> Result<()> {
+        let mut decisions = Vec::new();
+        let mut row = 0;
+        while let Some((decision, next)) = log.decision(row) {
+            decisions.push(decision);
+            row = next;
+        }
+        decisions.reverse();
+        let mut now = 0.0;
+        loop {
+            self.end_stays(now, &decisions);
+            for (job, phase) in self.jobs.iter().zip(&mut self.phases) {
+                let time = if self.options.clock == ClockKind::Slot { now * self.options.slot } else { now };
+                if *phase == Phase::Ahead && job.submit <= time {
+                    *phase = Phase::Waiting;
+                }
+            }
+            let mut carried_out = 0;
+            while let Some(decision) = decisions.last().filter(|decision| decision.time <= self.seconds(now)) {
+                match self.carry_out(decision, now) {
+                    Ok(()) => carried_out += 1,
+                    // A job that started now may be done now: the rest is tried again after that.
+                    Err(_) if carried_out > 0 => break,
+                    Err(error) => return Err(error),
+                }
+                decisions.pop();
+            }
+            self.set_rates(now);
+            if self.phases.iter().all(|phase| *phase == Phase::Over) {
+                return Ok(());
+            }
+            now = match self.next(now, decisions.last().map(|decision| decision.time)) {
+                Some(next) => next,
+                None => return Err(self.stuck(now)),
+            };
+        }
+    }
+
+    /// The next instant; `None` if nothing can change any more. Under the slot clock every boundary is one.
+    fn next(&self, now: f64, decision: Option<f64>) -> Option<f64> {
+        if decision.is_some_and(|time| time <= self.seconds(now)) {
+            return Some(now);
+        }
+        let ahead = || self.jobs.iter().zip(&self.phases).filter(|(_, phase)| **phase == Phase::Ahead);
+        let ends = self.phases.iter().enumerate().filter_map(|(j, phase)| match phase {
+            Phase::Running(stay) => Some(self.end(j, stay)),
+            _ => None,
+        });
+        if self.slotted() {
+            let more = decision.is_some() || ahead().next().is_some() || ends.into_iter().any(f64::is_finite);
+            return more.then_some(now + 1.0);
+        }
+        let arrivals = ahead().map(|(job, _)| job.submit);
+        let next = arrivals.chain(ends).chain(decision).fold(f64::INFINITY, f64::min);
+        next.is_finite().then_some(next)
+    }
+
+    /// When a stay ends if nothing changes.
+    fn end(&self, job: usize, stay: &Stay) -> f64 {
+        let tau = stay.tau.unwrap_or(f64::NAN);
+        if !self.slotted() {
+            return stay.since + self.left[job] * tau;
+        }
+        match self.per_slot(tau) {
+            0 => f64::INFINITY,
+            units => stay.since + (self.left[job] as u64).div_ceil(units) as f64,
+        }
+    }
+
+    fn per_slot(&self, tau: f64) -> u64 {
+        if self.options.rar() { model::iterations_per_slot(self.options.slot, tau) } else { 1 }
+    }
+
+    /// Brings the work left up to date: what was done since the last time at which that was asked.
+    fn progress(&mut self, job: usize, now: f64) {
+        let Phase::Running(stay) = &mut self.phases[job] else { return };
+        let (Some(tau), true) = (stay.tau, now > stay.since) else { return };
+        let passed = now - stay.since;
+        stay.since = now;
+        let done = if self.slotted() {
+            (0..passed as u64).fold(0u64, |done, _| done.saturating_add(self.per_slot(tau))) as f64
+        } else {
+            passed / tau
+        };
+        self.left[job] = f64::max(0.0, self.left[job] - done);
+    }
+
+    /// Ends the stays that are over. On the continuous clock ends are right to rounding, so one that lies a few steps
+    /// of float64 ahead counts, unless the log stops the job now. `decisions`: those to come, the next one last.
+    fn end_stays(&mut self, now: f64, decisions: &[Decision]) {
+        let stopped = |job: usize| {
+            let at_once = decisions.iter().rev().take_while(|decision| decision.time <= now);
+            at_once.into_iter().any(|decision| decision.verb == Verb::Stop && decision.job as usize == job)
+        };
+        let steps = if self.slotted() { 0.0 } else { 16.0 * (now.next_up() - now) };
+        for job in 0..self.jobs.len() {
+            let Phase::Running(stay) = &self.phases[job] else { continue };
+            let end = self.end(job, stay);
+            if end <= now || (end <= now + steps && !stopped(job)) {
+                self.leave(job, now);
+                self.out.finish[self.jobs[job].row] = self.seconds(now);
+                self.phases[job] = Phase::Over;
+            }
+        }
+    }
+
+    /// Ends a stay's books.
+    fn leave(&mut self, job: usize, now: f64) {
+        let Phase::Running(stay) = self.phases[job].clone() else { return };
+        let row = self.jobs[job].row;
+        self.out.held[row] += now - stay.start;
+        self.out.lost[row] += now.min(stay.from) - stay.start;
+        for &(server, count) in &stay.parts {
+            self.out.stays.push((row, server, count, self.seconds(stay.start), self.seconds(now)));
+        }
+    }
+
+    fn carry_out(&mut self, decision: &Decision, now: f64) -> Result<()> {
+        let job = decision.job as usize;
+        let fail = |why: &str| Error::Decision {
+            row: job,
+            verb: decision.verb.name(),
+            time: decision.time,
+            why: why.to_owned(),
+        };
+        match (decision.verb, &self.phases[job]) {
+            (Verb::Start, Phase::Waiting) => {
+                let parts: Vec<(usize, u32)> = decision.parts.iter().map(|&(s, g)| (s as usize, g)).collect();
+                if parts.iter().map(|part| part.1).sum::<u32>() != self.jobs[job].num_gpus {
+                    return Err(fail("as many GPUs as it asks for"));
+                }
+                if parts.iter().any(|&(server, count)| self.busy(server) + count > self.spec.server_gpus[server]) {
+                    return Err(fail("the server has fewer idle GPUs"));
+                }
+                let again = !self.out.start[job].is_nan();
+                let mut pause = if again { self.options.preempt_cost } else { 0.0 };
+                if self.slotted() {
+                    pause = (pause / self.options.slot).ceil();
+                }
+                if !again {
+                    self.out.start[job] = self.seconds(now);
+                }
+                self.out.num_servers[job] = self.out.num_servers[job].max(parts.len() as u32);
+                let from = now + pause;
+                self.phases[job] = Phase::Running(Stay { parts, start: now, from, since: from, tau: None });
+            }
+            (Verb::Stop, Phase::Running(_)) => {
+                self.progress(job, now);
+                self.leave(job, now);
+                self.out.preemptions[job] += 1;
+                self.phases[job] = Phase::Waiting;
+            }
+            (Verb::Refuse, Phase::Waiting) => {
+                self.out.refused[job] = true;
+                self.phases[job] = Phase::Over;
+            }
+            _ => return Err(fail("the job is not in the state for it")),
+        }
+        Ok(())
+    }
+
+    fn busy(&self, server: usize) -> u32 {
+        let on = |stay: &Stay| stay.parts.iter().filter(|part| part.0 == server).map(|part| part.1).sum::<u32>();
+        self.phases.iter().map(|phase| if let Phase::Running(stay) = phase { on(stay) } else { 0 }).sum()
+    }
+
+    /// p_j and tau_j of every running job.
+    fn set_rates(&mut self, now: f64) {
+        let running: Vec<usize> =
+            (0..self.jobs.len()).filter(|&j| matches!(self.phases[j], Phase::Running(_))).collect();
+        let gangs: Vec<Vec<usize>> = running
+            .iter()
+            .map(|&job| match &self.phases[job] {
+                Phase::Running(stay) => stay.parts.iter().map(|part| part.0).collect(),
+                _ => Vec::new(),
+            })
+            .collect();
+        for ((&job, gang), p) in running.iter().zip(&gangs).zip(model::contention(&gangs)) {
+            self.out.max_contention[job] = self.out.max_contention[job].max(p);
+            let tau = if self.options.rar() {
+                model::iteration_time(&self.jobs[job], &self.spec.network, gang.len(), p)
+            } else {
+                1.0
+            };
+            let changed = matches!(&self.phases[job], Phase::Running(stay) if stay.tau != Some(tau));
+            if changed {
+                self.progress(job, now);
+            }
+            if let Phase::Running(stay) = &mut self.phases[job] {
+                stay.tau = Some(tau);
+            }
+        }
+    }
+
+    fn stuck(&self, now: f64) -> Error {
+        let row = self.phases.iter().position(|phase| *phase != Phase::Over).unwrap_or(0);
+        Error::Stuck { row, running: matches!(self.phases[row], Phase::Running(_)), time: self.seconds(now) }
+    }
+}

@@ -1,0 +1,131 @@
+//! The results of all parts as one, in the caller's row order.
+
+use super::logs;
+use super::parts::Part;
+use crate::decisions::DecisionLog;
+use crate::error::Result;
+use crate::machine::Clock;
+use crate::options::Options;
+use crate::outcome::{Allocations, ClusterOutcome, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline};
+use crate::trace::Jobs;
+
+pub(super) fn assemble(
+    jobs: &Jobs<'_>,
+    mut kept: Vec<bool>,
+    parts: &[Part],
+    outcomes: Vec<ClusterOutcome>,
+    options: &Options,
+    stops: bool,
+    engine_seconds: f64,
+) -> Result<Outcome> {
+    let n = jobs.len();
+    let (mut events, mut decisions, mut contention_seconds) = (0, 0, 0.0);
+    let mut contention = Vec::with_capacity(outcomes.len());
+    let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
+    let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
+    let mut preemptions = vec![0; n];
+    let mut preempted = stops.then(|| Preempted {
+        held: vec![f64::NAN; n],
+        lost: vec![0.0; n],
+        spread: vec![0.0; n],
+        refused: vec![false; n],
+    });
+    let mut stretches = Vec::new();
+    let mut log = DecisionLog::default();
+    let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
+    let mut allocations = Allocations::default();
+    let mut cluster = vec![0; if parts.len() > 1 { n } else { 0 }];
+    for (number, (part, outcome)) in parts.iter().zip(outcomes).enumerate() {
+        events += outcome.events;
+        decisions += outcome.decisions;
+        contention_seconds += outcome.contention_seconds;
+        contention.push(outcome.contention);
+        stretches.extend(outcome.stretches.iter().map(|s| Stretch { job: part.rows[s.job as usize], ..*s }));
+        logs::append(&mut log, &outcome.log, part);
+        if let Some(preempted) = &mut preempted {
+            for (j, &row) in part.rows.iter().enumerate() {
+                let row = row as usize;
+                preemptions[row] = outcome.preemptions[j];
+                (preempted.held[row], preempted.lost[row]) = (outcome.held[j], outcome.lost[j]);
+                preempted.spread[row] = outcome.spread[j];
+                preempted.refused[row] = outcome.refused[j];
+                kept[row] = !outcome.refused[j];
+            }
+        }
+        for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
+            wait_gpus[row as usize] = too_few as f32;
+            wait_fragmented[row as usize] = fragmented as f32;
+        }
+        drop(outcome.obstacles);
+        if parts.len() == 1 && part.whole {
+            (start, finish) = (outcome.start, outcome.finish);
+            (num_servers, max_contention) = (outcome.num_servers, outcome.max_contention);
+            allocations = outcome.allocations;
+            continue;
+        }
+        for (j, &row) in part.rows.iter().enumerate() {
+            let row = row as usize;
+            if parts.len() > 1 {
+                cluster[row] = number as u32;
+            }
+            (start[row], finish[row]) = (outcome.start[j], outcome.finish[j]);
+            (num_servers[row], max_contention[row]) = (outcome.num_servers[j], outcome.max_contention[j]);
+        }
+        let mut own = outcome.allocations;
+        own.job.iter_mut().for_each(|j| *j = part.rows[*j as usize]);
+        allocations.job.append(&mut own.job);
+        allocations.num_gpus.append(&mut own.num_gpus);
+        allocations.start.append(&mut own.start);
+        allocations.end.append(&mut own.end);
+        allocations.server.extend(own.server.iter().map(|&s| part.servers[s as usize]));
+    }
+    let clock = Clock::new(options);
+    let cluster_of = |row: usize| cluster.get(row).copied().unwrap_or(0);
+    // Stretch by stretch; between two of them a job waits.
+    stretches.sort_by_key(|s| s.job);
+    let seen = |job: usize| clock.seconds(clock.arrival(jobs.submit[job]));
+    let in_stretches = stretches.iter().enumerate().map(|(i, s)| {
+        let row = s.job as usize;
+        let before = i.checked_sub(1).map(|i| &stretches[i]).filter(|before| before.job == s.job);
+        Span {
+            submit: jobs.submit[row],
+            seen: before.map_or_else(|| seen(row), |before| before.end),
+            start: s.start,
+            finish: s.end,
+            num_gpus: jobs.num_gpus[row],
+            spanning: s.spanning,
+            cluster: cluster_of(row),
+        }
+    });
+    let spans = (0..n).filter(|&j| kept[j] && preemptions[j] == 0).map(|j| Span {
+        submit: jobs.submit[j],
+        seen: seen(j),
+        start: start[j],
+        finish: finish[j],
+        num_gpus: jobs.num_gpus[j],
+        spanning: num_servers[j] > 1,
+        cluster: cluster_of(j),
+    });
+    let spans = spans.chain(in_stretches);
+    let spanning_seconds = spans.clone().filter(|s| s.spanning).map(|s| s.finish - s.start).sum();
+    Ok(Outcome {
+        held_while_submitting: held_while_submitting(spans.clone(), parts.len()),
+        timeline: timeline(spans, &contention, options.sample)?,
+        allocations: allocations.by_job(n),
+        kept,
+        start,
+        finish,
+        num_servers,
+        max_contention,
+        wait_gpus,
+        wait_fragmented,
+        preemptions,
+        preempted,
+        events,
+        decisions,
+        contention_seconds,
+        spanning_seconds,
+        log: if parts.len() > 1 { logs::by_time(&log) } else { log },
+        engine_seconds,
+    })
+}

@@ -1,0 +1,101 @@
+//! What is refused before a run.
+
+use super::ClusterSpec;
+use super::Extras;
+use super::parts::Part;
+use crate::cluster::Network;
+use crate::error::{Error, Result};
+use crate::machine::MOST_SLOTS;
+use crate::options::{ClockKind, Options, Oversize, Preemption};
+use crate::placement::Placer;
+use crate::speed::Ring;
+use crate::trace::Jobs;
+
+/// Refuses times that slots cannot count.
+pub(super) fn check_slots(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
+    if options.clock == ClockKind::Continuous {
+        return Ok(());
+    }
+    let beyond = |times: &[f64]| times.iter().position(|&time| time / options.slot >= MOST_SLOTS);
+    let fault = |row: usize, column, time: f64| {
+        let expected = "a time of fewer than 2^53 slots";
+        Err(Error::Value { row, column, value: format!("{time:?}"), expected })
+    };
+    match (beyond(jobs.submit), beyond(jobs.duration)) {
+        (Some(row), _) => fault(row, "submit_time", jobs.submit[row]),
+        (None, Some(row)) if !options.rar() => fault(row, "duration", jobs.duration[row]),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
+    let lengths = [("deadline", extras.deadline.map(<[f64]>::len)), ("user", extras.user.map(<[u32]>::len))];
+    for (column, length) in lengths {
+        if let Some(length) = length
+            && length != jobs.len()
+        {
+            return Err(Error::ColumnLength { column, length, expected: jobs.len() });
+        }
+    }
+    if options.preemption == Preemption::Edf && extras.deadline.is_none() {
+        return Err(Error::ColumnLength { column: "deadline", length: 0, expected: jobs.len() });
+    }
+    Ok(())
+}
+
+/// Deals the rows out to their clusters; refuses, or leaves out, what could never run. `placed`: whether the placement
+/// of the options has a say.
+pub(super) fn keep(
+    jobs: &Jobs<'_>,
+    vc: Option<&[u32]>,
+    parts: &mut [Part],
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+    placed: bool,
+) -> Result<Vec<bool>> {
+    let placer = Placer::new(options);
+    let network = &spec.network;
+    let mut kept = vec![true; jobs.len()];
+    for row in 0..jobs.len() {
+        let part = &mut parts[vc.map_or(0, |v| v[row] as usize)];
+        let num_gpus = jobs.num_gpus[row];
+        let refusal = if u64::from(num_gpus) > part.total {
+            Some(Error::Oversize { row, num_gpus, available: part.total })
+        } else if placed && !placer.fits_empty(num_gpus, &part.shape) {
+            Some(Error::Unplaceable { row, num_gpus, placement: options.placement.name() })
+        } else {
+            None
+        };
+        match refusal {
+            Some(error) if options.oversize == Oversize::Error => return Err(error),
+            Some(_) => kept[row] = false,
+            None => {
+                if options.rar() {
+                    check_iteration(&Ring::of(jobs, row), row, part.few.of(num_gpus), network, options)?;
+                }
+                part.rows.push(row as u32);
+            }
+        }
+    }
+    Ok(kept)
+}
+
+/// Refuses a job whose iteration takes no time, or more than a slot even uncontended.
+pub(crate) fn check_iteration(
+    ring: &Ring,
+    row: usize,
+    servers: Option<u32>,
+    network: &Network,
+    options: &Options,
+) -> Result<()> {
+    if network.server_overhead == 0.0 && ring.iteration_time(network, 1, 0) == 0.0 {
+        return Err(Error::ZeroIterationTime { row });
+    }
+    if options.clock == ClockKind::Slot {
+        let tau = ring.iteration_time(network, servers.unwrap_or(1), 1);
+        if Ring::per_slot(options.slot, tau) == 0 {
+            return Err(Error::SlotTooShort { row, tau, slot: options.slot });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Decision logs by part, and the parts' logs as one.
+
+use super::ClusterSpec;
+use super::parts::Part;
+use crate::decisions::{DecisionLog, NO_SERVER};
+use crate::error::{Error, Result};
+use crate::trace::Jobs;
+
+/// A log's decisions by cluster, with the numbers that jobs and servers have there.
+pub(super) fn deal_out(
+    log: &DecisionLog,
+    jobs: &Jobs<'_>,
+    vc: Option<&[u32]>,
+    parts: &[Part],
+    spec: &ClusterSpec<'_>,
+) -> Result<Vec<DecisionLog>> {
+    log.validate(jobs.len(), spec.server_gpus.len())?;
+    let mut number = vec![NO_SERVER; jobs.len()];
+    let mut place = vec![(0, 0); spec.server_gpus.len()];
+    for (index, part) in parts.iter().enumerate() {
+        for (own, &row) in (0..).zip(&part.rows) {
+            number[row as usize] = own;
+        }
+        for (own, &server) in (0..).zip(&part.servers) {
+            place[server as usize] = (index, own);
+        }
+    }
+    let mut logs = vec![DecisionLog::default(); parts.len()];
+    for at in 0..log.len() {
+        let (row, verb) = (log.job[at] as usize, log.verb[at]);
+        let home = vc.map_or(0, |vc| vc[row] as usize);
+        let fail = |why: &str| Error::Decision { row, verb: verb.name(), time: log.time[at], why: why.to_owned() };
+        if number[row] == NO_SERVER {
+            return Err(fail("the job is left out of the run"));
+        }
+        let own = &mut logs[home];
+        let mut server = NO_SERVER;
+        if log.server[at] != NO_SERVER {
+            let (of, index) = place[log.server[at] as usize];
+            if of != home {
+                return Err(fail("the server is of another virtual cluster"));
+            }
+            server = index;
+        }
+        own.time.push(log.time[at]);
+        own.verb.push(verb);
+        own.job.push(number[row]);
+        own.server.push(server);
+        own.num_gpus.push(log.num_gpus[at]);
+    }
+    Ok(logs)
+}
+
+/// Adds what was decided in a cluster, with the caller's numbers.
+pub(super) fn append(log: &mut DecisionLog, own: &DecisionLog, part: &Part) {
+    log.time.extend(&own.time);
+    log.verb.extend(&own.verb);
+    log.job.extend(own.job.iter().map(|&job| part.rows[job as usize]));
+    let server = |&server: &u32| part.servers.get(server as usize).copied().unwrap_or(NO_SERVER);
+    log.server.extend(own.server.iter().map(server));
+    log.num_gpus.extend(&own.num_gpus);
+}
+
+/// The decisions of several clusters by time; at one time, cluster by cluster.
+pub(super) fn by_time(log: &DecisionLog) -> DecisionLog {
+    let mut order: Vec<usize> = (0..log.len()).collect();
+    order.sort_by(|&a, &b| log.time[a].total_cmp(&log.time[b]));
+    fn take<T: Copy>(column: &[T], order: &[usize]) -> Vec<T> {
+        order.iter().map(|&row| column[row]).collect()
+    }
+    DecisionLog {
+        time: take(&log.time, &order),
+        verb: take(&log.verb, &order),
+        job: take(&log.job, &order),
+        server: take(&log.server, &order),
+        num_gpus: take(&log.num_gpus, &order),
+    }
+}

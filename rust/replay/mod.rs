@@ -1,0 +1,91 @@
+//! A whole replay: checks, virtual clusters, and the results put together.
+
+mod assemble;
+mod checks;
+mod logs;
+mod parts;
+mod run;
+
+use crate::cluster::{Network, validate_servers};
+use crate::decisions::DecisionLog;
+use crate::error::Result;
+use crate::machine::Watch;
+use crate::options::{Options, Preemption};
+use crate::outcome::Outcome;
+use crate::trace::Jobs;
+use assemble::assemble;
+pub(crate) use checks::check_iteration;
+use checks::{check_extras, check_slots, keep};
+use parts::{job_vcs, order_by_submission, split};
+use run::run_parts;
+use std::time::Instant;
+
+/// Servers, and the virtual clusters they are parted into.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterSpec<'a> {
+    /// O_s of every server.
+    pub server_gpus: &'a [u32],
+    /// The virtual cluster of every server, numbered from 0 without gaps; `None` for one cluster.
+    pub server_vc: Option<&'a [u32]>,
+    /// Network constants.
+    pub network: Network,
+}
+
+/// Columns that some policies read, one value a job.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extras<'a> {
+    /// Absolute deadlines, s; NaN where a job has none (`edf`).
+    pub deadline: Option<&'a [f64]>,
+    /// Users, numbered (`qssf`).
+    pub user: Option<&'a [u32]>,
+    /// Decisions to carry out in place of the options' policy. Placements and queues then decide nothing.
+    pub log: Option<&'a DecisionLog>,
+    /// Whether the outcome has what was decided.
+    pub record_log: bool,
+}
+
+/// Replays a trace on a cluster.
+///
+/// `vc` is each job's virtual cluster where the cluster has some, and is ignored where it has none.
+///
+/// # Errors
+/// Any variant of [`Error`]; the row is the lowest at fault.
+pub fn replay(
+    jobs: &Jobs<'_>,
+    vc: Option<&[u32]>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Outcome> {
+    replay_with(jobs, &Extras::default(), vc, spec, options, watch)
+}
+
+/// As [`replay`], with the columns that some policies need.
+///
+/// # Errors
+/// Any variant of [`Error`]; the row is the lowest at fault.
+pub fn replay_with(
+    jobs: &Jobs<'_>,
+    extras: &Extras<'_>,
+    vc: Option<&[u32]>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Outcome> {
+    let began = Instant::now();
+    options.validate()?;
+    check_extras(jobs, extras, options)?;
+    spec.network.validate()?;
+    validate_servers(spec.server_gpus)?;
+    jobs.validate(options.rar())?;
+    check_slots(jobs, options)?;
+    let mut parts = split(spec)?;
+    let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
+    let kept = keep(jobs, job_vc, &mut parts, spec, options, extras.log.is_none())?;
+    order_by_submission(jobs, &mut parts, options.ties);
+    let logs = extras.log.map(|log| logs::deal_out(log, jobs, job_vc, &parts, spec)).transpose()?;
+    let outcomes = run_parts(jobs, extras, logs.as_deref(), &parts, spec.network, options, watch)?;
+    let engine_seconds = began.elapsed().as_secs_f64();
+    let stops = options.preemption != Preemption::None || extras.log.is_some();
+    assemble(jobs, kept, &parts, outcomes, options, stops, engine_seconds)
+}

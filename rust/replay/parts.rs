@@ -1,0 +1,113 @@
+//! Virtual clusters: each has servers and jobs of its own, and is replayed by itself.
+//!
+//! Invariant: every server and every job that is kept is of one part. For example, a cluster without virtual clusters
+//! has one part, and if its rows are in order of submission their columns are read where they are.
+
+use super::ClusterSpec;
+use crate::cluster::FewestServers;
+use crate::error::{Error, Result};
+use crate::options::Ties;
+use crate::placement::Shape;
+use crate::rng::{GOLDEN, SplitMix64};
+use crate::trace::Jobs;
+
+/// One virtual cluster's servers and jobs.
+pub(super) struct Part {
+    pub(super) servers: Vec<u32>,
+    pub(super) server_gpus: Vec<u32>,
+    pub(super) few: FewestServers,
+    pub(super) shape: Shape,
+    pub(super) total: u64,
+    /// Rows in order of (submit_time, row), ties as the options say.
+    pub(super) rows: Vec<u32>,
+    /// Whether that is the whole table in its own order.
+    pub(super) whole: bool,
+}
+
+pub(super) fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
+    let servers = spec.server_gpus.len();
+    let count = match spec.server_vc {
+        None => 1,
+        Some(vcs) => {
+            if vcs.len() != servers {
+                return Err(Error::ColumnLength { column: "server_vc", length: vcs.len(), expected: servers });
+            }
+            vcs.iter().max().map_or(0, |&v| v as usize + 1)
+        }
+    };
+    let mut members = vec![Vec::new(); count];
+    for s in 0..servers {
+        members[spec.server_vc.map_or(0, |v| v[s] as usize)].push(s as u32);
+    }
+    if members.iter().any(Vec::is_empty) {
+        return Err(Error::Option {
+            name: "cluster",
+            value: "a virtual cluster without servers".to_owned(),
+            expected: "virtual clusters numbered without gaps".to_owned(),
+        });
+    }
+    Ok(members
+        .into_iter()
+        .map(|servers| {
+            let server_gpus: Vec<u32> = servers.iter().map(|&s| spec.server_gpus[s as usize]).collect();
+            Part {
+                few: FewestServers::new(&server_gpus),
+                shape: Shape::new(&server_gpus),
+                total: server_gpus.iter().map(|&g| u64::from(g)).sum(),
+                servers,
+                server_gpus,
+                rows: Vec::new(),
+                whole: false,
+            }
+        })
+        .collect())
+}
+
+/// Each job's virtual cluster, checked; `None` where all are in the one cluster.
+pub(super) fn job_vcs<'a>(
+    jobs: &Jobs<'_>,
+    vc: Option<&'a [u32]>,
+    spec: &ClusterSpec<'_>,
+    parts: usize,
+) -> Result<Option<&'a [u32]>> {
+    if spec.server_vc.is_none() {
+        return Ok(None);
+    }
+    let Some(vc) = vc else {
+        return Err(Error::ColumnLength { column: "vc", length: 0, expected: jobs.len() });
+    };
+    if vc.len() != jobs.len() {
+        return Err(Error::ColumnLength { column: "vc", length: vc.len(), expected: jobs.len() });
+    }
+    match vc.iter().position(|&v| v as usize >= parts) {
+        None => Ok(Some(vc)),
+        Some(row) => Err(Error::Value {
+            row,
+            column: "vc",
+            value: vc[row].to_string(),
+            expected: "a virtual cluster of the cluster",
+        }),
+    }
+}
+
+pub(super) fn order_by_submission(jobs: &Jobs<'_>, parts: &mut [Part], ties: Ties) {
+    let sorted = jobs.is_sorted();
+    for part in parts {
+        let submit = |&row: &u32| jobs.submit[row as usize];
+        if !sorted {
+            // Stable: rows of one submission time keep their order.
+            part.rows.sort_by(|a, b| submit(a).total_cmp(&submit(b)));
+        }
+        for tied in part.rows.chunk_by_mut(|a, b| submit(a) == submit(b)) {
+            match ties {
+                Ties::Rows => break,
+                Ties::Reverse => tied.reverse(),
+                // A row's draw hangs on the seed and the row alone, not on who shares its time.
+                Ties::Shuffle(seed) => {
+                    tied.sort_by_key(|&row| SplitMix64::new(seed ^ u64::from(row).wrapping_mul(GOLDEN)).next_u64());
+                }
+            }
+        }
+        part.whole = sorted && ties == Ties::Rows && part.rows.len() == jobs.len();
+    }
+}

@@ -1,0 +1,104 @@
+//! The parts of a cluster, side by side.
+
+use super::Extras;
+use super::parts::Part;
+use crate::cluster::Network;
+use crate::decisions::DecisionLog;
+use crate::error::{Error, Result};
+use crate::machine::Watch;
+use crate::options::Options;
+use crate::outcome::ClusterOutcome;
+use crate::policy;
+use crate::rng::GOLDEN;
+use crate::setting::Setting;
+use crate::trace::Jobs;
+use rayon::prelude::*;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Adds up the progress of clusters that run side by side.
+struct Shared<'a> {
+    stop: &'a AtomicBool,
+    finished: &'a AtomicUsize,
+    told: usize,
+}
+
+impl Watch for Shared<'_> {
+    fn tick(&mut self, finished: usize) -> Result<()> {
+        self.finished.fetch_add(finished - self.told, Ordering::Relaxed);
+        self.told = finished;
+        if self.stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+}
+
+pub(super) fn run_parts(
+    jobs: &Jobs<'_>,
+    extras: &Extras<'_>,
+    logs: Option<&[DecisionLog]>,
+    parts: &[Part],
+    network: Network,
+    options: &Options,
+    watch: &mut dyn Watch,
+) -> Result<Vec<ClusterOutcome>> {
+    let run = |index: usize, watch: &mut dyn Watch| {
+        let part = &parts[index];
+        let own = Options { seed: options.seed.wrapping_add((index as u64).wrapping_mul(GOLDEN)), ..options.clone() };
+        // Columns already in order need no copy.
+        let gathered = (!part.whole).then(|| jobs.gather(&part.rows, options.rar()));
+        let view = gathered.as_ref().map_or(*jobs, |g| g.view());
+        let gather = gathered.is_some();
+        let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
+        let user = extras.user.map(|u| pick(u, &part.rows, gather));
+        let setting = Setting {
+            jobs: view,
+            rows: &part.rows,
+            deadline: deadline.as_deref(),
+            user: user.as_deref(),
+            server_gpus: &part.server_gpus,
+            few: &part.few,
+            network,
+            options: &own,
+            log: logs.map(|logs| &logs[index]),
+            record_log: extras.record_log,
+        };
+        policy::run(&setting, watch)
+    };
+    if parts.len() == 1 {
+        return Ok(vec![run(0, watch)?]);
+    }
+    let (stop, finished, done) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicBool::new(false));
+    let mut results: Vec<Result<ClusterOutcome>> = Vec::new();
+    let mut interrupted = Ok(());
+    rayon::in_place_scope(|scope| {
+        scope.spawn(|_| {
+            results = (0..parts.len())
+                .into_par_iter()
+                .map(|index| run(index, &mut Shared { stop: &stop, finished: &finished, told: 0 }))
+                .collect();
+            done.store(true, Ordering::Release);
+        });
+        while !done.load(Ordering::Acquire) {
+            if interrupted.is_ok() {
+                interrupted = watch.tick(finished.load(Ordering::Relaxed));
+                stop.store(interrupted.is_err(), Ordering::Relaxed);
+            }
+            // On a thread of the pool itself there may be no other to do the work.
+            if rayon::yield_now() != Some(rayon::Yield::Executed) {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    });
+    interrupted?;
+    // Of several errors the one with the lowest row is reported, not the first one met.
+    let worst = results.iter().filter_map(|r| r.as_ref().err()).min_by_key(|e| e.row());
+    if let Some(error) = worst {
+        return Err(error.clone());
+    }
+    results.into_iter().collect()
+}
+
+/// The chosen rows of a column, copied only where they are not the whole column as it is.
+fn pick<'a, T: Copy>(column: &'a [T], rows: &[u32], gather: bool) -> Cow<'a, [T]> {
+    if gather { rows.iter().map(|&row| column[row as usize]).collect() } else { Cow::Borrowed(column) }
+}
