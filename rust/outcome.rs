@@ -93,10 +93,12 @@ pub(crate) struct ClusterOutcome {
     pub(crate) contention_seconds: f64,
     pub(crate) events: u64,
     pub(crate) decisions: u64,
-    /// Per job: times preempted, time on GPUs, and how much of that went to resuming. Kept by preemptive policies only.
+    /// Per job: times preempted, time on GPUs, how much of that went to resuming, and what its work took longer, s, for
+    /// lying on more servers than the fewest. Kept by preemptive policies only.
     pub(crate) preemptions: Vec<u32>,
     pub(crate) held: Vec<f64>,
     pub(crate) lost: Vec<f64>,
+    pub(crate) spread: Vec<f64>,
     /// Whether admission refused it.
     pub(crate) refused: Vec<bool>,
     /// Every stretch of the preempted jobs, in order of their ends.
@@ -130,6 +132,7 @@ impl ClusterOutcome {
             preemptions: Vec::new(),
             held: Vec::new(),
             lost: Vec::new(),
+            spread: Vec::new(),
             refused: Vec::new(),
             stretches: Vec::new(),
             log: DecisionLog::default(),
@@ -142,6 +145,7 @@ impl ClusterOutcome {
             preemptions: vec![0; jobs],
             held: vec![0.0; jobs],
             lost: vec![0.0; jobs],
+            spread: vec![0.0; jobs],
             refused: vec![false; jobs],
             ..Self::new(jobs, record)
         }
@@ -202,9 +206,9 @@ pub struct Outcome {
     pub num_servers: Vec<u32>,
     /// Largest p_j met.
     pub max_contention: Vec<u32>,
-    /// Waiting time with fewer idle GPUs than it asks for, s.
+    /// Time off its GPUs, s, with fewer idle GPUs than it asks for.
     pub wait_gpus: Vec<f32>,
-    /// Waiting time with enough idle GPUs that its placement could not use, s.
+    /// Time off its GPUs, s, with enough idle GPUs that its placement could not use.
     pub wait_fragmented: Vec<f32>,
     /// Times it was preempted.
     pub preemptions: Vec<u32>,
@@ -246,6 +250,8 @@ pub struct Preempted {
     pub held: Vec<f64>,
     /// Time on GPUs without progress after being resumed, s.
     pub lost: Vec<f64>,
+    /// What its work took longer, s, for lying on more servers than the fewest, stay by stay and without contention.
+    pub spread: Vec<f64>,
     /// Whether admission refused it; then `kept` is `false` too.
     pub refused: Vec<bool>,
 }

@@ -60,6 +60,7 @@ RESULTS: dict[str, dict[str, Any]] = {
     "qssf": {"policy": "qssf"},
     "srtf": {"policy": "srtf"},
     "srtf-ff": {"policy": "srtf", "placement": "first-fit", "model": "fixed"},
+    "srtf-spread": {"policy": "srtf", "placement": "first-fit"},
     "tiresias": {"policy": "tiresias", "thresholds": (500.0,)},
     "gittins-slot": {"policy": "gittins", "thresholds": (500.0,), **SLOTS, "interval": 90.0},
     "ftf": {"policy": "ftf"},

@@ -75,9 +75,17 @@ class PreemptResult:
     max_contention: list[int]
     allocations: list[list[tuple[int, int, float, float]]]
     wait_gpus: list[float]
-    """Seconds before the first start in which fewer GPUs were idle than the job asks for."""
+    """Seconds in which it waited and fewer GPUs were idle than it asks for."""
     wait_fragmented: list[float]
-    """Seconds before the first start in which enough GPUs were idle, but the placement could not use them."""
+    """Seconds in which it waited and enough GPUs were idle, but the placement could not use them."""
+    waited: list[float]
+    """Seconds in which it waited, before its first start or after a preemption."""
+    run_spread: list[float]
+    """Seconds that its work took longer on more servers than the fewest, without contention."""
+    run_contention: list[float]
+    """Seconds that its work took longer on top of that for contention."""
+    rounding: list[float]
+    """Seconds on GPUs that whole iterations did not fill, under `rar` with the slot clock."""
     states: list[list[tuple[float, int, int, int, int]]] = field(default_factory=list)
     """(time, running, queued, busy GPUs, sum of p_j) after each instant, one list a virtual cluster."""
 
@@ -292,26 +300,44 @@ class World:
         total = sum(run.p for run in self.running)
         self.states.append((self.seconds(self.now), len(self.running), len(self.waiting), busy, total))
 
-    # Why jobs wait for their first start.
+    # Why jobs wait, and run long.
 
     def look(self) -> None:
         """Which of them lack idle GPUs, and which lack idle GPUs in one piece, until the next instant."""
         self.looked = self.now
         self.short, self.apart = [], []
-        fresh = [row for row in self.waiting if self.result.preemptions[row] == 0]
-        if not fresh:
+        if not self.waiting:
             return
         floor = self.floor()
-        self.short = [row for row in fresh if len(floor.idle) < self.jobs[row].num_gpus]
-        enough = [row for row in fresh if row not in self.short]
+        self.short = [row for row in self.waiting if len(floor.idle) < self.jobs[row].num_gpus]
+        enough = [row for row in self.waiting if row not in self.short]
         self.apart = [row for row in enough if place(self.jobs[row], floor, self.options, 0)[0] is None]
 
-    def count_waits(self) -> None:
+    def count_time(self) -> None:
+        """What the time since the latest instant was spent on."""
         passed = self.seconds(self.now) - self.seconds(self.looked)
+        for row in self.waiting:
+            self.result.waited[row] += passed
+        for run in self.running:
+            progress = self.seconds(self.now) - self.seconds(max(self.looked, min(self.now, run.begin)))
+            if progress > 0:
+                self.count_progress(run, progress)
         for row in self.short:
             self.result.wait_gpus[row] += passed
         for row in self.apart:
             self.result.wait_fragmented[row] += passed
+
+    def count_progress(self, run: Stretch, seconds: float) -> None:
+        job = self.jobs[run.row]
+        if self.fixed:
+            return
+        used, fewest = len(run.servers), fewest_servers(job.num_gpus, list(self.sizes.values()))
+        ideal, alone = (iteration_time(job, servers, 1, self.net) for servers in (fewest, used))
+        now = iteration_time(job, used, run.p, self.net)
+        done = min(run.phi, run.left) if self.slotted else seconds / now
+        self.result.run_spread[run.row] += done * (alone - ideal)
+        self.result.run_contention[run.row] += done * (now - alone)
+        self.result.rounding[run.row] += seconds - done * now
 
     # The clocks.
 
@@ -319,7 +345,7 @@ class World:
         n = idle = tick = 0
         while self.future or self.waiting or self.running:
             self.now = n
-            self.count_waits()
+            self.count_time()
             happened = progress = False
             for run in sorted(self.running, key=lambda run: run.row):
                 if n > run.begin:
@@ -355,7 +381,7 @@ class World:
             if ticks:
                 instants.append(tick * self.rules.interval)
             self.now = min(instants)
-            self.count_waits()
+            self.count_time()
             happened = False
             for run in sorted(self.running, key=lambda run: run.row):
                 if finish(run) <= self.now:
@@ -402,6 +428,10 @@ def simulate(
         allocations=[[] for _ in jobs],
         wait_gpus=[0.0] * n,
         wait_fragmented=[0.0] * n,
+        waited=[0.0] * n,
+        run_spread=[0.0] * n,
+        run_contention=[0.0] * n,
+        rounding=[0.0] * n,
     )
     worlds = []
     for v in sorted(set(server_vc)) if server_vc is not None else [0]:

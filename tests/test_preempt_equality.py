@@ -6,15 +6,19 @@ Slot clock: equal bit for bit. Continuous clock: the same decisions, times withi
 import itertools
 import math
 import random
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 import pytest
+from ringbco.profiles import Workload
 
 from core_run import CASES, run_core
 from oracle import Options, OversizeError, RefusedError, StuckError
+from oracle.model import fewest_servers, iteration_time
 from oracle_preempt import INTERVALS, Preemption, PreemptResult, simulate
 from ringbco import _core
+from ringbco.cluster import Network
+from ringbco.result.causes import split
 from strategies import CLOCKS, MODELS, PLACEMENTS, VARIANTS, Case, build_case
 
 POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
@@ -128,19 +132,16 @@ def check(problem: PreemptCase) -> PreemptResult | None:
             assert own.shape == np.shape(true), problem
             assert np.allclose(own, true, rtol=1e-9, atol=1e-9, equal_nan=True), problem
     check_sums(problem, run, truth)
+    check_causes(problem, run, truth)
     check_timeline(problem, run, truth)
     return truth
 
 
 def check_sums(problem: PreemptCase, run: "_core.RunResult", truth: PreemptResult) -> None:
-    """Events, what each job waited for, and the seconds of contention and of spanning."""
+    """Events, and the seconds of contention and of spanning."""
     dropped = sum(not kept and not refused for kept, refused in zip(truth.kept, truth.refused, strict=True))
     # A refusal is an event in place of the completion.
     assert run.events == 2 * (len(problem.case.jobs) - dropped), problem
-    last = max((end for rows in truth.allocations for *_, end in rows), default=0.0)
-    # The engine keeps waits in single precision, as a difference of sums.
-    for own, true in ((run.wait_gpus, truth.wait_gpus), (run.wait_fragmented, truth.wait_fragmented)):
-        assert np.allclose(own, true, rtol=1e-6, atol=1e-15 * last), problem
     contended = sum(
         before[4] * (after[0] - before[0])
         for states in truth.states
@@ -150,6 +151,52 @@ def check_sums(problem: PreemptCase, run: "_core.RunResult", truth: PreemptResul
     stretches = ((start, end) for rows in truth.allocations for start, end in spans(rows))
     spanning = sum(end - start for start, end in stretches)
     assert math.isclose(run.spanning_seconds, spanning, rel_tol=1e-9, abs_tol=1e-9), problem
+
+
+def check_causes(problem: PreemptCase, run: "_core.RunResult", truth: PreemptResult) -> None:
+    """What each job waited for, and what it took longer for."""
+    case = problem.case
+    jobs, net = case.jobs, Network(*astuple(case.net))
+    fixed = case.options.model == "fixed"
+    sizes = [
+        [s for at, s in enumerate(case.servers) if case.server_vc is None or case.server_vc[at] == job.vc]
+        for job in jobs
+    ]
+    fewest = [
+        fewest_servers(job.num_gpus, own) if kept else 1
+        for job, own, kept in zip(jobs, sizes, run.kept, strict=True)
+    ]
+    tau0 = np.array([iteration_time(job, n, 1, case.net) for job, n in zip(jobs, fewest, strict=True)])
+    iterations = np.array([job.iterations for job in jobs], dtype=np.uint64)
+    ideal = np.array([job.duration for job in jobs]) if fixed else iterations * tau0
+    gradients, compute = np.array([(job.gradient_bytes, job.compute_time) for job in jobs]).T
+    work = Workload(iterations, gradients, compute, tau0, ideal, ideal)
+    submit = np.array([job.submit for job in jobs])
+    num_gpus = np.array([job.num_gpus for job in jobs], dtype=np.uint32)
+    found = split(submit, num_gpus, work, net, run, model=case.options.model)
+
+    # The engine adds up time as differences of sums since the start, and keeps it in single precision.
+    last = max((end for rows in truth.allocations for *_, end in rows), default=0.0)
+    met, apart = np.array(truth.wait_gpus), np.array(truth.wait_fragmented)
+    held = np.array(truth.held)
+    waited = np.array(truth.waited)
+    if case.options.clock == "slot":  # the oracle's jobs wait from the boundary at which they are seen
+        slot = case.options.slot
+        waited += np.array([math.ceil(job.submit / slot) * slot for job in jobs]) - submit
+    progress = held - np.array(truth.lost)
+    spread, contention = np.array(truth.run_spread), np.array(truth.run_contention)
+    rounding = np.array(truth.rounding) if not fixed else progress - ideal
+    contended = np.logical_and(net.xi1 * np.array(truth.max_contention) > 1, not fixed)
+    wanted = {
+        "wait_gpus": (met, waited),
+        "wait_fragmented": (apart, waited),
+        "wait_behind": (waited - met - apart, waited),
+        "run_spread": (spread + np.where(contended, 0.0, rounding), progress),
+        "run_contention": (contention + np.where(contended, rounding, 0.0), progress),
+    }
+    for name, (true, whole) in wanted.items():
+        far = np.abs(found[name] - true) > 2e-6 * whole + 1e-14 * last
+        assert not far[run.kept].any(), (name, found[name], true, problem)
 
 
 def spans(rows: list[tuple[int, int, float, float]]) -> list[tuple[float, float]]:

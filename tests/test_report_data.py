@@ -94,7 +94,6 @@ def test_where_the_time_goes(results: dict[str, Outcome], figures: dict[str, Fig
         jobs = outcome.jobs
         wanted = {part: jobs[column].cast(pl.Float64).mean() / 3_600 for part, column in PARTS.items()}
         if label == "srtf":
-            wanted["preempted, off the GPUs"] = (jobs["run_time"] - jobs["held_time"]).mean() / 3_600
             wanted["resuming, without progress"] = jobs["lost_time"].mean() / 3_600
         shown = dict(data.filter(policy=label).select("part", "hours").iter_rows())
         assert shown == {part: close(hours) for part, hours in wanted.items()}

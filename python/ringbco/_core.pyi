@@ -31,7 +31,7 @@ class CoreError(Exception):
 class RunResult:
     """A run's columns; per row of the job table, per stretch on a server, per sampled instant.
 
-    held, lost and refused are None where the policy does not preempt.
+    held, lost, spread and refused are None where the policy does not preempt.
     """
 
     @property
@@ -54,6 +54,8 @@ class RunResult:
     def held(self) -> NDArray[np.float64] | None: ...
     @property
     def lost(self) -> NDArray[np.float64] | None: ...
+    @property
+    def spread(self) -> NDArray[np.float64] | None: ...
     @property
     def refused(self) -> NDArray[np.bool_] | None: ...
     @property

@@ -201,6 +201,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// Starts the job that was placed last, or resumes it. Returns the slot of its stay.
     pub(crate) fn start(&mut self, job: u32) -> u32 {
         let j = job as usize;
+        self.turn_wait(job);
         let slot = self.free.pop().unwrap_or(self.stays.len() as u32);
         if slot as usize == self.stays.len() {
             self.stays.push(Stay::default());
@@ -235,9 +236,6 @@ impl<'a, S: Speed> Floor<'a, S> {
         }
         if !resumed {
             self.out.start[j] = self.now;
-            let (too_few, fragmented) = self.delays.spent(self.jobs.num_gpus[j]);
-            let before = &mut self.out.obstacles[j];
-            *before = (too_few - before.0, fragmented - before.1);
         }
         let servers = stay.parts.len() as u32;
         self.out.num_servers[j] = if resumed { servers.max(self.out.num_servers[j]) } else { servers };
@@ -255,6 +253,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         let job = self.stays[slot as usize].job;
         self.out.preemptions[job as usize] += 1;
         self.vacate(slot);
+        self.turn_wait(job);
         if self.record_log {
             self.out.log.push(self.now, Verb::Stop, job, &[]);
         }
@@ -282,9 +281,14 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     // What the machine does.
 
-    /// Notes that a job begins to wait.
-    pub(super) fn arrive(&mut self, job: u32) {
-        self.out.obstacles[job as usize] = self.delays.spent(self.jobs.num_gpus[job as usize]);
+    /// Notes that a job begins to wait, or that its wait is over.
+    ///
+    /// What it met in earlier waits is m. A wait from a to b turns that into a - m, then into b - (a - m) = m + (b - a).
+    #[inline]
+    pub(super) fn turn_wait(&mut self, job: u32) {
+        let (too_few, fragmented) = self.delays.spent(self.asks(job));
+        let met = &mut self.out.obstacles[job as usize];
+        *met = (too_few - met.0, fragmented - met.1);
     }
 
     /// Ends the stay of a job that is done. Returns the job.
@@ -306,7 +310,11 @@ impl<'a, S: Speed> Floor<'a, S> {
         let spanning = stay.parts.len() > 1;
         if let Some(ledger) = &mut self.ledger {
             let held = self.now - stay.start;
-            ledger.left[j] = stay.left_at(self.now, self.clock);
+            let left = stay.left_at(self.now, self.clock);
+            let done = std::mem::replace(&mut ledger.left[j], left) - left;
+            let fewest = self.few.of(self.jobs.num_gpus[j]).unwrap_or(1);
+            let alone = |servers| self.speed.unit(&stay.pace, servers, 1);
+            self.out.spread[j] += done * (alone(stay.parts.len() as u32) - alone(fewest));
             ledger.served[j] += held;
             self.out.held[j] += held;
             self.out.lost[j] += self.now.min(stay.from) - stay.start;

@@ -132,7 +132,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
         while self.next_arrival <= now {
             let job = self.arrived as u32;
-            self.floor.arrive(job);
+            self.floor.turn_wait(job);
             self.policy.arrived(&mut self.floor, job);
             self.arrived += 1;
             self.next_arrival = self.arrival_of(self.arrived);

@@ -18,6 +18,7 @@ pub(super) struct RunResult {
     preemptions: Py<PyArray1<u32>>,
     held: Option<Py<PyArray1<f64>>>,
     lost: Option<Py<PyArray1<f64>>>,
+    spread: Option<Py<PyArray1<f64>>>,
     refused: Option<Py<PyArray1<bool>>>,
     alloc_job: Py<PyArray1<u32>>,
     alloc_server: Py<PyArray1<u32>>,
@@ -51,9 +52,12 @@ impl RunResult {
             values.into_pyarray(py).unbind()
         }
         let (allocations, timeline) = (outcome.allocations, outcome.timeline);
-        let (held, lost, refused) = match outcome.preempted {
-            Some(own) => (Some(column(py, own.held)), Some(column(py, own.lost)), Some(column(py, own.refused))),
-            None => (None, None, None),
+        let (held, lost, spread, refused) = match outcome.preempted {
+            Some(own) => {
+                let [held, lost, spread] = [own.held, own.lost, own.spread].map(|values| Some(column(py, values)));
+                (held, lost, spread, Some(column(py, own.refused)))
+            }
+            None => (None, None, None, None),
         };
         Self {
             kept: column(py, outcome.kept),
@@ -66,6 +70,7 @@ impl RunResult {
             preemptions: column(py, outcome.preemptions),
             held,
             lost,
+            spread,
             refused,
             alloc_job: column(py, allocations.job),
             alloc_server: column(py, allocations.server),

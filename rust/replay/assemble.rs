@@ -26,6 +26,7 @@ pub(super) fn assemble(
     let mut preempted = (options.preemption != Preemption::None).then(|| Preempted {
         held: vec![f64::NAN; n],
         lost: vec![0.0; n],
+        spread: vec![0.0; n],
         refused: vec![false; n],
     });
     let mut stretches = Vec::new();
@@ -45,6 +46,7 @@ pub(super) fn assemble(
                 let row = row as usize;
                 preemptions[row] = outcome.preemptions[j];
                 (preempted.held[row], preempted.lost[row]) = (outcome.held[j], outcome.lost[j]);
+                preempted.spread[row] = outcome.spread[j];
                 preempted.refused[row] = outcome.refused[j];
                 kept[row] = !outcome.refused[j];
             }

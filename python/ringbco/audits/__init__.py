@@ -153,14 +153,20 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         )
         times.check_run_times(checks["run-times"], facts, eps, parts)
         causes.check_held(checks["held"], facts, jobs, eps)
-        _queue(checks, facts, jobs, eps)
+        _queue(checks, facts, jobs, eps, parts)
     figures.check_summary(checks["summary"], facts, eps, parts)
     if facts.planned:
         plans.check_plan(checks["summary"], facts)
     figures.check_timeline(checks["timeline"], facts, eps, parts)
 
 
-def _queue(checks: dict[str, Check], facts: Facts, jobs: pl.DataFrame, eps: contention.Episodes) -> None:
+def _queue(
+    checks: dict[str, Check],
+    facts: Facts,
+    jobs: pl.DataFrame,
+    eps: contention.Episodes,
+    parts: contention.Segments,
+) -> None:
     mistimed = [code for code in _BEFORE_INSTANTS if checks[code].failed]
     if mistimed:
         _leave_out(checks, ("instants",), f"{', '.join(mistimed)} failed")
@@ -172,6 +178,6 @@ def _queue(checks: dict[str, Check], facts: Facts, jobs: pl.DataFrame, eps: cont
         _leave_out(checks, _IN_QUEUE, f"{', '.join(broken)} failed")
         return
     choosing.check_placement(checks["placement"], facts, eps)
-    causes.check_causes(checks["causes"], facts, jobs, eps)
+    causes.check_causes(checks["causes"], facts, jobs, eps, parts)
     queueing.check_queue(checks["order"], checks["idle"], checks["reservation"], facts)
     causes.check_nobody_waits_in_vain(checks["idle"], facts, eps)

@@ -7,13 +7,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from ringbco.audits.contention import Episodes
+from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, number
 from ringbco.audits.idling import any_idle_will_do, decided, obstacles
 from ringbco.audits.ranking import places
 from ringbco.audits.rows import compare
-from ringbco.audits.times import pause
+from ringbco.audits.times import pause, progress, taus
 from ringbco.trace import profiles
 
 _WAITS: Final = ("wait_gpus", "wait_fragmented")
@@ -48,15 +48,19 @@ def held_and_lost(facts: Facts, eps: Episodes) -> tuple[Floats, Floats]:
     return held, lost
 
 
-def check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes) -> None:
+def check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes, parts: Segments) -> None:
     """Each cause of a wait follows from who was idle when; each of a run from its servers and contention."""
     if not {*_WAITS, *_RUNS} <= set(jobs.columns):
         check.not_run = "the result does not say"
         return
     check.looked_at = facts.start.size
-    wait = facts.start - facts.submit
+    held, lost = held_and_lost(facts, eps)
+    ran, wait = held - lost, (facts.finish - facts.submit) - held
     resolution = 4 * np.spacing(np.maximum(np.abs(facts.finish), np.abs(facts.submit)))
-    few, apart, known = obstacles(facts, np.arange(facts.start.size), facts.arrival(), facts.start)
+    job, since, until = _waits(facts, eps)
+    few, apart, known = obstacles(facts, job, since, until)
+    few, apart = (np.bincount(job, seconds, wait.size).astype(np.float64) for seconds in (few, apart))
+    known = known[: wait.size]
     if facts.planned:
         turn = _turns(facts)
         apart = (facts.start - turn) - obstacles(facts, np.arange(turn.size), turn, facts.start)[0]
@@ -66,9 +70,7 @@ def check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes) 
     tolerance = np.where(known, tolerance, np.inf)
     compare(check, facts, _column(jobs, "wait_fragmented"), apart, tolerance)
 
-    held, lost = held_and_lost(facts, eps)
-    ran = held - lost
-    spread, contention = _longer(facts, jobs, ran)
+    spread, contention = _longer(facts, jobs, eps, parts, ran)
     tolerance = _RELATIVE * ran + _SECONDS + resolution
     compare(check, facts, _column(jobs, "run_spread"), spread, tolerance)
     compare(check, facts, _column(jobs, "run_contention"), contention, tolerance)
@@ -84,25 +86,54 @@ def _turns(facts: Facts) -> Floats:
     return turn
 
 
-def _longer(facts: Facts, jobs: pl.DataFrame, ran: Floats) -> tuple[Floats, Floats]:
+def _waits(facts: Facts, eps: Episodes) -> tuple[Ints, Floats, Floats]:
+    """Every wait: whose, from when, until when. Those for a first start come first, one a job."""
+    first: Ints = np.arange(facts.start.size)
+    if not facts.preemptive:
+        return first, facts.arrival(), facts.start
+    again = np.flatnonzero(eps.job[1:] == eps.job[:-1])
+    return (
+        np.concatenate([first, eps.job[again]]),
+        np.concatenate([facts.arrival(), eps.end[again]]),
+        np.concatenate([facts.start, eps.start[again + 1]]),
+    )
+
+
+def _longer(
+    facts: Facts, jobs: pl.DataFrame, eps: Episodes, parts: Segments, ran: Floats
+) -> tuple[Floats, Floats]:
     """run_spread and run_contention as docs/results.md defines them."""
-    row = facts.row
-    longer = ran - facts.workload.ideal_run_time[row]
+    longer = ran - facts.workload.ideal_run_time[facts.row]
     if facts.options["model"] == "fixed":
         return longer, np.zeros(longer.size)
+    row = facts.row[eps.job]
     alone = profiles.iteration_time(
-        facts.num_gpus.astype(np.uint32),
+        facts.num_gpus[eps.job].astype(np.uint32),
         facts.workload.gradient_bytes[row],
         facts.workload.compute_time[row],
-        jobs["num_servers"].to_numpy(),
+        eps.servers.astype(np.uint32),
         facts.cluster.network,
     )
-    spread = facts.workload.iterations[row] * alone - facts.workload.ideal_run_time[row]
+    slower = _iterations(facts, eps, parts) * (alone - facts.workload.tau0[row])
+    spread: Floats = np.bincount(eps.job, slower, longer.size).astype(np.float64)
     # k = max(1, xi1 p): with k = 1 exactly nobody lost anything to contention.
     contended = facts.cluster.network.xi1 * jobs["max_contention"].to_numpy() > 1
-    spread = np.where(jobs["preemptions"].to_numpy() > 0, 0.0, spread)
     spread = np.where(contended, spread, longer)
     return spread, longer - spread
+
+
+def _iterations(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
+    """How many iterations each episode did."""
+    parts = progress(facts, eps, parts)
+    rate = 1.0 / taus(facts, eps, parts)
+    if facts.slots:
+        rate = np.floor(facts.slot * rate * (1.0 + 1e-12)) / facts.slot
+    done = np.bincount(parts.episode, parts.length * rate, eps.job.size)
+    # A job's last slot has room for more than is left to do.
+    last = np.flatnonzero(np.append(eps.job[1:] != eps.job[:-1], eps.job.size > 0))
+    done[last] -= np.bincount(eps.job, done, facts.start.size)[eps.job[last]]
+    done[last] += facts.workload.iterations[facts.row[eps.job[last]]]
+    return np.asarray(done)
 
 
 def check_nobody_waits_in_vain(check: Check, facts: Facts, eps: Episodes) -> None:
@@ -117,13 +148,7 @@ def check_nobody_waits_in_vain(check: Check, facts: Facts, eps: Episodes) -> Non
     if not facts.preemptive and not (facts.options["queue"] == "skip" and decided(facts)):
         return
     check.looked_at, check.not_run = facts.start.size, None
-    since, until = facts.arrival(), facts.start
-    job: Ints = np.arange(since.size)
-    if facts.preemptive:
-        again = np.flatnonzero(eps.job[1:] == eps.job[:-1])
-        job = np.concatenate([job, eps.job[again]])
-        since = np.concatenate([since, eps.end[again]])
-        until = np.concatenate([until, eps.start[again + 1]])
+    job, since, until = _waits(facts, eps)
     few, apart, _ = obstacles(facts, job, since, until)
     vain = (until - since) - few - apart
     slack = 1e-9 * (until - since) + 1e-6 + 64 * np.spacing(until)

@@ -224,7 +224,7 @@ def check_arithmetic(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
 
 
 def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Floats) -> None:
-    """The parts of a wait, none of them negative, add up to it; those of a run to its time with progress."""
+    """The parts of a wait, none negative, add up to the time off GPUs; those of a run to its progress."""
 
     def values(name: str) -> Floats:
         # What is no number is as wrong as a wrong one, and NaN fails every comparison below.
@@ -237,8 +237,11 @@ def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Fl
         total = np.sum([values(name) for name in parts], axis=0)
         compare(check, facts, pl.Series(" + ".join(parts), total), whole, tolerance(whole))
 
+    preemptive = set(PREEMPTION_SCHEMA) <= set(jobs.columns)
     if set(_WAITS) <= set(jobs.columns):
         wait = values("wait_time")
+        if preemptive:
+            wait = wait + values("run_time") - values("held_time")
         add_up(_WAITS, wait)
         for name in _WAITS:
             part = values(name)
@@ -251,8 +254,7 @@ def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Fl
                 bad.size,
             )
     if set(_RUNS) <= set(jobs.columns):
-        moved = set(PREEMPTION_SCHEMA) <= set(jobs.columns)
-        add_up(_RUNS, values("held_time") - values("lost_time") if moved else values("run_time"))
+        add_up(_RUNS, values("held_time") - values("lost_time") if preemptive else values("run_time"))
 
 
 def compare(check: Check, facts: Facts, column: pl.Series, expected: Any, tolerance: Any) -> None:

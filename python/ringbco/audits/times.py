@@ -92,7 +92,7 @@ def progress(facts: Facts, eps: Episodes, parts: Segments) -> Segments:
     return Segments(parts.episode[kept], np.maximum(parts.start, begin)[kept], parts.end[kept], parts.p[kept])
 
 
-def _tau(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
+def taus(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
     """Iteration time of every segment, s."""
     job = eps.job[parts.episode]
     row = facts.row[job]
@@ -140,7 +140,7 @@ def _report_finish(check: Check, facts: Facts, jobs: Ints, expected: Floats) -> 
 def _rar_continuous(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
     n = facts.start.size
     job = eps.job[parts.episode]
-    tau = _tau(facts, eps, parts)
+    tau = taus(facts, eps, parts)
     done = np.bincount(job, weights=parts.length / tau, minlength=n)
     wanted = facts.workload.iterations[facts.row].astype(np.float64)
     shortest = np.full(n, np.inf)
@@ -164,7 +164,7 @@ def _work(code: str, facts: Facts, job: np.integer[Any], done: float, wanted: fl
 def _rar_slots(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
     n = facts.start.size
     job = eps.job[parts.episode]
-    phi = np.floor(facts.slot / _tau(facts, eps, parts) * (1.0 + 1e-12))
+    phi = np.floor(facts.slot / taus(facts, eps, parts) * (1.0 + 1e-12))
     slots = np.rint(parts.length / facts.slot)
     wanted = facts.workload.iterations[facts.row].astype(np.int64)
     # No job needs more in a slot than all its iterations; with that the sums below stay exact unless a result

@@ -95,7 +95,13 @@ def time_columns(outcome: Outcome) -> dict[str, pl.Expr]:
     parts: dict[str, pl.Expr] = {name: pl.col(name).cast(pl.Float64) for name in waits}
     progress = pl.col("run_time")
     if {"held_time", "lost_time"} <= set(there):
-        parts |= {"suspended": pl.col("run_time") - pl.col("held_time"), "lost_time": pl.col("lost_time")}
+        # The causes tell it. Those of ringbco 0.1 end at the first start.
+        told = pl.sum_horizontal(parts.values()) - pl.col("wait_time")
+        rest = pl.col("run_time") - pl.col("held_time") - told
+        parts |= {
+            "suspended": pl.when(rest > 1e-6 * pl.col("jct")).then(rest).otherwise(0.0),
+            "lost_time": pl.col("lost_time"),
+        }
         progress = pl.col("held_time") - pl.col("lost_time")
     parts["ideal_run_time"] = pl.col("ideal_run_time")
     if {"run_spread", "run_contention"} <= set(there):

@@ -114,9 +114,9 @@ def _by_cause(results: Mapping[str, Outcome]) -> Iterator[Figure]:
             cause=pl.col("cause").replace_strict(called, return_dtype=pl.String),
         )
         title = f"Who waited, and why: {label}" if len(results) > 1 else "Who waited, and why"
-        note = "Mean waiting time by job size, cut into its causes." + (
-            " All results on the same scale." if len(results) > 1 else ""
-        )
+        again = " Preempted jobs wait again." if "held_time" in results[label].jobs.columns else ""
+        scale = " All results on the same scale." if len(results) > 1 else ""
+        note = f"Mean waiting time by job size, cut into its causes.{again}{scale}"
         yield Figure(
             f"waits-{number}",
             title,

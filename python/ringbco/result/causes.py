@@ -38,22 +38,25 @@ def split(
 ) -> dict[str, NDArray[np.float32]]:
     """The columns of `CAUSES_SCHEMA`, one value a job of the table (NaN where it was dropped).
 
-    A wait has three parts, which add up to it. wait_gpus: fewer GPUs were idle than the job asks for.
-    wait_fragmented: enough were idle, but the job's placement could not use them. wait_behind: the job could
-    have been placed, but it was not its turn (the head of a strict queue, the reservation of EASY, the wait
-    for a slot's boundary).
+    A wait has three parts, which add up to it: to all the time between submission and finish in which the job
+    held no GPUs, before its first start and after each preemption. wait_gpus: fewer GPUs were idle than the
+    job asks for. wait_fragmented: enough were idle, but the job's placement could not use them. wait_behind:
+    the job could have been placed, but it was not its turn (the head of a strict queue, the reservation of
+    EASY, the wait for a slot's boundary).
 
     A run has two parts beyond the ideal run time. run_spread: what more servers than the fewest cost without
-    contention (eq. 8 with k = 1). run_contention: what sharing links cost on top (k > 1). Two things count as
-    run_contention if k ever exceeded 1, else as run_spread: the slot clock's rounding, and all that a
-    preempted job ran longer than its ideal. Ideal run time, run_spread and run_contention always add up to
-    the time on GPUs with progress. That is the run time or, where jobs are preempted, held_time - lost_time.
+    contention (eq. 8 with k = 1). run_contention: what sharing links cost on top (k > 1). The slot clock's
+    rounding counts as run_contention if k ever exceeded 1, else as run_spread. Ideal run time, run_spread and
+    run_contention always add up to the time on GPUs with progress. That is the run time or, where jobs are
+    preempted, held_time - lost_time. What more servers cost a preempted job, the engine adds up stay by stay.
     """
     wait_gpus, wait_fragmented = result.wait_gpus, result.wait_fragmented
-    behind = (result.start - submit) - wait_gpus - wait_fragmented
+    wait = result.start - submit
+    if result.held is not None:
+        wait = np.where(result.preemptions > 0, (result.finish - submit) - result.held, wait)
     columns = {
         # These are sums of many stretches. If they explain a whole wait, what is left of it is rounding.
-        "wait_behind": _rounded(behind, result.start - submit),
+        "wait_behind": _rounded(wait - wait_gpus - wait_fragmented, wait),
         "wait_gpus": wait_gpus,
         "wait_fragmented": wait_fragmented,
     }
@@ -97,8 +100,9 @@ def _longer(
     )
     spread = workload.iterations[rows] * (tau - workload.tau0[rows])
     contended = network.xi1 * result.max_contention[rows] > 1
-    moved = result.preemptions[rows] > 0
-    spread = np.where(contended, np.where(moved, 0.0, spread), longer)
+    if result.spread is not None:
+        spread = np.where(result.preemptions[rows] > 0, result.spread[rows], spread)
+    spread = np.where(contended, spread, longer)
     return _without(noise, spread), _without(noise, longer - spread)
 
 

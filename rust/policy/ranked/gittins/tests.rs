@@ -217,6 +217,7 @@ fn runs_are_those_of_the_slow_twin() {
             few: &few,
             network,
             options: &options,
+            log: None,
         };
         let stopped = if rar {
             compare(&setting, RingSpeed { network }, renew_share)
