@@ -312,9 +312,11 @@ impl<'a, S: Speed> Floor<'a, S> {
             let held = self.now - stay.start;
             let left = stay.left_at(self.now, self.clock);
             let done = std::mem::replace(&mut ledger.left[j], left) - left;
-            let fewest = self.few.of(self.jobs.num_gpus[j]).unwrap_or(1);
-            let alone = |servers| self.speed.unit(&stay.pace, servers, 1);
-            self.out.spread[j] += done * (alone(stay.parts.len() as u32) - alone(fewest));
+            if spanning {
+                let fewest = self.few.of(self.jobs.num_gpus[j]).unwrap_or(1);
+                let alone = |servers| self.speed.unit(&stay.pace, servers, 1);
+                self.out.spread[j] += done * (alone(stay.parts.len() as u32) - alone(fewest));
+            }
             ledger.served[j] += held;
             self.out.held[j] += held;
             self.out.lost[j] += self.now.min(stay.from) - stay.start;
