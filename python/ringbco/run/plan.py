@@ -167,7 +167,6 @@ def _figures(
         **approximation(finished, workload.estimate[planned.schedule.kept]),
         "thetas_tried": planned.thetas,
         "schedules_tried": planned.schedules,
-        "schedules_known": planned.schedules_known,
     }
 
 
