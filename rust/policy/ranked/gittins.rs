@@ -6,9 +6,11 @@
 //! largest, over quanta delta, of P(S - a <= delta | S > a) / E[min(S - a, delta) | S > a]. It is 0 where no completed
 //! job had more than a. Indexes are compared in single precision.
 //!
-//! An index falls as service grows and moves with every completion, so a pass ranks all jobs that run or wait. One
-//! index costs a walk along a hull. With m samples the distribution is renewed at a pass once more than m / 1,024 jobs
-//! are new.
+//! A waiting job's attained service stands, while its index moves with completions. So waiting jobs are kept by their
+//! service, and a pass takes one index for all of one size and service. Running jobs are ranked anew at a pass only if
+//! not all that wait fit in the idle GPUs. For example, a thousand waiting jobs of one GPU that never ran cost a pass
+//! one index. One index costs a walk along a hull. With m samples the distribution is renewed at a pass once more than
+//! m / 1,024 jobs are new; the hull, a step for every sample, is built when an index is asked for.
 
 use super::tiresias::Tiresias;
 use super::{Keys, Ranking};
@@ -23,6 +25,7 @@ pub(in crate::policy) struct Gittins {
     samples: Samples,
     /// GPU times not yet among the samples.
     fresh: Vec<f64>,
+    /// `RENEW_SHARE`, less in tests.
     renew_share: usize,
 }
 
@@ -60,7 +63,8 @@ impl Ranking for Gittins {
     }
 
     fn key_of(&mut self, attained: f64) -> f64 {
-        // In single precision: indexes that differ by rounding alone tie.
+        // In single precision: indexes that differ by rounding alone tie. A key is a whole number, exact in a float64
+        // for fewer than 2^21 queues.
         let index = self.samples.index(attained) as f32;
         self.queues.queue(attained) as f64 * KEYS_OF_A_QUEUE + f64::from(descending(index))
     }

@@ -79,7 +79,7 @@ impl SlowSamples {
     }
 }
 
-/// Gittins as it is told in its module's head.
+/// Gittins with every job ranked anew at every pass.
 #[derive(Clone, Debug)]
 struct SlowGittins {
     queues: Tiresias,
