@@ -232,7 +232,7 @@ def test_a_call_that_kills_its_process_fails_alone() -> None:
     pool = ProcessExecutor(1)
     try:
         deadly, harmless = pool.submit(os._exit, 3), pool.submit(len, "abc")
-        with pytest.raises(WorkerDiedError, match=r"died 2 times \(status 3\)"):
+        with pytest.raises(WorkerDiedError, match="died 2 times"):
             deadly.result()
         assert harmless.result() == 3
         with pytest.raises(ZeroDivisionError):

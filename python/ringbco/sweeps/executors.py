@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import wait as wait_for
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
+from threading import Lock
 from typing import Any, Final, ParamSpec, TypeVar
-
-from pebble import ProcessExpired, ProcessPool
 
 from ringbco.errors import RingbcoError, UsageError
 
@@ -28,56 +32,126 @@ class WorkerDiedError(RuntimeError):
     """A worker process ended before it gave a result, more than once."""
 
 
-class ProcessExecutor(Executor):
-    """Processes of this machine, as pebble keeps them.
+class _Worker:
+    """One process, with pipes and locks of its own: if it dies, nobody else waits for them."""
 
-    One that dies takes only its own call along, and that call gets another process before it is given up;
-    `concurrent.futures.ProcessPoolExecutor` would lose all calls at once and not say whose fault it was.
+    def __init__(self) -> None:
+        # Not forked: a fork would copy the locks of this process's threads as they happen to be held.
+        self.pool: Final = ProcessPoolExecutor(1, get_context("spawn"), _ignore_interrupts)
+        self._pid: Final = self.pool.submit(os.getpid)
+
+    def end(self) -> None:
+        """Ends the process, whatever it does. One that has not begun to work ends by itself."""
+        with suppress(BrokenProcessPool, ProcessLookupError):
+            if self._pid.done():
+                os.kill(self._pid.result(), signal.SIGKILL)
+
+
+@dataclass(eq=False)
+class _Call:
+    future: Future[Any]
+    work: Callable[[], Any]
+    attempts: int = 0
+
+
+class ProcessExecutor(Executor):
+    """Processes of this machine, each a `ProcessPoolExecutor` of its own.
+
+    One that dies takes only its own call along, and that call gets another process before it is given up.
+    One pool of several processes would lose all calls, or wait for ever for a lock that the dead one held.
     """
 
     def __init__(self, processes: int) -> None:
-        # Not forked: a fork would copy the locks of this process's threads as they happen to be held.
-        self._pool: Any = ProcessPool(processes, initializer=_ignore_interrupts, context=get_context("spawn"))
+        self._lock = Lock()
+        self._idle = [_Worker() for _ in range(processes)]
+        self._busy: set[_Worker] = set()
+        self._waiting: deque[_Call] = deque()
+        self._open: set[Future[Any]] = set()
         self._closing = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """As `concurrent.futures.Executor.submit`; everything must be picklable."""
         future: Future[T] = Future()
-        self._schedule(future, partial(fn, *args, **kwargs), _ATTEMPTS)
+        with self._lock:
+            self._open.add(future)
+            self._waiting.append(_Call(future, partial(fn, *args, **kwargs)))
+        self._hand_out()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """As `concurrent.futures.Executor.shutdown`, but `cancel_futures` ends calls that run, too."""
-        self._closing = cancel_futures
-        if cancel_futures:
-            self._pool.stop()
-        else:
-            self._pool.close()
-        if wait:
-            self._pool.join()
+        if not cancel_futures and wait:
+            with self._lock:
+                unfinished = set(self._open)
+            wait_for(unfinished)
+        with self._lock:
+            self._closing = cancel_futures
+            given_up = [call.future for call in self._waiting] if cancel_futures else []
+            self._waiting.clear()
+            workers = [*self._idle, *self._busy]
+        for future in given_up:
+            future.cancel()
+        for worker in workers:
+            if cancel_futures:
+                worker.end()
+            worker.pool.shutdown(wait=wait, cancel_futures=cancel_futures)
 
-    def _schedule(self, future: Future[T], call: Callable[[], T], attempts: int) -> None:
-        """Has the call done, and does it again if its process dies, `attempts` times in all."""
-
-        def done(inner: Future[T]) -> None:
-            if inner.cancelled():
-                future.cancel()
-                return
-            error = inner.exception()
-            if isinstance(error, ProcessExpired):
-                if attempts > 1 and not self._closing:
-                    self._schedule(future, call, attempts - 1)
+    def _hand_out(self) -> None:
+        """Gives waiting calls to idle processes."""
+        while True:
+            with self._lock:
+                if not (self._idle and self._waiting):
                     return
-                error = WorkerDiedError(
-                    f"the worker process died {_ATTEMPTS} times (status {error.exitcode}); it may lack memory"
-                )
-            if future.set_running_or_notify_cancel():
-                if error is None:
-                    future.set_result(inner.result())
-                else:
-                    future.set_exception(error)
+                call, worker = self._waiting.popleft(), self._idle.pop()
+                self._busy.add(worker)
+            if call.future.cancelled():
+                self._close(call.future)
+                self._free(worker)
+                continue
+            try:
+                inner = worker.pool.submit(call.work)
+            except BrokenProcessPool:  # it died while it was idle: nothing was lost
+                with self._lock:
+                    self._waiting.appendleft(call)
+                self._free(worker, dead=True)
+                continue
+            call.attempts += 1
+            inner.add_done_callback(partial(self._done, worker, call))
 
-        self._pool.schedule(call).add_done_callback(done)
+    def _free(self, worker: _Worker, *, dead: bool = False) -> None:
+        """Makes a process that has nothing to do idle, or puts another in the place of a dead one."""
+        if dead:
+            worker.pool.shutdown(wait=False)
+        with self._lock:
+            self._busy.discard(worker)
+            if not self._closing:
+                self._idle.append(_Worker() if dead else worker)
+
+    def _close(self, future: Future[Any]) -> None:
+        if future.cancelled():
+            future.set_running_or_notify_cancel()  # wakes those who wait for it
+        with self._lock:
+            self._open.discard(future)
+
+    def _done(self, worker: _Worker, call: _Call, inner: Future[Any]) -> None:
+        error = None if inner.cancelled() else inner.exception()
+        dead = isinstance(error, BrokenProcessPool)
+        if dead and call.attempts < _ATTEMPTS and not self._closing:
+            with self._lock:
+                self._waiting.appendleft(call)
+        else:
+            if dead:
+                error = WorkerDiedError(f"the worker process died {call.attempts} times; it may lack memory")
+            if inner.cancelled():
+                call.future.cancel()
+            elif call.future.set_running_or_notify_cancel():
+                if error is None:
+                    call.future.set_result(inner.result())
+                else:
+                    call.future.set_exception(error)
+            self._close(call.future)
+        self._free(worker, dead=dead)
+        self._hand_out()
 
 
 def _ignore_interrupts() -> None:
