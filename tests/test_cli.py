@@ -356,7 +356,13 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
     given += [part for name, value in network.items() for part in (f"--{name.replace('_', '-')}", value)]
     assert replay_small(invoke, "--policy", "rand", *given, "--no-allocations").returncode == 0
     run = Outcome.read(tmp_path / "r").run
-    fixed = {"command": "replay", "policy": "rand", "admission": False, "allocations": False}
+    fixed = {
+        "command": "replay",
+        "policy": "rand",
+        "admission": False,
+        "allocations": False,
+        "decisions": False,
+    }
     assert run["options"] == fixed | options
     assert run["cluster"]["network"] == network
     assert not (tmp_path / "r" / "allocations.parquet").exists()

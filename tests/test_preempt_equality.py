@@ -10,15 +10,15 @@ from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 import pytest
-from ringbco.profiles import Workload
 
 from core_run import CASES, run_core
 from oracle import Options, OversizeError, RefusedError, StuckError
 from oracle.model import fewest_servers, iteration_time
 from oracle_preempt import INTERVALS, Preemption, PreemptResult, simulate
 from ringbco import _core
-from ringbco.cluster import Network
+from ringbco.cluster.network import Network
 from ringbco.result.causes import split
+from ringbco.trace.profiles import Workload
 from strategies import CLOCKS, MODELS, PLACEMENTS, VARIANTS, Case, build_case
 
 POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
