@@ -81,7 +81,7 @@ def random_options(rnd: random.Random, policy: str) -> dict[str, Any]:
     if policy in ("tiresias", "gittins"):
         options["thresholds"] = (200.0, 1000.0)
     if policy == "time-slice":
-        options["quantum"] = rnd.choice((60.0, 45.0))
+        options["quantum"] = rnd.choice((60.0, 75.0))  # a turn of more slots than resuming takes
     if policy == "edf":
         options["admission"] = rnd.random() < 0.5
     if rnd.random() < 0.2:
