@@ -16,7 +16,7 @@ from ringbco.result.outcome import Outcome
 # Okabe and Ito's colours: told apart by colour-blind readers and in grey print.
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 _FONT: Final = "Liberation Sans, Helvetica, Arial, sans-serif"
-_TICKS: Final = {
+TICKS: Final[dict[float, str]] = {
     1: "1 s",
     10: "10 s",
     60: "1 min",
@@ -135,8 +135,8 @@ def stretches_each(results: int) -> int:
 
 def time_axis(largest: float) -> alt.Axis:
     """A logarithmic axis of seconds from 1 to `largest` that speaks of minutes, hours and days."""
-    labels = "".join(f"datum.value === {value} ? '{text}' : " for value, text in _TICKS.items()) + "''"
-    ticks = [value for value in _TICKS if value <= largest]
+    labels = "".join(f"datum.value === {value} ? '{text}' : " for value, text in TICKS.items()) + "''"
+    ticks = [value for value in TICKS if value <= largest]
     return alt.Axis(values=ticks, labelExpr=labels, labelFlush=False)
 
 

@@ -10,7 +10,7 @@ import altair as alt
 import polars as pl
 import polars.selectors as cs
 
-from ringbco.reports.charts import dashes
+from ringbco.reports.charts import TICKS, dashes
 from ringbco.result.outcome import Outcome
 
 # Okabe and Ito's, without the yellow that white paper swallows and the black that a dark screen does;
@@ -41,20 +41,7 @@ HOUR: Final = 3_600.0
 _WIDE: Final = "(width > 0 ? containerSize()[0] : 0)"
 _LONGEST: Final = 300  # of a legend's texts, pixels
 
-_TICKS: Final = {
-    0.001: "1 ms",
-    0.1: "0.1 s",
-    1: "1 s",
-    10: "10 s",
-    60: "1 min",
-    600: "10 min",
-    3_600: "1 h",
-    21_600: "6 h",
-    86_400: "1 d",
-    432_000: "5 d",
-    2_592_000: "30 d",
-    31_536_000: "1 y",
-}
+_TICKS: Final[dict[float, str]] = {0.001: "1 ms", 0.1: "0.1 s", **TICKS}
 # For scales on which there are few of these.
 _BETWEEN: Final = {
     2: "2 s",

@@ -34,6 +34,7 @@ from ringbco.run.steps import (
     allocations_frame,
     describe_run,
     explain,
+    job_columns,
     jobs_frame,
     summarise_run,
     timeline_frame,
@@ -91,14 +92,7 @@ def plan(
     network = cluster.network
     try:
         planned = _core.plan(
-            {
-                "submit": metrics.column(frame, "submit_time"),
-                "num_gpus": metrics.column(frame, "num_gpus"),
-                "duration": metrics.column(frame, "duration"),
-                "iterations": workload.iterations,
-                "gradient_bytes": workload.gradient_bytes,
-                "compute_time": workload.compute_time,
-            },
+            job_columns(frame, workload),
             {"server_gpus": cluster.server_gpus, "network": astuple(network)},
             {option.name: values[name] for name, option in PLAN.items() if name != "allocations"},
             progress,

@@ -35,6 +35,7 @@ from ringbco.run.steps import (
     decisions_frame,
     describe_run,
     explain,
+    job_columns,
     jobs_frame,
     refused,
     summarise_run,
@@ -96,12 +97,7 @@ def replay(
     try:
         result = _core.replay(
             {
-                "submit": metrics.column(frame, "submit_time"),
-                "num_gpus": metrics.column(frame, "num_gpus"),
-                "duration": metrics.column(frame, "duration"),
-                "iterations": workload.iterations,
-                "gradient_bytes": workload.gradient_bytes,
-                "compute_time": workload.compute_time,
+                **job_columns(frame, workload),
                 "vc": vc,
                 "deadline": deadline(table, chosen),
                 "user": user(table, chosen),

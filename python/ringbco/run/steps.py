@@ -27,6 +27,7 @@ from ringbco.result.schema import (
     PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
 )
+from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.plausibility import doubts
 
@@ -116,6 +117,18 @@ def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFr
         "end_time": _shared(result.alloc_end),
     }
     return pl.DataFrame(columns, schema_overrides=ALLOCATIONS_SCHEMA)
+
+
+def job_columns(frame: pl.DataFrame, workload: profiles.Workload) -> _core._Jobs:
+    """What the engine reads of every job, for a replay or a plan."""
+    return {
+        "submit": metrics.column(frame, "submit_time"),
+        "num_gpus": metrics.column(frame, "num_gpus"),
+        "duration": metrics.column(frame, "duration"),
+        "iterations": workload.iterations,
+        "gradient_bytes": workload.gradient_bytes,
+        "compute_time": workload.compute_time,
+    }
 
 
 def decisions_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
