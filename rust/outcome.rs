@@ -48,7 +48,8 @@ impl Allocations {
         self.end[first..first + rows].fill(end);
     }
 
-    /// The rows in order of (job, start, server), given that the rows of a job are in order of (start, server).
+    /// The rows in order of (job, start, end, server). A job's rows come in order of start; a stay of no length, whose
+    /// successor starts at the same time, is what else there is to sort.
     #[must_use]
     pub(crate) fn by_job(mut self, num_jobs: usize) -> Self {
         let mut next = vec![0u32; num_jobs + 1];
@@ -65,6 +66,18 @@ impl Allocations {
             *at += 1;
         }
         drop(next);
+        let of = |&row: &u32| {
+            let row = row as usize;
+            (self.job[row], self.start[row], self.end[row], self.server[row])
+        };
+        for stays in order.chunk_by_mut(|&a, &b| self.job[a as usize] == self.job[b as usize]) {
+            if !stays.is_sorted_by_key(of) {
+                stays.sort_by(|a, b| {
+                    let (a, b) = (of(a), of(b));
+                    a.1.total_cmp(&b.1).then(a.2.total_cmp(&b.2)).then(a.3.cmp(&b.3))
+                });
+            }
+        }
         // One column at a time, so that only one is held twice.
         fn sort<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
             *column = order.iter().map(|&i| column[i as usize]).collect();
@@ -463,5 +476,21 @@ mod tests {
         assert_eq!(ordered.job, [0, 1, 1]);
         assert_eq!(ordered.server, [1, 0, 3]);
         assert_eq!(ordered.end, [3.0, 2.0, 2.0]);
+    }
+
+    #[test]
+    fn a_stay_of_no_length_comes_before_the_next_of_its_job() {
+        let mut rows = Allocations::default();
+        for (parts, start, end) in [([(1, 4), (2, 1)], 5.0, 5.0), ([(0, 4), (3, 1)], 5.0, 9.0)] {
+            let first = rows.open(0, &parts, start);
+            rows.close(first, 2, end);
+        }
+        rows.open(0, &[(2, 5)], 9.0);
+        rows.close(4, 1, 9.0);
+        rows.open(0, &[(1, 5)], 9.0);
+        rows.close(5, 1, 9.0);
+        let ordered = rows.by_job(1);
+        assert_eq!(ordered.server, [1, 2, 0, 3, 1, 2]);
+        assert_eq!(ordered.end, [5.0, 5.0, 9.0, 9.0, 9.0, 9.0]);
     }
 }

@@ -30,7 +30,7 @@ pub struct Logged {
     pub lost: Vec<f64>,
     /// Whether it was refused.
     pub refused: Vec<bool>,
-    /// (row, server, GPUs, from, to), in order of (row, from, server); s.
+    /// (row, server, GPUs, from, to): in order of (row, from, to, server); s.
     pub stays: Vec<(usize, usize, u32, f64, f64)>,
 }
 
@@ -101,7 +101,7 @@ pub fn replay_log(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, lo
     };
     mechanism.run(log)?;
     let mut out = mechanism.out;
-    out.stays.sort_by_key(|stay| (stay.0, stay.3.to_bits(), stay.1));
+    out.stays.sort_by_key(|stay| (stay.0, stay.3.to_bits(), stay.4.to_bits(), stay.1));
     Ok(out)
 }
 

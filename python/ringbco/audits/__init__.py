@@ -36,7 +36,7 @@ RULES: Final = {
     "values": "no nulls, no infinite times",
     "jobs": "each job has one row, in the table's order",
     "inputs": "submission, GPUs, ideal run time, user, deadline as in the table",
-    "rows": "allocations are sorted by job, start, server",
+    "rows": "allocations are sorted by job, start, end, server",
     "arithmetic": "wait, run, jct, slowdown follow from the times",
     "start": "nobody starts before submission",
     "slots": "times are multiples of the slot",

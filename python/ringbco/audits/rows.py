@@ -177,14 +177,16 @@ def _check_carried(check: Check, facts: Facts, column: pl.Series) -> None:
 
 
 def check_rows(check: Check, facts: Facts) -> None:
-    """The rows of allocations.parquet are sorted by the job's row, then start, then server."""
+    """The rows of allocations.parquet are sorted by the job's row, then start, end and server."""
     check.looked_at = facts.a_job.size
-    # By job and start, whatever the server; then by server where both are the same.
-    job, start, server = np.diff(facts.row[facts.a_job]), np.diff(facts.a_start), np.diff(facts.a_server)
-    late = (job < 0) | ((job == 0) & ((start < 0) | ((start == 0) & (server < 0))))
+    late = np.zeros(max(facts.a_job.size - 1, 0), bool)
+    for key in (facts.a_server, facts.a_end, facts.a_start, facts.row[facts.a_job]):
+        # The last key decides first; the ones before it only where it is the same.
+        step = np.diff(key)
+        late = (step < 0) | ((step == 0) & late)
     at = np.flatnonzero(late) + 1
     said = (
-        "its row of allocations.parquet comes too late: expected the job table's order, then start and server"
+        "its row of allocations.parquet comes too late: expected the job table's order, then start, end and server"
     )
     check.add(
         (
