@@ -15,11 +15,13 @@ pub enum Verb {
     Stop,
     /// It never runs.
     Refuse,
+    /// It goes on at once on the GPUs of its rows instead of those that it holds.
+    Move,
 }
 
 impl Verb {
     /// Every verb, in the order of the documentation.
-    pub const ALL: &'static [Self] = &[Self::Start, Self::Stop, Self::Refuse];
+    pub const ALL: &'static [Self] = &[Self::Start, Self::Stop, Self::Refuse, Self::Move];
 
     /// The name in tables.
     #[must_use]
@@ -28,6 +30,7 @@ impl Verb {
             Self::Start => "start",
             Self::Stop => "stop",
             Self::Refuse => "refuse",
+            Self::Move => "move",
         }
     }
 }

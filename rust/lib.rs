@@ -13,6 +13,7 @@
 //! - `policy`: who decides. [`policies`]: the names of policies. `placement`: which GPUs a gang gets.
 //! - `speed`: how fast a job runs where it runs. `cluster`: servers and GPUs.
 //! - [`decisions`]: what a policy decided, as data.
+//! - [`simulation`]: a run whose decisions come from outside.
 //! - [`planner`]: the offline planner, Algorithm 1.
 //! - [`outcome`]: result columns.
 //! - [`files`]: renames that refuse to replace, for outputs that appear whole.
@@ -40,6 +41,7 @@ pub mod reference;
 pub mod replay;
 mod rng;
 mod setting;
+pub mod simulation;
 mod speed;
 pub mod trace;
 

@@ -31,6 +31,28 @@ impl Allocations {
         }
     }
 
+    /// Adds the rows of a stay.
+    pub(crate) fn push(&mut self, job: u32, parts: &[(u32, u32)], start: f64, end: f64) {
+        for &(server, count) in parts {
+            self.job.push(job);
+            self.server.push(server);
+            self.num_gpus.push(count);
+            self.start.push(start);
+            self.end.push(end);
+        }
+    }
+
+    /// Forgets the latest rows of a job, as many as `rows`.
+    pub(crate) fn forget(&mut self, job: u32, rows: usize) {
+        let Some(last) = self.job.iter().rposition(|&of| of == job) else { return };
+        let rows = last + 1 - rows..last + 1;
+        self.job.drain(rows.clone());
+        self.server.drain(rows.clone());
+        self.num_gpus.drain(rows.clone());
+        self.start.drain(rows.clone());
+        self.end.drain(rows);
+    }
+
     /// Adds a gang's rows; the first one's position.
     pub(crate) fn open(&mut self, job: u32, parts: &[(u32, u32)], start: f64) -> usize {
         let first = self.job.len();

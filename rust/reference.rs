@@ -209,7 +209,7 @@ fn refuse_unknown(options: &Options) -> Result<()> {
     if options.preemption != Preemption::None {
         return unsupported("policy", &options.preemption.name());
     }
-    if options.order == Order::Qssf {
+    if matches!(options.order, Order::Qssf | Order::Column) {
         return unsupported("order", &options.order.name());
     }
     if let Some(aging) = options.aging {

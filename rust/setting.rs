@@ -3,6 +3,7 @@
 use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::options::Options;
+use crate::policy::When;
 use crate::trace::Jobs;
 
 /// The servers, and their jobs in order of (submit_time, row).
@@ -15,10 +16,14 @@ pub(crate) struct Setting<'a> {
     pub(crate) deadline: Option<&'a [f64]>,
     /// Users, numbered; `None` where nobody is named.
     pub(crate) user: Option<&'a [u32]>,
+    /// Keys, least first (`Order::Column`); `None` where they come from outside.
+    pub(crate) key: Option<&'a [f64]>,
     pub(crate) server_gpus: &'a [u32],
     pub(crate) few: &'a FewestServers,
     pub(crate) network: Network,
     pub(crate) options: &'a Options,
+    /// When decisions from outside are due (`Preemption::Outside`).
+    pub(crate) when: When,
     /// Decisions to carry out (`Preemption::Log`).
     pub(crate) log: Option<&'a DecisionLog>,
 }

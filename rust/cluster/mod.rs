@@ -235,6 +235,40 @@ impl Cluster {
         cluster
     }
 
+    /// Keeps further indexes from now on. U is not among them: it must have been kept from the start.
+    pub(crate) fn keep(&mut self, needs: Needs) {
+        let servers = self.sizes.len();
+        let largest = self.largest;
+        let Self { idle, sizes, .. } = self;
+        let index = |member: &dyn Fn(u32, u32) -> bool| {
+            let mut index = IdleIndex::new(servers, largest);
+            for (server, (&idle, &size)) in idle.iter().zip(sizes.iter()).enumerate() {
+                if member(idle, size) {
+                    index.insert(idle, server);
+                }
+            }
+            index
+        };
+        if needs.by_idle && self.by_idle.is_none() {
+            self.by_idle = Some(index(&|_, _| true));
+        }
+        if needs.by_opened && self.opened.is_none() {
+            self.opened = Some(index(&|idle, size| idle < size));
+            self.unopened = Some(index(&|idle, size| idle == size));
+        }
+        if needs.with_idle && self.with_idle.is_none() {
+            let mut bits = OrderedBits::new(servers);
+            idle.iter().enumerate().filter(|(_, idle)| **idle > 0).for_each(|(server, _)| bits.insert(server));
+            self.with_idle = Some(bits);
+        }
+        if needs.by_rank && self.by_rank.is_none() {
+            self.by_rank = Some(Fenwick::new(idle));
+        }
+        if let Some(times) = &mut self.gpu_times {
+            times.keep(needs.least_time, needs.mean_time);
+        }
+    }
+
     pub(crate) fn by_idle(&self) -> Option<&IdleIndex> {
         self.by_idle.as_ref()
     }

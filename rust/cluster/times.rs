@@ -60,6 +60,25 @@ impl GpuTimes {
         self.first.partition_point(|&f| f <= gpu) as u32 - 1
     }
 
+    /// Keeps further orders from now on.
+    pub(super) fn keep(&mut self, least: bool, mean: bool) {
+        let servers = self.first.len() - 1;
+        if least && self.least.is_none() {
+            self.least = Some(Minima::new(servers));
+            (0..servers as u32).for_each(|server| self.update_least(server));
+        }
+        if mean && self.mean.is_none() {
+            let mut order = MeanOrder::new(servers);
+            order.stale.fill(true);
+            self.mean = Some(order);
+        }
+    }
+
+    /// U of every GPU, s, server by server.
+    pub(crate) fn all(&self) -> &[f64] {
+        &self.time
+    }
+
     pub(crate) fn mark(&mut self) {
         self.taken.clear();
     }

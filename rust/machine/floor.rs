@@ -8,6 +8,7 @@ use super::clock::Clock;
 use super::delays::Delays;
 use super::ledger::Ledger;
 use super::stays::Stay;
+use super::undone::Undone;
 use crate::cluster::{Claim, Cluster, FewestServers, Grant};
 use crate::decisions::Verb;
 use crate::ds::EventHeap;
@@ -42,6 +43,8 @@ pub(crate) struct Floor<'a, S: Speed> {
     ledger: Option<Ledger>,
     /// Machine time that a resumed job holds its GPUs without progress.
     pause: f64,
+    /// The same of a job that moved.
+    move_pause: f64,
     record: bool,
     pub(super) delays: Delays,
     /// What the latest `place` gave.
@@ -50,20 +53,31 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) gone: usize,
     /// Whether to write down what is decided.
     record_log: bool,
+    /// Whether verbs are netted: stopping and starting a job on the same GPUs at one instant is nothing.
+    nets: bool,
+    /// Stays that a verb ended at this instant, as they were (kept where verbs are netted).
+    pub(super) undone: Vec<Undone<S::Pace>>,
+    /// The latest end of a stay that got something done.
+    progress: f64,
+    /// Jobs whose stay ended, in order (kept where verbs are netted).
+    pub(crate) vacated: Vec<u32>,
     /// Why the run cannot go on.
     pub(super) fault: Option<(u32, Verb, String)>,
     pub(super) out: ClusterOutcome,
 }
 
 impl<'a, S: Speed> Floor<'a, S> {
-    /// An idle cluster. `stops`: whether the policy may stop jobs.
-    pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool) -> Self {
+    /// An idle cluster. `stops`: whether the policy may stop jobs. `nets`: whether verbs are netted.
+    /// `times`: whether U is wanted whatever the placement.
+    pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, nets: bool, times: bool) -> Self {
         let options = setting.options;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let placer = Placer::new(options);
         let record = options.record_allocations;
+        let mut needs = placer.needs();
+        needs.gpu_times |= times;
         Self {
-            cluster: Cluster::new(setting.server_gpus, placer.needs()),
+            cluster: Cluster::new(setting.server_gpus, needs),
             placer,
             few: setting.few,
             now: 0.0,
@@ -76,11 +90,16 @@ impl<'a, S: Speed> Floor<'a, S> {
             dirty: Vec::new(),
             ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
             pause: clock.slot.map_or(options.preempt_cost, |slot| (options.preempt_cost / slot).ceil()),
+            move_pause: clock.slot.map_or(options.move_cost(), |slot| (options.move_cost() / slot).ceil()),
             record,
             delays: Delays::new(jobs.num_gpus),
             grant: Grant::default(),
             gone: 0,
             record_log: options.record_decisions,
+            nets,
+            undone: Vec::new(),
+            vacated: Vec::new(),
+            progress: 0.0,
             fault: None,
             out: if stops {
                 ClusterOutcome::preemptive(jobs.len(), record)
@@ -123,8 +142,19 @@ impl<'a, S: Speed> Floor<'a, S> {
         let j = job as usize;
         match &self.ledger {
             Some(ledger) => (ledger.left[j], ledger.served[j]),
+            None if self.is_done(job) => (0.0, self.out.finish[j] - self.out.start[j]),
             None => (self.speed.work(&self.jobs, j, self.clock.slot), 0.0),
         }
+    }
+
+    /// Work left of a job that does not run.
+    pub(crate) fn left(&self, job: u32) -> f64 {
+        self.ledger(job).0
+    }
+
+    /// Number of jobs that are done or refused.
+    pub(crate) fn gone(&self) -> usize {
+        self.gone
     }
 
     /// Remaining run time of a job that does not run, s: on one server without contention.
@@ -171,14 +201,11 @@ impl<'a, S: Speed> Floor<'a, S> {
     ///
     /// Otherwise says why not.
     pub(crate) fn place_at(&mut self, job: u32, parts: &[(u32, u32)]) -> Result<(), String> {
-        let asked: u64 = parts.iter().map(|&(_, count)| u64::from(count)).sum();
-        if asked != u64::from(self.asks(job)) {
-            return Err(format!("{asked} GPUs are given and it asks for {}", self.asks(job)));
-        }
-        for (at, &(server, count)) in parts.iter().enumerate() {
+        self.check_parts(job, parts)?;
+        for &(server, count) in parts {
             let idle = self.cluster.idle[server as usize];
-            if count > idle || parts[..at].iter().any(|&(other, _)| other == server) {
-                return Err(format!("server {server} has {idle} idle GPUs for the {count} that it is to give"));
+            if count > idle {
+                return Err(self.lacks(server, u64::from(idle), count));
             }
         }
         self.out.decisions += 1;
@@ -192,6 +219,45 @@ impl<'a, S: Speed> Floor<'a, S> {
         Ok(())
     }
 
+    /// Checks that parts are as many GPUs as a job asks for, on different servers of the cluster.
+    pub(crate) fn check_parts(&self, job: u32, parts: &[(u32, u32)]) -> Result<(), String> {
+        let given: u64 = parts.iter().map(|&(_, count)| u64::from(count)).sum();
+        if given != u64::from(self.asks(job)) {
+            return Err(format!("{given} GPUs are given and it asks for {}", self.asks(job)));
+        }
+        for (at, &(server, count)) in parts.iter().enumerate() {
+            if server as usize >= self.cluster.sizes.len() {
+                return Err(format!("there is no server {server}: the last one is {}", self.cluster.sizes.len() - 1));
+            }
+            if count == 0 || parts[..at].iter().any(|&(other, _)| other == server) {
+                return Err(format!("server {server} is named twice, or for 0 GPUs"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that a server has too few idle GPUs.
+    pub(crate) fn lacks(&self, server: u32, idle: u64, wanted: u32) -> String {
+        format!("server {server} has {idle} idle GPUs for the {wanted} that it is to give")
+    }
+
+    /// Whether any job has made progress after that instant.
+    pub(super) fn has_progressed(&self, since: f64) -> bool {
+        let runs =
+            |stay: &Stay<S::Pace>| stay.is_live() && stay.from < self.now && stay.end(self.clock) < f64::INFINITY;
+        self.progress > since || (self.now > since && self.stays.iter().any(runs))
+    }
+
+    /// Whether a job is done.
+    pub(crate) fn is_done(&self, job: u32) -> bool {
+        !self.out.finish[job as usize].is_nan()
+    }
+
+    /// Whether a job has run, or runs.
+    pub(crate) fn has_run(&self, job: u32) -> bool {
+        !self.out.start[job as usize].is_nan()
+    }
+
     /// Gives back what the latest `place` took, and the draws that it made since `rng`.
     pub(crate) fn undo(&mut self, job: u32, rng: SplitMix64) {
         self.cluster.undo(job, &self.grant.parts);
@@ -200,13 +266,25 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// Starts the job that was placed last, or resumes it. Returns the slot of its stay.
     pub(crate) fn start(&mut self, job: u32) -> u32 {
-        let j = job as usize;
+        self.grant.parts.sort_unstable();
+        if self.record_log {
+            self.out.log.push(self.now, Verb::Start, job, &self.grant.parts);
+        }
+        if let Some(slot) = self.redo(job) {
+            return slot;
+        }
         self.turn_wait(job);
+        self.begin(job, self.pause)
+    }
+
+    /// Begins the stay of the job that was placed last. Returns its slot. `pause`: without progress, unless it is the
+    /// job's first stay (machine time).
+    fn begin(&mut self, job: u32, pause: f64) -> u32 {
+        let j = job as usize;
         let slot = self.free.pop().unwrap_or(self.stays.len() as u32);
         if slot as usize == self.stays.len() {
             self.stays.push(Stay::default());
         }
-        self.grant.parts.sort_unstable();
         let stay = &mut self.stays[slot as usize];
         stay.job = job;
         stay.parts.clone_from(&self.grant.parts);
@@ -217,7 +295,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             None => (self.now, self.speed.work(&self.jobs, j, self.clock.slot)),
             Some(ledger) => {
                 resumed = self.out.preemptions[j] > 0;
-                (self.now + if resumed { self.pause } else { 0.0 }, ledger.left[j])
+                (self.now + if resumed { pause } else { 0.0 }, ledger.left[j])
             }
         };
         stay.since = stay.from;
@@ -237,27 +315,77 @@ impl<'a, S: Speed> Floor<'a, S> {
         if !resumed {
             self.out.start[j] = self.now;
         }
-        let servers = stay.parts.len() as u32;
-        self.out.num_servers[j] = if resumed { servers.max(self.out.num_servers[j]) } else { servers };
-        if self.record_log {
-            self.out.log.push(self.now, Verb::Start, job, &stay.parts);
-        }
-        if self.record {
-            stay.first_row = self.out.allocations.open(job, &stay.parts, self.now);
-        }
         slot
     }
 
     /// Stops a stay: its job gives its GPUs back and keeps its progress. Returns the job.
     pub(crate) fn stop(&mut self, slot: u32) -> u32 {
         let job = self.stays[slot as usize].job;
-        self.out.preemptions[job as usize] += 1;
-        self.vacate(slot);
-        self.turn_wait(job);
         if self.record_log {
             self.out.log.push(self.now, Verb::Stop, job, &[]);
         }
+        self.interrupt(slot);
+        self.turn_wait(job);
         job
+    }
+
+    /// Takes a running job off its GPUs, to land on others at this instant.
+    pub(crate) fn lift(&mut self, slot: u32) {
+        self.interrupt(slot);
+    }
+
+    /// Puts a lifted job on the GPUs that it was given last. Returns the slot of its stay.
+    pub(crate) fn land(&mut self, job: u32) -> u32 {
+        self.grant.parts.sort_unstable();
+        if self.record_log {
+            self.out.log.push(self.now, Verb::Move, job, &self.grant.parts);
+        }
+        self.redo(job).unwrap_or_else(|| self.begin(job, self.move_pause))
+    }
+
+    /// Ends a stay before its job is done. A stay of no length was none.
+    fn interrupt(&mut self, slot: u32) {
+        let stay = &self.stays[slot as usize];
+        let j = stay.job as usize;
+        if stay.start == self.now {
+            let resumed = self.out.preemptions[j] > 0;
+            if !resumed {
+                self.out.start[j] = f64::NAN;
+            }
+            self.leave(slot);
+            return;
+        }
+        if self.nets {
+            self.undone.push(Undone::of(stay, self.ledger.as_ref(), &self.out));
+        }
+        self.out.preemptions[j] += 1;
+        self.vacate(slot);
+    }
+
+    /// Goes on with the stay that a verb ended at this instant, if the job was placed on the same GPUs. Returns its slot.
+    fn redo(&mut self, job: u32) -> Option<u32> {
+        let same = |undone: &Undone<S::Pace>| undone.stay.job == job && undone.stay.parts == self.grant.parts;
+        let at = self.undone.iter().position(same)?;
+        let undone = self.undone.swap_remove(at);
+        // The GPUs were never given back: their U stays what it was.
+        self.cluster.undo(job, &self.grant.parts);
+        let claim = Claim { job, num_gpus: self.asks(job), time: 0.0 };
+        self.grant.parts.clear();
+        for &(server, count) in &undone.stay.parts {
+            self.cluster.take(server, count, &claim, &mut self.grant);
+        }
+        undone.put_back(self.ledger.as_mut(), &mut self.out);
+        let slot = self.free.pop().unwrap_or(self.stays.len() as u32);
+        if slot as usize == self.stays.len() {
+            self.stays.push(Stay::default());
+        }
+        self.ends.set(slot, undone.stay.end(self.clock), job);
+        if undone.stay.parts.len() > 1 {
+            self.crowd.join(slot, &undone.stay.parts);
+            self.crowd_sum += u64::from(undone.stay.crowd);
+        }
+        self.stays[slot as usize] = undone.stay;
+        Some(slot)
     }
 
     /// Refuses a job for good, unless it has run already: then says so.
@@ -301,10 +429,9 @@ impl<'a, S: Speed> Floor<'a, S> {
         job
     }
 
-    /// Ends a stay.
+    /// Writes a stay down and ends it.
     #[inline]
     fn vacate(&mut self, slot: u32) {
-        self.ends.remove(slot);
         let stay = &mut self.stays[slot as usize];
         let (job, j) = (stay.job, stay.job as usize);
         let spanning = stay.parts.len() > 1;
@@ -312,6 +439,9 @@ impl<'a, S: Speed> Floor<'a, S> {
             let held = self.now - stay.start;
             let left = stay.left_at(self.now, self.clock);
             let done = std::mem::replace(&mut ledger.left[j], left) - left;
+            if done > 0.0 {
+                self.progress = self.now;
+            }
             if spanning {
                 let fewest = self.few.of(self.jobs.num_gpus[j]).unwrap_or(1);
                 let alone = |servers| self.speed.unit(&stay.pace, servers, 1);
@@ -325,19 +455,34 @@ impl<'a, S: Speed> Floor<'a, S> {
             }
         }
         if self.record {
-            self.out.allocations.close(stay.first_row, stay.parts.len(), self.now);
+            self.out.allocations.push(job, &stay.parts, stay.start, self.now);
         }
-        self.cluster.release(job, &stay.parts);
+        let servers = &mut self.out.num_servers[j];
+        *servers = (*servers).max(stay.parts.len() as u32);
         if spanning {
-            self.crowd.leave(slot, &stay.parts);
             let most = &mut self.out.max_contention[j];
             *most = (*most).max(stay.largest_crowd);
-            let crowd = stay.crowd;
+        }
+        self.leave(slot);
+    }
+
+    /// Gives a stay's GPUs back.
+    #[inline]
+    fn leave(&mut self, slot: u32) {
+        self.ends.remove(slot);
+        let stay = &self.stays[slot as usize];
+        let (job, crowd) = (stay.job, stay.crowd);
+        self.cluster.release(job, &stay.parts);
+        if stay.parts.len() > 1 {
+            self.crowd.leave(slot, &stay.parts);
             self.account_crowd();
             self.crowd_sum -= u64::from(crowd);
         }
         self.stays[slot as usize].parts.clear();
         self.free.push(slot);
+        if self.nets {
+            self.vacated.push(job);
+        }
     }
 
     /// New crowds, paces and ends of the stays whose servers changed. Nothing else sets an end anew.

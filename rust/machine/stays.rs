@@ -27,8 +27,6 @@ pub(crate) struct Stay<P> {
     /// What a unit takes on one server without contention, s (kept where a policy may stop jobs).
     pub(crate) alone: f64,
     pub(super) pace: P,
-    /// First of its rows in the allocations.
-    pub(super) first_row: usize,
     /// p_j, and the largest that this stay has met.
     pub(super) crowd: u32,
     pub(super) largest_crowd: u32,

@@ -75,6 +75,7 @@ impl<'a> Logged<'a> {
                 self.set_waiting(job, true);
                 Ok(())
             }
+            Verb::Move => Err("moves are carried out together".to_owned()),
             Verb::Refuse => {
                 floor.refuse(job)?;
                 self.set_waiting(job, false);
@@ -84,8 +85,35 @@ impl<'a> Logged<'a> {
     }
 }
 
+impl Logged<'_> {
+    /// Carries out all moves that follow on each other at one time: every job gives its GPUs back first.
+    fn move_all<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> Result<(), (u32, String)> {
+        let mut moves = Vec::new();
+        while let Some((decision, next)) = self.log.decision(self.next)
+            && decision.verb == Verb::Move
+            && floor.clock.arrival(decision.time) <= floor.now
+        {
+            self.next = next;
+            moves.push(decision);
+        }
+        for (at, Decision { job, .. }) in moves.iter().enumerate() {
+            let slot = self.slot[*job as usize];
+            if slot == NOWHERE || moves[..at].iter().any(|other| other.job == *job) {
+                return Err((*job, "it holds no GPUs, or moves twice at that time".to_owned()));
+            }
+            floor.lift(slot);
+        }
+        for Decision { job, parts, .. } in &moves {
+            floor.place_at(*job, parts).map_err(|why| (*job, why))?;
+            self.slot[*job as usize] = floor.land(*job);
+        }
+        Ok(())
+    }
+}
+
 impl<S: Speed> Policy<S> for Logged<'_> {
     const STOPS: bool = true;
+    const NETS: bool = true;
 
     fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: u32) {
         self.set_waiting(job, true);
@@ -105,6 +133,13 @@ impl<S: Speed> Policy<S> for Logged<'_> {
         while let Some((decision, next)) = self.log.decision(self.next)
             && floor.clock.arrival(decision.time) <= floor.now
         {
+            if decision.verb == Verb::Move {
+                if let Err((job, why)) = self.move_all(floor) {
+                    return floor.fail(job, Verb::Move, why);
+                }
+                carried_out += 1;
+                continue;
+            }
             if let Err(why) = self.carry_out(floor, &decision) {
                 // A job that started now may be done now: the rest is tried again after that.
                 if carried_out == 0 {

@@ -5,6 +5,7 @@
 //! went and somebody waits.
 
 mod log;
+pub(crate) mod outside;
 pub(crate) mod queue;
 mod ranked;
 
@@ -16,7 +17,9 @@ use crate::outcome::ClusterOutcome;
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
 use log::Logged;
-use queue::{FixedLine, KeyedLine, Queued};
+pub(crate) use outside::Outside;
+pub use outside::When;
+pub(crate) use queue::{FixedLine, KeyedLine, Queued};
 use ranked::{Edf, Ftf, Gittins, Ranked, Srtf, TimeSlice, Tiresias};
 
 /// Decides on behalf of one cluster.
@@ -24,11 +27,22 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
     /// Whether it may take GPUs back. If not, the columns that this needs are not kept.
     const STOPS: bool = false;
 
+    /// Whether verbs are netted: stopping and starting a job on the same GPUs at one instant is nothing.
+    const NETS: bool = false;
+
+    /// Whether decisions come from outside. Then the machine pauses where one is due.
+    const OUTSIDE: bool = false;
+
     /// A job has arrived. It waits from now on, unless the policy refuses it.
     fn arrived(&mut self, floor: &mut Floor<'_, S>, job: u32);
 
     /// The job that stayed at `slot` is done. Its GPUs are free.
     fn completed(&mut self, floor: &Floor<'_, S>, slot: u32, job: u32);
+
+    /// Whether a decision from outside is due now. Called once an instant, after its completions and arrivals.
+    fn asks(&mut self, _floor: &Floor<'_, S>) -> bool {
+        false
+    }
 
     /// Called once an instant, before `due`, with the number of jobs that have arrived. Returns when an instant is due
     /// even if nothing happens (machine time).
@@ -60,7 +74,7 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
     let options = setting.options;
     match options.preemption {
         Preemption::None if options.order == Order::Qssf => {
-            let policy = Queued::<KeyedLine>::new(setting, &speed);
+            let policy = Queued::<KeyedLine<false>>::new(setting, &speed);
             visitor.visit(setting, speed, policy)
         }
         Preemption::None => {
@@ -75,6 +89,7 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
             visitor.visit(setting, speed, Ranked::new(setting, ftf))
         }
         Preemption::Edf => visitor.visit(setting, speed, Ranked::new(setting, Edf::new(setting))),
+        Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting, setting.when)),
         Preemption::Log => visitor.visit(setting, speed, Logged::new(setting)),
         Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(options))),
     }

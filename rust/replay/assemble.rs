@@ -9,7 +9,7 @@ use crate::options::{Options, Preemption};
 use crate::outcome::{Allocations, ClusterOutcome, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline};
 use crate::trace::Jobs;
 
-pub(super) fn assemble(
+pub(crate) fn assemble(
     jobs: &Jobs<'_>,
     mut kept: Vec<bool>,
     parts: &[Part],
@@ -48,8 +48,10 @@ pub(super) fn assemble(
                 (preempted.held[row], preempted.lost[row]) = (outcome.held[j], outcome.lost[j]);
                 preempted.spread[row] = outcome.spread[j];
                 preempted.refused[row] = outcome.refused[j];
-                kept[row] = !outcome.refused[j];
             }
+        }
+        for (&row, &refused) in part.rows.iter().zip(&outcome.refused) {
+            kept[row as usize] = !refused;
         }
         for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
             wait_gpus[row as usize] = too_few as f32;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::machine::Watch;
 use crate::options::Options;
 use crate::outcome::ClusterOutcome;
-use crate::policy;
+use crate::policy::{self, When};
 use crate::rng::GOLDEN;
 use crate::setting::Setting;
 use crate::trace::Jobs;
@@ -32,6 +32,11 @@ impl Watch for Shared<'_> {
     }
 }
 
+/// The options of a part: its draws are its own.
+pub(crate) fn part_options(options: &Options, part: usize) -> Options {
+    Options { seed: options.seed.wrapping_add((part as u64).wrapping_mul(GOLDEN)), ..options.clone() }
+}
+
 pub(super) fn run_parts(
     jobs: &Jobs<'_>,
     extras: &Extras<'_>,
@@ -43,22 +48,25 @@ pub(super) fn run_parts(
 ) -> Result<Vec<ClusterOutcome>> {
     let run = |index: usize, watch: &mut dyn Watch| {
         let part = &parts[index];
-        let own = Options { seed: options.seed.wrapping_add((index as u64).wrapping_mul(GOLDEN)), ..options.clone() };
+        let own = part_options(options, index);
         // Columns already in order need no copy.
         let gathered = (!part.whole).then(|| jobs.gather(&part.rows, options.rar()));
         let view = gathered.as_ref().map_or(*jobs, |g| g.view());
         let gather = gathered.is_some();
         let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
         let user = extras.user.map(|u| pick(u, &part.rows, gather));
+        let key = extras.key.map(|k| pick(k, &part.rows, gather));
         let setting = Setting {
             jobs: view,
             rows: &part.rows,
             deadline: deadline.as_deref(),
             user: user.as_deref(),
+            key: key.as_deref(),
             server_gpus: &part.server_gpus,
             few: &part.few,
             network,
             options: &own,
+            when: When::default(),
             log: logs.map(|logs| &logs[index]),
         };
         policy::run(&setting, watch)

@@ -12,9 +12,9 @@ use crate::setting::Setting;
 
 const NONE: u32 = u32::MAX;
 
-/// Insert, remove and every search cost the logarithm of the class's size.
+/// Insert, remove and every search cost the logarithm of the class's size. `ASKED`: whether keys come from outside.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyedLine {
+pub(crate) struct KeyedLine<const ASKED: bool> {
     /// The treap of each size, sizes ascending; of all jobs under a strict queue.
     root: Vec<u32>,
     waiting: OrderedBits,
@@ -29,7 +29,7 @@ pub(crate) struct KeyedLine {
     least: Vec<f64>,
 }
 
-impl KeyedLine {
+impl<const ASKED: bool> KeyedLine<ASKED> {
     fn spot(&self, job: u32) -> (u64, u32) {
         (self.key[job as usize], job)
     }
@@ -114,7 +114,8 @@ impl KeyedLine {
     }
 }
 
-impl Line for KeyedLine {
+impl<const ASKED: bool> Line for KeyedLine<ASKED> {
+    const ASKED: bool = ASKED;
     type Spot = (u64, u32);
 
     fn new(setting: &Setting<'_>, _estimate: impl Fn(usize) -> f64) -> Self {

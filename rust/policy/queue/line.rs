@@ -8,7 +8,7 @@
 //! Jobs that have waited for too long (aging) go before all others, by fifo. They have places and classes of their own,
 //! in front of the others.
 
-use crate::ds::{Minima, OrderedBits};
+use crate::ds::{Minima, OrderedBits, ordered};
 use crate::options::{Discipline, Order};
 use crate::setting::Setting;
 
@@ -16,6 +16,9 @@ use crate::setting::Setting;
 pub(crate) trait Line: Clone + Send {
     /// Where a job stands. Spots compare as jobs rank, also across classes.
     type Spot: Copy + Ord + Send + std::fmt::Debug;
+
+    /// Whether the keys of jobs that arrive come from outside.
+    const ASKED: bool = false;
 
     /// An empty line. `estimate`: rho_j of a job, s.
     fn new(setting: &Setting<'_>, estimate: impl Fn(usize) -> f64) -> Self;
@@ -162,6 +165,12 @@ impl Line for FixedLine {
         let ordered: Option<Vec<u32>> = match options.order {
             // QSSF's order is not known from the start: its line is another.
             Order::Fifo | Order::Qssf => None,
+            Order::Column => {
+                let key = |j: usize| ordered(setting.key.map_or(0.0, |key| key[j]));
+                let mut keyed: Vec<(u64, u32)> = (0..n).map(|j| (key(j), j as u32)).collect();
+                keyed.sort_unstable();
+                Some(keyed.into_iter().map(|(_, j)| j).collect())
+            }
             Order::Sjf => {
                 let mut keyed: Vec<(u64, u32)> = (0..n).map(|j| (estimate(j).to_bits(), j as u32)).collect();
                 // Estimates are not negative, so their bits sort as they do.

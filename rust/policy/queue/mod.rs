@@ -36,6 +36,8 @@ pub(crate) struct Queued<'a, L: Line> {
     easy: Option<Easy>,
     aging: Option<Aging>,
     qssf: Option<Qssf<'a>>,
+    /// Jobs that have arrived and whose key is not known yet, where keys come from outside.
+    unkeyed: Option<Vec<u32>>,
     scratch: Scratch<L::Spot>,
 }
 
@@ -72,7 +74,7 @@ struct Aging {
 }
 
 impl<'a, L: Line> Queued<'a, L> {
-    pub(super) fn new<S: Speed>(setting: &Setting<'a>, speed: &S) -> Self {
+    pub(crate) fn new<S: Speed>(setting: &Setting<'a>, speed: &S) -> Self {
         let options: &Options = setting.options;
         let line = L::new(setting, |job| speed.estimate(&setting.jobs, job));
         Self {
@@ -91,7 +93,26 @@ impl<'a, L: Line> Queued<'a, L> {
             }),
             aging: options.aging.map(|after| Aging { after, next: 0 }),
             qssf: (options.order == Order::Qssf).then(|| Qssf::new(setting)),
+            unkeyed: L::ASKED.then(Vec::new),
         }
+    }
+
+    /// The jobs that have arrived and whose key is not known yet.
+    pub(crate) fn unkeyed(&self) -> &[u32] {
+        self.unkeyed.as_deref().unwrap_or_default()
+    }
+
+    /// Lines those jobs up by their keys.
+    pub(crate) fn give_keys<S: Speed>(&mut self, floor: &Floor<'_, S>, keys: &[f64]) {
+        for (job, &key) in self.unkeyed.as_mut().map(std::mem::take).unwrap_or_default().into_iter().zip(keys) {
+            self.push(floor, job, key);
+        }
+    }
+
+    fn push<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32, key: f64) {
+        let factor = self.easy.as_ref().map_or(1.0, |easy| easy.factor);
+        self.line.push(job, key, || factor * floor.estimate(job));
+        self.changed = true;
     }
 
     /// Starts the job that was placed last.
@@ -108,11 +129,19 @@ impl<'a, L: Line> Queued<'a, L> {
 }
 
 impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
+    const OUTSIDE: bool = L::ASKED;
+
+    fn asks(&mut self, _floor: &Floor<'_, S>) -> bool {
+        !self.unkeyed().is_empty()
+    }
+
     fn arrived(&mut self, floor: &mut Floor<'_, S>, job: u32) {
+        if let Some(unkeyed) = &mut self.unkeyed {
+            unkeyed.push(job);
+            return;
+        }
         let key = self.qssf.as_ref().map_or(0.0, |qssf| qssf.key(&floor.jobs, job));
-        let factor = self.easy.as_ref().map_or(1.0, |easy| easy.factor);
-        self.line.push(job, key, || factor * floor.estimate(job));
-        self.changed = true;
+        self.push(floor, job, key);
     }
 
     fn completed(&mut self, floor: &Floor<'_, S>, slot: u32, job: u32) {
@@ -173,10 +202,10 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
 
     #[inline]
     fn is_waiting(&self) -> bool {
-        !self.line.is_empty()
+        !self.line.is_empty() || !self.unkeyed().is_empty()
     }
 
     fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_ {
-        self.line.jobs()
+        self.line.jobs().chain(self.unkeyed().iter().copied())
     }
 }

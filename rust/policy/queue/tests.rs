@@ -33,12 +33,14 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         few: &few,
         network: Network::default(),
         options,
+        key: None,
+        when: crate::policy::When::default(),
         log: None,
     };
     let mut line = L::new(&setting, |job| duration[job]);
     let mut model = Model::new();
     let key = |job: u32| match options.order {
-        Order::Fifo => 0,
+        Order::Fifo | Order::Column => 0,
         Order::Smallest => u64::from(sizes[job as usize]),
         Order::Sjf | Order::Qssf => u64::from(keys[job as usize]),
     };
@@ -116,6 +118,6 @@ proptest! {
         };
         check::<FixedLine>(&options, &sizes, &keys, &steps);
         let options = Options { order: Order::Qssf, ..options };
-        check::<KeyedLine>(&options, &sizes, &keys, &steps);
+        check::<KeyedLine<false>>(&options, &sizes, &keys, &steps);
     }
 }

@@ -217,6 +217,8 @@ fn runs_are_those_of_the_slow_twin() {
             few: &few,
             network,
             options: &options,
+            key: None,
+            when: crate::policy::When::default(),
             log: None,
         };
         let stopped = if rar {
