@@ -5,6 +5,7 @@
 //! example, a job that starts on 4 GPUs of each of two servers has two rows of the verb `start`.
 
 use crate::error::{Error, Result};
+use crate::ids::Job;
 
 /// What a policy may do to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +58,8 @@ pub struct Decision {
     pub time: f64,
     /// What.
     pub verb: Verb,
-    /// The job's row.
-    pub job: u32,
+    /// The job.
+    pub job: Job,
     /// (server, GPUs); empty where the verb has none.
     pub parts: Vec<(u32, u32)>,
 }
@@ -83,12 +84,12 @@ impl DecisionLog {
     }
 
     /// Adds a decision.
-    pub fn push(&mut self, time: f64, verb: Verb, job: u32, parts: &[(u32, u32)]) {
+    pub fn push(&mut self, time: f64, verb: Verb, job: Job, parts: &[(u32, u32)]) {
         let none = [(NO_SERVER, 0)];
         for &(server, num_gpus) in if parts.is_empty() { &none[..] } else { parts } {
             self.time.push(time);
             self.verb.push(verb);
-            self.job.push(job);
+            self.job.push(job.number());
             self.server.push(server);
             self.num_gpus.push(num_gpus);
         }
@@ -111,7 +112,7 @@ impl DecisionLog {
             }
             at += 1;
         }
-        Some((Decision { time, verb, job, parts }, at))
+        Some((Decision { time, verb, job: Job::new(job), parts }, at))
     }
 
     /// Checks lengths and values against a table of `jobs` rows and a cluster of `servers`.

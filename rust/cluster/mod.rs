@@ -4,6 +4,7 @@ mod times;
 
 use crate::ds::{Fenwick, OrderedBits};
 use crate::error::{Error, Result};
+use crate::ids::Job;
 use times::GpuTimes;
 
 /// Network and overhead constants of the contention model (docs/model.md#contention).
@@ -179,7 +180,7 @@ pub(crate) struct Grant {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     /// The job, by row.
-    pub(crate) job: u32,
+    pub(crate) job: Job,
     /// GPUs it asks for.
     pub(crate) num_gpus: u32,
     /// rho_j / u, s: what U grows by on each of its GPUs.
@@ -277,7 +278,7 @@ impl Cluster {
     }
 
     /// Gives a job's GPUs back.
-    pub(crate) fn release(&mut self, job: u32, parts: &[(u32, u32)]) {
+    pub(crate) fn release(&mut self, job: Job, parts: &[(u32, u32)]) {
         for &(server, count) in parts {
             if let Some(times) = &mut self.gpu_times {
                 times.release(server, count, job);
@@ -287,7 +288,7 @@ impl Cluster {
     }
 
     /// Gives back what the latest grant took, and the accumulated time with it.
-    pub(crate) fn undo(&mut self, job: u32, parts: &[(u32, u32)]) {
+    pub(crate) fn undo(&mut self, job: Job, parts: &[(u32, u32)]) {
         self.release(job, parts);
         if let Some(times) = &mut self.gpu_times {
             times.undo();

@@ -2,10 +2,9 @@
 
 use super::Claim;
 use crate::ds::Minima;
+use crate::ids::Job;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-const NOBODY: u32 = u32::MAX;
 
 /// U_g, the owner of each GPU, and the orders kept over them.
 ///
@@ -19,7 +18,7 @@ pub(crate) struct GpuTimes {
     /// U_g, s.
     time: Vec<f64>,
     /// The job on each GPU.
-    owner: Vec<u32>,
+    owner: Vec<Job>,
     least: Option<Minima>,
     mean: Option<MeanOrder>,
     /// (GPU, U before) for every GPU taken since the last mark.
@@ -39,7 +38,7 @@ impl GpuTimes {
         Self {
             first,
             time: vec![0.0; total as usize],
-            owner: vec![NOBODY; total as usize],
+            owner: vec![Job::NONE; total as usize],
             least: least.then(|| {
                 let mut tree = Minima::new(sizes.len());
                 (0..sizes.len()).for_each(|server| tree.set(server, 0.0));
@@ -79,7 +78,7 @@ impl GpuTimes {
     pub(crate) fn take_least(&mut self, server: u32, count: u32, claim: &Claim) {
         let mut idle = std::mem::take(&mut self.scratch);
         idle.clear();
-        idle.extend(self.gpus(server).filter(|&g| self.owner[g] == NOBODY).map(|g| (self.time[g], g as u32)));
+        idle.extend(self.gpus(server).filter(|&g| self.owner[g] == Job::NONE).map(|g| (self.time[g], g as u32)));
         if (count as usize) < idle.len() {
             idle.sort_unstable_by(by_time);
             idle.truncate(count as usize);
@@ -96,7 +95,7 @@ impl GpuTimes {
         let server = self.least.as_ref()?.least() as u32;
         let gpu = self
             .gpus(server)
-            .filter(|&g| self.owner[g] == NOBODY)
+            .filter(|&g| self.owner[g] == Job::NONE)
             .reduce(|a, b| if self.time[b] < self.time[a] { b } else { a })?;
         self.grab(gpu, claim);
         self.touched(server);
@@ -105,7 +104,7 @@ impl GpuTimes {
 
     /// The idle GPUs of a server, as (U, GPU), appended to `to`.
     pub(crate) fn idle_gpus(&self, server: u32, to: &mut Vec<(f64, u32)>) {
-        to.extend(self.gpus(server).filter(|&g| self.owner[g] == NOBODY).map(|g| (self.time[g], g as u32)));
+        to.extend(self.gpus(server).filter(|&g| self.owner[g] == Job::NONE).map(|g| (self.time[g], g as u32)));
     }
 
     /// Of the GPUs in `pool`, the `count` with least U, ties by GPU, as counts per server in server order.
@@ -136,11 +135,11 @@ impl GpuTimes {
         }
     }
 
-    pub(crate) fn release(&mut self, server: u32, count: u32, job: u32) {
+    pub(crate) fn release(&mut self, server: u32, count: u32, job: Job) {
         let mut left = count;
         for gpu in self.gpus(server) {
             if self.owner[gpu] == job {
-                self.owner[gpu] = NOBODY;
+                self.owner[gpu] = Job::NONE;
                 left -= 1;
                 if left == 0 {
                     break;
@@ -168,8 +167,11 @@ impl GpuTimes {
         if self.least.is_none() {
             return;
         }
-        let least =
-            self.gpus(server).filter(|&g| self.owner[g] == NOBODY).map(|g| self.time[g]).fold(f64::INFINITY, f64::min);
+        let least = self
+            .gpus(server)
+            .filter(|&g| self.owner[g] == Job::NONE)
+            .map(|g| self.time[g])
+            .fold(f64::INFINITY, f64::min);
         if let Some(tree) = &mut self.least {
             tree.set(server as usize, least);
         }
@@ -304,7 +306,7 @@ fn mean(server: u32, first: &[u32], time: &[f64]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Claim, GpuTimes};
+    use super::{Claim, GpuTimes, Job};
     use proptest::prelude::*;
 
     /// Servers by (mean U, index), the slow way.
@@ -346,17 +348,17 @@ mod tests {
             for (job, (kind, server, time, length)) in steps.into_iter().enumerate() {
                 let server = server.index(sizes.len()) as u32;
                 // What is undone was large: its entry stays behind for long.
-                let claim = Claim { job: job as u32, num_gpus: 1, time: f64::from(time) * if kind & 2 == 2 { 1000.0 } else { 1.0 } };
+                let claim = Claim { job: Job::at(job), num_gpus: 1, time: f64::from(time) * if kind & 2 == 2 { 1000.0 } else { 1.0 } };
                 times.mark();
                 times.take_least(server, 1, &claim);
                 if kind & 1 == 1 {
                     look(&mut times, length)?;
                 }
                 if kind & 2 == 2 {
-                    times.release(server, 1, job as u32);
+                    times.release(server, 1, Job::at(job));
                     times.undo();
                 } else if job % 3 == 0 {
-                    times.release(server, 1, job as u32);
+                    times.release(server, 1, Job::at(job));
                 }
                 // Not always: entries that are out of date gather between two looks.
                 if length % 4 != 0 {

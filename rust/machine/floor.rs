@@ -11,6 +11,7 @@ use super::stays::Stay;
 use crate::cluster::{Claim, Cluster, FewestServers, Grant};
 use crate::decisions::Verb;
 use crate::ds::EventHeap;
+use crate::ids::{Job, Slot};
 use crate::outcome::{ClusterOutcome, Stretch};
 use crate::placement::{Placer, Probe};
 use crate::rng::SplitMix64;
@@ -31,14 +32,14 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(crate) placer: Placer,
     /// Stays by slot; a slot whose stay is not live is free.
     pub(crate) stays: Vec<Stay<S::Pace>>,
-    free: Vec<u32>,
+    free: Vec<Slot>,
     /// Stays by when they end.
     pub(super) ends: EventHeap,
     crowd: Crowd,
     /// Sum of p_j over the spanning jobs, and since when.
     crowd_sum: u64,
     crowd_since: f64,
-    dirty: Vec<u32>,
+    dirty: Vec<Slot>,
     ledger: Option<Ledger>,
     /// Machine time that a resumed job holds its GPUs without progress.
     pause: f64,
@@ -51,7 +52,7 @@ pub(crate) struct Floor<'a, S: Speed> {
     /// Whether to write down what is decided.
     record_log: bool,
     /// Why the run cannot go on.
-    pub(super) fault: Option<(u32, Verb, String)>,
+    pub(super) fault: Option<(Job, Verb, String)>,
     pub(super) out: ClusterOutcome,
 }
 
@@ -103,44 +104,44 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// GPUs that a job asks for.
     #[inline]
-    pub(crate) fn asks(&self, job: u32) -> u32 {
-        self.jobs.num_gpus[job as usize]
+    pub(crate) fn asks(&self, job: Job) -> u32 {
+        self.jobs.num_gpus[job.index()]
     }
 
     /// rho_j, s.
     #[inline]
-    pub(crate) fn estimate(&self, job: u32) -> f64 {
-        self.speed.estimate(&self.jobs, job as usize)
+    pub(crate) fn estimate(&self, job: Job) -> f64 {
+        self.speed.estimate(&self.jobs, job)
     }
 
     /// Run time on the fewest servers without contention, s.
-    pub(crate) fn ideal(&self, job: u32) -> f64 {
+    pub(crate) fn ideal(&self, job: Job) -> f64 {
         let servers = self.few.of(self.asks(job)).unwrap_or(1);
-        self.speed.run_time(&self.jobs, job as usize, servers, 1)
+        self.speed.run_time(&self.jobs, job, servers, 1)
     }
 
-    fn ledger(&self, job: u32) -> (f64, f64) {
-        let j = job as usize;
+    fn ledger(&self, job: Job) -> (f64, f64) {
+        let j = job.index();
         match &self.ledger {
             Some(ledger) => (ledger.left[j], ledger.served[j]),
-            None => (self.speed.work(&self.jobs, j, self.clock.slot), 0.0),
+            None => (self.speed.work(&self.jobs, job, self.clock.slot), 0.0),
         }
     }
 
     /// Remaining run time of a job that does not run, s: on one server without contention.
-    pub(crate) fn remaining(&self, job: u32) -> f64 {
-        let alone = self.speed.unit(&self.speed.pace(&self.jobs, job as usize), 1, 0);
-        self.speed.remaining(&self.jobs, job as usize, self.ledger(job).0, alone, self.clock.slot)
+    pub(crate) fn remaining(&self, job: Job) -> f64 {
+        let alone = self.speed.unit(&self.speed.pace(&self.jobs, job), 1, 0);
+        self.speed.remaining(&self.jobs, job, self.ledger(job).0, alone, self.clock.slot)
     }
 
     /// Remaining run time of a stay's job now, s; never rises as time passes.
     pub(crate) fn remaining_of(&self, stay: &Stay<S::Pace>) -> f64 {
         let left = stay.left_at(self.now, self.clock);
-        self.speed.remaining(&self.jobs, stay.job as usize, left, stay.alone, self.clock.slot)
+        self.speed.remaining(&self.jobs, stay.job, left, stay.alone, self.clock.slot)
     }
 
     /// Attained service of a job that does not run, GPU-seconds.
-    pub(crate) fn attained(&self, job: u32) -> f64 {
+    pub(crate) fn attained(&self, job: Job) -> f64 {
         f64::from(self.asks(job)) * self.clock.seconds(self.ledger(job).1)
     }
 
@@ -160,7 +161,7 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// Tries to place a job. If it can be placed, its GPUs are taken, and `start` or `undo` must follow.
     #[inline]
-    pub(crate) fn place(&mut self, job: u32) -> bool {
+    pub(crate) fn place(&mut self, job: Job) -> bool {
         self.out.decisions += 1;
         let time = if self.cluster.gpu_times.is_some() { self.estimate(job) } else { 0.0 };
         let claim = Claim { job, num_gpus: self.asks(job), time };
@@ -170,7 +171,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// Gives a job the GPUs of given servers. If they can be had, they are taken, and `start` must follow.
     ///
     /// Otherwise says why not.
-    pub(crate) fn place_at(&mut self, job: u32, parts: &[(u32, u32)]) -> Result<(), String> {
+    pub(crate) fn place_at(&mut self, job: Job, parts: &[(u32, u32)]) -> Result<(), String> {
         let asked: u64 = parts.iter().map(|&(_, count)| u64::from(count)).sum();
         if asked != u64::from(self.asks(job)) {
             return Err(format!("{asked} GPUs are given and it asks for {}", self.asks(job)));
@@ -193,35 +194,35 @@ impl<'a, S: Speed> Floor<'a, S> {
     }
 
     /// Gives back what the latest `place` took, and the draws that it made since `rng`.
-    pub(crate) fn undo(&mut self, job: u32, rng: SplitMix64) {
+    pub(crate) fn undo(&mut self, job: Job, rng: SplitMix64) {
         self.cluster.undo(job, &self.grant.parts);
         self.placer.set_rng(rng);
     }
 
     /// Starts the job that was placed last, or resumes it. Returns the slot of its stay.
-    pub(crate) fn start(&mut self, job: u32) -> u32 {
-        let j = job as usize;
+    pub(crate) fn start(&mut self, job: Job) -> Slot {
+        let j = job.index();
         self.turn_wait(job);
-        let slot = self.free.pop().unwrap_or(self.stays.len() as u32);
-        if slot as usize == self.stays.len() {
+        let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
+        if slot.index() == self.stays.len() {
             self.stays.push(Stay::default());
         }
         self.grant.parts.sort_unstable();
-        let stay = &mut self.stays[slot as usize];
+        let stay = &mut self.stays[slot.index()];
         stay.job = job;
         stay.parts.clone_from(&self.grant.parts);
         stay.start = self.now;
         (stay.crowd, stay.largest_crowd) = (0, 0);
         let mut resumed = false;
         (stay.from, stay.left) = match &self.ledger {
-            None => (self.now, self.speed.work(&self.jobs, j, self.clock.slot)),
+            None => (self.now, self.speed.work(&self.jobs, job, self.clock.slot)),
             Some(ledger) => {
                 resumed = self.out.preemptions[j] > 0;
                 (self.now + if resumed { self.pause } else { 0.0 }, ledger.left[j])
             }
         };
         stay.since = stay.from;
-        stay.pace = self.speed.pace(&self.jobs, j);
+        stay.pace = self.speed.pace(&self.jobs, job);
         if self.ledger.is_some() {
             stay.alone = self.speed.unit(&stay.pace, 1, 0);
         }
@@ -232,7 +233,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             self.crowd.join(slot, &stay.parts);
         } else {
             stay.set_pace(&self.speed, self.now, self.clock);
-            self.ends.set(slot, stay.end(self.clock), job);
+            self.ends.set(slot.number(), stay.end(self.clock), job.number());
         }
         if !resumed {
             self.out.start[j] = self.now;
@@ -249,9 +250,9 @@ impl<'a, S: Speed> Floor<'a, S> {
     }
 
     /// Stops a stay: its job gives its GPUs back and keeps its progress. Returns the job.
-    pub(crate) fn stop(&mut self, slot: u32) -> u32 {
-        let job = self.stays[slot as usize].job;
-        self.out.preemptions[job as usize] += 1;
+    pub(crate) fn stop(&mut self, slot: Slot) -> Job {
+        let job = self.stays[slot.index()].job;
+        self.out.preemptions[job.index()] += 1;
         self.vacate(slot);
         self.turn_wait(job);
         if self.record_log {
@@ -261,21 +262,21 @@ impl<'a, S: Speed> Floor<'a, S> {
     }
 
     /// Refuses a job for good, unless it has run already: then says so.
-    pub(crate) fn refuse(&mut self, job: u32) -> Result<(), String> {
-        if !self.out.start[job as usize].is_nan() {
+    pub(crate) fn refuse(&mut self, job: Job) -> Result<(), String> {
+        if !self.out.start[job.index()].is_nan() {
             return Err("it has run already".to_owned());
         }
         if self.record_log {
             self.out.log.push(self.now, Verb::Refuse, job, &[]);
         }
-        self.out.refused[job as usize] = true;
-        self.out.obstacles[job as usize] = (0.0, 0.0);
+        self.out.refused[job.index()] = true;
+        self.out.obstacles[job.index()] = (0.0, 0.0);
         self.gone += 1;
         Ok(())
     }
 
     /// Ends the run with an error: a decision cannot be carried out.
-    pub(crate) fn fail(&mut self, job: u32, verb: Verb, why: String) {
+    pub(crate) fn fail(&mut self, job: Job, verb: Verb, why: String) {
         self.fault = Some((job, verb, why));
     }
 
@@ -285,28 +286,28 @@ impl<'a, S: Speed> Floor<'a, S> {
     ///
     /// What it met in earlier waits is m. A wait from a to b turns that into a - m, then into b - (a - m) = m + (b - a).
     #[inline]
-    pub(super) fn turn_wait(&mut self, job: u32) {
+    pub(super) fn turn_wait(&mut self, job: Job) {
         let (too_few, fragmented) = self.delays.spent(self.asks(job));
-        let met = &mut self.out.obstacles[job as usize];
+        let met = &mut self.out.obstacles[job.index()];
         *met = (too_few - met.0, fragmented - met.1);
     }
 
     /// Ends the stay of a job that is done. Returns the job.
     #[inline]
-    pub(super) fn complete(&mut self, slot: u32) -> u32 {
-        let job = self.stays[slot as usize].job;
+    pub(super) fn complete(&mut self, slot: Slot) -> Job {
+        let job = self.stays[slot.index()].job;
         self.vacate(slot);
-        self.out.finish[job as usize] = self.now;
+        self.out.finish[job.index()] = self.now;
         self.gone += 1;
         job
     }
 
     /// Ends a stay.
     #[inline]
-    fn vacate(&mut self, slot: u32) {
-        self.ends.remove(slot);
-        let stay = &mut self.stays[slot as usize];
-        let (job, j) = (stay.job, stay.job as usize);
+    fn vacate(&mut self, slot: Slot) {
+        self.ends.remove(slot.number());
+        let stay = &mut self.stays[slot.index()];
+        let (job, j) = (stay.job, stay.job.index());
         let spanning = stay.parts.len() > 1;
         if let Some(ledger) = &mut self.ledger {
             let held = self.now - stay.start;
@@ -336,7 +337,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             self.account_crowd();
             self.crowd_sum -= u64::from(crowd);
         }
-        self.stays[slot as usize].parts.clear();
+        self.stays[slot.index()].parts.clear();
         self.free.push(slot);
     }
 
@@ -349,7 +350,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         dirty.clear();
         self.crowd.drain_changed(&mut dirty);
         for &slot in &dirty {
-            let stay = &mut self.stays[slot as usize];
+            let stay = &mut self.stays[slot.index()];
             let crowd = self.crowd.of(&stay.parts);
             if crowd == stay.crowd {
                 continue;
@@ -358,7 +359,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             stay.largest_crowd = stay.largest_crowd.max(crowd);
             let fresh = std::mem::take(&mut stay.fresh);
             if (S::COUPLED || fresh) && stay.set_pace(&self.speed, self.now, self.clock) {
-                self.ends.set(slot, stay.end(self.clock), stay.job);
+                self.ends.set(slot.number(), stay.end(self.clock), stay.job.number());
             }
             self.account_crowd();
             self.crowd_sum = self.crowd_sum + u64::from(crowd) - u64::from(before);
@@ -382,13 +383,13 @@ impl<'a, S: Speed> Floor<'a, S> {
     pub(crate) fn shadow_time(
         &mut self,
         probe: &mut Probe,
-        ends: impl Iterator<Item = (u64, u32)>,
+        ends: impl Iterator<Item = (u64, Slot)>,
         num_gpus: u32,
     ) -> f64 {
         probe.copy(&self.cluster);
         let mut ends = ends.peekable();
         while let Some((end, slot)) = ends.next() {
-            probe.give(&self.stays[slot as usize].parts);
+            probe.give(&self.stays[slot.index()].parts);
             if ends.peek().is_none_or(|next| next.0 != end) && self.placer.fits(&mut self.cluster, probe, num_gpus) {
                 return f64::from_bits(end);
             }

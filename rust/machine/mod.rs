@@ -16,6 +16,7 @@ mod stays;
 mod tests;
 
 use crate::error::{Error, Result};
+use crate::ids::{Job, Slot};
 use crate::outcome::ClusterOutcome;
 use crate::policy::Policy;
 use crate::setting::Setting;
@@ -127,11 +128,12 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         while let Some((time, slot)) = self.floor.ends.peek()
             && time <= now
         {
+            let slot = Slot::new(slot);
             let job = self.floor.complete(slot);
             self.policy.completed(&self.floor, slot, job);
         }
         while self.next_arrival <= now {
-            let job = self.arrived as u32;
+            let job = Job::at(self.arrived);
             self.floor.turn_wait(job);
             self.policy.arrived(&mut self.floor, job);
             self.arrived += 1;
@@ -142,7 +144,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if self.next_pass == now {
             self.policy.pass(&mut self.floor);
             if let Some((job, verb, why)) = self.floor.fault.take() {
-                let row = self.rows[job as usize] as usize;
+                let row = self.rows[job.index()] as usize;
                 return Err(Error::Decision { row, verb: verb.name(), time: self.floor.seconds(), why });
             }
             self.next_pass = self.policy.due(&self.floor);
@@ -166,7 +168,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
 
     /// Names the job of the lowest row that runs without progress or waits.
     fn stuck(&self) -> Error {
-        let row = |job: u32| self.rows[job as usize] as usize;
+        let row = |job: Job| self.rows[job.index()] as usize;
         let stalled = self.floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| (row(stay.job), true));
         let waiting = self.policy.waiting_jobs().map(|job| (row(job), false));
         let (row, running) = stalled.chain(waiting).min().unwrap_or_default();

@@ -5,13 +5,14 @@
 //! 10 + 30 + 5 * 2 = 50 s.
 
 use super::clock::Clock;
+use crate::ids::Job;
 use crate::speed::Speed;
 
 /// A job on GPUs. Times are machine times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stay<P> {
     /// Who holds them.
-    pub(crate) job: u32,
+    pub(crate) job: Job,
     /// (server, GPUs), servers ascending; empty where nobody stays.
     pub(crate) parts: Vec<(u32, u32)>,
     /// Since when.

@@ -10,6 +10,7 @@ mod ranked;
 
 use crate::cluster::Network;
 use crate::error::Result;
+use crate::ids::{Job, Slot};
 use crate::machine::{Floor, Machine, Watch};
 use crate::options::{Model, Options, Order, Preemption};
 use crate::outcome::ClusterOutcome;
@@ -25,10 +26,10 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
     const STOPS: bool = false;
 
     /// A job has arrived. It waits from now on, unless the policy refuses it.
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: u32);
+    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job);
 
     /// The job that stayed at `slot` is done. Its GPUs are free.
-    fn completed(&mut self, floor: &Floor<'_, S>, slot: u32, job: u32);
+    fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job);
 
     /// Called once an instant, before `due`, with the number of jobs that have arrived. Returns when an instant is due
     /// even if nothing happens (machine time).
@@ -46,7 +47,7 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
     fn is_waiting(&self) -> bool;
 
     /// Every waiting job.
-    fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_;
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_;
 }
 
 /// Does something with the policy of some options, whatever its type is.
@@ -104,8 +105,11 @@ pub(crate) fn run(setting: &Setting<'_>, watch: &mut dyn Watch) -> Result<Cluste
     }
 }
 
-/// rho_j of every job, as a function.
+/// rho_j of the job of a row, as a function.
 pub(crate) fn estimate(options: &Options, network: Network) -> impl Fn(&crate::trace::Jobs<'_>, usize) -> f64 {
     let rar = options.model == Model::Rar;
-    move |jobs, job| if rar { RingSpeed { network }.estimate(jobs, job) } else { FixedSpeed.estimate(jobs, job) }
+    move |jobs, row| {
+        let job = Job::at(row);
+        if rar { RingSpeed { network }.estimate(jobs, job) } else { FixedSpeed.estimate(jobs, job) }
+    }
 }

@@ -207,7 +207,7 @@ impl Mechanism<'_> {
     fn end_stays(&mut self, now: f64, decisions: &[Decision]) {
         let stopped = |job: usize| {
             let at_once = decisions.iter().rev().take_while(|decision| decision.time <= now);
-            at_once.into_iter().any(|decision| decision.verb == Verb::Stop && decision.job as usize == job)
+            at_once.into_iter().any(|decision| decision.verb == Verb::Stop && decision.job.index() == job)
         };
         let steps = if self.slotted() { 0.0 } else { 16.0 * (now.next_up() - now) };
         for job in 0..self.jobs.len() {
@@ -233,7 +233,7 @@ impl Mechanism<'_> {
     }
 
     fn carry_out(&mut self, decision: &Decision, now: f64) -> Result<()> {
-        let job = decision.job as usize;
+        let job = decision.job.index();
         let fail = |why: &str| Error::Decision {
             row: job,
             verb: decision.verb.name(),

@@ -4,13 +4,15 @@
 //! which that is not yet known to those stays. For example, two jobs that both span servers 0 and 1 have p_j = 2. When
 //! one of them ends, both servers are noted, and the other is looked at again.
 
+use crate::ids::Slot;
+
 /// How many spanning jobs run on every server, and which.
 ///
 /// A gang that starts or ends costs O(sum over its servers of the spanning jobs there); gangs on one server cost
 /// nothing. Members are running slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Crowd {
-    spanning: Vec<Vec<u32>>,
+    spanning: Vec<Vec<Slot>>,
     changed: Vec<u32>,
     is_changed: Vec<bool>,
 }
@@ -20,14 +22,14 @@ impl Crowd {
         Self { spanning: vec![Vec::new(); servers], changed: Vec::new(), is_changed: vec![false; servers] }
     }
 
-    pub(crate) fn join(&mut self, member: u32, parts: &[(u32, u32)]) {
+    pub(crate) fn join(&mut self, member: Slot, parts: &[(u32, u32)]) {
         for &(server, _) in parts {
             self.spanning[server as usize].push(member);
             self.note(server);
         }
     }
 
-    pub(crate) fn leave(&mut self, member: u32, parts: &[(u32, u32)]) {
+    pub(crate) fn leave(&mut self, member: Slot, parts: &[(u32, u32)]) {
         for &(server, _) in parts {
             let members = &mut self.spanning[server as usize];
             if let Some(at) = members.iter().position(|&m| m == member) {
@@ -43,7 +45,7 @@ impl Crowd {
     }
 
     /// Moves the spanning jobs on servers that changed since the last call to `members`, each perhaps more than once.
-    pub(crate) fn drain_changed(&mut self, members: &mut Vec<u32>) {
+    pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
         for server in self.changed.drain(..) {
             self.is_changed[server as usize] = false;
             members.extend_from_slice(&self.spanning[server as usize]);
@@ -68,17 +70,17 @@ mod tests {
     #[test]
     fn the_crowd_is_that_of_the_worst_server() {
         let mut crowd = Crowd::new(4);
-        crowd.join(0, &[(0, 1), (1, 1)]);
-        crowd.join(1, &[(1, 2), (2, 2)]);
-        crowd.join(2, &[(1, 1), (3, 1)]);
+        crowd.join(Slot::new(0), &[(0, 1), (1, 1)]);
+        crowd.join(Slot::new(1), &[(1, 2), (2, 2)]);
+        crowd.join(Slot::new(2), &[(1, 1), (3, 1)]);
         assert_eq!(crowd.of(&[(0, 1), (1, 1)]), 3);
-        crowd.leave(1, &[(1, 2), (2, 2)]);
+        crowd.leave(Slot::new(1), &[(1, 2), (2, 2)]);
         assert_eq!(crowd.of(&[(0, 1), (1, 1)]), 2);
         let mut members = Vec::new();
         crowd.drain_changed(&mut members);
         members.sort_unstable();
         members.dedup();
-        assert_eq!(members, [0, 2]);
+        assert_eq!(members, [0, 2].map(Slot::new));
         assert!(crowd.is_settled());
     }
 }
