@@ -2,7 +2,7 @@
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
-use crate::ids::Job;
+use crate::ids::{Job, Server};
 
 /// Rows of the allocations: one per stretch of a job on a server.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,11 +33,11 @@ impl Allocations {
     }
 
     /// Adds a gang's rows; the first one's position.
-    pub(crate) fn open(&mut self, job: Job, parts: &[(u32, u32)], start: f64) -> usize {
+    pub(crate) fn open(&mut self, job: Job, parts: &[(Server, u32)], start: f64) -> usize {
         let first = self.job.len();
         for &(server, count) in parts {
             self.job.push(job.number());
-            self.server.push(server);
+            self.server.push(server.number());
             self.num_gpus.push(count);
             self.start.push(start);
             self.end.push(f64::NAN);
@@ -466,11 +466,15 @@ mod tests {
         assert_eq!((times.len(), times[0], times[1999]), (2000, 3.0, 10.0));
     }
 
+    fn on<const N: usize>(parts: [(u32, u32); N]) -> [(Server, u32); N] {
+        parts.map(|(server, gpus)| (Server::new(server), gpus))
+    }
+
     #[test]
     fn allocations_are_ordered_by_job() {
         let mut rows = Allocations::default();
-        let first = rows.open(Job::new(1), &[(0, 2), (3, 1)], 0.0);
-        rows.open(Job::new(0), &[(1, 1)], 0.5);
+        let first = rows.open(Job::new(1), &on([(0, 2), (3, 1)]), 0.0);
+        rows.open(Job::new(0), &on([(1, 1)]), 0.5);
         rows.close(first, 2, 2.0);
         rows.close(2, 1, 3.0);
         let ordered = rows.by_job(2);
@@ -483,12 +487,12 @@ mod tests {
     fn a_stay_of_no_length_comes_before_the_next_of_its_job() {
         let mut rows = Allocations::default();
         for (parts, start, end) in [([(1, 4), (2, 1)], 5.0, 5.0), ([(0, 4), (3, 1)], 5.0, 9.0)] {
-            let first = rows.open(Job::new(0), &parts, start);
+            let first = rows.open(Job::new(0), &on(parts), start);
             rows.close(first, 2, end);
         }
-        rows.open(Job::new(0), &[(2, 5)], 9.0);
+        rows.open(Job::new(0), &on([(2, 5)]), 9.0);
         rows.close(4, 1, 9.0);
-        rows.open(Job::new(0), &[(1, 5)], 9.0);
+        rows.open(Job::new(0), &on([(1, 5)]), 9.0);
         rows.close(5, 1, 9.0);
         let ordered = rows.by_job(1);
         assert_eq!(ordered.server, [1, 2, 0, 3, 1, 2]);

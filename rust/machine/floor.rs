@@ -11,7 +11,7 @@ use super::stays::Stay;
 use crate::cluster::{Claim, Cluster, FewestServers, Grant};
 use crate::decisions::Verb;
 use crate::ds::EventHeap;
-use crate::ids::{Job, Slot};
+use crate::ids::{Job, Server, Slot};
 use crate::outcome::{ClusterOutcome, Stretch};
 use crate::placement::{Placer, Probe};
 use crate::rng::SplitMix64;
@@ -171,15 +171,18 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// Gives a job the GPUs of given servers. If they can be had, they are taken, and `start` must follow.
     ///
     /// Otherwise says why not.
-    pub(crate) fn place_at(&mut self, job: Job, parts: &[(u32, u32)]) -> Result<(), String> {
+    pub(crate) fn place_at(&mut self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
         let asked: u64 = parts.iter().map(|&(_, count)| u64::from(count)).sum();
         if asked != u64::from(self.asks(job)) {
             return Err(format!("{asked} GPUs are given and it asks for {}", self.asks(job)));
         }
         for (at, &(server, count)) in parts.iter().enumerate() {
-            let idle = self.cluster.idle[server as usize];
+            let idle = self.cluster.idle[server.index()];
             if count > idle || parts[..at].iter().any(|&(other, _)| other == server) {
-                return Err(format!("server {server} has {idle} idle GPUs for the {count} that it is to give"));
+                return Err(format!(
+                    "server {} has {idle} idle GPUs for the {count} that it is to give",
+                    server.number()
+                ));
             }
         }
         self.out.decisions += 1;

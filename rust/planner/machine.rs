@@ -3,7 +3,7 @@
 
 use super::instance::{Instance, Work};
 use crate::ds::EventHeap;
-use crate::ids::{Job, Slot};
+use crate::ids::{Job, Server, Slot};
 use crate::outcome::ClusterOutcome;
 use crate::speed::Crowd;
 
@@ -14,7 +14,7 @@ struct Running {
     /// Ascending.
     gpus: Vec<u32>,
     /// (server, GPUs), servers ascending.
-    parts: Vec<(u32, u32)>,
+    parts: Vec<(Server, u32)>,
     /// Iterations left at `since`.
     left: u64,
     per_slot: u64,
@@ -96,7 +96,7 @@ impl<'a> Machine<'a> {
                 _ => {
                     let server = self.instance.layout.server_of[gpu as usize];
                     end = self.instance.layout.first[server as usize + 1];
-                    running.parts.push((server, 1));
+                    running.parts.push((Server::new(server), 1));
                 }
             }
         }

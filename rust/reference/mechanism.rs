@@ -242,7 +242,7 @@ impl Mechanism<'_> {
         };
         match (decision.verb, &self.phases[job]) {
             (Verb::Start, Phase::Waiting) => {
-                let parts: Vec<(usize, u32)> = decision.parts.iter().map(|&(s, g)| (s as usize, g)).collect();
+                let parts: Vec<(usize, u32)> = decision.parts.iter().map(|&(s, g)| (s.index(), g)).collect();
                 if parts.iter().map(|part| part.1).sum::<u32>() != self.jobs[job].num_gpus {
                     return Err(fail("as many GPUs as it asks for"));
                 }

@@ -33,7 +33,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("trace", &["error"]),
     // The parts of the machine. None of them knows the machine or a policy.
     ("cluster", &["ds", "error", "ids"]),
-    ("placement", &["cluster", "options", "rng"]),
+    ("placement", &["cluster", "ids", "options", "rng"]),
     ("speed", &["cluster::Network", "ids", "trace"]),
     // The machine knows that there are policies, and none of them.
     (

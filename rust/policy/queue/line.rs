@@ -108,11 +108,11 @@ impl FixedLine {
     fn place_of(&self, job: Job) -> usize {
         if let Some(promoted) = &self.promoted {
             if promoted.members.next(job.index()) == Some(job.index()) {
-                return promoted.place.get(job.index()).copied().unwrap_or(job.number()) as usize;
+                return promoted.place.get(job.index()).map_or(job.index(), |&place| place as usize);
             }
-            return self.base() + self.place.get(job.index()).copied().unwrap_or(job.number()) as usize;
+            return self.base() + self.place.get(job.index()).map_or(job.index(), |&place| place as usize);
         }
-        self.place.get(job.index()).copied().unwrap_or(job.number()) as usize
+        self.place.get(job.index()).map_or(job.index(), |&place| place as usize)
     }
 
     #[inline]
