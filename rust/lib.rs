@@ -17,7 +17,7 @@
 //! - [`planner`]: the offline planner, Algorithm 1.
 //! - [`outcome`]: result columns.
 //! - [`files`]: renames that refuse to replace, for outputs that appear whole.
-//! - `ds`, `rng`: data structures, random numbers.
+//! - [`ids`]: numbers of jobs, slots and servers. `ds`, `rng`: data structures, random numbers.
 //! - [`reference`](mod@reference): a slow and obvious replay. Tests hold the machine against it. It shares no
 //!   deciding code with the machine.
 //!
@@ -30,6 +30,7 @@ pub mod decisions;
 mod ds;
 pub mod error;
 pub mod files;
+pub mod ids;
 mod machine;
 pub mod options;
 pub mod outcome;

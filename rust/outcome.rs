@@ -2,6 +2,7 @@
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
+use crate::ids::{Job, Server};
 
 /// Rows of the allocations: one per stretch of a job on a server.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,10 +33,10 @@ impl Allocations {
     }
 
     /// Adds the rows of a stay.
-    pub(crate) fn push(&mut self, job: u32, parts: &[(u32, u32)], start: f64, end: f64) {
+    pub(crate) fn push(&mut self, job: Job, parts: &[(Server, u32)], start: f64, end: f64) {
         for &(server, count) in parts {
-            self.job.push(job);
-            self.server.push(server);
+            self.job.push(job.number());
+            self.server.push(server.number());
             self.num_gpus.push(count);
             self.start.push(start);
             self.end.push(end);
@@ -43,8 +44,8 @@ impl Allocations {
     }
 
     /// Forgets the latest rows of a job, as many as `rows`.
-    pub(crate) fn forget(&mut self, job: u32, rows: usize) {
-        let Some(last) = self.job.iter().rposition(|&of| of == job) else { return };
+    pub(crate) fn forget(&mut self, job: Job, rows: usize) {
+        let Some(last) = self.job.iter().rposition(|&of| of == job.number()) else { return };
         let rows = last + 1 - rows..last + 1;
         self.job.drain(rows.clone());
         self.server.drain(rows.clone());
@@ -54,11 +55,11 @@ impl Allocations {
     }
 
     /// Adds a gang's rows; the first one's position.
-    pub(crate) fn open(&mut self, job: u32, parts: &[(u32, u32)], start: f64) -> usize {
+    pub(crate) fn open(&mut self, job: Job, parts: &[(Server, u32)], start: f64) -> usize {
         let first = self.job.len();
         for &(server, count) in parts {
-            self.job.push(job);
-            self.server.push(server);
+            self.job.push(job.number());
+            self.server.push(server.number());
             self.num_gpus.push(count);
             self.start.push(start);
             self.end.push(f64::NAN);
@@ -145,7 +146,7 @@ pub(crate) struct ClusterOutcome {
 /// A preempted job on its GPUs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
-    pub(crate) job: u32,
+    pub(crate) job: Job,
     pub(crate) start: f64,
     pub(crate) end: f64,
     pub(crate) spanning: bool,
@@ -487,11 +488,15 @@ mod tests {
         assert_eq!((times.len(), times[0], times[1999]), (2000, 3.0, 10.0));
     }
 
+    fn on<const N: usize>(parts: [(u32, u32); N]) -> [(Server, u32); N] {
+        parts.map(|(server, gpus)| (Server::new(server), gpus))
+    }
+
     #[test]
     fn allocations_are_ordered_by_job() {
         let mut rows = Allocations::default();
-        let first = rows.open(1, &[(0, 2), (3, 1)], 0.0);
-        rows.open(0, &[(1, 1)], 0.5);
+        let first = rows.open(Job::new(1), &on([(0, 2), (3, 1)]), 0.0);
+        rows.open(Job::new(0), &on([(1, 1)]), 0.5);
         rows.close(first, 2, 2.0);
         rows.close(2, 1, 3.0);
         let ordered = rows.by_job(2);
@@ -504,12 +509,12 @@ mod tests {
     fn a_stay_of_no_length_comes_before_the_next_of_its_job() {
         let mut rows = Allocations::default();
         for (parts, start, end) in [([(1, 4), (2, 1)], 5.0, 5.0), ([(0, 4), (3, 1)], 5.0, 9.0)] {
-            let first = rows.open(0, &parts, start);
+            let first = rows.open(Job::new(0), &on(parts), start);
             rows.close(first, 2, end);
         }
-        rows.open(0, &[(2, 5)], 9.0);
+        rows.open(Job::new(0), &on([(2, 5)]), 9.0);
         rows.close(4, 1, 9.0);
-        rows.open(0, &[(1, 5)], 9.0);
+        rows.open(Job::new(0), &on([(1, 5)]), 9.0);
         rows.close(5, 1, 9.0);
         let ordered = rows.by_job(1);
         assert_eq!(ordered.server, [1, 2, 0, 3, 1, 2]);

@@ -8,6 +8,7 @@
 use crate::cluster::{FewestServers, Network};
 use crate::decisions::Verb;
 use crate::error::Result;
+use crate::ids::{Job, Server};
 use crate::machine::{Machine, Pause, Stay, Watch};
 use crate::options::{Model, Options, Placement, Preemption};
 use crate::outcome::{ClusterOutcome, Outcome};
@@ -42,12 +43,10 @@ struct Inputs {
     network: Network,
     options: Options,
     when: When,
-    /// The job of each row, and the server's own number of each server; `NOWHERE` where it is of another cluster.
-    job_of: Vec<u32>,
-    server_of: Vec<u32>,
+    /// The job of each row, and the server's own number of each server; `NONE` where it is of another cluster.
+    job_of: Vec<Job>,
+    server_of: Vec<Server>,
 }
-
-const NOWHERE: u32 = u32::MAX;
 
 /// The machines that pause: decisions or keys from outside, under either model.
 #[derive(Clone, Debug, Yokeable)]
@@ -142,14 +141,14 @@ impl Prepared {
     #[must_use]
     pub fn course(&self, part: usize, when: When) -> Course {
         let own = &self.ready.parts[part];
-        let mut job_of = vec![NOWHERE; self.jobs.submit.len()];
-        for (job, &row) in (0..).zip(&own.rows) {
-            job_of[row as usize] = job;
+        let mut job_of = vec![Job::NONE; self.jobs.submit.len()];
+        for (job, &row) in own.rows.iter().enumerate() {
+            job_of[row as usize] = Job::at(job);
         }
         let servers = self.ready.parts.iter().map(|part| part.servers.len()).sum();
-        let mut server_of = vec![NOWHERE; servers];
-        for (number, &server) in (0..).zip(&own.servers) {
-            server_of[server as usize] = number;
+        let mut server_of = vec![Server::NONE; servers];
+        for (number, &server) in own.servers.iter().enumerate() {
+            server_of[server as usize] = Server::at(number);
         }
         let inputs = Arc::new(Inputs {
             jobs: self.jobs.view().gather(&own.rows, self.options.rar()),
@@ -226,7 +225,7 @@ pub struct Course {
     inputs: Arc<Inputs>,
     machine: Yoke<Paused<'static>, Arc<Inputs>>,
     /// By figure: whether its column was ever filled, the jobs that ran then, and how many stays had ended.
-    filled: [Option<(Vec<u32>, usize)>; 4],
+    filled: [Option<(Vec<Job>, usize)>; 4],
 }
 
 impl Course {
@@ -272,15 +271,15 @@ impl Course {
         self.inputs.rows.len()
     }
 
-    fn rows(&self, jobs: impl Iterator<Item = u32>) -> Vec<u32> {
-        jobs.map(|job| self.inputs.rows[job as usize]).collect()
+    fn rows(&self, jobs: impl Iterator<Item = Job>) -> Vec<u32> {
+        jobs.map(|job| self.inputs.rows[job.index()]).collect()
     }
 
     /// Rows of the waiting jobs, fifo.
     #[must_use]
     pub fn waiting(&self) -> Vec<u32> {
         each!(self.machine.get(), machine => {
-            let mut jobs: Vec<u32> = machine.waiting().collect();
+            let mut jobs: Vec<Job> = machine.waiting().collect();
             if !jobs.is_sorted() {
                 jobs.sort_unstable();
             }
@@ -293,7 +292,7 @@ impl Course {
     pub fn running(&self) -> Vec<u32> {
         each!(self.machine.get(), machine => {
             let live = machine.floor.stays.iter().filter(|stay| stay.is_live());
-            let mut jobs: Vec<u32> = live.map(|stay| stay.job).collect();
+            let mut jobs: Vec<Job> = live.map(|stay| stay.job).collect();
             jobs.sort_unstable();
             self.rows(jobs.into_iter())
         })
@@ -331,8 +330,8 @@ impl Course {
     #[must_use]
     pub fn parts(&self, row: u32) -> Vec<(u32, u32)> {
         let Some(job) = self.job(row) else { return Vec::new() };
-        let out = |parts: &[(u32, u32)]| {
-            parts.iter().map(|&(server, count)| (self.inputs.servers[server as usize], count)).collect()
+        let out = |parts: &[(Server, u32)]| {
+            parts.iter().map(|&(server, count)| (self.inputs.servers[server.index()], count)).collect()
         };
         each!(self.machine.get(), machine => {
             let stay = machine.floor.stays.iter().find(|stay| stay.is_live() && stay.job == job);
@@ -340,15 +339,15 @@ impl Course {
         })
     }
 
-    fn job(&self, row: u32) -> Option<u32> {
-        self.inputs.job_of.get(row as usize).copied().filter(|&job| job != NOWHERE)
+    fn job(&self, row: u32) -> Option<Job> {
+        self.inputs.job_of.get(row as usize).copied().filter(|&job| job != Job::NONE)
     }
 
     /// Iterations (recorded seconds under `fixed`) a second of a job on so many GPUs of so many servers, alone.
     #[must_use]
     pub fn rate(&self, row: u32, gpus: u32, servers: u32) -> f64 {
         let Some(job) = self.job(row) else { return f64::NAN };
-        let (jobs, j) = (self.inputs.jobs.view(), job as usize);
+        let (jobs, j) = (self.inputs.jobs.view(), job.index());
         let share = f64::from(gpus) / f64::from(jobs.num_gpus[j]);
         match self.inputs.options.model {
             Model::Fixed => share,
@@ -365,9 +364,9 @@ impl Course {
         each!(self.machine.get(), machine => {
             let floor = &machine.floor;
             let vacated = &floor.vacated;
-            let mut set = |job: u32, value: f64| column[rows[job as usize] as usize] = value;
+            let mut set = |job: Job, value: f64| column[rows[job.index()] as usize] = value;
             match known {
-                None => (0..rows.len() as u32).for_each(|job| set(job, at_rest(floor, figure, job))),
+                None => (0..rows.len()).map(Job::at).for_each(|job| set(job, at_rest(floor, figure, job))),
                 Some((ran, seen)) => {
                     ran.iter().chain(&vacated[*seen..]).for_each(|&job| set(job, at_rest(floor, figure, job)));
                 }
@@ -385,7 +384,7 @@ impl Course {
     // Verbs.
 
     /// The jobs of rows.
-    fn jobs_of(&self, rows: &[u32], verb: Verb) -> std::result::Result<Vec<u32>, Refused> {
+    fn jobs_of(&self, rows: &[u32], verb: Verb) -> std::result::Result<Vec<Job>, Refused> {
         let of = |&row: &u32| {
             let why = "it is not a job of this table, or of this virtual cluster, or it was left out";
             self.job(row).ok_or_else(|| Refused { row, verb: verb.name(), why: why.to_owned() })
@@ -394,9 +393,9 @@ impl Course {
     }
 
     /// Parts with this cluster's own numbers of servers.
-    fn own(&self, row: u32, verb: Verb, parts: &[(u32, u32)]) -> std::result::Result<Vec<(u32, u32)>, Refused> {
+    fn own(&self, row: u32, verb: Verb, parts: &[(u32, u32)]) -> std::result::Result<Vec<(Server, u32)>, Refused> {
         let of = |&(server, count): &(u32, u32)| {
-            let own = self.inputs.server_of.get(server as usize).copied().filter(|&own| own != NOWHERE);
+            let own = self.inputs.server_of.get(server as usize).copied().filter(|&own| own != Server::NONE);
             let why = || format!("there is no server {server} in its cluster");
             own.map(|own| (own, count)).ok_or_else(|| Refused { row, verb: verb.name(), why: why() })
         };
@@ -407,17 +406,17 @@ impl Course {
     fn act<T: Default + 'static>(
         &mut self,
         verb: Verb,
-        act: impl FnOnce(&mut Paused<'_>) -> Option<std::result::Result<T, (u32, Verb, String)>> + 'static,
+        act: impl FnOnce(&mut Paused<'_>) -> Option<std::result::Result<T, (Job, Verb, String)>> + 'static,
     ) -> std::result::Result<T, Refused> {
         let done = self.machine.with_mut_return(act);
-        let refused = |(job, verb, why): (u32, Verb, String)| Refused {
-            row: self.inputs.rows.get(job as usize).copied().unwrap_or(job),
+        let refused = |(job, verb, why): (Job, Verb, String)| Refused {
+            row: self.inputs.rows.get(job.index()).copied().unwrap_or(job.number()),
             verb: verb.name(),
             why,
         };
         match done {
             Some(result) => result.map_err(refused),
-            None => Err(refused((0, verb, "this run has a queue of its own".to_owned()))),
+            None => Err(refused((Job::at(0), verb, "this run has a queue of its own".to_owned()))),
         }
     }
 
@@ -533,7 +532,7 @@ impl Course {
 }
 
 /// A figure of a job that holds no GPUs.
-fn at_rest<S: Speed>(floor: &crate::machine::Floor<'_, S>, figure: Figure, job: u32) -> f64 {
+fn at_rest<S: Speed>(floor: &crate::machine::Floor<'_, S>, figure: Figure, job: Job) -> f64 {
     match figure {
         Figure::Held => 0.0,
         Figure::Attained => floor.attained(job),

@@ -17,6 +17,7 @@ mod tests;
 mod undone;
 
 use crate::error::{Error, Result};
+use crate::ids::{Job, Slot};
 use crate::outcome::ClusterOutcome;
 use crate::policy::Policy;
 use crate::setting::Setting;
@@ -89,8 +90,8 @@ pub(crate) struct Machine<'a, P, S: Speed> {
 /// What happened since the last decision.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct News {
-    pub(crate) arrived: Vec<u32>,
-    pub(crate) completed: Vec<u32>,
+    pub(crate) arrived: Vec<Job>,
+    pub(crate) completed: Vec<Job>,
 }
 
 impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
@@ -164,6 +165,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         while let Some((time, slot)) = self.floor.ends.peek()
             && time <= now
         {
+            let slot = Slot::new(slot);
             let job = self.floor.complete(slot);
             self.policy.completed(&self.floor, slot, job);
             if P::OUTSIDE {
@@ -172,7 +174,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             }
         }
         while self.next_arrival <= now {
-            let job = self.arrived as u32;
+            let job = Job::at(self.arrived);
             self.floor.turn_wait(job);
             self.policy.arrived(&mut self.floor, job);
             if P::OUTSIDE {
@@ -192,7 +194,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if self.next_pass == now {
             self.policy.pass(&mut self.floor);
             if let Some((job, verb, why)) = self.floor.fault.take() {
-                let row = self.rows[job as usize] as usize;
+                let row = self.rows[job.index()] as usize;
                 return Err(Error::Decision { row, verb: verb.name(), time: self.floor.seconds(), why });
             }
             self.next_pass = self.policy.due(&self.floor);
@@ -232,7 +234,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
 
     /// Names the job of the lowest row that runs without progress or waits.
     fn stuck(&self) -> Error {
-        let row = |job: u32| self.rows[job as usize] as usize;
+        let row = |job: Job| self.rows[job.index()] as usize;
         let stalled = self.floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| (row(stay.job), true));
         let waiting = self.policy.waiting_jobs().map(|job| (row(job), false));
         let (row, running) = stalled.chain(waiting).min().unwrap_or_default();
@@ -240,7 +242,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     }
 
     /// Every waiting job.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Job> + '_ {
         self.policy.waiting_jobs()
     }
 

@@ -5,15 +5,16 @@
 //! 10 + 30 + 5 * 2 = 50 s.
 
 use super::clock::Clock;
+use crate::ids::{Job, Server};
 use crate::speed::Speed;
 
 /// A job on GPUs. Times are machine times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stay<P> {
     /// Who holds them.
-    pub(crate) job: u32,
+    pub(crate) job: Job,
     /// (server, GPUs), servers ascending; empty where nobody stays.
-    pub(crate) parts: Vec<(u32, u32)>,
+    pub(crate) parts: Vec<(Server, u32)>,
     /// Since when.
     pub(crate) start: f64,
     /// When progress begins: after the pause.

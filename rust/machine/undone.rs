@@ -24,7 +24,7 @@ pub(super) struct Undone<P> {
 impl<P: Clone> Undone<P> {
     /// What the end of this stay will change.
     pub(super) fn of(stay: &Stay<P>, ledger: Option<&Ledger>, out: &ClusterOutcome) -> Self {
-        let j = stay.job as usize;
+        let j = stay.job.index();
         Self {
             left: ledger.map_or(0.0, |ledger| ledger.left[j]),
             served: ledger.map_or(0.0, |ledger| ledger.served[j]),
@@ -41,7 +41,7 @@ impl<P: Clone> Undone<P> {
 
     /// Makes that undone; the GPUs and the stay itself are the floor's to take back.
     pub(super) fn put_back(&self, ledger: Option<&mut Ledger>, out: &mut ClusterOutcome) {
-        let (job, j) = (self.stay.job, self.stay.job as usize);
+        let (job, j) = (self.stay.job, self.stay.job.index());
         if let Some(ledger) = ledger {
             (ledger.left[j], ledger.served[j]) = (self.left, self.served);
         }

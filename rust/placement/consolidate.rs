@@ -3,6 +3,7 @@
 
 use super::{Probe, Room, Shape};
 use crate::cluster::{Claim, Cluster, Grant};
+use crate::ids::Server;
 
 pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant: &mut Grant) -> bool {
     if claim.num_gpus <= cluster.largest {
@@ -27,13 +28,13 @@ pub(super) fn can_place(cluster: &Cluster, num_gpus: u32) -> bool {
     }
 }
 
-fn tightest(cluster: &Cluster, num_gpus: u32) -> Option<u32> {
+fn tightest(cluster: &Cluster, num_gpus: u32) -> Option<Server> {
     cluster.by_idle()?.tightest(num_gpus)
 }
 
 /// Empty servers of the largest size, and the server left with the most idle GPUs for the rest of the gang: another
 /// empty one, or the first of the fullest idle count below.
-fn whole_servers(cluster: &Cluster, num_gpus: u32, chosen: &mut Vec<(u32, u32)>) -> Option<()> {
+fn whole_servers(cluster: &Cluster, num_gpus: u32, chosen: &mut Vec<(Server, u32)>) -> Option<()> {
     let largest = cluster.largest;
     let index = cluster.by_idle()?;
     let (whole, rest) = ((num_gpus / largest) as usize, num_gpus % largest);

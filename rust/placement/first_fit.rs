@@ -7,10 +7,10 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> 
     let mut from = 0;
     while need > 0 {
         let Some(server) = cluster.next_with_idle(from) else { return false };
-        let count = need.min(cluster.idle[server]);
-        cluster.take(server as u32, count, claim, grant);
+        let count = need.min(cluster.idle[server.index()]);
+        cluster.take(server, count, claim, grant);
         need -= count;
-        from = server + 1;
+        from = server.index() + 1;
     }
     true
 }

@@ -8,6 +8,7 @@ mod least_loaded;
 mod random;
 
 use crate::cluster::{Claim, Cluster, Grant, Needs};
+use crate::ids::Server;
 use crate::options::{Options, Placement, Variant};
 use crate::rng::SplitMix64;
 
@@ -28,9 +29,9 @@ struct Room {
     /// (U, GPU) to choose from.
     pool: Vec<(f64, u32)>,
     /// Servers to choose from.
-    servers: Vec<u32>,
+    servers: Vec<Server>,
     /// (server, GPUs) chosen.
-    chosen: Vec<(u32, u32)>,
+    chosen: Vec<(Server, u32)>,
 }
 
 impl Room {
@@ -63,22 +64,22 @@ impl Probe {
         }
     }
 
-    pub(crate) fn give(&mut self, parts: &[(u32, u32)]) {
+    pub(crate) fn give(&mut self, parts: &[(Server, u32)]) {
         for &(server, count) in parts {
-            self.set(server, self.idle[server as usize] + count);
+            self.set(server, self.idle[server.index()] + count);
             self.total += u64::from(count);
         }
     }
 
-    pub(crate) fn take(&mut self, parts: &[(u32, u32)]) {
+    pub(crate) fn take(&mut self, parts: &[(Server, u32)]) {
         for &(server, count) in parts {
-            self.set(server, self.idle[server as usize] - count);
+            self.set(server, self.idle[server.index()] - count);
             self.total -= u64::from(count);
         }
     }
 
-    fn set(&mut self, server: u32, idle: u32) {
-        let was = std::mem::replace(&mut self.idle[server as usize], idle);
+    fn set(&mut self, server: Server, idle: u32) {
+        let was = std::mem::replace(&mut self.idle[server.index()], idle);
         self.with_idle[was as usize] -= 1;
         self.with_idle[idle as usize] += 1;
     }

@@ -3,6 +3,7 @@
 
 use super::instance::{Instance, Work};
 use crate::ds::EventHeap;
+use crate::ids::{Job, Server, Slot};
 use crate::outcome::ClusterOutcome;
 use crate::speed::Crowd;
 
@@ -13,7 +14,7 @@ struct Running {
     /// Ascending.
     gpus: Vec<u32>,
     /// (server, GPUs), servers ascending.
-    parts: Vec<(u32, u32)>,
+    parts: Vec<(Server, u32)>,
     /// Iterations left at `since`.
     left: u64,
     per_slot: u64,
@@ -43,7 +44,7 @@ pub(super) struct Machine<'a> {
     contention: Crowd,
     running: Vec<Running>,
     free: Vec<u32>,
-    dirty: Vec<u32>,
+    dirty: Vec<Slot>,
     /// No schedule that goes on from here ends before this slot.
     pub(super) lower: u64,
     record: Option<Box<Record>>,
@@ -95,7 +96,7 @@ impl<'a> Machine<'a> {
                 _ => {
                     let server = self.instance.layout.server_of[gpu as usize];
                     end = self.instance.layout.first[server as usize + 1];
-                    running.parts.push((server, 1));
+                    running.parts.push((Server::new(server), 1));
                 }
             }
         }
@@ -105,10 +106,10 @@ impl<'a> Machine<'a> {
             let row = self.instance.rows[position] as usize;
             record.out.start[row] = self.now as f64;
             record.out.num_servers[row] = servers;
-            running.first_row = record.out.allocations.open(row as u32, &running.parts, self.now as f64);
+            running.first_row = record.out.allocations.open(Job::at(row), &running.parts, self.now as f64);
         }
         if servers > 1 {
-            self.contention.join(slot, &running.parts);
+            self.contention.join(Slot::new(slot), &running.parts);
             // Its rate is known when all that starts at this boundary has started.
             running.per_slot = 0;
         }
@@ -131,7 +132,7 @@ impl<'a> Machine<'a> {
         dirty.clear();
         self.contention.drain_changed(&mut dirty);
         for &slot in &dirty {
-            let running = &mut self.running[slot as usize];
+            let running = &mut self.running[slot.index()];
             let contention = self.contention.of(&running.parts);
             if contention == running.contention {
                 continue;
@@ -154,7 +155,7 @@ impl<'a> Machine<'a> {
                 0 => f64::INFINITY,
                 n => (self.now + running.left.div_ceil(n)) as f64,
             };
-            self.heap.set(slot, finish, running.position);
+            self.heap.set(slot.number(), finish, running.position);
         }
         self.dirty = dirty;
         if let Some(record) = &mut self.record {
@@ -195,7 +196,7 @@ impl<'a> Machine<'a> {
         let running = &mut self.running[slot as usize];
         let position = running.position as usize;
         if running.parts.len() > 1 {
-            self.contention.leave(slot, &running.parts);
+            self.contention.leave(Slot::new(slot), &running.parts);
         }
         if let Some(record) = &mut self.record {
             record.pass_time(self.now, self.instance.options.slot);

@@ -11,6 +11,7 @@ mod ranked;
 
 use crate::cluster::Network;
 use crate::error::Result;
+use crate::ids::{Job, Slot};
 use crate::machine::{Floor, Machine, Watch};
 use crate::options::{Model, Options, Order, Preemption};
 use crate::outcome::ClusterOutcome;
@@ -34,10 +35,10 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
     const OUTSIDE: bool = false;
 
     /// A job has arrived. It waits from now on, unless the policy refuses it.
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: u32);
+    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job);
 
     /// The job that stayed at `slot` is done. Its GPUs are free.
-    fn completed(&mut self, floor: &Floor<'_, S>, slot: u32, job: u32);
+    fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job);
 
     /// Whether a decision from outside is due now. Called once an instant, after its completions and arrivals.
     fn asks(&mut self, _floor: &Floor<'_, S>) -> bool {
@@ -60,7 +61,7 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
     fn is_waiting(&self) -> bool;
 
     /// Every waiting job.
-    fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_;
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_;
 }
 
 /// Does something with the policy of some options, whatever its type is.
@@ -119,8 +120,11 @@ pub(crate) fn run(setting: &Setting<'_>, watch: &mut dyn Watch) -> Result<Cluste
     }
 }
 
-/// rho_j of every job, as a function.
+/// rho_j of the job of a row, as a function.
 pub(crate) fn estimate(options: &Options, network: Network) -> impl Fn(&crate::trace::Jobs<'_>, usize) -> f64 {
     let rar = options.model == Model::Rar;
-    move |jobs, job| if rar { RingSpeed { network }.estimate(jobs, job) } else { FixedSpeed.estimate(jobs, job) }
+    move |jobs, row| {
+        let job = Job::at(row);
+        if rar { RingSpeed { network }.estimate(jobs, job) } else { FixedSpeed.estimate(jobs, job) }
+    }
 }

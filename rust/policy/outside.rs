@@ -7,6 +7,7 @@
 use super::Policy;
 use crate::decisions::Verb;
 use crate::ds::OrderedBits;
+use crate::ids::{Job, Server, Slot};
 use crate::machine::{Clock, Floor};
 use crate::options::{Options, Placement};
 use crate::placement::Placer;
@@ -24,7 +25,7 @@ pub struct When {
 }
 
 /// Why a verb cannot be carried out: the job, the verb and the reason.
-pub(crate) type Refusal = (u32, Verb, String);
+pub(crate) type Refusal = (Job, Verb, String);
 
 /// The jobs that wait, and when the next decision is due.
 #[derive(Clone, Debug)]
@@ -33,7 +34,7 @@ pub(crate) struct Outside {
     waiting: OrderedBits,
     num_waiting: usize,
     /// The slot of each running job's stay.
-    slot: Vec<u32>,
+    slot: Vec<Slot>,
     /// Jobs that have arrived, and those of them that are not gone.
     arrived: usize,
     present: usize,
@@ -48,7 +49,7 @@ pub(crate) struct Outside {
     options: Options,
 }
 
-const NOWHERE: u32 = u32::MAX;
+const NOWHERE: Slot = Slot::NONE;
 
 impl Outside {
     pub(crate) fn new(setting: &Setting<'_>, when: When) -> Self {
@@ -70,43 +71,43 @@ impl Outside {
     }
 
     /// The slot of a job's stay.
-    pub(crate) fn slot_of(&self, job: u32) -> Option<u32> {
-        self.slot.get(job as usize).copied().filter(|&slot| slot != NOWHERE)
+    pub(crate) fn slot_of(&self, job: Job) -> Option<Slot> {
+        self.slot.get(job.index()).copied().filter(|&slot| slot != NOWHERE)
     }
 
-    fn waits(&self, job: u32) -> bool {
-        self.waiting.next(job as usize) == Some(job as usize)
+    fn waits(&self, job: Job) -> bool {
+        self.waiting.next(job.index()) == Some(job.index())
     }
 
-    fn set_waiting(&mut self, job: u32, waits: bool) {
+    fn set_waiting(&mut self, job: Job, waits: bool) {
         if waits {
-            self.waiting.insert(job as usize);
+            self.waiting.insert(job.index());
             self.num_waiting += 1;
         } else {
-            self.waiting.remove(job as usize);
+            self.waiting.remove(job.index());
             self.num_waiting -= 1;
         }
     }
 
     /// Why a job that does not wait cannot be started or refused.
-    fn state_of<S: Speed>(&self, floor: &Floor<'_, S>, job: u32) -> &'static str {
+    fn state_of<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> &'static str {
         match () {
             () if self.waits(job) => "it waits",
             () if self.slot_of(job).is_some() => "it holds GPUs already",
-            () if job as usize >= self.arrived => "it has not arrived yet",
+            () if job.index() >= self.arrived => "it has not arrived yet",
             () if floor.is_done(job) => "it is done",
             () => "it was refused or ended",
         }
     }
 
-    fn check_waiting<S: Speed>(&self, floor: &Floor<'_, S>, jobs: &[u32], verb: Verb) -> Result<(), Refusal> {
+    fn check_waiting<S: Speed>(&self, floor: &Floor<'_, S>, jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
         match jobs.iter().find(|&&job| !self.waits(job)) {
             Some(&job) => Err((job, verb, self.state_of(floor, job).to_owned())),
             None => twice(jobs, verb),
         }
     }
 
-    fn check_running<S: Speed>(&self, floor: &Floor<'_, S>, jobs: &[u32], verb: Verb) -> Result<(), Refusal> {
+    fn check_running<S: Speed>(&self, floor: &Floor<'_, S>, jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
         match jobs.iter().find(|&&job| self.slot_of(job).is_none()) {
             Some(&job) => Err((job, verb, format!("it holds no GPUs: {}", self.state_of(floor, job)))),
             None => twice(jobs, verb),
@@ -120,7 +121,7 @@ impl Outside {
     pub(crate) fn start<S: Speed>(
         &mut self,
         floor: &mut Floor<'_, S>,
-        jobs: &[u32],
+        jobs: &[Job],
         placement: Option<Placement>,
         strict: bool,
     ) -> Result<usize, Refusal> {
@@ -156,8 +157,8 @@ impl Outside {
         std::mem::swap(&mut floor.placer, other);
     }
 
-    fn begin<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: u32) {
-        self.slot[job as usize] = floor.start(job);
+    fn begin<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+        self.slot[job.index()] = floor.start(job);
         self.set_waiting(job, false);
     }
 
@@ -165,8 +166,8 @@ impl Outside {
     pub(crate) fn start_on<S: Speed>(
         &mut self,
         floor: &mut Floor<'_, S>,
-        job: u32,
-        parts: &[(u32, u32)],
+        job: Job,
+        parts: &[(Server, u32)],
     ) -> Result<(), Refusal> {
         self.check_waiting(floor, &[job], Verb::Start)?;
         floor.place_at(job, parts).map_err(|why| (job, Verb::Start, why))?;
@@ -175,10 +176,10 @@ impl Outside {
     }
 
     /// Stops running jobs. They wait again and keep their progress.
-    pub(crate) fn stop<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[u32]) -> Result<(), Refusal> {
+    pub(crate) fn stop<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
         self.check_running(floor, jobs, Verb::Stop)?;
         for &job in jobs {
-            let slot = std::mem::replace(&mut self.slot[job as usize], NOWHERE);
+            let slot = std::mem::replace(&mut self.slot[job.index()], NOWHERE);
             floor.stop(slot);
             self.set_waiting(job, true);
         }
@@ -189,15 +190,15 @@ impl Outside {
     pub(crate) fn shift<S: Speed>(
         &mut self,
         floor: &mut Floor<'_, S>,
-        moves: &[(u32, Vec<(u32, u32)>)],
+        moves: &[(Job, Vec<(Server, u32)>)],
     ) -> Result<(), Refusal> {
-        let jobs: Vec<u32> = moves.iter().map(|&(job, _)| job).collect();
+        let jobs: Vec<Job> = moves.iter().map(|&(job, _)| job).collect();
         self.check_running(floor, &jobs, Verb::Move)?;
         // What is idle once all have given back their GPUs, where that matters.
-        let mut idle: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut idle: BTreeMap<Server, u64> = BTreeMap::new();
         for &job in &jobs {
-            for &(server, count) in &floor.stays[self.slot[job as usize] as usize].parts {
-                let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle[server as usize]));
+            for &(server, count) in &floor.stays[self.slot[job.index()].index()].parts {
+                let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle[server.index()]));
                 *at += u64::from(count);
             }
         }
@@ -205,23 +206,23 @@ impl Outside {
             let fail = |why: String| (*job, Verb::Move, why);
             floor.check_parts(*job, parts).map_err(fail)?;
             for &(server, count) in parts {
-                let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle[server as usize]));
+                let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle[server.index()]));
                 let left = at.checked_sub(u64::from(count));
                 *at = left.ok_or_else(|| fail(floor.lacks(server, *at, count)))?;
             }
         }
         for &job in &jobs {
-            floor.lift(self.slot[job as usize]);
+            floor.lift(self.slot[job.index()]);
         }
         for (job, parts) in moves {
             floor.place_at(*job, parts).map_err(|why| (*job, Verb::Move, why))?;
-            self.slot[*job as usize] = floor.land(*job);
+            self.slot[job.index()] = floor.land(*job);
         }
         Ok(())
     }
 
     /// Refuses waiting jobs that never ran, for good.
-    pub(crate) fn refuse<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[u32]) -> Result<(), Refusal> {
+    pub(crate) fn refuse<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
         self.check_waiting(floor, jobs, Verb::Refuse)?;
         if let Some(&job) = jobs.iter().find(|&&job| floor.has_run(job)) {
             return Err((job, Verb::Refuse, "it has run already".to_owned()));
@@ -248,10 +249,10 @@ impl Outside {
     ///
     /// Without preemption the waiting jobs start in that order as far as they can be placed. With it, the jobs that fit
     /// in a quota of all GPUs are selected, the running ones that are not are stopped, and the others start.
-    pub(crate) fn rank<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[u32], keys: &[f64], preemptive: bool) {
-        let mut order: Vec<(f64, u32)> = keys.iter().copied().zip(jobs.iter().copied()).collect();
+    pub(crate) fn rank<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job], keys: &[f64], preemptive: bool) {
+        let mut order: Vec<(f64, Job)> = keys.iter().copied().zip(jobs.iter().copied()).collect();
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let mut chosen: Vec<u32> = Vec::with_capacity(order.len());
+        let mut chosen: Vec<Job> = Vec::with_capacity(order.len());
         if preemptive {
             let mut quota: u64 = floor.cluster.sizes.iter().map(|&gpus| u64::from(gpus)).sum();
             let mut evicted = Vec::new();
@@ -267,7 +268,7 @@ impl Outside {
             }
             evicted.sort_unstable();
             for job in evicted {
-                let slot = std::mem::replace(&mut self.slot[job as usize], NOWHERE);
+                let slot = std::mem::replace(&mut self.slot[job.index()], NOWHERE);
                 floor.stop(slot);
                 self.set_waiting(job, true);
             }
@@ -291,7 +292,7 @@ impl Outside {
 }
 
 /// Refuses a list that names a job twice.
-fn twice(jobs: &[u32], verb: Verb) -> Result<(), Refusal> {
+fn twice(jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
     let mut sorted = jobs.to_vec();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -305,15 +306,15 @@ impl<S: Speed> Policy<S> for Outside {
     const NETS: bool = true;
     const OUTSIDE: bool = true;
 
-    fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: u32) {
-        self.arrived = job as usize + 1;
+    fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
+        self.arrived = job.index() + 1;
         self.present += 1;
         self.set_waiting(job, true);
         self.changed = true;
     }
 
-    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: u32, job: u32) {
-        self.slot[job as usize] = NOWHERE;
+    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+        self.slot[job.index()] = NOWHERE;
         self.present -= 1;
         self.changed = true;
     }
@@ -361,7 +362,7 @@ impl<S: Speed> Policy<S> for Outside {
         self.num_waiting > 0
     }
 
-    fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_ {
-        self.waiting.range(0, usize::MAX).map(|job| job as u32)
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
+        self.waiting.range(0, usize::MAX).map(Job::at)
     }
 }

@@ -240,7 +240,7 @@ impl Mechanism<'_> {
     fn end_stays(&mut self, now: f64, decisions: &[Decision]) {
         let stopped = |job: usize| {
             let at_once = decisions.iter().rev().take_while(|decision| decision.time <= now);
-            at_once.into_iter().any(|decision| decision.verb == Verb::Stop && decision.job as usize == job)
+            at_once.into_iter().any(|decision| decision.verb == Verb::Stop && decision.job.index() == job)
         };
         let steps = if self.slotted() { 0.0 } else { 16.0 * (now.next_up() - now) };
         for job in 0..self.jobs.len() {
@@ -277,13 +277,13 @@ impl Mechanism<'_> {
             _ => vec![first],
         };
         let fail = |decision: &Decision, why: &str| Error::Decision {
-            row: decision.job as usize,
+            row: decision.job.index(),
             verb: decision.verb.name(),
             time: decision.time,
             why: why.to_owned(),
         };
         for decision in &group {
-            let job = decision.job as usize;
+            let job = decision.job.index();
             let holds = !self.wanted[job].parts.is_empty();
             let waits = !holds && !matches!(self.phases[job], Phase::Ahead | Phase::Over);
             let fits = match decision.verb {
@@ -297,10 +297,10 @@ impl Mechanism<'_> {
             self.wanted[job] = Wanted { parts: Vec::new(), moved: decision.verb == Verb::Move };
         }
         for decision in &group {
-            let job = decision.job as usize;
+            let job = decision.job.index();
             match decision.verb {
                 Verb::Start | Verb::Move => {
-                    let parts: Vec<(usize, u32)> = decision.parts.iter().map(|&(s, g)| (s as usize, g)).collect();
+                    let parts: Vec<(usize, u32)> = decision.parts.iter().map(|&(s, g)| (s.index(), g)).collect();
                     if parts.iter().map(|part| part.1).sum::<u32>() != self.jobs[job].num_gpus {
                         return Err(fail(decision, "as many GPUs as it asks for"));
                     }

@@ -4,6 +4,7 @@ use super::logs;
 use super::parts::Part;
 use crate::decisions::DecisionLog;
 use crate::error::Result;
+use crate::ids::Job;
 use crate::machine::Clock;
 use crate::options::{Options, Preemption};
 use crate::outcome::{Allocations, ClusterOutcome, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline};
@@ -39,7 +40,7 @@ pub(crate) fn assemble(
         decisions += outcome.decisions;
         contention_seconds += outcome.contention_seconds;
         contention.push(outcome.contention);
-        stretches.extend(outcome.stretches.iter().map(|s| Stretch { job: part.rows[s.job as usize], ..*s }));
+        stretches.extend(outcome.stretches.iter().map(|s| Stretch { job: Job::new(part.rows[s.job.index()]), ..*s }));
         logs::append(&mut log, &outcome.log, part);
         if let Some(preempted) = &mut preempted {
             for (j, &row) in part.rows.iter().enumerate() {
@@ -86,7 +87,7 @@ pub(crate) fn assemble(
     stretches.sort_by_key(|s| s.job);
     let seen = |job: usize| clock.seconds(clock.arrival(jobs.submit[job]));
     let in_stretches = stretches.iter().enumerate().map(|(i, s)| {
-        let row = s.job as usize;
+        let row = s.job.index();
         let before = i.checked_sub(1).map(|i| &stretches[i]).filter(|before| before.job == s.job);
         Span {
             submit: jobs.submit[row],

@@ -10,6 +10,7 @@ mod qssf;
 mod tests;
 
 use super::Policy;
+use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::options::{Discipline, Options, Order};
 use crate::placement::Probe;
@@ -37,7 +38,7 @@ pub(crate) struct Queued<'a, L: Line> {
     aging: Option<Aging>,
     qssf: Option<Qssf<'a>>,
     /// Jobs that have arrived and whose key is not known yet, where keys come from outside.
-    unkeyed: Option<Vec<u32>>,
+    unkeyed: Option<Vec<Job>>,
     scratch: Scratch<L::Spot>,
 }
 
@@ -47,7 +48,7 @@ struct Easy {
     /// By how much estimates are multiplied.
     factor: f64,
     /// (estimated end's bits, job, slot), and the end at each slot, s.
-    by_end: BTreeSet<(u64, u32, u32)>,
+    by_end: BTreeSet<(u64, Job, Slot)>,
     end: Vec<f64>,
     held: Option<Reservation>,
     probe: Probe,
@@ -57,7 +58,7 @@ struct Easy {
 #[derive(Clone, Copy, Debug)]
 struct Reservation {
     /// The head.
-    job: u32,
+    job: Job,
     /// GPUs it asks for.
     num_gpus: u32,
     /// Earliest estimated end at which the head could be placed, s.
@@ -98,7 +99,7 @@ impl<'a, L: Line> Queued<'a, L> {
     }
 
     /// The jobs that have arrived and whose key is not known yet.
-    pub(crate) fn unkeyed(&self) -> &[u32] {
+    pub(crate) fn unkeyed(&self) -> &[Job] {
         self.unkeyed.as_deref().unwrap_or_default()
     }
 
@@ -109,20 +110,20 @@ impl<'a, L: Line> Queued<'a, L> {
         }
     }
 
-    fn push<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32, key: f64) {
+    fn push<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, key: f64) {
         let factor = self.easy.as_ref().map_or(1.0, |easy| easy.factor);
         self.line.push(job, key, || factor * floor.estimate(job));
         self.changed = true;
     }
 
     /// Starts the job that was placed last.
-    fn start<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: u32) {
+    fn start<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) {
         self.line.remove(job);
         let slot = floor.start(job);
         if let Some(easy) = &mut self.easy {
             let end = floor.seconds() + easy.factor * floor.estimate(job);
             easy.end.resize(floor.stays.len(), f64::NAN);
-            easy.end[slot as usize] = end;
+            easy.end[slot.index()] = end;
             easy.by_end.insert((end.to_bits(), job, slot));
         }
     }
@@ -135,7 +136,7 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         !self.unkeyed().is_empty()
     }
 
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: u32) {
+    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
         if let Some(unkeyed) = &mut self.unkeyed {
             unkeyed.push(job);
             return;
@@ -144,9 +145,9 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         self.push(floor, job, key);
     }
 
-    fn completed(&mut self, floor: &Floor<'_, S>, slot: u32, job: u32) {
+    fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
         if let Some(easy) = &mut self.easy {
-            let end = easy.end[slot as usize];
+            let end = easy.end[slot.index()];
             easy.by_end.remove(&(end.to_bits(), job, slot));
             // A completion before the shadow time was counted on.
             easy.held = easy.held.filter(|held| end < held.shadow);
@@ -161,7 +162,7 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
     fn wake(&mut self, floor: &Floor<'_, S>, arrived: usize) -> f64 {
         let Some(aging) = &mut self.aging else { return f64::INFINITY };
         while aging.next < arrived {
-            let job = aging.next as u32;
+            let job = Job::at(aging.next);
             if self.line.has(job) {
                 let due = floor.clock.arrival(floor.jobs.submit[aging.next] + aging.after);
                 if due > floor.now {
@@ -205,7 +206,7 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         !self.line.is_empty() || !self.unkeyed().is_empty()
     }
 
-    fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_ {
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.line.jobs().chain(self.unkeyed().iter().copied())
     }
 }
