@@ -53,6 +53,8 @@ const IDLE_PASSES: u64 = 1000;
 pub(crate) enum Pause {
     /// Every instant up to the given time is over, and there are more.
     Until,
+    /// The policy wants an answer first.
+    Halted,
     /// Nothing is left to do.
     Done,
 }
@@ -60,8 +62,8 @@ pub(crate) enum Pause {
 /// One cluster under one policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine<'a, P, S: Speed> {
-    policy: P,
-    floor: Floor<'a, S>,
+    pub(crate) policy: P,
+    pub(crate) floor: Floor<'a, S>,
     /// Each job's row in the caller's table, for errors.
     rows: &'a [u32],
     /// Jobs that have arrived, and when the next one does.
@@ -116,6 +118,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 watch.tick(self.floor.gone)?;
             }
             self.instant(now)?;
+            if self.policy.is_halted() {
+                return Ok(Pause::Halted);
+            }
         }
         watch.tick(self.floor.gone)?;
         if self.floor.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }

@@ -8,10 +8,9 @@ mod log;
 pub(crate) mod queue;
 mod ranked;
 
-use crate::cluster::Network;
 use crate::error::Result;
 use crate::machine::{Floor, Machine, Watch};
-use crate::options::{Model, Options, Order, Preemption};
+use crate::options::{Model, Order, Preemption};
 use crate::outcome::ClusterOutcome;
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
@@ -41,6 +40,12 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
 
     /// Starts and stops jobs now.
     fn pass(&mut self, floor: &mut Floor<'_, S>);
+
+    /// Whether the run pauses after this instant, for whoever runs the machine to change the policy or to clone both.
+    /// The instant goes on with the next pass that is due.
+    fn is_halted(&self) -> bool {
+        false
+    }
 
     /// Whether somebody waits.
     fn is_waiting(&self) -> bool;
@@ -102,10 +107,4 @@ pub(crate) fn run(setting: &Setting<'_>, watch: &mut dyn Watch) -> Result<Cluste
         Model::Rar => with_policy(setting, RingSpeed { network: setting.network }, ToTheEnd(watch)),
         Model::Fixed => with_policy(setting, FixedSpeed, ToTheEnd(watch)),
     }
-}
-
-/// rho_j of every job, as a function.
-pub(crate) fn estimate(options: &Options, network: Network) -> impl Fn(&crate::trace::Jobs<'_>, usize) -> f64 {
-    let rar = options.model == Model::Rar;
-    move |jobs, job| if rar { RingSpeed { network }.estimate(jobs, job) } else { FixedSpeed.estimate(jobs, job) }
 }
