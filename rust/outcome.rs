@@ -54,23 +54,6 @@ impl Allocations {
         self.end.drain(rows);
     }
 
-    /// Adds a gang's rows; the first one's position.
-    pub(crate) fn open(&mut self, job: Job, parts: &[(Server, u32)], start: f64) -> usize {
-        let first = self.job.len();
-        for &(server, count) in parts {
-            self.job.push(job.number());
-            self.server.push(server.number());
-            self.num_gpus.push(count);
-            self.start.push(start);
-            self.end.push(f64::NAN);
-        }
-        first
-    }
-
-    pub(crate) fn close(&mut self, first: usize, rows: usize, end: f64) {
-        self.end[first..first + rows].fill(end);
-    }
-
     /// The rows in order of (job, start, end, server). A job's rows come in order of start; a stay of no length, whose
     /// successor starts at the same time, is what else there is to sort.
     #[must_use]
@@ -495,10 +478,9 @@ mod tests {
     #[test]
     fn allocations_are_ordered_by_job() {
         let mut rows = Allocations::default();
-        let first = rows.open(Job::new(1), &on([(0, 2), (3, 1)]), 0.0);
-        rows.open(Job::new(0), &on([(1, 1)]), 0.5);
-        rows.close(first, 2, 2.0);
-        rows.close(2, 1, 3.0);
+        let on = |server, count| (Server::new(server), count);
+        rows.push(Job::new(1), &[on(0, 2), on(3, 1)], 0.0, 2.0);
+        rows.push(Job::new(0), &[on(1, 1)], 0.5, 3.0);
         let ordered = rows.by_job(2);
         assert_eq!(ordered.job, [0, 1, 1]);
         assert_eq!(ordered.server, [1, 0, 3]);
@@ -508,16 +490,25 @@ mod tests {
     #[test]
     fn a_stay_of_no_length_comes_before_the_next_of_its_job() {
         let mut rows = Allocations::default();
-        for (parts, start, end) in [([(1, 4), (2, 1)], 5.0, 5.0), ([(0, 4), (3, 1)], 5.0, 9.0)] {
-            let first = rows.open(Job::new(0), &on(parts), start);
-            rows.close(first, 2, end);
-        }
-        rows.open(Job::new(0), &on([(2, 5)]), 9.0);
-        rows.close(4, 1, 9.0);
-        rows.open(Job::new(0), &on([(1, 5)]), 9.0);
-        rows.close(5, 1, 9.0);
+        let on = |server, count| (Server::new(server), count);
+        rows.push(Job::new(0), &[on(1, 4), on(2, 1)], 5.0, 5.0);
+        rows.push(Job::new(0), &[on(0, 4), on(3, 1)], 5.0, 9.0);
+        rows.push(Job::new(0), &[on(2, 5)], 9.0, 9.0);
+        rows.push(Job::new(0), &[on(1, 5)], 9.0, 9.0);
         let ordered = rows.by_job(1);
         assert_eq!(ordered.server, [1, 2, 0, 3, 1, 2]);
         assert_eq!(ordered.end, [5.0, 5.0, 9.0, 9.0, 9.0, 9.0]);
+    }
+
+    #[test]
+    fn the_latest_rows_of_a_job_are_forgotten() {
+        let mut rows = Allocations::default();
+        let on = |server, count| (Server::new(server), count);
+        rows.push(Job::new(0), &[on(1, 1)], 0.0, 5.0);
+        rows.push(Job::new(0), &[on(0, 4), on(3, 1)], 5.0, 9.0);
+        rows.push(Job::new(2), &[on(2, 5)], 2.0, 9.0);
+        rows.forget(Job::new(0), 2);
+        assert_eq!((rows.job, rows.server), (vec![0, 2], vec![1, 2]));
+        assert_eq!((rows.start, rows.end), (vec![0.0, 2.0], vec![5.0, 9.0]));
     }
 }

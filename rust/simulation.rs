@@ -240,7 +240,7 @@ impl Course {
             });
             let reached = pause.map(|pause| match pause {
                 Pause::Asks => Reached::Decision,
-                Pause::Until => Reached::Time,
+                Pause::Until | Pause::Halted => Reached::Time,
                 Pause::Done => Reached::End,
             });
             (reached, watch)

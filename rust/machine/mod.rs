@@ -57,8 +57,10 @@ const MOST_IN_VAIN: u64 = 10_000;
 pub(crate) enum Pause {
     /// Every instant up to the given time is over, and there are more.
     Until,
-    /// A decision is due. The next run goes on from there.
+    /// A decision from outside is due at this instant. The next run goes on from there.
     Asks,
+    /// The policy wants to be looked at before the next instant.
+    Halted,
     /// Nothing is left to do.
     Done,
 }
@@ -150,6 +152,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 return Ok(Pause::Asks);
             }
             self.decide()?;
+            if self.policy.is_halted() {
+                return Ok(Pause::Halted);
+            }
         }
         watch.tick(self.floor.gone)?;
         if self.floor.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }

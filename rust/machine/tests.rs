@@ -29,7 +29,7 @@ impl<'a, S: Speed> Visitor<'a, S> for Forked<'_> {
         for &time in self.0 {
             match cut.run(time, &mut Unwatched) {
                 Ok(Pause::Until) => assert_eq!(format!("{:?}", end(cut.clone())), expected),
-                Ok(Pause::Done | Pause::Asks) | Err(_) => return,
+                Ok(Pause::Done | Pause::Asks | Pause::Halted) | Err(_) => return,
             }
         }
         assert_eq!(format!("{:?}", end(cut)), expected);

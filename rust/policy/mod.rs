@@ -9,11 +9,10 @@ pub(crate) mod outside;
 pub(crate) mod queue;
 mod ranked;
 
-use crate::cluster::Network;
 use crate::error::Result;
 use crate::ids::{Job, Slot};
 use crate::machine::{Floor, Machine, Watch};
-use crate::options::{Model, Options, Order, Preemption};
+use crate::options::{Model, Order, Preemption};
 use crate::outcome::ClusterOutcome;
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
@@ -56,6 +55,12 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
 
     /// Starts and stops jobs now.
     fn pass(&mut self, floor: &mut Floor<'_, S>);
+
+    /// Whether the run pauses after this instant, for whoever runs the machine to change the policy or to clone both.
+    /// The instant goes on with the next pass that is due.
+    fn is_halted(&self) -> bool {
+        false
+    }
 
     /// Whether somebody waits.
     fn is_waiting(&self) -> bool;
@@ -117,14 +122,5 @@ pub(crate) fn run(setting: &Setting<'_>, watch: &mut dyn Watch) -> Result<Cluste
     match setting.options.model {
         Model::Rar => with_policy(setting, RingSpeed { network: setting.network }, ToTheEnd(watch)),
         Model::Fixed => with_policy(setting, FixedSpeed, ToTheEnd(watch)),
-    }
-}
-
-/// rho_j of the job of a row, as a function.
-pub(crate) fn estimate(options: &Options, network: Network) -> impl Fn(&crate::trace::Jobs<'_>, usize) -> f64 {
-    let rar = options.model == Model::Rar;
-    move |jobs, row| {
-        let job = Job::at(row);
-        if rar { RingSpeed { network }.estimate(jobs, job) } else { FixedSpeed.estimate(jobs, job) }
     }
 }
