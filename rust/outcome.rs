@@ -471,10 +471,6 @@ mod tests {
         assert_eq!((times.len(), times[0], times[1999]), (2000, 3.0, 10.0));
     }
 
-    fn on<const N: usize>(parts: [(u32, u32); N]) -> [(Server, u32); N] {
-        parts.map(|(server, gpus)| (Server::new(server), gpus))
-    }
-
     #[test]
     fn allocations_are_ordered_by_job() {
         let mut rows = Allocations::default();

@@ -3,8 +3,16 @@
 use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::options::Options;
-use crate::policy::When;
 use crate::trace::Jobs;
+
+/// When decisions from outside are due.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct When {
+    /// At the multiples of so many seconds; `None` at every arrival and completion.
+    pub interval: Option<f64>,
+    /// Whether only while somebody waits.
+    pub waiting_only: bool,
+}
 
 /// The servers, and their jobs in order of (submit_time, row).
 #[derive(Clone, Copy, Debug)]

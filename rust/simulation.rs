@@ -12,10 +12,10 @@ use crate::ids::{Job, Server};
 use crate::machine::{Machine, Pause, Stay, Watch};
 use crate::options::{Model, Options, Placement, Preemption};
 use crate::outcome::{ClusterOutcome, Outcome};
-pub use crate::policy::When;
 use crate::policy::{KeyedLine, Outside, Queued};
 use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare};
 use crate::setting::Setting;
+pub use crate::setting::When;
 use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed};
 use crate::trace::OwnedJobs;
 use std::sync::Arc;
@@ -102,11 +102,13 @@ pub enum Figure {
     Left,
     /// Run time left on one server without contention, s.
     Remaining,
+    /// Run time of the whole job on one server without contention, s.
+    Rho,
 }
 
 impl Figure {
     /// All, by number.
-    pub const ALL: [Self; 4] = [Self::Held, Self::Attained, Self::Left, Self::Remaining];
+    pub const ALL: [Self; 5] = [Self::Held, Self::Attained, Self::Left, Self::Remaining, Self::Rho];
 }
 
 /// Whether a run paused for a decision, reached the time that it was to reach, or is over.
@@ -225,7 +227,7 @@ pub struct Course {
     inputs: Arc<Inputs>,
     machine: Yoke<Paused<'static>, Arc<Inputs>>,
     /// By figure: whether its column was ever filled, the jobs that ran then, and how many stays had ended.
-    filled: [Option<(Vec<Job>, usize)>; 4],
+    filled: [Option<(Vec<Job>, usize)>; 5],
 }
 
 impl Course {
@@ -535,6 +537,7 @@ impl Course {
 fn at_rest<S: Speed>(floor: &crate::machine::Floor<'_, S>, figure: Figure, job: Job) -> f64 {
     match figure {
         Figure::Held => 0.0,
+        Figure::Rho => floor.estimate(job),
         Figure::Attained => floor.attained(job),
         Figure::Left | Figure::Remaining if floor.is_done(job) => 0.0,
         Figure::Left if S::COUPLED => floor.left(job),
@@ -546,6 +549,7 @@ fn at_rest<S: Speed>(floor: &crate::machine::Floor<'_, S>, figure: Figure, job: 
 fn on_gpus<S: Speed>(floor: &crate::machine::Floor<'_, S>, figure: Figure, stay: &Stay<S::Pace>) -> f64 {
     match figure {
         Figure::Held => stay.parts.iter().map(|part| f64::from(part.1)).sum(),
+        Figure::Rho => floor.estimate(stay.job),
         Figure::Attained => floor.attained_of(stay),
         Figure::Left if S::COUPLED => stay.left_at(floor.now, floor.clock),
         Figure::Left | Figure::Remaining => floor.remaining_of(stay),

@@ -54,13 +54,15 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) gone: usize,
     /// Whether to write down what is decided.
     record_log: bool,
+    /// Whether decisions come from outside, which wants to know what changed.
+    outside: bool,
     /// Whether verbs are netted: stopping and starting a job on the same GPUs at one instant is nothing.
     nets: bool,
     /// Stays that a verb ended at this instant, as they were (kept where verbs are netted).
     pub(super) undone: Vec<Undone<S::Pace>>,
     /// The latest end of a stay that got something done.
     progress: f64,
-    /// Jobs whose stay ended, in order (kept where verbs are netted).
+    /// Jobs whose stay ended, in order (kept where decisions come from outside).
     pub(crate) vacated: Vec<Job>,
     /// Why the run cannot go on.
     pub(super) fault: Option<(Job, Verb, String)>,
@@ -69,14 +71,14 @@ pub(crate) struct Floor<'a, S: Speed> {
 
 impl<'a, S: Speed> Floor<'a, S> {
     /// An idle cluster. `stops`: whether the policy may stop jobs. `nets`: whether verbs are netted.
-    /// `times`: whether U is wanted whatever the placement.
-    pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, nets: bool, times: bool) -> Self {
+    /// `outside`: whether decisions come from outside; then U is kept whatever the placement.
+    pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, nets: bool, outside: bool) -> Self {
         let options = setting.options;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let placer = Placer::new(options);
         let record = options.record_allocations;
         let mut needs = placer.needs();
-        needs.gpu_times |= times;
+        needs.gpu_times |= outside;
         Self {
             cluster: Cluster::new(setting.server_gpus, needs),
             placer,
@@ -97,6 +99,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             grant: Grant::default(),
             gone: 0,
             record_log: options.record_decisions,
+            outside,
             nets,
             undone: Vec::new(),
             vacated: Vec::new(),
@@ -485,7 +488,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         }
         self.stays[slot.index()].parts.clear();
         self.free.push(slot);
-        if self.nets {
+        if self.outside {
             self.vacated.push(job);
         }
     }

@@ -83,7 +83,7 @@ proptest! {
             network,
             options: &options,
             key: None,
-            when: crate::policy::When::default(),
+            when: crate::setting::When::default(),
             log: None,
         };
         let mut times: Vec<f64> = times.into_iter().map(f64::from).collect();

@@ -64,7 +64,7 @@ options! {
         order: Order = Order::Smallest => Entry::name("order", Order::NAMES)
             .or("the policy's")
             .panel(POLICY)
-            .help("Which queued job comes first: {names}.");
+            .help("Which queued job comes first: {names}:NAME. A column is one of the job table; the least comes first.");
         /// Placement.
         placement: Placement = Placement::SjfBco => Entry::name("placement", Placement::NAMES)
             .or("the policy's")

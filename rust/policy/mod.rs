@@ -18,7 +18,6 @@ use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
 use log::Logged;
 pub(crate) use outside::Outside;
-pub use outside::When;
 pub(crate) use queue::{FixedLine, KeyedLine, Queued};
 use ranked::{Edf, Ftf, Gittins, Ranked, Srtf, TimeSlice, Tiresias};
 

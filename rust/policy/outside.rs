@@ -11,18 +11,9 @@ use crate::ids::{Job, Server, Slot};
 use crate::machine::{Clock, Floor};
 use crate::options::{Options, Placement};
 use crate::placement::Placer;
-use crate::setting::Setting;
+use crate::setting::{Setting, When};
 use crate::speed::Speed;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// When the machine pauses.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct When {
-    /// At the multiples of so many seconds; `None` at every arrival and completion.
-    pub interval: Option<f64>,
-    /// Whether only while somebody waits.
-    pub waiting_only: bool,
-}
 
 /// Why a verb cannot be carried out: the job, the verb and the reason.
 pub(crate) type Refusal = (Job, Verb, String);

@@ -165,7 +165,7 @@ impl Course {
         Ok(rates.into_pyarray(py))
     }
 
-    /// Brings a column of a figure up to date. figure: 0 GPUs held, 1 attained, 2 left, 3 remaining.
+    /// Brings a column of a figure up to date. figure: 0 GPUs held, 1 attained, 2 left, 3 remaining, 4 rho.
     fn fill(&mut self, figure: usize, mut column: PyReadwriteArray1<'_, f64>) -> PyResult<()> {
         let figure = *Figure::ALL.get(figure).ok_or_else(|| PyValueError::new_err("no such figure"))?;
         self.0.fill(figure, column.as_slice_mut()?);

@@ -35,7 +35,7 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         network: Network::default(),
         options,
         key: None,
-        when: crate::policy::When::default(),
+        when: crate::setting::When::default(),
         log: None,
     };
     let mut line = L::new(&setting, |job| duration[job.index()]);

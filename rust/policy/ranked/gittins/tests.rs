@@ -219,7 +219,7 @@ fn runs_are_those_of_the_slow_twin() {
             network,
             options: &options,
             key: None,
-            when: crate::policy::When::default(),
+            when: crate::setting::When::default(),
             log: None,
         };
         let stopped = if rar {
