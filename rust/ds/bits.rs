@@ -48,6 +48,27 @@ impl OrderedBits {
         }
     }
 
+    /// Whether it is a member.
+    #[inline]
+    pub(crate) fn contains(&self, member: usize) -> bool {
+        self.levels[0].get(member >> 6).is_some_and(|word| word & (1 << (member & 63)) != 0)
+    }
+
+    /// Every member, ascending: a search for each word, not for each member.
+    pub(crate) fn all(&self) -> impl Iterator<Item = usize> + '_ {
+        let (mut word, mut rest) = (0, 0u64);
+        std::iter::from_fn(move || {
+            if rest == 0 {
+                word = self.next(word << 6)? >> 6;
+                rest = self.levels[0][word];
+                word += 1;
+            }
+            let bit = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            Some(((word - 1) << 6) + bit)
+        })
+    }
+
     /// The least member at or after `from`.
     #[inline]
     pub(crate) fn next(&self, from: usize) -> Option<usize> {

@@ -67,7 +67,7 @@ impl Outside {
     }
 
     fn waits(&self, job: Job) -> bool {
-        self.waiting.next(job.index()) == Some(job.index())
+        self.waiting.contains(job.index())
     }
 
     fn set_waiting(&mut self, job: Job, waits: bool) {
@@ -284,6 +284,9 @@ impl Outside {
 
 /// Refuses a list that names a job twice.
 fn twice(jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
+    if jobs.windows(2).all(|pair| pair[0] < pair[1]) {
+        return Ok(());
+    }
     let mut sorted = jobs.to_vec();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -354,6 +357,6 @@ impl<S: Speed> Policy<S> for Outside {
     }
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.waiting.range(0, usize::MAX).map(Job::at)
+        self.waiting.all().map(Job::at)
     }
 }
