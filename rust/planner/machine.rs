@@ -1,5 +1,8 @@
 //! Jobs on GPUs as time passes: the simulator of docs/model.md under the slot clock, without a queue.
-//! A dispatch decides which job starts. This module decides when a job ends.
+//!
+//! A dispatch decides which job starts. This module decides when a job ends. Invariant: `left` counts the iterations
+//! left at `since`. For example, a ring with 30 iterations left and 7 a slot ends after 5 slots. If contention makes
+//! that 4 a slot after 2 slots, 16 are left, and it ends 4 slots later.
 
 use super::instance::{Instance, Work};
 use crate::ds::EventHeap;

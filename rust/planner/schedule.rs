@@ -1,8 +1,10 @@
 //! One schedule for given theta and kappa: the jobs are placed in order (Algorithm 1, lines 6 to 13) and simulated.
 //!
-//! A run carries all kappas that have made no difference so far. At the first job that some of them pack and others
-//! do not, it parts in two. So no prefix is simulated twice. Every run also learns for which other thetas it would have
-//! gone the same way.
+//! A run carries all kappas that have made no difference so far. At the first job that some of them pack and others do
+//! not, it parts in two. So no prefix is simulated twice. For example, a run of the kappas 1, 2 and 4 parts at the
+//! first job of 2 GPUs: kappa 1 goes its own way.
+//!
+//! Every run also learns for which other thetas it would have gone the same way.
 
 use super::Dispatch;
 use super::gpus::{Gpus, Limit, SameFor};

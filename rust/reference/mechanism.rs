@@ -1,8 +1,10 @@
 //! Any policy's run once more, from its decision log alone: slot by slot, or instant by instant.
 //!
-//! The log says who starts, stops and is refused, and when. The mechanism says the rest: who arrives, how fast jobs are,
-//! when they end. Everything is worked out afresh at every instant. So the log of any policy checks the machine, and a
-//! decision that the mechanism does not allow is an error. One cluster only.
+//! The log says who starts, stops and is refused, and when. The mechanism says the rest: who arrives, how fast jobs
+//! are, when they end. Everything is worked out afresh at every instant. One cluster only.
+//!
+//! Invariant: a decision that the mechanism does not allow is an error, so the log of any policy checks the machine.
+//! For example, a start on 4 GPUs of a server that has 3 idle ones is such an error.
 
 use super::{Job, model};
 use crate::decisions::{Decision, DecisionLog, Verb};
