@@ -1,4 +1,8 @@
 //! Result columns, and the timeline drawn from them.
+//!
+//! `ClusterOutcome` is what one cluster's run leaves behind, by job. `Outcome` is what the caller gets, by row.
+//! Invariant: every column of `Outcome` about jobs has a value for each row. For example, a job that was left out as
+//! oversize has a `start` of NaN and 0 servers.
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};

@@ -1,4 +1,7 @@
 //! What a run of one cluster, or virtual cluster, is given.
+//!
+//! Invariant: jobs are in order of submission, and every column has a value for each job. For example, `rows[0]` is
+//! the caller's row of the job that is submitted first.
 
 use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;

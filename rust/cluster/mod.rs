@@ -1,4 +1,10 @@
-//! Servers, GPUs, idle indexes and accumulated time U: the only place where GPUs change hands.
+//! Servers and GPUs: the only place where GPUs change hands.
+//!
+//! Invariant: `idle[s]` counts the idle GPUs of server s, `total_idle` is their sum, and every index says the same. An
+//! index exists only if the placement needs it. For example, taking 2 GPUs of a server with 3 idle ones moves the
+//! server from 3 to 1 in every index.
+//!
+//! The network's constants and the checks of server sizes are here too.
 
 mod times;
 

@@ -1,4 +1,10 @@
-//! The accumulated time U of every GPU (docs/model.md#accumulated-time), and the orders over U that placements ask for.
+//! The accumulated time U of every GPU (docs/model.md#accumulated-time), and the orders over it that placements ask
+//! for.
+//!
+//! Invariant: U of a GPU grows when a job takes it and never shrinks, unless the grant is undone: then U is what it
+//! was before, bit by bit. The least-loaded order is up to date at all times, the order by mean U when it is looked
+//! at. For example, a server whose GPUs have U of 0 s and 6 s has a mean of 3 s. A job of 4 s on the first makes the
+//! mean 5 s.
 
 use super::Claim;
 use crate::ds::Minima;

@@ -1,4 +1,8 @@
 //! Why jobs wait: for GPUs, for GPUs in one piece, or for their turn.
+//!
+//! Invariant: `state` says what is in the way of each gang size since the latest look, and `spent` for how long each
+//! obstacle has been there. Only time in which somebody waits counts. For example, with 2 idle GPUs on each of two
+//! servers of 4, a gang of 5 finds too few. For `consolidate` a gang of 3 finds them fragmented.
 
 use crate::cluster::Cluster;
 use crate::placement::Placer;

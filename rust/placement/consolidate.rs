@@ -1,5 +1,10 @@
 //! Consolidate, the rule of the Helios simulator: best fit on one server, whole servers for larger gangs.
-//! O(1) up to a server's size, O(servers used) above.
+//!
+//! A gang no larger than the largest server goes to the server with the fewest idle GPUs that holds it. A larger gang
+//! takes empty servers of the largest size. Its rest goes to the server that then has the most idle GPUs. For example,
+//! on servers of 8 GPUs a gang of 20 takes two empty servers and 4 GPUs of a third.
+//!
+//! Cost: O(1) up to a server's size, O(servers used) above.
 
 use super::{Probe, Room, Shape};
 use crate::cluster::{Claim, Cluster, Grant};

@@ -1,4 +1,10 @@
-//! Least-busy server-GPU first (Algorithm 3). O(servers looked at + their idle GPUs).
+//! Least-busy server-GPU first (LBSGF, Algorithm 3): the servers with the least work given to them.
+//!
+//! Under `literal` busy GPUs count among those that a prefix of the servers offers. So a gang may wait although enough
+//! GPUs are idle elsewhere. For example, with lambda = 1 a gang of 8 waits if the least busy server has 8 GPUs and one
+//! of them is busy. Under `practical` the next server is looked at too.
+//!
+//! Cost: O(servers looked at + their idle GPUs).
 
 use super::Room;
 use crate::cluster::{Claim, Cluster, Grant};

@@ -1,4 +1,8 @@
 //! Placements: which idle GPUs a gang gets. Each placement is a file. This file joins their names to their code.
+//!
+//! Invariant: a placement takes GPUs for the whole gang, or changes nothing. `needs` names every index that a
+//! placement reads. For example, `sjf-bco` is FA-FFP for gangs of up to kappa GPUs and LBSGF for larger ones, so it
+//! needs the indexes of both.
 
 mod consolidate;
 mod fa_ffp;

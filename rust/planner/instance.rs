@@ -1,4 +1,8 @@
 //! What all schedules of a plan have in common, whatever theta and kappa are. It is computed once.
+//!
+//! Jobs are numbered by their position in the order in which they get GPUs. Invariant: no schedule gives a job fewer
+//! slots than `least_slots`. For example, a job of 100 iterations of which at most 8 fit in a slot has 13
+//! `least_slots`.
 
 use crate::cluster::{FewestServers, Network, validate_servers};
 use crate::error::{Error, Result};

@@ -1,4 +1,10 @@
 //! Algorithm 1's search: theta by bisection, kappa by trial, the horizon by doubling.
+//!
+//! Invariant: under one horizon no schedule is simulated again for a theta that makes no difference. For example, once
+//! all GPUs are candidates for all jobs, every larger theta gives the same schedule.
+//!
+//! A horizon is doubled until a schedule ends before it. A horizon that the caller gave is only tried, and the error
+//! names one that would do.
 
 use super::Planner;
 use super::gpus::SameFor;

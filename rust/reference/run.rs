@@ -1,4 +1,8 @@
 //! One cluster's run: both clocks, what happens at one instant, and one scheduling pass.
+//!
+//! Invariant: a job is in one phase at a time: ahead, waiting, running or done. Contention, rates and the next instant
+//! follow from the phases, at every instant anew. For example, with slots of 60 s a day has 1,440 passes, whatever
+//! happens.
 
 use super::place::{Cluster, Site};
 use super::{Job, Replay, State, Stretch, model};

@@ -1,4 +1,8 @@
 //! The results of all parts as one, in the caller's row order.
+//!
+//! Invariant: every number of a job or a server that leaves this file is the caller's. For example, job 2 of a part
+//! whose rows are 5, 7 and 9 is row 9. If the whole table is one part in its own order, its columns are moved and not
+//! copied.
 
 use super::logs;
 use super::parts::Part;

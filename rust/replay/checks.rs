@@ -1,4 +1,7 @@
 //! What is refused before a run.
+//!
+//! Invariant: a job that is kept fits on its empty cluster, and each of its iterations takes time. For example, a job
+//! of 9 GPUs on a cluster of 8 is an error, or is left out with `--oversize drop`.
 
 use super::ClusterSpec;
 use super::Extras;

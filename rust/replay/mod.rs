@@ -1,4 +1,10 @@
 //! A whole replay: checks, virtual clusters, and the results put together.
+//!
+//! `checks` refuses what could never run. `parts` deals jobs and servers out to virtual clusters. `run` runs those
+//! side by side. `assemble` makes one result of theirs, and `logs` does the same for decision logs.
+//!
+//! Invariant: the result does not hang on the number of threads. Jobs are rows of the caller's table on the way in and
+//! out, and numbered by submission in between. For example, if row 5 is submitted first, it is job 0 of the run.
 
 mod assemble;
 mod checks;
@@ -50,7 +56,7 @@ pub struct Extras<'a> {
 /// `vc` is each job's virtual cluster where the cluster has some, and is ignored where it has none.
 ///
 /// # Errors
-/// Any variant of [`Error`]; the row is the lowest at fault.
+/// Any variant of [`Error`](crate::error::Error); the row is the lowest at fault.
 pub fn replay(
     jobs: &Jobs<'_>,
     vc: Option<&[u32]>,
@@ -64,7 +70,7 @@ pub fn replay(
 /// As [`replay`], with the columns that some policies need.
 ///
 /// # Errors
-/// Any variant of [`Error`]; the row is the lowest at fault.
+/// Any variant of [`Error`](crate::error::Error); the row is the lowest at fault.
 pub fn replay_with(
     jobs: &Jobs<'_>,
     extras: &Extras<'_>,

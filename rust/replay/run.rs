@@ -1,4 +1,7 @@
 //! The parts of a cluster, side by side.
+//!
+//! Invariant: every part runs as if it were alone, with a seed of its own, so the order in which parts end does not
+//! matter. For example, if two parts fail, the error of the lower row is told, whichever came first.
 
 use super::Extras;
 use super::parts::Part;

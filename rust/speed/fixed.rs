@@ -1,4 +1,7 @@
 //! Model `fixed`: every job runs its recorded duration, wherever it is placed.
+//!
+//! Under the slot clock work counts whole slots. For example, 21 s in slots of 0.7 s are 31 slots: the quotient is
+//! rounded up as float64 gives it (docs/model.md#clocks).
 
 use super::Speed;
 use crate::ids::Job;

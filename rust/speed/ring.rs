@@ -1,4 +1,7 @@
-//! Model `rar`: ring-all-reduce with contention (docs/model.md; equations 6 to 8).
+//! Model `rar`: ring-all-reduce with contention (docs/model.md#contention; equations 6 to 8).
+//!
+//! Work counts iterations. For example, a job of 1,000 iterations of 0.5 s each runs 500 s. If contention makes tau 1
+//! s when half of them are done, it runs 750 s.
 
 use super::Speed;
 use crate::cluster::Network;

@@ -1,4 +1,8 @@
-//! One scheduling pass: the queue disciplines (docs/policies.md).
+//! One scheduling pass: the queue disciplines (docs/model.md#queue-disciplines).
+//!
+//! Jobs of one size stand or fall together, so a size that cannot be placed costs one trial, and one more after a
+//! start that may change the answer. For example, if no server has 8 idle GPUs for `consolidate`, a thousand waiting
+//! jobs of 8 GPUs cost a `skip` pass one trial.
 
 use super::{Line, Queued, Reservation};
 use crate::ids::Job;

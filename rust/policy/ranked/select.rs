@@ -1,4 +1,7 @@
 //! The walk of a ranking with a quota of all GPUs: who should run.
+//!
+//! Invariant: the jobs selected ask for no more GPUs than the cluster has. For example, of jobs of 4, 6 and 3 GPUs in
+//! this order a cluster of 8 runs the first and the third: the second does not fit in the 4 GPUs that are left.
 
 use super::Ranking;
 use super::waiting::{Waiting, Walk};

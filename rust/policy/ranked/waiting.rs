@@ -1,4 +1,7 @@
 //! Waiting jobs by key. Each size is kept apart, so that a size that does not fit is passed over whole.
+//!
+//! Invariant: `by_size` has (key, job) of every waiting job among those of its size. For example, with 2 GPUs of the
+//! quota left, a walk leaves out all larger sizes without a look at their jobs.
 
 use crate::ds::ordered;
 use crate::ids::Job;
