@@ -13,14 +13,26 @@ pub(crate) struct Crowd {
     spanning: Vec<Vec<u32>>,
     changed: Vec<u32>,
     is_changed: Vec<bool>,
+    /// How often the changes were drained, and the latest time that each member was among those found.
+    drains: u64,
+    found: Vec<u64>,
 }
 
 impl Crowd {
     pub(crate) fn new(servers: usize) -> Self {
-        Self { spanning: vec![Vec::new(); servers], changed: Vec::new(), is_changed: vec![false; servers] }
+        Self {
+            spanning: vec![Vec::new(); servers],
+            changed: Vec::new(),
+            is_changed: vec![false; servers],
+            drains: 0,
+            found: Vec::new(),
+        }
     }
 
     pub(crate) fn join(&mut self, member: u32, parts: &[(u32, u32)]) {
+        if self.found.len() <= member as usize {
+            self.found.resize(member as usize + 1, 0);
+        }
         for &(server, _) in parts {
             self.spanning[server as usize].push(member);
             self.note(server);
@@ -42,11 +54,17 @@ impl Crowd {
         parts.iter().map(|&(s, _)| self.spanning[s as usize].len()).max().unwrap_or(0) as u32
     }
 
-    /// Moves the spanning jobs on servers that changed since the last call to `members`, each perhaps more than once.
+    /// Moves the spanning jobs on servers that changed since the last call to `members`, each once: a gang shares many
+    /// servers with its neighbours, and looking at one costs its servers.
     pub(crate) fn drain_changed(&mut self, members: &mut Vec<u32>) {
+        self.drains += 1;
         for server in self.changed.drain(..) {
             self.is_changed[server as usize] = false;
-            members.extend_from_slice(&self.spanning[server as usize]);
+            for &member in &self.spanning[server as usize] {
+                if std::mem::replace(&mut self.found[member as usize], self.drains) != self.drains {
+                    members.push(member);
+                }
+            }
         }
     }
 
@@ -77,7 +95,6 @@ mod tests {
         let mut members = Vec::new();
         crowd.drain_changed(&mut members);
         members.sort_unstable();
-        members.dedup();
         assert_eq!(members, [0, 2]);
         assert!(crowd.is_settled());
     }
