@@ -15,14 +15,26 @@ pub(crate) struct Crowd {
     spanning: Vec<Vec<Slot>>,
     changed: Vec<Server>,
     is_changed: Vec<bool>,
+    /// How often the changes were drained, and the latest time that each member was among those found.
+    drains: u64,
+    found: Vec<u64>,
 }
 
 impl Crowd {
     pub(crate) fn new(servers: usize) -> Self {
-        Self { spanning: vec![Vec::new(); servers], changed: Vec::new(), is_changed: vec![false; servers] }
+        Self {
+            spanning: vec![Vec::new(); servers],
+            changed: Vec::new(),
+            is_changed: vec![false; servers],
+            drains: 0,
+            found: Vec::new(),
+        }
     }
 
     pub(crate) fn join(&mut self, member: Slot, parts: &[(Server, u32)]) {
+        if self.found.len() <= member.index() {
+            self.found.resize(member.index() + 1, 0);
+        }
         for &(server, _) in parts {
             self.spanning[server.index()].push(member);
             self.note(server);
@@ -44,11 +56,17 @@ impl Crowd {
         parts.iter().map(|&(s, _)| self.spanning[s.index()].len()).max().unwrap_or(0) as u32
     }
 
-    /// Moves the spanning jobs on servers that changed since the last call to `members`, each perhaps more than once.
+    /// Moves the spanning jobs on servers that changed since the last call to `members`, each once: a gang shares many
+    /// servers with its neighbours, and looking at one costs its servers.
     pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
+        self.drains += 1;
         for server in self.changed.drain(..) {
             self.is_changed[server.index()] = false;
-            members.extend_from_slice(&self.spanning[server.index()]);
+            for &member in &self.spanning[server.index()] {
+                if std::mem::replace(&mut self.found[member.index()], self.drains) != self.drains {
+                    members.push(member);
+                }
+            }
         }
     }
 
@@ -80,7 +98,6 @@ mod tests {
         let mut members = Vec::new();
         crowd.drain_changed(&mut members);
         members.sort_unstable();
-        members.dedup();
         assert_eq!(members, [0, 2].map(Slot::new));
         assert!(crowd.is_settled());
     }
