@@ -169,18 +169,6 @@ def invoke(
         signal.signal(number, handler)
 
 
-@pytest.fixture(scope="module")
-def unchecked_charts() -> Iterator[None]:
-    """No chart is held against Vega-Lite's schema, a third of what drawing it takes.
-
-    For modules whose charts others check too.
-    """
-    from altair.utils.schemapi import debug_mode
-
-    with debug_mode(False):
-        yield
-
-
 @pytest.fixture
 def spec(small_jobs: Path) -> Path:
     """Six runs of the small table that lies beside the specification."""

@@ -16,8 +16,6 @@ from conftest import Invoke
 from raw import elasticflow, helios
 from ringbco.errors import InputError, UsageError
 
-pytestmark = pytest.mark.usefixtures("unchecked_charts")
-
 
 @pytest.fixture
 def outcome(small_jobs: Path) -> rb.Outcome:

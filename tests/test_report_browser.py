@@ -16,8 +16,6 @@ from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
 from test_report import busy_jobs
 
-pytestmark = pytest.mark.usefixtures("unchecked_charts")  # the browser does
-
 POLICIES = ("fifo", "rand", "sjf-bco")
 DRAWN = (
     "new Promise(done => { const look = () => document.body.dataset.drawn"

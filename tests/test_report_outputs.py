@@ -19,8 +19,6 @@ from ringbco.reports.charts import save_png
 from ringbco.reports.outputs import check_page, check_picture, check_trace
 from test_report import busy_jobs
 
-pytestmark = pytest.mark.usefixtures("unchecked_charts")
-
 WRITES = [("report", "x.HTM"), ("timeline", "x.json"), ("timeline", "x.json.gz")]
 
 

@@ -37,8 +37,6 @@ from ringbco.study.inspection import inspect_jobs
 from ringbco.study.reproduce_claims import Claim
 from ringbco.trace.jobs import from_frame
 
-pytestmark = pytest.mark.usefixtures("unchecked_charts")
-
 PACKAGE: Final = Path(rb.__file__).parent
 TEMPLATES: Final = sorted((PACKAGE / "reports" / "page").glob("*.jinja"))
 EVIL: Final = (
