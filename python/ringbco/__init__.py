@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ringbco.audits import audit
     from ringbco.cluster.network import Network
     from ringbco.cluster.spec import Cluster
+    from ringbco.errors import DecisionError
     from ringbco.reports import report
     from ringbco.reports.timeline import timeline
     from ringbco.result.comparison import Comparison
     from ringbco.result.outcome import Outcome
-    from ringbco.errors import DecisionError
     from ringbco.run.compare import compare
     from ringbco.run.own import KeyPolicy, Policy, RankPolicy
     from ringbco.run.plan import plan

@@ -24,7 +24,6 @@ from ringbco.trace.other_names import nearest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ringbco.run.own import Own
     from ringbco.trace.jobs import JobTable
 
 PARTS: Final = ("order", "placement", "queue")
@@ -83,9 +82,7 @@ def check(option: Option, value: Any) -> Any:
         return None
     match option.kind:
         case "name":
-            if option is REPLAY["order"] and _is_column(value):
-                return value
-            if option is not REPLAY["policy"] or not (is_log(value) or (isinstance(value, str) and ":" in value)):
+            if not _is_open(option, value):
                 check_name(name, value, option.names)
         case "ties":
             if not isinstance(value, str):
@@ -127,6 +124,13 @@ def _ascending(option: Option, value: Any) -> tuple[float, ...]:
     return tuple(map(float, steps))
 
 
+def _is_open(option: Option, value: object) -> bool:
+    """Whether a value is right though it is none of the names: log:FILE, file.py:Class, column:NAME."""
+    if option is REPLAY["order"]:
+        return _is_column(value)
+    return option is REPLAY["policy"] and isinstance(value, str) and ":" in value
+
+
 def _is_column(order: object) -> bool:
     """Whether an order is a column of the job table, column:NAME, or an array of keys."""
     if isinstance(order, str) and order == "column":
@@ -160,7 +164,9 @@ def order_column(order: object, table: JobTable) -> NDArray[np.float64] | None:
     wrong = np.flatnonzero(np.isnan(keys))
     if wrong.size:
         row = int(wrong[0]) + 1
-        raise InputError("a number: the least goes first", file=table.source, row=row, column=name, value=math.nan)
+        raise InputError(
+            "a number: the least goes first", file=table.source, row=row, column=name, value=math.nan
+        )
     return keys
 
 
@@ -204,7 +210,9 @@ def _own_policy(policy: object, order: str | None, placement: str | None, queue:
     from ringbco.run.own import Own
 
     if not isinstance(policy, Own):
-        raise refusal("policy", policy, "a policy's name, or a class or an object derived from ringbco.Policy")
+        raise refusal(
+            "policy", policy, "a policy's name, or a class or an object derived from ringbco.Policy"
+        )
     for option, value in (("placement", placement), ("queue", queue)):
         check(REPLAY[option], value)
     if order is not None:

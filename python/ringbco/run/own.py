@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from ringbco.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    import numpy as np
     from ringbco.run.state import State
 
 GROUP: Final = "ringbco.policies"
@@ -88,7 +88,7 @@ class Own:
 
 
 def is_own(policy: object) -> bool:
-    """Whether a policy is one's own: an object, a class, `module:Class`, `file.py:Class` or an entry point."""
+    """Whether a policy is one's own: an object, a class, `module:Class`, `file.py:Class`, an entry point."""
     if isinstance(policy, str):
         return (":" in policy and not policy.startswith("log:")) or policy in _entry_points()
     return isinstance(policy, Scheduler) or (isinstance(policy, type) and issubclass(policy, Scheduler))
@@ -136,9 +136,13 @@ def _named(name: str) -> Any:
         offered = ", ".join(
             key
             for key, value in vars(module).items()
-            if isinstance(value, type) and issubclass(value, Scheduler) and value.__module__ == module.__name__
+            if isinstance(value, type)
+            and issubclass(value, Scheduler)
+            and value.__module__ == module.__name__
         )
-        raise UsageError(f"option policy: {name}: expected a class of {place}: {offered or 'it has no policy'}")
+        raise UsageError(
+            f"option policy: {name}: expected a class of {place}: {offered or 'it has no policy'}"
+        )
     return getattr(module, attribute)
 
 
@@ -164,7 +168,9 @@ def _from_file(path: Path) -> ModuleType:
             "a file with a policy that can be read", file=path, value=error.strerror or str(error)
         ) from None
     except SyntaxError as error:
-        raise InputError(f"Python: {error.msg}", file=path, line=error.lineno, value=(error.text or "").strip()) from None
+        raise InputError(
+            f"Python: {error.msg}", file=path, line=error.lineno, value=(error.text or "").strip()
+        ) from None
     except ValueError as error:  # a null byte
         raise InputError(f"Python: {error}", file=path) from None
     digest = hashlib.sha256(text).hexdigest()
@@ -186,10 +192,14 @@ def _from_file(path: Path) -> ModuleType:
 
 def _made(kind: type[Scheduler], given: Mapping[str, Any], name: str) -> Scheduler:
     """An object of the class, with its fields set."""
-    fields = {field.name: field for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else {}
+    fields: dict[str, dataclasses.Field[Any]] = {}
+    if dataclasses.is_dataclass(kind):
+        fields = {field.name: field for field in dataclasses.fields(kind)}
     for key in given:
         if key not in fields:
-            known = f"one of {', '.join(fields)}" if fields else "none: the class is not a dataclass with fields"
+            known = (
+                f"one of {', '.join(fields)}" if fields else "none: the class is not a dataclass with fields"
+            )
             raise UsageError(f"option P: {key}: expected {known}; policy {name}")
     values = {key: _as_field(key, value, fields[key]) for key, value in given.items()}
     needed = [

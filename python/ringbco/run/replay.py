@@ -52,7 +52,15 @@ def replay(
     or network, such as times in milliseconds.
     """
     check_callback(progress)
-    setup = prepare(jobs, cluster, recorded_cluster, policy, workload, options, parameters)
+    setup = prepare(
+        jobs,
+        cluster,
+        recorded_cluster=recorded_cluster,
+        policy=policy,
+        workload=workload,
+        options=options,
+        parameters=parameters,
+    )
     try:
         if setup.own is None:
             result = _core.replay(setup.jobs, setup.servers, setup.options, progress)

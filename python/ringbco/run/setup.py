@@ -50,7 +50,10 @@ from ringbco.trace.plausibility import doubts, warn
 
 @dataclass(frozen=True)
 class Setup:
-    """A run before it starts. `own`: the policy of one's own, if it is one; `vc`: as `profiles.vc_index` has it."""
+    """A run before it starts.
+
+    own: the policy of one's own, if it is one. vc: as `profiles.vc_index` has it.
+    """
 
     started: float
     table: JobTable
@@ -80,6 +83,7 @@ class Setup:
 def prepare(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
+    *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None,
     policy: object,
     workload: profiles.Workload | None,
@@ -90,7 +94,9 @@ def prepare(
     started = time.perf_counter()
     mine = own.resolve(policy, parameters) if own.is_own(policy) else None
     if mine is None and parameters:
-        raise UsageError(f"option P: {', '.join(parameters)}: expected none beside {policy}: it has no fields")
+        raise UsageError(
+            f"option P: {', '.join(parameters)}: expected none beside {policy}: it has no fields"
+        )
     chosen = resolve_policy(
         policy if mine is None else mine,
         order=options.get("order"),

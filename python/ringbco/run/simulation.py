@@ -53,7 +53,14 @@ class Simulation:
         **options: Unpack[Options],
     ) -> None:
         check_callback(progress)
-        setup = prepare(jobs, cluster, recorded_cluster, _Bare(), workload, options)
+        setup = prepare(
+            jobs,
+            cluster,
+            recorded_cluster=recorded_cluster,
+            policy=_Bare(),
+            workload=workload,
+            options=options,
+        )
         self._begin(setup, _prepared(setup), _number_of(setup, vc), None, progress)
 
     def _begin(
@@ -103,7 +110,9 @@ class Simulation:
                 rows = self._course.waiting()
                 if policy.preemptive:
                     rows = np.concatenate((rows, self._course.running()))
-                self._course.rank(rows, _keys(policy.rank(self.state, rows), rows, self.state, "rank"), policy.preemptive)
+                self._course.rank(
+                    rows, _keys(policy.rank(self.state, rows), rows, self.state, "rank"), policy.preemptive
+                )
             elif isinstance(policy, Policy):
                 policy.decide(self.state)
         except DecisionError:
@@ -118,7 +127,9 @@ class Simulation:
         policy: a `Policy` who decides there from the next decision on; it is copied. None: the caller does.
         """
         if policy is not None and not isinstance(policy, Policy):
-            raise UsageError(f"fork: {policy!r}: expected an object of a class derived from ringbco.Policy, or None")
+            raise UsageError(
+                f"fork: {policy!r}: expected an object of a class derived from ringbco.Policy, or None"
+            )
         other = object.__new__(Simulation)
         other._setup, other._prepared = self._setup, self._prepared
         other._policy = copy.deepcopy(policy)
@@ -136,17 +147,9 @@ class Simulation:
 
     # The verbs, as `state` has them.
 
-    def start(
-        self,
-        rows: ArrayLike,
-        servers: Parts | None = None,
-        gpus: int | None = None,
-        type: str | None = None,
-        placement: str | None = None,
-        strict: bool = True,
-    ) -> int:
+    def start(self, rows: ArrayLike, servers: Parts | None = None, **how: Any) -> int:
         """As `State.start`."""
-        return self.state.start(rows, servers, gpus, type, placement, strict)
+        return self.state.start(rows, servers, **how)
 
     def stop(self, rows: ArrayLike) -> None:
         """As `State.stop`."""
@@ -233,7 +236,9 @@ def _keys(given: Any, rows: NDArray[np.uint32], state: State, method: str) -> ND
     except (TypeError, ValueError) as error:
         raise state._error(method, None, f"expected an array of numbers: {error}") from None
     if keys.shape != rows.shape:
-        raise state._error(method, None, f"expected {rows.size} numbers, one a row, and got shape {keys.shape}")
+        raise state._error(
+            method, None, f"expected {rows.size} numbers, one a row, and got shape {keys.shape}"
+        )
     wrong = np.isnan(keys)
     if wrong.any():
         raise state._error(method, int(rows[wrong][0]), "its key is NaN: expected a number")

@@ -35,7 +35,7 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
 
 
 class Columns:
-    """The columns of the job table that a scheduler may know, as read-only arrays: `jobs.num_gpus`, `jobs["user"]`."""
+    """Columns of the job table that a scheduler may know, read-only: `jobs.num_gpus`, `jobs["user"]`."""
 
     def __init__(self, setup: Setup, *, clairvoyant: bool) -> None:
         self._frame = setup.table.frame
@@ -52,7 +52,9 @@ class Columns:
             elif name in self._frame.columns:
                 values = self._frame[name].to_numpy()
             else:
-                known = [column for column in self._frame.columns if self._clairvoyant or column not in _SECRET]
+                known = [
+                    column for column in self._frame.columns if self._clairvoyant or column not in _SECRET
+                ]
                 raise AttributeError(f"the job table has no column {name!r}: it has {', '.join(known)}")
             self._read[name] = _frozen(values)
         return self._read[name]
@@ -71,7 +73,7 @@ def _hidden(name: str) -> str:
 
 
 class State:
-    """The cluster and its jobs at one instant. Rows and servers count from 0 in the job table and the cluster.
+    """The cluster and its jobs at one instant. Rows and servers count from 0, in the table and the cluster.
 
     now: the time, s. jobs: columns of the job table.
     waiting, running: rows, fifo. arrived, completed, evicted: rows, since the last decision.
@@ -241,6 +243,7 @@ class State:
         self,
         rows: ArrayLike,
         servers: Parts | None = None,
+        *,
         gpus: int | None = None,
         type: str | None = None,
         placement: str | None = None,
@@ -269,7 +272,7 @@ class State:
         return int(self._do(lambda: self._course.start(numbers, placement, bool(strict))))
 
     def stop(self, rows: ArrayLike) -> None:
-        """Stops running rows. They wait again and keep their progress. Raises DecisionError as `start` does."""
+        """Stops running rows. They wait again and keep their progress. Raises as `start` does."""
         numbers = self._rows(rows, "stop")
         self._do(lambda: self._course.stop(numbers))
 
@@ -287,8 +290,10 @@ class State:
         self._do(lambda: self._course.refuse(numbers))
 
     def wake(self, at: float) -> None:
-        """Asks for a decision at that time, s, whatever happens until then. Raises DecisionError for the past."""
-        if not (isinstance(at, (int, float, np.number)) and math.isfinite(at) and self._course.wake(float(at))):
+        """Asks for a decision at that time, s. Raises DecisionError for the past."""
+        if not (
+            isinstance(at, (int, float, np.number)) and math.isfinite(at) and self._course.wake(float(at))
+        ):
             raise self._error("wake", None, f"{at!r} is not a time after now, {self.now:g} s")
 
     def fork(self, policy: Scheduler | None = None) -> Simulation:
@@ -326,7 +331,9 @@ class State:
         if numbers.size == 0:
             return np.zeros(0, np.uint32)
         if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
-            raise self._error(verb, None, f"rows are integers in one dimension, not {numbers.dtype} in {numbers.ndim}")
+            raise self._error(
+                verb, None, f"rows are integers in one dimension, not {numbers.dtype} in {numbers.ndim}"
+            )
         wrong = (numbers < 0) | (numbers >= len(self.jobs))
         if wrong.any():
             row = int(numbers[wrong][0])
@@ -349,4 +356,6 @@ class State:
             asked = self.jobs["num_gpus"][rows]
             if (asked != gpus).any():
                 row = int(rows[asked != gpus][0])
-                raise self._error("start", row, f"{gpus} GPUs are given and it asks for {self.jobs['num_gpus'][row]}")
+                raise self._error(
+                    "start", row, f"{gpus} GPUs are given and it asks for {self.jobs['num_gpus'][row]}"
+                )
