@@ -24,6 +24,12 @@ impl Verb {
     /// Every verb, in the order of the documentation.
     pub const ALL: &'static [Self] = &[Self::Start, Self::Stop, Self::Refuse, Self::Move];
 
+    /// Whether its rows say which GPUs.
+    #[must_use]
+    pub fn has_parts(self) -> bool {
+        matches!(self, Self::Start | Self::Move)
+    }
+
     /// The name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -100,7 +106,7 @@ impl DecisionLog {
 
     /// The decision whose rows begin at `row`, and where the next one's do.
     ///
-    /// Rows of one start are neighbours of the same time and job on servers that ascend.
+    /// Rows of one start or move are neighbours of the same time and job on servers that ascend.
     #[must_use]
     pub fn decision(&self, row: usize) -> Option<(Decision, usize)> {
         let (&time, &verb, &job) = (self.time.get(row)?, self.verb.get(row)?, self.job.get(row)?);
@@ -108,9 +114,9 @@ impl DecisionLog {
         let mut at = row;
         while at < self.len()
             && (self.verb[at], self.job[at], self.time[at].to_bits()) == (verb, job, time.to_bits())
-            && (at == row || (verb == Verb::Start && self.server[at] > self.server[at - 1]))
+            && (at == row || (verb.has_parts() && self.server[at] > self.server[at - 1]))
         {
-            if verb == Verb::Start {
+            if verb.has_parts() {
                 parts.push((Server::new(self.server[at]), self.num_gpus[at]));
             }
             at += 1;
@@ -142,8 +148,8 @@ impl DecisionLog {
                 format!("time {:?} is no finite time >= 0", self.time[at])
             } else if at > 0 && self.time[at] < self.time[at - 1] {
                 "it comes before the decision above it".to_owned()
-            } else if self.verb[at] == Verb::Start && (self.server[at] as usize >= servers || self.num_gpus[at] == 0) {
-                "a start names servers of the cluster, with one GPU or more on each".to_owned()
+            } else if self.verb[at].has_parts() && (self.server[at] as usize >= servers || self.num_gpus[at] == 0) {
+                "a start or a move names servers of the cluster, with one GPU or more on each".to_owned()
             } else {
                 continue;
             };

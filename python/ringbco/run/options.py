@@ -184,6 +184,10 @@ def resolve_policy(
     policy: object, *, order: str | None = None, placement: str | None = None, queue: str | None = None
 ) -> Policy:
     """The preset of that name with parts replaced; UsageError if a name is in no registry."""
+    from ringbco.run import own
+
+    if own.is_own(policy):
+        policy = own.resolve(policy)
     if not isinstance(policy, str):
         return _own_policy(policy, order, placement, queue)
     check(REPLAY["policy"], policy)

@@ -102,7 +102,7 @@ def resolve(policy: object, parameters: Mapping[str, Any] | None = None) -> Own:
     be read or has a syntax error.
     """
     given = dict(parameters or {})
-    name = policy if isinstance(policy, str) else ""
+    name = policy if isinstance(policy, str) and ":" in policy else ""
     found = _named(policy) if isinstance(policy, str) else policy
     if isinstance(found, type) and issubclass(found, Scheduler):
         found = _made(found, given, name or found.__qualname__)
