@@ -82,13 +82,13 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Chooses GPUs for the next job, and notes them if there are enough. `None`, and nothing done, where the kappas part.
-    fn give_next(&mut self) -> Option<bool> {
+    /// Gives the next job GPUs. Returns whether it could: else the job waits, or the machine is to halt.
+    fn give_next(&mut self) -> bool {
         let num_gpus = self.instance.jobs.num_gpus[self.next];
         let smaller = self.kappas.partition_point(|&kappa| kappa < num_gpus);
         if smaller > 0 && smaller < self.kappas.len() {
             self.halt = Some(Halt::Parted(smaller));
-            return None;
+            return false;
         }
         let rule = self.placer.rule(smaller == 0);
         let gang = Gang { num_gpus, charge: self.instance.charge[self.next] };
@@ -96,7 +96,7 @@ impl<'a> Dispatcher<'a> {
             self.gpus.take(&self.chosen, gang.charge);
             self.given.extend_from_slice(&self.chosen);
             self.next += 1;
-            return Some(true);
+            return true;
         }
         self.refused += 1;
         if self.instance.options.dispatch == Dispatch::Reserve {
@@ -108,7 +108,7 @@ impl<'a> Dispatcher<'a> {
                 self.halt = Some(Halt::Over(End::Infeasible));
             }
         }
-        Some(false)
+        false
     }
 
     /// Starts a job on the GPUs that it was given.
@@ -135,7 +135,7 @@ impl<'a> Dispatcher<'a> {
         self.lower = self.lower.max(floor.now as u64 + slots.unwrap_or(self.instance.least_slots[job]));
     }
 
-    /// Gives up if no schedule that goes on like this is of use and ends before `slots`. Returns whether it does.
+    /// Gives up if a schedule that does not end before this slot is of no use. Returns whether it does.
     fn gives_up(&mut self, slots: u64) -> bool {
         let useless = self.shared.is_useless(slots);
         if useless {
@@ -144,31 +144,26 @@ impl<'a> Dispatcher<'a> {
         useless
     }
 
-    /// Dispatch `idle`: the next job starts on idle candidates, or waits for the next completion. Returns whether the
-    /// pass is over.
-    fn start_in_order<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
-        while self.next < self.instance.rows.len() {
-            match self.give_next() {
-                Some(true) => self.start(floor, self.next - 1),
-                given => return given.is_some(),
-            }
+    /// Dispatch `idle`: the next job starts on idle candidates, or waits for the next completion.
+    fn start_in_order<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
+        while self.next < self.instance.rows.len() && self.give_next() {
+            self.start(floor, self.next - 1);
         }
-        true
     }
 
     /// Dispatch `reserve`: first GPUs for every job, by U alone. Then a job starts when it heads the line of every GPU
-    /// that it was given. Returns whether the pass is over.
-    fn start_reserved<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
+    /// that it was given.
+    fn start_reserved<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
         let jobs = self.instance.rows.len();
         while self.next < jobs {
             let job = self.next;
-            if self.give_next() != Some(true) {
-                return false;
+            if !self.give_next() {
+                return;
             }
             let until = self.lines.book(&self.chosen, self.instance, job);
             self.lower = self.lower.max(until);
             if self.gives_up(self.lower) {
-                return false;
+                return;
             }
             if self.next == jobs {
                 self.lines.form(&self.given, self.instance);
@@ -180,7 +175,6 @@ impl<'a> Dispatcher<'a> {
             self.start(floor, job as usize);
         }
         self.lines.ready = ready;
-        true
     }
 }
 
@@ -210,10 +204,12 @@ impl<S: Speed> Policy<S> for Dispatcher<'_> {
         {
             return;
         }
-        self.is_due = !match self.instance.options.dispatch {
+        match self.instance.options.dispatch {
             Dispatch::Idle => self.start_in_order(floor),
             Dispatch::Reserve => self.start_reserved(floor),
-        };
+        }
+        // Where it halted, the pass goes on.
+        self.is_due = self.halt.is_some();
     }
 
     fn is_halted(&self) -> bool {
@@ -247,8 +243,8 @@ struct Lines {
 }
 
 impl Lines {
-    /// Puts a job at the end of the lines of its GPUs. Returns the slot before which it does not end: it has to wait for
-    /// the work booked before it on every one of them.
+    /// Puts a job at the end of the lines of its GPUs. Returns the slot before which it does not end: the work booked
+    /// before it on every one of them comes first.
     fn book(&mut self, gpus: &[u32], instance: &Instance<'_>, job: usize) -> u64 {
         self.booked.resize(instance.layout.server_of.len(), 0);
         let before = gpus.iter().map(|&g| self.booked[g as usize]).max().unwrap_or(0);

@@ -69,7 +69,7 @@ pub(super) struct Schedule<'a, S: Speed> {
     machine: Machine<'a, Dispatcher<'a>, S>,
 }
 
-impl<'a, S: Speed + Send + 'a> Schedule<'a, S> {
+impl<'a, S: Speed + 'a> Schedule<'a, S> {
     /// A schedule up to its first pass: all jobs have arrived, and theta and the kappas are still open.
     pub(super) fn new(
         instance: &'a Instance<'a>,
