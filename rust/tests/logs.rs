@@ -6,6 +6,7 @@ use proptest::test_runner::{Config, TestRunner};
 use ringbco::Unwatched;
 use ringbco::decisions::{DecisionLog, Verb};
 use ringbco::error::{Error, Result};
+use ringbco::ids::{Job, Server};
 use ringbco::options::{ClockKind, Discipline, Options, Oversize, Preemption};
 use ringbco::outcome::Outcome;
 use ringbco::policies::PRESETS;
@@ -14,7 +15,7 @@ use ringbco::replay::{Extras, replay_with};
 use std::cell::Cell;
 
 fn run(case: &Case, deadline: &[f64], options: &Options, log: Option<&DecisionLog>) -> Result<Outcome> {
-    let extras = Extras { deadline: Some(deadline), user: None, log };
+    let extras = Extras { deadline: Some(deadline), user: None, key: None, log };
     replay_with(&case.table(), &extras, case.vc.as_deref(), &case.spec(), options, &mut Unwatched)
 }
 
@@ -157,7 +158,8 @@ fn follow(steps: &[Step<'_>]) -> Result<Outcome> {
     let case = two_jobs();
     let mut log = DecisionLog::default();
     for &(time, verb, job, parts) in steps {
-        log.push(time, verb, job, parts);
+        let parts: Vec<_> = parts.iter().map(|&(server, gpus)| (Server::new(server), gpus)).collect();
+        log.push(time, verb, Job::new(job), &parts);
     }
     let options = Options {
         preemption: Preemption::Log,

@@ -12,3 +12,4 @@ mod errors;
 mod files;
 mod logs;
 mod parallel;
+mod rooms;

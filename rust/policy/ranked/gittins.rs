@@ -14,6 +14,7 @@
 
 use super::tiresias::Tiresias;
 use super::{Keys, Ranking};
+use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::options::Options;
 use crate::speed::Speed;
@@ -58,7 +59,7 @@ impl Ranking for Gittins {
         }
     }
 
-    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) -> f64 {
+    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
         floor.attained(job)
     }
 
@@ -73,7 +74,7 @@ impl Ranking for Gittins {
         self.key_of(floor.attained_of(stay))
     }
 
-    fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) {
+    fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         self.fresh.push(floor.attained(job));
     }
 }

@@ -16,6 +16,7 @@ mod waiting;
 
 use super::Policy;
 use crate::ds::EventHeap;
+use crate::ids::{Job, Slot};
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -55,7 +56,7 @@ pub(super) trait Ranking: Clone + Send {
     }
 
     /// Whether a job that arrives now may wait. If not, it is refused.
-    fn admits<S: Speed>(&self, _floor: &Floor<'_, S>, _job: u32) -> bool {
+    fn admits<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job) -> bool {
         true
     }
 
@@ -63,7 +64,7 @@ pub(super) trait Ranking: Clone + Send {
     fn before_pass(&mut self) {}
 
     /// The key of a job that joins the waiting ones now, or the number that it is made of.
-    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: u32) -> f64 {
+    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) -> f64 {
         0.0
     }
 
@@ -83,12 +84,12 @@ pub(super) trait Ranking: Clone + Send {
     }
 
     /// The key of any job now, by its stay if it runs (`Keys::Move` only).
-    fn rank<S: Speed>(&self, _floor: &Floor<'_, S>, _job: u32, _stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
+    fn rank<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
         (0.0, 0.0)
     }
 
     /// A job is done.
-    fn completed<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: u32) {}
+    fn completed<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
 }
 
 /// The policy of a ranking.
@@ -101,7 +102,7 @@ pub(super) struct Ranked<R> {
     /// Running jobs from the end of the ranking, and by when their key may rise.
     from_the_end: FromTheEnd,
     rises: EventHeap,
-    risen: Vec<u32>,
+    risen: Vec<Slot>,
     selection: Selection,
     /// Whether a job came or went since the last pass, and whether that pass would do more if repeated.
     changed: bool,
@@ -133,7 +134,7 @@ impl<R: Ranking> Ranked<R> {
             && time <= floor.now
         {
             self.rises.remove(slot);
-            risen.push(slot);
+            risen.push(Slot::new(slot));
         }
         for &slot in &risen {
             self.rank(floor, slot);
@@ -142,29 +143,30 @@ impl<R: Ranking> Ranked<R> {
     }
 
     /// Puts a running job in its place of the ranking.
-    fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: u32) {
+    fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot) {
         if R::KEYS != Keys::Stand {
             return;
         }
-        let stay = &floor.stays[slot as usize];
+        let stay = &floor.stays[slot.index()];
         self.from_the_end.set(slot, self.ranking.running_key(floor, stay), stay.job);
         let rise = self.ranking.rises_at(floor, stay);
         if rise < f64::INFINITY {
-            self.rises.set(slot, rise, stay.job);
+            self.rises.set(slot.number(), rise, stay.job.number());
         }
     }
 
     /// Forgets a stay that has ended.
-    fn forget(&mut self, slot: u32) {
+    fn forget(&mut self, slot: Slot) {
         self.from_the_end.remove(slot);
-        self.rises.remove(slot);
+        self.rises.remove(slot.number());
     }
 }
 
 impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
     const STOPS: bool = true;
+    const NETS: bool = true;
 
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: u32) {
+    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
         if !self.ranking.admits(floor, job) && floor.refuse(job).is_ok() {
             return;
         }
@@ -173,7 +175,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.changed = true;
     }
 
-    fn completed(&mut self, floor: &Floor<'_, S>, slot: u32, job: u32) {
+    fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
         self.forget(slot);
         self.ranking.completed(floor, job);
         self.changed = true;
@@ -218,7 +220,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
             }
             Keys::Move => selection.walk_all(ranking, floor, waiting, self.gpus),
         }
-        selection.evicted.sort_unstable_by_key(|&slot| floor.stays[slot as usize].job);
+        selection.evicted.sort_unstable_by_key(|&slot| floor.stays[slot.index()].job);
         for &slot in &selection.evicted {
             self.forget(slot);
             let job = floor.stop(slot);
@@ -244,7 +246,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         !self.waiting.is_empty()
     }
 
-    fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_ {
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.waiting.jobs()
     }
 }

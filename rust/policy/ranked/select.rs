@@ -1,8 +1,12 @@
 //! The walk of a ranking with a quota of all GPUs: who should run.
+//!
+//! Invariant: the jobs selected ask for no more GPUs than the cluster has. For example, of jobs of 4, 6 and 3 GPUs in
+//! this order a cluster of 8 runs the first and the third: the second does not fit in the 4 GPUs that are left.
 
 use super::Ranking;
 use super::waiting::{Waiting, Walk};
 use crate::ds::EventHeap;
+use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::speed::Speed;
 
@@ -10,13 +14,13 @@ use crate::speed::Speed;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     /// Waiting jobs to place, in rank order.
-    pub(super) chosen: Vec<u32>,
+    pub(super) chosen: Vec<Job>,
     /// Slots of running jobs to preempt.
-    pub(super) evicted: Vec<u32>,
+    pub(super) evicted: Vec<Slot>,
     /// Running jobs taken from the end of the ranking: (key, job, slot, GPUs), last first.
-    tail: Vec<(f64, u32, u32, u32)>,
+    tail: Vec<(f64, Job, Slot, u32)>,
     /// All jobs, where they are ranked anew: (key, job, slot or none).
-    all: Vec<((f64, f64), u32, Option<u32>)>,
+    all: Vec<((f64, f64), Job, Option<Slot>)>,
 }
 
 /// Running jobs by key, the last of the ranking first. A stored key may be above the true one, for running jobs only
@@ -25,25 +29,26 @@ pub(super) struct Selection {
 pub(super) struct FromTheEnd(EventHeap);
 
 impl FromTheEnd {
-    pub(super) fn set(&mut self, slot: u32, key: f64, job: u32) {
-        self.0.set(slot, -key, !job);
+    pub(super) fn set(&mut self, slot: Slot, key: f64, job: Job) {
+        self.0.set(slot.number(), -key, !job.number());
     }
 
-    pub(super) fn remove(&mut self, slot: u32) {
-        self.0.remove(slot);
+    pub(super) fn remove(&mut self, slot: Slot) {
+        self.0.remove(slot.number());
     }
 
     /// Has all running jobs, by their keys now.
     pub(super) fn renew<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>) {
         let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
-        self.0.refill(live.map(|(slot, stay)| (slot as u32, -ranking.running_key(floor, stay), !stay.job)));
+        self.0.refill(live.map(|(slot, stay)| (slot as u32, -ranking.running_key(floor, stay), !stay.job.number())));
     }
 
     /// The running job that ranks last: (key, job, slot).
-    fn last<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>) -> Option<(f64, u32, u32)> {
+    fn last<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>) -> Option<(f64, Job, Slot)> {
         loop {
             let (stored, slot) = self.0.peek()?;
-            let stay = &floor.stays[slot as usize];
+            let slot = Slot::new(slot);
+            let stay = &floor.stays[slot.index()];
             let key = ranking.running_key(floor, stay);
             if key == -stored {
                 return Some((key, stay.job, slot));
@@ -54,7 +59,7 @@ impl FromTheEnd {
 }
 
 /// Whether (key, job) `a` ranks before `b`.
-fn before(a: (f64, u32), b: (f64, u32)) -> bool {
+fn before(a: (f64, Job), b: (f64, Job)) -> bool {
     a.0 < b.0 || (a.0 == b.0 && a.1 < b.1)
 }
 
@@ -156,7 +161,9 @@ impl Selection {
         all.clear();
         all.extend(waiting.jobs().map(|job| (ranking.rank(floor, job, None), job, None)));
         let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
-        all.extend(live.map(|(slot, stay)| (ranking.rank(floor, stay.job, Some(stay)), stay.job, Some(slot as u32))));
+        all.extend(
+            live.map(|(slot, stay)| (ranking.rank(floor, stay.job, Some(stay)), stay.job, Some(Slot::at(slot)))),
+        );
         all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1)));
         let mut quota = gpus;
         for &(_, job, slot) in &all {

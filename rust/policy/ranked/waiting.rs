@@ -1,6 +1,10 @@
 //! Waiting jobs by key. Each size is kept apart, so that a size that does not fit is passed over whole.
+//!
+//! Invariant: `by_size` has (key, job) of every waiting job among those of its size. For example, with 2 GPUs of the
+//! quota left, a walk leaves out all larger sizes without a look at their jobs.
 
 use crate::ds::ordered;
+use crate::ids::Job;
 use std::cmp::Ordering;
 use std::collections::binary_heap::PeekMut;
 use std::collections::btree_set::Range;
@@ -11,7 +15,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 pub(crate) struct Waiting {
     /// Sizes that occur, GPUs, ascending.
     sizes: Vec<u32>,
-    by_size: Vec<BTreeSet<(u64, u32)>>,
+    by_size: Vec<BTreeSet<(u64, Job)>>,
     key: Vec<u64>,
     len: usize,
     gpus: u64,
@@ -44,24 +48,24 @@ impl Waiting {
         self.sizes.partition_point(|&s| s < num_gpus)
     }
 
-    pub(crate) fn insert(&mut self, job: u32, num_gpus: u32, key: f64) {
+    pub(crate) fn insert(&mut self, job: Job, num_gpus: u32, key: f64) {
         let class = self.class(num_gpus);
-        self.key[job as usize] = ordered(key);
-        self.by_size[class].insert((self.key[job as usize], job));
+        self.key[job.index()] = ordered(key);
+        self.by_size[class].insert((self.key[job.index()], job));
         self.len += 1;
         self.gpus += u64::from(num_gpus);
     }
 
-    pub(crate) fn remove(&mut self, job: u32, num_gpus: u32) {
+    pub(crate) fn remove(&mut self, job: Job, num_gpus: u32) {
         let class = self.class(num_gpus);
-        if self.by_size[class].remove(&(self.key[job as usize], job)) {
+        if self.by_size[class].remove(&(self.key[job.index()], job)) {
             self.len -= 1;
             self.gpus -= u64::from(num_gpus);
         }
     }
 
     /// Every waiting job, by size.
-    pub(crate) fn jobs(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.by_size.iter().flatten().map(|&(_, job)| job)
     }
 
@@ -76,10 +80,10 @@ impl Waiting {
     pub(crate) fn walk_by(&self, only_order: bool, mut key_of: impl FnMut(f64) -> f64) -> Walk<'_> {
         let mut groups = Vec::new();
         for (&size, jobs) in self.sizes.iter().zip(&self.by_size) {
-            let mut from = (0, 0);
+            let mut from = (0, Job::new(0));
             while let Some(&(key, _)) = jobs.range(from..).next() {
-                groups.push((size, key, jobs.range((key, 0)..=(key, u32::MAX))));
-                from = (key + 1, 0);
+                groups.push((size, key, jobs.range((key, Job::new(0))..=(key, Job::NONE))));
+                from = (key + 1, Job::new(0));
             }
         }
         let same = only_order && groups.iter().all(|group| group.1 == groups[0].1);
@@ -93,21 +97,21 @@ impl Waiting {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ranked {
     pub(crate) key: f64,
-    pub(crate) job: u32,
+    pub(crate) job: Job,
     pub(crate) num_gpus: u32,
 }
 
 /// Jobs of one size in order, from `head` on: its key and number.
 struct Line<'a> {
-    head: (u64, u32),
+    head: (u64, Job),
     num_gpus: u32,
     /// Whether all have the key of the head, whatever `jobs` says.
     alike: bool,
-    jobs: Range<'a, (u64, u32)>,
+    jobs: Range<'a, (u64, Job)>,
 }
 
 impl<'a> Line<'a> {
-    fn new(num_gpus: u32, key: Option<f64>, mut jobs: Range<'a, (u64, u32)>) -> Option<Self> {
+    fn new(num_gpus: u32, key: Option<f64>, mut jobs: Range<'a, (u64, Job)>) -> Option<Self> {
         let &(own, job) = jobs.next()?;
         Some(Self { head: (key.map_or(own, ordered), job), num_gpus, alike: key.is_some(), jobs })
     }
