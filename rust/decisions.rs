@@ -104,6 +104,20 @@ impl DecisionLog {
         }
     }
 
+    /// Forgets the latest decision if it moved that job at that time: the next move takes its place.
+    pub(crate) fn forget_move(&mut self, time: f64, job: Job) {
+        while self.verb.last() == Some(&Verb::Move)
+            && self.job.last() == Some(&job.number())
+            && self.time.last() == Some(&time)
+        {
+            self.time.pop();
+            self.verb.pop();
+            self.job.pop();
+            self.server.pop();
+            self.num_gpus.pop();
+        }
+    }
+
     /// The decision whose rows begin at `row`, and where the next one's do.
     ///
     /// Rows of one start or move are neighbours of the same time and job on servers that ascend.

@@ -21,6 +21,8 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
+POLICY_NOTE: Final = "raised by policy "
+"""How the note begins that an exception of a policy of one's own gets."""
 
 
 class RingbcoError(Exception):

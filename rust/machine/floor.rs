@@ -282,13 +282,15 @@ impl<'a, S: Speed> Floor<'a, S> {
             return slot;
         }
         self.turn_wait(job);
-        self.begin(job, self.pause)
+        self.begin(job)
     }
 
-    /// Begins the stay of the job that was placed last. Returns its slot. `pause`: without progress, unless it is the
-    /// job's first stay (machine time).
-    fn begin(&mut self, job: Job, pause: f64) -> Slot {
+    /// Begins the stay of the job that was placed last. Returns its slot.
+    fn begin(&mut self, job: Job) -> Slot {
         let j = job.index();
+        // Whoever held other GPUs up to this instant has moved, whatever the verbs were.
+        let moved = self.undone.iter().any(|undone| undone.stay.job == job);
+        let pause = if moved { self.move_pause } else { self.pause };
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
         if slot.index() == self.stays.len() {
             self.stays.push(Stay::default());
@@ -337,6 +339,16 @@ impl<'a, S: Speed> Floor<'a, S> {
         job
     }
 
+    /// Writes a move down; `lift` and `land` do not.
+    pub(crate) fn note_move(&mut self, job: Job, parts: &[(Server, u32)]) {
+        if self.record_log {
+            let mut parts = parts.to_vec();
+            parts.sort_unstable();
+            self.out.log.forget_move(self.now, job);
+            self.out.log.push(self.now, Verb::Move, job, &parts);
+        }
+    }
+
     /// Takes a running job off its GPUs, to land on others at this instant.
     pub(crate) fn lift(&mut self, slot: Slot) {
         self.interrupt(slot);
@@ -345,10 +357,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// Puts a lifted job on the GPUs that it was given last. Returns the slot of its stay.
     pub(crate) fn land(&mut self, job: Job) -> Slot {
         self.grant.parts.sort_unstable();
-        if self.record_log {
-            self.out.log.push(self.now, Verb::Move, job, &self.grant.parts);
-        }
-        self.redo(job).unwrap_or_else(|| self.begin(job, self.move_pause))
+        self.redo(job).unwrap_or_else(|| self.begin(job))
     }
 
     /// Ends a stay before its job is done. A stay of no length was none.

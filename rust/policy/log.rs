@@ -11,6 +11,7 @@ use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::setting::Setting;
 use crate::speed::Speed;
+use std::collections::BTreeMap;
 
 /// A cursor over a log.
 #[derive(Clone, Debug)]
@@ -95,16 +96,21 @@ impl Logged<'_> {
             self.next = next;
             moves.push(decision);
         }
-        for (at, Decision { job, .. }) in moves.iter().enumerate() {
-            let slot = self.slot[job.index()];
-            if slot == Slot::NONE || moves[..at].iter().any(|other| other.job == *job) {
-                return Err((*job, "it holds no GPUs, or moves twice at that time".to_owned()));
-            }
-            floor.lift(slot);
-        }
+        // What counts of several moves of a job is the last one.
+        let mut targets = BTreeMap::new();
         for Decision { job, parts, .. } in &moves {
-            floor.place_at(*job, parts).map_err(|why| (*job, why))?;
-            self.slot[job.index()] = floor.land(*job);
+            if self.slot[job.index()] == Slot::NONE {
+                return Err((*job, "it holds no GPUs at that time".to_owned()));
+            }
+            floor.note_move(*job, parts);
+            targets.insert(*job, parts);
+        }
+        for job in targets.keys() {
+            floor.lift(self.slot[job.index()]);
+        }
+        for (job, parts) in targets {
+            floor.place_at(job, parts).map_err(|why| (job, why))?;
+            self.slot[job.index()] = floor.land(job);
         }
         Ok(())
     }

@@ -202,7 +202,8 @@ impl Outside {
                 *at = left.ok_or_else(|| fail(floor.lacks(server, *at, count)))?;
             }
         }
-        for &job in &jobs {
+        for (job, parts) in moves {
+            floor.note_move(*job, parts);
             floor.lift(self.slot[job.index()]);
         }
         for (job, parts) in moves {

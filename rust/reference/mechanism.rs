@@ -46,15 +46,6 @@ enum Phase {
     Over,
 }
 
-/// What the verbs of an instant leave a job with.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Wanted {
-    /// (server, GPUs); empty for none.
-    parts: Vec<(usize, u32)>,
-    /// Whether it was moved last, and not stopped and started.
-    moved: bool,
-}
-
 /// How things stood before the verbs of an instant.
 #[derive(Clone, Debug)]
 struct Before {
@@ -83,7 +74,8 @@ struct Mechanism<'a> {
     phases: Vec<Phase>,
     left: Vec<f64>,
     out: Logged,
-    wanted: Vec<Wanted>,
+    /// What the verbs of an instant leave each job with: (server, GPUs); empty for none.
+    wanted: Vec<Vec<(usize, u32)>>,
     before: Option<Before>,
 }
 
@@ -121,7 +113,7 @@ pub fn replay_log(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, lo
             refused: vec![false; n],
             stays: Vec::new(),
         },
-        wanted: vec![Wanted::default(); n],
+        wanted: vec![Vec::new(); n],
         before: None,
     };
     mechanism.run(log)?;
@@ -250,7 +242,7 @@ impl Mechanism<'_> {
                 self.leave(job, now);
                 self.out.finish[self.jobs[job].row] = self.seconds(now);
                 self.phases[job] = Phase::Over;
-                self.wanted[job] = Wanted::default();
+                self.wanted[job].clear();
             }
         }
     }
@@ -284,7 +276,7 @@ impl Mechanism<'_> {
         };
         for decision in &group {
             let job = decision.job.index();
-            let holds = !self.wanted[job].parts.is_empty();
+            let holds = !self.wanted[job].is_empty();
             let waits = !holds && !matches!(self.phases[job], Phase::Ahead | Phase::Over);
             let fits = match decision.verb {
                 Verb::Start => waits,
@@ -294,10 +286,16 @@ impl Mechanism<'_> {
             if !fits {
                 return Err(fail(decision, "the job is not in the state for it"));
             }
-            self.wanted[job] = Wanted { parts: Vec::new(), moved: decision.verb == Verb::Move };
         }
         for decision in &group {
+            self.wanted[decision.job.index()].clear();
+        }
+        for (at, decision) in group.iter().enumerate() {
             let job = decision.job.index();
+            // What counts of several moves of a job is the last one.
+            if group[at + 1..].iter().any(|later| later.job == decision.job) {
+                continue;
+            }
             match decision.verb {
                 Verb::Start | Verb::Move => {
                     let parts: Vec<(usize, u32)> = decision.parts.iter().map(|&(s, g)| (s.index(), g)).collect();
@@ -307,7 +305,7 @@ impl Mechanism<'_> {
                     if parts.iter().any(|&(server, count)| self.busy(server) + count > self.spec.server_gpus[server]) {
                         return Err(fail(decision, "the server has fewer idle GPUs"));
                     }
-                    self.wanted[job].parts = parts;
+                    self.wanted[job] = parts;
                 }
                 Verb::Stop => {}
                 Verb::Refuse => {
@@ -355,7 +353,7 @@ impl Mechanism<'_> {
                 Phase::Ahead => Phase::Waiting,
                 phase => phase.clone(),
             };
-            let Wanted { parts, moved } = self.wanted[job].clone();
+            let parts = self.wanted[job].clone();
             if sorted(&parts) == sorted(held) {
                 continue;
             }
@@ -366,7 +364,7 @@ impl Mechanism<'_> {
                 self.phases[job] = Phase::Waiting;
             }
             if !parts.is_empty() {
-                self.begin(job, parts, moved, now);
+                self.begin(job, parts, !held.is_empty(), now);
             }
         }
         self.before = Some(before);
@@ -390,8 +388,8 @@ impl Mechanism<'_> {
 
     /// GPUs of a server that are given away as the verbs of this instant stand.
     fn busy(&self, server: usize) -> u32 {
-        let on = |wanted: &Wanted| wanted.parts.iter().filter(|part| part.0 == server).map(|part| part.1).sum::<u32>();
-        self.wanted.iter().map(on).sum()
+        let parts = self.wanted.iter().flatten();
+        parts.filter(|part| part.0 == server).map(|part| part.1).sum()
     }
 
     /// p_j and tau_j of every running job.

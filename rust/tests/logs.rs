@@ -14,7 +14,7 @@ use ringbco::reference::replay_log;
 use ringbco::replay::{Extras, replay_with};
 use std::cell::Cell;
 
-fn run(case: &Case, deadline: &[f64], options: &Options, log: Option<&DecisionLog>) -> Result<Outcome> {
+pub(crate) fn run(case: &Case, deadline: &[f64], options: &Options, log: Option<&DecisionLog>) -> Result<Outcome> {
     let extras = Extras { deadline: Some(deadline), user: None, key: None, log };
     replay_with(&case.table(), &extras, case.vc.as_deref(), &case.spec(), options, &mut Unwatched)
 }
@@ -37,7 +37,7 @@ fn nearly_at_once(outcome: &Outcome) -> bool {
     times.windows(2).any(|pair| pair[0] < pair[1] && pair[1] - pair[0] <= 32.0 * (pair[1].next_up() - pair[1]))
 }
 
-fn compare(case: &Case, options: &Options, outcome: &Outcome) -> std::result::Result<(), TestCaseError> {
+pub(crate) fn compare(case: &Case, options: &Options, outcome: &Outcome) -> std::result::Result<(), TestCaseError> {
     let slow = replay_log(&case.table(), &case.spec(), options, &outcome.log)
         .map_err(|error| TestCaseError::fail(format!("{error:?} in {:?}", outcome.log)))?;
     let bits = options.clock == ClockKind::Slot;

@@ -184,10 +184,10 @@ def resolve_policy(
     policy: object, *, order: str | None = None, placement: str | None = None, queue: str | None = None
 ) -> Policy:
     """The preset of that name with parts replaced; UsageError if a name is in no registry."""
-    from ringbco.run import own
+    from ringbco.run.own import is_own, resolve
 
-    if own.is_own(policy):
-        policy = own.resolve(policy)
+    if is_own(policy):
+        policy = resolve(policy)
     if not isinstance(policy, str):
         return _own_policy(policy, order, placement, queue)
     check(REPLAY["policy"], policy)
@@ -219,11 +219,13 @@ def _own_policy(policy: object, order: str | None, placement: str | None, queue:
         )
     for option, value in (("placement", placement), ("queue", queue)):
         check(REPLAY[option], value)
-    if order is not None:
+    mine = "column" if policy.keyed else "fifo"
+    # What run.toml says of such a run may be said again.
+    if not isinstance(order, str | None) or order not in (None, mine):
         raise UsageError(f"option order: {policy.name} orders the jobs itself; leave the option out")
-    if queue is not None and not policy.keyed:
+    if queue not in (None, "strict") and not policy.keyed:
         raise UsageError(f"option queue: {policy.name} decides itself who starts; leave the option out")
-    parts = ("column" if policy.keyed else "fifo", placement or "consolidate", queue or "strict")
+    parts = (mine, placement or "consolidate", queue or "strict")
     return Policy(policy.name, *parts, "none" if policy.keyed else "outside")
 
 

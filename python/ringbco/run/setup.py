@@ -103,7 +103,9 @@ def prepare(
         placement=options.get("placement"),
         queue=options.get("queue"),
     )
-    values = checked(dict(options, policy=chosen.name))
+    # A policy of one's own orders the jobs itself: `resolve_policy` has refused another order.
+    given = {name: value for name, value in options.items() if mine is None or name != "order"}
+    values = checked(given | {"policy": chosen.name})
     check_policy(chosen, values)
     if not isinstance(workload, profiles.Workload | None):
         raise refusal("workload", workload, "what profiles.resolve gave, or None")

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import DecisionError, UsageError
+from ringbco.errors import POLICY_NOTE, DecisionError, UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.run.options import check_callback, number
 from ringbco.run.options_generated import Options
@@ -118,7 +118,7 @@ class Simulation:
         except DecisionError:
             raise
         except Exception as error:
-            error.add_note(f"policy {self._setup.chosen.name} at simulated time {self._course.now:g} s")
+            error.add_note(f"{POLICY_NOTE}{self._setup.chosen.name} at simulated time {self._course.now:g} s")
             raise
 
     def fork(self, policy: Scheduler | None = None) -> Simulation:
