@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +165,9 @@ def test_chaos_passes_the_audit_and_its_log_gives_it_again(
     outcome.write(tmp_path / "run")
     log = f"log:{tmp_path / 'run' / 'decisions.parquet'}"
     again = ringbco.replay(JOBS, "8x8", policy=log, **options)
-    same(again, outcome)
+    # Whether a wait was for GPUs or for whole servers hangs on the placement, and a log has none.
+    waits = [name for name in outcome.jobs.columns if name.startswith("wait_") and name != "wait_time"]
+    same(again, replace(outcome, jobs=outcome.jobs.drop(waits)))
     assert outcome.decisions.equals(again.decisions)
 
 
@@ -428,7 +430,7 @@ def test_bad_policies(policy: Any, kind: type[Exception], said: str) -> None:
 
 
 MINE = '''
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import ringbco
 
 @dataclass
