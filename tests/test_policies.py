@@ -275,7 +275,7 @@ def test_a_run_says_what_it_knew_beforehand(invoke: Invoke, small_jobs: Path) ->
     for policy in policies():
         if policy.name != "edf":
             options = run([(0, 1, 5)], "1x1", policy.name).run["options"]
-            assert bool(foreknowledge(options)) == (policy.name in clairvoyant), policy
+            assert bool(foreknowledge({"options": options})) == (policy.name in clairvoyant), policy
     told: list[tuple[str, dict[str, Any], list[str]]] = [
         ("fifo", {"queue": "easy"}, ["queue easy"]),
         ("qssf", {"predict": "exact"}, ["predict exact"]),
@@ -284,10 +284,10 @@ def test_a_run_says_what_it_knew_beforehand(invoke: Invoke, small_jobs: Path) ->
         ("tiresias", {"placement": "fa-ffp"}, ["placement fa-ffp"]),
     ]
     for name, options, expected in told:
-        assert foreknowledge(run([(0, 1, 5)], "1x1", name, **options).run["options"]) == expected
+        assert foreknowledge(run([(0, 1, 5)], "1x1", name, **options).run) == expected
     admitting = run([(0, 1, 5)], "1x1", "edf", [9.0], admission=True)
-    assert foreknowledge(admitting.run["options"]) == ["admission"]
-    assert foreknowledge(plan(small_jobs, "2x8", policy="ff").run["options"]) == ["the plan"]
+    assert foreknowledge(admitting.run) == ["admission"]
+    assert foreknowledge(plan(small_jobs, "2x8", policy="ff").run) == ["the plan"]
     said = invoke("replay", small_jobs, "--cluster", "2x8", "--policy", "sjf", "-o", "r").stdout
     assert said.endswith("clairvoyant, reading recorded run times: order sjf\n")
     pair = ("--policy", "fifo", "--policy", "sjf")

@@ -1,4 +1,4 @@
-//! The floor: who holds which GPUs, and the verbs by which a policy changes that.
+//! The floor: who holds which GPUs. `verbs` has what a policy does about that.
 //!
 //! Invariant: every live stay's GPUs are taken in `cluster`, and every end that is known is in `ends`. A policy reads
 //! what it needs and calls `place`, `start`, `stop` and `refuse`. For example, to run a waiting job at once it says
@@ -33,35 +33,35 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(crate) placer: Placer,
     /// Stays by slot; a slot whose stay is not live is free.
     pub(crate) stays: Vec<Stay<S::Pace>>,
-    free: Vec<Slot>,
+    pub(super) free: Vec<Slot>,
     /// Stays by when they end.
     pub(super) ends: EventHeap,
-    crowd: Crowd,
+    pub(super) crowd: Crowd,
     /// Sum of p_j over the spanning jobs, and since when.
-    crowd_sum: u64,
-    crowd_since: f64,
-    dirty: Vec<Slot>,
-    ledger: Option<Ledger>,
+    pub(super) crowd_sum: u64,
+    pub(super) crowd_since: f64,
+    pub(super) dirty: Vec<Slot>,
+    pub(super) ledger: Option<Ledger>,
     /// Machine time that a resumed job holds its GPUs without progress.
-    pause: f64,
+    pub(super) pause: f64,
     /// The same of a job that moved.
-    move_pause: f64,
-    record: bool,
+    pub(super) move_pause: f64,
+    pub(super) record: bool,
     pub(super) delays: Delays,
     /// What the latest `place` gave.
     pub(crate) grant: Grant,
     /// Jobs that are done or refused.
     pub(super) gone: usize,
     /// Whether to write down what is decided.
-    record_log: bool,
+    pub(super) record_log: bool,
     /// Whether decisions come from outside, which wants to know what changed.
-    outside: bool,
+    pub(super) outside: bool,
     /// Whether verbs are netted: stopping and starting a job on the same GPUs at one instant is nothing.
-    nets: bool,
+    pub(super) nets: bool,
     /// Stays that a verb ended at this instant, as they were (kept where verbs are netted).
     pub(super) undone: Vec<Undone<S::Pace>>,
     /// The latest end of a stay that got something done.
-    progress: f64,
+    pub(super) progress: f64,
     /// Jobs whose stay ended, in order (kept where decisions come from outside).
     pub(crate) vacated: Vec<Job>,
     /// Why the run cannot go on.
@@ -142,7 +142,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         self.speed.run_time(&self.jobs, job, servers, 1)
     }
 
-    fn ledger(&self, job: Job) -> (f64, f64) {
+    pub(super) fn ledger(&self, job: Job) -> (f64, f64) {
         let j = job.index();
         match &self.ledger {
             Some(ledger) => (ledger.left[j], ledger.served[j]),
@@ -190,65 +190,6 @@ impl<'a, S: Speed> Floor<'a, S> {
         stay.start + (held - self.ledger(stay.job).1)
     }
 
-    // Verbs.
-
-    /// Tries to place a job. If it can be placed, its GPUs are taken, and `start` or `undo` must follow.
-    #[inline]
-    pub(crate) fn place(&mut self, job: Job) -> bool {
-        self.out.decisions += 1;
-        let time = if self.cluster.gpu_times.is_some() { self.estimate(job) } else { 0.0 };
-        let claim = Claim { job, num_gpus: self.asks(job), time };
-        self.placer.place(&mut self.cluster, &claim, &mut self.grant)
-    }
-
-    /// Gives a job the GPUs of given servers. If they can be had, they are taken, and `start` must follow.
-    ///
-    /// Otherwise says why not.
-    pub(crate) fn place_at(&mut self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
-        self.check_parts(job, parts)?;
-        for &(server, count) in parts {
-            let idle = self.cluster.idle[server.index()];
-            if count > idle {
-                return Err(self.lacks(server, u64::from(idle), count));
-            }
-        }
-        self.out.decisions += 1;
-        let time = if self.cluster.gpu_times.is_some() { self.estimate(job) } else { 0.0 };
-        let claim = Claim { job, num_gpus: self.asks(job), time };
-        self.cluster.mark();
-        self.grant.parts.clear();
-        for &(server, count) in parts {
-            self.cluster.take(server, count, &claim, &mut self.grant);
-        }
-        Ok(())
-    }
-
-    /// Checks that parts are as many GPUs as a job asks for, on different servers of the cluster.
-    pub(crate) fn check_parts(&self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
-        let given: u64 = parts.iter().map(|&(_, count)| u64::from(count)).sum();
-        if given != u64::from(self.asks(job)) {
-            return Err(format!("{given} GPUs are given and it asks for {}", self.asks(job)));
-        }
-        for (at, &(server, count)) in parts.iter().enumerate() {
-            if server.index() >= self.cluster.sizes.len() {
-                return Err(format!(
-                    "there is no server {}: the last one is {}",
-                    server.number(),
-                    self.cluster.sizes.len() - 1
-                ));
-            }
-            if count == 0 || parts[..at].iter().any(|&(other, _)| other == server) {
-                return Err(format!("server {} is named twice, or for 0 GPUs", server.number()));
-            }
-        }
-        Ok(())
-    }
-
-    /// Says that a server has too few idle GPUs.
-    pub(crate) fn lacks(&self, server: Server, idle: u64, wanted: u32) -> String {
-        format!("server {} has {idle} idle GPUs for the {wanted} that it is to give", server.number())
-    }
-
     /// Whether any job has made progress after that instant.
     pub(super) fn has_progressed(&self, since: f64) -> bool {
         let runs =
@@ -264,164 +205,6 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// Whether a job has run, or runs.
     pub(crate) fn has_run(&self, job: Job) -> bool {
         !self.out.start[job.index()].is_nan()
-    }
-
-    /// Gives back what the latest `place` took, and the draws that it made since `rng`.
-    pub(crate) fn undo(&mut self, job: Job, rng: SplitMix64) {
-        self.cluster.undo(job, &self.grant.parts);
-        self.placer.set_rng(rng);
-    }
-
-    /// Starts the job that was placed last, or resumes it. Returns the slot of its stay.
-    pub(crate) fn start(&mut self, job: Job) -> Slot {
-        self.grant.parts.sort_unstable();
-        if self.record_log {
-            self.out.log.push(self.now, Verb::Start, job, &self.grant.parts);
-        }
-        if let Some(slot) = self.redo(job) {
-            return slot;
-        }
-        self.turn_wait(job);
-        self.begin(job)
-    }
-
-    /// Begins the stay of the job that was placed last. Returns its slot.
-    fn begin(&mut self, job: Job) -> Slot {
-        let j = job.index();
-        // Whoever held other GPUs up to this instant has moved, whatever the verbs were.
-        let moved = self.undone.iter().any(|undone| undone.stay.job == job);
-        let pause = if moved { self.move_pause } else { self.pause };
-        let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
-        if slot.index() == self.stays.len() {
-            self.stays.push(Stay::default());
-        }
-        let stay = &mut self.stays[slot.index()];
-        stay.job = job;
-        stay.parts.clone_from(&self.grant.parts);
-        stay.start = self.now;
-        (stay.crowd, stay.largest_crowd) = (0, 0);
-        let mut resumed = false;
-        (stay.from, stay.left) = match &self.ledger {
-            None => (self.now, self.speed.work(&self.jobs, job, self.clock.slot)),
-            Some(ledger) => {
-                resumed = self.out.preemptions[j] > 0;
-                (self.now + if resumed { pause } else { 0.0 }, ledger.left[j])
-            }
-        };
-        stay.since = stay.from;
-        stay.pace = self.speed.pace(&self.jobs, job);
-        if self.ledger.is_some() {
-            stay.alone = self.speed.unit(&stay.pace, 1, 0);
-        }
-        stay.unit = f64::NAN;
-        // A spanning job's pace is known once it is known who shares its links.
-        stay.fresh = stay.parts.len() > 1;
-        if stay.fresh {
-            self.crowd.join(slot, &stay.parts);
-        } else {
-            stay.set_pace(&self.speed, self.now, self.clock);
-            self.ends.set(slot.number(), stay.end(self.clock), job.number());
-        }
-        if !resumed {
-            self.out.start[j] = self.now;
-        }
-        slot
-    }
-
-    /// Stops a stay: its job gives its GPUs back and keeps its progress. Returns the job.
-    pub(crate) fn stop(&mut self, slot: Slot) -> Job {
-        let job = self.stays[slot.index()].job;
-        if self.record_log {
-            self.out.log.push(self.now, Verb::Stop, job, &[]);
-        }
-        self.interrupt(slot);
-        self.turn_wait(job);
-        job
-    }
-
-    /// Writes a move down; `lift` and `land` do not.
-    pub(crate) fn note_move(&mut self, job: Job, parts: &[(Server, u32)]) {
-        if self.record_log {
-            let mut parts = parts.to_vec();
-            parts.sort_unstable();
-            self.out.log.forget_move(self.now, job);
-            self.out.log.push(self.now, Verb::Move, job, &parts);
-        }
-    }
-
-    /// Takes a running job off its GPUs, to land on others at this instant.
-    pub(crate) fn lift(&mut self, slot: Slot) {
-        self.interrupt(slot);
-    }
-
-    /// Puts a lifted job on the GPUs that it was given last. Returns the slot of its stay.
-    pub(crate) fn land(&mut self, job: Job) -> Slot {
-        self.grant.parts.sort_unstable();
-        self.redo(job).unwrap_or_else(|| self.begin(job))
-    }
-
-    /// Ends a stay before its job is done. A stay of no length was none.
-    fn interrupt(&mut self, slot: Slot) {
-        let stay = &self.stays[slot.index()];
-        let j = stay.job.index();
-        if stay.start == self.now {
-            let resumed = self.out.preemptions[j] > 0;
-            if !resumed {
-                self.out.start[j] = f64::NAN;
-            }
-            self.leave(slot);
-            return;
-        }
-        if self.nets {
-            self.undone.push(Undone::of(stay, self.ledger.as_ref(), &self.out));
-        }
-        self.out.preemptions[j] += 1;
-        self.vacate(slot);
-    }
-
-    /// Goes on with the stay that a verb ended at this instant, if the job was placed on the same GPUs. Returns its slot.
-    fn redo(&mut self, job: Job) -> Option<Slot> {
-        let same = |undone: &Undone<S::Pace>| undone.stay.job == job && undone.stay.parts == self.grant.parts;
-        let at = self.undone.iter().position(same)?;
-        let undone = self.undone.swap_remove(at);
-        // The GPUs were never given back: their U stays what it was.
-        self.cluster.undo(job, &self.grant.parts);
-        let claim = Claim { job, num_gpus: self.asks(job), time: 0.0 };
-        self.grant.parts.clear();
-        for &(server, count) in &undone.stay.parts {
-            self.cluster.take(server, count, &claim, &mut self.grant);
-        }
-        undone.put_back(self.ledger.as_mut(), &mut self.out);
-        let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
-        if slot.index() == self.stays.len() {
-            self.stays.push(Stay::default());
-        }
-        self.ends.set(slot.number(), undone.stay.end(self.clock), job.number());
-        if undone.stay.parts.len() > 1 {
-            self.crowd.join(slot, &undone.stay.parts);
-            self.crowd_sum += u64::from(undone.stay.crowd);
-        }
-        self.stays[slot.index()] = undone.stay;
-        Some(slot)
-    }
-
-    /// Refuses a job for good, unless it has run already: then says so.
-    pub(crate) fn refuse(&mut self, job: Job) -> Result<(), String> {
-        if !self.out.start[job.index()].is_nan() {
-            return Err("it has run already".to_owned());
-        }
-        if self.record_log {
-            self.out.log.push(self.now, Verb::Refuse, job, &[]);
-        }
-        self.out.refused[job.index()] = true;
-        self.out.obstacles[job.index()] = (0.0, 0.0);
-        self.gone += 1;
-        Ok(())
-    }
-
-    /// Ends the run with an error: a decision cannot be carried out.
-    pub(crate) fn fail(&mut self, job: Job, verb: Verb, why: String) {
-        self.fault = Some((job, verb, why));
     }
 
     // What the machine does.
@@ -448,7 +231,7 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// Writes a stay down and ends it.
     #[inline]
-    fn vacate(&mut self, slot: Slot) {
+    pub(super) fn vacate(&mut self, slot: Slot) {
         let stay = &mut self.stays[slot.index()];
         let (job, j) = (stay.job, stay.job.index());
         let spanning = stay.parts.len() > 1;
@@ -485,7 +268,7 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// Gives a stay's GPUs back.
     #[inline]
-    fn leave(&mut self, slot: Slot) {
+    pub(super) fn leave(&mut self, slot: Slot) {
         self.ends.remove(slot.number());
         let stay = &self.stays[slot.index()];
         let (job, crowd) = (stay.job, stay.crowd);
@@ -531,7 +314,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     }
 
     /// Adds up the contention of the time that ends now, in which it was constant.
-    fn account_crowd(&mut self) {
+    pub(super) fn account_crowd(&mut self) {
         let passed = self.clock.seconds(self.now) - self.clock.seconds(self.crowd_since);
         if passed > 0.0 {
             self.out.contention_seconds += self.crowd_sum as f64 * passed;

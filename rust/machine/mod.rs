@@ -15,6 +15,7 @@ mod stays;
 #[cfg(test)]
 mod tests;
 mod undone;
+mod verbs;
 
 use crate::error::{Error, Result};
 use crate::ids::{Job, Slot};

@@ -56,9 +56,7 @@ def _order(comparison: Comparison, sort: str | None) -> str:
 def _clairvoyant(comparison: Comparison) -> dict[str, list[str]]:
     from ringbco.run.scheduling import foreknowledge
 
-    return {
-        label: foreknowledge(outcome.run.get("options", {})) for label, outcome in comparison.outcomes.items()
-    }
+    return {label: foreknowledge(outcome.run) for label, outcome in comparison.outcomes.items()}
 
 
 def tables(comparison: Comparison, console: Console, sort: str | None = None) -> list[Table]:

@@ -39,10 +39,31 @@ def policies(
         }
         for name, policy in PRESETS.items()
     ]
+    rows += _installed()
     if as_json:
         print(json.dumps(rows, indent=2))
         return
     _show(rows)
+
+
+def _installed() -> list[dict[str, Any]]:
+    """The policies that installed packages offer by name."""
+    from ringbco.run.own import RankPolicy, installed
+
+    return [
+        {
+            "name": name,
+            "paper": (kind.__doc__ or "").strip().partition("\n")[0],
+            "preemptive": not issubclass(kind, RankPolicy) or kind.preemptive,
+            "clairvoyant": kind.clairvoyant,
+            "clairvoyant_with": [],
+            "order": None,
+            "placement": "consolidate",
+            "queue": None,
+            "options": [f"-P {field}" for field in fields],
+        }
+        for name, kind, fields in installed()
+    ]
 
 
 def _show(rows: list[dict[str, Any]]) -> None:

@@ -118,7 +118,7 @@ def replay(
     elif not quiet:
         with shown_in(units):
             _show(f"{jobs.name} on {machine.name}, policy {policy}, results in {out}", summary)
-        read = foreknowledge(outcome.run["options"])
+        read = foreknowledge(outcome.run)
         if read:
             print(f"clairvoyant, reading recorded run times: {', '.join(read)}")
 

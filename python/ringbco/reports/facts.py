@@ -105,8 +105,11 @@ def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str | dict[st
     given = {key: _text(value) for key, value in options.items() if key not in _UNTOLD and value is not None}
     told |= {key: given.pop(key) for key in _OF_THEIR_OWN if key in given}
     if options:
-        read = foreknowledge(options)
+        read = foreknowledge(run)
         told["clairvoyant"] = f"yes: {', '.join(read)}" if read else "no"
+    if own := run.get("own_policy"):
+        fields = ", ".join(f"{name} = {_text(value)}" for name, value in own.get("parameters", {}).items())
+        told["policy of one's own"] = "; ".join(filter(None, (own.get("about"), own.get("kind"), fields)))
     if given:
         told[_TOGETHER["options"]] = given
     if run.get("warnings"):

@@ -124,6 +124,21 @@ def _entry_points() -> Sequence[str]:
     return sorted({point.name for point in entry_points(group=GROUP)})
 
 
+def installed() -> list[tuple[str, type[Scheduler], list[str]]]:
+    """(name, class, fields) of every policy that an installed package offers."""
+    from importlib.metadata import entry_points
+
+    found = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        kind = point.load()
+        if isinstance(kind, type) and issubclass(kind, Scheduler):
+            fields: list[str] = []
+            if dataclasses.is_dataclass(kind):
+                fields = [field.name for field in dataclasses.fields(kind)]
+            found.append((point.name, kind, fields))
+    return found
+
+
 def _named(name: str) -> Any:
     """What stands at `module:Class`, `file.py:Class` or under the name of an entry point."""
     from importlib.metadata import entry_points

@@ -122,11 +122,12 @@ def unused(chosen: Sequence[str], options: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def foreknowledge(options: Mapping[str, Any]) -> list[str]:
+def foreknowledge(run: Mapping[str, Any]) -> list[str]:
     """What in a run reads, before a job runs, how long it will: a clairvoyant scheduler's parts.
 
-    options: those of a run.toml; empty for a scheduler that could do without the recording.
+    run: a run.toml. Empty for a scheduler that could do without the recording.
     """
+    options, own = run.get("options", {}), run.get("own_policy", {})
     read = [f"{part} {options[part]}" for part, names in _CLAIRVOYANT.items() if options.get(part) in names]
     if options.get("order") == "qssf" and options.get("predict") == "exact":
         read.append("predict exact")
@@ -134,6 +135,8 @@ def foreknowledge(options: Mapping[str, Any]) -> list[str]:
         read.append("admission")
     if options.get("command") == "plan":
         read.append("the plan")
+    if own.get("clairvoyant"):
+        read.append(f"policy {own.get('name')}")
     return read
 
 

@@ -5,6 +5,21 @@
 //! caller's table and cluster, at every way in and out. For example, a clone made in mid-trace and left alone ends as
 //! the course itself does.
 
+/// Does the same with the machine, whatever its type is.
+macro_rules! each {
+    ($paused:expr, $machine:ident => $value:expr) => {
+        match $paused {
+            Paused::Ring($machine) => $value,
+            Paused::Fixed($machine) => $value,
+            Paused::KeyedRing($machine) => $value,
+            Paused::KeyedFixed($machine) => $value,
+        }
+    };
+}
+
+mod figures;
+mod verbs;
+
 use crate::cluster::{FewestServers, Network};
 use crate::decisions::Verb;
 use crate::error::Result;
@@ -18,8 +33,10 @@ use crate::setting::Setting;
 pub use crate::setting::When;
 use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed};
 use crate::trace::OwnedJobs;
+pub use figures::Figure;
 use std::sync::Arc;
 use std::time::Instant;
+pub use verbs::Refused;
 use yoke::{Yoke, Yokeable};
 
 /// A checked table and cluster.
@@ -55,60 +72,6 @@ enum Paused<'a> {
     Fixed(Box<Machine<'a, Outside, FixedSpeed>>),
     KeyedRing(Box<Machine<'a, Queued<'a, KeyedLine<true>>, RingSpeed>>),
     KeyedFixed(Box<Machine<'a, Queued<'a, KeyedLine<true>>, FixedSpeed>>),
-}
-
-/// Does the same with the machine, whatever its type is.
-macro_rules! each {
-    ($paused:expr, $machine:ident => $value:expr) => {
-        match $paused {
-            Paused::Ring($machine) => $value,
-            Paused::Fixed($machine) => $value,
-            Paused::KeyedRing($machine) => $value,
-            Paused::KeyedFixed($machine) => $value,
-        }
-    };
-}
-
-/// Does something with a machine whose decisions come from outside; the rest have no verbs.
-macro_rules! outside {
-    ($paused:expr, $machine:ident => $value:expr) => {
-        match $paused {
-            Paused::Ring($machine) => Some($value),
-            Paused::Fixed($machine) => Some($value),
-            Paused::KeyedRing(_) | Paused::KeyedFixed(_) => None,
-        }
-    };
-}
-
-/// A verb that cannot be carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// The job's row.
-    pub row: u32,
-    /// The verb's name.
-    pub verb: &'static str,
-    /// What stands against it.
-    pub why: String,
-}
-
-/// A number of every job that changes as it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
-    /// GPUs held.
-    Held,
-    /// GPU-seconds held so far.
-    Attained,
-    /// Work left: iterations, or recorded seconds under `fixed`.
-    Left,
-    /// Run time left on one server without contention, s.
-    Remaining,
-    /// Run time of the whole job on one server without contention, s.
-    Rho,
-}
-
-impl Figure {
-    /// All, by number.
-    pub const ALL: [Self; 5] = [Self::Held, Self::Attained, Self::Left, Self::Remaining, Self::Rho];
 }
 
 /// Whether a run paused for a decision, reached the time that it was to reach, or is over.
@@ -358,200 +321,5 @@ impl Course {
                 share / ring.iteration_time(&self.inputs.network, servers, 1)
             }
         }
-    }
-
-    /// Brings a column of a figure, one value a row of the table, up to date: rows that did not change are not touched.
-    pub fn fill(&mut self, figure: Figure, column: &mut [f64]) {
-        let (rows, known) = (&self.inputs.rows, &mut self.filled[figure as usize]);
-        each!(self.machine.get(), machine => {
-            let floor = &machine.floor;
-            let vacated = &floor.vacated;
-            let mut set = |job: Job, value: f64| column[rows[job.index()] as usize] = value;
-            match known {
-                None => (0..rows.len()).map(Job::at).for_each(|job| set(job, at_rest(floor, figure, job))),
-                Some((ran, seen)) => {
-                    ran.iter().chain(&vacated[*seen..]).for_each(|&job| set(job, at_rest(floor, figure, job)));
-                }
-            }
-            let mut running = known.take().map(|(ran, _)| ran).unwrap_or_default();
-            running.clear();
-            for stay in floor.stays.iter().filter(|stay| stay.is_live()) {
-                set(stay.job, on_gpus(floor, figure, stay));
-                running.push(stay.job);
-            }
-            *known = Some((running, vacated.len()));
-        });
-    }
-
-    // Verbs.
-
-    /// The jobs of rows.
-    fn jobs_of(&self, rows: &[u32], verb: Verb) -> std::result::Result<Vec<Job>, Refused> {
-        let of = |&row: &u32| {
-            let why = "it is not a job of this table, or of this virtual cluster, or it was left out";
-            self.job(row).ok_or_else(|| Refused { row, verb: verb.name(), why: why.to_owned() })
-        };
-        rows.iter().map(of).collect()
-    }
-
-    /// Parts with this cluster's own numbers of servers.
-    fn own(&self, row: u32, verb: Verb, parts: &[(u32, u32)]) -> std::result::Result<Vec<(Server, u32)>, Refused> {
-        let of = |&(server, count): &(u32, u32)| {
-            let own = self.inputs.server_of.get(server as usize).copied().filter(|&own| own != Server::NONE);
-            let why = || format!("there is no server {server} in its cluster");
-            own.map(|own| (own, count)).ok_or_else(|| Refused { row, verb: verb.name(), why: why() })
-        };
-        parts.iter().map(of).collect()
-    }
-
-    /// Does something with a machine whose decisions come from outside.
-    fn act<T: Default + 'static>(
-        &mut self,
-        verb: Verb,
-        act: impl FnOnce(&mut Paused<'_>) -> Option<std::result::Result<T, (Job, Verb, String)>> + 'static,
-    ) -> std::result::Result<T, Refused> {
-        let done = self.machine.with_mut_return(act);
-        let refused = |(job, verb, why): (Job, Verb, String)| Refused {
-            row: self.inputs.rows.get(job.index()).copied().unwrap_or(job.number()),
-            verb: verb.name(),
-            why,
-        };
-        match done {
-            Some(result) => result.map_err(refused),
-            None => Err(refused((Job::at(0), verb, "this run has a queue of its own".to_owned()))),
-        }
-    }
-
-    /// Starts waiting jobs, in the order given, by a placement. Returns how many.
-    ///
-    /// # Errors
-    /// A job that does not wait; then nothing has changed.
-    pub fn start(
-        &mut self,
-        rows: &[u32],
-        placement: Option<Placement>,
-        strict: bool,
-    ) -> std::result::Result<usize, Refused> {
-        let jobs = self.jobs_of(rows, Verb::Start)?;
-        self.act(Verb::Start, move |paused| {
-            outside!(paused, machine => machine.policy.start(&mut machine.floor, &jobs, placement, strict))
-        })
-    }
-
-    /// Starts a waiting job on given GPUs: (server, GPUs).
-    ///
-    /// # Errors
-    /// A job that does not wait, or GPUs that are not idle; then nothing has changed.
-    pub fn start_on(&mut self, row: u32, parts: &[(u32, u32)]) -> std::result::Result<(), Refused> {
-        let job = self.jobs_of(&[row], Verb::Start)?[0];
-        let parts = self.own(row, Verb::Start, parts)?;
-        self.act(
-            Verb::Start,
-            move |paused| outside!(paused, machine => machine.policy.start_on(&mut machine.floor, job, &parts)),
-        )
-    }
-
-    /// Stops running jobs.
-    ///
-    /// # Errors
-    /// A job that does not run; then nothing has changed.
-    pub fn stop(&mut self, rows: &[u32]) -> std::result::Result<(), Refused> {
-        let jobs = self.jobs_of(rows, Verb::Stop)?;
-        self.act(Verb::Stop, move |paused| outside!(paused, machine => machine.policy.stop(&mut machine.floor, &jobs)))
-    }
-
-    /// Moves running jobs to other GPUs; all give theirs back first.
-    ///
-    /// # Errors
-    /// A job that does not run, or GPUs that are not idle then; then nothing has changed.
-    pub fn shift(&mut self, moves: &[(u32, Vec<(u32, u32)>)]) -> std::result::Result<(), Refused> {
-        let rows: Vec<u32> = moves.iter().map(|&(row, _)| row).collect();
-        let jobs = self.jobs_of(&rows, Verb::Move)?;
-        let mut own = Vec::with_capacity(moves.len());
-        for (job, (row, parts)) in jobs.into_iter().zip(moves) {
-            own.push((job, self.own(*row, Verb::Move, parts)?));
-        }
-        self.act(Verb::Move, move |paused| outside!(paused, machine => machine.policy.shift(&mut machine.floor, &own)))
-    }
-
-    /// Refuses waiting jobs that never ran.
-    ///
-    /// # Errors
-    /// A job that does not wait, or has run; then nothing has changed.
-    pub fn refuse(&mut self, rows: &[u32]) -> std::result::Result<(), Refused> {
-        let jobs = self.jobs_of(rows, Verb::Refuse)?;
-        self.act(
-            Verb::Refuse,
-            move |paused| outside!(paused, machine => machine.policy.refuse(&mut machine.floor, &jobs)),
-        )
-    }
-
-    /// Asks for a decision at a time, s. Returns whether it lies ahead.
-    pub fn wake(&mut self, time: f64) -> bool {
-        self.machine.with_mut_return(move |paused| {
-            outside!(paused, machine => {
-                let (clock, now) = (machine.floor.clock, machine.floor.now);
-                machine.policy.wake_at(clock, now, time)
-            })
-            .unwrap_or(false)
-        })
-    }
-
-    /// Carries out a ranking of jobs: the least key first, ties fifo.
-    ///
-    /// # Errors
-    /// A row that neither waits nor runs.
-    pub fn rank(&mut self, rows: &[u32], keys: &[f64], preemptive: bool) -> std::result::Result<(), Refused> {
-        let jobs = self.jobs_of(rows, Verb::Start)?;
-        let keys = keys.to_vec();
-        self.act(Verb::Start, move |paused| {
-            outside!(paused, machine => {
-                machine.policy.rank(&mut machine.floor, &jobs, &keys, preemptive);
-                Ok(())
-            })
-        })
-    }
-
-    /// Rows of the jobs that have arrived and whose key is not known yet.
-    #[must_use]
-    pub fn unkeyed(&self) -> Vec<u32> {
-        match self.machine.get() {
-            Paused::KeyedRing(machine) => self.rows(machine.policy.unkeyed().iter().copied()),
-            Paused::KeyedFixed(machine) => self.rows(machine.policy.unkeyed().iter().copied()),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Gives those jobs their keys.
-    pub fn give_keys(&mut self, keys: &[f64]) {
-        let keys = keys.to_vec();
-        self.machine.with_mut(move |paused| match paused {
-            Paused::KeyedRing(machine) => machine.policy.give_keys(&machine.floor, &keys),
-            Paused::KeyedFixed(machine) => machine.policy.give_keys(&machine.floor, &keys),
-            _ => {}
-        });
-    }
-}
-
-/// A figure of a job that holds no GPUs.
-fn at_rest<S: Speed>(floor: &crate::machine::Floor<'_, S>, figure: Figure, job: Job) -> f64 {
-    match figure {
-        Figure::Held => 0.0,
-        Figure::Rho => floor.estimate(job),
-        Figure::Attained => floor.attained(job),
-        Figure::Left | Figure::Remaining if floor.is_done(job) => 0.0,
-        Figure::Left if S::COUPLED => floor.left(job),
-        Figure::Left | Figure::Remaining => floor.remaining(job),
-    }
-}
-
-/// A figure of a job that runs.
-fn on_gpus<S: Speed>(floor: &crate::machine::Floor<'_, S>, figure: Figure, stay: &Stay<S::Pace>) -> f64 {
-    match figure {
-        Figure::Held => stay.parts.iter().map(|part| f64::from(part.1)).sum(),
-        Figure::Rho => floor.estimate(stay.job),
-        Figure::Attained => floor.attained_of(stay),
-        Figure::Left if S::COUPLED => stay.left_at(floor.now, floor.clock),
-        Figure::Left | Figure::Remaining => floor.remaining_of(stay),
     }
 }
