@@ -8,7 +8,7 @@ mod allocations;
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
-use crate::ids::{Job, Server};
+use crate::ids::Job;
 pub use allocations::Allocations;
 
 /// What the engine knows when one cluster's run is over.

@@ -21,11 +21,10 @@ mod figures;
 mod verbs;
 
 use crate::cluster::{FewestServers, Network};
-use crate::decisions::Verb;
 use crate::error::Result;
 use crate::ids::{Job, Server};
-use crate::machine::{Machine, Pause, Stay, Watch};
-use crate::options::{Model, Options, Placement, Preemption};
+use crate::machine::{Machine, Pause, Watch};
+use crate::options::{Model, Options, Preemption};
 use crate::outcome::{ClusterOutcome, Outcome};
 use crate::policy::{KeyedLine, Outside, Queued};
 use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare};

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ringbco.errors import InputError, UsageError
+from ringbco.run.policies_generated import PRESETS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,7 +91,8 @@ class Own:
 def is_own(policy: object) -> bool:
     """Whether a policy is one's own: an object, a class, `module:Class`, `file.py:Class`, an entry point."""
     if isinstance(policy, str):
-        return (":" in policy and not policy.startswith("log:")) or policy in _entry_points()
+        named = policy not in PRESETS and policy in _entry_points()
+        return (":" in policy and not policy.startswith("log:")) or named
     return isinstance(policy, Scheduler) or (isinstance(policy, type) and issubclass(policy, Scheduler))
 
 
