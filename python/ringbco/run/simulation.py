@@ -136,6 +136,8 @@ class Simulation:
         other._progress, other._reached = None, self._reached
         other._course = self._course.fork()
         other.state = State(other, clairvoyant=policy is None or type(policy).clairvoyant)
+        # The engine goes on from what it filled in so far, of which the fork has a copy.
+        other.state._columns = {name: column.copy() for name, column in self.state._columns.items()}
         return other
 
     def outcome(self) -> Outcome:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
+from ringbco.run.own import KeyPolicy, RankPolicy
 
 if TYPE_CHECKING:
     from ringbco.run.own import Scheduler
@@ -262,19 +263,19 @@ class State:
             if numbers.size != 1:
                 raise self._error("start", None, "servers are given for one row at a time")
             pairs = self._pairs(servers, "start", int(numbers[0]))
-            self._do(lambda: self._course.start_on(int(numbers[0]), pairs))
+            self._do("start", lambda: self._course.start_on(int(numbers[0]), pairs))
             return 1
         if placement is not None:
             from ringbco.run.options import check_name
             from ringbco.run.options_generated import REPLAY
 
             check_name("placement", placement, REPLAY["placement"].names)
-        return int(self._do(lambda: self._course.start(numbers, placement, bool(strict))))
+        return int(self._do("start", lambda: self._course.start(numbers, placement, bool(strict))))
 
     def stop(self, rows: ArrayLike) -> None:
         """Stops running rows. They wait again and keep their progress. Raises as `start` does."""
         numbers = self._rows(rows, "stop")
-        self._do(lambda: self._course.stop(numbers))
+        self._do("stop", lambda: self._course.stop(numbers))
 
     def move(self, moves: Mapping[int, Parts]) -> None:
         """Moves running rows to other GPUs: {row: [(server, GPUs), ...]}. All give theirs back first.
@@ -282,15 +283,16 @@ class State:
         Raises DecisionError as `start` does.
         """
         given = [(int(row), self._pairs(parts, "move", int(row))) for row, parts in moves.items()]
-        self._do(lambda: self._course.shift(given))
+        self._do("move", lambda: self._course.shift(given))
 
     def refuse(self, rows: ArrayLike) -> None:
         """Refuses waiting rows that never ran, for good. Raises DecisionError as `start` does."""
         numbers = self._rows(rows, "refuse")
-        self._do(lambda: self._course.refuse(numbers))
+        self._do("refuse", lambda: self._course.refuse(numbers))
 
     def wake(self, at: float) -> None:
         """Asks for a decision at that time, s. Raises DecisionError for the past."""
+        self._check_verbs("wake")
         if not (
             isinstance(at, (int, float, np.number)) and math.isfinite(at) and self._course.wake(float(at))
         ):
@@ -305,10 +307,11 @@ class State:
             raise AttributeError("fork sees the future; a class that says clairvoyant = True may call it")
         return self._simulation.fork(policy)
 
-    def _do(self, verb: Any) -> Any:
+    def _do(self, verb: str, act: Any) -> Any:
         """Carries a verb out; what was read before it is kept by whoever read it."""
+        self._check_verbs(verb)
         try:
-            done = verb()
+            done = act()
         except _core.CoreError as error:
             if error.kind != "verb":
                 raise
@@ -316,6 +319,13 @@ class State:
         for name in ("waiting", "running", "idle", "U", *_FIGURES):
             self._cache.pop(name, None)
         return done
+
+    def _check_verbs(self, verb: str) -> None:
+        """Raises DecisionError for a policy that only orders jobs: the engine starts them by its order."""
+        policy = self._simulation._policy
+        if isinstance(policy, (KeyPolicy, RankPolicy)):
+            kind = "KeyPolicy" if isinstance(policy, KeyPolicy) else "RankPolicy"
+            raise self._error(verb, None, f"a {kind} only orders jobs; derive from ringbco.Policy for verbs")
 
     def _error(self, verb: str, row: int | None, why: str) -> DecisionError:
         job = None

@@ -1,0 +1,116 @@
+"""docs/examples: the policies run as files, do what they say, and their results pass the audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from polars.testing import assert_frame_equal
+
+import ringbco
+from conftest import Invoke
+
+EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
+TIRESIAS = f"{EXAMPLES}/tiresias.py:Tiresias"
+LOOKAHEAD = f"{EXAMPLES}/lookahead.py:Lookahead"
+CLUSTER = "4x8"
+
+
+@pytest.fixture(scope="module")
+def table() -> ringbco.JobTable:
+    """Jobs that queue: twice as many GPUs are asked for as there are."""
+    return ringbco.generate("philly", 150, seed=4, gpus=64, load=1.2)
+
+
+def test_tiresias_is_the_preset(table: ringbco.JobTable) -> None:
+    mine = ringbco.replay(table, CLUSTER, policy=TIRESIAS)
+    preset = ringbco.replay(table, CLUSTER, policy="tiresias")
+    assert_frame_equal(mine.jobs, preset.jobs)
+    assert mine.allocations is not None
+    assert_frame_equal(mine.allocations, preset.allocations)
+    assert mine.summary["preemptions"] > 0
+    assert not ringbco.audit(mine, table)
+
+
+def test_tiresias_takes_another_threshold(table: ringbco.JobTable) -> None:
+    mine = ringbco.replay(table, CLUSTER, policy=TIRESIAS, parameters={"threshold": 3600, "interval": 120})
+    preset = ringbco.replay(table, CLUSTER, policy="tiresias", thresholds=[3600.0], interval=120.0)
+    assert_frame_equal(mine.jobs, preset.jobs)
+    assert mine.run["own_policy"]["parameters"] == {"threshold": 3600, "interval": 120}
+
+
+def test_looking_ahead_pays(table: ringbco.JobTable) -> None:
+    ahead = ringbco.replay(table, CLUSTER, policy=LOOKAHEAD)
+    assert not ringbco.audit(ahead, table)
+    blind = [ringbco.replay(table, CLUSTER, policy=name, queue="skip") for name in ("fifo", "smallest")]
+    assert all(ahead.summary["mean_jct"] < other.summary["mean_jct"] for other in blind)
+
+
+def test_looking_no_further_than_the_next_instant_is_fifo(table: ringbco.JobTable) -> None:
+    """Every order is as good as the first one then."""
+    ahead = ringbco.replay(table, CLUSTER, policy=LOOKAHEAD, parameters={"horizon": 1e-6})
+    fifo = ringbco.replay(table, CLUSTER, policy="fifo", queue="skip")
+    assert ahead.jobs["finish_time"].equals(fifo.jobs["finish_time"])
+
+
+@pytest.mark.parametrize("policy", [TIRESIAS, LOOKAHEAD])
+def test_the_command_line_runs_and_audits_it(
+    policy: str, table: ringbco.JobTable, invoke: Invoke, tmp_path: Path
+) -> None:
+    ringbco.write_jobs(table, tmp_path / "jobs.parquet")
+    run = invoke("replay", "jobs.parquet", "--cluster", CLUSTER, "--policy", policy, "-o", "r", "--quiet")
+    assert run.returncode == 0, run.stderr
+    assert invoke("audit", "r").returncode == 0
+
+
+# What the examples lean on
+
+
+def test_a_fork_knows_what_is_left_of_every_job(table: ringbco.JobTable) -> None:
+    """Also of jobs that did not change since the run read the figure."""
+    run = ringbco.Simulation(table, CLUSTER)
+    for _ in range(60):
+        assert run.advance()
+        run.start(run.state.waiting)
+        before = [run.state.remaining, run.state.left, run.state.attained]
+    fork = run.fork()
+    for mine, theirs in zip(
+        (fork.state.remaining, fork.state.left, fork.state.attained), before, strict=True
+    ):
+        assert np.count_nonzero(mine) > 30
+        np.testing.assert_array_equal(mine, theirs)
+    fork.advance()
+    fork.start(fork.state.waiting, strict=False)
+    np.testing.assert_array_equal(run.state.remaining, before[0])
+
+
+class _Starts:
+    """Acts instead of giving numbers."""
+
+    def key(self, state, rows):  # type: ignore[no-untyped-def]
+        getattr(state, self.verb)(*self.arguments(state, rows))  # type: ignore[attr-defined]
+        return rows
+
+    rank = key
+
+
+@pytest.mark.parametrize("base", [ringbco.KeyPolicy, ringbco.RankPolicy])
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        ("start", lambda state, rows: (rows[:1],)),
+        ("stop", lambda state, rows: (state.running,)),
+        ("move", lambda state, rows: ({},)),
+        ("refuse", lambda state, rows: (rows[:1],)),
+        ("wake", lambda state, rows: (state.now + 1,)),
+    ],
+)
+def test_a_policy_that_orders_has_no_verbs(
+    base: type, verb: str, arguments: object, table: ringbco.JobTable
+) -> None:
+    """A job that such a policy started itself was started once more by its rank."""
+    body = {"verb": verb, "arguments": staticmethod(arguments)}
+    policy = type("Starts", (_Starts, base), body)
+    with pytest.raises(ringbco.DecisionError, match=rf"^{verb} at 0 s: a {base.__name__} only orders jobs"):
+        ringbco.replay(table, CLUSTER, policy=policy)
