@@ -30,7 +30,7 @@ use crate::policy::{KeyedLine, Outside, Queued};
 use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare};
 use crate::setting::Setting;
 pub use crate::setting::When;
-use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed};
+use crate::speed::{FixedSpeed, Ring, RingSpeed};
 use crate::trace::OwnedJobs;
 pub use figures::Figure;
 use std::sync::Arc;
