@@ -96,10 +96,11 @@ impl Ranking for SlowGittins {
         Some(self.interval)
     }
 
-    fn before_pass(&mut self) {
+    fn before_pass(&mut self) -> bool {
         if self.fresh.len() > self.samples.value.len() / self.renew_share {
             self.samples.add(&mut self.fresh);
         }
+        false
     }
 
     fn rank<S: Speed>(&self, floor: &Floor<'_, S>, job: u32, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
