@@ -7,10 +7,14 @@
 //! job had more than a. Indexes are compared in single precision.
 //!
 //! A waiting job's attained service stands, while its index moves with completions. So waiting jobs are kept by their
-//! service, and a pass takes one index for all of one size and service. Running jobs are ranked anew at a pass only if
-//! not all that wait fit in the idle GPUs. For example, a thousand waiting jobs of one GPU that never ran cost a pass
-//! one index. One index costs a walk along a hull. With m samples the distribution is renewed at a pass once more than
-//! m / 1,024 jobs are new; the hull, a step for every sample, is built when an index is asked for.
+//! service, and a pass takes one index for all of one service, or none where a queue's waiting jobs have all the same.
+//! Running jobs are needed from the end of the ranking, and only if not all that wait fit in the idle GPUs. They are
+//! held by ceilings of their keys (`from_the_end`). For example, a thousand waiting jobs of one GPU that never ran cost a
+//! pass no index while running jobs of the next queue give way to them.
+//!
+//! One index costs a walk along a hull. With m samples the distribution is renewed at a pass once more than m / 1,024
+//! jobs are new. Then it costs a step for every sample to add them up, when an index is asked for, and one for every
+//! sample above the least service asked for to build the hull.
 
 use super::tiresias::{Tiresias, attains_before};
 use super::{Keys, Ranking};
