@@ -14,7 +14,8 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
 # Tests of Python on as many processes as there are cores, those that are idle taking over from the others.
-PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
+# Polars would start as many threads in each, which wait for each other on tables this small.
+PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
 .PHONY: help build demo test test-rust test-python test-long fuzz lint lint-rust lint-python bench bench-against policy-table generate docs clean
 

@@ -5,6 +5,7 @@
 //! example, a job that starts on 4 GPUs of each of two servers has two rows of the verb `start`.
 
 use crate::error::{Error, Result};
+use crate::ids::{Job, Server};
 
 /// What a policy may do to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +16,19 @@ pub enum Verb {
     Stop,
     /// It never runs.
     Refuse,
+    /// It goes on at once on the GPUs of its rows instead of those that it holds.
+    Move,
 }
 
 impl Verb {
     /// Every verb, in the order of the documentation.
-    pub const ALL: &'static [Self] = &[Self::Start, Self::Stop, Self::Refuse];
+    pub const ALL: &'static [Self] = &[Self::Start, Self::Stop, Self::Refuse, Self::Move];
+
+    /// Whether its rows say which GPUs.
+    #[must_use]
+    pub fn has_parts(self) -> bool {
+        matches!(self, Self::Start | Self::Move)
+    }
 
     /// The name in tables.
     #[must_use]
@@ -28,12 +37,13 @@ impl Verb {
             Self::Start => "start",
             Self::Stop => "stop",
             Self::Refuse => "refuse",
+            Self::Move => "move",
         }
     }
 }
 
 /// The server of a decision that has none.
-pub const NO_SERVER: u32 = u32::MAX;
+pub const NO_SERVER: u32 = Server::NONE.number();
 
 /// Decisions as columns, a row a part.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,10 +67,10 @@ pub struct Decision {
     pub time: f64,
     /// What.
     pub verb: Verb,
-    /// The job's row.
-    pub job: u32,
+    /// The job.
+    pub job: Job,
     /// (server, GPUs); empty where the verb has none.
-    pub parts: Vec<(u32, u32)>,
+    pub parts: Vec<(Server, u32)>,
 }
 
 impl DecisionLog {
@@ -83,20 +93,34 @@ impl DecisionLog {
     }
 
     /// Adds a decision.
-    pub fn push(&mut self, time: f64, verb: Verb, job: u32, parts: &[(u32, u32)]) {
-        let none = [(NO_SERVER, 0)];
+    pub fn push(&mut self, time: f64, verb: Verb, job: Job, parts: &[(Server, u32)]) {
+        let none = [(Server::NONE, 0)];
         for &(server, num_gpus) in if parts.is_empty() { &none[..] } else { parts } {
             self.time.push(time);
             self.verb.push(verb);
-            self.job.push(job);
-            self.server.push(server);
+            self.job.push(job.number());
+            self.server.push(server.number());
             self.num_gpus.push(num_gpus);
+        }
+    }
+
+    /// Forgets the latest decision if it moved that job at that time: the next move takes its place.
+    pub(crate) fn forget_move(&mut self, time: f64, job: Job) {
+        while self.verb.last() == Some(&Verb::Move)
+            && self.job.last() == Some(&job.number())
+            && self.time.last() == Some(&time)
+        {
+            self.time.pop();
+            self.verb.pop();
+            self.job.pop();
+            self.server.pop();
+            self.num_gpus.pop();
         }
     }
 
     /// The decision whose rows begin at `row`, and where the next one's do.
     ///
-    /// Rows of one start are neighbours of the same time and job on servers that ascend.
+    /// Rows of one start or move are neighbours of the same time and job on servers that ascend.
     #[must_use]
     pub fn decision(&self, row: usize) -> Option<(Decision, usize)> {
         let (&time, &verb, &job) = (self.time.get(row)?, self.verb.get(row)?, self.job.get(row)?);
@@ -104,14 +128,14 @@ impl DecisionLog {
         let mut at = row;
         while at < self.len()
             && (self.verb[at], self.job[at], self.time[at].to_bits()) == (verb, job, time.to_bits())
-            && (at == row || (verb == Verb::Start && self.server[at] > self.server[at - 1]))
+            && (at == row || (verb.has_parts() && self.server[at] > self.server[at - 1]))
         {
-            if verb == Verb::Start {
-                parts.push((self.server[at], self.num_gpus[at]));
+            if verb.has_parts() {
+                parts.push((Server::new(self.server[at]), self.num_gpus[at]));
             }
             at += 1;
         }
-        Some((Decision { time, verb, job, parts }, at))
+        Some((Decision { time, verb, job: Job::new(job), parts }, at))
     }
 
     /// Checks lengths and values against a table of `jobs` rows and a cluster of `servers`.
@@ -138,8 +162,8 @@ impl DecisionLog {
                 format!("time {:?} is no finite time >= 0", self.time[at])
             } else if at > 0 && self.time[at] < self.time[at - 1] {
                 "it comes before the decision above it".to_owned()
-            } else if self.verb[at] == Verb::Start && (self.server[at] as usize >= servers || self.num_gpus[at] == 0) {
-                "a start names servers of the cluster, with one GPU or more on each".to_owned()
+            } else if self.verb[at].has_parts() && (self.server[at] as usize >= servers || self.num_gpus[at] == 0) {
+                "a start or a move names servers of the cluster, with one GPU or more on each".to_owned()
             } else {
                 continue;
             };

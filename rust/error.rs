@@ -1,4 +1,6 @@
 //! Errors as values: every variant names the job, field or option at fault.
+//!
+//! For example, `Oversize` has the job's row, the GPUs that it asks for, and the GPUs that there are.
 
 use std::fmt;
 

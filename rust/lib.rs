@@ -13,10 +13,11 @@
 //! - `policy`: who decides. [`policies`]: the names of policies. `placement`: which GPUs a gang gets.
 //! - `speed`: how fast a job runs where it runs. `cluster`: servers and GPUs.
 //! - [`decisions`]: what a policy decided, as data.
+//! - [`simulation`]: a run whose decisions come from outside.
 //! - [`planner`]: the offline planner, Algorithm 1.
 //! - [`outcome`]: result columns.
 //! - [`files`]: renames that refuse to replace, for outputs that appear whole.
-//! - `ds`, `rng`: data structures, random numbers.
+//! - [`ids`]: numbers of jobs, slots and servers. `ds`, `rng`: data structures, random numbers.
 //! - [`reference`](mod@reference): a slow and obvious replay. Tests hold the machine against it. It shares no
 //!   deciding code with the machine.
 //!
@@ -29,6 +30,7 @@ pub mod decisions;
 mod ds;
 pub mod error;
 pub mod files;
+pub mod ids;
 mod machine;
 pub mod options;
 pub mod outcome;
@@ -40,6 +42,7 @@ pub mod reference;
 pub mod replay;
 mod rng;
 mod setting;
+pub mod simulation;
 mod speed;
 pub mod trace;
 

@@ -71,6 +71,8 @@ registry!(
         Smallest => "smallest",
         /// By predicted GPU time, then fifo (QSSF, the Helios paper).
         Qssf => "qssf",
+        /// The least number of a column first.
+        Column => "column",
     }
 );
 
@@ -175,6 +177,8 @@ registry!(
         TimeSlice => "time-slice",
         /// As a decision log says.
         Log => "log",
+        /// Decisions come from outside.
+        Outside => "outside",
     }
 );
 

@@ -1,7 +1,12 @@
 //! Result columns, and the timeline drawn from them.
+//!
+//! `ClusterOutcome` is what one cluster's run leaves behind, by job. `Outcome` is what the caller gets, by row.
+//! Invariant: every column of `Outcome` about jobs has a value for each row. For example, a job that was left out as
+//! oversize has a `start` of NaN and 0 servers.
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
+use crate::ids::{Job, Server};
 
 /// Rows of the allocations: one per stretch of a job on a server.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,21 +36,26 @@ impl Allocations {
         }
     }
 
-    /// Adds a gang's rows; the first one's position.
-    pub(crate) fn open(&mut self, job: u32, parts: &[(u32, u32)], start: f64) -> usize {
-        let first = self.job.len();
+    /// Adds the rows of a stay.
+    pub(crate) fn push(&mut self, job: Job, parts: &[(Server, u32)], start: f64, end: f64) {
         for &(server, count) in parts {
-            self.job.push(job);
-            self.server.push(server);
+            self.job.push(job.number());
+            self.server.push(server.number());
             self.num_gpus.push(count);
             self.start.push(start);
-            self.end.push(f64::NAN);
+            self.end.push(end);
         }
-        first
     }
 
-    pub(crate) fn close(&mut self, first: usize, rows: usize, end: f64) {
-        self.end[first..first + rows].fill(end);
+    /// Forgets the latest rows of a job, as many as `rows`.
+    pub(crate) fn forget(&mut self, job: Job, rows: usize) {
+        let Some(last) = self.job.iter().rposition(|&of| of == job.number()) else { return };
+        let rows = last + 1 - rows..last + 1;
+        self.job.drain(rows.clone());
+        self.server.drain(rows.clone());
+        self.num_gpus.drain(rows.clone());
+        self.start.drain(rows.clone());
+        self.end.drain(rows);
     }
 
     /// The rows in order of (job, start, end, server). A job's rows come in order of start; a stay of no length, whose
@@ -123,7 +133,7 @@ pub(crate) struct ClusterOutcome {
 /// A preempted job on its GPUs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
-    pub(crate) job: u32,
+    pub(crate) job: Job,
     pub(crate) start: f64,
     pub(crate) end: f64,
     pub(crate) spanning: bool,
@@ -468,10 +478,9 @@ mod tests {
     #[test]
     fn allocations_are_ordered_by_job() {
         let mut rows = Allocations::default();
-        let first = rows.open(1, &[(0, 2), (3, 1)], 0.0);
-        rows.open(0, &[(1, 1)], 0.5);
-        rows.close(first, 2, 2.0);
-        rows.close(2, 1, 3.0);
+        let on = |server, count| (Server::new(server), count);
+        rows.push(Job::new(1), &[on(0, 2), on(3, 1)], 0.0, 2.0);
+        rows.push(Job::new(0), &[on(1, 1)], 0.5, 3.0);
         let ordered = rows.by_job(2);
         assert_eq!(ordered.job, [0, 1, 1]);
         assert_eq!(ordered.server, [1, 0, 3]);
@@ -481,16 +490,25 @@ mod tests {
     #[test]
     fn a_stay_of_no_length_comes_before_the_next_of_its_job() {
         let mut rows = Allocations::default();
-        for (parts, start, end) in [([(1, 4), (2, 1)], 5.0, 5.0), ([(0, 4), (3, 1)], 5.0, 9.0)] {
-            let first = rows.open(0, &parts, start);
-            rows.close(first, 2, end);
-        }
-        rows.open(0, &[(2, 5)], 9.0);
-        rows.close(4, 1, 9.0);
-        rows.open(0, &[(1, 5)], 9.0);
-        rows.close(5, 1, 9.0);
+        let on = |server, count| (Server::new(server), count);
+        rows.push(Job::new(0), &[on(1, 4), on(2, 1)], 5.0, 5.0);
+        rows.push(Job::new(0), &[on(0, 4), on(3, 1)], 5.0, 9.0);
+        rows.push(Job::new(0), &[on(2, 5)], 9.0, 9.0);
+        rows.push(Job::new(0), &[on(1, 5)], 9.0, 9.0);
         let ordered = rows.by_job(1);
         assert_eq!(ordered.server, [1, 2, 0, 3, 1, 2]);
         assert_eq!(ordered.end, [5.0, 5.0, 9.0, 9.0, 9.0, 9.0]);
+    }
+
+    #[test]
+    fn the_latest_rows_of_a_job_are_forgotten() {
+        let mut rows = Allocations::default();
+        let on = |server, count| (Server::new(server), count);
+        rows.push(Job::new(0), &[on(1, 1)], 0.0, 5.0);
+        rows.push(Job::new(0), &[on(0, 4), on(3, 1)], 5.0, 9.0);
+        rows.push(Job::new(2), &[on(2, 5)], 2.0, 9.0);
+        rows.forget(Job::new(0), 2);
+        assert_eq!((rows.job, rows.server), (vec![0, 2], vec![1, 2]));
+        assert_eq!((rows.start, rows.end), (vec![0.0, 2.0], vec![5.0, 9.0]));
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Nothing is indexed, carried over or skipped. With the slot clock there is a literal loop over every slot, with a
 //! scheduling pass at every boundary. With the continuous clock every instant works out contention, iteration times
-//! and the next instant afresh, from who holds which GPU.
+//! and the next instant afresh, from who holds which GPU. Its cost is (slots or instants) x jobs x GPUs.
 //!
-//! The reference shares the job table, the options, the network constants and the errors with
-//! [`replay`](mod@crate::replay). It shares no code that decides anything, so the two can be compared: bit for bit
-//! with the slot clock, to rounding with the continuous one. Its cost is (slots or instants) x jobs x GPUs.
+//! Invariant: it shares inputs, options and errors with [`replay`](mod@crate::replay), and no code that decides
+//! anything (`rust/tests/rooms.rs`). So the two can be compared: bit for bit with the slot clock, to rounding with the
+//! other.
 
 mod mechanism;
 mod model;
@@ -209,7 +209,7 @@ fn refuse_unknown(options: &Options) -> Result<()> {
     if options.preemption != Preemption::None {
         return unsupported("policy", &options.preemption.name());
     }
-    if options.order == Order::Qssf {
+    if matches!(options.order, Order::Qssf | Order::Column) {
         return unsupported("order", &options.order.name());
     }
     if let Some(aging) = options.aging {

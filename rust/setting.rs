@@ -1,9 +1,21 @@
 //! What a run of one cluster, or virtual cluster, is given.
+//!
+//! Invariant: jobs are in order of submission, and every column has a value for each job. For example, `rows[0]` is
+//! the caller's row of the job that is submitted first.
 
 use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::options::Options;
 use crate::trace::Jobs;
+
+/// When decisions from outside are due.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct When {
+    /// At the multiples of so many seconds; `None` at every arrival and completion.
+    pub interval: Option<f64>,
+    /// Whether only while somebody waits.
+    pub waiting_only: bool,
+}
 
 /// The servers, and their jobs in order of (submit_time, row).
 #[derive(Clone, Copy, Debug)]
@@ -15,10 +27,14 @@ pub(crate) struct Setting<'a> {
     pub(crate) deadline: Option<&'a [f64]>,
     /// Users, numbered; `None` where nobody is named.
     pub(crate) user: Option<&'a [u32]>,
+    /// Keys, least first (`Order::Column`); `None` where they come from outside.
+    pub(crate) key: Option<&'a [f64]>,
     pub(crate) server_gpus: &'a [u32],
     pub(crate) few: &'a FewestServers,
     pub(crate) network: Network,
     pub(crate) options: &'a Options,
+    /// When decisions from outside are due (`Preemption::Outside`).
+    pub(crate) when: When,
     /// Decisions to carry out (`Preemption::Log`).
     pub(crate) log: Option<&'a DecisionLog>,
 }

@@ -8,7 +8,7 @@ import numpy as np
 from ringbco import _core
 from strategies import Case
 
-CASES = int(os.environ.get("RINGBCO_CASES", "300"))
+CASES = int(os.environ.get("RINGBCO_CASES", "200"))
 """Random cases of each parametrised comparison with an oracle; `make test-long` has thousands."""
 AUDITS = max(16, CASES // 18)
 """Random cases of each test that audits whole results, which takes longer."""

@@ -105,7 +105,7 @@ class World:
     future: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     running: list[Stretch] = field(default_factory=list)
-    placed: list[tuple[int, list[GPU]]] = field(default_factory=list)
+    load: dict[GPU, float] = field(default_factory=dict)
     left: dict[int, float] = field(default_factory=dict)
     served: dict[int, float] = field(default_factory=dict)
     gpu_times: list[float] = field(default_factory=list)
@@ -234,7 +234,8 @@ class World:
         run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin)
         self.waiting.remove(row)
         self.running.append(run)
-        self.placed.append((row, gpus))
+        for g in gpus:
+            self.load[g] = self.load.get(g, 0.0) + work(self.jobs[row], self.options, self.net)
         if not resumed:
             self.result.start[row] = self.seconds(self.now)
 
@@ -276,10 +277,7 @@ class World:
     def floor(self) -> Floor:
         gpus = [(s, g) for s in sorted(self.sizes) for g in range(self.sizes[s])]
         busy = {g for run in self.running for g in run.gpus}
-        load = dict.fromkeys(gpus, 0.0)
-        for row, given in self.placed:
-            for g in given:
-                load[g] += work(self.jobs[row], self.options, self.net)
+        load = {g: self.load.get(g, 0.0) for g in gpus}
         return Floor(dict(sorted(self.sizes.items())), [g for g in gpus if g not in busy], load)
 
     def new_rates(self) -> None:

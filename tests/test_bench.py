@@ -92,6 +92,8 @@ def test_generated_jobs_are_for_the_cluster(
         return cpu(arguments, os.environ)
 
     monkeypatch.setattr(bench, "_cpu", with_library)
+    # A case in a process of its own is tested above.
+    monkeypatch.setattr(bench, "_apart", lambda function, *arguments: function(*arguments))
     servers = tmp_path / "c.toml"
     servers.write_text(
         "[[servers]]\ncount = 3\ngpus = 8\nvc = 'a'\n[[servers]]\ncount = 4\ngpus = 4\nvc = 'b'\n"

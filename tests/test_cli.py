@@ -466,23 +466,3 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 4096)
     except OSError:  # Linux ends a closed terminal so
         return b""
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["replay", "small.csv", "--cluster", "2x8", "-o", "r"]])
-def test_a_reader_that_leaves_is_no_error_to_talk_about(
-    tmp_path: Path, small_jobs: Path, arguments: list[str]
-) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        run = subprocess.run(
-            [sys.executable, "-m", "ringbco", *arguments],
-            cwd=tmp_path,
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            check=False,
-            timeout=60,
-        )
-    finally:
-        os.close(writer)
-    assert run.stderr == b""

@@ -59,10 +59,10 @@ def test_help_keeps_to_the_terminals_width(verb: str, columns: int, invoke: Invo
     assert max(map(len, run.stdout.splitlines())) <= columns
 
 
-def test_no_colour_where_none_is_wanted(run_cli: RunCli, small_jobs: Path, tmp_path: Path) -> None:
+def test_no_colour_where_none_is_wanted(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
     """Even where a colour terminal is claimed."""
     environment = {**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "", "TERM": "xterm-256color"}
-    assert run_cli("replay", small_jobs, "--cluster", "2x8", "-o", "r", "--quiet").returncode == 0
+    assert invoke("replay", small_jobs, "--cluster", "2x8", "-o", "r", "--quiet").returncode == 0
     for arguments in (["--help"], ["replay", "--help"], ["audit", "r"], ["inspect", str(small_jobs)]):
         run = subprocess.run(
             [sys.executable, "-m", "ringbco", *arguments],

@@ -210,9 +210,10 @@ def check_timeline(problem: PreemptCase, run: "_core.RunResult", truth: PreemptR
     times = np.asarray(run.timeline_time)
     events = np.array([state[0] for states in truth.states for state in states])
     for k in range(0, len(times), 97):
-        near = np.isclose(events, times[k], rtol=1e-9, atol=1e-9) & (events != times[k])
-        if problem.case.options.clock == "continuous" and np.any(near):
-            continue
+        if problem.case.options.clock == "continuous":
+            near = np.isclose(events, times[k], rtol=1e-9, atol=1e-9) & (events != times[k])
+            if np.any(near):
+                continue
         last = [
             next((s for s in reversed(states) if s[0] <= times[k]), (0.0, 0, 0, 0, 0))
             for states in truth.states

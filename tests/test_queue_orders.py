@@ -8,14 +8,13 @@ from dataclasses import replace as with_changes
 import numpy as np
 import pytest
 
-from core_run import run_core
+from core_run import CASES, run_core
 from oracle import Job, Net, Options, OversizeError, RefusedError, Result, StuckError, simulate
 from oracle.simulate import Gang, World
 from ringbco import _core
 from strategies import CLOCKS, MODELS, PLACEMENTS, QUEUES, Case, build_case
 
 ORDERS = ("sjf", "smallest", "qssf")
-CASES_PER_PLACEMENT = 300
 FIXED = Options("fifo", "strict", "first-fit", "fixed")
 
 
@@ -151,10 +150,10 @@ def test_random_cases(placement: str) -> None:
         )
     ]
     finished = 0
-    for number in range(CASES_PER_PLACEMENT):
+    for number in range(CASES):
         rnd = random.Random(f"queue {placement} {number}")
         finished += check(rnd, rnd.choice(bases))
-    assert finished > 0.9 * CASES_PER_PLACEMENT
+    assert finished > 0.9 * CASES
 
 
 def fixed(submit: float, num_gpus: int, duration: float) -> Job:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SMALL_JOBS, Invoke
+from conftest import Invoke
 from core_run import CASES
 from ringbco.io import process
 from ringbco.trace.jobs import read_jobs
@@ -84,19 +84,16 @@ def test_a_soft_limit_of_open_files_is_raised(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def inspected(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
-    """What `inspect` prints where there is no terminal, with these variables."""
-    folder = tmp_path_factory.mktemp("inspected")
-    (folder / "small.csv").write_text(SMALL_JOBS)
+def listed() -> Callable[..., bytes]:
+    """What `policies` prints, in tables, where there is no terminal, with these variables."""
     environment = {**os.environ, "NO_COLOR": "1"}
     environment.pop("COLUMNS", None)
-    command = [sys.executable, "-m", "ringbco", "inspect", "small.csv"]
+    command = [sys.executable, "-m", "ringbco", "policies"]
 
     @cache
     def run(**variables: str) -> bytes:
         return subprocess.run(
             command,
-            cwd=folder,
             env=environment | variables,
             check=True,
             capture_output=True,
@@ -107,9 +104,8 @@ def inspected(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
 
 
 @pytest.mark.parametrize("columns", ["0", "1", "-5", "wide", "19"])
-def test_a_width_that_is_none_is_as_if_there_were_none(inspected: Callable[..., bytes], columns: str) -> None:
-    assert inspected(COLUMNS=columns) == inspected()
-    assert b"7 jobs in" in inspected()
+def test_a_width_that_is_none_is_as_if_there_were_none(listed: Callable[..., bytes], columns: str) -> None:
+    assert listed(COLUMNS=columns) == listed() != listed(COLUMNS="40")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -178,16 +174,6 @@ def test_only_standard_output_is_called_so(
     monkeypatch.setattr("ringbco.result.folder.check_target", fail)
     run = invoke("replay", small_jobs, "--cluster", "2x8", "-o", "r")
     assert run.stderr == "error: No space left on device; free some space or write elsewhere\n"
-
-
-def test_a_full_standard_output_is_named(small_jobs: Path) -> None:
-    if not os.path.exists("/dev/full"):
-        pytest.skip("this system has no /dev/full")
-    with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "ringbco", "inspect", str(small_jobs)]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: standard output: No space left on device")
 
 
 def test_texts_that_a_spreadsheet_would_work_out(invoke: Invoke, tmp_path: Path) -> None:

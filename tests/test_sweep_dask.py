@@ -41,7 +41,7 @@ class Dask:
         self._stack = stack
         self._folder = folder
         self.scheduler = scheduler = self._start(
-            "scheduler", "--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"
+            "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"
         )
         self.address = self._said(scheduler, r"Scheduler at:\s+(tcp://\S+)")
         # Without a nanny: what is killed stays dead.

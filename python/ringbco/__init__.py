@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from ringbco.audits import audit
     from ringbco.cluster.network import Network
     from ringbco.cluster.spec import Cluster
+    from ringbco.errors import DecisionError
     from ringbco.reports import report
     from ringbco.reports.timeline import timeline
     from ringbco.result.comparison import Comparison
     from ringbco.result.outcome import Outcome
     from ringbco.run.compare import compare
+    from ringbco.run.own import KeyPolicy, Policy, RankPolicy
     from ringbco.run.plan import plan
     from ringbco.run.replay import replay
+    from ringbco.run.simulation import Simulation
     from ringbco.sources.conversion import convert
     from ringbco.study.inspection import inspect
     from ringbco.study.profile import profile
@@ -33,9 +36,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Cluster",
     "Comparison",
+    "DecisionError",
     "JobTable",
+    "KeyPolicy",
     "Network",
     "Outcome",
+    "Policy",
+    "RankPolicy",
+    "Simulation",
     "__version__",
     "audit",
     "compare",
@@ -57,9 +65,14 @@ __all__ = [
 _HOMES = {
     "Cluster": "cluster.spec",
     "Comparison": "result.comparison",
+    "DecisionError": "errors",
     "JobTable": "trace.jobs",
+    "KeyPolicy": "run.own",
     "Network": "cluster.network",
     "Outcome": "result.outcome",
+    "Policy": "run.own",
+    "RankPolicy": "run.own",
+    "Simulation": "run.simulation",
     "audit": "audits",
     "compare": "run.compare",
     "convert": "sources.conversion",

@@ -1,13 +1,15 @@
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, NotRequired, TypedDict, final, type_check_only
+from typing import Any, NotRequired, Self, TypedDict, final, type_check_only
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
     "CoreError",
+    "Course",
     "PlanResult",
+    "Prepared",
     "RunResult",
     "build",
     "exchange",
@@ -26,6 +28,8 @@ class CoreError(Exception):
     kind: str
     row: int | None
     message: str
+    verb: str
+    """Of a verb that cannot be carried out, whose kind is "verb"."""
 
 @final
 class RunResult:
@@ -154,6 +158,7 @@ class _Jobs(TypedDict):
     vc: NotRequired[NDArray[np.uint32] | None]
     deadline: NotRequired[NDArray[np.float64] | None]
     user: NotRequired[NDArray[np.uint32] | None]
+    key: NotRequired[NDArray[np.float64] | None]
     log: NotRequired[_Log | None]
 
 @type_check_only
@@ -161,6 +166,52 @@ class _Cluster(TypedDict):
     server_gpus: NDArray[np.uint32]
     server_vc: NotRequired[NDArray[np.uint32] | None]
     network: tuple[float, float, float, float, float, float]
+
+@final
+class Prepared:
+    """A checked table and cluster."""
+
+    def __new__(cls, jobs: _Jobs, cluster: _Cluster, options: dict[str, Any]) -> Self: ...
+    @property
+    def parts(self) -> int:
+        """Number of virtual clusters; 1 for a cluster without."""
+    def course(self, part: int, interval: float | None, waiting_only: bool) -> Course:
+        """The run of a virtual cluster, before its first event."""
+    def outcome(self, courses: list[Course]) -> RunResult:
+        """What became of every job. Every course must be over."""
+
+@final
+class Course:
+    """The run of one virtual cluster, as far as it has come. Rows and servers are the caller's."""
+
+    def run(self, until: float, progress: Callable[[int, int], None] | None) -> int:
+        """Goes on until a decision is due (2), until all up to `until`, s, is over (1), or to the end (0)."""
+    def fork(self) -> Course: ...
+    @property
+    def now(self) -> float: ...
+    @property
+    def gone(self) -> int: ...
+    @property
+    def jobs(self) -> int: ...
+    def waiting(self) -> NDArray[np.uint32]: ...
+    def running(self) -> NDArray[np.uint32]: ...
+    def news(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]: ...
+    def idle(self) -> NDArray[np.uint32]: ...
+    def gpu_times(self) -> NDArray[np.float64]: ...
+    def parts(self, row: int) -> list[tuple[int, int]]: ...
+    def rate(
+        self, rows: NDArray[np.uint32], gpus: NDArray[np.uint32], servers: int
+    ) -> NDArray[np.float64]: ...
+    def fill(self, figure: int, column: NDArray[np.float64]) -> None: ...
+    def start(self, rows: NDArray[np.uint32], placement: str | None, strict: bool) -> int: ...
+    def start_on(self, row: int, parts: list[tuple[int, int]]) -> None: ...
+    def stop(self, rows: NDArray[np.uint32]) -> None: ...
+    def shift(self, moves: list[tuple[int, list[tuple[int, int]]]]) -> None: ...
+    def refuse(self, rows: NDArray[np.uint32]) -> None: ...
+    def wake(self, time: float) -> bool: ...
+    def unkeyed(self) -> NDArray[np.uint32]: ...
+    def give_keys(self, keys: NDArray[np.float64]) -> None: ...
+    def rank(self, rows: NDArray[np.uint32], keys: NDArray[np.float64], preemptive: bool) -> None: ...
 
 def replay(
     jobs: _Jobs,

@@ -21,6 +21,8 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
+POLICY_NOTE: Final = "raised by policy "
+"""How the note begins that an exception of a policy of one's own gets."""
 
 
 class RingbcoError(Exception):
@@ -46,6 +48,20 @@ class AuditFailure(RingbcoError):  # noqa: N818 - a finding, not a malfunction
     """A result that broke a constraint: exit status 3."""
 
     exit_code = 3
+
+
+class DecisionError(RingbcoError):
+    """A policy of one's own asked for what cannot be: exit status 1. Nothing was changed by it.
+
+    verb: what it asked for. time: when, s. row, job: of whom, where one job is at fault.
+    """
+
+    def __init__(
+        self, verb: str, reason: str, *, time: float, row: int | None = None, job: object = None
+    ) -> None:
+        self.verb, self.reason, self.time, self.row, self.job = verb, reason, time, row, job
+        who = "" if row is None else f"job {show_value(job)} (row {row}): "
+        super().__init__(f"{verb} at {time:g} s: {who}{reason}")
 
 
 class OtherwiseError(RingbcoError):

@@ -1,9 +1,16 @@
-//! Servers, GPUs, idle indexes and accumulated time U: the only place where GPUs change hands.
+//! Servers and GPUs: the only place where GPUs change hands.
+//!
+//! Invariant: `idle[s]` counts the idle GPUs of server s, `total_idle` is their sum, and every index says the same. An
+//! index exists only if the placement needs it. For example, taking 2 GPUs of a server with 3 idle ones moves the
+//! server from 3 to 1 in every index.
+//!
+//! The network's constants and the checks of server sizes are here too.
 
 mod times;
 
 use crate::ds::{Fenwick, OrderedBits};
 use crate::error::{Error, Result};
+use crate::ids::{Job, Server};
 use times::GpuTimes;
 
 /// Network and overhead constants of the contention model (docs/model.md#contention).
@@ -143,24 +150,24 @@ impl IdleIndex {
         Self { bits: OrderedBits::new(servers * (largest as usize + 1)), servers }
     }
 
-    fn insert(&mut self, idle: u32, server: usize) {
-        self.bits.insert(idle as usize * self.servers + server);
+    fn insert(&mut self, idle: u32, server: Server) {
+        self.bits.insert(idle as usize * self.servers + server.index());
     }
 
-    fn remove(&mut self, idle: u32, server: usize) {
-        self.bits.remove(idle as usize * self.servers + server);
+    fn remove(&mut self, idle: u32, server: Server) {
+        self.bits.remove(idle as usize * self.servers + server.index());
     }
 
     /// The server with the fewest idle GPUs that still holds `num_gpus`, lowest index on ties.
     #[inline]
-    pub(crate) fn tightest(&self, num_gpus: u32) -> Option<u32> {
-        self.bits.next(num_gpus as usize * self.servers).map(|m| (m % self.servers) as u32)
+    pub(crate) fn tightest(&self, num_gpus: u32) -> Option<Server> {
+        self.bits.next(num_gpus as usize * self.servers).map(|m| Server::at(m % self.servers))
     }
 
     /// The servers with exactly `idle` idle GPUs, by index.
-    pub(crate) fn with(&self, idle: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn with(&self, idle: u32) -> impl Iterator<Item = Server> + '_ {
         let from = idle as usize * self.servers;
-        self.bits.range(from, from + self.servers).map(move |m| (m - from) as u32)
+        self.bits.range(from, from + self.servers).map(move |m| Server::at(m - from))
     }
 
     /// The largest idle count below `bound` that some server has.
@@ -172,14 +179,14 @@ impl IdleIndex {
 /// GPUs granted to a gang: (server, GPUs) in the order of the grant, one entry a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grant {
-    pub(crate) parts: Vec<(u32, u32)>,
+    pub(crate) parts: Vec<(Server, u32)>,
 }
 
 /// Who gets the GPUs, and what it costs them in accumulated time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     /// The job, by row.
-    pub(crate) job: u32,
+    pub(crate) job: Job,
     /// GPUs it asks for.
     pub(crate) num_gpus: u32,
     /// rho_j / u, s: what U grows by on each of its GPUs.
@@ -226,13 +233,47 @@ impl Cluster {
         };
         for (s, &size) in cluster.sizes.iter().enumerate() {
             for index in [&mut cluster.by_idle, &mut cluster.unopened].into_iter().flatten() {
-                index.insert(size, s);
+                index.insert(size, Server::at(s));
             }
             if let Some(bits) = &mut cluster.with_idle {
                 bits.insert(s);
             }
         }
         cluster
+    }
+
+    /// Keeps further indexes from now on. U is not among them: it must have been kept from the start.
+    pub(crate) fn keep(&mut self, needs: Needs) {
+        let servers = self.sizes.len();
+        let largest = self.largest;
+        let Self { idle, sizes, .. } = self;
+        let index = |member: &dyn Fn(u32, u32) -> bool| {
+            let mut index = IdleIndex::new(servers, largest);
+            for (server, (&idle, &size)) in idle.iter().zip(sizes.iter()).enumerate() {
+                if member(idle, size) {
+                    index.insert(idle, Server::at(server));
+                }
+            }
+            index
+        };
+        if needs.by_idle && self.by_idle.is_none() {
+            self.by_idle = Some(index(&|_, _| true));
+        }
+        if needs.by_opened && self.opened.is_none() {
+            self.opened = Some(index(&|idle, size| idle < size));
+            self.unopened = Some(index(&|idle, size| idle == size));
+        }
+        if needs.with_idle && self.with_idle.is_none() {
+            let mut bits = OrderedBits::new(servers);
+            idle.iter().enumerate().filter(|(_, idle)| **idle > 0).for_each(|(server, _)| bits.insert(server));
+            self.with_idle = Some(bits);
+        }
+        if needs.by_rank && self.by_rank.is_none() {
+            self.by_rank = Some(Fenwick::new(idle));
+        }
+        if let Some(times) = &mut self.gpu_times {
+            times.keep(needs.least_time, needs.mean_time);
+        }
     }
 
     pub(crate) fn by_idle(&self) -> Option<&IdleIndex> {
@@ -248,28 +289,28 @@ impl Cluster {
     }
 
     /// The lowest server at or after `from` with an idle GPU.
-    pub(crate) fn next_with_idle(&self, from: usize) -> Option<usize> {
-        self.with_idle.as_ref()?.next(from)
+    pub(crate) fn next_with_idle(&self, from: usize) -> Option<Server> {
+        self.with_idle.as_ref()?.next(from).map(Server::at)
     }
 
     /// The server of the idle GPU of that rank in (server, GPU) order.
-    pub(crate) fn server_of_rank(&self, rank: u64) -> Option<u32> {
-        self.by_rank.as_ref().map(|f| f.find(rank))
+    pub(crate) fn server_of_rank(&self, rank: u64) -> Option<Server> {
+        self.by_rank.as_ref().map(|tree| Server::at(tree.find(rank)))
     }
 
     /// Takes `count` idle GPUs of a server: those with least U, or, where U is not kept, the lowest.
-    pub(crate) fn take(&mut self, server: u32, count: u32, claim: &Claim, grant: &mut Grant) {
+    pub(crate) fn take(&mut self, server: Server, count: u32, claim: &Claim, grant: &mut Grant) {
         if let Some(times) = &mut self.gpu_times {
             times.take_least(server, count, claim);
         }
-        self.set_idle(server as usize, self.idle[server as usize] - count);
+        self.set_idle(server, self.idle[server.index()] - count);
         grant.parts.push((server, count));
     }
 
     /// Takes the one idle GPU with least U of all.
     pub(crate) fn take_least_of_all(&mut self, claim: &Claim, grant: &mut Grant) {
         let Some(server) = self.gpu_times.as_mut().and_then(|t| t.take_least_of_all(claim)) else { return };
-        self.set_idle(server as usize, self.idle[server as usize] - 1);
+        self.set_idle(server, self.idle[server.index()] - 1);
         match grant.parts.iter_mut().rev().find(|p| p.0 == server) {
             Some(part) => part.1 += 1,
             None => grant.parts.push((server, 1)),
@@ -277,17 +318,17 @@ impl Cluster {
     }
 
     /// Gives a job's GPUs back.
-    pub(crate) fn release(&mut self, job: u32, parts: &[(u32, u32)]) {
+    pub(crate) fn release(&mut self, job: Job, parts: &[(Server, u32)]) {
         for &(server, count) in parts {
             if let Some(times) = &mut self.gpu_times {
                 times.release(server, count, job);
             }
-            self.set_idle(server as usize, self.idle[server as usize] + count);
+            self.set_idle(server, self.idle[server.index()] + count);
         }
     }
 
     /// Gives back what the latest grant took, and the accumulated time with it.
-    pub(crate) fn undo(&mut self, job: u32, parts: &[(u32, u32)]) {
+    pub(crate) fn undo(&mut self, job: Job, parts: &[(Server, u32)]) {
         self.release(job, parts);
         if let Some(times) = &mut self.gpu_times {
             times.undo();
@@ -302,10 +343,10 @@ impl Cluster {
     }
 
     #[inline]
-    fn set_idle(&mut self, server: usize, idle: u32) {
-        let was = self.idle[server];
-        let size = self.sizes[server];
-        self.idle[server] = idle;
+    fn set_idle(&mut self, server: Server, idle: u32) {
+        let s = server.index();
+        let was = std::mem::replace(&mut self.idle[s], idle);
+        let size = self.sizes[s];
         self.total_idle = self.total_idle + u64::from(idle) - u64::from(was);
         if let Some(index) = &mut self.by_idle {
             index.remove(was, server);
@@ -317,13 +358,13 @@ impl Cluster {
         }
         if let Some(bits) = &mut self.with_idle {
             if idle == 0 {
-                bits.remove(server);
+                bits.remove(s);
             } else if was == 0 {
-                bits.insert(server);
+                bits.insert(s);
             }
         }
         if let Some(tree) = &mut self.by_rank {
-            tree.add(server, i64::from(idle) - i64::from(was));
+            tree.add(s, i64::from(idle) - i64::from(was));
         }
     }
 }

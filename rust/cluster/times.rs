@@ -1,11 +1,16 @@
-//! The accumulated time U of every GPU (docs/model.md#accumulated-time), and the orders over U that placements ask for.
+//! The accumulated time U of every GPU (docs/model.md#accumulated-time), and the orders over it that placements ask
+//! for.
+//!
+//! Invariant: U of a GPU grows when a job takes it and never shrinks, unless the grant is undone: then U is what it
+//! was before, bit by bit. The least-loaded order is up to date at all times, the order by mean U when it is looked
+//! at. For example, a server whose GPUs have U of 0 s and 6 s has a mean of 3 s. A job of 4 s on the first makes the
+//! mean 5 s.
 
 use super::Claim;
 use crate::ds::Minima;
+use crate::ids::{Job, Server};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-const NOBODY: u32 = u32::MAX;
 
 /// U_g, the owner of each GPU, and the orders kept over them.
 ///
@@ -19,7 +24,7 @@ pub(crate) struct GpuTimes {
     /// U_g, s.
     time: Vec<f64>,
     /// The job on each GPU.
-    owner: Vec<u32>,
+    owner: Vec<Job>,
     least: Option<Minima>,
     mean: Option<MeanOrder>,
     /// (GPU, U before) for every GPU taken since the last mark.
@@ -39,7 +44,7 @@ impl GpuTimes {
         Self {
             first,
             time: vec![0.0; total as usize],
-            owner: vec![NOBODY; total as usize],
+            owner: vec![Job::NONE; total as usize],
             least: least.then(|| {
                 let mut tree = Minima::new(sizes.len());
                 (0..sizes.len()).for_each(|server| tree.set(server, 0.0));
@@ -51,13 +56,32 @@ impl GpuTimes {
         }
     }
 
-    fn gpus(&self, server: u32) -> std::ops::Range<usize> {
-        self.first[server as usize] as usize..self.first[server as usize + 1] as usize
+    fn gpus(&self, server: Server) -> std::ops::Range<usize> {
+        self.first[server.index()] as usize..self.first[server.index() + 1] as usize
     }
 
     /// The server of a GPU.
-    fn server_of(&self, gpu: u32) -> u32 {
-        self.first.partition_point(|&f| f <= gpu) as u32 - 1
+    fn server_of(&self, gpu: u32) -> Server {
+        Server::at(self.first.partition_point(|&f| f <= gpu) - 1)
+    }
+
+    /// Keeps further orders from now on.
+    pub(super) fn keep(&mut self, least: bool, mean: bool) {
+        let servers = self.first.len() - 1;
+        if least && self.least.is_none() {
+            self.least = Some(Minima::new(servers));
+            (0..servers).map(Server::at).for_each(|server| self.update_least(server));
+        }
+        if mean && self.mean.is_none() {
+            let mut order = MeanOrder::new(servers);
+            order.stale.fill(true);
+            self.mean = Some(order);
+        }
+    }
+
+    /// U of every GPU, s, server by server.
+    pub(crate) fn all(&self) -> &[f64] {
+        &self.time
     }
 
     pub(crate) fn mark(&mut self) {
@@ -76,10 +100,10 @@ impl GpuTimes {
     }
 
     /// Takes the `count` idle GPUs of a server with least U, ties by GPU.
-    pub(crate) fn take_least(&mut self, server: u32, count: u32, claim: &Claim) {
+    pub(crate) fn take_least(&mut self, server: Server, count: u32, claim: &Claim) {
         let mut idle = std::mem::take(&mut self.scratch);
         idle.clear();
-        idle.extend(self.gpus(server).filter(|&g| self.owner[g] == NOBODY).map(|g| (self.time[g], g as u32)));
+        idle.extend(self.gpus(server).filter(|&g| self.owner[g] == Job::NONE).map(|g| (self.time[g], g as u32)));
         if (count as usize) < idle.len() {
             idle.sort_unstable_by(by_time);
             idle.truncate(count as usize);
@@ -92,11 +116,11 @@ impl GpuTimes {
     }
 
     /// Takes the idle GPU with least U of all, ties by (server, GPU); gives its server.
-    pub(crate) fn take_least_of_all(&mut self, claim: &Claim) -> Option<u32> {
-        let server = self.least.as_ref()?.least() as u32;
+    pub(crate) fn take_least_of_all(&mut self, claim: &Claim) -> Option<Server> {
+        let server = Server::at(self.least.as_ref()?.least());
         let gpu = self
             .gpus(server)
-            .filter(|&g| self.owner[g] == NOBODY)
+            .filter(|&g| self.owner[g] == Job::NONE)
             .reduce(|a, b| if self.time[b] < self.time[a] { b } else { a })?;
         self.grab(gpu, claim);
         self.touched(server);
@@ -104,12 +128,12 @@ impl GpuTimes {
     }
 
     /// The idle GPUs of a server, as (U, GPU), appended to `to`.
-    pub(crate) fn idle_gpus(&self, server: u32, to: &mut Vec<(f64, u32)>) {
-        to.extend(self.gpus(server).filter(|&g| self.owner[g] == NOBODY).map(|g| (self.time[g], g as u32)));
+    pub(crate) fn idle_gpus(&self, server: Server, to: &mut Vec<(f64, u32)>) {
+        to.extend(self.gpus(server).filter(|&g| self.owner[g] == Job::NONE).map(|g| (self.time[g], g as u32)));
     }
 
     /// Of the GPUs in `pool`, the `count` with least U, ties by GPU, as counts per server in server order.
-    pub(crate) fn least_of(&self, pool: &mut Vec<(f64, u32)>, count: u32, parts: &mut Vec<(u32, u32)>) {
+    pub(crate) fn least_of(&self, pool: &mut Vec<(f64, u32)>, count: u32, parts: &mut Vec<(Server, u32)>) {
         let count = count as usize;
         if count < pool.len() {
             pool.select_nth_unstable_by(count, by_time);
@@ -122,7 +146,7 @@ impl GpuTimes {
                 Some(part) if gpu < end => part.1 += 1,
                 _ => {
                     let server = self.server_of(gpu);
-                    end = self.first[server as usize + 1];
+                    end = self.first[server.index() + 1];
                     parts.push((server, 1));
                 }
             }
@@ -130,17 +154,17 @@ impl GpuTimes {
     }
 
     /// Visits servers by (mean U, index), least first, until `go_on` says no.
-    pub(crate) fn by_mean(&mut self, go_on: impl FnMut(u32) -> bool) {
+    pub(crate) fn by_mean(&mut self, go_on: impl FnMut(Server) -> bool) {
         if let Some(order) = &mut self.mean {
             order.visit(&self.first, &self.time, go_on);
         }
     }
 
-    pub(crate) fn release(&mut self, server: u32, count: u32, job: u32) {
+    pub(crate) fn release(&mut self, server: Server, count: u32, job: Job) {
         let mut left = count;
         for gpu in self.gpus(server) {
             if self.owner[gpu] == job {
-                self.owner[gpu] = NOBODY;
+                self.owner[gpu] = Job::NONE;
                 left -= 1;
                 if left == 0 {
                     break;
@@ -157,21 +181,24 @@ impl GpuTimes {
         self.time[gpu] += claim.time;
     }
 
-    fn touched(&mut self, server: u32) {
+    fn touched(&mut self, server: Server) {
         if let Some(order) = &mut self.mean {
             order.touch(server);
         }
         self.update_least(server);
     }
 
-    fn update_least(&mut self, server: u32) {
+    fn update_least(&mut self, server: Server) {
         if self.least.is_none() {
             return;
         }
-        let least =
-            self.gpus(server).filter(|&g| self.owner[g] == NOBODY).map(|g| self.time[g]).fold(f64::INFINITY, f64::min);
+        let least = self
+            .gpus(server)
+            .filter(|&g| self.owner[g] == Job::NONE)
+            .map(|g| self.time[g])
+            .fold(f64::INFINITY, f64::min);
         if let Some(tree) = &mut self.least {
-            tree.set(server as usize, least);
+            tree.set(server.index(), least);
         }
     }
 }
@@ -182,7 +209,7 @@ fn by_time(a: &(f64, u32), b: &(f64, u32)) -> std::cmp::Ordering {
 
 /// A server as an order knew it: the bits of its mean U, its index, and the number of the entry among the server's
 /// entries. The number tells the last entry from those that are out of date.
-type Entry = (u64, u32, u32);
+type Entry = (u64, Server, u32);
 
 /// Servers in order of (mean U, index).
 ///
@@ -199,14 +226,14 @@ struct MeanOrder {
     /// Whether U changed since the server's last entry.
     stale: Vec<bool>,
     /// Servers of which a grant was undone.
-    lowered: Vec<u32>,
+    lowered: Vec<Server>,
     visited: Vec<Entry>,
 }
 
 impl MeanOrder {
     fn new(servers: usize) -> Self {
         Self {
-            front: (0..servers as u32).rev().map(|s| (0, s, 0)).collect(),
+            front: (0..servers).rev().map(|s| (0, Server::at(s), 0)).collect(),
             rest: BinaryHeap::new(),
             key: vec![0; servers],
             count: vec![0; servers],
@@ -216,13 +243,13 @@ impl MeanOrder {
         }
     }
 
-    fn touch(&mut self, server: u32) {
-        self.stale[server as usize] = true;
+    fn touch(&mut self, server: Server) {
+        self.stale[server.index()] = true;
     }
 
-    fn visit(&mut self, first: &[u32], time: &[f64], mut go_on: impl FnMut(u32) -> bool) {
+    fn visit(&mut self, first: &[u32], time: &[f64], mut go_on: impl FnMut(Server) -> bool) {
         while let Some(server) = self.lowered.pop() {
-            if mean(server, first, time) < self.key[server as usize] {
+            if mean(server, first, time) < self.key[server.index()] {
                 self.renew(server, first, time);
             }
         }
@@ -272,48 +299,48 @@ impl MeanOrder {
 
     /// Whether an entry is its server's last, and U has not changed since.
     fn is_up_to_date(&self, (_, server, count): Entry) -> bool {
-        count == self.count[server as usize] && !self.stale[server as usize]
+        count == self.count[server.index()] && !self.stale[server.index()]
     }
 
     /// Makes a new entry for one that was thrown away, unless its server has a later one.
     fn replace(&mut self, (_, server, count): Entry, first: &[u32], time: &[f64]) {
-        if count == self.count[server as usize] {
+        if count == self.count[server.index()] {
             self.renew(server, first, time);
         }
     }
 
-    fn renew(&mut self, server: u32, first: &[u32], time: &[f64]) {
-        let s = server as usize;
+    fn renew(&mut self, server: Server, first: &[u32], time: &[f64]) {
+        let s = server.index();
         self.stale[s] = false;
         self.key[s] = mean(server, first, time);
         self.count[s] = self.count[s].wrapping_add(1);
         if self.rest.len() > 2 * self.count.len() {
             let count = &self.count;
-            self.rest.retain(|&Reverse((_, other, c))| c == count[other as usize]);
+            self.rest.retain(|&Reverse((_, other, c))| c == count[other.index()]);
         }
         self.rest.push(Reverse((self.key[s], server, self.count[s])));
     }
 }
 
 /// The bits of a server's mean U, which is never negative: they sort as it does.
-fn mean(server: u32, first: &[u32], time: &[f64]) -> u64 {
-    let own = &time[first[server as usize] as usize..first[server as usize + 1] as usize];
+fn mean(server: Server, first: &[u32], time: &[f64]) -> u64 {
+    let own = &time[first[server.index()] as usize..first[server.index() + 1] as usize];
     // Summed afresh in index order, so that equal histories tie exactly.
     (own.iter().fold(0.0, |sum, u| sum + u) / own.len() as f64).to_bits()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Claim, GpuTimes};
+    use super::{Claim, GpuTimes, Job, Server};
     use proptest::prelude::*;
 
     /// Servers by (mean U, index), the slow way.
-    fn sorted(times: &GpuTimes, servers: u32) -> Vec<u32> {
-        let mean = |s: u32| {
+    fn sorted(times: &GpuTimes, servers: usize) -> Vec<Server> {
+        let mean = |s: Server| {
             let own = &times.time[times.gpus(s)];
             own.iter().fold(0.0, |sum, u| sum + u) / own.len() as f64
         };
-        let mut order: Vec<u32> = (0..servers).collect();
+        let mut order: Vec<Server> = (0..servers).map(Server::at).collect();
         order.sort_by(|&a, &b| mean(a).total_cmp(&mean(b)).then(a.cmp(&b)));
         order
     }
@@ -330,7 +357,7 @@ mod tests {
             sizes in prop::collection::vec(1u32..4, 1..12),
             steps in prop::collection::vec((0u8..4, any::<prop::sample::Index>(), 1u8..50, lengths()), 1..400),
         ) {
-            let servers = sizes.len() as u32;
+            let servers = sizes.len();
             let mut times = GpuTimes::new(&sizes, false, true);
             let look = |times: &mut GpuTimes, length: usize| {
                 let expected = sorted(times, servers);
@@ -344,19 +371,19 @@ mod tests {
                 Ok(())
             };
             for (job, (kind, server, time, length)) in steps.into_iter().enumerate() {
-                let server = server.index(sizes.len()) as u32;
+                let server = Server::at(server.index(sizes.len()));
                 // What is undone was large: its entry stays behind for long.
-                let claim = Claim { job: job as u32, num_gpus: 1, time: f64::from(time) * if kind & 2 == 2 { 1000.0 } else { 1.0 } };
+                let claim = Claim { job: Job::at(job), num_gpus: 1, time: f64::from(time) * if kind & 2 == 2 { 1000.0 } else { 1.0 } };
                 times.mark();
                 times.take_least(server, 1, &claim);
                 if kind & 1 == 1 {
                     look(&mut times, length)?;
                 }
                 if kind & 2 == 2 {
-                    times.release(server, 1, job as u32);
+                    times.release(server, 1, Job::at(job));
                     times.undo();
                 } else if job % 3 == 0 {
-                    times.release(server, 1, job as u32);
+                    times.release(server, 1, Job::at(job));
                 }
                 // Not always: entries that are out of date gather between two looks.
                 if length % 4 != 0 {

@@ -1,4 +1,8 @@
 //! An ordered set of small integers: a tree of 64-bit words.
+//!
+//! Invariant: a bit of an upper level is 1 if and only if the word below it is not 0. So a search goes up to a word
+//! with a later bit, and down again to that bit. For example, with the members 3 and 200, `next(4)` is 200: the first
+//! word has nothing from 4 on, and the level above says that the fourth word has something.
 
 /// Ordered set over `0..capacity`; insert, remove and "next at or after" cost one word per level, that
 /// is log64(capacity): three levels up to 262,144 members.
@@ -46,6 +50,27 @@ impl OrderedBits {
             }
             at >>= 6;
         }
+    }
+
+    /// Whether it is a member.
+    #[inline]
+    pub(crate) fn contains(&self, member: usize) -> bool {
+        self.levels[0].get(member >> 6).is_some_and(|word| word & (1 << (member & 63)) != 0)
+    }
+
+    /// Every member, ascending: a search for each word, not for each member.
+    pub(crate) fn all(&self) -> impl Iterator<Item = usize> + '_ {
+        let (mut word, mut rest) = (0, 0u64);
+        std::iter::from_fn(move || {
+            if rest == 0 {
+                word = self.next(word << 6)? >> 6;
+                rest = self.levels[0][word];
+                word += 1;
+            }
+            let bit = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            Some(((word - 1) << 6) + bit)
+        })
     }
 
     /// The least member at or after `from`.
@@ -123,12 +148,14 @@ mod tests {
                     bits.remove(member);
                     set.remove(&member);
                 }
+                prop_assert_eq!(bits.contains(member), set.contains(&member));
                 for from in [0, member, member + 1, capacity / 2, capacity, capacity + 64] {
                     prop_assert_eq!(bits.prev(from), set.range(..from).next_back().copied());
                     prop_assert_eq!(bits.next(from), set.range(from..).next().copied());
                 }
             }
-            prop_assert_eq!(bits.range(0, capacity).collect::<Vec<_>>(), set.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(bits.range(0, capacity).collect::<Vec<_>>(), bits.all().collect::<Vec<_>>());
+            prop_assert_eq!(bits.all().collect::<Vec<_>>(), set.into_iter().collect::<Vec<_>>());
         }
     }
 }

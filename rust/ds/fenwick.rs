@@ -3,7 +3,7 @@
 //! Invariant: entry i holds the sum of the last i & -i counts up to it. For example, with the counts 2, 0, 3 the rank 2
 //! is found at place 2: two lie before it.
 
-/// Prefix sums of idle GPUs over the servers.
+/// Counts by place, and their prefix sums.
 #[derive(Clone, Debug)]
 pub(crate) struct Fenwick {
     sums: Vec<i64>,
@@ -12,22 +12,22 @@ pub(crate) struct Fenwick {
 impl Fenwick {
     pub(crate) fn new(counts: &[u32]) -> Self {
         let mut tree = Self { sums: vec![0; counts.len() + 1] };
-        for (s, &c) in counts.iter().enumerate() {
-            tree.add(s, i64::from(c));
+        for (place, &count) in counts.iter().enumerate() {
+            tree.add(place, i64::from(count));
         }
         tree
     }
 
-    pub(crate) fn add(&mut self, server: usize, by: i64) {
-        let mut at = server + 1;
+    pub(crate) fn add(&mut self, place: usize, by: i64) {
+        let mut at = place + 1;
         while at < self.sums.len() {
             self.sums[at] += by;
             at += at & at.wrapping_neg();
         }
     }
 
-    /// The first server whose prefix sum exceeds `rank`.
-    pub(crate) fn find(&self, rank: u64) -> u32 {
+    /// The first place whose prefix sum exceeds `rank`.
+    pub(crate) fn find(&self, rank: u64) -> usize {
         let mut rest = rank as i64;
         let mut at = 0;
         let mut step = (self.sums.len() - 1).checked_ilog2().map_or(0, |k| 1 << k);
@@ -38,7 +38,7 @@ impl Fenwick {
             }
             step >>= 1;
         }
-        at as u32
+        at
     }
 }
 
@@ -47,7 +47,7 @@ mod tests {
     use super::Fenwick;
 
     #[test]
-    fn ranks_follow_server_order() {
+    fn ranks_follow_places() {
         let tree = Fenwick::new(&[2, 0, 3, 1]);
         let got: Vec<_> = (0..6).map(|r| tree.find(r)).collect();
         assert_eq!(got, [0, 0, 2, 2, 2, 3]);

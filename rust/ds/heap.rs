@@ -1,4 +1,8 @@
-//! The completions to come: an indexed 4-ary heap. A re-timed job moves in place, so no stale entry stays behind.
+//! The events to come: an indexed 4-ary heap.
+//!
+//! Invariant: no entry ranks before its parent by (time, row), and `position` says where each slot's entry is. So an
+//! entry moves in place when its time changes, and no stale entry stays behind. For example, with slot 0 at 5 s and
+//! slot 1 at 7 s, setting slot 1 to 3 s makes it the first.
 
 /// Total order of completions: (time, row).
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,6 @@
 //! Data structures that know nothing of clusters and jobs.
+//!
+//! Members, places, slots and rows are plain numbers here. Whoever uses a structure turns its own types into them.
 
 mod bits;
 mod fenwick;

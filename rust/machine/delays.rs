@@ -1,4 +1,8 @@
 //! Why jobs wait: for GPUs, for GPUs in one piece, or for their turn.
+//!
+//! Invariant: `state` says what is in the way of each gang size since the latest look, and `spent` for how long each
+//! obstacle has been there. Only time in which somebody waits counts. For example, with 2 idle GPUs on each of two
+//! servers of 4, a gang of 5 finds too few. For `consolidate` a gang of 3 finds them fragmented.
 
 use crate::cluster::Cluster;
 use crate::placement::Placer;
@@ -78,6 +82,7 @@ impl Delays {
 mod tests {
     use super::*;
     use crate::cluster::{Claim, Grant};
+    use crate::ids::{Job, Server};
     use crate::options::{Options, Placement};
 
     #[test]
@@ -89,22 +94,22 @@ mod tests {
         let mut grant = Grant::default();
         for job in 0..2 {
             // One on each server, which leaves one idle GPU on either.
-            assert!(placer.place(&mut cluster, &Claim { job, num_gpus: 3, time: 0.0 }, &mut grant));
+            assert!(placer.place(&mut cluster, &Claim { job: Job::new(job), num_gpus: 3, time: 0.0 }, &mut grant));
         }
         delays.look(&mut cluster, &placer, true);
         delays.pass_time(5.0);
         assert_eq!([1, 2, 3].map(|size| delays.spent(size)), [(0.0, 0.0), (0.0, 5.0), (5.0, 0.0)]);
-        assert!(placer.place(&mut cluster, &Claim { job: 2, num_gpus: 1, time: 0.0 }, &mut grant));
-        cluster.release(0, &[(0, 3)]);
-        cluster.release(2, &[(0, 1)]);
-        cluster.release(1, &[(1, 1)]);
+        assert!(placer.place(&mut cluster, &Claim { job: Job::new(2), num_gpus: 1, time: 0.0 }, &mut grant));
+        cluster.release(Job::new(0), &[(Server::new(0), 3)]);
+        cluster.release(Job::new(2), &[(Server::new(0), 1)]);
+        cluster.release(Job::new(1), &[(Server::new(1), 1)]);
         // Server 0 is empty, server 1 has two idle GPUs: 6 GPUs fit as 4 + 2, 3 fit, 8 do not.
         delays.look(&mut cluster, &placer, true);
         delays.pass_time(7.0);
         assert_eq!(delays.spent(8), (7.0, 0.0));
         assert_eq!(delays.spent(6), (5.0, 0.0));
-        assert!(placer.place(&mut cluster, &Claim { job: 3, num_gpus: 1, time: 0.0 }, &mut grant));
-        assert!(placer.place(&mut cluster, &Claim { job: 4, num_gpus: 2, time: 0.0 }, &mut grant));
+        assert!(placer.place(&mut cluster, &Claim { job: Job::new(3), num_gpus: 1, time: 0.0 }, &mut grant));
+        assert!(placer.place(&mut cluster, &Claim { job: Job::new(4), num_gpus: 2, time: 0.0 }, &mut grant));
         delays.look(&mut cluster, &placer, false);
         delays.pass_time(9.0);
         assert_eq!(delays.spent(8), (7.0, 0.0), "nobody waits");

@@ -8,9 +8,11 @@ use super::clock::Clock;
 use super::delays::Delays;
 use super::ledger::Ledger;
 use super::stays::Stay;
+use super::undone::Undone;
 use crate::cluster::{Claim, Cluster, FewestServers, Grant};
 use crate::decisions::Verb;
 use crate::ds::EventHeap;
+use crate::ids::{Job, Server, Slot};
 use crate::outcome::{ClusterOutcome, Stretch};
 use crate::placement::{Placer, Probe};
 use crate::rng::SplitMix64;
@@ -31,17 +33,19 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(crate) placer: Placer,
     /// Stays by slot; a slot whose stay is not live is free.
     pub(crate) stays: Vec<Stay<S::Pace>>,
-    free: Vec<u32>,
+    free: Vec<Slot>,
     /// Stays by when they end.
     pub(super) ends: EventHeap,
     crowd: Crowd,
     /// Sum of p_j over the spanning jobs, and since when.
     crowd_sum: u64,
     crowd_since: f64,
-    dirty: Vec<u32>,
+    dirty: Vec<Slot>,
     ledger: Option<Ledger>,
     /// Machine time that a resumed job holds its GPUs without progress.
     pause: f64,
+    /// The same of a job that moved.
+    move_pause: f64,
     record: bool,
     pub(super) delays: Delays,
     /// What the latest `place` gave.
@@ -50,20 +54,33 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) gone: usize,
     /// Whether to write down what is decided.
     record_log: bool,
+    /// Whether decisions come from outside, which wants to know what changed.
+    outside: bool,
+    /// Whether verbs are netted: stopping and starting a job on the same GPUs at one instant is nothing.
+    nets: bool,
+    /// Stays that a verb ended at this instant, as they were (kept where verbs are netted).
+    pub(super) undone: Vec<Undone<S::Pace>>,
+    /// The latest end of a stay that got something done.
+    progress: f64,
+    /// Jobs whose stay ended, in order (kept where decisions come from outside).
+    pub(crate) vacated: Vec<Job>,
     /// Why the run cannot go on.
-    pub(super) fault: Option<(u32, Verb, String)>,
+    pub(super) fault: Option<(Job, Verb, String)>,
     pub(super) out: ClusterOutcome,
 }
 
 impl<'a, S: Speed> Floor<'a, S> {
-    /// An idle cluster. `stops`: whether the policy may stop jobs.
-    pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool) -> Self {
+    /// An idle cluster. `stops`: whether the policy may stop jobs. `nets`: whether verbs are netted.
+    /// `outside`: whether decisions come from outside; then U is kept whatever the placement.
+    pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, nets: bool, outside: bool) -> Self {
         let options = setting.options;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let placer = Placer::new(options);
         let record = options.record_allocations;
+        let mut needs = placer.needs();
+        needs.gpu_times |= outside;
         Self {
-            cluster: Cluster::new(setting.server_gpus, placer.needs()),
+            cluster: Cluster::new(setting.server_gpus, needs),
             placer,
             few: setting.few,
             now: 0.0,
@@ -76,11 +93,17 @@ impl<'a, S: Speed> Floor<'a, S> {
             dirty: Vec::new(),
             ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
             pause: clock.slot.map_or(options.preempt_cost, |slot| (options.preempt_cost / slot).ceil()),
+            move_pause: clock.slot.map_or(options.move_cost(), |slot| (options.move_cost() / slot).ceil()),
             record,
             delays: Delays::new(jobs.num_gpus),
             grant: Grant::default(),
             gone: 0,
             record_log: options.record_decisions,
+            outside,
+            nets,
+            undone: Vec::new(),
+            vacated: Vec::new(),
+            progress: 0.0,
             fault: None,
             out: if stops {
                 ClusterOutcome::preemptive(jobs.len(), record)
@@ -103,44 +126,55 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// GPUs that a job asks for.
     #[inline]
-    pub(crate) fn asks(&self, job: u32) -> u32 {
-        self.jobs.num_gpus[job as usize]
+    pub(crate) fn asks(&self, job: Job) -> u32 {
+        self.jobs.num_gpus[job.index()]
     }
 
     /// rho_j, s.
     #[inline]
-    pub(crate) fn estimate(&self, job: u32) -> f64 {
-        self.speed.estimate(&self.jobs, job as usize)
+    pub(crate) fn estimate(&self, job: Job) -> f64 {
+        self.speed.estimate(&self.jobs, job)
     }
 
     /// Run time on the fewest servers without contention, s.
-    pub(crate) fn ideal(&self, job: u32) -> f64 {
+    pub(crate) fn ideal(&self, job: Job) -> f64 {
         let servers = self.few.of(self.asks(job)).unwrap_or(1);
-        self.speed.run_time(&self.jobs, job as usize, servers, 1)
+        self.speed.run_time(&self.jobs, job, servers, 1)
     }
 
-    fn ledger(&self, job: u32) -> (f64, f64) {
-        let j = job as usize;
+    fn ledger(&self, job: Job) -> (f64, f64) {
+        let j = job.index();
         match &self.ledger {
             Some(ledger) => (ledger.left[j], ledger.served[j]),
-            None => (self.speed.work(&self.jobs, j, self.clock.slot), 0.0),
+            None if self.is_done(job) => (0.0, self.out.finish[j] - self.out.start[j]),
+            None => (self.speed.work(&self.jobs, job, self.clock.slot), 0.0),
         }
     }
 
+    /// Work left of a job that does not run.
+    pub(crate) fn left(&self, job: Job) -> f64 {
+        self.ledger(job).0
+    }
+
+    /// Number of jobs that are done or refused.
+    pub(crate) fn gone(&self) -> usize {
+        self.gone
+    }
+
     /// Remaining run time of a job that does not run, s: on one server without contention.
-    pub(crate) fn remaining(&self, job: u32) -> f64 {
-        let alone = self.speed.unit(&self.speed.pace(&self.jobs, job as usize), 1, 0);
-        self.speed.remaining(&self.jobs, job as usize, self.ledger(job).0, alone, self.clock.slot)
+    pub(crate) fn remaining(&self, job: Job) -> f64 {
+        let alone = self.speed.unit(&self.speed.pace(&self.jobs, job), 1, 0);
+        self.speed.remaining(&self.jobs, job, self.ledger(job).0, alone, self.clock.slot)
     }
 
     /// Remaining run time of a stay's job now, s; never rises as time passes.
     pub(crate) fn remaining_of(&self, stay: &Stay<S::Pace>) -> f64 {
         let left = stay.left_at(self.now, self.clock);
-        self.speed.remaining(&self.jobs, stay.job as usize, left, stay.alone, self.clock.slot)
+        self.speed.remaining(&self.jobs, stay.job, left, stay.alone, self.clock.slot)
     }
 
     /// Attained service of a job that does not run, GPU-seconds.
-    pub(crate) fn attained(&self, job: u32) -> f64 {
+    pub(crate) fn attained(&self, job: Job) -> f64 {
         f64::from(self.asks(job)) * self.clock.seconds(self.ledger(job).1)
     }
 
@@ -160,7 +194,7 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// Tries to place a job. If it can be placed, its GPUs are taken, and `start` or `undo` must follow.
     #[inline]
-    pub(crate) fn place(&mut self, job: u32) -> bool {
+    pub(crate) fn place(&mut self, job: Job) -> bool {
         self.out.decisions += 1;
         let time = if self.cluster.gpu_times.is_some() { self.estimate(job) } else { 0.0 };
         let claim = Claim { job, num_gpus: self.asks(job), time };
@@ -170,15 +204,12 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// Gives a job the GPUs of given servers. If they can be had, they are taken, and `start` must follow.
     ///
     /// Otherwise says why not.
-    pub(crate) fn place_at(&mut self, job: u32, parts: &[(u32, u32)]) -> Result<(), String> {
-        let asked: u64 = parts.iter().map(|&(_, count)| u64::from(count)).sum();
-        if asked != u64::from(self.asks(job)) {
-            return Err(format!("{asked} GPUs are given and it asks for {}", self.asks(job)));
-        }
-        for (at, &(server, count)) in parts.iter().enumerate() {
-            let idle = self.cluster.idle[server as usize];
-            if count > idle || parts[..at].iter().any(|&(other, _)| other == server) {
-                return Err(format!("server {server} has {idle} idle GPUs for the {count} that it is to give"));
+    pub(crate) fn place_at(&mut self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
+        self.check_parts(job, parts)?;
+        for &(server, count) in parts {
+            let idle = self.cluster.idle[server.index()];
+            if count > idle {
+                return Err(self.lacks(server, u64::from(idle), count));
             }
         }
         self.out.decisions += 1;
@@ -192,36 +223,93 @@ impl<'a, S: Speed> Floor<'a, S> {
         Ok(())
     }
 
+    /// Checks that parts are as many GPUs as a job asks for, on different servers of the cluster.
+    pub(crate) fn check_parts(&self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
+        let given: u64 = parts.iter().map(|&(_, count)| u64::from(count)).sum();
+        if given != u64::from(self.asks(job)) {
+            return Err(format!("{given} GPUs are given and it asks for {}", self.asks(job)));
+        }
+        for (at, &(server, count)) in parts.iter().enumerate() {
+            if server.index() >= self.cluster.sizes.len() {
+                return Err(format!(
+                    "there is no server {}: the last one is {}",
+                    server.number(),
+                    self.cluster.sizes.len() - 1
+                ));
+            }
+            if count == 0 || parts[..at].iter().any(|&(other, _)| other == server) {
+                return Err(format!("server {} is named twice, or for 0 GPUs", server.number()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that a server has too few idle GPUs.
+    pub(crate) fn lacks(&self, server: Server, idle: u64, wanted: u32) -> String {
+        format!("server {} has {idle} idle GPUs for the {wanted} that it is to give", server.number())
+    }
+
+    /// Whether any job has made progress after that instant.
+    pub(super) fn has_progressed(&self, since: f64) -> bool {
+        let runs =
+            |stay: &Stay<S::Pace>| stay.is_live() && stay.from < self.now && stay.end(self.clock) < f64::INFINITY;
+        self.progress > since || (self.now > since && self.stays.iter().any(runs))
+    }
+
+    /// Whether a job is done.
+    pub(crate) fn is_done(&self, job: Job) -> bool {
+        !self.out.finish[job.index()].is_nan()
+    }
+
+    /// Whether a job has run, or runs.
+    pub(crate) fn has_run(&self, job: Job) -> bool {
+        !self.out.start[job.index()].is_nan()
+    }
+
     /// Gives back what the latest `place` took, and the draws that it made since `rng`.
-    pub(crate) fn undo(&mut self, job: u32, rng: SplitMix64) {
+    pub(crate) fn undo(&mut self, job: Job, rng: SplitMix64) {
         self.cluster.undo(job, &self.grant.parts);
         self.placer.set_rng(rng);
     }
 
     /// Starts the job that was placed last, or resumes it. Returns the slot of its stay.
-    pub(crate) fn start(&mut self, job: u32) -> u32 {
-        let j = job as usize;
+    pub(crate) fn start(&mut self, job: Job) -> Slot {
+        self.grant.parts.sort_unstable();
+        if self.record_log {
+            self.out.log.push(self.now, Verb::Start, job, &self.grant.parts);
+        }
+        if let Some(slot) = self.redo(job) {
+            return slot;
+        }
         self.turn_wait(job);
-        let slot = self.free.pop().unwrap_or(self.stays.len() as u32);
-        if slot as usize == self.stays.len() {
+        self.begin(job)
+    }
+
+    /// Begins the stay of the job that was placed last. Returns its slot.
+    fn begin(&mut self, job: Job) -> Slot {
+        let j = job.index();
+        // Whoever held other GPUs up to this instant has moved, whatever the verbs were.
+        let moved = self.undone.iter().any(|undone| undone.stay.job == job);
+        let pause = if moved { self.move_pause } else { self.pause };
+        let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
+        if slot.index() == self.stays.len() {
             self.stays.push(Stay::default());
         }
-        self.grant.parts.sort_unstable();
-        let stay = &mut self.stays[slot as usize];
+        let stay = &mut self.stays[slot.index()];
         stay.job = job;
         stay.parts.clone_from(&self.grant.parts);
         stay.start = self.now;
         (stay.crowd, stay.largest_crowd) = (0, 0);
         let mut resumed = false;
         (stay.from, stay.left) = match &self.ledger {
-            None => (self.now, self.speed.work(&self.jobs, j, self.clock.slot)),
+            None => (self.now, self.speed.work(&self.jobs, job, self.clock.slot)),
             Some(ledger) => {
                 resumed = self.out.preemptions[j] > 0;
-                (self.now + if resumed { self.pause } else { 0.0 }, ledger.left[j])
+                (self.now + if resumed { pause } else { 0.0 }, ledger.left[j])
             }
         };
         stay.since = stay.from;
-        stay.pace = self.speed.pace(&self.jobs, j);
+        stay.pace = self.speed.pace(&self.jobs, job);
         if self.ledger.is_some() {
             stay.alone = self.speed.unit(&stay.pace, 1, 0);
         }
@@ -232,50 +320,107 @@ impl<'a, S: Speed> Floor<'a, S> {
             self.crowd.join(slot, &stay.parts);
         } else {
             stay.set_pace(&self.speed, self.now, self.clock);
-            self.ends.set(slot, stay.end(self.clock), job);
+            self.ends.set(slot.number(), stay.end(self.clock), job.number());
         }
         if !resumed {
             self.out.start[j] = self.now;
-        }
-        let servers = stay.parts.len() as u32;
-        self.out.num_servers[j] = if resumed { servers.max(self.out.num_servers[j]) } else { servers };
-        if self.record_log {
-            self.out.log.push(self.now, Verb::Start, job, &stay.parts);
-        }
-        if self.record {
-            stay.first_row = self.out.allocations.open(job, &stay.parts, self.now);
         }
         slot
     }
 
     /// Stops a stay: its job gives its GPUs back and keeps its progress. Returns the job.
-    pub(crate) fn stop(&mut self, slot: u32) -> u32 {
-        let job = self.stays[slot as usize].job;
-        self.out.preemptions[job as usize] += 1;
-        self.vacate(slot);
-        self.turn_wait(job);
+    pub(crate) fn stop(&mut self, slot: Slot) -> Job {
+        let job = self.stays[slot.index()].job;
         if self.record_log {
             self.out.log.push(self.now, Verb::Stop, job, &[]);
         }
+        self.interrupt(slot);
+        self.turn_wait(job);
         job
     }
 
+    /// Writes a move down; `lift` and `land` do not.
+    pub(crate) fn note_move(&mut self, job: Job, parts: &[(Server, u32)]) {
+        if self.record_log {
+            let mut parts = parts.to_vec();
+            parts.sort_unstable();
+            self.out.log.forget_move(self.now, job);
+            self.out.log.push(self.now, Verb::Move, job, &parts);
+        }
+    }
+
+    /// Takes a running job off its GPUs, to land on others at this instant.
+    pub(crate) fn lift(&mut self, slot: Slot) {
+        self.interrupt(slot);
+    }
+
+    /// Puts a lifted job on the GPUs that it was given last. Returns the slot of its stay.
+    pub(crate) fn land(&mut self, job: Job) -> Slot {
+        self.grant.parts.sort_unstable();
+        self.redo(job).unwrap_or_else(|| self.begin(job))
+    }
+
+    /// Ends a stay before its job is done. A stay of no length was none.
+    fn interrupt(&mut self, slot: Slot) {
+        let stay = &self.stays[slot.index()];
+        let j = stay.job.index();
+        if stay.start == self.now {
+            let resumed = self.out.preemptions[j] > 0;
+            if !resumed {
+                self.out.start[j] = f64::NAN;
+            }
+            self.leave(slot);
+            return;
+        }
+        if self.nets {
+            self.undone.push(Undone::of(stay, self.ledger.as_ref(), &self.out));
+        }
+        self.out.preemptions[j] += 1;
+        self.vacate(slot);
+    }
+
+    /// Goes on with the stay that a verb ended at this instant, if the job was placed on the same GPUs. Returns its slot.
+    fn redo(&mut self, job: Job) -> Option<Slot> {
+        let same = |undone: &Undone<S::Pace>| undone.stay.job == job && undone.stay.parts == self.grant.parts;
+        let at = self.undone.iter().position(same)?;
+        let undone = self.undone.swap_remove(at);
+        // The GPUs were never given back: their U stays what it was.
+        self.cluster.undo(job, &self.grant.parts);
+        let claim = Claim { job, num_gpus: self.asks(job), time: 0.0 };
+        self.grant.parts.clear();
+        for &(server, count) in &undone.stay.parts {
+            self.cluster.take(server, count, &claim, &mut self.grant);
+        }
+        undone.put_back(self.ledger.as_mut(), &mut self.out);
+        let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
+        if slot.index() == self.stays.len() {
+            self.stays.push(Stay::default());
+        }
+        self.ends.set(slot.number(), undone.stay.end(self.clock), job.number());
+        if undone.stay.parts.len() > 1 {
+            self.crowd.join(slot, &undone.stay.parts);
+            self.crowd_sum += u64::from(undone.stay.crowd);
+        }
+        self.stays[slot.index()] = undone.stay;
+        Some(slot)
+    }
+
     /// Refuses a job for good, unless it has run already: then says so.
-    pub(crate) fn refuse(&mut self, job: u32) -> Result<(), String> {
-        if !self.out.start[job as usize].is_nan() {
+    pub(crate) fn refuse(&mut self, job: Job) -> Result<(), String> {
+        if !self.out.start[job.index()].is_nan() {
             return Err("it has run already".to_owned());
         }
         if self.record_log {
             self.out.log.push(self.now, Verb::Refuse, job, &[]);
         }
-        self.out.refused[job as usize] = true;
-        self.out.obstacles[job as usize] = (0.0, 0.0);
+        self.out.refused[job.index()] = true;
+        self.out.obstacles[job.index()] = (0.0, 0.0);
         self.gone += 1;
         Ok(())
     }
 
     /// Ends the run with an error: a decision cannot be carried out.
-    pub(crate) fn fail(&mut self, job: u32, verb: Verb, why: String) {
+    pub(crate) fn fail(&mut self, job: Job, verb: Verb, why: String) {
         self.fault = Some((job, verb, why));
     }
 
@@ -285,33 +430,35 @@ impl<'a, S: Speed> Floor<'a, S> {
     ///
     /// What it met in earlier waits is m. A wait from a to b turns that into a - m, then into b - (a - m) = m + (b - a).
     #[inline]
-    pub(super) fn turn_wait(&mut self, job: u32) {
+    pub(super) fn turn_wait(&mut self, job: Job) {
         let (too_few, fragmented) = self.delays.spent(self.asks(job));
-        let met = &mut self.out.obstacles[job as usize];
+        let met = &mut self.out.obstacles[job.index()];
         *met = (too_few - met.0, fragmented - met.1);
     }
 
     /// Ends the stay of a job that is done. Returns the job.
     #[inline]
-    pub(super) fn complete(&mut self, slot: u32) -> u32 {
-        let job = self.stays[slot as usize].job;
+    pub(super) fn complete(&mut self, slot: Slot) -> Job {
+        let job = self.stays[slot.index()].job;
         self.vacate(slot);
-        self.out.finish[job as usize] = self.now;
+        self.out.finish[job.index()] = self.now;
         self.gone += 1;
         job
     }
 
-    /// Ends a stay.
+    /// Writes a stay down and ends it.
     #[inline]
-    fn vacate(&mut self, slot: u32) {
-        self.ends.remove(slot);
-        let stay = &mut self.stays[slot as usize];
-        let (job, j) = (stay.job, stay.job as usize);
+    fn vacate(&mut self, slot: Slot) {
+        let stay = &mut self.stays[slot.index()];
+        let (job, j) = (stay.job, stay.job.index());
         let spanning = stay.parts.len() > 1;
         if let Some(ledger) = &mut self.ledger {
             let held = self.now - stay.start;
             let left = stay.left_at(self.now, self.clock);
             let done = std::mem::replace(&mut ledger.left[j], left) - left;
+            if done > 0.0 {
+                self.progress = self.now;
+            }
             if spanning {
                 let fewest = self.few.of(self.jobs.num_gpus[j]).unwrap_or(1);
                 let alone = |servers| self.speed.unit(&stay.pace, servers, 1);
@@ -325,19 +472,34 @@ impl<'a, S: Speed> Floor<'a, S> {
             }
         }
         if self.record {
-            self.out.allocations.close(stay.first_row, stay.parts.len(), self.now);
+            self.out.allocations.push(job, &stay.parts, stay.start, self.now);
         }
-        self.cluster.release(job, &stay.parts);
+        let servers = &mut self.out.num_servers[j];
+        *servers = (*servers).max(stay.parts.len() as u32);
         if spanning {
-            self.crowd.leave(slot, &stay.parts);
             let most = &mut self.out.max_contention[j];
             *most = (*most).max(stay.largest_crowd);
-            let crowd = stay.crowd;
+        }
+        self.leave(slot);
+    }
+
+    /// Gives a stay's GPUs back.
+    #[inline]
+    fn leave(&mut self, slot: Slot) {
+        self.ends.remove(slot.number());
+        let stay = &self.stays[slot.index()];
+        let (job, crowd) = (stay.job, stay.crowd);
+        self.cluster.release(job, &stay.parts);
+        if stay.parts.len() > 1 {
+            self.crowd.leave(slot, &stay.parts);
             self.account_crowd();
             self.crowd_sum -= u64::from(crowd);
         }
-        self.stays[slot as usize].parts.clear();
+        self.stays[slot.index()].parts.clear();
         self.free.push(slot);
+        if self.outside {
+            self.vacated.push(job);
+        }
     }
 
     /// New crowds, paces and ends of the stays whose servers changed. Nothing else sets an end anew.
@@ -349,7 +511,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         dirty.clear();
         self.crowd.drain_changed(&mut dirty);
         for &slot in &dirty {
-            let stay = &mut self.stays[slot as usize];
+            let stay = &mut self.stays[slot.index()];
             let crowd = self.crowd.of(&stay.parts);
             if crowd == stay.crowd {
                 continue;
@@ -358,7 +520,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             stay.largest_crowd = stay.largest_crowd.max(crowd);
             let fresh = std::mem::take(&mut stay.fresh);
             if (S::COUPLED || fresh) && stay.set_pace(&self.speed, self.now, self.clock) {
-                self.ends.set(slot, stay.end(self.clock), stay.job);
+                self.ends.set(slot.number(), stay.end(self.clock), stay.job.number());
             }
             self.account_crowd();
             self.crowd_sum = self.crowd_sum + u64::from(crowd) - u64::from(before);
@@ -382,13 +544,13 @@ impl<'a, S: Speed> Floor<'a, S> {
     pub(crate) fn shadow_time(
         &mut self,
         probe: &mut Probe,
-        ends: impl Iterator<Item = (u64, u32)>,
+        ends: impl Iterator<Item = (u64, Slot)>,
         num_gpus: u32,
     ) -> f64 {
         probe.copy(&self.cluster);
         let mut ends = ends.peekable();
         while let Some((end, slot)) = ends.next() {
-            probe.give(&self.stays[slot as usize].parts);
+            probe.give(&self.stays[slot.index()].parts);
             if ends.peek().is_none_or(|next| next.0 != end) && self.placer.fits(&mut self.cluster, probe, num_gpus) {
                 return f64::from_bits(end);
             }

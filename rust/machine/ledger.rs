@@ -4,6 +4,7 @@
 //! Invariant: `left[j]` and `served[j]` are right while job j holds no GPUs. For example, a job of 100 s that was
 //! stopped after 40 s, 30 of them a pause, has 90 s left and 40 s served.
 
+use crate::ids::Job;
 use crate::speed::Speed;
 use crate::trace::Jobs;
 
@@ -17,6 +18,6 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(super) fn new<S: Speed>(jobs: &Jobs<'_>, speed: &S, slot: Option<f64>) -> Self {
         let count = jobs.len();
-        Self { left: (0..count).map(|j| speed.work(jobs, j, slot)).collect(), served: vec![0.0; count] }
+        Self { left: (0..count).map(|j| speed.work(jobs, Job::at(j), slot)).collect(), served: vec![0.0; count] }
     }
 }

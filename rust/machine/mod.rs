@@ -14,8 +14,10 @@ mod ledger;
 mod stays;
 #[cfg(test)]
 mod tests;
+mod undone;
 
 use crate::error::{Error, Result};
+use crate::ids::{Job, Slot};
 use crate::outcome::ClusterOutcome;
 use crate::policy::Policy;
 use crate::setting::Setting;
@@ -47,12 +49,18 @@ impl Watch for Unwatched {
 const WATCH_EVERY: u64 = 1024;
 /// With no end in sight, this many passes and two for each job are enough to see that nothing comes of them.
 const IDLE_PASSES: u64 = 1000;
+/// So many decisions from outside in a row may come to nothing.
+const MOST_IN_VAIN: u64 = 10_000;
 
 /// Why a run stopped for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     /// Every instant up to the given time is over, and there are more.
     Until,
+    /// A decision from outside is due at this instant. The next run goes on from there.
+    Asks,
+    /// The policy wants to be looked at before the next instant.
+    Halted,
     /// Nothing is left to do.
     Done,
 }
@@ -60,8 +68,8 @@ pub(crate) enum Pause {
 /// One cluster under one policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine<'a, P, S: Speed> {
-    policy: P,
-    floor: Floor<'a, S>,
+    pub(crate) policy: P,
+    pub(crate) floor: Floor<'a, S>,
     /// Each job's row in the caller's table, for errors.
     rows: &'a [u32],
     /// Jobs that have arrived, and when the next one does.
@@ -72,11 +80,25 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     next_wake: f64,
     instants: u64,
     idle_passes: u64,
+    /// Whether a decision is due at this instant.
+    asked: bool,
+    /// Decisions since the last event from outside, and when that was.
+    asked_in_vain: u64,
+    quiet_since: f64,
+    /// Jobs that arrived, and jobs that were done, since the last decision (where decisions come from outside).
+    pub(crate) news: News,
+}
+
+/// What happened since the last decision.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct News {
+    pub(crate) arrived: Vec<Job>,
+    pub(crate) completed: Vec<Job>,
 }
 
 impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     pub(crate) fn new(setting: &Setting<'a>, speed: S, policy: P) -> Self {
-        let floor = Floor::new(setting, speed, P::STOPS);
+        let floor = Floor::new(setting, speed, P::STOPS, P::NETS, P::OUTSIDE);
         let mut machine = Self {
             policy,
             floor,
@@ -87,6 +109,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             next_wake: f64::INFINITY,
             instants: 0,
             idle_passes: 0,
+            asked: false,
+            asked_in_vain: 0,
+            quiet_since: 0.0,
+            news: News::default(),
         };
         machine.next_arrival = machine.arrival_of(0);
         machine
@@ -102,6 +128,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// `Stuck` when nothing can change any more and a job is not done; what the watch says.
     pub(crate) fn run(&mut self, until: f64, watch: &mut dyn Watch) -> Result<Pause> {
         let jobs = self.floor.jobs.len();
+        if std::mem::take(&mut self.asked) {
+            self.news = News::default();
+            self.decide()?;
+        }
         loop {
             let (next_end, _) = self.floor.ends.peek().unwrap_or((f64::INFINITY, 0));
             let now = next_end.min(self.next_arrival).min(self.next_pass).min(self.next_wake);
@@ -115,34 +145,61 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             if self.instants.is_multiple_of(WATCH_EVERY) {
                 watch.tick(self.floor.gone)?;
             }
-            self.instant(now)?;
+            self.events(now);
+            if P::OUTSIDE && self.policy.asks(&self.floor) {
+                self.check_patience(jobs)?;
+                self.asked = true;
+                return Ok(Pause::Asks);
+            }
+            self.decide()?;
+            if self.policy.is_halted() {
+                return Ok(Pause::Halted);
+            }
         }
         watch.tick(self.floor.gone)?;
         if self.floor.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }
     }
 
-    fn instant(&mut self, now: f64) -> Result<()> {
+    /// Goes on to an instant: completions and arrivals.
+    fn events(&mut self, now: f64) {
+        if P::NETS && now > self.floor.now {
+            self.floor.undone.clear();
+        }
         self.floor.now = now;
         self.floor.delays.pass_time(self.floor.clock.seconds(now));
         while let Some((time, slot)) = self.floor.ends.peek()
             && time <= now
         {
+            let slot = Slot::new(slot);
             let job = self.floor.complete(slot);
             self.policy.completed(&self.floor, slot, job);
+            if P::OUTSIDE {
+                self.asked_in_vain = 0;
+                self.news.completed.push(job);
+            }
         }
         while self.next_arrival <= now {
-            let job = self.arrived as u32;
+            let job = Job::at(self.arrived);
             self.floor.turn_wait(job);
             self.policy.arrived(&mut self.floor, job);
+            if P::OUTSIDE {
+                self.asked_in_vain = 0;
+                self.news.arrived.push(job);
+            }
             self.arrived += 1;
             self.next_arrival = self.arrival_of(self.arrived);
         }
+    }
+
+    /// The rest of an instant: a pass, new paces, the books.
+    fn decide(&mut self) -> Result<()> {
+        let now = self.floor.now;
         self.next_wake = self.policy.wake(&self.floor, self.arrived);
         self.next_pass = self.policy.due(&self.floor);
         if self.next_pass == now {
             self.policy.pass(&mut self.floor);
             if let Some((job, verb, why)) = self.floor.fault.take() {
-                let row = self.rows[job as usize] as usize;
+                let row = self.rows[job.index()] as usize;
                 return Err(Error::Decision { row, verb: verb.name(), time: self.floor.seconds(), why });
             }
             self.next_pass = self.policy.due(&self.floor);
@@ -154,9 +211,25 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         Ok(())
     }
 
+    /// Ends a run whose decisions from outside go on and on though nothing comes of them.
+    fn check_patience(&mut self, jobs: usize) -> Result<()> {
+        if self.asked_in_vain == 0 {
+            self.quiet_since = self.floor.now;
+        }
+        self.asked_in_vain += 1;
+        if self.asked_in_vain <= MOST_IN_VAIN || self.floor.gone == jobs {
+            return Ok(());
+        }
+        if self.floor.has_progressed(self.quiet_since) {
+            self.asked_in_vain = 0;
+            return Ok(());
+        }
+        Err(self.stuck())
+    }
+
     /// Whether passes go on and on though nothing can come of them.
     fn is_idling(&mut self, jobs: usize) -> bool {
-        if !P::STOPS {
+        if !P::STOPS || P::OUTSIDE {
             return false;
         }
         let stalled = self.floor.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
@@ -166,11 +239,16 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
 
     /// Names the job of the lowest row that runs without progress or waits.
     fn stuck(&self) -> Error {
-        let row = |job: u32| self.rows[job as usize] as usize;
+        let row = |job: Job| self.rows[job.index()] as usize;
         let stalled = self.floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| (row(stay.job), true));
         let waiting = self.policy.waiting_jobs().map(|job| (row(job), false));
         let (row, running) = stalled.chain(waiting).min().unwrap_or_default();
         Error::Stuck { row, running, time: self.floor.seconds() }
+    }
+
+    /// Every waiting job.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Job> + '_ {
+        self.policy.waiting_jobs()
     }
 
     /// What a run that is done leaves behind, in seconds.

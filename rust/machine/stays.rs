@@ -5,15 +5,16 @@
 //! 10 + 30 + 5 * 2 = 50 s.
 
 use super::clock::Clock;
+use crate::ids::{Job, Server};
 use crate::speed::Speed;
 
 /// A job on GPUs. Times are machine times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stay<P> {
     /// Who holds them.
-    pub(crate) job: u32,
+    pub(crate) job: Job,
     /// (server, GPUs), servers ascending; empty where nobody stays.
-    pub(crate) parts: Vec<(u32, u32)>,
+    pub(crate) parts: Vec<(Server, u32)>,
     /// Since when.
     pub(crate) start: f64,
     /// When progress begins: after the pause.
@@ -27,8 +28,6 @@ pub(crate) struct Stay<P> {
     /// What a unit takes on one server without contention, s (kept where a policy may stop jobs).
     pub(crate) alone: f64,
     pub(super) pace: P,
-    /// First of its rows in the allocations.
-    pub(super) first_row: usize,
     /// p_j, and the largest that this stay has met.
     pub(super) crowd: u32,
     pub(super) largest_crowd: u32,

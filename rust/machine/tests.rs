@@ -29,7 +29,7 @@ impl<'a, S: Speed> Visitor<'a, S> for Forked<'_> {
         for &time in self.0 {
             match cut.run(time, &mut Unwatched) {
                 Ok(Pause::Until) => assert_eq!(format!("{:?}", end(cut.clone())), expected),
-                Ok(Pause::Done) | Err(_) => return,
+                Ok(Pause::Done | Pause::Asks | Pause::Halted) | Err(_) => return,
             }
         }
         assert_eq!(format!("{:?}", end(cut)), expected);
@@ -82,6 +82,8 @@ proptest! {
             few: &few,
             network,
             options: &options,
+            key: None,
+            when: crate::setting::When::default(),
             log: None,
         };
         let mut times: Vec<f64> = times.into_iter().map(f64::from).collect();

@@ -1,17 +1,13 @@
 //! What is known of one option: the kind of its values, their range, who uses it, and how it is told.
 //!
-//! An [`Entry`] is a row of a table in `table`. All else is made of it: the checks here, and the options of the Python
-//! functions, of the command line, of run.toml, of sweeps and of the documentation
-//! (`python -m ringbco.dev.generate`).
+//! An [`Entry`] is a row of a table in `table`. The checks, and all code and pages that are generated, are made of it.
 //!
 //! ```
 //! use ringbco::options::{Entry, Value};
 //! const TURN: Entry = Entry::number("turn", 0.0, 60.0, "a time >= 0 and <= 60 s").unit("s").help("Length of a turn.");
 //! assert!(TURN.check(&Value::Number(30.0)).is_ok());
-//! assert_eq!(
-//!     TURN.check(&Value::Number(90.0)).unwrap_err().to_string(),
-//!     "option turn: 90: expected a time >= 0 and <= 60 s",
-//! );
+//! let told = TURN.check(&Value::Number(90.0)).unwrap_err().to_string();
+//! assert_eq!(told, "option turn: 90: expected a time >= 0 and <= 60 s");
 //! ```
 
 use super::{ClockKind, Discipline, Order, Placement, Preemption, Ties, Value};

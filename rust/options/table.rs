@@ -64,7 +64,7 @@ options! {
         order: Order = Order::Smallest => Entry::name("order", Order::NAMES)
             .or("the policy's")
             .panel(POLICY)
-            .help("Which queued job comes first: {names}.");
+            .help("Which queued job comes first: {names}:NAME. A column is one of the job table; the least comes first.");
         /// Placement.
         placement: Placement = Placement::SjfBco => Entry::name("placement", Placement::NAMES)
             .or("the policy's")
@@ -117,6 +117,13 @@ options! {
             .of(PREEMPTS)
             .panel(OTHERS)
             .help("Policies that preempt: seconds that a resumed job holds its GPUs without progress.");
+        /// What a job that is moved pays, s without progress; `None` for as much as one that is resumed.
+        move_cost: Option<f64> = None => Entry::number("move-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
+            .or("preempt-cost")
+            .unit("s")
+            .of(Users::Preemption(&[Preemption::Log, Preemption::Outside]))
+            .panel(OTHERS)
+            .help("Policies that move jobs: seconds that a moved job holds its GPUs without progress.");
         /// Attained service, GPU-seconds, at which a job falls to the next queue; ascending.
         thresholds: Vec<f64> = vec![18_000.0] =>
             Entry::ascending("thresholds", "GPU-seconds > 0 in ascending order")
@@ -153,7 +160,7 @@ options! {
         aging: Option<f64> = None => Entry::number("aging", 0.0, f64::INFINITY, "a finite time >= 0 s")
             .or("never")
             .unit("s")
-            .of(Users::Order(&[Order::Sjf, Order::Smallest, Order::Qssf]))
+            .of(Users::Order(&[Order::Sjf, Order::Smallest, Order::Qssf, Order::Column]))
             .demand()
             .panel(OTHERS)
             .help("Orders sjf, smallest, qssf: seconds of waiting after which a job goes by fifo ahead of the \
@@ -217,6 +224,12 @@ options! {
 }
 
 impl Options {
+    /// What a job that is moved pays, s without progress.
+    #[must_use]
+    pub fn move_cost(&self) -> f64 {
+        self.move_cost.unwrap_or(self.preempt_cost)
+    }
+
     /// Checks the options, each by itself and then together.
     ///
     /// # Errors

@@ -1,8 +1,14 @@
 //! Consolidate, the rule of the Helios simulator: best fit on one server, whole servers for larger gangs.
-//! O(1) up to a server's size, O(servers used) above.
+//!
+//! A gang no larger than the largest server goes to the server with the fewest idle GPUs that holds it. A larger gang
+//! takes empty servers of the largest size. Its rest goes to the server that then has the most idle GPUs. For example,
+//! on servers of 8 GPUs a gang of 20 takes two empty servers and 4 GPUs of a third.
+//!
+//! Cost: O(1) up to a server's size, O(servers used) above.
 
 use super::{Probe, Room, Shape};
 use crate::cluster::{Claim, Cluster, Grant};
+use crate::ids::Server;
 
 pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant: &mut Grant) -> bool {
     if claim.num_gpus <= cluster.largest {
@@ -27,13 +33,13 @@ pub(super) fn can_place(cluster: &Cluster, num_gpus: u32) -> bool {
     }
 }
 
-fn tightest(cluster: &Cluster, num_gpus: u32) -> Option<u32> {
+fn tightest(cluster: &Cluster, num_gpus: u32) -> Option<Server> {
     cluster.by_idle()?.tightest(num_gpus)
 }
 
 /// Empty servers of the largest size, and the server left with the most idle GPUs for the rest of the gang: another
 /// empty one, or the first of the fullest idle count below.
-fn whole_servers(cluster: &Cluster, num_gpus: u32, chosen: &mut Vec<(u32, u32)>) -> Option<()> {
+fn whole_servers(cluster: &Cluster, num_gpus: u32, chosen: &mut Vec<(Server, u32)>) -> Option<()> {
     let largest = cluster.largest;
     let index = cluster.by_idle()?;
     let (whole, rest) = ((num_gpus / largest) as usize, num_gpus % largest);

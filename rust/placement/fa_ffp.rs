@@ -1,4 +1,10 @@
-//! Fragment-aware first-fit packing (Algorithm 2) as the paper's prose describes it. O(servers used).
+//! Fragment-aware first-fit packing (FA-FFP, Algorithm 2) as the paper's prose describes it.
+//!
+//! A gang goes where it leaves the fewest GPUs idle. A server on which a job runs is opened, and opened servers come
+//! first. For example, with 3 idle GPUs on an opened server and 4 on an empty one, a gang of 2 goes to the first and a
+//! gang of 4 to the second. A gang of 5 takes 3 GPUs of the first and 2 of the second.
+//!
+//! Cost: O(servers used).
 
 use super::Room;
 use crate::cluster::{Claim, Cluster, Grant, IdleIndex};

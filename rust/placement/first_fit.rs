@@ -1,4 +1,9 @@
-//! First-fit: the first idle GPUs by (server, GPU). O(servers used).
+//! First-fit: the first idle GPUs by (server, GPU).
+//!
+//! The caller has seen that enough GPUs are idle. For example, with 1, 0 and 4 idle GPUs on three servers, a gang of 3
+//! takes one GPU of the first server and two of the third.
+//!
+//! Cost: O(servers used).
 
 use crate::cluster::{Claim, Cluster, Grant};
 
@@ -7,10 +12,10 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> 
     let mut from = 0;
     while need > 0 {
         let Some(server) = cluster.next_with_idle(from) else { return false };
-        let count = need.min(cluster.idle[server]);
-        cluster.take(server as u32, count, claim, grant);
+        let count = need.min(cluster.idle[server.index()]);
+        cluster.take(server, count, claim, grant);
         need -= count;
-        from = server + 1;
+        from = server.index() + 1;
     }
     true
 }

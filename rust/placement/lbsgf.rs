@@ -1,4 +1,10 @@
-//! Least-busy server-GPU first (Algorithm 3). O(servers looked at + their idle GPUs).
+//! Least-busy server-GPU first (LBSGF, Algorithm 3): the servers with the least work given to them.
+//!
+//! Under `literal` busy GPUs count among those that a prefix of the servers offers. So a gang may wait although enough
+//! GPUs are idle elsewhere. For example, with lambda = 1 a gang of 8 waits if the least busy server has 8 GPUs and one
+//! of them is busy. Under `practical` the next server is looked at too.
+//!
+//! Cost: O(servers looked at + their idle GPUs).
 
 use super::Room;
 use crate::cluster::{Claim, Cluster, Grant};
@@ -20,8 +26,8 @@ pub(super) fn place(
     room.servers.clear();
     let Cluster { sizes, idle, gpu_times: Some(times), .. } = &mut *cluster else { return false };
     times.by_mean(|server| {
-        let here = idle[server as usize];
-        let counted = if variant == Variant::Literal { sizes[server as usize] } else { here };
+        let here = idle[server.index()];
+        let counted = if variant == Variant::Literal { sizes[server.index()] } else { here };
         offered += u64::from(counted);
         candidates += u64::from(here);
         if here > 0 {
@@ -47,8 +53,8 @@ pub(super) fn fits(cluster: &mut Cluster, other: Option<&[u32]>, num_gpus: u32, 
     let Cluster { sizes, idle, gpu_times: Some(times), .. } = &mut *cluster else { return false };
     let idle = other.unwrap_or(idle);
     times.by_mean(|server| {
-        offered += u64::from(sizes[server as usize]);
-        candidates += u64::from(idle[server as usize]);
+        offered += u64::from(sizes[server.index()]);
+        candidates += u64::from(idle[server.index()]);
         (offered as f64) < enough
     });
     candidates >= u64::from(num_gpus)

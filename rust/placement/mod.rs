@@ -1,4 +1,8 @@
 //! Placements: which idle GPUs a gang gets. Each placement is a file. This file joins their names to their code.
+//!
+//! Invariant: a placement takes GPUs for the whole gang, or changes nothing. `needs` names every index that a
+//! placement reads. For example, `sjf-bco` is FA-FFP for gangs of up to kappa GPUs and LBSGF for larger ones, so it
+//! needs the indexes of both.
 
 mod consolidate;
 mod fa_ffp;
@@ -8,6 +12,7 @@ mod least_loaded;
 mod random;
 
 use crate::cluster::{Claim, Cluster, Grant, Needs};
+use crate::ids::Server;
 use crate::options::{Options, Placement, Variant};
 use crate::rng::SplitMix64;
 
@@ -28,9 +33,9 @@ struct Room {
     /// (U, GPU) to choose from.
     pool: Vec<(f64, u32)>,
     /// Servers to choose from.
-    servers: Vec<u32>,
+    servers: Vec<Server>,
     /// (server, GPUs) chosen.
-    chosen: Vec<(u32, u32)>,
+    chosen: Vec<(Server, u32)>,
 }
 
 impl Room {
@@ -63,22 +68,22 @@ impl Probe {
         }
     }
 
-    pub(crate) fn give(&mut self, parts: &[(u32, u32)]) {
+    pub(crate) fn give(&mut self, parts: &[(Server, u32)]) {
         for &(server, count) in parts {
-            self.set(server, self.idle[server as usize] + count);
+            self.set(server, self.idle[server.index()] + count);
             self.total += u64::from(count);
         }
     }
 
-    pub(crate) fn take(&mut self, parts: &[(u32, u32)]) {
+    pub(crate) fn take(&mut self, parts: &[(Server, u32)]) {
         for &(server, count) in parts {
-            self.set(server, self.idle[server as usize] - count);
+            self.set(server, self.idle[server.index()] - count);
             self.total -= u64::from(count);
         }
     }
 
-    fn set(&mut self, server: u32, idle: u32) {
-        let was = std::mem::replace(&mut self.idle[server as usize], idle);
+    fn set(&mut self, server: Server, idle: u32) {
+        let was = std::mem::replace(&mut self.idle[server.index()], idle);
         self.with_idle[was as usize] -= 1;
         self.with_idle[idle as usize] += 1;
     }

@@ -1,4 +1,10 @@
-//! Random: uniform without replacement from the idle GPUs. O(G_j log servers), and a set of G_j ranks.
+//! Random: uniform without replacement from the idle GPUs.
+//!
+//! Invariant: a gang of n GPUs draws n numbers if enough GPUs are idle, and none otherwise. A drawn number is a rank
+//! among the idle GPUs by (server, GPU). For example, with 1, 0 and 4 idle GPUs on three servers, rank 0 is on the
+//! first server and rank 1 on the third.
+//!
+//! Cost: O(G_j log servers), and a set of G_j ranks.
 
 use super::Room;
 use crate::cluster::{Claim, Cluster, Grant};

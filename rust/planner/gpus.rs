@@ -1,4 +1,8 @@
 //! The planner's GPUs: accumulated time U, who is idle, and which GPUs are candidates under theta.
+//!
+//! A GPU is a candidate if U_g + rho_j / u <= theta. Invariant: `SameFor` holds the thetas that would have answered
+//! every comparison so far in the same way. For example, 3 s + 4 s <= 10 s has the same answer for every theta from 7
+//! s on.
 
 use super::instance::Layout;
 use std::collections::BTreeSet;

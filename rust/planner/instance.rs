@@ -1,24 +1,20 @@
 //! What all schedules of a plan have in common, whatever theta and kappa are. It is computed once.
+//!
+//! Jobs are numbered by their position in the order in which they get GPUs. Invariant: no schedule gives a job fewer
+//! slots than `least_slots`. For example, a job of 100 iterations of which at most 8 fit in a slot has 13
+//! `least_slots`.
 
 use crate::cluster::{FewestServers, Network, validate_servers};
 use crate::error::{Error, Result};
-use crate::options::{ClockKind, Options, Order, Oversize};
+use crate::ids::Job;
+use crate::options::{ClockKind, Options, Order, Oversize, Placement};
 use crate::planner::PlanOptions;
 use crate::replay::check_iteration;
-use crate::speed::Ring;
-use crate::trace::Jobs;
+use crate::speed::{Ring, Speed};
+use crate::trace::{Jobs, OwnedJobs};
 
 /// Horizons and makespans stay below this many slots, so that float64 holds every one exactly.
 pub(super) const MOST_SLOTS: u64 = 1 << 52;
-
-/// What a job has to do.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Work {
-    /// Iterations of a ring.
-    Rar { ring: Ring, iterations: u64 },
-    /// A fixed number of slots.
-    Fixed { slots: u64 },
-}
 
 /// Which GPUs belong to which server.
 #[derive(Clone, Debug)]
@@ -51,17 +47,19 @@ impl Layout {
 #[derive(Debug)]
 pub(super) struct Instance<'a> {
     pub(super) options: &'a PlanOptions,
+    /// What the machine is told.
+    pub(super) run: Options,
     pub(super) network: Network,
     pub(super) layout: Layout,
+    pub(super) few: FewestServers,
     /// The row of the job at each position of the order.
     pub(super) rows: Vec<u32>,
     /// Which rows are planned; the others were dropped as oversize.
     pub(super) kept: Vec<bool>,
-    /// G_j, by position, as all that follows.
-    pub(super) num_gpus: Vec<u32>,
+    /// The jobs, all submitted at time 0, by position, as all that follows.
+    pub(super) jobs: OwnedJobs,
     /// rho_j / u, s.
     pub(super) charge: Vec<f64>,
-    pub(super) work: Vec<Work>,
     /// Slots that the job takes at the very least, wherever it runs.
     pub(super) least_slots: Vec<u64>,
     /// Slots that the jobs from this position on take at the very least on the whole cluster; one entry more.
@@ -73,11 +71,12 @@ pub(super) struct Instance<'a> {
 }
 
 impl<'a> Instance<'a> {
-    pub(super) fn new(
+    pub(super) fn new<S: Speed>(
         jobs: &Jobs<'_>,
         server_gpus: &[u32],
         network: Network,
         options: &'a PlanOptions,
+        speed: &S,
     ) -> Result<Self> {
         options.validate()?;
         network.validate()?;
@@ -87,9 +86,15 @@ impl<'a> Instance<'a> {
         let layout = Layout::new(server_gpus);
         let total = layout.server_of.len() as u64;
         let few = FewestServers::new(server_gpus);
-        let clocked =
-            Options { clock: ClockKind::Slot, slot: options.slot, model: options.model, ..Options::default() };
-        let estimate = crate::policy::estimate(&clocked, network);
+        let run = Options {
+            clock: ClockKind::Slot,
+            slot: options.slot,
+            model: options.model,
+            // The planner places jobs itself; first-fit has the least to keep in order.
+            placement: Placement::FirstFit,
+            record_allocations: false,
+            ..Options::default()
+        };
         let mut kept = vec![true; jobs.len()];
         let mut rows = Vec::with_capacity(jobs.len());
         let (mut longest, mut area) = (0.0, 0.0);
@@ -103,9 +108,9 @@ impl<'a> Instance<'a> {
                 continue;
             }
             if rar {
-                check_iteration(&Ring::of(jobs, row), row, few.of(num_gpus), &network, &clocked)?;
+                check_iteration(&Ring::of(jobs, row), row, few.of(num_gpus), &network, &run)?;
             }
-            let rho = estimate(jobs, row);
+            let rho = speed.estimate(jobs, Job::at(row));
             longest = f64::max(longest, rho);
             area += f64::from(num_gpus) * rho;
             rows.push(row as u32);
@@ -114,31 +119,24 @@ impl<'a> Instance<'a> {
         if options.order == Order::Smallest {
             rows.sort_by_key(|&r| jobs.num_gpus[r as usize]); // stable: equal sizes stay in row order
         }
-        let by = |f: &dyn Fn(usize) -> f64| -> Vec<f64> { rows.iter().map(|&r| f(r as usize)).collect() };
-        let num_gpus: Vec<u32> = rows.iter().map(|&r| jobs.num_gpus[r as usize]).collect();
-        let charge = by(&|r| estimate(jobs, r) / options.u);
-        let work: Vec<Work> = rows
-            .iter()
-            .map(|&r| match rar {
-                true => Work::Rar { ring: Ring::of(jobs, r as usize), iterations: jobs.iterations[r as usize] },
-                false => Work::Fixed { slots: (jobs.duration[r as usize] / options.slot).ceil() as u64 },
-            })
-            .collect();
+        let charge = rows.iter().map(|&r| speed.estimate(jobs, Job::new(r)) / options.u).collect();
+        let jobs = OwnedJobs { submit: vec![0.0; rows.len()], ..jobs.gather(&rows, rar) };
         let mut instance = Self {
             options,
+            run,
             network,
             layout,
+            few,
             rows,
             kept,
-            num_gpus,
+            jobs,
             charge,
-            work,
             least_slots: Vec::new(),
             rest: Vec::new(),
             offset: vec![0],
             work_bound,
         };
-        instance.bound(&few);
+        instance.bound(speed);
         if 2.0 * work_bound / options.slot >= MOST_SLOTS as f64 || instance.rest[0] >= MOST_SLOTS {
             return Err(Error::Option {
                 name: "slot",
@@ -151,16 +149,16 @@ impl<'a> Instance<'a> {
 
     /// Lower bounds: tau grows with the servers used and with contention, so its least value is on one server, or,
     /// where links between servers are the faster ones, on the fewest servers that a spanning gang can use.
-    fn bound(&mut self, few: &FewestServers) {
+    fn bound<S: Speed>(&mut self, speed: &S) {
         let servers = self.layout.sizes.len() as u32;
         let gpus = self.layout.server_of.len() as u128;
         self.least_slots = (0..self.rows.len())
             .map(|position| {
-                let fewest = few.of(self.num_gpus[position]).unwrap_or(1);
-                let apart = (servers > 1 && self.num_gpus[position] > 1)
-                    .then(|| self.slots(position, fewest.max(2), 1))
-                    .flatten();
-                let together = if fewest == 1 { self.slots(position, 1, 0) } else { None };
+                let num_gpus = self.jobs.num_gpus[position];
+                let fewest = self.few.of(num_gpus).unwrap_or(1);
+                let apart =
+                    (servers > 1 && num_gpus > 1).then(|| self.slots(speed, position, fewest.max(2), 1)).flatten();
+                let together = if fewest == 1 { self.slots(speed, position, 1, 0) } else { None };
                 apart.into_iter().chain(together).min().unwrap_or(1)
             })
             .collect();
@@ -168,28 +166,27 @@ impl<'a> Instance<'a> {
         self.rest = vec![0; self.rows.len() + 1];
         for position in (0..self.rows.len()).rev() {
             longest = longest.max(self.least_slots[position]);
-            area += u128::from(self.num_gpus[position]) * u128::from(self.least_slots[position]);
+            area += u128::from(self.jobs.num_gpus[position]) * u128::from(self.least_slots[position]);
             let spread = u64::try_from(area.div_ceil(gpus)).unwrap_or(u64::MAX);
             self.rest[position] = longest.max(spread);
         }
-        for &gang in &self.num_gpus {
+        for &gang in &self.jobs.num_gpus {
             self.offset.push(self.offset[self.offset.len() - 1] + gang as usize);
         }
     }
 
-    /// phi_j: iterations in a slot on that many servers under that contention (eq. 9).
-    pub(super) fn per_slot(&self, ring: &Ring, servers: u32, contention: u32) -> u64 {
-        Ring::per_slot(self.options.slot, ring.iteration_time(&self.network, servers, contention))
+    /// Where the GPUs of a job are among those of all jobs.
+    pub(super) fn own(&self, position: usize) -> std::ops::Range<usize> {
+        self.offset[position]..self.offset[position + 1]
     }
 
     /// Slots that the job takes if neither changes; `None` if it never ends.
-    pub(super) fn slots(&self, position: usize, servers: u32, contention: u32) -> Option<u64> {
-        match &self.work[position] {
-            Work::Fixed { slots } => Some(*slots),
-            Work::Rar { ring, iterations } => match self.per_slot(ring, servers, contention) {
-                0 => None,
-                n => Some(iterations.div_ceil(n)),
-            },
+    pub(super) fn slots<S: Speed>(&self, speed: &S, position: usize, servers: u32, contention: u32) -> Option<u64> {
+        let (jobs, slot) = (self.jobs.view(), self.options.slot);
+        let unit = speed.unit(&speed.pace(&jobs, Job::at(position)), servers, contention);
+        match speed.per_slot(slot, unit) {
+            0 => None,
+            n => Some((speed.work(&jobs, Job::at(position), Some(slot)) as u64).div_ceil(n)),
         }
     }
 }

@@ -6,12 +6,12 @@
 //!
 //! - `instance`: what neither theta nor kappa changes.
 //! - `gpus`, `place`: accumulated time and candidates; Algorithms 2 and 3.
-//! - `machine`, `schedule`: one schedule, simulated, under either dispatch.
+//! - `dispatch`, `schedule`: one schedule, a run of the machine, under either dispatch.
 //! - `search`: theta, kappa and the horizon.
 
+mod dispatch;
 mod gpus;
 mod instance;
-mod machine;
 mod place;
 mod schedule;
 mod search;
@@ -21,13 +21,13 @@ use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
 use crate::machine::Watch;
 pub use crate::options::PlanOptions;
-use crate::options::registry;
+use crate::options::{Model, Options, registry};
 use crate::outcome::{ClusterOutcome, HeldWhileSubmitting, Outcome, Span, timeline};
+use crate::speed::{FixedSpeed, RingSpeed, Speed};
 use crate::trace::Jobs;
 use instance::Instance;
 use schedule::{End, Schedule, Shared};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 registry!(
@@ -91,7 +91,7 @@ pub fn plan(
     options: &PlanOptions,
     watch: &mut dyn Watch,
 ) -> Result<Plan> {
-    run(None, jobs, server_gpus, network, options, watch)
+    run(None, &Task { jobs, server_gpus, network, options }, watch)
 }
 
 /// [`plan`] on the threads of a pool; the plan is the same on any.
@@ -106,27 +106,39 @@ pub fn plan_in(
     options: &PlanOptions,
     watch: &mut dyn Watch,
 ) -> Result<Plan> {
-    run(Some(pool), jobs, server_gpus, network, options, watch)
+    run(Some(pool), &Task { jobs, server_gpus, network, options }, watch)
 }
 
-fn run(
-    pool: Option<&rayon::ThreadPool>,
-    jobs: &Jobs<'_>,
-    server_gpus: &[u32],
+/// What is to be planned.
+struct Task<'a> {
+    jobs: &'a Jobs<'a>,
+    server_gpus: &'a [u32],
     network: Network,
-    options: &PlanOptions,
+    options: &'a PlanOptions,
+}
+
+fn run(pool: Option<&rayon::ThreadPool>, task: &Task<'_>, watch: &mut dyn Watch) -> Result<Plan> {
+    match task.options.model {
+        Model::Rar => run_at(&RingSpeed { network: task.network }, pool, task, watch),
+        Model::Fixed => run_at(&FixedSpeed, pool, task, watch),
+    }
+}
+
+fn run_at<S: Speed + Sync>(
+    speed: &S,
+    pool: Option<&rayon::ThreadPool>,
+    task: &Task<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Plan> {
     let began = Instant::now();
-    let instance = Instance::new(jobs, server_gpus, network, options)?;
+    let &Task { jobs, server_gpus, network, options } = task;
+    let instance = Instance::new(jobs, server_gpus, network, options, speed)?;
     if instance.rows.is_empty() {
         return Err(Error::NoJobs);
     }
-    let (best, effort) = search::search(&instance, pool, watch)?;
-    let (mut out, w_max) = record(&instance, &best)?;
+    let (best, effort) = search::search(&instance, speed, pool, watch)?;
+    let (out, w_max) = record(&instance, speed, &best)?;
     let engine_seconds = began.elapsed().as_secs_f64();
-    let slot = options.slot;
-    out.convert_times(|time| time * slot);
     let spans = instance.rows.iter().map(|&row| row as usize).map(|row| Span {
         submit: 0.0,
         seen: 0.0,
@@ -178,21 +190,46 @@ fn run(
     })
 }
 
-/// The best schedule once more, with everything written down; and max U_g.
-fn record(instance: &Instance<'_>, best: &search::Best) -> Result<(ClusterOutcome, f64)> {
+/// The best schedule once more, with everything written down, by row; and max U_g.
+fn record<S: Speed>(instance: &Instance<'_>, speed: &S, best: &search::Best) -> Result<(ClusterOutcome, f64)> {
     let stop = AtomicBool::new(false);
-    let shared = Shared {
-        instance,
-        kappas: &[best.kappa],
-        useful: AtomicU64::new(u64::MAX),
-        stop: &stop,
-        verdicts: Mutex::new(Vec::new()),
-    };
-    let mut schedule = Schedule::new(instance, 1, best.theta as f64 * instance.options.slot, true);
-    let end = schedule.finish(&shared, None);
+    let shared = Shared::new(&stop);
+    let options = Options { record_allocations: true, ..instance.run.clone() };
+    let empty = Schedule::new(instance, &options, &shared, speed.clone())?;
+    let mut schedule = empty.with(vec![best.kappa], best.theta as f64 * instance.options.slot);
+    let end = schedule.finish(|_| ())?; // one kappa does not part
     debug_assert_eq!(end, End::Done(best.makespan));
-    let w_max = schedule.gpus.largest;
-    schedule.machine.into_record().map(|out| (out, w_max)).ok_or(Error::Interrupted)
+    let (mut out, w_max) = schedule.into_outcome();
+    out.contention_seconds = contention_seconds(&out, instance.options.slot);
+    let mut by_row = ClusterOutcome::new(instance.kept.len(), false);
+    for (position, &row) in instance.rows.iter().enumerate() {
+        let row = row as usize;
+        (by_row.start[row], by_row.finish[row]) = (out.start[position], out.finish[position]);
+        by_row.num_servers[row] = out.num_servers[position];
+        by_row.max_contention[row] = out.max_contention[position];
+    }
+    out.allocations.job.iter_mut().for_each(|job| *job = instance.rows[*job as usize]);
+    let ClusterOutcome { start, finish, num_servers, max_contention, .. } = by_row;
+    Ok((ClusterOutcome { start, finish, num_servers, max_contention, ..out }, w_max))
+}
+
+/// Sum over jobs of the integral of p_j over time, s: completion by completion, between which it is constant.
+///
+/// The machine adds it up too, but in seconds since time 0 and where p_j changes, which rounds otherwise.
+fn contention_seconds(out: &ClusterOutcome, slot: f64) -> f64 {
+    let mut ends = out.finish.clone();
+    ends.sort_unstable_by(f64::total_cmp);
+    let mut changes = out.contention.iter().peekable();
+    let (mut total, mut since, mut sum) = (0.0, 0.0, 0);
+    for end in ends {
+        while let Some(change) = changes.next_if(|change| change.0 < end) {
+            sum = change.1;
+        }
+        let slots = (end / slot).round();
+        total += sum as f64 * ((slots - since) * slot);
+        since = slots;
+    }
+    total
 }
 
 /// Of each job's wait, s: how long fewer GPUs were idle than it asks for; and how long, from `turn` on, enough were

@@ -1,4 +1,8 @@
 //! Which candidates a gang gets: Algorithms 2 and 3, and the baselines, under theta.
+//!
+//! Invariant: `choose` names GPUs for the whole gang, in ascending order, and takes none of them. A gang with too few
+//! idle candidates waits, unless even the idle cluster would have too few: then theta is infeasible. For example, 3
+//! candidates among all GPUs never hold a gang of 4, since U does not shrink.
 
 use super::gpus::{Gpus, Limit, Orders};
 use super::{PlanOptions, Planner};

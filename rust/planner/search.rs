@@ -1,12 +1,19 @@
 //! Algorithm 1's search: theta by bisection, kappa by trial, the horizon by doubling.
+//!
+//! Invariant: under one horizon no schedule is simulated again for a theta that makes no difference. For example, once
+//! all GPUs are candidates for all jobs, every larger theta gives the same schedule.
+//!
+//! A horizon is doubled until a schedule ends before it. A horizon that the caller gave is only tried, and the error
+//! names one that would do.
 
 use super::Planner;
+use super::gpus::SameFor;
 use super::instance::{Instance, MOST_SLOTS};
 use super::schedule::{End, Schedule, Shared, Verdict};
 use crate::error::{Error, Result};
 use crate::machine::Watch;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::speed::Speed;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -37,19 +44,23 @@ pub(super) struct Effort {
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(super) const PROGRESS_STEPS: usize = 100;
 
-pub(super) struct Search<'a> {
+struct Search<'a, S: Speed> {
     instance: &'a Instance<'a>,
     kappas: Vec<u32>,
     /// Per kappa: how its schedules ended so far, and for which thetas that holds.
-    known: Vec<Vec<Verdict>>,
+    known: Vec<Vec<(End, SameFor)>>,
+    /// What every schedule begins as.
+    empty: Schedule<'a, S>,
+    shared: &'a Shared<'a>,
     stop: &'a AtomicBool,
     progress: &'a AtomicUsize,
-    pub(super) effort: Effort,
+    effort: Effort,
 }
 
 /// Runs the search beside the watch, which may end it; on the threads of `pool`, or of rayon's own.
-pub(super) fn search(
+pub(super) fn search<S: Speed + Sync>(
     instance: &Instance<'_>,
+    speed: &S,
     pool: Option<&rayon::ThreadPool>,
     watch: &mut dyn Watch,
 ) -> Result<(Best, Effort)> {
@@ -57,11 +68,14 @@ pub(super) fn search(
     let (sender, receiver) = channel();
     let mut interrupted = Ok(());
     let mut found = Err(Error::Interrupted);
+    let shared = Shared::new(&stop);
     let work = || {
-        let mut search = Search::new(instance, &stop, &progress);
-        let best = search.best();
+        let best = Schedule::new(instance, &instance.run, &shared, speed.clone()).and_then(|empty| {
+            let mut search = Search::new(instance, empty, &shared, &stop, &progress);
+            search.best().map(|best| (best, search.effort))
+        });
         // The receiver outlives the scope.
-        let _ = sender.send(best.map(|b| (b, search.effort)));
+        let _ = sender.send(best);
     };
     let mut look = || {
         loop {
@@ -93,12 +107,18 @@ pub(super) fn search(
     found
 }
 
-impl<'a> Search<'a> {
-    fn new(instance: &'a Instance<'a>, stop: &'a AtomicBool, progress: &'a AtomicUsize) -> Self {
+impl<'a, S: Speed> Search<'a, S> {
+    fn new(
+        instance: &'a Instance<'a>,
+        empty: Schedule<'a, S>,
+        shared: &'a Shared<'a>,
+        stop: &'a AtomicBool,
+        progress: &'a AtomicUsize,
+    ) -> Self {
         let kappas = match (instance.options.policy, instance.options.kappa) {
             (Planner::SjfBco, None) => {
                 let mut sizes = vec![1];
-                sizes.extend_from_slice(&instance.num_gpus);
+                sizes.extend_from_slice(&instance.jobs.num_gpus);
                 sizes.sort_unstable();
                 sizes.dedup();
                 sizes
@@ -106,7 +126,8 @@ impl<'a> Search<'a> {
             (Planner::SjfBco, Some(kappa)) => vec![kappa],
             _ => vec![0],
         };
-        Self { instance, known: vec![Vec::new(); kappas.len()], kappas, stop, progress, effort: Effort::default() }
+        let known = vec![Vec::new(); kappas.len()];
+        Self { instance, kappas, known, empty, shared, stop, progress, effort: Effort::default() }
     }
 
     /// The best schedule that ends before the horizon, given or found.
@@ -149,8 +170,8 @@ impl<'a> Search<'a> {
     /// nothing.
     fn stuck(&self) -> Option<u32> {
         let rows = self.known.iter().map(|own| {
-            own.iter().find_map(|verdict| match verdict.end {
-                End::Stalled(row) if verdict.same.to == f64::INFINITY => Some(row),
+            own.iter().find_map(|&(end, same)| match end {
+                End::Stalled(row) if same.to == f64::INFINITY => Some(row),
                 _ => None,
             })
         });
@@ -160,7 +181,7 @@ impl<'a> Search<'a> {
     /// Algorithm 1 for one horizon T: only schedules that end before T count.
     fn within(&mut self, horizon: u64) -> Result<Option<Best>> {
         // What was not worth while before may be under this horizon.
-        self.known.iter_mut().for_each(|own| own.retain(|verdict| verdict.end != End::Worse));
+        self.known.iter_mut().for_each(|own| own.retain(|verdict| verdict.0 != End::Worse));
         let mut best: Option<Best> = None;
         let (mut left, mut right) = (1, horizon);
         if self.instance.options.policy == Planner::Rand {
@@ -189,7 +210,7 @@ impl<'a> Search<'a> {
         let mut found: Option<(u64, usize)> = None;
         let mut open = Vec::new();
         for (index, own) in self.known.iter().enumerate() {
-            match own.iter().find(|verdict| verdict.same.holds(seconds)).map(|v| v.end) {
+            match own.iter().find(|(_, same)| same.holds(seconds)).map(|verdict| verdict.0) {
                 Some(End::Done(slots)) => found = Some(found.map_or((slots, index), |f| f.min((slots, index)))),
                 Some(_) => {}
                 None => open.push(index),
@@ -201,12 +222,12 @@ impl<'a> Search<'a> {
         let kappas: Vec<u32> = open.iter().map(|&index| self.kappas[index]).collect();
         if !open.is_empty() {
             let useful = found.map_or(u64::MAX, |f| f.0).min(least - 1);
-            for verdict in self.simulate(&kappas, seconds, useful) {
-                for index in verdict.kappas.clone().map(|k| open[k]) {
-                    if let End::Done(slots) = verdict.end {
+            for Verdict { kappas, end, same } in self.simulate(kappas, seconds, useful)? {
+                for index in kappas.iter().map(|&kappa| self.kappas.partition_point(|&other| other < kappa)) {
+                    if let End::Done(slots) = end {
                         found = Some(found.map_or((slots, index), |f| f.min((slots, index))));
                     }
-                    self.known[index].push(verdict.clone());
+                    self.known[index].push((end, same));
                 }
             }
         }
@@ -216,15 +237,10 @@ impl<'a> Search<'a> {
         Ok(found.filter(|f| f.0 < least).map(|(slots, index)| (slots, self.kappas[index])))
     }
 
-    fn simulate(&self, kappas: &[u32], theta: f64, useful: u64) -> Vec<Verdict> {
-        let shared = Shared {
-            instance: self.instance,
-            kappas,
-            useful: AtomicU64::new(useful),
-            stop: self.stop,
-            verdicts: Mutex::new(Vec::new()),
-        };
-        rayon::scope(|scope| Schedule::new(shared.instance, kappas.len(), theta, false).run(&shared, scope));
-        shared.verdicts.into_inner().unwrap_or_default()
+    fn simulate(&self, kappas: Vec<u32>, theta: f64, useful: u64) -> Result<Vec<Verdict>> {
+        self.shared.useful.store(useful, Ordering::Relaxed);
+        let schedule = self.empty.with(kappas, theta);
+        rayon::scope(|scope| schedule.run(scope));
+        self.shared.take_verdicts()
     }
 }

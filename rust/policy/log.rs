@@ -7,9 +7,11 @@
 use super::Policy;
 use crate::decisions::{Decision, DecisionLog, Verb};
 use crate::ds::OrderedBits;
+use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::setting::Setting;
 use crate::speed::Speed;
+use std::collections::BTreeMap;
 
 /// A cursor over a log.
 #[derive(Clone, Debug)]
@@ -20,10 +22,8 @@ pub(super) struct Logged<'a> {
     waiting: OrderedBits,
     num_waiting: usize,
     /// The slot of each running job's stay.
-    slot: Vec<u32>,
+    slot: Vec<Slot>,
 }
-
-const NOWHERE: u32 = u32::MAX;
 
 impl<'a> Logged<'a> {
     pub(super) fn new(setting: &Setting<'a>) -> Self {
@@ -34,20 +34,20 @@ impl<'a> Logged<'a> {
             next: 0,
             waiting: OrderedBits::new(jobs),
             num_waiting: 0,
-            slot: vec![NOWHERE; jobs],
+            slot: vec![Slot::NONE; jobs],
         }
     }
 
-    fn waits(&self, job: u32) -> bool {
-        self.waiting.next(job as usize) == Some(job as usize)
+    fn waits(&self, job: Job) -> bool {
+        self.waiting.next(job.index()) == Some(job.index())
     }
 
-    fn set_waiting(&mut self, job: u32, waits: bool) {
+    fn set_waiting(&mut self, job: Job, waits: bool) {
         if waits {
-            self.waiting.insert(job as usize);
+            self.waiting.insert(job.index());
             self.num_waiting += 1;
         } else {
-            self.waiting.remove(job as usize);
+            self.waiting.remove(job.index());
             self.num_waiting -= 1;
         }
     }
@@ -57,24 +57,25 @@ impl<'a> Logged<'a> {
         let job = decision.job;
         match decision.verb {
             Verb::Start | Verb::Refuse if !self.waits(job) => {
-                let holds = self.slot[job as usize] != NOWHERE;
+                let holds = self.slot[job.index()] != Slot::NONE;
                 Err(if holds { "it holds GPUs already" } else { "it does not wait at that time" }.to_owned())
             }
             Verb::Start => {
                 floor.place_at(job, &decision.parts)?;
-                self.slot[job as usize] = floor.start(job);
+                self.slot[job.index()] = floor.start(job);
                 self.set_waiting(job, false);
                 Ok(())
             }
             Verb::Stop => {
-                let slot = std::mem::replace(&mut self.slot[job as usize], NOWHERE);
-                if slot == NOWHERE {
+                let slot = std::mem::replace(&mut self.slot[job.index()], Slot::NONE);
+                if slot == Slot::NONE {
                     return Err("it holds no GPUs at that time".to_owned());
                 }
                 floor.stop(slot);
                 self.set_waiting(job, true);
                 Ok(())
             }
+            Verb::Move => Err("moves are carried out together".to_owned()),
             Verb::Refuse => {
                 floor.refuse(job)?;
                 self.set_waiting(job, false);
@@ -84,15 +85,47 @@ impl<'a> Logged<'a> {
     }
 }
 
+impl Logged<'_> {
+    /// Carries out all moves that follow on each other at one time: every job gives its GPUs back first.
+    fn move_all<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> Result<(), (Job, String)> {
+        let mut moves = Vec::new();
+        while let Some((decision, next)) = self.log.decision(self.next)
+            && decision.verb == Verb::Move
+            && floor.clock.arrival(decision.time) <= floor.now
+        {
+            self.next = next;
+            moves.push(decision);
+        }
+        // What counts of several moves of a job is the last one.
+        let mut targets = BTreeMap::new();
+        for Decision { job, parts, .. } in &moves {
+            if self.slot[job.index()] == Slot::NONE {
+                return Err((*job, "it holds no GPUs at that time".to_owned()));
+            }
+            floor.note_move(*job, parts);
+            targets.insert(*job, parts);
+        }
+        for job in targets.keys() {
+            floor.lift(self.slot[job.index()]);
+        }
+        for (job, parts) in targets {
+            floor.place_at(job, parts).map_err(|why| (job, why))?;
+            self.slot[job.index()] = floor.land(job);
+        }
+        Ok(())
+    }
+}
+
 impl<S: Speed> Policy<S> for Logged<'_> {
     const STOPS: bool = true;
+    const NETS: bool = true;
 
-    fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: u32) {
+    fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
         self.set_waiting(job, true);
     }
 
-    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: u32, job: u32) {
-        self.slot[job as usize] = NOWHERE;
+    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+        self.slot[job.index()] = Slot::NONE;
     }
 
     fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
@@ -105,6 +138,13 @@ impl<S: Speed> Policy<S> for Logged<'_> {
         while let Some((decision, next)) = self.log.decision(self.next)
             && floor.clock.arrival(decision.time) <= floor.now
         {
+            if decision.verb == Verb::Move {
+                if let Err((job, why)) = self.move_all(floor) {
+                    return floor.fail(job, Verb::Move, why);
+                }
+                carried_out += 1;
+                continue;
+            }
             if let Err(why) = self.carry_out(floor, &decision) {
                 // A job that started now may be done now: the rest is tried again after that.
                 if carried_out == 0 {
@@ -121,7 +161,7 @@ impl<S: Speed> Policy<S> for Logged<'_> {
         self.num_waiting > 0
     }
 
-    fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_ {
-        self.waiting.range(0, usize::MAX).map(|job| job as u32)
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
+        self.waiting.range(0, usize::MAX).map(Job::at)
     }
 }

@@ -5,18 +5,20 @@
 //! went and somebody waits.
 
 mod log;
+pub(crate) mod outside;
 pub(crate) mod queue;
 mod ranked;
 
-use crate::cluster::Network;
 use crate::error::Result;
+use crate::ids::{Job, Slot};
 use crate::machine::{Floor, Machine, Watch};
-use crate::options::{Model, Options, Order, Preemption};
+use crate::options::{Model, Order, Preemption};
 use crate::outcome::ClusterOutcome;
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
 use log::Logged;
-use queue::{FixedLine, KeyedLine, Queued};
+pub(crate) use outside::Outside;
+pub(crate) use queue::{FixedLine, KeyedLine, Queued};
 use ranked::{Edf, Ftf, Gittins, Ranked, Srtf, TimeSlice, Tiresias};
 
 /// Decides on behalf of one cluster.
@@ -24,11 +26,22 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
     /// Whether it may take GPUs back. If not, the columns that this needs are not kept.
     const STOPS: bool = false;
 
+    /// Whether verbs are netted: stopping and starting a job on the same GPUs at one instant is nothing.
+    const NETS: bool = false;
+
+    /// Whether decisions come from outside. Then the machine pauses where one is due.
+    const OUTSIDE: bool = false;
+
     /// A job has arrived. It waits from now on, unless the policy refuses it.
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: u32);
+    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job);
 
     /// The job that stayed at `slot` is done. Its GPUs are free.
-    fn completed(&mut self, floor: &Floor<'_, S>, slot: u32, job: u32);
+    fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job);
+
+    /// Whether a decision from outside is due now. Called once an instant, after its completions and arrivals.
+    fn asks(&mut self, _floor: &Floor<'_, S>) -> bool {
+        false
+    }
 
     /// Called once an instant, before `due`, with the number of jobs that have arrived. Returns when an instant is due
     /// even if nothing happens (machine time).
@@ -42,11 +55,17 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
     /// Starts and stops jobs now.
     fn pass(&mut self, floor: &mut Floor<'_, S>);
 
+    /// Whether the run pauses after this instant, for whoever runs the machine to change the policy or to clone both.
+    /// The instant goes on with the next pass that is due.
+    fn is_halted(&self) -> bool {
+        false
+    }
+
     /// Whether somebody waits.
     fn is_waiting(&self) -> bool;
 
     /// Every waiting job.
-    fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_;
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_;
 }
 
 /// Does something with the policy of some options, whatever its type is.
@@ -60,7 +79,7 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
     let options = setting.options;
     match options.preemption {
         Preemption::None if options.order == Order::Qssf => {
-            let policy = Queued::<KeyedLine>::new(setting, &speed);
+            let policy = Queued::<KeyedLine<false>>::new(setting, &speed);
             visitor.visit(setting, speed, policy)
         }
         Preemption::None => {
@@ -75,6 +94,7 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
             visitor.visit(setting, speed, Ranked::new(setting, ftf))
         }
         Preemption::Edf => visitor.visit(setting, speed, Ranked::new(setting, Edf::new(setting))),
+        Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting, setting.when)),
         Preemption::Log => visitor.visit(setting, speed, Logged::new(setting)),
         Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(options))),
     }
@@ -102,10 +122,4 @@ pub(crate) fn run(setting: &Setting<'_>, watch: &mut dyn Watch) -> Result<Cluste
         Model::Rar => with_policy(setting, RingSpeed { network: setting.network }, ToTheEnd(watch)),
         Model::Fixed => with_policy(setting, FixedSpeed, ToTheEnd(watch)),
     }
-}
-
-/// rho_j of every job, as a function.
-pub(crate) fn estimate(options: &Options, network: Network) -> impl Fn(&crate::trace::Jobs<'_>, usize) -> f64 {
-    let rar = options.model == Model::Rar;
-    move |jobs, job| if rar { RingSpeed { network }.estimate(jobs, job) } else { FixedSpeed.estimate(jobs, job) }
 }

@@ -1,10 +1,11 @@
 //! The Python module `ringbco._core`: the only folder that knows `PyO3`.
 //!
-//! `run`: a replay and a plan. `options`: their options, from Python and for Python. `results`: their columns.
+//! `run`: a replay and a plan. `simulation`: a run that pauses for decisions. `options`: their options, from Python and for Python. `results`: their columns.
 
 mod options;
 mod results;
 mod run;
+mod simulation;
 
 use crate::decisions::Verb;
 use crate::error::Error;
@@ -89,6 +90,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CoreError", module.py().get_type::<CoreError>())?;
     module.add_class::<results::RunResult>()?;
     module.add_class::<results::PlanResult>()?;
+    module.add_class::<simulation::Prepared>()?;
+    module.add_class::<simulation::Course>()?;
     module.add_function(wrap_pyfunction!(run::replay, module)?)?;
     module.add_function(wrap_pyfunction!(run::plan, module)?)?;
     module.add_function(wrap_pyfunction!(options::options, module)?)?;

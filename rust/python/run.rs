@@ -21,11 +21,22 @@ use std::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Looks at Python's signals and calls its progress function, seldom enough to cost nothing.
-struct PythonWatch {
+pub(super) struct PythonWatch {
     progress: Option<Py<PyAny>>,
     total: usize,
     looked: Instant,
     raised: Option<PyErr>,
+}
+
+impl PythonWatch {
+    pub(super) fn new(progress: Option<Py<PyAny>>, total: usize) -> Self {
+        Self { progress, total, looked: Instant::now(), raised: None }
+    }
+
+    /// Raises what was raised while the run went on.
+    pub(super) fn check(self) -> PyResult<()> {
+        self.raised.map_or(Ok(()), Err)
+    }
 }
 
 impl Watch for PythonWatch {
@@ -65,6 +76,8 @@ pub(super) struct JobColumns<'py> {
     #[pyo3(default)]
     user: Option<PyReadonlyArray1<'py, u32>>,
     #[pyo3(default)]
+    key: Option<PyReadonlyArray1<'py, f64>>,
+    #[pyo3(default)]
     log: Option<LogColumns<'py>>,
 }
 
@@ -95,7 +108,11 @@ impl LogColumns<'_> {
 }
 
 impl JobColumns<'_> {
-    fn jobs(&self) -> PyResult<Jobs<'_>> {
+    pub(super) fn vc(&self) -> PyResult<Option<&[u32]>> {
+        slice(self.vc.as_ref())
+    }
+
+    pub(super) fn jobs(&self) -> PyResult<Jobs<'_>> {
         Ok(Jobs {
             submit: self.submit.as_slice()?,
             num_gpus: self.num_gpus.as_slice()?,
@@ -119,6 +136,11 @@ pub(super) struct ClusterColumns<'py> {
 }
 
 impl ClusterColumns<'_> {
+    pub(super) fn spec(&self) -> PyResult<ClusterSpec<'_>> {
+        let server_vc = slice(self.server_vc.as_ref())?;
+        Ok(ClusterSpec { server_gpus: self.server_gpus.as_slice()?, server_vc, network: self.network() })
+    }
+
     fn network(&self) -> Network {
         let (intra_bandwidth, inter_bandwidth, reduce_speed, xi1, xi2, alpha) = self.network;
         Network {
@@ -149,17 +171,18 @@ pub(super) fn replay(
 ) -> PyResult<RunResult> {
     let options: Options = read(options)?;
     let table = jobs.jobs()?;
-    let vc = slice(jobs.vc.as_ref())?;
+    let vc = jobs.vc()?;
     let log = jobs.log.as_ref().map(LogColumns::log).transpose()?;
-    let extras =
-        Extras { deadline: slice(jobs.deadline.as_ref())?, user: slice(jobs.user.as_ref())?, log: log.as_ref() };
-    let server_vc = slice(cluster.server_vc.as_ref())?;
-    let spec = ClusterSpec { server_gpus: cluster.server_gpus.as_slice()?, server_vc, network: cluster.network() };
-    let mut watch = PythonWatch { progress, total: table.len(), looked: Instant::now(), raised: None };
+    let extras = Extras {
+        deadline: slice(jobs.deadline.as_ref())?,
+        user: slice(jobs.user.as_ref())?,
+        key: slice(jobs.key.as_ref())?,
+        log: log.as_ref(),
+    };
+    let spec = cluster.spec()?;
+    let mut watch = PythonWatch::new(progress, table.len());
     let outcome = py.detach(|| replay_with(&table, &extras, vc, &spec, &options, &mut watch));
-    if let Some(raised) = watch.raised {
-        return Err(raised);
-    }
+    watch.check()?;
     outcome.map(|o| RunResult::new(py, o)).map_err(|e| raise(py, &e))
 }
 
@@ -182,7 +205,7 @@ pub(super) fn plan(
     let submit = vec![0.0; table.len()];
     let table = Jobs { submit: &submit, ..table };
     let (server_gpus, network) = (cluster.server_gpus.as_slice()?, cluster.network());
-    let mut watch = PythonWatch { progress, total: planner::PROGRESS_STEPS, looked: Instant::now(), raised: None };
+    let mut watch = PythonWatch::new(progress, planner::PROGRESS_STEPS);
     let planned = py.detach(|| match threads {
         None => planner::plan(&table, server_gpus, network, &options, &mut watch),
         Some(count) => {
@@ -195,8 +218,6 @@ pub(super) fn plan(
             planner::plan_in(&pool, &table, server_gpus, network, &options, &mut watch)
         }
     });
-    if let Some(raised) = watch.raised {
-        return Err(raised);
-    }
+    watch.check()?;
     PlanResult::new(py, planned.map_err(|e| raise(py, &e))?)
 }

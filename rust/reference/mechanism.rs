@@ -3,6 +3,9 @@
 //! The log says who starts, stops and is refused, and when. The mechanism says the rest: who arrives, how fast jobs are,
 //! when they end. Everything is worked out afresh at every instant. So the log of any policy checks the machine, and a
 //! decision that the mechanism does not allow is an error. One cluster only.
+//!
+//! Verbs of one instant are netted: what counts is who held which GPUs before it and who does after it. For example, a
+//! job that is stopped and started again on the same GPUs at one instant goes on as if nothing had been said.
 
 use super::{Job, model};
 use crate::decisions::{Decision, DecisionLog, Verb};
@@ -43,6 +46,15 @@ enum Phase {
     Over,
 }
 
+/// How things stood before the verbs of an instant.
+#[derive(Clone, Debug)]
+struct Before {
+    now: f64,
+    phases: Vec<Phase>,
+    left: Vec<f64>,
+    out: Logged,
+}
+
 /// A job on GPUs, since `start`; times in slots under the slot clock.
 #[derive(Clone, Debug, PartialEq)]
 struct Stay {
@@ -62,6 +74,9 @@ struct Mechanism<'a> {
     phases: Vec<Phase>,
     left: Vec<f64>,
     out: Logged,
+    /// What the verbs of an instant leave each job with: (server, GPUs); empty for none.
+    wanted: Vec<Vec<(usize, u32)>>,
+    before: Option<Before>,
 }
 
 /// Replays a log on one cluster.
@@ -98,6 +113,8 @@ pub fn replay_log(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, lo
             refused: vec![false; n],
             stays: Vec::new(),
         },
+        wanted: vec![Vec::new(); n],
+        before: None,
     };
     mechanism.run(log)?;
     let mut out = mechanism.out;
@@ -132,16 +149,24 @@ impl Mechanism<'_> {
                     *phase = Phase::Waiting;
                 }
             }
+            if self.before.as_ref().is_none_or(|before| before.now < now) {
+                let (phases, left, out) = (self.phases.clone(), self.left.clone(), self.out.clone());
+                self.before = Some(Before { now, phases, left, out });
+            }
             let mut carried_out = 0;
-            while let Some(decision) = decisions.last().filter(|decision| decision.time <= self.seconds(now)) {
-                match self.carry_out(decision, now) {
-                    Ok(()) => carried_out += 1,
+            while decisions.last().is_some_and(|decision| decision.time <= self.seconds(now)) {
+                match self.carry_out(&decisions) {
+                    Ok(count) => {
+                        carried_out += 1;
+                        decisions.truncate(decisions.len() - count);
+                        continue;
+                    }
                     // A job that started now may be done now: the rest is tried again after that.
                     Err(_) if carried_out > 0 => break,
                     Err(error) => return Err(error),
                 }
-                decisions.pop();
             }
+            self.net(now);
             self.set_rates(now);
             if self.phases.iter().all(|phase| *phase == Phase::Over) {
                 return Ok(());
@@ -207,7 +232,7 @@ impl Mechanism<'_> {
     fn end_stays(&mut self, now: f64, decisions: &[Decision]) {
         let stopped = |job: usize| {
             let at_once = decisions.iter().rev().take_while(|decision| decision.time <= now);
-            at_once.into_iter().any(|decision| decision.verb == Verb::Stop && decision.job as usize == job)
+            at_once.into_iter().any(|decision| decision.verb == Verb::Stop && decision.job.index() == job)
         };
         let steps = if self.slotted() { 0.0 } else { 16.0 * (now.next_up() - now) };
         for job in 0..self.jobs.len() {
@@ -217,6 +242,7 @@ impl Mechanism<'_> {
                 self.leave(job, now);
                 self.out.finish[self.jobs[job].row] = self.seconds(now);
                 self.phases[job] = Phase::Over;
+                self.wanted[job].clear();
             }
         }
     }
@@ -232,53 +258,138 @@ impl Mechanism<'_> {
         }
     }
 
-    fn carry_out(&mut self, decision: &Decision, now: f64) -> Result<()> {
-        let job = decision.job as usize;
-        let fail = |why: &str| Error::Decision {
-            row: job,
+    /// Carries out the next decision, or all moves that come next. Returns how many.
+    fn carry_out(&mut self, decisions: &[Decision]) -> Result<usize> {
+        let Some(first) = decisions.last() else { return Ok(0) };
+        let group: Vec<&Decision> = match first.verb {
+            Verb::Move => {
+                let next = decisions.iter().rev();
+                next.take_while(|other| other.verb == Verb::Move && other.time == first.time).collect()
+            }
+            _ => vec![first],
+        };
+        let fail = |decision: &Decision, why: &str| Error::Decision {
+            row: decision.job.index(),
             verb: decision.verb.name(),
             time: decision.time,
             why: why.to_owned(),
         };
-        match (decision.verb, &self.phases[job]) {
-            (Verb::Start, Phase::Waiting) => {
-                let parts: Vec<(usize, u32)> = decision.parts.iter().map(|&(s, g)| (s as usize, g)).collect();
-                if parts.iter().map(|part| part.1).sum::<u32>() != self.jobs[job].num_gpus {
-                    return Err(fail("as many GPUs as it asks for"));
-                }
-                if parts.iter().any(|&(server, count)| self.busy(server) + count > self.spec.server_gpus[server]) {
-                    return Err(fail("the server has fewer idle GPUs"));
-                }
-                let again = !self.out.start[job].is_nan();
-                let mut pause = if again { self.options.preempt_cost } else { 0.0 };
-                if self.slotted() {
-                    pause = (pause / self.options.slot).ceil();
-                }
-                if !again {
-                    self.out.start[job] = self.seconds(now);
-                }
-                self.out.num_servers[job] = self.out.num_servers[job].max(parts.len() as u32);
-                let from = now + pause;
-                self.phases[job] = Phase::Running(Stay { parts, start: now, from, since: from, tau: None });
+        for decision in &group {
+            let job = decision.job.index();
+            let holds = !self.wanted[job].is_empty();
+            let waits = !holds && !matches!(self.phases[job], Phase::Ahead | Phase::Over);
+            let fits = match decision.verb {
+                Verb::Start => waits,
+                Verb::Stop | Verb::Move => holds,
+                Verb::Refuse => waits && self.before_of(job).1.is_nan(),
+            };
+            if !fits {
+                return Err(fail(decision, "the job is not in the state for it"));
             }
-            (Verb::Stop, Phase::Running(_)) => {
-                self.progress(job, now);
-                self.leave(job, now);
-                self.out.preemptions[job] += 1;
-                self.phases[job] = Phase::Waiting;
-            }
-            (Verb::Refuse, Phase::Waiting) => {
-                self.out.refused[job] = true;
-                self.phases[job] = Phase::Over;
-            }
-            _ => return Err(fail("the job is not in the state for it")),
         }
-        Ok(())
+        for decision in &group {
+            self.wanted[decision.job.index()].clear();
+        }
+        for (at, decision) in group.iter().enumerate() {
+            let job = decision.job.index();
+            // What counts of several moves of a job is the last one.
+            if group[at + 1..].iter().any(|later| later.job == decision.job) {
+                continue;
+            }
+            match decision.verb {
+                Verb::Start | Verb::Move => {
+                    let parts: Vec<(usize, u32)> = decision.parts.iter().map(|&(s, g)| (s.index(), g)).collect();
+                    if parts.iter().map(|part| part.1).sum::<u32>() != self.jobs[job].num_gpus {
+                        return Err(fail(decision, "as many GPUs as it asks for"));
+                    }
+                    if parts.iter().any(|&(server, count)| self.busy(server) + count > self.spec.server_gpus[server]) {
+                        return Err(fail(decision, "the server has fewer idle GPUs"));
+                    }
+                    self.wanted[job] = parts;
+                }
+                Verb::Stop => {}
+                Verb::Refuse => {
+                    self.out.refused[job] = true;
+                    self.phases[job] = Phase::Over;
+                }
+            }
+        }
+        Ok(group.len())
     }
 
+    /// The phase and the first start of a job before the verbs of this instant.
+    fn before_of(&self, job: usize) -> (&Phase, f64) {
+        match &self.before {
+            Some(before) => (&before.phases[job], before.out.start[job]),
+            None => (&self.phases[job], self.out.start[job]),
+        }
+    }
+
+    /// Makes of every job what the verbs of this instant leave it with, compared with how things stood before them.
+    fn net(&mut self, now: f64) {
+        let Some(before) = self.before.take() else { return };
+        for job in 0..self.jobs.len() {
+            if matches!(self.phases[job], Phase::Ahead | Phase::Over) {
+                continue;
+            }
+            let held: &[(usize, u32)] = match &before.phases[job] {
+                Phase::Running(stay) => &stay.parts,
+                _ => &[],
+            };
+            // What an earlier look at this instant made of the job is undone first.
+            let at = self.jobs[job].row;
+            self.left[job] = before.left[job];
+            self.out.start[at] = before.out.start[at];
+            self.out.num_servers[at] = before.out.num_servers[at];
+            self.out.preemptions[at] = before.out.preemptions[at];
+            (self.out.held[at], self.out.lost[at]) = (before.out.held[at], before.out.lost[at]);
+            let known = before.out.stays.len();
+            let mut row = 0;
+            self.out.stays.retain(|stay| {
+                row += 1;
+                row <= known || stay.0 != at
+            });
+            self.phases[job] = match &before.phases[job] {
+                Phase::Ahead => Phase::Waiting,
+                phase => phase.clone(),
+            };
+            let parts = self.wanted[job].clone();
+            if sorted(&parts) == sorted(held) {
+                continue;
+            }
+            if !held.is_empty() {
+                self.progress(job, now);
+                self.leave(job, now);
+                self.out.preemptions[at] += 1;
+                self.phases[job] = Phase::Waiting;
+            }
+            if !parts.is_empty() {
+                self.begin(job, parts, !held.is_empty(), now);
+            }
+        }
+        self.before = Some(before);
+    }
+
+    fn begin(&mut self, job: usize, parts: Vec<(usize, u32)>, moved: bool, now: f64) {
+        let row = self.jobs[job].row;
+        let again = !self.out.start[row].is_nan();
+        let cost = if moved { self.options.move_cost() } else { self.options.preempt_cost };
+        let mut pause = if again { cost } else { 0.0 };
+        if self.slotted() {
+            pause = (pause / self.options.slot).ceil();
+        }
+        if !again {
+            self.out.start[row] = self.seconds(now);
+        }
+        self.out.num_servers[row] = self.out.num_servers[row].max(parts.len() as u32);
+        let from = now + pause;
+        self.phases[job] = Phase::Running(Stay { parts, start: now, from, since: from, tau: None });
+    }
+
+    /// GPUs of a server that are given away as the verbs of this instant stand.
     fn busy(&self, server: usize) -> u32 {
-        let on = |stay: &Stay| stay.parts.iter().filter(|part| part.0 == server).map(|part| part.1).sum::<u32>();
-        self.phases.iter().map(|phase| if let Phase::Running(stay) = phase { on(stay) } else { 0 }).sum()
+        let parts = self.wanted.iter().flatten();
+        parts.filter(|part| part.0 == server).map(|part| part.1).sum()
     }
 
     /// p_j and tau_j of every running job.
@@ -313,4 +424,10 @@ impl Mechanism<'_> {
         let row = self.phases.iter().position(|phase| *phase != Phase::Over).unwrap_or(0);
         Error::Stuck { row, running: matches!(self.phases[row], Phase::Running(_)), time: self.seconds(now) }
     }
+}
+
+fn sorted(parts: &[(usize, u32)]) -> Vec<(usize, u32)> {
+    let mut parts = parts.to_vec();
+    parts.sort_unstable();
+    parts
 }

@@ -1,4 +1,7 @@
-//! Equations 6 to 9.
+//! Equations 6 to 9 (docs/model.md#contention).
+//!
+//! Every number is worked out from the arguments alone. For example, two gangs that both hold GPUs of servers 0 and 1
+//! have p = 2 each.
 
 use super::Job;
 use crate::cluster::Network;

@@ -1,4 +1,7 @@
 //! The placements (docs/placements.md), by looking at every GPU.
+//!
+//! Invariant: a GPU knows the job on it, and nothing else is kept of who holds what. For example, the idle GPUs of a
+//! server are counted by looking at each.
 
 use super::Job;
 use crate::options::{Options, Placement, Variant};

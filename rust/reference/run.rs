@@ -1,4 +1,8 @@
 //! One cluster's run: both clocks, what happens at one instant, and one scheduling pass.
+//!
+//! Invariant: a job is in one phase at a time: ahead, waiting, running or done. Contention, rates and the next instant
+//! follow from the phases, at every instant anew. For example, with slots of 60 s a day has 1,440 passes, whatever
+//! happens.
 
 use super::place::{Cluster, Site};
 use super::{Job, Replay, State, Stretch, model};
@@ -176,8 +180,8 @@ impl<'a> Run<'a> {
         let mut queue: Vec<usize> =
             (0..self.jobs.len()).filter(|&j| matches!(self.phases[j], Phase::Waiting)).collect();
         let key = |j: usize| match self.options.order {
-            // QSSF is not this reference's.
-            Order::Fifo | Order::Qssf => 0.0,
+            // QSSF and columns are not this reference's.
+            Order::Fifo | Order::Qssf | Order::Column => 0.0,
             Order::Sjf => self.jobs[j].estimate,
             Order::Smallest => f64::from(self.jobs[j].num_gpus),
         };

@@ -1,15 +1,20 @@
 //! The results of all parts as one, in the caller's row order.
+//!
+//! Invariant: every number of a job or a server that leaves this file is the caller's. For example, job 2 of a part
+//! whose rows are 5, 7 and 9 is row 9. If the whole table is one part in its own order, its columns are moved and not
+//! copied.
 
 use super::logs;
 use super::parts::Part;
 use crate::decisions::DecisionLog;
 use crate::error::Result;
+use crate::ids::Job;
 use crate::machine::Clock;
 use crate::options::{Options, Preemption};
 use crate::outcome::{Allocations, ClusterOutcome, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline};
 use crate::trace::Jobs;
 
-pub(super) fn assemble(
+pub(crate) fn assemble(
     jobs: &Jobs<'_>,
     mut kept: Vec<bool>,
     parts: &[Part],
@@ -39,7 +44,7 @@ pub(super) fn assemble(
         decisions += outcome.decisions;
         contention_seconds += outcome.contention_seconds;
         contention.push(outcome.contention);
-        stretches.extend(outcome.stretches.iter().map(|s| Stretch { job: part.rows[s.job as usize], ..*s }));
+        stretches.extend(outcome.stretches.iter().map(|s| Stretch { job: Job::new(part.rows[s.job.index()]), ..*s }));
         logs::append(&mut log, &outcome.log, part);
         if let Some(preempted) = &mut preempted {
             for (j, &row) in part.rows.iter().enumerate() {
@@ -48,8 +53,10 @@ pub(super) fn assemble(
                 (preempted.held[row], preempted.lost[row]) = (outcome.held[j], outcome.lost[j]);
                 preempted.spread[row] = outcome.spread[j];
                 preempted.refused[row] = outcome.refused[j];
-                kept[row] = !outcome.refused[j];
             }
+        }
+        for (&row, &refused) in part.rows.iter().zip(&outcome.refused) {
+            kept[row as usize] = !refused;
         }
         for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
             wait_gpus[row as usize] = too_few as f32;
@@ -84,7 +91,7 @@ pub(super) fn assemble(
     stretches.sort_by_key(|s| s.job);
     let seen = |job: usize| clock.seconds(clock.arrival(jobs.submit[job]));
     let in_stretches = stretches.iter().enumerate().map(|(i, s)| {
-        let row = s.job as usize;
+        let row = s.job.index();
         let before = i.checked_sub(1).map(|i| &stretches[i]).filter(|before| before.job == s.job);
         Span {
             submit: jobs.submit[row],

@@ -1,4 +1,7 @@
 //! What is refused before a run.
+//!
+//! Invariant: a job that is kept fits on its empty cluster, and each of its iterations takes time. For example, a job
+//! of 9 GPUs on a cluster of 8 is an error, or is left out with `--oversize drop`.
 
 use super::ClusterSpec;
 use super::Extras;
@@ -29,13 +32,23 @@ pub(super) fn check_slots(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
 }
 
 pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
-    let lengths = [("deadline", extras.deadline.map(<[f64]>::len)), ("user", extras.user.map(<[u32]>::len))];
+    let lengths = [
+        ("deadline", extras.deadline.map(<[f64]>::len)),
+        ("user", extras.user.map(<[u32]>::len)),
+        ("order", extras.key.map(<[f64]>::len)),
+    ];
     for (column, length) in lengths {
         if let Some(length) = length
             && length != jobs.len()
         {
             return Err(Error::ColumnLength { column, length, expected: jobs.len() });
         }
+    }
+    if let Some(keys) = extras.key
+        && let Some(row) = keys.iter().position(|key| key.is_nan())
+    {
+        let (value, expected) = ("NaN".to_owned(), "a number: the least goes first");
+        return Err(Error::Value { row, column: "order", value, expected });
     }
     if options.preemption == Preemption::Edf && extras.deadline.is_none() {
         return Err(Error::ColumnLength { column: "deadline", length: 0, expected: jobs.len() });

@@ -1,4 +1,8 @@
 //! Decision logs by part, and the parts' logs as one.
+//!
+//! Invariant: the decisions of a part keep their order. At one time, those of an earlier part come first. For example,
+//! say a part has rows 5 and 7 and servers 3 and 4. A start of row 7 on server 3 is a start of job 1 on server 0
+//! there.
 
 use super::ClusterSpec;
 use super::parts::Part;

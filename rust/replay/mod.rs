@@ -1,4 +1,10 @@
 //! A whole replay: checks, virtual clusters, and the results put together.
+//!
+//! `checks` refuses what could never run. `parts` deals jobs and servers out to virtual clusters. `run` runs those
+//! side by side. `assemble` makes one result of theirs, and `logs` does the same for decision logs.
+//!
+//! Invariant: the result does not hang on the number of threads. Jobs are rows of the caller's table on the way in and
+//! out, and numbered by submission in between. For example, if row 5 is submitted first, it is job 0 of the run.
 
 mod assemble;
 mod checks;
@@ -13,10 +19,11 @@ use crate::machine::Watch;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::trace::Jobs;
-use assemble::assemble;
+pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
 use checks::{check_extras, check_slots, keep};
-use parts::{job_vcs, order_by_submission, split};
+use parts::{Part, job_vcs, order_by_submission, split};
+pub(crate) use run::part_options;
 use run::run_parts;
 use std::time::Instant;
 
@@ -38,6 +45,8 @@ pub struct Extras<'a> {
     pub deadline: Option<&'a [f64]>,
     /// Users, numbered (`qssf`).
     pub user: Option<&'a [u32]>,
+    /// A number a job, the least first (`Order::Column`).
+    pub key: Option<&'a [f64]>,
     /// Decisions to carry out (`Preemption::Log`).
     pub log: Option<&'a DecisionLog>,
 }
@@ -47,7 +56,7 @@ pub struct Extras<'a> {
 /// `vc` is each job's virtual cluster where the cluster has some, and is ignored where it has none.
 ///
 /// # Errors
-/// Any variant of [`Error`]; the row is the lowest at fault.
+/// Any variant of [`Error`](crate::error::Error); the row is the lowest at fault.
 pub fn replay(
     jobs: &Jobs<'_>,
     vc: Option<&[u32]>,
@@ -61,7 +70,7 @@ pub fn replay(
 /// As [`replay`], with the columns that some policies need.
 ///
 /// # Errors
-/// Any variant of [`Error`]; the row is the lowest at fault.
+/// Any variant of [`Error`](crate::error::Error); the row is the lowest at fault.
 pub fn replay_with(
     jobs: &Jobs<'_>,
     extras: &Extras<'_>,
@@ -71,6 +80,30 @@ pub fn replay_with(
     watch: &mut dyn Watch,
 ) -> Result<Outcome> {
     let began = Instant::now();
+    let Ready { parts, kept } = prepare(jobs, extras, vc, spec, options)?;
+    let job_vc = vc.filter(|_| spec.server_vc.is_some());
+    let logs = extras.log.map(|log| logs::deal_out(log, jobs, job_vc, &parts, spec)).transpose()?;
+    let outcomes = run_parts(jobs, extras, logs.as_deref(), &parts, spec.network, options, watch)?;
+    let engine_seconds = began.elapsed().as_secs_f64();
+    assemble(jobs, kept, &parts, outcomes, options, engine_seconds)
+}
+
+/// A checked input, dealt out to virtual clusters.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) parts: Vec<Part>,
+    /// Whether each row is of a part.
+    pub(crate) kept: Vec<bool>,
+}
+
+/// Checks everything and deals the jobs out to their clusters.
+pub(crate) fn prepare(
+    jobs: &Jobs<'_>,
+    extras: &Extras<'_>,
+    vc: Option<&[u32]>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+) -> Result<Ready> {
     options.validate()?;
     check_extras(jobs, extras, options)?;
     spec.network.validate()?;
@@ -81,8 +114,5 @@ pub fn replay_with(
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
     let kept = keep(jobs, job_vc, &mut parts, spec, options)?;
     order_by_submission(jobs, &mut parts, options.ties);
-    let logs = extras.log.map(|log| logs::deal_out(log, jobs, job_vc, &parts, spec)).transpose()?;
-    let outcomes = run_parts(jobs, extras, logs.as_deref(), &parts, spec.network, options, watch)?;
-    let engine_seconds = began.elapsed().as_secs_f64();
-    assemble(jobs, kept, &parts, outcomes, options, engine_seconds)
+    Ok(Ready { parts, kept })
 }

@@ -12,16 +12,17 @@ use crate::rng::{GOLDEN, SplitMix64};
 use crate::trace::Jobs;
 
 /// One virtual cluster's servers and jobs.
-pub(super) struct Part {
-    pub(super) servers: Vec<u32>,
-    pub(super) server_gpus: Vec<u32>,
-    pub(super) few: FewestServers,
-    pub(super) shape: Shape,
-    pub(super) total: u64,
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) servers: Vec<u32>,
+    pub(crate) server_gpus: Vec<u32>,
+    pub(crate) few: FewestServers,
+    pub(crate) shape: Shape,
+    pub(crate) total: u64,
     /// Rows in order of (submit_time, row), ties as the options say.
-    pub(super) rows: Vec<u32>,
+    pub(crate) rows: Vec<u32>,
     /// Whether that is the whole table in its own order.
-    pub(super) whole: bool,
+    pub(crate) whole: bool,
 }
 
 pub(super) fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {

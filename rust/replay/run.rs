@@ -1,4 +1,7 @@
 //! The parts of a cluster, side by side.
+//!
+//! Invariant: every part runs as if it were alone, with a seed of its own, so the order in which parts end does not
+//! matter. For example, if two parts fail, the error of the lower row is told, whichever came first.
 
 use super::Extras;
 use super::parts::Part;
@@ -10,7 +13,7 @@ use crate::options::Options;
 use crate::outcome::ClusterOutcome;
 use crate::policy;
 use crate::rng::GOLDEN;
-use crate::setting::Setting;
+use crate::setting::{Setting, When};
 use crate::trace::Jobs;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -32,6 +35,11 @@ impl Watch for Shared<'_> {
     }
 }
 
+/// The options of a part: its draws are its own.
+pub(crate) fn part_options(options: &Options, part: usize) -> Options {
+    Options { seed: options.seed.wrapping_add((part as u64).wrapping_mul(GOLDEN)), ..options.clone() }
+}
+
 pub(super) fn run_parts(
     jobs: &Jobs<'_>,
     extras: &Extras<'_>,
@@ -43,22 +51,25 @@ pub(super) fn run_parts(
 ) -> Result<Vec<ClusterOutcome>> {
     let run = |index: usize, watch: &mut dyn Watch| {
         let part = &parts[index];
-        let own = Options { seed: options.seed.wrapping_add((index as u64).wrapping_mul(GOLDEN)), ..options.clone() };
+        let own = part_options(options, index);
         // Columns already in order need no copy.
         let gathered = (!part.whole).then(|| jobs.gather(&part.rows, options.rar()));
         let view = gathered.as_ref().map_or(*jobs, |g| g.view());
         let gather = gathered.is_some();
         let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
         let user = extras.user.map(|u| pick(u, &part.rows, gather));
+        let key = extras.key.map(|k| pick(k, &part.rows, gather));
         let setting = Setting {
             jobs: view,
             rows: &part.rows,
             deadline: deadline.as_deref(),
             user: user.as_deref(),
+            key: key.as_deref(),
             server_gpus: &part.server_gpus,
             few: &part.few,
             network,
             options: &own,
+            when: When::default(),
             log: logs.map(|logs| &logs[index]),
         };
         policy::run(&setting, watch)

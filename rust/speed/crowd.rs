@@ -4,32 +4,46 @@
 //! which that is not yet known to those stays. For example, two jobs that both span servers 0 and 1 have p_j = 2. When
 //! one of them ends, both servers are noted, and the other is looked at again.
 
+use crate::ids::{Server, Slot};
+
 /// How many spanning jobs run on every server, and which.
 ///
 /// A gang that starts or ends costs O(sum over its servers of the spanning jobs there); gangs on one server cost
 /// nothing. Members are running slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Crowd {
-    spanning: Vec<Vec<u32>>,
-    changed: Vec<u32>,
+    spanning: Vec<Vec<Slot>>,
+    changed: Vec<Server>,
     is_changed: Vec<bool>,
+    /// How often the changes were drained, and the latest time that each member was among those found.
+    drains: u64,
+    found: Vec<u64>,
 }
 
 impl Crowd {
     pub(crate) fn new(servers: usize) -> Self {
-        Self { spanning: vec![Vec::new(); servers], changed: Vec::new(), is_changed: vec![false; servers] }
+        Self {
+            spanning: vec![Vec::new(); servers],
+            changed: Vec::new(),
+            is_changed: vec![false; servers],
+            drains: 0,
+            found: Vec::new(),
+        }
     }
 
-    pub(crate) fn join(&mut self, member: u32, parts: &[(u32, u32)]) {
+    pub(crate) fn join(&mut self, member: Slot, parts: &[(Server, u32)]) {
+        if self.found.len() <= member.index() {
+            self.found.resize(member.index() + 1, 0);
+        }
         for &(server, _) in parts {
-            self.spanning[server as usize].push(member);
+            self.spanning[server.index()].push(member);
             self.note(server);
         }
     }
 
-    pub(crate) fn leave(&mut self, member: u32, parts: &[(u32, u32)]) {
+    pub(crate) fn leave(&mut self, member: Slot, parts: &[(Server, u32)]) {
         for &(server, _) in parts {
-            let members = &mut self.spanning[server as usize];
+            let members = &mut self.spanning[server.index()];
             if let Some(at) = members.iter().position(|&m| m == member) {
                 members.swap_remove(at);
             }
@@ -38,15 +52,21 @@ impl Crowd {
     }
 
     /// p_j of a spanning job (eq. 6).
-    pub(crate) fn of(&self, parts: &[(u32, u32)]) -> u32 {
-        parts.iter().map(|&(s, _)| self.spanning[s as usize].len()).max().unwrap_or(0) as u32
+    pub(crate) fn of(&self, parts: &[(Server, u32)]) -> u32 {
+        parts.iter().map(|&(s, _)| self.spanning[s.index()].len()).max().unwrap_or(0) as u32
     }
 
-    /// Moves the spanning jobs on servers that changed since the last call to `members`, each perhaps more than once.
-    pub(crate) fn drain_changed(&mut self, members: &mut Vec<u32>) {
+    /// Moves the spanning jobs on servers that changed since the last call to `members`, each once: a gang shares many
+    /// servers with its neighbours, and looking at one costs its servers.
+    pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
+        self.drains += 1;
         for server in self.changed.drain(..) {
-            self.is_changed[server as usize] = false;
-            members.extend_from_slice(&self.spanning[server as usize]);
+            self.is_changed[server.index()] = false;
+            for &member in &self.spanning[server.index()] {
+                if std::mem::replace(&mut self.found[member.index()], self.drains) != self.drains {
+                    members.push(member);
+                }
+            }
         }
     }
 
@@ -54,8 +74,8 @@ impl Crowd {
         self.changed.is_empty()
     }
 
-    fn note(&mut self, server: u32) {
-        if !std::mem::replace(&mut self.is_changed[server as usize], true) {
+    fn note(&mut self, server: Server) {
+        if !std::mem::replace(&mut self.is_changed[server.index()], true) {
             self.changed.push(server);
         }
     }
@@ -67,18 +87,18 @@ mod tests {
 
     #[test]
     fn the_crowd_is_that_of_the_worst_server() {
+        let parts = |servers: [u32; 2]| servers.map(|server| (Server::new(server), 1));
         let mut crowd = Crowd::new(4);
-        crowd.join(0, &[(0, 1), (1, 1)]);
-        crowd.join(1, &[(1, 2), (2, 2)]);
-        crowd.join(2, &[(1, 1), (3, 1)]);
-        assert_eq!(crowd.of(&[(0, 1), (1, 1)]), 3);
-        crowd.leave(1, &[(1, 2), (2, 2)]);
-        assert_eq!(crowd.of(&[(0, 1), (1, 1)]), 2);
+        crowd.join(Slot::new(0), &parts([0, 1]));
+        crowd.join(Slot::new(1), &parts([1, 2]));
+        crowd.join(Slot::new(2), &parts([1, 3]));
+        assert_eq!(crowd.of(&parts([0, 1])), 3);
+        crowd.leave(Slot::new(1), &parts([1, 2]));
+        assert_eq!(crowd.of(&parts([0, 1])), 2);
         let mut members = Vec::new();
         crowd.drain_changed(&mut members);
         members.sort_unstable();
-        members.dedup();
-        assert_eq!(members, [0, 2]);
+        assert_eq!(members, [0, 2].map(Slot::new));
         assert!(crowd.is_settled());
     }
 }

@@ -8,6 +8,7 @@ mod crowd;
 mod fixed;
 mod ring;
 
+use crate::ids::Job;
 use crate::trace::Jobs;
 pub(crate) use crowd::Crowd;
 pub(crate) use fixed::FixedSpeed;
@@ -22,10 +23,10 @@ pub(crate) trait Speed: Clone + Send {
     type Pace: Copy + Default + Send + std::fmt::Debug;
 
     /// The whole work of a job. `slot`: the slot's length, s, under the slot clock.
-    fn work(&self, jobs: &Jobs<'_>, job: usize, slot: Option<f64>) -> f64;
+    fn work(&self, jobs: &Jobs<'_>, job: Job, slot: Option<f64>) -> f64;
 
     /// The pace of a job.
-    fn pace(&self, jobs: &Jobs<'_>, job: usize) -> Self::Pace;
+    fn pace(&self, jobs: &Jobs<'_>, job: Job) -> Self::Pace;
 
     /// What a unit of work takes on that many servers in that crowd, s.
     fn unit(&self, pace: &Self::Pace, servers: u32, crowd: u32) -> f64;
@@ -34,14 +35,14 @@ pub(crate) trait Speed: Clone + Send {
     fn per_slot(&self, slot: f64, unit: f64) -> u64;
 
     /// The run time of a whole job on that many servers in that crowd, s.
-    fn run_time(&self, jobs: &Jobs<'_>, job: usize, servers: u32, crowd: u32) -> f64;
+    fn run_time(&self, jobs: &Jobs<'_>, job: Job, servers: u32, crowd: u32) -> f64;
 
     /// The run time of `left` work, s, where a unit takes `alone`.
-    fn remaining(&self, jobs: &Jobs<'_>, job: usize, left: f64, alone: f64, slot: Option<f64>) -> f64;
+    fn remaining(&self, jobs: &Jobs<'_>, job: Job, left: f64, alone: f64, slot: Option<f64>) -> f64;
 
     /// rho_j, s: the run time on one server without contention.
     #[inline]
-    fn estimate(&self, jobs: &Jobs<'_>, job: usize) -> f64 {
+    fn estimate(&self, jobs: &Jobs<'_>, job: Job) -> f64 {
         self.run_time(jobs, job, 1, 0)
     }
 }

@@ -1,7 +1,11 @@
-//! Model `rar`: ring-all-reduce with contention (docs/model.md; equations 6 to 8).
+//! Model `rar`: ring-all-reduce with contention (docs/model.md#contention; equations 6 to 8).
+//!
+//! Work counts iterations. For example, a job of 1,000 iterations of 0.5 s each runs 500 s. If contention makes tau 1
+//! s when half of them are done, it runs 750 s.
 
 use super::Speed;
 use crate::cluster::Network;
+use crate::ids::Job;
 use crate::trace::Jobs;
 
 /// Relative tolerance with which iterations per slot are rounded down.
@@ -22,10 +26,10 @@ impl Ring {
         Self { exchanged: gradient_bytes * (workers - 1.0) / workers, compute: compute_time }
     }
 
-    /// The ring of a job on all the GPUs that it asks for.
+    /// The ring of a row's job on all the GPUs that it asks for.
     #[inline]
-    pub(crate) fn of(jobs: &Jobs<'_>, job: usize) -> Self {
-        Self::new(jobs.gradient_bytes[job], jobs.num_gpus[job], jobs.compute_time[job])
+    pub(crate) fn of(jobs: &Jobs<'_>, row: usize) -> Self {
+        Self::new(jobs.gradient_bytes[row], jobs.num_gpus[row], jobs.compute_time[row])
     }
 
     /// tau_j (eq. 8), s: iteration time on `num_servers` servers with `contention` = p_j spanning jobs (eq. 6).
@@ -60,13 +64,13 @@ impl Speed for RingSpeed {
     type Pace = Ring;
 
     #[inline]
-    fn work(&self, jobs: &Jobs<'_>, job: usize, _slot: Option<f64>) -> f64 {
-        jobs.iterations[job] as f64
+    fn work(&self, jobs: &Jobs<'_>, job: Job, _slot: Option<f64>) -> f64 {
+        jobs.iterations[job.index()] as f64
     }
 
     #[inline]
-    fn pace(&self, jobs: &Jobs<'_>, job: usize) -> Ring {
-        Ring::of(jobs, job)
+    fn pace(&self, jobs: &Jobs<'_>, job: Job) -> Ring {
+        Ring::of(jobs, job.index())
     }
 
     #[inline]
@@ -80,12 +84,12 @@ impl Speed for RingSpeed {
     }
 
     #[inline]
-    fn run_time(&self, jobs: &Jobs<'_>, job: usize, servers: u32, crowd: u32) -> f64 {
-        jobs.iterations[job] as f64 * Ring::of(jobs, job).iteration_time(&self.network, servers, crowd)
+    fn run_time(&self, jobs: &Jobs<'_>, job: Job, servers: u32, crowd: u32) -> f64 {
+        jobs.iterations[job.index()] as f64 * Ring::of(jobs, job.index()).iteration_time(&self.network, servers, crowd)
     }
 
     #[inline]
-    fn remaining(&self, _jobs: &Jobs<'_>, _job: usize, left: f64, alone: f64, _slot: Option<f64>) -> f64 {
+    fn remaining(&self, _jobs: &Jobs<'_>, _job: Job, left: f64, alone: f64, _slot: Option<f64>) -> f64 {
         left * alone
     }
 }

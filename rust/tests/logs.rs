@@ -6,6 +6,7 @@ use proptest::test_runner::{Config, TestRunner};
 use ringbco::Unwatched;
 use ringbco::decisions::{DecisionLog, Verb};
 use ringbco::error::{Error, Result};
+use ringbco::ids::{Job, Server};
 use ringbco::options::{ClockKind, Discipline, Options, Oversize, Preemption};
 use ringbco::outcome::Outcome;
 use ringbco::policies::PRESETS;
@@ -13,8 +14,8 @@ use ringbco::reference::replay_log;
 use ringbco::replay::{Extras, replay_with};
 use std::cell::Cell;
 
-fn run(case: &Case, deadline: &[f64], options: &Options, log: Option<&DecisionLog>) -> Result<Outcome> {
-    let extras = Extras { deadline: Some(deadline), user: None, log };
+pub(crate) fn run(case: &Case, deadline: &[f64], options: &Options, log: Option<&DecisionLog>) -> Result<Outcome> {
+    let extras = Extras { deadline: Some(deadline), user: None, key: None, log };
     replay_with(&case.table(), &extras, case.vc.as_deref(), &case.spec(), options, &mut Unwatched)
 }
 
@@ -36,7 +37,7 @@ fn nearly_at_once(outcome: &Outcome) -> bool {
     times.windows(2).any(|pair| pair[0] < pair[1] && pair[1] - pair[0] <= 32.0 * (pair[1].next_up() - pair[1]))
 }
 
-fn compare(case: &Case, options: &Options, outcome: &Outcome) -> std::result::Result<(), TestCaseError> {
+pub(crate) fn compare(case: &Case, options: &Options, outcome: &Outcome) -> std::result::Result<(), TestCaseError> {
     let slow = replay_log(&case.table(), &case.spec(), options, &outcome.log)
         .map_err(|error| TestCaseError::fail(format!("{error:?} in {:?}", outcome.log)))?;
     let bits = options.clock == ClockKind::Slot;
@@ -157,7 +158,8 @@ fn follow(steps: &[Step<'_>]) -> Result<Outcome> {
     let case = two_jobs();
     let mut log = DecisionLog::default();
     for &(time, verb, job, parts) in steps {
-        log.push(time, verb, job, parts);
+        let parts: Vec<_> = parts.iter().map(|&(server, gpus)| (Server::new(server), gpus)).collect();
+        log.push(time, verb, Job::new(job), &parts);
     }
     let options = Options {
         preemption: Preemption::Log,

@@ -11,4 +11,6 @@ mod equality;
 mod errors;
 mod files;
 mod logs;
+mod outside;
 mod parallel;
+mod rooms;

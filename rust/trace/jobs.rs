@@ -1,4 +1,7 @@
 //! The job table as columns.
+//!
+//! Invariant: after `validate` every column that the model reads has a value for each job, and every value is in its
+//! range (docs/job-table.md). For example, model `fixed` does not read `iterations`, so that column may be empty.
 
 use crate::error::{Error, Result};
 

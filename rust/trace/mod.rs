@@ -1,4 +1,4 @@
-//! What is replayed: the job table as columns.
+//! What is replayed: the job table as columns. They are borrowed from the caller, and nobody changes them.
 
 mod jobs;
 

@@ -23,6 +23,8 @@ QUEUES: Final = ("strict", "skip", "easy")
 PLACEMENTS: Final = ("first-fit", "consolidate", "least-loaded", "random", "fa-ffp", "lbsgf", "sjf-bco")
 PREEMPTIVE: Final = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 PRESETS: Final = ("fifo", "sjf", "smallest", "ff", "ls", "rand", "sjf-bco", "qssf", *PREEMPTIVE)
+PLANNERS: Final = ("sjf-bco", "ff", "ls", "rand")
+DISPATCHES: Final = ("idle", "reserve")
 MODELS: Final = ("rar", "fixed")
 CLOCKS: Final = ("continuous", "slot")
 # Each order by the presets that have it: results do not hang on which one it is.
@@ -100,12 +102,23 @@ def large_cases() -> list[Case]:
     schedulers["sjf-bco"] = {"policy": "sjf-bco"}
     schedulers["sjf-bco.literal"] = {"policy": "sjf-bco", "variant": "literal"}
     schedulers["time-slice"]["quantum"] = 600.0
-    return [
+    replayed = [
         Case(
             f"{make.__name__}/{name}/{clock}", "replay", make.__name__, parts | {"oversize": "drop"} | options
         )
         for make, (name, parts) in itertools.product(LARGE, schedulers.items())
         for clock, options in (("continuous", {}), ("slot", {"clock": "slot", "slot": 5.0}))
+    ]
+    # A slot that is no binary fraction, so that every rounding counts.
+    parts = {"slot": 1.3, "oversize": "drop"}
+    return replayed + [
+        Case(
+            f"paper/plan/{policy}.{dispatch}/{model}",
+            "plan",
+            "paper",
+            {"policy": policy, "dispatch": dispatch, "model": model, **parts},
+        )
+        for policy, dispatch, model in itertools.product(PLANNERS, DISPATCHES, MODELS)
     ]
 
 
@@ -179,9 +192,8 @@ def _replay(name: str, source: str, parts: dict[str, str], model: str, clock: st
 def _planned() -> Iterator[Case]:
     """The planner: every policy x dispatch x order x model x horizon, the other options drawn."""
     for source, policy, dispatch, order, model, horizon in itertools.product(
-        PLANNED, ("sjf-bco", "ff", "ls", "rand"), ("idle", "reserve"), ("smallest", "fifo"), MODELS,
-        (None, 60, 300),
-    ):  # fmt: skip
+        PLANNED, PLANNERS, DISPATCHES, ("smallest", "fifo"), MODELS, (None, 60, 300)
+    ):
         name = f"plan/{source}/{policy}.{dispatch}.{order}/{model}/{horizon or 'auto'}"
         draw, given = Draw(name), _input(source)
         drawn = {

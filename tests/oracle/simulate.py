@@ -102,8 +102,9 @@ class World:
         busy = {g for gang in running for g in gang.gpus}
         load = dict.fromkeys(gpus, 0.0)
         for row, given in placed:
+            more = self.estimate(row)
             for g in given:
-                load[g] += self.estimate(row)
+                load[g] += more
         return Floor(dict(sorted(self.sizes.items())), [g for g in gpus if g not in busy], load)
 
     def fits(

@@ -13,7 +13,7 @@ from ringbco.audits.findings import Check, Finding, number
 from ringbco.audits.idling import any_idle_will_do, decided, obstacles
 from ringbco.audits.ranking import places
 from ringbco.audits.rows import compare
-from ringbco.audits.times import pause, progress, taus
+from ringbco.audits.times import pauses, progress, taus
 from ringbco.trace import profiles
 
 _WAITS: Final = ("wait_gpus", "wait_fragmented")
@@ -40,9 +40,7 @@ def check_held(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes) ->
 def held_and_lost(facts: Facts, eps: Episodes) -> tuple[Floats, Floats]:
     """Seconds that each job held GPUs, and those without progress: the first of every run but its first."""
     n, length = facts.start.size, eps.end - eps.start
-    resumed = np.zeros(eps.job.size, dtype=bool)
-    resumed[1:] = eps.job[1:] == eps.job[:-1]
-    idle = np.minimum(length, pause(facts)) * resumed if facts.preemptive else np.zeros(length.size)
+    idle = np.minimum(length, pauses(facts, eps)) if facts.preemptive else np.zeros(length.size)
     held: Floats = np.bincount(eps.job, length, n).astype(np.float64)
     lost: Floats = np.bincount(eps.job, idle, n).astype(np.float64)
     return held, lost

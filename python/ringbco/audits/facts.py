@@ -81,8 +81,8 @@ class Facts:
 
     @property
     def logged(self) -> bool:
-        """Whether a log decided: nobody knows by which rule."""
-        return str(self.options.get("policy")).startswith("log:")
+        """Whether a log or a policy of one's own decided: nobody knows by which rule."""
+        return decides_itself(self.options)
 
     @property
     def planned(self) -> bool:
@@ -128,7 +128,12 @@ class Facts:
 def preempts(options: Mapping[str, Any]) -> bool:
     """Whether the policy of a run's options may preempt."""
     policy = options.get("policy")
-    return policy in PREEMPTIVE or str(policy).startswith("log:")
+    return policy in PREEMPTIVE or decides_itself(options)
+
+
+def decides_itself(options: Mapping[str, Any]) -> bool:
+    """Whether a log or a policy of one's own says who runs where; one that only orders the queue does not."""
+    return ":" in str(options.get("policy")) and options.get("order") != "column"
 
 
 def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, number
 from ringbco.audits.placing import busy_gpus, servers_used
 from ringbco.audits.rows import dropped, refusable
-from ringbco.audits.times import pause
+from ringbco.audits.times import pauses
 from ringbco.errors import show_value
 
 RELATIVE = 1e-9
@@ -202,7 +202,7 @@ def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:
     resumed = np.zeros(eps.job.size, dtype=bool)
     resumed[1:] = eps.job[1:] == eps.job[:-1]
     resumed &= chosen[eps.job]
-    lost = np.minimum(eps.end - eps.start, pause(facts))[resumed] * facts.num_gpus[eps.job[resumed]]
+    lost = np.minimum(eps.end - eps.start, pauses(facts, eps))[resumed] * facts.num_gpus[eps.job[resumed]]
     return {"preemptions": int(np.count_nonzero(resumed)), "lost_gpu_seconds": float(lost.sum())}
 
 

@@ -16,7 +16,7 @@ TICKS = {policy: name for name in ("interval", "quantum") for policy in REPLAY[n
 def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
     """Nobody is given GPUs, or loses them before the end, at an instant at which nobody decides."""
     if facts.logged:
-        check.not_run = "a log decided"
+        check.not_run = "a log, or a policy of one's own, decided"
         return
     option = TICKS.get(str(facts.options.get("policy")))
     first = np.ones(eps.job.size, dtype=bool)

@@ -186,7 +186,8 @@ def check_rows(check: Check, facts: Facts) -> None:
         late = (step < 0) | ((step == 0) & late)
     at = np.flatnonzero(late) + 1
     said = (
-        "its row of allocations.parquet comes too late: expected the job table's order, then start, end and server"
+        "its row of allocations.parquet comes too late: expected the job table's order, then start, end and"
+        " server"
     )
     check.add(
         (

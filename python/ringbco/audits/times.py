@@ -75,19 +75,29 @@ def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) 
         _rar_continuous(check, facts, eps, parts, placed)
 
 
-def pause(facts: Facts) -> float:
-    """Seconds that a resumed job holds its GPUs without progress."""
-    cost = float(facts.options["preempt_cost"])
-    return float(np.ceil(cost / facts.slot)) * facts.slot if facts.slots else cost
+def pauses(facts: Facts, eps: Episodes) -> Floats:
+    """Seconds at the beginning of each episode in which its job holds GPUs without progress.
+
+    0 for a job's first. A job whose last episode ended at this instant has moved; others were resumed.
+    """
+
+    def whole(cost: object) -> float:
+        seconds = float(facts.options["preempt_cost"] if cost is None else cost)  # type: ignore[arg-type]
+        return float(np.ceil(seconds / facts.slot)) * facts.slot if facts.slots else seconds
+
+    again = np.zeros(eps.job.size, dtype=bool)
+    again[1:] = eps.job[1:] == eps.job[:-1]  # episodes are sorted by job, then time
+    moved = np.zeros(eps.job.size, dtype=bool)
+    moved[1:] = eps.start[1:] == eps.end[:-1]
+    cost = np.where(moved, whole(facts.options.get("move_cost")), whole(None))
+    return np.where(again, cost, 0.0)
 
 
 def progress(facts: Facts, eps: Episodes, parts: Segments) -> Segments:
     """The segments without the time that resumed jobs hold their GPUs idly."""
     if not facts.preemptive:
         return parts
-    resumed = np.zeros(eps.job.size, dtype=bool)
-    resumed[1:] = eps.job[1:] == eps.job[:-1]  # episodes are sorted by job, then time
-    begin = np.where(resumed, eps.start + pause(facts), eps.start)[parts.episode]
+    begin = (eps.start + pauses(facts, eps))[parts.episode]
     kept = parts.end > begin
     return Segments(parts.episode[kept], np.maximum(parts.start, begin)[kept], parts.end[kept], parts.p[kept])
 

@@ -124,7 +124,9 @@ def main() -> NoReturn:
 
 def _explain(error: BaseException) -> tuple[str, int]:
     """One line for `error` and the exit status it asks for."""
-    from ringbco.errors import RingbcoError, one_line
+    import traceback
+
+    from ringbco.errors import POLICY_NOTE, RingbcoError, one_line
 
     if isinstance(error, RingbcoError):
         return str(error), error.exit_code
@@ -135,6 +137,9 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return one_line(f"{error.filename}: {reason}" if error.filename else reason), 1
     if isinstance(error, MemoryError) or (isinstance(error, ImportError) and _NO_ROOM in str(error)):
         return "out of memory; give the process more, or run it elsewhere", 1
+    if any(note.startswith(POLICY_NOTE) for note in getattr(error, "__notes__", ())):
+        # A policy of one's own is its author's code: where it went wrong is what the author needs.
+        return "".join(traceback.format_exception(error)).rstrip(), 1
     return one_line(f"unexpected {type(error).__name__}: {error}; set RINGBCO_DEBUG=1 to see where"), 1
 
 

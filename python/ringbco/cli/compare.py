@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OUTPUT: Final = "Output"
 _FEWEST: Final = 2
 # What `replay` takes to repeat a result.
-_ONLY_REPLAY: Final = ("ctx", "again")
+_ONLY_REPLAY: Final = ("ctx", "again", "parameters")
 
 
 def compare(**given: Any) -> None:

@@ -75,6 +75,15 @@ Json = Annotated[
     bool,
     typer.Option("--json", help="Print the summary as JSON and nothing else.", rich_help_panel=_OUTPUT),
 ]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-P",
+        metavar="NAME=VALUE",
+        help="A field of a policy of one's own, if its class is a dataclass; may be given several times.",
+        rich_help_panel="Policy",
+    ),
+]
 Units = Annotated[
     str,
     typer.Option(
@@ -190,6 +199,19 @@ def read_table(path: Path, *, quiet: bool) -> JobTable:
             file=sys.stderr,
         )
     return table
+
+
+def fields(given: Sequence[str] | None) -> dict[str, str]:
+    """What -P says, by name. Raises UsageError for one without "=" and for a name that is given twice."""
+    from ringbco.errors import UsageError
+
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name or name in found:
+            raise UsageError(f"option P: {text}: expected NAME=VALUE, each name once")
+        found[name] = value
+    return found
 
 
 def tell_unused(policies: Sequence[str], options: Mapping[str, Any]) -> None:

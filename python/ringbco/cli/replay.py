@@ -51,6 +51,7 @@ def replay(
     alpha: inputs.Alpha = None,
     units: inputs.Units = "human",
     force: inputs.Force = False,
+    parameters: inputs.Parameters = None,
     as_json: inputs.Json = False,
     quiet: inputs.Quiet = False,
     **options: Any,
@@ -73,7 +74,7 @@ def replay(
 
     import time
 
-    from ringbco.cli.inputs import parse_cluster, read_table, tell_unused
+    from ringbco.cli.inputs import fields, parse_cluster, read_table, tell_unused
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import UsageError
     from ringbco.result.folder import check_target
@@ -105,7 +106,9 @@ def replay(
     policy = options.pop("policy")
     options["thresholds"] = read_numbers(REPLAY["thresholds"], options["thresholds"])
     with progress_bar(f"{policy} on {machine.name}", quiet=quiet) as progress:
-        outcome = run(table, machine, policy=policy, progress=progress, **options)
+        outcome = run(
+            table, machine, policy=policy, parameters=fields(parameters), progress=progress, **options
+        )
     if not quiet:
         tell_unused([policy], options)
     count_seconds(outcome, reading)

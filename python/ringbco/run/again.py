@@ -16,6 +16,7 @@ from ringbco.errors import InputError, UsageError, one_line
 from ringbco.result.folder import cluster_of, read_run
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import RESULT_FILES
+from ringbco.run import own
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan import plan
 from ringbco.run.plan_options_generated import PLAN
@@ -44,6 +45,7 @@ class Repeat:
     cluster: Cluster
     options: Mapping[str, Any]
     versions: Mapping[str, Any]
+    parameters: Mapping[str, Any]
 
     def table(self) -> JobTable:
         """The job table. Raises InputError where it is not the one that the result was made of."""
@@ -60,7 +62,10 @@ class Repeat:
     def run(self, progress: Callable[[int, int], None] | None = None) -> Outcome:
         """Runs it once more. Raises what the command raises; InputError for an option out of range."""
         try:
-            return _COMMANDS[self.command](self.table(), self.cluster, progress=progress, **self.options)
+            more = {"parameters": self.parameters} if self.parameters else {}
+            return _COMMANDS[self.command](
+                self.table(), self.cluster, progress=progress, **more, **self.options
+            )
         except UsageError as error:
             raise InputError(str(error), file=self.folder / "run.toml") from None
 
@@ -105,7 +110,36 @@ def read_repeat(folder: str | os.PathLike[str], jobs: str | os.PathLike[str] | N
         cluster=cluster,
         options=_options(command, options, record),
         versions=_table(run, "ringbco", record),
+        parameters=_parameters(run, record),
     )
+
+
+def _parameters(run: Mapping[str, Any], record: Path) -> Mapping[str, Any]:
+    """The fields of a policy of one's own. Raises InputError where its file has changed since."""
+    told = run.get("own_policy")
+    if not isinstance(told, Mapping):
+        return {}
+    name, sha256 = str(told.get("name")), told.get("sha256")
+    if ":" not in name or sha256 is None:
+        raise InputError(
+            "a policy that stands in a file; this one was made in memory",
+            file=record,
+            key="own_policy",
+            value=name,
+        )
+    found = own.resolve(name, _as_mapping(told.get("parameters"))).described.get("sha256")
+    if found != sha256:
+        raise InputError(
+            f"the policy's file as it was, SHA-256 {str(sha256)[:12]}; it is {str(found)[:12]} now",
+            file=record,
+            key="own_policy",
+            value=name,
+        )
+    return _as_mapping(told.get("parameters"))
+
+
+def _as_mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def compare_tables(first: Path, second: Path) -> dict[str, str | None]:

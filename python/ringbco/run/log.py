@@ -40,13 +40,13 @@ def columns(policy: str, table: JobTable, servers: int) -> _core._Log:
             on="verb", how="left", maintain_order="left",
         )
     )  # fmt: skip
-    starts = pl.col("verb") == "start"
+    placed = pl.col("verb").is_in(["start", "move"])
     for column, bad, expected in (
         ("time", ~(pl.col("time").is_finite() & (pl.col("time") >= 0)), "a finite time >= 0 s"),
         ("verb", pl.col("number").is_null(), f"one of {', '.join(verbs)}"),
         ("job_id", pl.col("job").is_null(), "a job of the job table"),
-        ("server", starts & ~(pl.col("server") < servers), f"a server of the cluster, 0 to {servers - 1}"),
-        ("num_gpus", starts & ~(pl.col("num_gpus") >= 1), "one GPU or more"),
+        ("server", placed & ~(pl.col("server") < servers), f"a server of the cluster, 0 to {servers - 1}"),
+        ("num_gpus", placed & ~(pl.col("num_gpus") >= 1), "one GPU or more"),
         (
             "time",
             pl.col("time") < pl.col("time").shift(fill_value=0.0),

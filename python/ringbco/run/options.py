@@ -8,17 +8,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import UsageError
+from ringbco.errors import InputError, UsageError
 from ringbco.run.option import Option
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.policies_generated import PRESETS
 from ringbco.trace import ties as ties_
 from ringbco.trace.other_names import nearest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ringbco.trace.jobs import JobTable
 
 PARTS: Final = ("order", "placement", "queue")
 """The options that replace a part of the policy."""
@@ -76,7 +82,7 @@ def check(option: Option, value: Any) -> Any:
         return None
     match option.kind:
         case "name":
-            if option is not REPLAY["policy"] or not is_log(value):
+            if not _is_open(option, value):
                 check_name(name, value, option.names)
         case "ties":
             if not isinstance(value, str):
@@ -118,6 +124,52 @@ def _ascending(option: Option, value: Any) -> tuple[float, ...]:
     return tuple(map(float, steps))
 
 
+def _is_open(option: Option, value: object) -> bool:
+    """Whether a value is right though it is none of the names: log:FILE, file.py:Class, column:NAME."""
+    if option is REPLAY["order"]:
+        return _is_column(value)
+    return option is REPLAY["policy"] and isinstance(value, str) and ":" in value
+
+
+def _is_column(order: object) -> bool:
+    """Whether an order is a column of the job table, column:NAME, or an array of keys."""
+    if isinstance(order, str) and order == "column":
+        raise refusal("order", order, "column:NAME, a column of the job table with numbers")
+    return isinstance(order, np.ndarray) or (isinstance(order, str) and order.startswith("column:"))
+
+
+def order_column(order: object, table: JobTable) -> NDArray[np.float64] | None:
+    """The keys of an order that is a column or an array, the least first; None for other orders.
+
+    Raises InputError for a column that is not there or has a value that is no number, UsageError for an
+    array of another length.
+    """
+    if not _is_column(order):
+        return None
+    if isinstance(order, np.ndarray):
+        if order.shape != (table.num_jobs,) or order.dtype.kind not in "iufb":
+            shape = f"an array of shape {order.shape} and type {order.dtype}"
+            raise UsageError(f"option order: {shape}: expected {table.num_jobs} numbers, one a job")
+        keys = order.astype(np.float64)
+        name = "order"
+    else:
+        name = str(order).removeprefix("column:")
+        if name not in table.frame.columns:
+            has = ", ".join(table.frame.columns)
+            raise InputError(f"a column with numbers; the table has {has}", file=table.source, column=name)
+        column = table.frame[name]
+        if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
+            raise InputError("a column with numbers", file=table.source, column=name, value=str(column.dtype))
+        keys = column.cast(pl.Float64).fill_null(math.nan).to_numpy()
+    wrong = np.flatnonzero(np.isnan(keys))
+    if wrong.size:
+        row = int(wrong[0]) + 1
+        raise InputError(
+            "a number: the least goes first", file=table.source, row=row, column=name, value=math.nan
+        )
+    return keys
+
+
 def is_log(policy: object) -> bool:
     """Whether a policy is a decision log: log:FILE."""
     return isinstance(policy, str) and policy.startswith("log:")
@@ -129,9 +181,15 @@ def policies() -> list[Policy]:
 
 
 def resolve_policy(
-    policy: str, *, order: str | None = None, placement: str | None = None, queue: str | None = None
+    policy: object, *, order: str | None = None, placement: str | None = None, queue: str | None = None
 ) -> Policy:
     """The preset of that name with parts replaced; UsageError if a name is in no registry."""
+    from ringbco.run.own import is_own, resolve
+
+    if is_own(policy):
+        policy = resolve(policy)
+    if not isinstance(policy, str):
+        return _own_policy(policy, order, placement, queue)
     check(REPLAY["policy"], policy)
     if is_log(policy):
         log = Policy(policy, "fifo", "consolidate", "strict", "log")
@@ -146,8 +204,29 @@ def resolve_policy(
     for option, value, own in (("order", order, preset.order), ("queue", queue, preset.queue)):
         if preset.preemption != "none" and value not in (None, own):
             raise UsageError(f"option {option}: {policy} ranks all jobs itself; leave the option out")
+    order = "column" if _is_column(order) else order
     parts = (order or preset.order, placement or preset.placement, queue or preset.queue)
     return Policy(preset.name, *parts, preset.preemption)
+
+
+def _own_policy(policy: object, order: str | None, placement: str | None, queue: str | None) -> Policy:
+    """The parts of a policy of one's own: by default placement consolidate, discipline strict."""
+    from ringbco.run.own import Own
+
+    if not isinstance(policy, Own):
+        raise refusal(
+            "policy", policy, "a policy's name, or a class or an object derived from ringbco.Policy"
+        )
+    for option, value in (("placement", placement), ("queue", queue)):
+        check(REPLAY[option], value)
+    mine = "column" if policy.keyed else "fifo"
+    # What run.toml says of such a run may be said again.
+    if not isinstance(order, str | None) or order not in (None, mine):
+        raise UsageError(f"option order: {policy.name} orders the jobs itself; leave the option out")
+    if queue not in (None, "strict") and not policy.keyed:
+        raise UsageError(f"option queue: {policy.name} decides itself who starts; leave the option out")
+    parts = (mine, placement or "consolidate", queue or "strict")
+    return Policy(policy.name, *parts, "none" if policy.keyed else "outside")
 
 
 def as_cluster(cluster: object, recorded: object = None) -> Cluster:

@@ -15,7 +15,9 @@ class Options(TypedDict, total=False):
     """The options of `ringbco.replay`."""
 
     order: str | None
-    """Which queued job comes first: fifo, sjf, smallest, qssf. Default: the policy's."""
+    """Which queued job comes first: fifo, sjf, smallest, qssf, column:NAME. A column is one of the job
+    table; the least comes first. Default: the policy's.
+    """
     placement: str | None
     """Which idle GPUs a job gets: first-fit, consolidate, least-loaded, random, fa-ffp, lbsgf, sjf-
     bco. Default: the policy's.
@@ -56,6 +58,10 @@ class Options(TypedDict, total=False):
     """
     preempt_cost: float
     """Policies that preempt: seconds that a resumed job holds its GPUs without progress. Default: 30."""
+    move_cost: float | None
+    """Policies that move jobs: seconds that a moved job holds its GPUs without progress. Default:
+    preempt-cost.
+    """
     thresholds: Sequence[float]
     """tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several
     separated by commas. Default: 18000.
@@ -115,9 +121,12 @@ REPLAY: Final[dict[str, Option]] = {
         name="order",
         kind="name",
         default=None,
-        help="Which queued job comes first: fifo, sjf, smallest, qssf.",
+        help=(
+            "Which queued job comes first: fifo, sjf, smallest, qssf, column:NAME. A column "
+            "is one of the job table; the least comes first."
+        ),
         panel="Policy",
-        names=("fifo", "sjf", "smallest", "qssf"),
+        names=("fifo", "sjf", "smallest", "qssf", "column"),
         optional=True,
         absent="the policy's",
     ),
@@ -281,8 +290,22 @@ REPLAY: Final[dict[str, Option]] = {
         most=1000000000.0,
         unit="s",
         part="preemption",
-        users=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "log"),
+        users=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "log", "outside"),
         policies=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice"),
+    ),
+    "move_cost": Option(
+        name="move_cost",
+        kind="number",
+        default=None,
+        help=("Policies that move jobs: seconds that a moved job holds its GPUs without progress."),
+        panel="Other schedulers (docs/policies.md)",
+        expected="a time >= 0 and <= 1e+09 s",
+        most=1000000000.0,
+        optional=True,
+        absent="preempt-cost",
+        unit="s",
+        part="preemption",
+        users=("log", "outside"),
     ),
     "thresholds": Option(
         name="thresholds",
@@ -366,7 +389,7 @@ REPLAY: Final[dict[str, Option]] = {
         absent="never",
         unit="s",
         part="order",
-        users=("sjf", "smallest", "qssf"),
+        users=("sjf", "smallest", "qssf", "column"),
         policies=("sjf", "smallest", "sjf-bco", "qssf"),
         demand=True,
     ),

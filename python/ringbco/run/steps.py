@@ -6,7 +6,6 @@ import hashlib
 import platform
 import tomllib
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+import ringbco
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_path
@@ -244,7 +244,7 @@ def describe_run(
     return {
         **({"warnings": found} if found else {}),
         "ringbco": {
-            "version": version("ringbco"),
+            "version": ringbco.__version__,
             "python": platform.python_version(),
             "numpy": np.__version__,
             "polars": pl.__version__,

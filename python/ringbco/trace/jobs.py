@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+import ringbco
 from ringbco.errors import InputError, UsageError
 from ringbco.io import bridge  # noqa: F401 - opens the way
 from ringbco.io.atomic import cannot_write, check_output, replacing
@@ -235,12 +236,10 @@ def provenance(
     count from an arbitrary zero), `dropped` and `changed` numbers of rows by reason, `options` whatever
     repeats the conversion. The version of ringbco is added.
     """
-    from importlib.metadata import version
-
     metadata = {
         "source": source,
         "converter": converter,
-        "version": version("ringbco"),
+        "version": ringbco.__version__,
         "rows_read": str(rows_read),
         "rows_dropped": json.dumps(dict(dropped or {})),
     }

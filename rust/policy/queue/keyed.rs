@@ -6,86 +6,85 @@
 
 use super::line::Line;
 use crate::ds::{OrderedBits, ordered};
+use crate::ids::Job;
 use crate::options::Discipline;
 use crate::rng::SplitMix64;
 use crate::setting::Setting;
 
-const NONE: u32 = u32::MAX;
-
-/// Insert, remove and every search cost the logarithm of the class's size.
+/// Insert, remove and every search cost the logarithm of the class's size. `ASKED`: whether keys come from outside.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyedLine {
+pub(crate) struct KeyedLine<const ASKED: bool> {
     /// The treap of each size, sizes ascending; of all jobs under a strict queue.
-    root: Vec<u32>,
+    root: Vec<Job>,
     waiting: OrderedBits,
     len: usize,
     // By job.
     key: Vec<u64>,
     class: Vec<u32>,
-    left: Vec<u32>,
-    right: Vec<u32>,
+    left: Vec<Job>,
+    right: Vec<Job>,
     /// Estimates of the jobs, and the least in each subtree (EASY only).
     estimate: Vec<f64>,
     least: Vec<f64>,
 }
 
-impl KeyedLine {
-    fn spot(&self, job: u32) -> (u64, u32) {
-        (self.key[job as usize], job)
+impl<const ASKED: bool> KeyedLine<ASKED> {
+    fn spot(&self, job: Job) -> (u64, Job) {
+        (self.key[job.index()], job)
     }
 
-    fn priority(job: u32) -> u64 {
-        SplitMix64::new(u64::from(job)).next_u64()
+    fn priority(job: Job) -> u64 {
+        SplitMix64::new(u64::from(job.number())).next_u64()
     }
 
     /// Puts the least estimate of a subtree right, given those of its children.
-    fn renew(&mut self, node: u32) {
+    fn renew(&mut self, node: Job) {
         if self.estimate.is_empty() {
             return;
         }
-        let j = node as usize;
-        let of = |child: u32| self.least.get(child as usize).copied().unwrap_or(f64::INFINITY);
+        let j = node.index();
+        let of = |child: Job| self.least.get(child.index()).copied().unwrap_or(f64::INFINITY);
         self.least[j] = self.estimate[j].min(of(self.left[j])).min(of(self.right[j]));
     }
 
     /// Splits a subtree into what ranks before `spot` and the rest.
-    fn split(&mut self, node: u32, spot: (u64, u32)) -> (u32, u32) {
-        if node == NONE {
-            return (NONE, NONE);
+    fn split(&mut self, node: Job, spot: (u64, Job)) -> (Job, Job) {
+        if node == Job::NONE {
+            return (Job::NONE, Job::NONE);
         }
         if self.spot(node) < spot {
-            let (before, rest) = self.split(self.right[node as usize], spot);
-            self.right[node as usize] = before;
+            let (before, rest) = self.split(self.right[node.index()], spot);
+            self.right[node.index()] = before;
             self.renew(node);
             (node, rest)
         } else {
-            let (before, rest) = self.split(self.left[node as usize], spot);
-            self.left[node as usize] = rest;
+            let (before, rest) = self.split(self.left[node.index()], spot);
+            self.left[node.index()] = rest;
             self.renew(node);
             (before, node)
         }
     }
 
     /// Joins two subtrees, all of the first ranking before all of the second.
-    fn join(&mut self, a: u32, b: u32) -> u32 {
-        if a == NONE || b == NONE {
-            return if a == NONE { b } else { a };
+    fn join(&mut self, a: Job, b: Job) -> Job {
+        if a == Job::NONE || b == Job::NONE {
+            return if a == Job::NONE { b } else { a };
         }
         if Self::priority(a) > Self::priority(b) {
-            self.right[a as usize] = self.join(self.right[a as usize], b);
+            self.right[a.index()] = self.join(self.right[a.index()], b);
             self.renew(a);
             a
         } else {
-            self.left[b as usize] = self.join(a, self.left[b as usize]);
+            self.left[b.index()] = self.join(a, self.left[b.index()]);
             self.renew(b);
             b
         }
     }
 
-    fn insert(&mut self, job: u32, key: f64) {
-        let j = job as usize;
+    fn insert(&mut self, job: Job, key: f64) {
+        let j = job.index();
         self.key[j] = ordered(key);
-        (self.left[j], self.right[j]) = (NONE, NONE);
+        (self.left[j], self.right[j]) = (Job::NONE, Job::NONE);
         self.renew(job);
         let class = self.class[j] as usize;
         let (before, after) = self.split(self.root[class], self.spot(job));
@@ -96,11 +95,11 @@ impl KeyedLine {
     }
 
     /// The first job of a subtree that ranks after `spot` and whose estimate passes `short`.
-    fn search(&self, node: u32, spot: (u64, u32), short: &dyn Fn(f64) -> bool) -> Option<u32> {
-        if node == NONE || !short(self.least[node as usize]) {
+    fn search(&self, node: Job, spot: (u64, Job), short: &dyn Fn(f64) -> bool) -> Option<Job> {
+        if node == Job::NONE || !short(self.least[node.index()]) {
             return None;
         }
-        let j = node as usize;
+        let j = node.index();
         if self.spot(node) > spot {
             let before = self.search(self.left[j], spot, short);
             if before.is_some() {
@@ -114,10 +113,11 @@ impl KeyedLine {
     }
 }
 
-impl Line for KeyedLine {
-    type Spot = (u64, u32);
+impl<const ASKED: bool> Line for KeyedLine<ASKED> {
+    const ASKED: bool = ASKED;
+    type Spot = (u64, Job);
 
-    fn new(setting: &Setting<'_>, _estimate: impl Fn(usize) -> f64) -> Self {
+    fn new(setting: &Setting<'_>, _estimate: impl Fn(Job) -> f64) -> Self {
         let (jobs, queue) = (&setting.jobs, setting.options.queue);
         let n = jobs.len();
         let mut sizes = Vec::new();
@@ -130,42 +130,42 @@ impl Line for KeyedLine {
         let easy = if queue == Discipline::Easy { n } else { 0 };
         Self {
             class: jobs.num_gpus.iter().map(class).collect(),
-            root: vec![NONE; sizes.len().max(1)],
+            root: vec![Job::NONE; sizes.len().max(1)],
             waiting: OrderedBits::new(n),
             len: 0,
             key: vec![0; n],
-            left: vec![NONE; n],
-            right: vec![NONE; n],
+            left: vec![Job::NONE; n],
+            right: vec![Job::NONE; n],
             estimate: vec![f64::INFINITY; easy],
             least: vec![f64::INFINITY; easy],
         }
     }
 
-    fn push(&mut self, job: u32, key: f64, estimate: impl FnOnce() -> f64) {
-        if let Some(own) = self.estimate.get_mut(job as usize) {
+    fn push(&mut self, job: Job, key: f64, estimate: impl FnOnce() -> f64) {
+        if let Some(own) = self.estimate.get_mut(job.index()) {
             *own = estimate();
         }
         self.insert(job, key);
     }
 
-    fn remove(&mut self, job: u32) {
-        let class = self.class[job as usize] as usize;
+    fn remove(&mut self, job: Job) {
+        let class = self.class[job.index()] as usize;
         let (key, _) = self.spot(job);
         let (before, rest) = self.split(self.root[class], (key, job));
-        // (key, job + 1) is the first spot after it: job numbers stay below NONE.
-        let (_, after) = self.split(rest, (key, job + 1));
+        // The next job's number makes the first spot after it, since numbers stay below that of `NONE`.
+        let (_, after) = self.split(rest, (key, Job::new(job.number() + 1)));
         self.root[class] = self.join(before, after);
-        self.waiting.remove(job as usize);
+        self.waiting.remove(job.index());
         self.len -= 1;
     }
 
-    fn promote(&mut self, job: u32) {
+    fn promote(&mut self, job: Job) {
         self.remove(job);
         self.insert(job, f64::NEG_INFINITY);
     }
 
-    fn has(&self, job: u32) -> bool {
-        self.waiting.next(job as usize) == Some(job as usize)
+    fn has(&self, job: Job) -> bool {
+        self.waiting.next(job.index()) == Some(job.index())
     }
 
     fn is_empty(&self) -> bool {
@@ -176,46 +176,46 @@ impl Line for KeyedLine {
         self.root.len()
     }
 
-    fn job_at(&self, spot: (u64, u32)) -> u32 {
+    fn job_at(&self, spot: (u64, Job)) -> Job {
         spot.1
     }
 
-    fn first(&self, class: usize) -> Option<(u64, u32)> {
+    fn first(&self, class: usize) -> Option<(u64, Job)> {
         let mut at = self.root[class];
-        if at == NONE {
+        if at == Job::NONE {
             return None;
         }
-        while self.left[at as usize] != NONE {
-            at = self.left[at as usize];
+        while self.left[at.index()] != Job::NONE {
+            at = self.left[at.index()];
         }
         Some(self.spot(at))
     }
 
-    fn next(&self, class: usize, spot: (u64, u32)) -> Option<(u64, u32)> {
+    fn next(&self, class: usize, spot: (u64, Job)) -> Option<(u64, Job)> {
         self.next_behind(class, spot)
     }
 
-    fn next_behind(&self, class: usize, spot: (u64, u32)) -> Option<(u64, u32)> {
+    fn next_behind(&self, class: usize, spot: (u64, Job)) -> Option<(u64, Job)> {
         let (mut at, mut found) = (self.root[class], None);
-        while at != NONE {
+        while at != Job::NONE {
             let own = self.spot(at);
             if own > spot {
                 found = Some(own);
-                at = self.left[at as usize];
+                at = self.left[at.index()];
             } else {
-                at = self.right[at as usize];
+                at = self.right[at.index()];
             }
         }
         found
     }
 
-    fn next_short(&self, class: usize, spot: (u64, u32), short: impl Fn(f64) -> bool) -> Option<(u64, u32)> {
+    fn next_short(&self, class: usize, spot: (u64, Job), short: impl Fn(f64) -> bool) -> Option<(u64, Job)> {
         // An empty place has an infinite estimate, which a test without a bound would pass.
         let short = |estimate: f64| estimate < f64::INFINITY && short(estimate);
         self.search(self.root[class], spot, &short).map(|job| self.spot(job))
     }
 
-    fn jobs(&self) -> impl Iterator<Item = u32> + '_ {
-        self.waiting.range(0, usize::MAX).map(|job| job as u32)
+    fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
+        self.waiting.range(0, usize::MAX).map(Job::at)
     }
 }

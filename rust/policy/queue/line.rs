@@ -8,7 +8,8 @@
 //! Jobs that have waited for too long (aging) go before all others, by fifo. They have places and classes of their own,
 //! in front of the others.
 
-use crate::ds::{Minima, OrderedBits};
+use crate::ds::{Minima, OrderedBits, ordered};
+use crate::ids::Job;
 use crate::options::{Discipline, Order};
 use crate::setting::Setting;
 
@@ -17,20 +18,23 @@ pub(crate) trait Line: Clone + Send {
     /// Where a job stands. Spots compare as jobs rank, also across classes.
     type Spot: Copy + Ord + Send + std::fmt::Debug;
 
+    /// Whether the keys of jobs that arrive come from outside.
+    const ASKED: bool = false;
+
     /// An empty line. `estimate`: rho_j of a job, s.
-    fn new(setting: &Setting<'_>, estimate: impl Fn(usize) -> f64) -> Self;
+    fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self;
 
     /// Adds a job. `key`: its key, least first, where the line goes by keys. `estimate`, s, is asked for where the
     /// discipline reads it.
-    fn push(&mut self, job: u32, key: f64, estimate: impl FnOnce() -> f64);
+    fn push(&mut self, job: Job, key: f64, estimate: impl FnOnce() -> f64);
 
-    fn remove(&mut self, job: u32);
+    fn remove(&mut self, job: Job);
 
     /// Puts a waiting job ahead of all that are not promoted; those that are go by fifo.
-    fn promote(&mut self, job: u32);
+    fn promote(&mut self, job: Job);
 
     /// Whether a job that has arrived waits.
-    fn has(&self, job: u32) -> bool;
+    fn has(&self, job: Job) -> bool;
 
     /// The head of the line (strict queues only: there is one class).
     fn first_of_all(&self) -> Option<Self::Spot> {
@@ -42,7 +46,7 @@ pub(crate) trait Line: Clone + Send {
     /// Number of classes; one under a strict queue.
     fn classes(&self) -> usize;
 
-    fn job_at(&self, spot: Self::Spot) -> u32;
+    fn job_at(&self, spot: Self::Spot) -> Job;
 
     /// The first of a class.
     fn first(&self, class: usize) -> Option<Self::Spot>;
@@ -57,7 +61,7 @@ pub(crate) trait Line: Clone + Send {
     fn next_short(&self, class: usize, spot: Self::Spot, short: impl Fn(f64) -> bool) -> Option<Self::Spot>;
 
     /// Every waiting job.
-    fn jobs(&self) -> impl Iterator<Item = u32> + '_;
+    fn jobs(&self) -> impl Iterator<Item = Job> + '_;
 }
 
 /// A line with a place for every job: insert, remove and "first" cost log64(jobs).
@@ -66,7 +70,7 @@ pub(crate) struct FixedLine {
     /// Each job's place among those that are not promoted; empty when it is the job's own number.
     place: Vec<u32>,
     /// The job of each such place; empty when it is the place's own number.
-    job: Vec<u32>,
+    job: Vec<Job>,
     /// Whether places are in queue order: all jobs are of one class.
     places_are_ranks: bool,
     /// Each job's rank in queue order; empty when it is the job's own number, or when places are ranks.
@@ -85,7 +89,7 @@ pub(crate) struct FixedLine {
 struct Promoted {
     /// As in [`FixedLine`].
     place: Vec<u32>,
-    job: Vec<u32>,
+    job: Vec<Job>,
     /// Who is promoted.
     members: OrderedBits,
 }
@@ -104,27 +108,27 @@ impl FixedLine {
     }
 
     #[inline]
-    fn place_of(&self, job: u32) -> usize {
+    fn place_of(&self, job: Job) -> usize {
         if let Some(promoted) = &self.promoted {
-            if promoted.members.next(job as usize) == Some(job as usize) {
-                return promoted.place.get(job as usize).copied().unwrap_or(job) as usize;
+            if promoted.members.next(job.index()) == Some(job.index()) {
+                return promoted.place.get(job.index()).map_or(job.index(), |&place| place as usize);
             }
-            return self.base() + self.place.get(job as usize).copied().unwrap_or(job) as usize;
+            return self.base() + self.place.get(job.index()).map_or(job.index(), |&place| place as usize);
         }
-        self.place.get(job as usize).copied().unwrap_or(job) as usize
+        self.place.get(job.index()).map_or(job.index(), |&place| place as usize)
     }
 
     #[inline]
-    fn job_of(&self, place: usize) -> u32 {
+    fn job_of(&self, place: usize) -> Job {
         let mut place = place;
         if let Some(promoted) = &self.promoted {
             let base = self.base();
             if place < base {
-                return promoted.job.get(place).copied().unwrap_or(place as u32);
+                return promoted.job.get(place).copied().unwrap_or(Job::at(place));
             }
             place -= base;
         }
-        self.job.get(place).copied().unwrap_or(place as u32)
+        self.job.get(place).copied().unwrap_or(Job::at(place))
     }
 
     /// The rank of the job of a place.
@@ -135,7 +139,11 @@ impl FixedLine {
         }
         let job = self.job_of(place);
         let base = if self.promoted.is_some() { self.base() } else { 0 };
-        if place < base { job } else { base as u32 + self.rank.get(job as usize).copied().unwrap_or(job) }
+        if place < base {
+            job.number()
+        } else {
+            base as u32 + self.rank.get(job.index()).copied().unwrap_or(job.number())
+        }
     }
 
     #[inline]
@@ -154,16 +162,22 @@ impl Line for FixedLine {
     /// (rank, place).
     type Spot = (u32, u32);
 
-    fn new(setting: &Setting<'_>, estimate: impl Fn(usize) -> f64) -> Self {
+    fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self {
         let (num_gpus, options) = (setting.jobs.num_gpus, setting.options);
         let n = num_gpus.len();
         let strict = options.queue == Discipline::Strict;
         // Jobs are numbered in order of (submit_time, row), which is fifo.
-        let ordered: Option<Vec<u32>> = match options.order {
+        let ordered: Option<Vec<Job>> = match options.order {
             // QSSF's order is not known from the start: its line is another.
             Order::Fifo | Order::Qssf => None,
+            Order::Column => {
+                let key = |j: Job| ordered(setting.key.map_or(0.0, |key| key[j.index()]));
+                let mut keyed: Vec<(u64, Job)> = (0..n).map(Job::at).map(|j| (key(j), j)).collect();
+                keyed.sort_unstable();
+                Some(keyed.into_iter().map(|(_, j)| j).collect())
+            }
             Order::Sjf => {
-                let mut keyed: Vec<(u64, u32)> = (0..n).map(|j| (estimate(j).to_bits(), j as u32)).collect();
+                let mut keyed: Vec<(u64, Job)> = (0..n).map(Job::at).map(|j| (estimate(j).to_bits(), j)).collect();
                 // Estimates are not negative, so their bits sort as they do.
                 keyed.sort_unstable();
                 Some(keyed.into_iter().map(|(_, j)| j).collect())
@@ -197,7 +211,7 @@ impl Line for FixedLine {
     }
 
     #[inline]
-    fn push(&mut self, job: u32, _key: f64, estimate: impl FnOnce() -> f64) {
+    fn push(&mut self, job: Job, _key: f64, estimate: impl FnOnce() -> f64) {
         let place = self.place_of(job);
         self.occupied.insert(place);
         self.waiting += 1;
@@ -207,7 +221,7 @@ impl Line for FixedLine {
     }
 
     #[inline]
-    fn remove(&mut self, job: u32) {
+    fn remove(&mut self, job: Job) {
         let place = self.place_of(job);
         self.occupied.remove(place);
         self.waiting -= 1;
@@ -216,16 +230,16 @@ impl Line for FixedLine {
         }
     }
 
-    fn promote(&mut self, job: u32) {
+    fn promote(&mut self, job: Job) {
         let estimate = self.short.as_ref().map_or(0.0, |short| short.get(self.place_of(job)));
         self.remove(job);
         if let Some(promoted) = &mut self.promoted {
-            promoted.members.insert(job as usize);
+            promoted.members.insert(job.index());
         }
         self.push(job, 0.0, || estimate);
     }
 
-    fn has(&self, job: u32) -> bool {
+    fn has(&self, job: Job) -> bool {
         let place = self.place_of(job);
         self.occupied.next(place) == Some(place)
     }
@@ -247,7 +261,7 @@ impl Line for FixedLine {
     }
 
     #[inline]
-    fn job_at(&self, spot: (u32, u32)) -> u32 {
+    fn job_at(&self, spot: (u32, u32)) -> Job {
         self.job_of(spot.1 as usize)
     }
 
@@ -279,29 +293,29 @@ impl Line for FixedLine {
         self.spot(class, self.short.as_ref()?.next(spot.1 as usize + 1, end, short))
     }
 
-    fn jobs(&self) -> impl Iterator<Item = u32> + '_ {
+    fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.occupied.range(0, usize::MAX).map(|place| self.job_of(place))
     }
 }
 
 /// Jobs grouped by size, sizes ascending, in the given order inside a size; where each size begins.
-fn by_size(num_gpus: &[u32], ordered: Option<&[u32]>) -> (Vec<u32>, Vec<u32>) {
+fn by_size(num_gpus: &[u32], ordered: Option<&[Job]>) -> (Vec<Job>, Vec<u32>) {
     let n = num_gpus.len();
     let mut size: Vec<u32> = num_gpus.to_vec();
     size.sort_unstable();
     size.dedup();
-    let class = |j: u32| size.partition_point(|&s| s < num_gpus[j as usize]);
+    let class = |j: Job| size.partition_point(|&s| s < num_gpus[j.index()]);
     let mut first = vec![0u32; size.len() + 1];
-    for j in 0..n as u32 {
-        first[class(j) + 1] += 1;
+    for j in 0..n {
+        first[class(Job::at(j)) + 1] += 1;
     }
     for c in 1..first.len() {
         first[c] += first[c - 1];
     }
     let mut next = first.clone();
-    let mut jobs = vec![0u32; n];
+    let mut jobs = vec![Job::NONE; n];
     for i in 0..n {
-        let j = ordered.map_or(i as u32, |o| o[i]);
+        let j = ordered.map_or(Job::at(i), |o| o[i]);
         let at = &mut next[class(j)];
         jobs[*at as usize] = j;
         *at += 1;
@@ -309,10 +323,11 @@ fn by_size(num_gpus: &[u32], ordered: Option<&[u32]>) -> (Vec<u32>, Vec<u32>) {
     (jobs, first)
 }
 
-fn inverse(order: &[u32]) -> Vec<u32> {
+/// The place of each job.
+fn inverse(order: &[Job]) -> Vec<u32> {
     let mut inverse = vec![0; order.len()];
     for (i, &j) in order.iter().enumerate() {
-        inverse[j as usize] = i as u32;
+        inverse[j.index()] = i as u32;
     }
     inverse
 }

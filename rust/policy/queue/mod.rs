@@ -10,6 +10,7 @@ mod qssf;
 mod tests;
 
 use super::Policy;
+use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::options::{Discipline, Options, Order};
 use crate::placement::Probe;
@@ -36,6 +37,8 @@ pub(crate) struct Queued<'a, L: Line> {
     easy: Option<Easy>,
     aging: Option<Aging>,
     qssf: Option<Qssf<'a>>,
+    /// Jobs that have arrived and whose key is not known yet, where keys come from outside.
+    unkeyed: Option<Vec<Job>>,
     scratch: Scratch<L::Spot>,
 }
 
@@ -45,7 +48,7 @@ struct Easy {
     /// By how much estimates are multiplied.
     factor: f64,
     /// (estimated end's bits, job, slot), and the end at each slot, s.
-    by_end: BTreeSet<(u64, u32, u32)>,
+    by_end: BTreeSet<(u64, Job, Slot)>,
     end: Vec<f64>,
     held: Option<Reservation>,
     probe: Probe,
@@ -55,7 +58,7 @@ struct Easy {
 #[derive(Clone, Copy, Debug)]
 struct Reservation {
     /// The head.
-    job: u32,
+    job: Job,
     /// GPUs it asks for.
     num_gpus: u32,
     /// Earliest estimated end at which the head could be placed, s.
@@ -72,7 +75,7 @@ struct Aging {
 }
 
 impl<'a, L: Line> Queued<'a, L> {
-    pub(super) fn new<S: Speed>(setting: &Setting<'a>, speed: &S) -> Self {
+    pub(crate) fn new<S: Speed>(setting: &Setting<'a>, speed: &S) -> Self {
         let options: &Options = setting.options;
         let line = L::new(setting, |job| speed.estimate(&setting.jobs, job));
         Self {
@@ -91,33 +94,60 @@ impl<'a, L: Line> Queued<'a, L> {
             }),
             aging: options.aging.map(|after| Aging { after, next: 0 }),
             qssf: (options.order == Order::Qssf).then(|| Qssf::new(setting)),
+            unkeyed: L::ASKED.then(Vec::new),
         }
     }
 
+    /// The jobs that have arrived and whose key is not known yet.
+    pub(crate) fn unkeyed(&self) -> &[Job] {
+        self.unkeyed.as_deref().unwrap_or_default()
+    }
+
+    /// Lines those jobs up by their keys.
+    pub(crate) fn give_keys<S: Speed>(&mut self, floor: &Floor<'_, S>, keys: &[f64]) {
+        for (job, &key) in self.unkeyed.as_mut().map(std::mem::take).unwrap_or_default().into_iter().zip(keys) {
+            self.push(floor, job, key);
+        }
+    }
+
+    fn push<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, key: f64) {
+        let factor = self.easy.as_ref().map_or(1.0, |easy| easy.factor);
+        self.line.push(job, key, || factor * floor.estimate(job));
+        self.changed = true;
+    }
+
     /// Starts the job that was placed last.
-    fn start<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: u32) {
+    fn start<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) {
         self.line.remove(job);
         let slot = floor.start(job);
         if let Some(easy) = &mut self.easy {
             let end = floor.seconds() + easy.factor * floor.estimate(job);
             easy.end.resize(floor.stays.len(), f64::NAN);
-            easy.end[slot as usize] = end;
+            easy.end[slot.index()] = end;
             easy.by_end.insert((end.to_bits(), job, slot));
         }
     }
 }
 
 impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: u32) {
-        let key = self.qssf.as_ref().map_or(0.0, |qssf| qssf.key(&floor.jobs, job));
-        let factor = self.easy.as_ref().map_or(1.0, |easy| easy.factor);
-        self.line.push(job, key, || factor * floor.estimate(job));
-        self.changed = true;
+    const OUTSIDE: bool = L::ASKED;
+
+    fn asks(&mut self, _floor: &Floor<'_, S>) -> bool {
+        !self.unkeyed().is_empty()
     }
 
-    fn completed(&mut self, floor: &Floor<'_, S>, slot: u32, job: u32) {
+    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+        if let Some(unkeyed) = &mut self.unkeyed {
+            unkeyed.push(job);
+            return;
+        }
+        let key = self.qssf.as_ref().map_or(0.0, |qssf| qssf.key(&floor.jobs, job));
+        self.push(floor, job, key);
+    }
+
+    fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
         if let Some(easy) = &mut self.easy {
-            let end = easy.end[slot as usize];
+            let end = easy.end[slot.index()];
             easy.by_end.remove(&(end.to_bits(), job, slot));
             // A completion before the shadow time was counted on.
             easy.held = easy.held.filter(|held| end < held.shadow);
@@ -132,7 +162,7 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
     fn wake(&mut self, floor: &Floor<'_, S>, arrived: usize) -> f64 {
         let Some(aging) = &mut self.aging else { return f64::INFINITY };
         while aging.next < arrived {
-            let job = aging.next as u32;
+            let job = Job::at(aging.next);
             if self.line.has(job) {
                 let due = floor.clock.arrival(floor.jobs.submit[aging.next] + aging.after);
                 if due > floor.now {
@@ -173,10 +203,10 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
 
     #[inline]
     fn is_waiting(&self) -> bool {
-        !self.line.is_empty()
+        !self.line.is_empty() || !self.unkeyed().is_empty()
     }
 
-    fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_ {
-        self.line.jobs()
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
+        self.line.jobs().chain(self.unkeyed().iter().copied())
     }
 }

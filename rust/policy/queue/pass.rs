@@ -1,6 +1,11 @@
-//! One scheduling pass: the queue disciplines (docs/policies.md).
+//! One scheduling pass: the queue disciplines (docs/model.md#queue-disciplines).
+//!
+//! Jobs of one size stand or fall together, so a size that cannot be placed costs one trial, and one more after a
+//! start that may change the answer. For example, if no server has 8 idle GPUs for `consolidate`, a thousand waiting
+//! jobs of 8 GPUs cost a `skip` pass one trial.
 
 use super::{Line, Queued, Reservation};
+use crate::ids::Job;
 use crate::machine::Floor;
 use crate::options::Discipline;
 use crate::speed::Speed;
@@ -63,7 +68,7 @@ impl<L: Line> Queued<'_, L> {
         let easy = self.discipline == Discipline::Easy;
         let now = floor.seconds();
         let mut reservation: Option<Reservation> = None;
-        let mut head: Option<u32> = None;
+        let mut head: Option<Job> = None;
         let (mut passed_over, mut again) = (false, false);
         self.scratch.candidates.clear();
         self.scratch.set_aside.clear();
@@ -138,7 +143,7 @@ impl<L: Line> Queued<'_, L> {
     /// The claim of the pass before stands if the head is the same and nothing happened since but completions it
     /// counted on and starts it allowed: neither moves the shadow time. Where feasibility hangs on U it is always made
     /// anew.
-    fn reserve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: u32) -> Option<Reservation> {
+    fn reserve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> Option<Reservation> {
         let easy = self.easy.as_mut()?;
         if easy.held.is_some_and(|held| held.job == job) && floor.placer.is_monotone() {
             return easy.held;

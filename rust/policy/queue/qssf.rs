@@ -7,6 +7,7 @@
 //! The policy knows no run time. With `--predict exact` it knows the recorded duration itself. A pass costs the jobs
 //! started and the sizes tried.
 
+use crate::ids::Job;
 use crate::options::Predict;
 use crate::setting::Setting;
 use crate::trace::Jobs;
@@ -53,15 +54,15 @@ impl<'a> Qssf<'a> {
     }
 
     /// Jobs without a user are one user's.
-    fn user_of(&self, job: u32) -> u32 {
-        self.user.map_or(u32::MAX, |u| u[job as usize])
+    fn user_of(&self, job: Job) -> u32 {
+        self.user.map_or(u32::MAX, |u| u[job.index()])
     }
 
     /// The predicted GPU time of a job that is submitted now, GPU-seconds.
-    pub(super) fn key(&self, jobs: &Jobs<'_>, job: u32) -> f64 {
-        let num_gpus = jobs.num_gpus[job as usize];
+    pub(super) fn key(&self, jobs: &Jobs<'_>, job: Job) -> f64 {
+        let num_gpus = jobs.num_gpus[job.index()];
         if self.predict == Predict::Exact {
-            return jobs.duration[job as usize] * f64::from(num_gpus);
+            return jobs.duration[job.index()] * f64::from(num_gpus);
         }
         let user = self.user_of(job);
         let known = self.by_size.get(&(user, num_gpus)).or_else(|| self.by_user.get(&user));
@@ -69,9 +70,9 @@ impl<'a> Qssf<'a> {
         if duration.count == 0 { 0.0 } else { duration.of() * f64::from(num_gpus) }
     }
 
-    pub(super) fn completed(&mut self, jobs: &Jobs<'_>, job: u32) {
-        let (user, duration) = (self.user_of(job), jobs.duration[job as usize]);
-        self.by_size.entry((user, jobs.num_gpus[job as usize])).or_default().add(duration);
+    pub(super) fn completed(&mut self, jobs: &Jobs<'_>, job: Job) {
+        let (user, duration) = (self.user_of(job), jobs.duration[job.index()]);
+        self.by_size.entry((user, jobs.num_gpus[job.index()])).or_default().add(duration);
         self.by_user.entry(user).or_default().add(duration);
         self.all.add(duration);
     }

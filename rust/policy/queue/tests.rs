@@ -2,18 +2,19 @@
 
 use super::{FixedLine, KeyedLine, Line};
 use crate::cluster::{FewestServers, Network};
+use crate::ids::Job;
 use crate::options::{Discipline, Options, Order};
 use crate::setting::Setting;
 use crate::trace::Jobs;
 use proptest::prelude::*;
 
 /// What a line should hold: (promoted or not, key, job), sorted.
-type Model = Vec<(bool, u64, u32)>;
+type Model = Vec<(bool, u64, Job)>;
 
 fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, prop::sample::Index, u8)]) {
     let n = sizes.len();
     let zeros = vec![0.0; n];
-    let estimate = |job: u32| f64::from(u32::from(keys[job as usize]) * 7 % 11);
+    let estimate = |job: Job| f64::from(u32::from(keys[job.index()]) * 7 % 11);
     let duration: Vec<f64> = keys.iter().map(|&key| f64::from(key)).collect();
     let jobs = Jobs {
         submit: &zeros,
@@ -33,17 +34,19 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         few: &few,
         network: Network::default(),
         options,
+        key: None,
+        when: crate::setting::When::default(),
         log: None,
     };
-    let mut line = L::new(&setting, |job| duration[job]);
+    let mut line = L::new(&setting, |job| duration[job.index()]);
     let mut model = Model::new();
-    let key = |job: u32| match options.order {
-        Order::Fifo => 0,
-        Order::Smallest => u64::from(sizes[job as usize]),
-        Order::Sjf | Order::Qssf => u64::from(keys[job as usize]),
+    let key = |job: Job| match options.order {
+        Order::Fifo | Order::Column => 0,
+        Order::Smallest => u64::from(sizes[job.index()]),
+        Order::Sjf | Order::Qssf => u64::from(keys[job.index()]),
     };
     for (kind, index, bound) in steps {
-        let job = index.index(n) as u32;
+        let job = Job::at(index.index(n));
         match model.iter().position(|entry| entry.2 == job) {
             None => {
                 line.push(job, key(job) as f64, || estimate(job));
@@ -64,9 +67,9 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         model.sort_unstable();
         assert_eq!(line.is_empty(), model.is_empty());
         assert_eq!(line.has(job), model.iter().any(|entry| entry.2 == job));
-        let mut listed: Vec<u32> = line.jobs().collect();
+        let mut listed: Vec<Job> = line.jobs().collect();
         listed.sort_unstable();
-        let mut expected: Vec<u32> = model.iter().map(|entry| entry.2).collect();
+        let mut expected: Vec<Job> = model.iter().map(|entry| entry.2).collect();
         expected.sort_unstable();
         assert_eq!(listed, expected);
         // All classes together, in order.
@@ -85,7 +88,7 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
             }
         }
         spots.sort_unstable();
-        let order: Vec<u32> = spots.iter().map(|&(at, _)| line.job_at(at)).collect();
+        let order: Vec<Job> = spots.iter().map(|&(at, _)| line.job_at(at)).collect();
         assert_eq!(order, model.iter().map(|entry| entry.2).collect::<Vec<_>>());
         for &(at, _) in &spots {
             for class in 0..line.classes() {
@@ -116,6 +119,6 @@ proptest! {
         };
         check::<FixedLine>(&options, &sizes, &keys, &steps);
         let options = Options { order: Order::Qssf, ..options };
-        check::<KeyedLine>(&options, &sizes, &keys, &steps);
+        check::<KeyedLine<false>>(&options, &sizes, &keys, &steps);
     }
 }

@@ -5,6 +5,7 @@
 //! On the slot clock the arrival is the first boundary at or after the submission.
 
 use super::Ranking;
+use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -21,18 +22,18 @@ impl<'a> Edf<'a> {
         Self { admission: setting.options.admission, deadline: setting.deadline }
     }
 
-    fn key(&self, job: u32) -> f64 {
-        let deadline = self.deadline.map_or(f64::NAN, |d| d[job as usize]);
+    fn key(&self, job: Job) -> f64 {
+        let deadline = self.deadline.map_or(f64::NAN, |d| d[job.index()]);
         if deadline.is_nan() { f64::INFINITY } else { deadline }
     }
 }
 
 impl Ranking for Edf<'_> {
-    fn admits<S: Speed>(&self, floor: &Floor<'_, S>, job: u32) -> bool {
-        !(self.admission && self.deadline.is_some_and(|d| floor.seconds() + floor.ideal(job) > d[job as usize]))
+    fn admits<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> bool {
+        !(self.admission && self.deadline.is_some_and(|d| floor.seconds() + floor.ideal(job) > d[job.index()]))
     }
 
-    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, job: u32) -> f64 {
+    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, job: Job) -> f64 {
         self.key(job)
     }
 

@@ -10,6 +10,7 @@
 
 use super::{Keys, Ranking, before};
 use crate::ds::EventHeap;
+use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::speed::Speed;
 
@@ -19,11 +20,11 @@ pub(super) struct FromTheEnd {
     by_key: EventHeap,
     /// By the instant at which a key must be stored anew.
     by_expiry: EventHeap,
-    expired: Vec<u32>,
+    expired: Vec<Slot>,
     /// What each slot's stored key is (`Keys::ByNumber` only, as all below).
     held: Vec<Held>,
     /// Slots held truly at the last pass.
-    truly: Vec<u32>,
+    truly: Vec<Slot>,
     /// Whether no close ceiling holds any longer.
     is_void: bool,
 }
@@ -39,19 +40,19 @@ enum Held {
 }
 
 impl FromTheEnd {
-    pub(super) fn set(&mut self, slot: u32, key: f64, job: u32) {
-        self.by_key.set(slot, -key, !job);
+    pub(super) fn set(&mut self, slot: Slot, key: f64, job: Job) {
+        self.by_key.set(slot.number(), -key, !job.number());
     }
 
-    pub(super) fn remove(&mut self, slot: u32) {
-        self.by_key.remove(slot);
+    pub(super) fn remove(&mut self, slot: Slot) {
+        self.by_key.remove(slot.number());
     }
 
     /// Forgets a stay that has ended.
-    pub(super) fn forget(&mut self, slot: u32) {
-        self.by_key.remove(slot);
-        self.by_expiry.remove(slot);
-        if let Some(held) = self.held.get_mut(slot as usize) {
+    pub(super) fn forget(&mut self, slot: Slot) {
+        self.by_key.remove(slot.number());
+        self.by_expiry.remove(slot.number());
+        if let Some(held) = self.held.get_mut(slot.index()) {
             *held = Held::Loosely;
         }
     }
@@ -76,24 +77,24 @@ impl FromTheEnd {
         &mut self,
         ranking: &mut R,
         floor: &Floor<'_, S>,
-        slot: u32,
+        slot: Slot,
         closely: bool,
     ) {
         if R::KEYS == Keys::Move {
             return;
         }
-        let stay = &floor.stays[slot as usize];
+        let stay = &floor.stays[slot.index()];
         let (ceiling, until) = ranking.ceiling(floor, stay, closely);
         self.set(slot, ceiling, stay.job);
         if until < f64::INFINITY {
-            self.by_expiry.set(slot, until, stay.job);
+            self.by_expiry.set(slot.number(), until, stay.job.number());
         } else {
-            self.by_expiry.remove(slot);
+            self.by_expiry.remove(slot.number());
         }
         if R::KEYS == Keys::ByNumber {
-            let len = self.held.len().max(slot as usize + 1);
+            let len = self.held.len().max(slot.index() + 1);
             self.held.resize(len, Held::Loosely);
-            self.held[slot as usize] = if closely { Held::Closely(ceiling) } else { Held::Loosely };
+            self.held[slot.index()] = if closely { Held::Closely(ceiling) } else { Held::Loosely };
         }
     }
 
@@ -103,18 +104,19 @@ impl FromTheEnd {
         expired.clear();
         if std::mem::take(&mut self.is_void) {
             self.truly.clear();
-            expired.extend((0..).zip(&floor.stays).filter(|(_, stay)| stay.is_live()).map(|(slot, _)| slot));
+            let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
+            expired.extend(live.map(|(slot, _)| Slot::at(slot)));
         }
         while let Some((time, slot)) = self.by_expiry.peek()
             && time <= floor.now
         {
             self.by_expiry.remove(slot);
-            expired.push(slot);
+            expired.push(Slot::new(slot));
         }
         while let Some(slot) = self.truly.pop() {
-            if let Held::Truly(ceiling) = self.held[slot as usize] {
-                self.held[slot as usize] = Held::Closely(ceiling);
-                self.set(slot, ceiling, floor.stays[slot as usize].job);
+            if let Held::Truly(ceiling) = self.held[slot.index()] {
+                self.held[slot.index()] = Held::Closely(ceiling);
+                self.set(slot, ceiling, floor.stays[slot.index()].job);
             }
         }
         for &slot in &expired {
@@ -126,18 +128,19 @@ impl FromTheEnd {
     /// The running job that ranks last, if it ranks behind that (key, job): (key, job, slot).
     pub(super) fn last_behind<R: Ranking, S: Speed>(
         &mut self,
-        place: (f64, u32),
+        place: (f64, Job),
         ranking: &mut R,
         floor: &Floor<'_, S>,
-    ) -> Option<(f64, u32, u32)> {
+    ) -> Option<(f64, Job, Slot)> {
         loop {
             let (stored, slot) = self.by_key.peek()?;
-            let stay = &floor.stays[slot as usize];
+            let slot = Slot::new(slot);
+            let stay = &floor.stays[slot.index()];
             let (ceiling, job) = (-stored, stay.job);
             if !before(place, (ceiling, job)) {
                 return None;
             }
-            let is_true = match self.held.get(slot as usize) {
+            let is_true = match self.held.get(slot.index()) {
                 None => {
                     let key = ranking.running_key(floor, stay);
                     if key != ceiling {
@@ -147,7 +150,7 @@ impl FromTheEnd {
                 }
                 Some(Held::Truly(_)) => true,
                 Some(&Held::Closely(close)) => {
-                    self.held[slot as usize] = Held::Truly(close);
+                    self.held[slot.index()] = Held::Truly(close);
                     self.truly.push(slot);
                     self.set(slot, ranking.running_key(floor, stay), job);
                     false

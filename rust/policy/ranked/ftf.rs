@@ -5,6 +5,7 @@
 //! with time, so a pass ranks all jobs that run or wait.
 
 use super::{Keys, Ranking};
+use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -19,7 +20,7 @@ pub(in crate::policy) struct Ftf {
 impl Ftf {
     pub(in crate::policy) fn new<S: Speed>(setting: &Setting<'_>, speed: &S) -> Self {
         let jobs = &setting.jobs;
-        let ideal = |j: usize| speed.run_time(jobs, j, setting.few.of(jobs.num_gpus[j]).unwrap_or(1), 1);
+        let ideal = |j: usize| speed.run_time(jobs, Job::at(j), setting.few.of(jobs.num_gpus[j]).unwrap_or(1), 1);
         let ideal = (0..jobs.len()).map(ideal).collect();
         Self { interval: setting.options.interval, ideal }
     }
@@ -32,8 +33,8 @@ impl Ranking for Ftf {
         Some(self.interval)
     }
 
-    fn rank<S: Speed>(&self, floor: &Floor<'_, S>, job: u32, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
-        let j = job as usize;
+    fn rank<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
+        let j = job.index();
         let elapsed = floor.seconds() - floor.jobs.submit[j];
         let remaining = stay.map_or_else(|| floor.remaining(job), |stay| floor.remaining_of(stay));
         (-((elapsed + remaining) / self.ideal[j]), 0.0)

@@ -18,6 +18,7 @@
 
 use super::tiresias::{Tiresias, attains_before};
 use super::{Keys, Ranking};
+use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::options::Options;
 use crate::speed::Speed;
@@ -72,7 +73,7 @@ impl Ranking for Gittins {
         renews
     }
 
-    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) -> f64 {
+    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
         floor.attained(job)
     }
 
@@ -106,7 +107,7 @@ impl Ranking for Gittins {
         (key(queue, index), attains_before(floor, stay, end))
     }
 
-    fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) {
+    fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         self.fresh.push(floor.attained(job));
     }
 }

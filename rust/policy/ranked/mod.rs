@@ -16,6 +16,7 @@ mod tiresias;
 mod waiting;
 
 use super::Policy;
+use crate::ids::{Job, Slot};
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -56,7 +57,7 @@ pub(super) trait Ranking: Clone + Send {
     }
 
     /// Whether a job that arrives now may wait. If not, it is refused.
-    fn admits<S: Speed>(&self, _floor: &Floor<'_, S>, _job: u32) -> bool {
+    fn admits<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job) -> bool {
         true
     }
 
@@ -66,7 +67,7 @@ pub(super) trait Ranking: Clone + Send {
     }
 
     /// The key of a job that joins the waiting ones now, or the number that it is made of.
-    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: u32) -> f64 {
+    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) -> f64 {
         0.0
     }
 
@@ -98,16 +99,16 @@ pub(super) trait Ranking: Clone + Send {
     }
 
     /// The key of any job now, by its stay if it runs (`Keys::Move` only).
-    fn rank<S: Speed>(&self, _floor: &Floor<'_, S>, _job: u32, _stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
+    fn rank<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
         (0.0, 0.0)
     }
 
     /// A job is done.
-    fn completed<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: u32) {}
+    fn completed<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
 }
 
 /// Whether (key, job) `a` ranks before `b`.
-fn before(a: (f64, u32), b: (f64, u32)) -> bool {
+fn before(a: (f64, Job), b: (f64, Job)) -> bool {
     a.0 < b.0 || (a.0 == b.0 && a.1 < b.1)
 }
 
@@ -143,8 +144,9 @@ impl<R: Ranking> Ranked<R> {
 
 impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
     const STOPS: bool = true;
+    const NETS: bool = true;
 
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: u32) {
+    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
         if !self.ranking.admits(floor, job) && floor.refuse(job).is_ok() {
             return;
         }
@@ -153,7 +155,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.changed = true;
     }
 
-    fn completed(&mut self, floor: &Floor<'_, S>, slot: u32, job: u32) {
+    fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
         self.from_the_end.forget(slot);
         self.ranking.completed(floor, job);
         self.changed = true;
@@ -204,7 +206,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
             }
             Keys::Move => selection.walk_all(ranking, floor, waiting, self.gpus),
         }
-        selection.evicted.sort_unstable_by_key(|&slot| floor.stays[slot as usize].job);
+        selection.evicted.sort_unstable_by_key(|&slot| floor.stays[slot.index()].job);
         for &slot in &selection.evicted {
             self.from_the_end.forget(slot);
             let job = floor.stop(slot);
@@ -230,7 +232,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         !self.waiting.is_empty()
     }
 
-    fn waiting_jobs(&self) -> impl Iterator<Item = u32> + '_ {
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.waiting.jobs()
     }
 }

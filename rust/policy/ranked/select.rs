@@ -1,8 +1,12 @@
 //! The walk of a ranking with a quota of all GPUs: who should run.
+//!
+//! Invariant: the jobs selected ask for no more GPUs than the cluster has. For example, of jobs of 4, 6 and 3 GPUs in
+//! this order a cluster of 8 runs the first and the third: the second does not fit in the 4 GPUs that are left.
 
 use super::from_the_end::FromTheEnd;
 use super::waiting::{Waiting, Walk};
 use super::{Ranking, before};
+use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::speed::Speed;
 
@@ -10,13 +14,13 @@ use crate::speed::Speed;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     /// Waiting jobs to place, in rank order.
-    pub(super) chosen: Vec<u32>,
+    pub(super) chosen: Vec<Job>,
     /// Slots of running jobs to preempt.
-    pub(super) evicted: Vec<u32>,
+    pub(super) evicted: Vec<Slot>,
     /// Running jobs taken from the end of the ranking: (key, job, slot, GPUs), last first.
-    tail: Vec<(f64, u32, u32, u32)>,
+    tail: Vec<(f64, Job, Slot, u32)>,
     /// All jobs, where they are ranked anew: (key, job, slot or none).
-    all: Vec<((f64, f64), u32, Option<u32>)>,
+    all: Vec<((f64, f64), Job, Option<Slot>)>,
 }
 
 impl Selection {
@@ -127,7 +131,9 @@ impl Selection {
         all.clear();
         all.extend(waiting.jobs().map(|job| (ranking.rank(floor, job, None), job, None)));
         let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
-        all.extend(live.map(|(slot, stay)| (ranking.rank(floor, stay.job, Some(stay)), stay.job, Some(slot as u32))));
+        all.extend(
+            live.map(|(slot, stay)| (ranking.rank(floor, stay.job, Some(stay)), stay.job, Some(Slot::at(slot)))),
+        );
         all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1)));
         let mut quota = gpus;
         for &(_, job, slot) in &all {

@@ -4,6 +4,7 @@
 //! A pass costs O(sizes + jobs chosen + jobs behind the first that does not fit), each times a logarithm.
 
 use super::Ranking;
+use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::speed::Speed;
 
@@ -11,7 +12,7 @@ use crate::speed::Speed;
 pub(in crate::policy) struct Srtf;
 
 impl Ranking for Srtf {
-    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) -> f64 {
+    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
         floor.remaining(job)
     }
 

@@ -5,6 +5,7 @@
 //! A pass costs as much as SRTF's. With more demand than GPUs there is one every quantum.
 
 use super::Ranking;
+use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::options::Options;
 use crate::speed::Speed;
@@ -31,7 +32,7 @@ impl Ranking for TimeSlice {
         true
     }
 
-    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: u32) -> f64 {
+    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) -> f64 {
         self.end += 1.0;
         self.end
     }

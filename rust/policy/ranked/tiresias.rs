@@ -5,6 +5,7 @@
 //! A pass costs as much as SRTF's, and a step for every job that falls to the next queue.
 
 use super::Ranking;
+use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::options::Options;
 use crate::speed::Speed;
@@ -42,7 +43,7 @@ impl Ranking for Tiresias {
         Some(self.interval)
     }
 
-    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) -> f64 {
+    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
         self.queue(floor.attained(job)) as f64
     }
 

@@ -1,7 +1,11 @@
 //! Waiting jobs by key. Each size is kept apart, so that a size that does not fit is passed over whole.
+//!
+//! Invariant: `by_size` has (key, job) of every waiting job among those of its size. For example, with 2 GPUs of the
+//! quota left, a walk leaves out all larger sizes without a look at their jobs.
 
 use super::Ranking;
 use crate::ds::ordered;
+use crate::ids::Job;
 use std::cmp::Ordering;
 use std::collections::binary_heap::PeekMut;
 use std::collections::btree_set::Range;
@@ -12,7 +16,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 pub(crate) struct Waiting {
     /// Sizes that occur, GPUs, ascending.
     sizes: Vec<u32>,
-    by_size: Vec<BTreeSet<(u64, u32)>>,
+    by_size: Vec<BTreeSet<(u64, Job)>>,
     key: Vec<u64>,
     len: usize,
     gpus: u64,
@@ -45,24 +49,24 @@ impl Waiting {
         self.sizes.partition_point(|&s| s < num_gpus)
     }
 
-    pub(crate) fn insert(&mut self, job: u32, num_gpus: u32, key: f64) {
+    pub(crate) fn insert(&mut self, job: Job, num_gpus: u32, key: f64) {
         let class = self.class(num_gpus);
-        self.key[job as usize] = ordered(key);
-        self.by_size[class].insert((self.key[job as usize], job));
+        self.key[job.index()] = ordered(key);
+        self.by_size[class].insert((self.key[job.index()], job));
         self.len += 1;
         self.gpus += u64::from(num_gpus);
     }
 
-    pub(crate) fn remove(&mut self, job: u32, num_gpus: u32) {
+    pub(crate) fn remove(&mut self, job: Job, num_gpus: u32) {
         let class = self.class(num_gpus);
-        if self.by_size[class].remove(&(self.key[job as usize], job)) {
+        if self.by_size[class].remove(&(self.key[job.index()], job)) {
             self.len -= 1;
             self.gpus -= u64::from(num_gpus);
         }
     }
 
     /// Every waiting job, by size.
-    pub(crate) fn jobs(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.by_size.iter().flatten().map(|&(_, job)| job)
     }
 
@@ -72,16 +76,16 @@ impl Waiting {
         Walk(sizes.filter_map(|(&size, jobs)| Line::new(size, None, jobs.range(..))).collect())
     }
 
-    /// The waiting jobs in order of (key, job), where numbers stand for keys. While all jobs of a span have one number, they wait in the right order
-    /// by the span, and no key is asked for.
+    /// The waiting jobs in order of (key, job), where numbers stand for keys. While all jobs of a span have one number,
+    /// they wait in the right order by the span, and no key is asked for.
     pub(super) fn walk_by<R: Ranking>(&self, ranking: &mut R) -> Walk<'_> {
         let mut groups = Vec::new();
         for (&size, jobs) in self.sizes.iter().zip(&self.by_size) {
-            let mut from = (0, 0);
+            let mut from = (0, Job::new(0));
             while let Some(&(number, _)) = jobs.range(from..).next() {
                 let span = ranking.span_of(unordered(number));
-                groups.push((span, number, size, jobs.range((number, 0)..=(number, u32::MAX))));
-                from = (number + 1, 0);
+                groups.push((span, number, size, jobs.range((number, Job::new(0))..=(number, Job::NONE))));
+                from = (number + 1, Job::new(0));
             }
         }
         groups.sort_unstable_by_key(|group| group.1);
@@ -102,7 +106,7 @@ impl Waiting {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ranked {
     pub(crate) key: f64,
-    pub(crate) job: u32,
+    pub(crate) job: Job,
     pub(crate) num_gpus: u32,
     /// The end of the span, where `key` is only the start of it.
     pub(crate) below: f64,
@@ -110,18 +114,18 @@ pub(crate) struct Ranked {
 
 /// Jobs of one size in order, from `head` on: its key and number.
 struct Line<'a> {
-    head: (u64, u32),
+    head: (u64, Job),
     num_gpus: u32,
     /// Whether all have the key of the head, whatever `jobs` says.
     alike: bool,
     /// What their key is made of, and the end of its span while it is not asked for.
     number: f64,
     below: f64,
-    jobs: Range<'a, (u64, u32)>,
+    jobs: Range<'a, (u64, Job)>,
 }
 
 impl<'a> Line<'a> {
-    fn new(num_gpus: u32, key: Option<f64>, mut jobs: Range<'a, (u64, u32)>) -> Option<Self> {
+    fn new(num_gpus: u32, key: Option<f64>, mut jobs: Range<'a, (u64, Job)>) -> Option<Self> {
         let &(own, job) = jobs.next()?;
         let head = (key.map_or(own, ordered), job);
         Some(Self { head, num_gpus, alike: key.is_some(), number: 0.0, below: f64::NEG_INFINITY, jobs })

@@ -2,6 +2,7 @@
 
 use super::{Gittins, Keys, Ranking, Samples};
 use crate::cluster::{FewestServers, Network};
+use crate::ids::Job;
 use crate::machine::{Floor, Machine, Stay, Unwatched};
 use crate::options::{ClockKind, Options, Placement};
 use crate::policy::ranked::Ranked;
@@ -103,12 +104,12 @@ impl Ranking for SlowGittins {
         false
     }
 
-    fn rank<S: Speed>(&self, floor: &Floor<'_, S>, job: u32, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
+    fn rank<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
         let attained = stay.map_or_else(|| floor.attained(job), |stay| floor.attained_of(stay));
         (self.queues.queue(attained) as f64, -f64::from(self.samples.index(attained) as f32))
     }
 
-    fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: u32) {
+    fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         self.fresh.push(floor.attained(job));
     }
 }
@@ -241,6 +242,8 @@ fn runs_are_those_of_the_slow_twin() {
             few: &few,
             network,
             options: &options,
+            key: None,
+            when: crate::setting::When::default(),
             log: None,
         };
         let stopped = if rar {

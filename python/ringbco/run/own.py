@@ -1,0 +1,251 @@
+"""Policies of one's own: the classes to derive from, and how a name on the command line becomes an object.
+
+Four ways to decide, the cheapest first: a column of keys (`order="column:NAME"`), `KeyPolicy`, `RankPolicy`
+and `Policy`. docs/own-policies.md shows each with an example.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from ringbco.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from ringbco.run.state import State
+
+GROUP: Final = "ringbco.policies"
+"""The entry points under which an installed package offers its policies by name."""
+
+
+class Scheduler:
+    """What all policies of one's own have in common. Derive from `KeyPolicy`, `RankPolicy` or `Policy`."""
+
+    clairvoyant: ClassVar[bool] = False
+    """Whether the policy may read how long a job will run."""
+
+
+class KeyPolicy(Scheduler):
+    """Orders the queue by a number that a job gets when it arrives, the least first, ties fifo."""
+
+    def key(self, state: State, rows: NDArray[np.uint32]) -> ArrayLike:
+        """A number for each of `rows`, which have arrived at this instant. Called once a job."""
+        raise NotImplementedError
+
+
+class RankPolicy(Scheduler):
+    """Ranks jobs at each pass, the least first, ties fifo.
+
+    preemptive: whether running jobs are ranked too, and stopped where they do not fit in the GPUs any more.
+    interval: seconds between passes; None for one at every arrival and completion.
+    """
+
+    preemptive: ClassVar[bool] = False
+    interval: float | None = None
+
+    def rank(self, state: State, rows: NDArray[np.uint32]) -> ArrayLike:
+        """A number for each of `rows`: the waiting jobs, and the running ones where `preemptive`."""
+        raise NotImplementedError
+
+
+class Policy(Scheduler):
+    """Decides everything by the verbs of `state`.
+
+    interval: seconds between decisions; None for one at every arrival and completion.
+    """
+
+    interval: float | None = None
+
+    def decide(self, state: State) -> None:
+        """Starts, stops and moves jobs. Called whenever something changed or a wake is due."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class Own:
+    """A policy of one's own that is about to run: the object, and what run.toml says of it."""
+
+    name: str
+    scheduler: Scheduler
+    described: Mapping[str, Any]
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it only orders the queue."""
+        return isinstance(self.scheduler, KeyPolicy)
+
+
+def is_own(policy: object) -> bool:
+    """Whether a policy is one's own: an object, a class, `module:Class`, `file.py:Class`, an entry point."""
+    if isinstance(policy, str):
+        return (":" in policy and not policy.startswith("log:")) or policy in _entry_points()
+    return isinstance(policy, Scheduler) or (isinstance(policy, type) and issubclass(policy, Scheduler))
+
+
+def resolve(policy: object, parameters: Mapping[str, Any] | None = None) -> Own:
+    """The policy that a name, a class or an object stands for.
+
+    parameters: values for the fields of a dataclass, as values or as text. Raises UsageError for a class
+    that is not there or is no policy, and for a field that is not there; InputError for a file that cannot
+    be read or has a syntax error.
+    """
+    given = dict(parameters or {})
+    name = policy if isinstance(policy, str) and ":" in policy else ""
+    found = _named(policy) if isinstance(policy, str) else policy
+    if isinstance(found, type) and issubclass(found, Scheduler):
+        found = _made(found, given, name or found.__qualname__)
+    elif given:
+        raise UsageError(f"option P: {', '.join(given)}: expected none beside a policy that is made already")
+    if not isinstance(found, Scheduler) or type(found) in (Scheduler, KeyPolicy, RankPolicy, Policy):
+        raise UsageError(
+            f"option policy: {name or found!r}: expected a class derived from ringbco.KeyPolicy, RankPolicy"
+            " or Policy, or an object of one"
+        )
+    kind = type(found)
+    name = name or f"{kind.__module__}:{kind.__qualname__}"
+    return Own(name, found, _described(name, found))
+
+
+def _entry_points() -> Sequence[str]:
+    from importlib.metadata import entry_points
+
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def _named(name: str) -> Any:
+    """What stands at `module:Class`, `file.py:Class` or under the name of an entry point."""
+    from importlib.metadata import entry_points
+
+    place, colon, attribute = name.rpartition(":")
+    if not colon:
+        return next(iter(entry_points(group=GROUP, name=name))).load()
+    module = _from_file(Path(place)) if place.endswith(".py") else _imported(place, name)
+    if not hasattr(module, attribute):
+        offered = ", ".join(
+            key
+            for key, value in vars(module).items()
+            if isinstance(value, type)
+            and issubclass(value, Scheduler)
+            and value.__module__ == module.__name__
+        )
+        raise UsageError(
+            f"option policy: {name}: expected a class of {place}: {offered or 'it has no policy'}"
+        )
+    return getattr(module, attribute)
+
+
+def _imported(place: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (place + ".").startswith(error.name + "."):
+            raise
+        raise UsageError(
+            f"option policy: {name}: expected a policy's name, module:Class or file.py:Class;"
+            f" there is no module {place}"
+        ) from None
+
+
+def _from_file(path: Path) -> ModuleType:
+    """The module of a file; the same file is run once, unless it changed."""
+    try:
+        text = path.read_bytes()
+        compile(text, str(path), "exec")
+    except OSError as error:
+        raise InputError(
+            "a file with a policy that can be read", file=path, value=error.strerror or str(error)
+        ) from None
+    except SyntaxError as error:
+        raise InputError(
+            f"Python: {error.msg}", file=path, line=error.lineno, value=(error.text or "").strip()
+        ) from None
+    except ValueError as error:  # a null byte
+        raise InputError(f"Python: {error}", file=path) from None
+    digest = hashlib.sha256(text).hexdigest()
+    name = f"ringbco_own_{path.stem}_{digest[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError("a Python file", file=path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _made(kind: type[Scheduler], given: Mapping[str, Any], name: str) -> Scheduler:
+    """An object of the class, with its fields set."""
+    fields: dict[str, dataclasses.Field[Any]] = {}
+    if dataclasses.is_dataclass(kind):
+        fields = {field.name: field for field in dataclasses.fields(kind)}
+    for key in given:
+        if key not in fields:
+            known = (
+                f"one of {', '.join(fields)}" if fields else "none: the class is not a dataclass with fields"
+            )
+            raise UsageError(f"option P: {key}: expected {known}; policy {name}")
+    values = {key: _as_field(key, value, fields[key]) for key, value in given.items()}
+    needed = [
+        key
+        for key, field in fields.items()
+        if field.init and key not in values
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
+    ]  # fmt: skip
+    if needed:
+        raise UsageError(f"option P: expected a value of {', '.join(needed)}; policy {name}")
+    return kind(**values)
+
+
+def _as_field(key: str, value: Any, field: dataclasses.Field[Any]) -> Any:
+    """A text as the value of a field: what Python would read, if the field is no text."""
+    if not isinstance(value, str) or field.type in (str, "str"):
+        return value
+    try:
+        read = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        read = value
+    wanted = {"int": int, "float": float, "bool": bool}.get(str(getattr(field.type, "__name__", field.type)))
+    if wanted is float and isinstance(read, int) and not isinstance(read, bool):
+        read = float(read)
+    if wanted is not None and type(read) is not wanted:
+        raise UsageError(f"option P: {key}: {value}: expected a value of type {wanted.__name__}")
+    return read
+
+
+def _described(name: str, scheduler: Scheduler) -> dict[str, Any]:
+    """What run.toml says of the policy, so that the run can be understood and repeated."""
+    kind = type(scheduler)
+    about = (inspect.getdoc(kind) or "").strip().splitlines()
+    rung = next(base.__name__ for base in (KeyPolicy, RankPolicy, Policy) if isinstance(scheduler, base))
+    told: dict[str, Any] = {"kind": rung, "clairvoyant": bool(kind.clairvoyant)}
+    if about and kind.__doc__:
+        told["about"] = about[0]
+    try:
+        source = Path(inspect.getfile(kind))
+        told["sha256"] = hashlib.sha256(source.read_bytes()).hexdigest()
+    except (OSError, TypeError):  # made in a shell or a notebook
+        pass
+    if dataclasses.is_dataclass(scheduler):
+        values = {field.name: getattr(scheduler, field.name) for field in dataclasses.fields(scheduler)}
+        plain = {key: value for key, value in values.items() if isinstance(value, (bool, int, float, str))}
+        if plain:
+            told["parameters"] = plain
+    return told

@@ -1,0 +1,198 @@
+"""What a replay is made of: the checked inputs before it, the result after it.
+
+`replay` and `Simulation` share it, so that both refuse the same and give the same.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringbco import _core
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import InputError, UsageError
+from ringbco.result import causes, metrics
+from ringbco.result.outcome import Outcome, summarised_later
+from ringbco.run import log, own
+from ringbco.run.options import (
+    MOST_SAMPLES,
+    Policy,
+    as_cluster,
+    checked,
+    described,
+    is_log,
+    order_column,
+    refusal,
+    resolve_policy,
+)
+from ringbco.run.scheduling import check_passes, check_policy, deadline, user
+from ringbco.run.steps import (
+    allocations_frame,
+    decisions_frame,
+    describe_run,
+    explain,
+    job_columns,
+    jobs_frame,
+    refused,
+    summarise_run,
+    timeline_frame,
+)
+from ringbco.trace import profiles
+from ringbco.trace.jobs import JobTable, TableLike, as_table
+from ringbco.trace.plausibility import doubts, warn
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A run before it starts.
+
+    own: the policy of one's own, if it is one. vc: as `profiles.vc_index` has it.
+    """
+
+    started: float
+    table: JobTable
+    cluster: Cluster
+    chosen: Policy
+    values: Mapping[str, Any]
+    workload: profiles.Workload
+    vc: NDArray[np.uint32] | None
+    own: own.Own | None
+    jobs: _core._Jobs
+    servers: _core._Cluster
+    options: dict[str, Any]
+
+    def described(self) -> dict[str, Any]:
+        """The options as run.toml has them."""
+        told = described(self.chosen, self.values)
+        order = self.values["order"]
+        if isinstance(order, str) and order.startswith("column:"):
+            told["order"] = order
+        return told
+
+    def explain(self, error: _core.CoreError) -> Exception:
+        """The engine's refusal in the table's terms."""
+        return explain(error, self.table)
+
+
+def prepare(
+    jobs: TableLike,
+    cluster: Cluster | str | os.PathLike[str],
+    *,
+    recorded_cluster: Cluster | str | os.PathLike[str] | None,
+    policy: object,
+    workload: profiles.Workload | None,
+    options: Mapping[str, Any],
+    parameters: Mapping[str, Any] | None = None,
+) -> Setup:
+    """Checks everything that a run is given. Raises as `replay` does."""
+    started = time.perf_counter()
+    mine = own.resolve(policy, parameters) if own.is_own(policy) else None
+    if mine is None and parameters:
+        raise UsageError(
+            f"option P: {', '.join(parameters)}: expected none beside {policy}: it has no fields"
+        )
+    chosen = resolve_policy(
+        policy if mine is None else mine,
+        order=options.get("order"),
+        placement=options.get("placement"),
+        queue=options.get("queue"),
+    )
+    # A policy of one's own orders the jobs itself: `resolve_policy` has refused another order.
+    given = {name: value for name, value in options.items() if mine is None or name != "order"}
+    values = checked(given | {"policy": chosen.name})
+    check_policy(chosen, values)
+    if not isinstance(workload, profiles.Workload | None):
+        raise refusal("workload", workload, "what profiles.resolve gave, or None")
+    cluster = as_cluster(cluster, recorded_cluster)
+    table = as_table(jobs)
+    warn(doubts(table, cluster))
+    vc = profiles.vc_index(table, cluster)
+    workload = workload or profiles.resolve(table, cluster, model=values["model"], seed=values["seed"])
+    _check_sample(values["sample"], table, workload)
+    check_passes(chosen, values, _work(table, cluster, workload, vc))
+    columns: _core._Jobs = {
+        **job_columns(table.frame, workload),
+        "vc": vc,
+        "deadline": deadline(table, chosen),
+        "user": user(table, chosen),
+        "key": order_column(values["order"], table) if mine is None else None,
+        "log": log.columns(str(policy), table, len(cluster.server_gpus)) if is_log(policy) else None,
+    }
+    servers: _core._Cluster = {
+        "server_gpus": cluster.server_gpus,
+        "server_vc": None if vc is None else _server_vc(cluster),
+        "network": astuple(cluster.network),
+    }
+    told = {"preemption": chosen.preemption, **described(chosen, values)}
+    return Setup(started, table, cluster, chosen, values, workload, vc, mine, columns, servers, told)
+
+
+def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
+    """The outcome of a run that is over."""
+    table, frame, values = setup.table, setup.table.frame, setup.values
+    if not result.kept.any():
+        by_admission = refused(result).any()
+        fate = "admission refused each one" if by_admission else "each one is larger than the cluster"
+        raise InputError(f"no job is left to replay: {fate}", file=table.source)
+    why = causes.split(
+        metrics.column(frame, "submit_time"),
+        metrics.column(frame, "num_gpus"),
+        setup.workload,
+        setup.cluster.network,
+        result,
+        model=values["model"],
+    )
+    finished = jobs_frame(frame, setup.workload.ideal_run_time, why, result)
+    name = setup.chosen.name
+    run = describe_run(table, setup.cluster, name, setup.described())
+    if setup.own is not None:
+        run["own_policy"] = {"name": name, **setup.own.described}
+    outcome = Outcome(
+        jobs=finished,
+        allocations=allocations_frame(frame, result) if values["allocations"] else None,
+        timeline=timeline_frame(result),
+        decisions=decisions_frame(frame, result) if values["decisions"] else None,
+        run=run,
+    )
+    seconds = time.perf_counter() - setup.started
+    cluster, vc = setup.cluster, setup.vc
+
+    def figures() -> dict[str, Any]:
+        return metrics.with_seconds(summarise_run(name, finished, cluster, vc, result), seconds)
+
+    return summarised_later(outcome, figures)
+
+
+def _server_vc(cluster: Cluster) -> NDArray[np.uint32]:
+    """Each server's virtual cluster as an index into `cluster.vc_names`."""
+    number = {name: index for index, name in enumerate(cluster.vc_names)}
+    return np.array([number[name] for name in cluster.server_vc or ()], dtype=np.uint32)
+
+
+def _work(
+    table: JobTable, cluster: Cluster, workload: profiles.Workload, vc: NDArray[np.uint32] | None
+) -> Iterator[tuple[float, float]]:
+    """Of each (virtual) cluster, the GPU-seconds that its jobs ask for, and its GPUs."""
+    asked = metrics.column(table.frame, "num_gpus") * workload.ideal_run_time
+    if vc is None:
+        yield float(asked.sum()), cluster.num_gpus
+    else:
+        for name, work in zip(cluster.vc_names, np.bincount(vc, asked, len(cluster.vc_names)), strict=True):
+            yield float(work), int(cluster.server_gpus[cluster.vc_servers(name)].sum())
+
+
+def _check_sample(sample: float | None, table: JobTable, workload: profiles.Workload) -> None:
+    """Refuses a timeline that no memory would hold: a run lasts at least as long as if nobody ever queued."""
+    submit = metrics.column(table.frame, "submit_time")
+    least = float((submit + workload.ideal_run_time).max() - submit.min())
+    if sample is not None and least / sample > MOST_SAMPLES:
+        raise UsageError(
+            f"option sample: {sample}: expected a step that gives at most {MOST_SAMPLES:,} points;"
+            f" the run lasts {least:,.0f} s or longer"
+        )

@@ -1,0 +1,245 @@
+"""A run that goes on step by step: to the next decision, or to a time, and may be forked anywhere.
+
+`replay` with a policy of one's own is a loop over it.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ringbco import _core
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import POLICY_NOTE, DecisionError, UsageError
+from ringbco.result.outcome import Outcome
+from ringbco.run.options import check_callback, number
+from ringbco.run.options_generated import Options
+from ringbco.run.own import KeyPolicy, Policy, RankPolicy, Scheduler
+from ringbco.run.setup import Setup, conclude, prepare
+from ringbco.run.state import Parts, State
+from ringbco.trace import profiles
+from ringbco.trace.jobs import TableLike
+
+_END, _TIME, _DECISION = 0, 1, 2
+_LONGEST: Final = 1e9
+
+
+class Simulation:
+    """One cluster, or one virtual cluster, whose decisions come from whoever holds it.
+
+    jobs, cluster, recorded_cluster, workload, progress and the options are those of `replay`; the policy is
+    the caller. vc: which virtual cluster, where the cluster has some.
+
+    `advance` goes on to the next decision; then `state` tells how things stand, and its verbs, which are
+    methods here too, say what to do. For example, FIFO is
+    `while sim.advance(): sim.start(sim.state.waiting)`.
+    """
+
+    def __init__(
+        self,
+        jobs: TableLike,
+        cluster: Cluster | str | os.PathLike[str],
+        *,
+        vc: str | None = None,
+        recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
+        workload: profiles.Workload | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        check_callback(progress)
+        setup = prepare(
+            jobs,
+            cluster,
+            recorded_cluster=recorded_cluster,
+            policy=_Bare(),
+            workload=workload,
+            options=options,
+        )
+        self._begin(setup, _prepared(setup), _number_of(setup, vc), None, progress)
+
+    def _begin(
+        self,
+        setup: Setup,
+        prepared: _core.Prepared,
+        part: int,
+        policy: Scheduler | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self._setup = setup
+        self._prepared = prepared
+        self._policy = policy
+        self._progress = progress
+        self._reached = _TIME
+        self._course = prepared.course(part, _interval(policy), isinstance(policy, RankPolicy))
+        self.state = State(self, clairvoyant=policy is None or type(policy).clairvoyant)
+        """The cluster and its jobs now."""
+
+    def advance(self, until: float = math.inf) -> bool:
+        """Goes on to the next decision and returns True, or False when `until`, s, or the end is reached.
+
+        With a policy (a fork that was given one), decisions are its own, and only `until` or the end stops.
+        Raises InputError where nothing can change any more and a job is not done.
+        """
+        if math.isnan(until):
+            raise UsageError("advance: NaN: expected a time, s")
+        while True:
+            self.state._moved_on()
+            try:
+                self._reached = self._course.run(until, self._progress)
+            except _core.CoreError as error:
+                raise self._setup.explain(error) from None
+            if self._reached != _DECISION:
+                return False
+            if self._policy is None:
+                return True
+            self._decide(self._policy)
+
+    def _decide(self, policy: Scheduler) -> None:
+        """Has the policy decide. What it raises tells the simulated time."""
+        try:
+            if isinstance(policy, KeyPolicy):
+                rows = self._course.unkeyed()
+                self._course.give_keys(_keys(policy.key(self.state, rows), rows, self.state, "key"))
+            elif isinstance(policy, RankPolicy):
+                rows = self._course.waiting()
+                if policy.preemptive:
+                    rows = np.concatenate((rows, self._course.running()))
+                self._course.rank(
+                    rows, _keys(policy.rank(self.state, rows), rows, self.state, "rank"), policy.preemptive
+                )
+            elif isinstance(policy, Policy):
+                policy.decide(self.state)
+        except DecisionError:
+            raise
+        except Exception as error:
+            error.add_note(f"{POLICY_NOTE}{self._setup.chosen.name} at simulated time {self._course.now:g} s")
+            raise
+
+    def fork(self, policy: Scheduler | None = None) -> Simulation:
+        """The run as it is now; what happens to one does not touch the other.
+
+        policy: a `Policy` who decides there from the next decision on; it is copied. None: the caller does.
+        """
+        if policy is not None and not isinstance(policy, Policy):
+            raise UsageError(
+                f"fork: {policy!r}: expected an object of a class derived from ringbco.Policy, or None"
+            )
+        other = object.__new__(Simulation)
+        other._setup, other._prepared = self._setup, self._prepared
+        other._policy = copy.deepcopy(policy)
+        other._progress, other._reached = None, self._reached
+        other._course = self._course.fork()
+        other.state = State(other, clairvoyant=policy is None or type(policy).clairvoyant)
+        return other
+
+    def outcome(self) -> Outcome:
+        """What happened, as `replay` returns it. Raises UsageError before every job is done."""
+        if self._reached != _END:
+            left = self._course.jobs - self._course.gone
+            raise UsageError(f"outcome: {left} jobs are not done: expected advance() to have reached the end")
+        return conclude(self._setup, self._prepared.outcome([self._course]))
+
+    # The verbs, as `state` has them.
+
+    def start(self, rows: ArrayLike, servers: Parts | None = None, **how: Any) -> int:
+        """As `State.start`."""
+        return self.state.start(rows, servers, **how)
+
+    def stop(self, rows: ArrayLike) -> None:
+        """As `State.stop`."""
+        self.state.stop(rows)
+
+    def move(self, moves: Mapping[int, Parts]) -> None:
+        """As `State.move`."""
+        self.state.move(moves)
+
+    def refuse(self, rows: ArrayLike) -> None:
+        """As `State.refuse`."""
+        self.state.refuse(rows)
+
+    def wake(self, at: float) -> None:
+        """As `State.wake`."""
+        self.state.wake(at)
+
+
+class _Bare(Policy):
+    """The policy of a simulation whose decisions its caller makes."""
+
+    clairvoyant = True
+
+
+def drive(setup: Setup, progress: Callable[[int, int], None] | None) -> _core.RunResult:
+    """Runs a policy of one's own to the end, in each virtual cluster by a copy of it."""
+    if setup.own is None:
+        raise ValueError("drive: expected a policy of one's own")
+    prepared = _prepared(setup)
+    courses = []
+    done = 0
+    for part in range(prepared.parts):
+        # Every virtual cluster has a policy of its own; the caller's object is not touched.
+        policy = copy.deepcopy(setup.own.scheduler)
+        simulation = object.__new__(Simulation)
+        simulation._begin(setup, prepared, part, policy, _after(done, setup, progress))
+        simulation.advance()
+        courses.append(simulation._course)
+        done += simulation._course.jobs
+    return prepared.outcome(courses)
+
+
+def _after(
+    done: int, setup: Setup, progress: Callable[[int, int], None] | None
+) -> Callable[[int, int], None] | None:
+    """The caller's progress, told of the jobs of earlier virtual clusters too."""
+    if progress is None:
+        return None
+    total = setup.table.num_jobs
+    return lambda finished, _: progress(done + finished, total)
+
+
+def _prepared(setup: Setup) -> _core.Prepared:
+    try:
+        return _core.Prepared(setup.jobs, setup.servers, setup.options)
+    except _core.CoreError as error:
+        raise setup.explain(error) from None
+
+
+def _number_of(setup: Setup, vc: str | None) -> int:
+    """The number of a virtual cluster."""
+    names = list(setup.cluster.vc_names) if setup.vc is not None else []
+    if vc is None and not names:
+        return 0
+    if vc not in names:
+        expected = f"one of {', '.join(names)}" if names else "None: the cluster has no virtual clusters"
+        raise UsageError(f"option vc: {vc!r}: expected {expected}")
+    return names.index(vc)
+
+
+def _interval(policy: Scheduler | None) -> float | None:
+    """Seconds between decisions, or None."""
+    interval = getattr(policy, "interval", None)
+    if interval is None or isinstance(policy, KeyPolicy):
+        return None
+    expected = "None, or a number of seconds > 0 and <= 1e+09"
+    return number("interval", interval, expected, least=0.0, most=_LONGEST, above=True)
+
+
+def _keys(given: Any, rows: NDArray[np.uint32], state: State, method: str) -> NDArray[np.float64]:
+    """What a policy gave for its rows, as float64. Raises DecisionError for another length and for NaN."""
+    try:
+        keys = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise state._error(method, None, f"expected an array of numbers: {error}") from None
+    if keys.shape != rows.shape:
+        raise state._error(
+            method, None, f"expected {rows.size} numbers, one a row, and got shape {keys.shape}"
+        )
+    wrong = np.isnan(keys)
+    if wrong.any():
+        raise state._error(method, int(rows[wrong][0]), "its key is NaN: expected a number")
+    return keys

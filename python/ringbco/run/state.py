@@ -1,0 +1,361 @@
+"""What a policy of one's own sees, and the verbs by which it acts.
+
+Invariant: an array that was read keeps its content until `decide` returns. The next read of `state` shows
+what verbs did since. For example, `waiting = state.waiting; state.start(waiting)` leaves `waiting` as it was,
+while `state.waiting` no longer has the jobs that started.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ringbco import _core
+from ringbco.errors import DecisionError, UsageError
+
+if TYPE_CHECKING:
+    from ringbco.run.own import Scheduler
+    from ringbco.run.setup import Setup
+    from ringbco.run.simulation import Simulation
+
+_FIGURES: Final = {"held": 0, "attained": 1, "left": 2, "remaining": 3, "rho": 4}
+_SECRET: Final = ("duration", "iterations")
+_BOOKING: Final = ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco")
+Parts = Iterable[tuple[int, int]]
+
+
+def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+class Columns:
+    """Columns of the job table that a scheduler may know, read-only: `jobs.num_gpus`, `jobs["user"]`."""
+
+    def __init__(self, setup: Setup, *, clairvoyant: bool) -> None:
+        self._frame = setup.table.frame
+        self._iterations = setup.workload.iterations
+        self._clairvoyant = clairvoyant
+        self._read: dict[str, NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._read:
+            if name in _SECRET and not self._clairvoyant:
+                raise AttributeError(_hidden(name))
+            if name == "iterations":
+                values = self._iterations
+            elif name in self._frame.columns:
+                values = self._frame[name].to_numpy()
+            else:
+                known = [
+                    column for column in self._frame.columns if self._clairvoyant or column not in _SECRET
+                ]
+                raise AttributeError(f"the job table has no column {name!r}: it has {', '.join(known)}")
+            self._read[name] = _frozen(values)
+        return self._read[name]
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __len__(self) -> int:
+        return self._frame.height
+
+
+def _hidden(name: str) -> str:
+    return f"{name} is not known to a scheduler; a class that says clairvoyant = True may read it"
+
+
+class State:
+    """The cluster and its jobs at one instant. Rows and servers count from 0, in the table and the cluster.
+
+    now: the time, s. jobs: columns of the job table.
+    waiting, running: rows, fifo. arrived, completed, evicted: rows, since the last decision.
+    idle, gpus: GPUs by server. up: whether each server is up. vc: its virtual cluster. type: its GPU type.
+    held: GPUs by row. attained: GPU-seconds held so far by row. U: accumulated time by GPU, s.
+    Clairvoyant classes also read duration, iterations, left, remaining and rho by row.
+    """
+
+    def __init__(self, simulation: Simulation, *, clairvoyant: bool) -> None:
+        self._simulation = simulation
+        self._setup = simulation._setup
+        self._clairvoyant = clairvoyant
+        self._columns: dict[str, NDArray[np.float64]] = {}
+        self._cache: dict[str, NDArray[Any]] = {}
+        self._handed: set[str] = set()
+        self.jobs = Columns(self._setup, clairvoyant=clairvoyant)
+        """The job table's columns."""
+
+    @property
+    def _course(self) -> _core.Course:
+        return self._simulation._course
+
+    def _moved_on(self) -> None:
+        """What was read is out of date: time has passed."""
+        self._cache.clear()
+        self._handed.clear()
+
+    def _once(self, name: str, values: Any) -> NDArray[Any]:
+        """An array that is read from the engine once, until something changes."""
+        if name not in self._cache:
+            self._cache[name] = _frozen(values())
+        return self._cache[name]
+
+    @property
+    def now(self) -> float:
+        """The time, s."""
+        return self._course.now
+
+    @property
+    def waiting(self) -> NDArray[np.uint32]:
+        """Rows of the jobs that wait, in order of (submit_time, row)."""
+        return self._once("waiting", self._course.waiting)
+
+    @property
+    def running(self) -> NDArray[np.uint32]:
+        """Rows of the jobs that hold GPUs, in order of (submit_time, row)."""
+        return self._once("running", self._course.running)
+
+    @property
+    def arrived(self) -> NDArray[np.uint32]:
+        """Rows of the jobs that arrived since the last decision."""
+        return self._once("arrived", lambda: self._course.news()[0])
+
+    @property
+    def completed(self) -> NDArray[np.uint32]:
+        """Rows of the jobs that were done since the last decision."""
+        return self._once("completed", lambda: self._course.news()[1])
+
+    @property
+    def evicted(self) -> NDArray[np.uint32]:
+        """Rows of the jobs that lost their GPUs, not by a verb, since the last decision. None yet."""
+        return self._once("evicted", lambda: np.zeros(0, np.uint32))
+
+    @property
+    def idle(self) -> NDArray[np.uint32]:
+        """Idle GPUs of each server; 0 for the servers of other virtual clusters."""
+        return self._once("idle", self._course.idle)
+
+    @property
+    def gpus(self) -> NDArray[np.uint32]:
+        """GPUs of each server."""
+        return _frozen(self._setup.cluster.server_gpus)
+
+    @property
+    def up(self) -> NDArray[np.bool_]:
+        """Whether each server is up. All are."""
+        return self._once("up", lambda: np.ones(len(self._setup.cluster.server_gpus), np.bool_))
+
+    @property
+    def vc(self) -> tuple[str, ...] | None:
+        """The virtual cluster of each server; None where there are none."""
+        return self._setup.cluster.server_vc if self._setup.vc is not None else None
+
+    @property
+    def type(self) -> None:
+        """The GPU type of each server; None where servers name none."""
+        return
+
+    @property
+    def U(self) -> NDArray[np.float64]:  # noqa: N802 - the paper's name
+        """Accumulated time of each GPU of this (virtual) cluster, s (docs/model.md)."""
+        return self._once("U", self._course.gpu_times)
+
+    @property
+    def held(self) -> NDArray[np.uint32]:
+        """GPUs that each row holds."""
+        return _frozen(self._figure("held").astype(np.uint32))
+
+    @property
+    def attained(self) -> NDArray[np.float64]:
+        """GPU-seconds that each row has held so far, pauses included."""
+        return self._figure("attained")
+
+    @property
+    def left(self) -> NDArray[np.float64]:
+        """Iterations left of each row; recorded seconds under the model `fixed`. Clairvoyant."""
+        return self._known("left")
+
+    @property
+    def remaining(self) -> NDArray[np.float64]:
+        """Run time left of each row on one server without contention, s. Clairvoyant."""
+        return self._known("remaining")
+
+    @property
+    def rho(self) -> NDArray[np.float64]:
+        """rho_j of each row, s: for clairvoyant classes, and under placements that book it."""
+        return self._figure("rho") if self._setup.chosen.placement in _BOOKING else self._known("rho")
+
+    @property
+    def duration(self) -> NDArray[np.float64]:
+        """Recorded run times, s. Clairvoyant."""
+        return self.jobs["duration"]
+
+    @property
+    def iterations(self) -> NDArray[np.uint64]:
+        """Iterations F_j of each row. Clairvoyant."""
+        return self.jobs["iterations"]
+
+    def _known(self, name: str) -> NDArray[np.float64]:
+        if not self._clairvoyant:
+            raise AttributeError(_hidden(name))
+        return self._figure(name)
+
+    def _figure(self, name: str) -> NDArray[np.float64]:
+        """A column of the engine's, brought up to date where rows changed."""
+        if name in self._cache:
+            return self._cache[name]
+        base = self._columns.get(name)
+        if base is None:
+            base = np.zeros(len(self.jobs))
+        elif name in self._handed:  # a verb came between: what was read keeps its content
+            base = base.copy()
+        self._columns[name] = base
+        self._course.fill(_FIGURES[name], base)
+        self._handed.add(name)
+        return self._once(name, lambda: base)
+
+    def parts(self, row: int) -> list[tuple[int, int]]:
+        """(server, GPUs) of a running row; empty where it does not run."""
+        return self._course.parts(int(row))
+
+    def rate(
+        self, rows: ArrayLike, gpus: ArrayLike, type: str | None = None, servers: int = 1
+    ) -> NDArray[np.float64]:
+        """Iterations a second of each row on so many GPUs of so many servers, alone.
+
+        Under the model `fixed`: recorded seconds a second. `type`: None, until servers name GPU types.
+        """
+        del type
+        numbers = self._rows(rows, "start")
+        wanted = np.ascontiguousarray(np.broadcast_to(np.asarray(gpus, np.uint32), numbers.shape))
+        return self._course.rate(numbers, wanted, int(servers))
+
+    # Verbs.
+
+    def start(
+        self,
+        rows: ArrayLike,
+        servers: Parts | None = None,
+        *,
+        gpus: int | None = None,
+        type: str | None = None,
+        placement: str | None = None,
+        strict: bool = True,
+    ) -> int:
+        """Starts waiting rows in the order given, and returns how many started.
+
+        servers: (server, GPUs) pairs for a single row; None for where the run's placement puts each.
+        placement: another placement than the run's. strict: whether the first row that finds no GPUs ends the
+        call; otherwise it is passed over. Raises DecisionError, and changes nothing, for a row that does not
+        wait and for GPUs that are not idle.
+        """
+        numbers = self._rows(rows, "start")
+        self._check_size(numbers, gpus, type)
+        if servers is not None:
+            if numbers.size != 1:
+                raise self._error("start", None, "servers are given for one row at a time")
+            pairs = self._pairs(servers, "start", int(numbers[0]))
+            self._do(lambda: self._course.start_on(int(numbers[0]), pairs))
+            return 1
+        if placement is not None:
+            from ringbco.run.options import check_name
+            from ringbco.run.options_generated import REPLAY
+
+            check_name("placement", placement, REPLAY["placement"].names)
+        return int(self._do(lambda: self._course.start(numbers, placement, bool(strict))))
+
+    def stop(self, rows: ArrayLike) -> None:
+        """Stops running rows. They wait again and keep their progress. Raises as `start` does."""
+        numbers = self._rows(rows, "stop")
+        self._do(lambda: self._course.stop(numbers))
+
+    def move(self, moves: Mapping[int, Parts]) -> None:
+        """Moves running rows to other GPUs: {row: [(server, GPUs), ...]}. All give theirs back first.
+
+        Raises DecisionError as `start` does.
+        """
+        given = [(int(row), self._pairs(parts, "move", int(row))) for row, parts in moves.items()]
+        self._do(lambda: self._course.shift(given))
+
+    def refuse(self, rows: ArrayLike) -> None:
+        """Refuses waiting rows that never ran, for good. Raises DecisionError as `start` does."""
+        numbers = self._rows(rows, "refuse")
+        self._do(lambda: self._course.refuse(numbers))
+
+    def wake(self, at: float) -> None:
+        """Asks for a decision at that time, s. Raises DecisionError for the past."""
+        if not (
+            isinstance(at, (int, float, np.number)) and math.isfinite(at) and self._course.wake(float(at))
+        ):
+            raise self._error("wake", None, f"{at!r} is not a time after now, {self.now:g} s")
+
+    def fork(self, policy: Scheduler | None = None) -> Simulation:
+        """The run as it is now, to try something on. Clairvoyant classes only.
+
+        policy: who decides there; it is copied. None: whoever holds the fork.
+        """
+        if not self._clairvoyant:
+            raise AttributeError("fork sees the future; a class that says clairvoyant = True may call it")
+        return self._simulation.fork(policy)
+
+    def _do(self, verb: Any) -> Any:
+        """Carries a verb out; what was read before it is kept by whoever read it."""
+        try:
+            done = verb()
+        except _core.CoreError as error:
+            if error.kind != "verb":
+                raise
+            raise self._error(error.verb, error.row, error.message) from None
+        for name in ("waiting", "running", "idle", "U", *_FIGURES):
+            self._cache.pop(name, None)
+        return done
+
+    def _error(self, verb: str, row: int | None, why: str) -> DecisionError:
+        job = None
+        if row is not None and row < len(self.jobs):
+            job = self._setup.table.frame["job_id"][int(row)]
+        return DecisionError(verb, why, time=self.now, row=row, job=job)
+
+    def _rows(self, rows: ArrayLike, verb: str) -> NDArray[np.uint32]:
+        """Rows as the engine takes them."""
+        numbers = np.atleast_1d(np.asarray(rows))
+        if numbers.dtype == np.uint32 and numbers.ndim == 1:
+            return np.ascontiguousarray(numbers)
+        if numbers.size == 0:
+            return np.zeros(0, np.uint32)
+        if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
+            raise self._error(
+                verb, None, f"rows are integers in one dimension, not {numbers.dtype} in {numbers.ndim}"
+            )
+        wrong = (numbers < 0) | (numbers >= len(self.jobs))
+        if wrong.any():
+            row = int(numbers[wrong][0])
+            raise self._error(verb, None, f"there is no row {row}: the job table has {len(self.jobs)} rows")
+        return numbers.astype(np.uint32)
+
+    def _pairs(self, parts: Parts, verb: str, row: int) -> list[tuple[int, int]]:
+        try:
+            pairs = [(int(server), int(count)) for server, count in parts]
+        except (TypeError, ValueError):
+            raise self._error(verb, row, "GPUs are given as (server, GPUs) pairs") from None
+        if any(not 0 <= number < 2**32 for pair in pairs for number in pair):
+            raise self._error(verb, row, "servers and GPUs are numbers >= 0")
+        return pairs
+
+    def _check_size(self, rows: NDArray[np.uint32], gpus: int | None, type: str | None) -> None:
+        if type is not None:
+            raise UsageError(f"start: type {type!r}: expected None: the servers name no GPU types")
+        if gpus is not None:
+            asked = self.jobs["num_gpus"][rows]
+            if (asked != gpus).any():
+                row = int(rows[asked != gpus][0])
+                raise self._error(
+                    "start", row, f"{gpus} GPUs are given and it asks for {self.jobs['num_gpus'][row]}"
+                )

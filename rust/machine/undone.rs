@@ -1,0 +1,58 @@
+//! A stay that a verb ended, as it was before, so that verbs of one instant can be netted (docs/own-policies.md).
+//!
+//! Invariant: putting it back leaves the books as if the stay had never ended. For example, a policy that stops every
+//! job and starts each again on the same GPUs at the same instant has done nothing: no pause, no preemption.
+
+use super::ledger::Ledger;
+use super::stays::Stay;
+use crate::outcome::ClusterOutcome;
+
+#[derive(Clone, Debug)]
+pub(super) struct Undone<P> {
+    pub(super) stay: Stay<P>,
+    left: f64,
+    served: f64,
+    held: f64,
+    lost: f64,
+    spread: f64,
+    obstacles: (f64, f64),
+    preemptions: u32,
+    num_servers: u32,
+    max_contention: u32,
+}
+
+impl<P: Clone> Undone<P> {
+    /// What the end of this stay will change.
+    pub(super) fn of(stay: &Stay<P>, ledger: Option<&Ledger>, out: &ClusterOutcome) -> Self {
+        let j = stay.job.index();
+        Self {
+            left: ledger.map_or(0.0, |ledger| ledger.left[j]),
+            served: ledger.map_or(0.0, |ledger| ledger.served[j]),
+            held: out.held[j],
+            lost: out.lost[j],
+            spread: out.spread[j],
+            obstacles: out.obstacles[j],
+            preemptions: out.preemptions[j],
+            num_servers: out.num_servers[j],
+            max_contention: out.max_contention[j],
+            stay: stay.clone(),
+        }
+    }
+
+    /// Makes that undone; the GPUs and the stay itself are the floor's to take back.
+    pub(super) fn put_back(&self, ledger: Option<&mut Ledger>, out: &mut ClusterOutcome) {
+        let (job, j) = (self.stay.job, self.stay.job.index());
+        if let Some(ledger) = ledger {
+            (ledger.left[j], ledger.served[j]) = (self.left, self.served);
+        }
+        (out.held[j], out.lost[j], out.spread[j]) = (self.held, self.lost, self.spread);
+        (out.obstacles[j], out.preemptions[j]) = (self.obstacles, self.preemptions);
+        (out.num_servers[j], out.max_contention[j]) = (self.num_servers, self.max_contention);
+        if let Some(last) = out.stretches.iter().rposition(|stretch| stretch.job == job) {
+            out.stretches.remove(last);
+        }
+        if !out.allocations.job.is_empty() {
+            out.allocations.forget(job, self.stay.parts.len());
+        }
+    }
+}

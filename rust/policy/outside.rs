@@ -1,0 +1,363 @@
+//! Decisions that come from outside: the machine pauses where one is due, and somebody calls the verbs here.
+//!
+//! Invariant: `waiting` holds the jobs that have arrived, hold no GPUs, are not done and were not refused; `slot` knows
+//! where the others run. A verb either does all that it is asked, or says why not and changes nothing. For example, a
+//! FIFO scheduler is `start` of all waiting jobs, strictly, at every pause.
+
+use super::Policy;
+use crate::decisions::Verb;
+use crate::ds::OrderedBits;
+use crate::ids::{Job, Server, Slot};
+use crate::machine::{Clock, Floor};
+use crate::options::{Options, Placement};
+use crate::placement::Placer;
+use crate::setting::{Setting, When};
+use crate::speed::Speed;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Why a verb cannot be carried out: the job, the verb and the reason.
+pub(crate) type Refusal = (Job, Verb, String);
+
+/// The jobs that wait, and when the next decision is due.
+#[derive(Clone, Debug)]
+pub(crate) struct Outside {
+    when: When,
+    waiting: OrderedBits,
+    num_waiting: usize,
+    /// The slot of each running job's stay.
+    slot: Vec<Slot>,
+    /// Jobs that have arrived, and those of them that are not gone.
+    arrived: usize,
+    present: usize,
+    jobs: usize,
+    /// Whether a job came or went since the last decision.
+    changed: bool,
+    last_tick: f64,
+    /// Instants at which a decision is wanted whatever happens, as bits (machine time).
+    wakes: BTreeSet<u64>,
+    /// Placements that a verb asked for by name.
+    placers: BTreeMap<&'static str, Placer>,
+    options: Options,
+}
+
+const NOWHERE: Slot = Slot::NONE;
+
+impl Outside {
+    pub(crate) fn new(setting: &Setting<'_>, when: When) -> Self {
+        let jobs = setting.jobs.len();
+        Self {
+            when,
+            waiting: OrderedBits::new(jobs),
+            num_waiting: 0,
+            slot: vec![NOWHERE; jobs],
+            arrived: 0,
+            present: 0,
+            jobs,
+            changed: false,
+            last_tick: f64::NEG_INFINITY,
+            wakes: BTreeSet::new(),
+            placers: BTreeMap::new(),
+            options: setting.options.clone(),
+        }
+    }
+
+    /// The slot of a job's stay.
+    pub(crate) fn slot_of(&self, job: Job) -> Option<Slot> {
+        self.slot.get(job.index()).copied().filter(|&slot| slot != NOWHERE)
+    }
+
+    fn waits(&self, job: Job) -> bool {
+        self.waiting.contains(job.index())
+    }
+
+    fn set_waiting(&mut self, job: Job, waits: bool) {
+        if waits {
+            self.waiting.insert(job.index());
+            self.num_waiting += 1;
+        } else {
+            self.waiting.remove(job.index());
+            self.num_waiting -= 1;
+        }
+    }
+
+    /// Why a job that does not wait cannot be started or refused.
+    fn state_of<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> &'static str {
+        match () {
+            () if self.waits(job) => "it waits",
+            () if self.slot_of(job).is_some() => "it holds GPUs already",
+            () if job.index() >= self.arrived => "it has not arrived yet",
+            () if floor.is_done(job) => "it is done",
+            () => "it was refused or ended",
+        }
+    }
+
+    fn check_waiting<S: Speed>(&self, floor: &Floor<'_, S>, jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
+        match jobs.iter().find(|&&job| !self.waits(job)) {
+            Some(&job) => Err((job, verb, self.state_of(floor, job).to_owned())),
+            None => twice(jobs, verb),
+        }
+    }
+
+    fn check_running<S: Speed>(&self, floor: &Floor<'_, S>, jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
+        match jobs.iter().find(|&&job| self.slot_of(job).is_none()) {
+            Some(&job) => Err((job, verb, format!("it holds no GPUs: {}", self.state_of(floor, job)))),
+            None => twice(jobs, verb),
+        }
+    }
+
+    // Verbs.
+
+    /// Starts waiting jobs in the order given, where a placement finds GPUs for them. `strict`: the first that finds
+    /// none ends the call; otherwise it is passed over. Returns how many started.
+    pub(crate) fn start<S: Speed>(
+        &mut self,
+        floor: &mut Floor<'_, S>,
+        jobs: &[Job],
+        placement: Option<Placement>,
+        strict: bool,
+    ) -> Result<usize, Refusal> {
+        self.check_waiting(floor, jobs, Verb::Start)?;
+        self.swap_placer(floor, placement);
+        let monotone = floor.placer.is_monotone();
+        let mut failed = BTreeSet::new();
+        let mut started = 0;
+        for &job in jobs {
+            let size = floor.asks(job);
+            if failed.contains(&size) {
+                continue;
+            }
+            if floor.place(job) {
+                self.begin(floor, job);
+                started += 1;
+            } else if strict {
+                break;
+            } else if monotone {
+                failed.insert(size);
+            }
+        }
+        self.swap_placer(floor, placement);
+        Ok(started)
+    }
+
+    /// Puts the placement of that name in the place of the run's own; the second call puts things back.
+    fn swap_placer<S: Speed>(&mut self, floor: &mut Floor<'_, S>, placement: Option<Placement>) {
+        let Some(placement) = placement.filter(|&placement| placement != self.options.placement) else { return };
+        let own = Options { placement, ..self.options.clone() };
+        let other = self.placers.entry(placement.name()).or_insert_with(|| Placer::new(&own));
+        floor.cluster.keep(other.needs());
+        std::mem::swap(&mut floor.placer, other);
+    }
+
+    fn begin<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+        self.slot[job.index()] = floor.start(job);
+        self.set_waiting(job, false);
+    }
+
+    /// Starts a waiting job on the GPUs of given servers.
+    pub(crate) fn start_on<S: Speed>(
+        &mut self,
+        floor: &mut Floor<'_, S>,
+        job: Job,
+        parts: &[(Server, u32)],
+    ) -> Result<(), Refusal> {
+        self.check_waiting(floor, &[job], Verb::Start)?;
+        floor.place_at(job, parts).map_err(|why| (job, Verb::Start, why))?;
+        self.begin(floor, job);
+        Ok(())
+    }
+
+    /// Stops running jobs. They wait again and keep their progress.
+    pub(crate) fn stop<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
+        self.check_running(floor, jobs, Verb::Stop)?;
+        for &job in jobs {
+            let slot = std::mem::replace(&mut self.slot[job.index()], NOWHERE);
+            floor.stop(slot);
+            self.set_waiting(job, true);
+        }
+        Ok(())
+    }
+
+    /// Moves running jobs to other GPUs. All give theirs back first, so two may exchange their servers.
+    pub(crate) fn shift<S: Speed>(
+        &mut self,
+        floor: &mut Floor<'_, S>,
+        moves: &[(Job, Vec<(Server, u32)>)],
+    ) -> Result<(), Refusal> {
+        let jobs: Vec<Job> = moves.iter().map(|&(job, _)| job).collect();
+        self.check_running(floor, &jobs, Verb::Move)?;
+        // What is idle once all have given back their GPUs, where that matters.
+        let mut idle: BTreeMap<Server, u64> = BTreeMap::new();
+        for &job in &jobs {
+            for &(server, count) in &floor.stays[self.slot[job.index()].index()].parts {
+                let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle[server.index()]));
+                *at += u64::from(count);
+            }
+        }
+        for (job, parts) in moves {
+            let fail = |why: String| (*job, Verb::Move, why);
+            floor.check_parts(*job, parts).map_err(fail)?;
+            for &(server, count) in parts {
+                let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle[server.index()]));
+                let left = at.checked_sub(u64::from(count));
+                *at = left.ok_or_else(|| fail(floor.lacks(server, *at, count)))?;
+            }
+        }
+        for (job, parts) in moves {
+            floor.note_move(*job, parts);
+            floor.lift(self.slot[job.index()]);
+        }
+        for (job, parts) in moves {
+            floor.place_at(*job, parts).map_err(|why| (*job, Verb::Move, why))?;
+            self.slot[job.index()] = floor.land(*job);
+        }
+        Ok(())
+    }
+
+    /// Refuses waiting jobs that never ran, for good.
+    pub(crate) fn refuse<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
+        self.check_waiting(floor, jobs, Verb::Refuse)?;
+        if let Some(&job) = jobs.iter().find(|&&job| floor.has_run(job)) {
+            return Err((job, Verb::Refuse, "it has run already".to_owned()));
+        }
+        for &job in jobs {
+            floor.refuse(job).map_err(|why| (job, Verb::Refuse, why))?;
+            self.set_waiting(job, false);
+            self.present -= 1;
+        }
+        Ok(())
+    }
+
+    /// Asks for a decision at a time, s, whatever happens until then. Returns whether it lies ahead.
+    pub(crate) fn wake_at(&mut self, clock: Clock, now: f64, time: f64) -> bool {
+        let at = clock.arrival(time);
+        let ahead = time > clock.seconds(now) && at > now && at < f64::INFINITY;
+        if ahead {
+            self.wakes.insert(at.to_bits());
+        }
+        ahead
+    }
+
+    /// Carries out a ranking: `keys` are those of `jobs`, least first, ties fifo.
+    ///
+    /// Without preemption the waiting jobs start in that order as far as they can be placed. With it, the jobs that fit
+    /// in a quota of all GPUs are selected, the running ones that are not are stopped, and the others start.
+    pub(crate) fn rank<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job], keys: &[f64], preemptive: bool) {
+        let mut order: Vec<(f64, Job)> = keys.iter().copied().zip(jobs.iter().copied()).collect();
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let mut chosen: Vec<Job> = Vec::with_capacity(order.len());
+        if preemptive {
+            let mut quota: u64 = floor.cluster.sizes.iter().map(|&gpus| u64::from(gpus)).sum();
+            let mut evicted = Vec::new();
+            for &(_, job) in &order {
+                let num_gpus = u64::from(floor.asks(job));
+                let fits = num_gpus <= quota;
+                quota -= if fits { num_gpus } else { 0 };
+                match (self.slot_of(job), fits) {
+                    (None, true) => chosen.push(job),
+                    (Some(_), false) => evicted.push(job),
+                    _ => {}
+                }
+            }
+            evicted.sort_unstable();
+            for job in evicted {
+                let slot = std::mem::replace(&mut self.slot[job.index()], NOWHERE);
+                floor.stop(slot);
+                self.set_waiting(job, true);
+            }
+        } else {
+            chosen.extend(order.iter().map(|&(_, job)| job));
+        }
+        let monotone = floor.placer.is_monotone();
+        let mut failed = BTreeSet::new();
+        for job in chosen {
+            let size = floor.asks(job);
+            if failed.contains(&size) {
+                continue;
+            }
+            if floor.place(job) {
+                self.begin(floor, job);
+            } else if monotone {
+                failed.insert(size);
+            }
+        }
+    }
+}
+
+/// Refuses a list that names a job twice.
+fn twice(jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
+    if jobs.windows(2).all(|pair| pair[0] < pair[1]) {
+        return Ok(());
+    }
+    let mut sorted = jobs.to_vec();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err((pair[0], verb, "it is named twice".to_owned())),
+        None => Ok(()),
+    }
+}
+
+impl<S: Speed> Policy<S> for Outside {
+    const STOPS: bool = true;
+    const NETS: bool = true;
+    const OUTSIDE: bool = true;
+
+    fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
+        self.arrived = job.index() + 1;
+        self.present += 1;
+        self.set_waiting(job, true);
+        self.changed = true;
+    }
+
+    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+        self.slot[job.index()] = NOWHERE;
+        self.present -= 1;
+        self.changed = true;
+    }
+
+    fn asks(&mut self, floor: &Floor<'_, S>) -> bool {
+        if self.arrived == 0 || (self.present == 0 && self.arrived == self.jobs) {
+            return false;
+        }
+        let woken = self.wakes.first().is_some_and(|&bits| f64::from_bits(bits) <= floor.now);
+        while self.wakes.first().is_some_and(|&bits| f64::from_bits(bits) <= floor.now) {
+            self.wakes.pop_first();
+        }
+        let wanted = !self.when.waiting_only || self.num_waiting > 0;
+        let due = match self.when.interval {
+            None => self.changed && wanted,
+            Some(interval) => wanted && floor.clock.tick(interval, floor.now, self.last_tick) == floor.now,
+        };
+        if due || woken {
+            self.changed = false;
+        }
+        if due {
+            self.last_tick = floor.now;
+        }
+        due || woken
+    }
+
+    fn wake(&mut self, floor: &Floor<'_, S>, arrived: usize) -> f64 {
+        let wake = self.wakes.first().map_or(f64::INFINITY, |&bits| f64::from_bits(bits));
+        let wanted = if self.when.waiting_only { self.num_waiting > 0 } else { self.present > 0 };
+        let nothing_left = self.present == 0 && arrived == self.jobs;
+        match self.when.interval {
+            _ if nothing_left => f64::INFINITY,
+            Some(interval) if wanted => wake.min(floor.clock.tick(interval, floor.now, self.last_tick)),
+            _ => wake,
+        }
+    }
+
+    fn due(&mut self, _floor: &Floor<'_, S>) -> f64 {
+        f64::INFINITY
+    }
+
+    fn pass(&mut self, _floor: &mut Floor<'_, S>) {}
+
+    fn is_waiting(&self) -> bool {
+        self.num_waiting > 0
+    }
+
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
+        self.waiting.all().map(Job::at)
+    }
+}

@@ -1,0 +1,241 @@
+//! A run whose decisions come from Python: it pauses, Python reads columns and calls verbs, and it goes on.
+//!
+//! No call out of the machine, and no lock while Python thinks. The GIL is released while the machine runs.
+
+use super::options::read;
+use super::raise;
+use super::results::RunResult;
+use super::run::{ClusterColumns, JobColumns, PythonWatch};
+use crate::options::{Options, Placement};
+use crate::simulation::{Course as Run, Figure, Prepared as Table, Reached, Refused, When};
+use crate::trace::OwnedJobs;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+fn rows(py: Python<'_>, rows: Vec<u32>) -> Bound<'_, PyArray1<u32>> {
+    rows.into_pyarray(py)
+}
+
+fn refused(py: Python<'_>, refused: &Refused) -> PyErr {
+    let raised = super::CoreError::new_err(refused.why.clone());
+    let value = raised.value(py);
+    let set = || -> PyResult<()> {
+        value.setattr("kind", "verb")?;
+        value.setattr("row", refused.row)?;
+        value.setattr("verb", refused.verb)?;
+        value.setattr("message", refused.why.as_str())
+    };
+    match set() {
+        Ok(()) => raised,
+        Err(other) => other,
+    }
+}
+
+/// A checked table and cluster.
+#[pyclass(frozen, module = "ringbco._core")]
+pub(super) struct Prepared(Table);
+
+#[pymethods]
+impl Prepared {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        jobs: JobColumns<'_>,
+        cluster: ClusterColumns<'_>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let options: Options = read(options)?;
+        let table = jobs.jobs()?;
+        let own = OwnedJobs {
+            submit: table.submit.to_vec(),
+            num_gpus: table.num_gpus.to_vec(),
+            duration: table.duration.to_vec(),
+            iterations: table.iterations.to_vec(),
+            gradient_bytes: table.gradient_bytes.to_vec(),
+            compute_time: table.compute_time.to_vec(),
+        };
+        let (vc, spec) = (jobs.vc()?, cluster.spec()?);
+        Table::new(own, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
+    }
+
+    /// Number of virtual clusters; 1 for a cluster without.
+    #[getter]
+    fn parts(&self) -> usize {
+        self.0.parts()
+    }
+
+    /// The run of a virtual cluster, before its first event. `interval`: seconds between decisions, None for one at
+    /// every change; `waiting_only`: whether only while somebody waits.
+    fn course(&self, part: usize, interval: Option<f64>, waiting_only: bool) -> PyResult<Course> {
+        if part >= self.0.parts() {
+            return Err(PyValueError::new_err("no such virtual cluster"));
+        }
+        Ok(Course(self.0.course(part, When { interval, waiting_only })))
+    }
+
+    /// What became of every job. Every course must be over.
+    fn outcome(&self, py: Python<'_>, courses: Vec<PyRef<'_, Course>>) -> PyResult<RunResult> {
+        let runs: Vec<Run> = courses.iter().map(|course| course.0.clone()).collect();
+        py.detach(|| self.0.outcome(runs)).map(|o| RunResult::new(py, o)).map_err(|error| raise(py, &error))
+    }
+}
+
+/// The run of one virtual cluster.
+#[pyclass(module = "ringbco._core")]
+pub(super) struct Course(Run);
+
+#[pymethods]
+impl Course {
+    /// Goes on until a decision is due (2), or until every instant up to `until`, s, is over (1), or to the end (0).
+    fn run(&mut self, py: Python<'_>, until: f64, progress: Option<Py<PyAny>>) -> PyResult<u8> {
+        let watch = PythonWatch::new(progress, self.0.jobs());
+        let (reached, watch) = py.detach(|| self.0.run(until, watch));
+        watch.check()?;
+        match reached {
+            Ok(Reached::End) => Ok(0),
+            Ok(Reached::Time) => Ok(1),
+            Ok(Reached::Decision) => Ok(2),
+            Err(error) => Err(raise(py, &error)),
+        }
+    }
+
+    /// As it is now; what happens to one does not touch the other.
+    fn fork(&self, py: Python<'_>) -> Self {
+        Self(py.detach(|| self.0.clone()))
+    }
+
+    #[getter]
+    fn now(&self) -> f64 {
+        self.0.now()
+    }
+
+    /// Jobs that are done or refused.
+    #[getter]
+    fn gone(&self) -> usize {
+        self.0.gone()
+    }
+
+    /// Jobs of this cluster.
+    #[getter]
+    fn jobs(&self) -> usize {
+        self.0.jobs()
+    }
+
+    fn waiting<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        rows(py, self.0.waiting())
+    }
+
+    fn running<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        rows(py, self.0.running())
+    }
+
+    /// Rows that arrived, and rows that were done, since the last decision.
+    fn news<'py>(&self, py: Python<'py>) -> (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>) {
+        let (arrived, completed) = self.0.news();
+        (rows(py, arrived), rows(py, completed))
+    }
+
+    /// Idle GPUs of every server of the whole cluster; 0 in other virtual clusters.
+    fn idle<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        rows(py, self.0.idle())
+    }
+
+    /// U of every GPU of this virtual cluster, s.
+    fn gpu_times<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.0.gpu_times().into_pyarray(py)
+    }
+
+    /// (server, GPUs) of a running job.
+    fn parts(&self, row: u32) -> Vec<(u32, u32)> {
+        self.0.parts(row)
+    }
+
+    /// Iterations (recorded seconds under `fixed`) a second of each row on `gpus` GPUs of `servers` servers, alone.
+    fn rate<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray1<'py, u32>,
+        gpus: PyReadonlyArray1<'py, u32>,
+        servers: u32,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let pairs = rows.as_slice()?.iter().zip(gpus.as_slice()?);
+        let rates: Vec<f64> = pairs.map(|(&row, &gpus)| self.0.rate(row, gpus, servers)).collect();
+        Ok(rates.into_pyarray(py))
+    }
+
+    /// Brings a column of a figure up to date. figure: 0 GPUs held, 1 attained, 2 left, 3 remaining, 4 rho.
+    fn fill(&mut self, figure: usize, mut column: PyReadwriteArray1<'_, f64>) -> PyResult<()> {
+        let figure = *Figure::ALL.get(figure).ok_or_else(|| PyValueError::new_err("no such figure"))?;
+        self.0.fill(figure, column.as_slice_mut()?);
+        Ok(())
+    }
+
+    /// Starts waiting rows in the order given. Returns how many started.
+    fn start(
+        &mut self,
+        py: Python<'_>,
+        rows: PyReadonlyArray1<'_, u32>,
+        placement: Option<&str>,
+        strict: bool,
+    ) -> PyResult<usize> {
+        let placement = placement.map(Placement::parse).transpose().map_err(|error| raise(py, &error))?;
+        self.0.start(rows.as_slice()?, placement, strict).map_err(|error| refused(py, &error))
+    }
+
+    /// Starts a waiting row on (server, GPUs).
+    fn start_on(&mut self, py: Python<'_>, row: u32, parts: Vec<(u32, u32)>) -> PyResult<()> {
+        self.0.start_on(row, &parts).map_err(|error| refused(py, &error))
+    }
+
+    /// Stops running rows.
+    fn stop(&mut self, py: Python<'_>, rows: PyReadonlyArray1<'_, u32>) -> PyResult<()> {
+        self.0.stop(rows.as_slice()?).map_err(|error| refused(py, &error))
+    }
+
+    /// Moves running rows to other GPUs: (row, [(server, GPUs)]).
+    fn shift(&mut self, py: Python<'_>, moves: Vec<(u32, Vec<(u32, u32)>)>) -> PyResult<()> {
+        self.0.shift(&moves).map_err(|error| refused(py, &error))
+    }
+
+    /// Refuses waiting rows that never ran.
+    fn refuse(&mut self, py: Python<'_>, rows: PyReadonlyArray1<'_, u32>) -> PyResult<()> {
+        self.0.refuse(rows.as_slice()?).map_err(|error| refused(py, &error))
+    }
+
+    /// Asks for a decision at a time, s. Returns whether it lies ahead.
+    fn wake(&mut self, time: f64) -> bool {
+        self.0.wake(time)
+    }
+
+    /// Rows that have arrived and whose key is not known yet.
+    fn unkeyed<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        rows(py, self.0.unkeyed())
+    }
+
+    /// Gives those rows their keys.
+    fn give_keys(&mut self, keys: PyReadonlyArray1<'_, f64>) -> PyResult<()> {
+        let keys = keys.as_slice()?;
+        if keys.len() != self.0.unkeyed().len() {
+            return Err(PyValueError::new_err("one key a job"));
+        }
+        self.0.give_keys(keys);
+        Ok(())
+    }
+
+    /// Carries out a ranking of rows by keys, the least first.
+    fn rank(
+        &mut self,
+        py: Python<'_>,
+        rows: PyReadonlyArray1<'_, u32>,
+        keys: PyReadonlyArray1<'_, f64>,
+        preemptive: bool,
+    ) -> PyResult<()> {
+        let (rows, keys) = (rows.as_slice()?, keys.as_slice()?);
+        if rows.len() != keys.len() {
+            return Err(PyValueError::new_err("one key a job"));
+        }
+        self.0.rank(rows, keys, preemptive).map_err(|error| refused(py, &error))
+    }
+}

@@ -1,0 +1,557 @@
+//! A run whose decisions come from outside: it goes on to the next pause, is told what to do, and goes on.
+//!
+//! `Prepared` checks the input once and deals it out to virtual clusters. A `Course` is the run of one of them. It owns
+//! all that it reads, so it can be kept, cloned and dropped at will. Invariant: rows and servers are those of the
+//! caller's table and cluster, at every way in and out. For example, a clone made in mid-trace and left alone ends as
+//! the course itself does.
+
+use crate::cluster::{FewestServers, Network};
+use crate::decisions::Verb;
+use crate::error::Result;
+use crate::ids::{Job, Server};
+use crate::machine::{Machine, Pause, Stay, Watch};
+use crate::options::{Model, Options, Placement, Preemption};
+use crate::outcome::{ClusterOutcome, Outcome};
+use crate::policy::{KeyedLine, Outside, Queued};
+use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare};
+use crate::setting::Setting;
+pub use crate::setting::When;
+use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed};
+use crate::trace::OwnedJobs;
+use std::sync::Arc;
+use std::time::Instant;
+use yoke::{Yoke, Yokeable};
+
+/// A checked table and cluster.
+#[derive(Debug)]
+pub struct Prepared {
+    jobs: OwnedJobs,
+    ready: Ready,
+    network: Network,
+    options: Options,
+    began: Instant,
+}
+
+/// What the run of one virtual cluster reads.
+#[derive(Debug)]
+struct Inputs {
+    jobs: OwnedJobs,
+    rows: Vec<u32>,
+    servers: Vec<u32>,
+    server_gpus: Vec<u32>,
+    few: FewestServers,
+    network: Network,
+    options: Options,
+    when: When,
+    /// The job of each row, and the server's own number of each server; `NONE` where it is of another cluster.
+    job_of: Vec<Job>,
+    server_of: Vec<Server>,
+}
+
+/// The machines that pause: decisions or keys from outside, under either model.
+#[derive(Clone, Debug, Yokeable)]
+enum Paused<'a> {
+    Ring(Box<Machine<'a, Outside, RingSpeed>>),
+    Fixed(Box<Machine<'a, Outside, FixedSpeed>>),
+    KeyedRing(Box<Machine<'a, Queued<'a, KeyedLine<true>>, RingSpeed>>),
+    KeyedFixed(Box<Machine<'a, Queued<'a, KeyedLine<true>>, FixedSpeed>>),
+}
+
+/// Does the same with the machine, whatever its type is.
+macro_rules! each {
+    ($paused:expr, $machine:ident => $value:expr) => {
+        match $paused {
+            Paused::Ring($machine) => $value,
+            Paused::Fixed($machine) => $value,
+            Paused::KeyedRing($machine) => $value,
+            Paused::KeyedFixed($machine) => $value,
+        }
+    };
+}
+
+/// Does something with a machine whose decisions come from outside; the rest have no verbs.
+macro_rules! outside {
+    ($paused:expr, $machine:ident => $value:expr) => {
+        match $paused {
+            Paused::Ring($machine) => Some($value),
+            Paused::Fixed($machine) => Some($value),
+            Paused::KeyedRing(_) | Paused::KeyedFixed(_) => None,
+        }
+    };
+}
+
+/// A verb that cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The job's row.
+    pub row: u32,
+    /// The verb's name.
+    pub verb: &'static str,
+    /// What stands against it.
+    pub why: String,
+}
+
+/// A number of every job that changes as it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// GPUs held.
+    Held,
+    /// GPU-seconds held so far.
+    Attained,
+    /// Work left: iterations, or recorded seconds under `fixed`.
+    Left,
+    /// Run time left on one server without contention, s.
+    Remaining,
+    /// Run time of the whole job on one server without contention, s.
+    Rho,
+}
+
+impl Figure {
+    /// All, by number.
+    pub const ALL: [Self; 5] = [Self::Held, Self::Attained, Self::Left, Self::Remaining, Self::Rho];
+}
+
+/// Whether a run paused for a decision, reached the time that it was to reach, or is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// A decision is due.
+    Decision,
+    /// Everything up to the given time is over.
+    Time,
+    /// Every job is done.
+    End,
+}
+
+impl Prepared {
+    /// Checks a table and a cluster.
+    ///
+    /// # Errors
+    /// As [`replay`](crate::replay::replay_with).
+    pub fn new(jobs: OwnedJobs, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, options: Options) -> Result<Self> {
+        let began = Instant::now();
+        let ready = prepare(&jobs.view(), &Extras::default(), vc, spec, &options)?;
+        Ok(Self { ready, network: spec.network, options, began, jobs })
+    }
+
+    /// Number of virtual clusters.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.ready.parts.len()
+    }
+
+    /// The run of a virtual cluster, before its first event.
+    #[must_use]
+    pub fn course(&self, part: usize, when: When) -> Course {
+        let own = &self.ready.parts[part];
+        let mut job_of = vec![Job::NONE; self.jobs.submit.len()];
+        for (job, &row) in own.rows.iter().enumerate() {
+            job_of[row as usize] = Job::at(job);
+        }
+        let servers = self.ready.parts.iter().map(|part| part.servers.len()).sum();
+        let mut server_of = vec![Server::NONE; servers];
+        for (number, &server) in own.servers.iter().enumerate() {
+            server_of[server as usize] = Server::at(number);
+        }
+        let inputs = Arc::new(Inputs {
+            jobs: self.jobs.view().gather(&own.rows, self.options.rar()),
+            rows: own.rows.clone(),
+            servers: own.servers.clone(),
+            server_gpus: own.server_gpus.clone(),
+            few: own.few.clone(),
+            network: self.network,
+            options: part_options(&self.options, part),
+            when,
+            job_of,
+            server_of,
+        });
+        let machine = Yoke::attach_to_cart(Arc::clone(&inputs), |inputs| Paused::new(inputs));
+        Course { part, inputs, machine, filled: Default::default() }
+    }
+
+    /// The columns of a run whose courses are over. A virtual cluster without a course did not run.
+    ///
+    /// # Errors
+    /// `Option` where the timeline would have too many points.
+    pub fn outcome(&self, courses: Vec<Course>) -> Result<Outcome> {
+        let nobody = |jobs: usize| {
+            let mut outcome = ClusterOutcome::preemptive(jobs, false);
+            outcome.refused.fill(true);
+            outcome
+        };
+        let mut outcomes: Vec<ClusterOutcome> = self.ready.parts.iter().map(|part| nobody(part.rows.len())).collect();
+        for course in courses {
+            let part = course.part;
+            outcomes[part] = course.into_outcome();
+        }
+        let Ready { parts, kept } = &self.ready;
+        let seconds = self.began.elapsed().as_secs_f64();
+        assemble(&self.jobs.view(), kept.clone(), parts, outcomes, &self.options, seconds)
+    }
+}
+
+impl<'a> Paused<'a> {
+    fn new(inputs: &'a Inputs) -> Self {
+        let setting = Setting {
+            jobs: inputs.jobs.view(),
+            rows: &inputs.rows,
+            deadline: None,
+            user: None,
+            key: None,
+            server_gpus: &inputs.server_gpus,
+            few: &inputs.few,
+            network: inputs.network,
+            options: &inputs.options,
+            when: inputs.when,
+            log: None,
+        };
+        let ring = RingSpeed { network: inputs.network };
+        match (inputs.options.preemption, inputs.options.model) {
+            (Preemption::None, Model::Rar) => {
+                Self::KeyedRing(Box::new(Machine::new(&setting, ring, Queued::new(&setting, &ring))))
+            }
+            (Preemption::None, Model::Fixed) => {
+                Self::KeyedFixed(Box::new(Machine::new(&setting, FixedSpeed, Queued::new(&setting, &FixedSpeed))))
+            }
+            (_, Model::Rar) => Self::Ring(Box::new(Machine::new(&setting, ring, Outside::new(&setting, inputs.when)))),
+            (_, Model::Fixed) => {
+                Self::Fixed(Box::new(Machine::new(&setting, FixedSpeed, Outside::new(&setting, inputs.when))))
+            }
+        }
+    }
+}
+
+/// The run of one virtual cluster, as far as it has come.
+#[derive(Clone)]
+pub struct Course {
+    part: usize,
+    inputs: Arc<Inputs>,
+    machine: Yoke<Paused<'static>, Arc<Inputs>>,
+    /// By figure: whether its column was ever filled, the jobs that ran then, and how many stays had ended.
+    filled: [Option<(Vec<Job>, usize)>; 5],
+}
+
+impl Course {
+    /// Goes on until a decision is due, or until every instant up to a time, s, is over.
+    ///
+    /// The watch is given back.
+    pub fn run<W: Watch + 'static>(&mut self, until: f64, mut watch: W) -> (Result<Reached>, W) {
+        self.machine.with_mut_return(move |paused| {
+            let pause = each!(paused, machine => {
+                let until = machine.floor.clock.slot.map_or(until, |slot| (until / slot).floor());
+                machine.run(until, &mut watch)
+            });
+            let reached = pause.map(|pause| match pause {
+                Pause::Asks => Reached::Decision,
+                Pause::Until | Pause::Halted => Reached::Time,
+                Pause::Done => Reached::End,
+            });
+            (reached, watch)
+        })
+    }
+
+    fn into_outcome(mut self) -> ClusterOutcome {
+        self.machine.with_mut_return(|paused| each!(paused, machine => machine.clone().into_outcome()))
+    }
+
+    // What can be read.
+
+    /// The time, s.
+    #[must_use]
+    pub fn now(&self) -> f64 {
+        each!(self.machine.get(), machine => machine.floor.seconds())
+    }
+
+    /// Number of jobs of this cluster that are done, refused or ended.
+    #[must_use]
+    pub fn gone(&self) -> usize {
+        each!(self.machine.get(), machine => machine.floor.gone())
+    }
+
+    /// Number of jobs of this cluster.
+    #[must_use]
+    pub fn jobs(&self) -> usize {
+        self.inputs.rows.len()
+    }
+
+    fn rows(&self, jobs: impl Iterator<Item = Job>) -> Vec<u32> {
+        jobs.map(|job| self.inputs.rows[job.index()]).collect()
+    }
+
+    /// Rows of the waiting jobs, fifo.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<u32> {
+        each!(self.machine.get(), machine => {
+            let mut jobs: Vec<Job> = machine.waiting().collect();
+            if !jobs.is_sorted() {
+                jobs.sort_unstable();
+            }
+            self.rows(jobs.into_iter())
+        })
+    }
+
+    /// Rows of the running jobs, fifo.
+    #[must_use]
+    pub fn running(&self) -> Vec<u32> {
+        each!(self.machine.get(), machine => {
+            let live = machine.floor.stays.iter().filter(|stay| stay.is_live());
+            let mut jobs: Vec<Job> = live.map(|stay| stay.job).collect();
+            jobs.sort_unstable();
+            self.rows(jobs.into_iter())
+        })
+    }
+
+    /// Rows of the jobs that arrived, and of those that were done, since the last decision.
+    #[must_use]
+    pub fn news(&self) -> (Vec<u32>, Vec<u32>) {
+        each!(self.machine.get(), machine => {
+            let news = &machine.news;
+            (self.rows(news.arrived.iter().copied()), self.rows(news.completed.iter().copied()))
+        })
+    }
+
+    /// Idle GPUs by server; 0 for the servers of other virtual clusters.
+    #[must_use]
+    pub fn idle(&self) -> Vec<u32> {
+        let mut all = vec![0; self.inputs.server_of.len()];
+        let idle = each!(self.machine.get(), machine => &machine.floor.cluster.idle);
+        for (&server, &idle) in self.inputs.servers.iter().zip(idle) {
+            all[server as usize] = idle;
+        }
+        all
+    }
+
+    /// U of every GPU of this cluster, s, server by server.
+    #[must_use]
+    pub fn gpu_times(&self) -> Vec<f64> {
+        each!(self.machine.get(), machine => {
+            machine.floor.cluster.gpu_times.as_ref().map(|times| times.all().to_vec()).unwrap_or_default()
+        })
+    }
+
+    /// Where a job runs: (server, GPUs).
+    #[must_use]
+    pub fn parts(&self, row: u32) -> Vec<(u32, u32)> {
+        let Some(job) = self.job(row) else { return Vec::new() };
+        let out = |parts: &[(Server, u32)]| {
+            parts.iter().map(|&(server, count)| (self.inputs.servers[server.index()], count)).collect()
+        };
+        each!(self.machine.get(), machine => {
+            let stay = machine.floor.stays.iter().find(|stay| stay.is_live() && stay.job == job);
+            stay.map_or_else(Vec::new, |stay| out(&stay.parts))
+        })
+    }
+
+    fn job(&self, row: u32) -> Option<Job> {
+        self.inputs.job_of.get(row as usize).copied().filter(|&job| job != Job::NONE)
+    }
+
+    /// Iterations (recorded seconds under `fixed`) a second of a job on so many GPUs of so many servers, alone.
+    #[must_use]
+    pub fn rate(&self, row: u32, gpus: u32, servers: u32) -> f64 {
+        let Some(job) = self.job(row) else { return f64::NAN };
+        let (jobs, j) = (self.inputs.jobs.view(), job.index());
+        let share = f64::from(gpus) / f64::from(jobs.num_gpus[j]);
+        match self.inputs.options.model {
+            Model::Fixed => share,
+            Model::Rar => {
+                let ring = Ring::new(jobs.gradient_bytes[j], gpus, jobs.compute_time[j]);
+                share / ring.iteration_time(&self.inputs.network, servers, 1)
+            }
+        }
+    }
+
+    /// Brings a column of a figure, one value a row of the table, up to date: rows that did not change are not touched.
+    pub fn fill(&mut self, figure: Figure, column: &mut [f64]) {
+        let (rows, known) = (&self.inputs.rows, &mut self.filled[figure as usize]);
+        each!(self.machine.get(), machine => {
+            let floor = &machine.floor;
+            let vacated = &floor.vacated;
+            let mut set = |job: Job, value: f64| column[rows[job.index()] as usize] = value;
+            match known {
+                None => (0..rows.len()).map(Job::at).for_each(|job| set(job, at_rest(floor, figure, job))),
+                Some((ran, seen)) => {
+                    ran.iter().chain(&vacated[*seen..]).for_each(|&job| set(job, at_rest(floor, figure, job)));
+                }
+            }
+            let mut running = known.take().map(|(ran, _)| ran).unwrap_or_default();
+            running.clear();
+            for stay in floor.stays.iter().filter(|stay| stay.is_live()) {
+                set(stay.job, on_gpus(floor, figure, stay));
+                running.push(stay.job);
+            }
+            *known = Some((running, vacated.len()));
+        });
+    }
+
+    // Verbs.
+
+    /// The jobs of rows.
+    fn jobs_of(&self, rows: &[u32], verb: Verb) -> std::result::Result<Vec<Job>, Refused> {
+        let of = |&row: &u32| {
+            let why = "it is not a job of this table, or of this virtual cluster, or it was left out";
+            self.job(row).ok_or_else(|| Refused { row, verb: verb.name(), why: why.to_owned() })
+        };
+        rows.iter().map(of).collect()
+    }
+
+    /// Parts with this cluster's own numbers of servers.
+    fn own(&self, row: u32, verb: Verb, parts: &[(u32, u32)]) -> std::result::Result<Vec<(Server, u32)>, Refused> {
+        let of = |&(server, count): &(u32, u32)| {
+            let own = self.inputs.server_of.get(server as usize).copied().filter(|&own| own != Server::NONE);
+            let why = || format!("there is no server {server} in its cluster");
+            own.map(|own| (own, count)).ok_or_else(|| Refused { row, verb: verb.name(), why: why() })
+        };
+        parts.iter().map(of).collect()
+    }
+
+    /// Does something with a machine whose decisions come from outside.
+    fn act<T: Default + 'static>(
+        &mut self,
+        verb: Verb,
+        act: impl FnOnce(&mut Paused<'_>) -> Option<std::result::Result<T, (Job, Verb, String)>> + 'static,
+    ) -> std::result::Result<T, Refused> {
+        let done = self.machine.with_mut_return(act);
+        let refused = |(job, verb, why): (Job, Verb, String)| Refused {
+            row: self.inputs.rows.get(job.index()).copied().unwrap_or(job.number()),
+            verb: verb.name(),
+            why,
+        };
+        match done {
+            Some(result) => result.map_err(refused),
+            None => Err(refused((Job::at(0), verb, "this run has a queue of its own".to_owned()))),
+        }
+    }
+
+    /// Starts waiting jobs, in the order given, by a placement. Returns how many.
+    ///
+    /// # Errors
+    /// A job that does not wait; then nothing has changed.
+    pub fn start(
+        &mut self,
+        rows: &[u32],
+        placement: Option<Placement>,
+        strict: bool,
+    ) -> std::result::Result<usize, Refused> {
+        let jobs = self.jobs_of(rows, Verb::Start)?;
+        self.act(Verb::Start, move |paused| {
+            outside!(paused, machine => machine.policy.start(&mut machine.floor, &jobs, placement, strict))
+        })
+    }
+
+    /// Starts a waiting job on given GPUs: (server, GPUs).
+    ///
+    /// # Errors
+    /// A job that does not wait, or GPUs that are not idle; then nothing has changed.
+    pub fn start_on(&mut self, row: u32, parts: &[(u32, u32)]) -> std::result::Result<(), Refused> {
+        let job = self.jobs_of(&[row], Verb::Start)?[0];
+        let parts = self.own(row, Verb::Start, parts)?;
+        self.act(
+            Verb::Start,
+            move |paused| outside!(paused, machine => machine.policy.start_on(&mut machine.floor, job, &parts)),
+        )
+    }
+
+    /// Stops running jobs.
+    ///
+    /// # Errors
+    /// A job that does not run; then nothing has changed.
+    pub fn stop(&mut self, rows: &[u32]) -> std::result::Result<(), Refused> {
+        let jobs = self.jobs_of(rows, Verb::Stop)?;
+        self.act(Verb::Stop, move |paused| outside!(paused, machine => machine.policy.stop(&mut machine.floor, &jobs)))
+    }
+
+    /// Moves running jobs to other GPUs; all give theirs back first.
+    ///
+    /// # Errors
+    /// A job that does not run, or GPUs that are not idle then; then nothing has changed.
+    pub fn shift(&mut self, moves: &[(u32, Vec<(u32, u32)>)]) -> std::result::Result<(), Refused> {
+        let rows: Vec<u32> = moves.iter().map(|&(row, _)| row).collect();
+        let jobs = self.jobs_of(&rows, Verb::Move)?;
+        let mut own = Vec::with_capacity(moves.len());
+        for (job, (row, parts)) in jobs.into_iter().zip(moves) {
+            own.push((job, self.own(*row, Verb::Move, parts)?));
+        }
+        self.act(Verb::Move, move |paused| outside!(paused, machine => machine.policy.shift(&mut machine.floor, &own)))
+    }
+
+    /// Refuses waiting jobs that never ran.
+    ///
+    /// # Errors
+    /// A job that does not wait, or has run; then nothing has changed.
+    pub fn refuse(&mut self, rows: &[u32]) -> std::result::Result<(), Refused> {
+        let jobs = self.jobs_of(rows, Verb::Refuse)?;
+        self.act(
+            Verb::Refuse,
+            move |paused| outside!(paused, machine => machine.policy.refuse(&mut machine.floor, &jobs)),
+        )
+    }
+
+    /// Asks for a decision at a time, s. Returns whether it lies ahead.
+    pub fn wake(&mut self, time: f64) -> bool {
+        self.machine.with_mut_return(move |paused| {
+            outside!(paused, machine => {
+                let (clock, now) = (machine.floor.clock, machine.floor.now);
+                machine.policy.wake_at(clock, now, time)
+            })
+            .unwrap_or(false)
+        })
+    }
+
+    /// Carries out a ranking of jobs: the least key first, ties fifo.
+    ///
+    /// # Errors
+    /// A row that neither waits nor runs.
+    pub fn rank(&mut self, rows: &[u32], keys: &[f64], preemptive: bool) -> std::result::Result<(), Refused> {
+        let jobs = self.jobs_of(rows, Verb::Start)?;
+        let keys = keys.to_vec();
+        self.act(Verb::Start, move |paused| {
+            outside!(paused, machine => {
+                machine.policy.rank(&mut machine.floor, &jobs, &keys, preemptive);
+                Ok(())
+            })
+        })
+    }
+
+    /// Rows of the jobs that have arrived and whose key is not known yet.
+    #[must_use]
+    pub fn unkeyed(&self) -> Vec<u32> {
+        match self.machine.get() {
+            Paused::KeyedRing(machine) => self.rows(machine.policy.unkeyed().iter().copied()),
+            Paused::KeyedFixed(machine) => self.rows(machine.policy.unkeyed().iter().copied()),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Gives those jobs their keys.
+    pub fn give_keys(&mut self, keys: &[f64]) {
+        let keys = keys.to_vec();
+        self.machine.with_mut(move |paused| match paused {
+            Paused::KeyedRing(machine) => machine.policy.give_keys(&machine.floor, &keys),
+            Paused::KeyedFixed(machine) => machine.policy.give_keys(&machine.floor, &keys),
+            _ => {}
+        });
+    }
+}
+
+/// A figure of a job that holds no GPUs.
+fn at_rest<S: Speed>(floor: &crate::machine::Floor<'_, S>, figure: Figure, job: Job) -> f64 {
+    match figure {
+        Figure::Held => 0.0,
+        Figure::Rho => floor.estimate(job),
+        Figure::Attained => floor.attained(job),
+        Figure::Left | Figure::Remaining if floor.is_done(job) => 0.0,
+        Figure::Left if S::COUPLED => floor.left(job),
+        Figure::Left | Figure::Remaining => floor.remaining(job),
+    }
+}
+
+/// A figure of a job that runs.
+fn on_gpus<S: Speed>(floor: &crate::machine::Floor<'_, S>, figure: Figure, stay: &Stay<S::Pace>) -> f64 {
+    match figure {
+        Figure::Held => stay.parts.iter().map(|part| f64::from(part.1)).sum(),
+        Figure::Rho => floor.estimate(stay.job),
+        Figure::Attained => floor.attained_of(stay),
+        Figure::Left if S::COUPLED => stay.left_at(floor.now, floor.clock),
+        Figure::Left | Figure::Remaining => floor.remaining_of(stay),
+    }
+}

@@ -1,0 +1,146 @@
+//! Decisions from outside, drawn at random: the machine, its log replayed, and the reference give the same.
+
+use crate::cases::{Case, any_case, cases_each};
+use crate::logs::{compare, run};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use ringbco::Unwatched;
+use ringbco::options::{Discipline, Options, Order, Oversize, Placement, Preemption};
+use ringbco::outcome::Outcome;
+use ringbco::simulation::{Course, Prepared, Reached, When};
+use ringbco::trace::OwnedJobs;
+use std::cell::Cell;
+
+/// A small stream of draws; the machine's own is not shared with what it checks.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound.max(1)
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// Stops, moves, refuses and starts at random. `kindly`: whether it stops and moves seldom enough to come to an end.
+fn decide(course: &mut Course, draws: &mut Draws, kindly: bool) {
+    let often = if kindly { 40 } else { 3 };
+    let running = course.running();
+    if !running.is_empty() && draws.one_in(often) {
+        course.stop(&[running[draws.below(running.len())]]).unwrap();
+    }
+    for _ in 0..2 {
+        let running = course.running();
+        if running.len() > 1 && draws.one_in(often) {
+            let (one, other) = (running[draws.below(running.len())], running[draws.below(running.len())]);
+            let (of_one, of_other) = (course.parts(one), course.parts(other));
+            let gpus = |parts: &[(u32, u32)]| parts.iter().map(|part| part.1).sum::<u32>();
+            if one != other && gpus(&of_one) == gpus(&of_other) {
+                course.shift(&[(one, of_other), (other, of_one)]).unwrap();
+            }
+        }
+    }
+    if draws.one_in(20) {
+        let never_ran = course.news().0;
+        course.refuse(&never_ran[..never_ran.len().min(1)]).unwrap();
+    }
+    let mut waiting = course.waiting();
+    for at in (1..waiting.len()).rev() {
+        waiting.swap(at, draws.below(at + 1));
+    }
+    let placement = [None, Some(Placement::FirstFit), Some(Placement::FaFfp)][draws.below(3)];
+    course.start(&waiting, placement, draws.one_in(2)).unwrap();
+    // What was stopped at this instant may start again where it was.
+    if draws.one_in(often) && !running.is_empty() {
+        let again = running[0];
+        let parts = course.parts(again);
+        if !parts.is_empty() {
+            course.stop(&[again]).unwrap();
+            course.start_on(again, &parts).unwrap();
+        }
+    }
+    if draws.one_in(4) {
+        assert!(course.wake(course.now() + 1.0 + draws.below(20) as f64));
+    }
+}
+
+/// Runs to the end; nothing where the run is refused. Forks, which must come to the same end.
+fn drive(case: &Case, options: &Options, seed: u64) -> Option<Outcome> {
+    let table = case.table();
+    let jobs = OwnedJobs {
+        submit: table.submit.to_vec(),
+        num_gpus: table.num_gpus.to_vec(),
+        duration: table.duration.to_vec(),
+        iterations: table.iterations.to_vec(),
+        gradient_bytes: table.gradient_bytes.to_vec(),
+        compute_time: table.compute_time.to_vec(),
+    };
+    let prepared = Prepared::new(jobs, None, &case.spec(), options.clone()).ok()?;
+    let end = |mut course: Course, mut draws: Draws, mut step: usize| {
+        while course.run(f64::INFINITY, Unwatched).0.ok()? == Reached::Decision {
+            step += 1;
+            decide(&mut course, &mut draws, step > 150);
+        }
+        Some(prepared.outcome(vec![course]).unwrap())
+    };
+    let mut course = prepared.course(0, When::default());
+    let mut draws = Draws(seed);
+    let whole = end(course.clone(), Draws(seed), 0)?;
+    // The same again, forked after a few decisions.
+    for step in 1..=10 {
+        if course.run(f64::INFINITY, Unwatched).0.ok()? != Reached::Decision {
+            return Some(whole);
+        }
+        decide(&mut course, &mut draws, false);
+        if step == 10 {
+            let fork = end(course.clone(), Draws(draws.0), step)?;
+            let bits = |of: &Outcome| of.finish.iter().map(|time| time.to_bits()).collect::<Vec<_>>();
+            assert!(bits(&fork) == bits(&whole) && fork.allocations == whole.allocations && fork.log == whole.log);
+        }
+    }
+    Some(whole)
+}
+
+#[test]
+fn what_is_decided_at_random_is_what_the_reference_makes_of_it() {
+    let (ended, moved, refused) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let config = Config { cases: 20 * cases_each(), ..Config::default() };
+    let draws = (any_case(), any::<u64>(), 0u32..3, 0u32..3);
+    let ran = TestRunner::new(config).run(&draws, |(mut case, seed, cost, move_cost)| {
+        (case.vc, case.server_vc) = (None, None);
+        let options = Options {
+            preemption: Preemption::Outside,
+            order: Order::Fifo,
+            queue: Discipline::Strict,
+            preempt_cost: f64::from(cost) / 2.0,
+            move_cost: (move_cost > 0).then(|| f64::from(move_cost)),
+            oversize: Oversize::Error, // the reference takes the whole table
+            record_allocations: true,
+            record_decisions: true,
+            ..case.options.clone()
+        };
+        let Some(outcome) = drive(&case, &options, seed) else {
+            refused.set(refused.get() + 1);
+            return Ok(());
+        };
+        compare(&case, &options, &outcome)?;
+        let logged = Options { preemption: Preemption::Log, ..options.clone() };
+        let deadline = vec![f64::NAN; outcome.start.len()];
+        let again = run(&case, &deadline, &logged, Some(&outcome.log))
+            .map_err(|error| TestCaseError::fail(format!("{error:?} in {:?}", outcome.log)))?;
+        prop_assert_eq!(&again.log, &outcome.log);
+        prop_assert_eq!(&again.allocations, &outcome.allocations);
+        prop_assert_eq!(&again.preemptions, &outcome.preemptions);
+        ended.set(ended.get() + 1);
+        moved.set(moved.get() + outcome.preemptions.iter().sum::<u32>());
+        Ok(())
+    });
+    if let Err(failure) = ran {
+        panic!("{failure}");
+    }
+    let counts = (ended.get(), moved.get(), refused.get());
+    assert!(counts.0 > counts.2 && counts.1 > counts.0, "(ended, stops and moves, refused): {counts:?}");
+}

@@ -1,0 +1,278 @@
+//! Which Rust room may import which (docs/architecture.md). A room is a module of the crate's root.
+//!
+//! The test reads every path that begins with `crate::` or `super::`, in `use` and elsewhere, and compares it with the
+//! tables here. Tests inside the crate may import what they like. For example, `use crate::policy::queue::Line` in
+//! `rust/speed/` is refused, since the table has no `policy` for `speed`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the reference may import: the inputs, the options, the errors and the decision log.
+///
+/// The reference is a slow truth, and a truth must not share code with what it checks. A fault in shared code would be
+/// in both, and the two would agree on it. So the reference never sees the machine, a policy, the books of the cluster,
+/// a speed or a placement. Of `cluster` it may see the network constants, which are input, and of `replay` the input
+/// columns.
+const REFERENCE: &[&str] = &["cluster::Network", "decisions", "error", "options", "replay::ClusterSpec", "trace::Jobs"];
+
+/// What each other room may import: a room, or one name of a room.
+const ROOMS: &[(&str, &[&str])] = &[
+    // These know nobody.
+    ("ds", &[]),
+    ("error", &[]),
+    ("files", &[]),
+    ("ids", &[]),
+    ("rng", &[]),
+    // Input, options and results.
+    ("decisions", &["error", "ids"]),
+    ("options", &["error", "planner::Dispatch", "planner::Planner", "policies"]),
+    ("outcome", &["decisions", "error", "ids"]),
+    ("policies", &["options"]),
+    ("setting", &["cluster", "decisions", "options", "trace"]),
+    ("trace", &["error"]),
+    // The parts of the machine. None of them knows the machine or a policy.
+    ("cluster", &["ds", "error", "ids"]),
+    ("placement", &["cluster", "ids", "options", "rng"]),
+    ("speed", &["cluster::Network", "ids", "trace"]),
+    // The machine knows that there are policies, and none of them.
+    (
+        "machine",
+        &[
+            "cluster",
+            "decisions",
+            "ds",
+            "error",
+            "ids",
+            "options",
+            "outcome",
+            "placement",
+            "policy::Policy",
+            "rng",
+            "setting",
+            "speed",
+            "trace",
+        ],
+    ),
+    (
+        "policy",
+        &[
+            "decisions",
+            "ds",
+            "error",
+            "ids",
+            "machine",
+            "options",
+            "outcome",
+            "placement",
+            "rng",
+            "setting",
+            "speed",
+            "trace",
+        ],
+    ),
+];
+
+/// The rooms on top. They import what they need, and nobody below imports them but as `ROOMS` says.
+const ON_TOP: &[&str] = &["planner", "python", "replay", "simulation"];
+
+/// The crate's files, without those that hold tests.
+fn files() -> Vec<PathBuf> {
+    fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, files);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    let rust = root();
+    let mut files = Vec::new();
+    walk(&rust, &mut files);
+    files.retain(|path| !path.starts_with(rust.join("tests")) && !path.ends_with("build.rs"));
+    files.retain(|path| !path.ends_with("tests.rs"));
+    files.sort();
+    files
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("rust")
+}
+
+/// A file's module as a path from the crate's root; empty for `lib.rs`.
+fn module(file: &Path) -> Vec<String> {
+    let inside = file.strip_prefix(root()).unwrap().with_extension("");
+    let mut names: Vec<String> = inside.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
+    if names.last().is_some_and(|name| name == "mod" || name == "lib") {
+        names.pop();
+    }
+    names
+}
+
+/// A file's code without comments and without the tests inside it.
+fn code(file: &Path) -> String {
+    let mut code = String::new();
+    let mut tested = false;
+    for line in fs::read_to_string(file).unwrap().lines() {
+        tested |= line == "mod tests {";
+        if !tested {
+            code.push_str(line.split("//").next().unwrap());
+            code.push('\n');
+        }
+        tested &= line != "}";
+    }
+    code
+}
+
+/// Every path of the crate that the code names, as a path from the crate's root, with `{a, b}` written out.
+fn paths(code: &str, module: &[String]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (start, word) in code.match_indices("crate::").chain(code.match_indices("super::")) {
+        let before = code[..start].chars().next_back();
+        if before.is_some_and(|letter| letter.is_alphanumeric() || "_:".contains(letter)) {
+            continue;
+        }
+        let mut from: Vec<&str> = module.iter().map(String::as_str).collect();
+        let mut rest = &code[start..];
+        if word == "crate::" {
+            from.clear();
+            rest = &rest[word.len()..];
+        }
+        while let Some(after) = rest.strip_prefix("super::") {
+            from.pop();
+            rest = after;
+        }
+        expand(&from.join("::"), &mut rest, &mut found);
+    }
+    found
+}
+
+/// Reads a path, or a tree of paths in braces, below `from`.
+fn expand(from: &str, rest: &mut &str, found: &mut BTreeSet<String>) {
+    *rest = rest.trim_start();
+    if let Some(after) = rest.strip_prefix('{') {
+        *rest = after;
+        loop {
+            expand(from, rest, found);
+            // What is left of an item: `as name`.
+            *rest = &rest[rest.find([',', '}']).unwrap()..];
+            let closed = rest.starts_with('}');
+            *rest = rest[1..].trim_start();
+            if closed {
+                return;
+            }
+            if let Some(after) = rest.strip_prefix('}') {
+                *rest = after;
+                return;
+            }
+        }
+    }
+    let end = rest.find(|letter: char| !(letter.is_alphanumeric() || letter == '_' || letter == '*')).unwrap();
+    let name = &rest[..end];
+    *rest = &rest[end..];
+    let path = match (from, name) {
+        ("", _) => name.to_owned(),
+        (_, "self") => from.to_owned(),
+        _ => format!("{from}::{name}"),
+    };
+    match rest.strip_prefix("::") {
+        Some(after) if !after.starts_with('<') => {
+            *rest = after;
+            expand(&path, rest, found);
+        }
+        _ => {
+            found.insert(path);
+        }
+    }
+}
+
+/// Whether a permission, a room or a name in one, covers a path.
+fn covers(permission: &str, path: &str) -> bool {
+    path.strip_prefix(permission).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// (room, file, path) of everything that a file names outside its own room.
+fn imports() -> Vec<(String, PathBuf, String)> {
+    let mut all = Vec::new();
+    for file in files() {
+        let module = module(&file);
+        let Some(room) = module.first() else { continue };
+        for path in paths(&code(&file), &module) {
+            if !covers(room, &path) {
+                all.push((room.clone(), file.clone(), path));
+            }
+        }
+    }
+    all
+}
+
+fn permissions(room: &str) -> Option<&'static [&'static str]> {
+    if room == "reference" {
+        return Some(REFERENCE);
+    }
+    ROOMS.iter().find(|(name, _)| *name == room).map(|(_, permissions)| *permissions)
+}
+
+#[test]
+fn a_room_imports_what_the_table_permits() {
+    for (room, file, path) in imports() {
+        match permissions(&room) {
+            Some(permissions) => {
+                let permitted = permissions.iter().any(|permission| covers(permission, &path));
+                assert!(permitted, "{} imports {path}, which `{room}` may not", file.display());
+            }
+            None => {
+                assert!(ON_TOP.contains(&room.as_str()), "{}: the tables do not have `{room}`", file.display());
+                assert!(!covers("python", &path) && !covers("reference", &path), "{} imports {path}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_table_permits_no_more_than_is_imported() {
+    let imports = imports();
+    let all = ROOMS.iter().copied().chain([("reference", REFERENCE)]);
+    for (room, permissions) in all {
+        assert!(root().join(room).is_dir() || root().join(format!("{room}.rs")).is_file(), "there is no `{room}`");
+        for permission in permissions {
+            let used = imports.iter().any(|(of, _, path)| of == room && covers(permission, path));
+            assert!(used, "`{room}` may import {permission} and does not");
+        }
+    }
+}
+
+#[test]
+fn only_one_room_knows_python() {
+    for file in files() {
+        if module(&file).first().is_some_and(|room| room == "python") {
+            continue;
+        }
+        for name in ["pyo3", "numpy"] {
+            assert!(!code(&file).contains(name), "{} names {name}", file.display());
+        }
+    }
+}
+
+#[test]
+fn paths_are_read_as_rust_reads_them() {
+    let module = ["policy", "queue", "pass"].map(str::to_owned);
+    let code = "use super::{Line, Queued as Q};
+        use crate::{ds::{Minima, self}, rng};
+        use super::super::log::A;
+        pub(in crate::policy) fn f() -> crate::trace::Jobs<'_> { other_crate::nothing(crate::policy::estimate(1)) }";
+    let expected = [
+        "ds",
+        "ds::Minima",
+        "policy",
+        "policy::estimate",
+        "policy::log::A",
+        "policy::queue::Line",
+        "policy::queue::Queued",
+        "rng",
+        "trace::Jobs",
+    ];
+    assert_eq!(paths(code, &module), expected.map(str::to_owned).into());
+}
