@@ -58,22 +58,6 @@ impl EventHeap {
         }
     }
 
-    /// Has these (slot, time, row) and no others; costs their number.
-    pub(crate) fn refill(&mut self, entries: impl Iterator<Item = (u32, f64, u32)>) {
-        self.position.fill(ABSENT);
-        self.entries.clear();
-        for (slot, time, row) in entries {
-            if self.position.len() <= slot as usize {
-                self.position.resize(slot as usize + 1, ABSENT);
-            }
-            self.position[slot as usize] = self.entries.len() as u32;
-            self.entries.push(Entry { time, row, slot });
-        }
-        for at in (0..self.entries.len().div_ceil(ARITY)).rev() {
-            self.sink(at, self.entries[at]);
-        }
-    }
-
     /// Takes a slot out, if it is in.
     #[inline]
     pub(crate) fn remove(&mut self, slot: u32) {

@@ -7,17 +7,22 @@
 //! job had more than a. Indexes are compared in single precision.
 //!
 //! A waiting job's attained service stands, while its index moves with completions. So waiting jobs are kept by their
-//! service, and a pass takes one index for all of one size and service. Running jobs are ranked anew at a pass only if
-//! not all that wait fit in the idle GPUs. For example, a thousand waiting jobs of one GPU that never ran cost a pass
-//! one index. One index costs a walk along a hull. With m samples the distribution is renewed at a pass once more than
-//! m / 1,024 jobs are new; the hull, a step for every sample, is built when an index is asked for.
+//! service, and a pass takes one index for all of one service, or none where a queue's waiting jobs have all the same.
+//! Running jobs are needed from the end of the ranking, and only if not all that wait fit in the idle GPUs. They are
+//! held by ceilings of their keys (`from_the_end`). For example, a thousand waiting jobs of one GPU that never ran cost a
+//! pass no index while running jobs of the next queue give way to them.
+//!
+//! One index costs a walk along a hull. With m samples the distribution is renewed at a pass once more than m / 1,024
+//! jobs are new. Then it costs a step for every sample to add them up, when an index is asked for, and one for every
+//! sample above the least service asked for to build the hull.
 
-use super::tiresias::Tiresias;
+use super::tiresias::{Tiresias, attains_before};
 use super::{Keys, Ranking};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::options::Options;
 use crate::speed::Speed;
+use std::collections::HashMap;
 
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Gittins {
@@ -26,6 +31,8 @@ pub(in crate::policy) struct Gittins {
     samples: Samples,
     /// GPU times not yet among the samples.
     fresh: Vec<f64>,
+    /// Keys by attained service, since the samples were renewed.
+    keys: HashMap<u64, f64>,
     /// `RENEW_SHARE`, less in tests.
     renew_share: usize,
 }
@@ -34,6 +41,9 @@ pub(in crate::policy) struct Gittins {
 /// this many samples it is up to date at every pass.
 const RENEW_SHARE: usize = 1024;
 
+/// A close ceiling holds until a job has attained 1 / `REACH_SHARE` more.
+const REACH_SHARE: f64 = 16.0;
+
 impl Gittins {
     pub(in crate::policy) fn new(options: &Options) -> Self {
         Self {
@@ -41,6 +51,7 @@ impl Gittins {
             interval: options.interval,
             samples: Samples::default(),
             fresh: Vec::new(),
+            keys: HashMap::new(),
             renew_share: RENEW_SHARE,
         }
     }
@@ -53,10 +64,13 @@ impl Ranking for Gittins {
         Some(self.interval)
     }
 
-    fn before_pass(&mut self) {
-        if self.fresh.len() > self.samples.len() / self.renew_share {
+    fn before_pass(&mut self) -> bool {
+        let renews = self.fresh.len() > self.samples.len() / self.renew_share;
+        if renews {
             self.samples.add(&mut self.fresh);
+            self.keys.clear();
         }
+        renews
     }
 
     fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
@@ -64,14 +78,33 @@ impl Ranking for Gittins {
     }
 
     fn key_of(&mut self, attained: f64) -> f64 {
-        // In single precision: indexes that differ by rounding alone tie. A key is a whole number, exact in a float64
-        // for fewer than 2^21 queues.
-        let index = self.samples.index(attained) as f32;
-        self.queues.queue(attained) as f64 * KEYS_OF_A_QUEUE + f64::from(descending(index))
+        let Self { queues, samples, keys, .. } = self;
+        *keys
+            .entry(attained.to_bits())
+            .or_insert_with(|| key(queues.queue(attained), descending(samples.index(attained))))
+    }
+
+    fn span_of(&self, attained: f64) -> (f64, f64) {
+        let queue = self.queues.queue(attained);
+        (key(queue, 0), key(queue + 1, 0))
     }
 
     fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        self.key_of(floor.attained_of(stay))
+        let attained = floor.attained_of(stay);
+        key(self.queues.queue(attained), descending(self.samples.index(attained)))
+    }
+
+    fn ceiling<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>, closely: bool) -> (f64, f64) {
+        let attained = floor.attained_of(stay);
+        let queue = self.queues.queue(attained);
+        let mut end = self.queues.end_of(queue);
+        let mut index = u32::MAX;
+        if closely {
+            let reach = attained / REACH_SHARE + f64::from(floor.asks(stay.job)) * self.interval;
+            end = end.min(attained + reach);
+            index = descending(self.samples.least(attained, end));
+        }
+        (key(queue, index), attains_before(floor, stay, end))
     }
 
     fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
@@ -79,12 +112,15 @@ impl Ranking for Gittins {
     }
 }
 
-/// More than any number that `descending` gives.
-const KEYS_OF_A_QUEUE: f64 = 4_294_967_296.0;
+/// The key of a job in a queue, by a number of `descending`. It is a whole number, exact in a float64 for fewer than
+/// 2^21 queues.
+fn key(queue: usize, number: u32) -> f64 {
+    queue as f64 * 4_294_967_296.0 + f64::from(number)
+}
 
-/// A number that falls as `index` rises.
-fn descending(index: f32) -> u32 {
-    let bits = (-index).to_bits();
+/// A number that falls as `index` rises. In single precision: indexes that differ by rounding alone tie.
+fn descending(index: f64) -> u32 {
+    let bits = (-(index as f32)).to_bits();
     if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }
 }
 
@@ -101,12 +137,11 @@ struct Samples {
     value: Vec<f64>,
     /// Sums of the first samples.
     sum: Vec<f64>,
-    /// t_j of each sample.
-    total_time: Vec<f64>,
-    /// For each point, the next corner of the upper hull of the points from it on; itself at the last.
+    /// For each point from `spanned` on, the next corner of the upper hull of the points from it on; itself at the last.
     corner: Vec<u32>,
-    /// What `span` has seen: corners of the hull behind the next two, the nearest last.
-    beyond: Vec<(f64, f64)>,
+    spanned: usize,
+    /// Corners of the hull of the points from `spanned` on, the nearest last.
+    hull: Vec<(f64, f64)>,
 }
 
 impl Samples {
@@ -122,7 +157,19 @@ impl Samples {
     fn build(&mut self) {
         let from = self.merge();
         self.sum_up(from);
-        self.span();
+        let n = self.value.len();
+        self.corner.resize(n, 0);
+        self.corner[n - 1] = n as u32 - 1;
+        self.spanned = n - 1;
+        self.hull.clear();
+        self.hull.push(self.point(n - 1));
+    }
+
+    /// (t_j, j - 1) of the sample at a place.
+    #[inline]
+    fn point(&self, at: usize) -> (f64, f64) {
+        let after = self.value.len() - 1 - at;
+        (self.sum[at + 1] + after as f64 * self.value[at], at as f64)
     }
 
     /// Merges the added values. Returns the first place that changed.
@@ -140,62 +187,78 @@ impl Samples {
         end
     }
 
-    /// Sums from a place on, and total times.
+    /// Sums from a place on.
     fn sum_up(&mut self, from: usize) {
-        let n = self.value.len();
-        self.sum.resize(n + 1, 0.0);
+        self.sum.resize(self.value.len() + 1, 0.0);
         let mut sum = self.sum[from];
         for (&s, to) in self.value[from..].iter().zip(&mut self.sum[from + 1..]) {
             sum += s;
             *to = sum;
         }
-        self.total_time.clear();
-        let sums = self.value.iter().zip(&self.sum[1..]).enumerate();
-        self.total_time.extend(sums.map(|(k, (&s, &sum))| sum + (n - 1 - k) as f64 * s));
     }
 
-    /// The hull, from its end.
-    fn span(&mut self) {
-        self.corner.resize(self.value.len(), 0);
-        let mut points = self.total_time.iter().enumerate().map(|(k, &t)| (t, k as f64)).rev();
-        let Some(mut next) = points.next() else { return };
-        self.corner[next.1 as usize] = next.1 as u32;
-        let mut after: Option<(f64, f64)> = None;
-        self.beyond.clear();
-        for here in points {
+    /// Goes on with the hull, from its end down to a place.
+    fn span(&mut self, down_to: usize) {
+        let mut hull = std::mem::take(&mut self.hull);
+        for at in (down_to..self.spanned).rev() {
+            let here = self.point(at);
             // A point on or below the line to the corner after it is not a corner of the hull.
-            while let Some(point) = after {
-                let (next_steep, after_steep) =
-                    ((next.1 - here.1) * (point.0 - here.0), (point.1 - here.1) * (next.0 - here.0));
-                if next_steep > after_steep {
+            while let [.., after, next] = hull[..] {
+                if (next.1 - here.1) * (after.0 - here.0) > (after.1 - here.1) * (next.0 - here.0) {
                     break;
                 }
-                (next, after) = (point, self.beyond.pop());
+                hull.pop();
             }
-            self.corner[here.1 as usize] = next.1 as u32;
-            self.beyond.extend(after);
-            (next, after) = (here, Some(next));
+            self.corner[at] = hull[hull.len() - 1].1 as u32;
+            hull.push(here);
         }
+        self.hull = hull;
+        self.spanned = self.spanned.min(down_to);
     }
 
     fn index(&mut self, attained: f64) -> f64 {
+        self.tangent(attained).map_or(0.0, |(_, steepest)| steepest)
+    }
+
+    /// The least index of all services from one on and below another, or a little less.
+    ///
+    /// As the service grows the point (c, i) moves below the hull. So its tangent is at least as steep as the edge of the
+    /// hull that spans the end.
+    fn least(&mut self, from: f64, end: f64) -> f64 {
+        let Some((mut at, mut slope)) = self.tangent(from) else { return 0.0 };
+        while self.value[at] < end {
+            let next = self.corner[at] as usize;
+            if next == at {
+                return 0.0;
+            }
+            slope = slope.min((next - at) as f64 / (self.point(next).0 - self.point(at).0));
+            at = next;
+        }
+        // Rounding: far less than a millionth, but for times between points that are rounding themselves.
+        let total = self.sum[self.value.len()];
+        f64::min(slope * (1.0 - 1e-6), 1e12 / total)
+    }
+
+    /// The steepest slope to a sample, and a sample that has it.
+    fn tangent(&mut self, attained: f64) -> Option<(usize, f64)> {
         if !self.added.is_empty() {
             self.build();
         }
         let n = self.value.len();
         let passed = self.value.partition_point(|&s| s <= attained);
         if passed == n {
-            return 0.0;
+            return None;
         }
+        self.span(passed);
         let spent = self.sum[passed] + (n - passed) as f64 * attained;
-        let slope = |j: usize| (j + 1 - passed) as f64 / (self.total_time[j] - spent);
+        let slope = |j: usize| (j + 1 - passed) as f64 / (self.point(j).0 - spent);
         let mut at = passed;
         let mut steepest = slope(at);
         loop {
             let next = self.corner[at] as usize;
             let to_next = slope(next);
             if next == at || to_next <= steepest {
-                return steepest;
+                return Some((at, steepest));
             }
             (at, steepest) = (next, to_next);
         }

@@ -6,6 +6,7 @@
 //! of 8 GPUs that has 100 s left.
 
 mod edf;
+mod from_the_end;
 mod ftf;
 mod gittins;
 mod select;
@@ -15,15 +16,15 @@ mod tiresias;
 mod waiting;
 
 use super::Policy;
-use crate::ds::EventHeap;
 use crate::ids::{Job, Slot};
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
 pub(super) use edf::Edf;
+use from_the_end::FromTheEnd;
 pub(super) use ftf::Ftf;
 pub(super) use gittins::Gittins;
-use select::{FromTheEnd, Selection};
+use select::Selection;
 pub(super) use srtf::Srtf;
 pub(super) use time_slice::TimeSlice;
 pub(super) use tiresias::Tiresias;
@@ -60,12 +61,20 @@ pub(super) trait Ranking: Clone + Send {
         true
     }
 
-    /// Called before each pass.
-    fn before_pass(&mut self) {}
+    /// Called before each pass. Returns whether the keys that numbers make are others now.
+    fn before_pass(&mut self) -> bool {
+        false
+    }
 
     /// The key of a job that joins the waiting ones now, or the number that it is made of.
     fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) -> f64 {
         0.0
+    }
+
+    /// Where the key that a number makes lies: not below one number and below another. Two numbers have the same span, or
+    /// spans apart (`Keys::ByNumber` only).
+    fn span_of(&self, _number: f64) -> (f64, f64) {
+        (f64::NEG_INFINITY, f64::INFINITY)
     }
 
     /// The key that a number makes now (`Keys::ByNumber` only).
@@ -83,6 +92,12 @@ pub(super) trait Ranking: Clone + Send {
         f64::INFINITY
     }
 
+    /// A number that the key of a running job is not above until an instant, early rather than late (machine time).
+    /// With `Keys::ByNumber` that is also if no pass renews the keys; then `closely` asks for one near the key.
+    fn ceiling<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>, _closely: bool) -> (f64, f64) {
+        (self.running_key(floor, stay), self.rises_at(floor, stay))
+    }
+
     /// The key of any job now, by its stay if it runs (`Keys::Move` only).
     fn rank<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
         (0.0, 0.0)
@@ -92,6 +107,11 @@ pub(super) trait Ranking: Clone + Send {
     fn completed<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
 }
 
+/// Whether (key, job) `a` ranks before `b`.
+fn before(a: (f64, Job), b: (f64, Job)) -> bool {
+    a.0 < b.0 || (a.0 == b.0 && a.1 < b.1)
+}
+
 /// The policy of a ranking.
 #[derive(Clone, Debug)]
 pub(super) struct Ranked<R> {
@@ -99,10 +119,7 @@ pub(super) struct Ranked<R> {
     waiting: Waiting,
     /// GPUs of the cluster.
     gpus: u64,
-    /// Running jobs from the end of the ranking, and by when their key may rise.
     from_the_end: FromTheEnd,
-    rises: EventHeap,
-    risen: Vec<Slot>,
     selection: Selection,
     /// Whether a job came or went since the last pass, and whether that pass would do more if repeated.
     changed: bool,
@@ -117,48 +134,11 @@ impl<R: Ranking> Ranked<R> {
             waiting: Waiting::new(setting.jobs.num_gpus),
             gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum(),
             from_the_end: FromTheEnd::default(),
-            rises: EventHeap::default(),
-            risen: Vec::new(),
             selection: Selection::default(),
             changed: false,
             again: false,
             last_pass: f64::NEG_INFINITY,
         }
-    }
-
-    /// New keys for running jobs whose key may have risen.
-    fn renew_risen<S: Speed>(&mut self, floor: &Floor<'_, S>) {
-        let mut risen = std::mem::take(&mut self.risen);
-        risen.clear();
-        while let Some((time, slot)) = self.rises.peek()
-            && time <= floor.now
-        {
-            self.rises.remove(slot);
-            risen.push(Slot::new(slot));
-        }
-        for &slot in &risen {
-            self.rank(floor, slot);
-        }
-        self.risen = risen;
-    }
-
-    /// Puts a running job in its place of the ranking.
-    fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot) {
-        if R::KEYS != Keys::Stand {
-            return;
-        }
-        let stay = &floor.stays[slot.index()];
-        self.from_the_end.set(slot, self.ranking.running_key(floor, stay), stay.job);
-        let rise = self.ranking.rises_at(floor, stay);
-        if rise < f64::INFINITY {
-            self.rises.set(slot.number(), rise, stay.job.number());
-        }
-    }
-
-    /// Forgets a stay that has ended.
-    fn forget(&mut self, slot: Slot) {
-        self.from_the_end.remove(slot);
-        self.rises.remove(slot.number());
     }
 }
 
@@ -176,7 +156,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
     }
 
     fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        self.forget(slot);
+        self.from_the_end.forget(slot);
         self.ranking.completed(floor, job);
         self.changed = true;
     }
@@ -193,8 +173,10 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         let crowded = self.waiting.gpus() + busy > self.gpus;
         let wanted = if self.changed || self.again || (crowded && self.ranking.is_restless()) {
             now
+        } else if R::KEYS == Keys::Stand {
+            f64::max(self.from_the_end.expiry(), now)
         } else {
-            self.rises.peek().map_or(f64::INFINITY, |(time, _)| f64::max(time, now))
+            f64::INFINITY
         };
         if wanted == f64::INFINITY { wanted } else { floor.clock.tick(interval, wanted, self.last_pass) }
     }
@@ -204,25 +186,29 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.last_pass = floor.now;
         self.changed = false;
         self.again = false;
-        self.ranking.before_pass();
-        self.renew_risen(floor);
+        if self.ranking.before_pass() {
+            self.from_the_end.void();
+        }
         let mut selection = std::mem::take(&mut self.selection);
         let Self { ranking, waiting, from_the_end, .. } = self;
         match R::KEYS {
-            Keys::Stand => selection.walk(ranking, floor, waiting.walk(), from_the_end),
+            Keys::Stand => {
+                from_the_end.renew(ranking, floor);
+                selection.walk(ranking, floor, waiting.walk(), from_the_end);
+            }
             Keys::ByNumber => {
                 let fits = waiting.gpus() <= floor.cluster.total_idle;
                 if !fits {
                     from_the_end.renew(ranking, floor);
                 }
-                let walk = waiting.walk_by(fits, |number| ranking.key_of(number));
+                let walk = waiting.walk_by(ranking);
                 selection.walk(ranking, floor, walk, from_the_end);
             }
             Keys::Move => selection.walk_all(ranking, floor, waiting, self.gpus),
         }
         selection.evicted.sort_unstable_by_key(|&slot| floor.stays[slot.index()].job);
         for &slot in &selection.evicted {
-            self.forget(slot);
+            self.from_the_end.forget(slot);
             let job = floor.stop(slot);
             let key = self.ranking.waiting_key(floor, job);
             self.waiting.insert(job, floor.asks(job), key);
@@ -233,7 +219,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
             if floor.place(job) {
                 self.waiting.remove(job, floor.asks(job));
                 let slot = floor.start(job);
-                self.rank(floor, slot);
+                self.from_the_end.hold(&mut self.ranking, floor, slot, false);
                 self.again |= passed_over;
             } else {
                 passed_over = !monotone;

@@ -3,9 +3,9 @@
 //! Invariant: the jobs selected ask for no more GPUs than the cluster has. For example, of jobs of 4, 6 and 3 GPUs in
 //! this order a cluster of 8 runs the first and the third: the second does not fit in the 4 GPUs that are left.
 
-use super::Ranking;
+use super::from_the_end::FromTheEnd;
 use super::waiting::{Waiting, Walk};
-use crate::ds::EventHeap;
+use super::{Ranking, before};
 use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::speed::Speed;
@@ -21,46 +21,6 @@ pub(super) struct Selection {
     tail: Vec<(f64, Job, Slot, u32)>,
     /// All jobs, where they are ranked anew: (key, job, slot or none).
     all: Vec<((f64, f64), Job, Option<Slot>)>,
-}
-
-/// Running jobs by key, the last of the ranking first. A stored key may be above the true one, for running jobs only
-/// move up; it is put right when it comes to the front.
-#[derive(Clone, Debug, Default)]
-pub(super) struct FromTheEnd(EventHeap);
-
-impl FromTheEnd {
-    pub(super) fn set(&mut self, slot: Slot, key: f64, job: Job) {
-        self.0.set(slot.number(), -key, !job.number());
-    }
-
-    pub(super) fn remove(&mut self, slot: Slot) {
-        self.0.remove(slot.number());
-    }
-
-    /// Has all running jobs, by their keys now.
-    pub(super) fn renew<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>) {
-        let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
-        self.0.refill(live.map(|(slot, stay)| (slot as u32, -ranking.running_key(floor, stay), !stay.job.number())));
-    }
-
-    /// The running job that ranks last: (key, job, slot).
-    fn last<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>) -> Option<(f64, Job, Slot)> {
-        loop {
-            let (stored, slot) = self.0.peek()?;
-            let slot = Slot::new(slot);
-            let stay = &floor.stays[slot.index()];
-            let key = ranking.running_key(floor, stay);
-            if key == -stored {
-                return Some((key, stay.job, slot));
-            }
-            self.set(slot, key, stay.job);
-        }
-    }
-}
-
-/// Whether (key, job) `a` ranks before `b`.
-fn before(a: (f64, Job), b: (f64, Job)) -> bool {
-    a.0 < b.0 || (a.0 == b.0 && a.1 < b.1)
 }
 
 impl Selection {
@@ -83,8 +43,14 @@ impl Selection {
         self.tail.clear();
         let mut excess = -(spare as i64);
         let mut behind = 0i64;
-        loop {
+        'walk: loop {
             let next = walk.peek();
+            // A waiting job's key is needed where a running job's may lie in the same span.
+            let is_above = |key: Option<f64>| next.is_some_and(|n| key.is_some_and(|key| key < n.below));
+            if is_above(self.tail.last().map(|last| last.0)) {
+                walk.settle(ranking);
+                continue;
+            }
             let first_too_many = self.tail.last().filter(|_| excess > 0);
             if let Some(&(key, job, ..)) = first_too_many
                 && next.is_none_or(|n| before((key, job), (n.key, n.job)))
@@ -94,15 +60,15 @@ impl Selection {
             let Some(next) = next else { return };
             let with_it = excess + i64::from(next.num_gpus);
             while behind < with_it {
-                match ends.last(ranking, floor) {
-                    Some((key, job, slot)) if before((next.key, next.job), (key, job)) => {
-                        let own = floor.asks(job);
-                        self.tail.push((key, job, slot, own));
-                        ends.remove(slot);
-                        behind += i64::from(own);
-                    }
-                    _ => break,
+                if is_above(ends.ceiling()) {
+                    walk.settle(ranking);
+                    continue 'walk;
                 }
+                let Some((key, job, slot)) = ends.last_behind((next.key, next.job), ranking, floor) else { break };
+                let own = floor.asks(job);
+                self.tail.push((key, job, slot, own));
+                ends.remove(slot);
+                behind += i64::from(own);
             }
             if with_it > 0 && behind < with_it {
                 break;
@@ -118,6 +84,10 @@ impl Selection {
             walk.leave_out_above(quota);
             let next = walk.peek();
             let own = kept.checked_sub(1).map(|i| self.tail[i]);
+            if next.is_some_and(|n| own.is_some_and(|own| own.0 < n.below)) {
+                walk.settle(ranking);
+                continue;
+            }
             let (waits, num_gpus) = match (next, own) {
                 (None, None) => break,
                 (Some(n), Some(own)) => {

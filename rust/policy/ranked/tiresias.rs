@@ -25,6 +25,17 @@ impl Tiresias {
     pub(super) fn queue(&self, attained: f64) -> usize {
         self.thresholds.partition_point(|&t| t <= attained)
     }
+
+    /// The service at which a job leaves a queue.
+    pub(super) fn end_of(&self, queue: usize) -> f64 {
+        self.thresholds.get(queue).copied().unwrap_or(f64::INFINITY)
+    }
+}
+
+/// An instant before a stay's job has that service, by no more than rounding asks for (machine time).
+pub(super) fn attains_before<S: Speed>(floor: &Floor<'_, S>, stay: &Stay<S::Pace>, service: f64) -> f64 {
+    let at = floor.attains_at(stay, service);
+    at - 1e-9 * (at.abs() + 1.0)
 }
 
 impl Ranking for Tiresias {
@@ -41,10 +52,6 @@ impl Ranking for Tiresias {
     }
 
     fn rises_at<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        let next = self.queue(floor.attained_of(stay));
-        self.thresholds.get(next).map_or(f64::INFINITY, |&threshold| {
-            let at = floor.attains_at(stay, threshold);
-            at - 1e-9 * (at.abs() + 1.0)
-        })
+        attains_before(floor, stay, self.end_of(self.queue(floor.attained_of(stay))))
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: `by_size` has (key, job) of every waiting job among those of its size. For example, with 2 GPUs of the
 //! quota left, a walk leaves out all larger sizes without a look at their jobs.
 
+use super::Ranking;
 use crate::ds::ordered;
 use crate::ids::Job;
 use std::cmp::Ordering;
@@ -75,21 +76,29 @@ impl Waiting {
         Walk(sizes.filter_map(|(&size, jobs)| Line::new(size, None, jobs.range(..))).collect())
     }
 
-    /// The waiting jobs in order of (`key_of` their key, job). A key is asked for once a size; never if nothing
-    /// depends on it: with `only_order`, where all jobs have the same key.
-    pub(crate) fn walk_by(&self, only_order: bool, mut key_of: impl FnMut(f64) -> f64) -> Walk<'_> {
+    /// The waiting jobs in order of (key, job), where numbers stand for keys. While all jobs of a span have one number,
+    /// they wait in the right order by the span, and no key is asked for.
+    pub(super) fn walk_by<R: Ranking>(&self, ranking: &mut R) -> Walk<'_> {
         let mut groups = Vec::new();
         for (&size, jobs) in self.sizes.iter().zip(&self.by_size) {
             let mut from = (0, Job::new(0));
-            while let Some(&(key, _)) = jobs.range(from..).next() {
-                groups.push((size, key, jobs.range((key, Job::new(0))..=(key, Job::NONE))));
-                from = (key + 1, Job::new(0));
+            while let Some(&(number, _)) = jobs.range(from..).next() {
+                let span = ranking.span_of(unordered(number));
+                groups.push((span, number, size, jobs.range((number, Job::new(0))..=(number, Job::NONE))));
+                from = (number + 1, Job::new(0));
             }
         }
-        let same = only_order && groups.iter().all(|group| group.1 == groups[0].1);
-        let mut key_of = |key| if same { 0.0 } else { key_of(unordered(key)) };
-        let lines = groups.into_iter().filter_map(|(size, key, jobs)| Line::new(size, Some(key_of(key)), jobs));
-        Walk(lines.collect())
+        groups.sort_unstable_by_key(|group| group.1);
+        let mut lines = Vec::with_capacity(groups.len());
+        for of_a_span in groups.chunk_by(|a, b| a.0 == b.0) {
+            let alike = of_a_span.iter().all(|group| group.1 == of_a_span[0].1);
+            for &(span, number, size, ref jobs) in of_a_span {
+                let number = unordered(number);
+                let (key, below) = if alike { span } else { (ranking.key_of(number), f64::NEG_INFINITY) };
+                lines.extend(Line::new(size, Some(key), jobs.clone()).map(|line| Line { number, below, ..line }));
+            }
+        }
+        Walk(lines.into())
     }
 }
 
@@ -99,6 +108,8 @@ pub(crate) struct Ranked {
     pub(crate) key: f64,
     pub(crate) job: Job,
     pub(crate) num_gpus: u32,
+    /// The end of the span, where `key` is only the start of it.
+    pub(crate) below: f64,
 }
 
 /// Jobs of one size in order, from `head` on: its key and number.
@@ -107,13 +118,17 @@ struct Line<'a> {
     num_gpus: u32,
     /// Whether all have the key of the head, whatever `jobs` says.
     alike: bool,
+    /// What their key is made of, and the end of its span while it is not asked for.
+    number: f64,
+    below: f64,
     jobs: Range<'a, (u64, Job)>,
 }
 
 impl<'a> Line<'a> {
     fn new(num_gpus: u32, key: Option<f64>, mut jobs: Range<'a, (u64, Job)>) -> Option<Self> {
         let &(own, job) = jobs.next()?;
-        Some(Self { head: (key.map_or(own, ordered), job), num_gpus, alike: key.is_some(), jobs })
+        let head = (key.map_or(own, ordered), job);
+        Some(Self { head, num_gpus, alike: key.is_some(), number: 0.0, below: f64::NEG_INFINITY, jobs })
     }
 }
 
@@ -145,7 +160,18 @@ impl Walk<'_> {
     /// The job that comes next.
     pub(crate) fn peek(&self) -> Option<Ranked> {
         let line = self.0.peek()?;
-        Some(Ranked { key: unordered(line.head.0), job: line.head.1, num_gpus: line.num_gpus })
+        let (key, job) = line.head;
+        Some(Ranked { key: unordered(key), job, num_gpus: line.num_gpus, below: line.below })
+    }
+
+    /// Asks for all keys.
+    pub(super) fn settle<R: Ranking>(&mut self, ranking: &mut R) {
+        let mut lines = std::mem::take(&mut self.0).into_vec();
+        for line in lines.iter_mut().filter(|line| line.below > f64::NEG_INFINITY) {
+            line.head.0 = ordered(ranking.key_of(line.number));
+            line.below = f64::NEG_INFINITY;
+        }
+        self.0 = lines.into();
     }
 
     /// Goes on behind the job that comes next.

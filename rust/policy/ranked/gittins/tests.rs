@@ -97,10 +97,11 @@ impl Ranking for SlowGittins {
         Some(self.interval)
     }
 
-    fn before_pass(&mut self) {
+    fn before_pass(&mut self) -> bool {
         if self.fresh.len() > self.samples.value.len() / self.renew_share {
             self.samples.add(&mut self.fresh);
         }
+        false
     }
 
     fn rank<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
@@ -163,6 +164,29 @@ proptest! {
             for &a in attained.iter().filter(|_| *asked) {
                 prop_assert_eq!(samples.index(a).to_bits(), slow.index(a).to_bits());
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
+
+    /// Services a rounding or two from a sample too: there the times to the next samples are hardly more than rounding.
+    #[test]
+    fn no_index_of_a_range_is_below_its_least(
+        samples in prop::collection::vec((prop_oneof![0.0f64..1e5, (0u32..9).prop_map(f64::from)], 0u64..3), 1..60),
+        from in prop_oneof![0.0f64..1.1e5, (0u32..9).prop_map(f64::from)],
+        width in prop_oneof![0.5f64..10.0, 10.0f64..1e5],
+        within in prop::collection::vec(0.0f64..1.0, 1..20),
+    ) {
+        let values: Vec<f64> = samples.iter().map(|&(s, ulps)| f64::from_bits(s.to_bits() + ulps)).collect();
+        let (mut samples, end) = (Samples::default(), from + width);
+        samples.add(&mut values.clone());
+        let least = samples.least(from, end);
+        let beside = values.iter().flat_map(|s| [-2i64, -1, 0, 1].map(|ulps| f64::from_bits(s.to_bits().saturating_add_signed(ulps))));
+        let places = within.iter().map(|share| from + share * width).chain(beside);
+        for attained in places.filter(|&a| from <= a && a < end) {
+            prop_assert!(least <= samples.index(attained), "{attained}: {} below {least}", samples.index(attained));
         }
     }
 }
