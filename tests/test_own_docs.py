@@ -65,6 +65,9 @@ def test_every_block_of_the_page_does_what_it_says(invoke: Invoke, tmp_path: Pat
             assert kind == "python"
             unread = printed(text, scope)
     assert not unread
+    for file in ("jobs", "allocations", "timeline"):
+        first, again = (tmp_path / folder / f"{file}.parquet" for folder in ("turns", "again"))
+        assert first.read_bytes() == again.read_bytes()
 
 
 def rows_of(heading: str) -> list[list[str]]:
