@@ -151,7 +151,10 @@ def test_run_toml_holds_every_option_in_order(tmp_path: Path, small_jobs: Path) 
     assert list(tomllib.loads((tmp_path / "r/run.toml").read_text())["options"]) == ["command", *names]
     plan(small_jobs, "2x8", sample=60.0).write(tmp_path / "p")
     planned = tomllib.loads((tmp_path / "p/run.toml").read_text())["options"]
-    assert set(planned) == {"command", *(option.name for option in PLAN.values())} | set(names) - {"aging", "move_cost"}
+    assert set(planned) == {"command", *(option.name for option in PLAN.values())} | set(names) - {
+        "aging",
+        "move_cost",
+    }
 
 
 def test_an_option_that_is_not_in_the_table_is_refused() -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ringbco.run.plan import plan
     from ringbco.run.replay import replay
     from ringbco.run.simulation import Simulation
+    from ringbco.run.state import State
     from ringbco.sources.conversion import convert
     from ringbco.study.inspection import inspect
     from ringbco.study.profile import profile
@@ -44,6 +45,7 @@ __all__ = [
     "Policy",
     "RankPolicy",
     "Simulation",
+    "State",
     "__version__",
     "audit",
     "compare",
@@ -73,6 +75,7 @@ _HOMES = {
     "Policy": "run.own",
     "RankPolicy": "run.own",
     "Simulation": "run.simulation",
+    "State": "run.state",
     "audit": "audits",
     "compare": "run.compare",
     "convert": "sources.conversion",

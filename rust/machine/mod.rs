@@ -137,6 +137,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             let (next_end, _) = self.floor.ends.peek().unwrap_or((f64::INFINITY, 0));
             let now = next_end.min(self.next_arrival).min(self.next_pass).min(self.next_wake);
             if now > until {
+                if P::OUTSIDE && until > self.floor.now {
+                    self.floor.now = until;
+                    self.floor.undone.clear();
+                }
                 return Ok(Pause::Until);
             }
             if now == f64::INFINITY || self.is_idling(jobs) {
@@ -189,6 +193,14 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             }
             self.arrived += 1;
             self.next_arrival = self.arrival_of(self.arrived);
+        }
+    }
+
+    /// Lets verbs act now, also where no decision is due: the rest of this instant comes when the run goes on.
+    pub(crate) fn hold(&mut self) {
+        if !self.asked {
+            self.floor.delays.pass_time(self.floor.seconds());
+            self.asked = true;
         }
     }
 

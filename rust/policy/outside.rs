@@ -227,6 +227,11 @@ impl Outside {
         Ok(())
     }
 
+    /// From now on decisions are due at the multiples of so many seconds, or at every change.
+    pub(crate) fn set_interval(&mut self, interval: Option<f64>) {
+        self.when.interval = interval;
+    }
+
     /// Asks for a decision at a time, s, whatever happens until then. Returns whether it lies ahead.
     pub(crate) fn wake_at(&mut self, clock: Clock, now: f64, time: f64) -> bool {
         let at = clock.arrival(time);

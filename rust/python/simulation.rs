@@ -106,6 +106,11 @@ impl Course {
         Self(py.detach(|| self.0.clone()))
     }
 
+    /// From now on decisions are due at the multiples of `interval`, s, or at every change where it is None.
+    fn set_interval(&mut self, interval: Option<f64>) {
+        self.0.set_interval(interval);
+    }
+
     #[getter]
     fn now(&self) -> f64 {
         self.0.now()

@@ -56,7 +56,10 @@ impl Course {
         verb: Verb,
         act: impl FnOnce(&mut Paused<'_>) -> Option<std::result::Result<T, (Job, Verb, String)>> + 'static,
     ) -> std::result::Result<T, Refused> {
-        let done = self.machine.with_mut_return(act);
+        let done = self.machine.with_mut_return(|paused| {
+            outside!(paused, machine => machine.hold());
+            act(paused)
+        });
         let refused = |(job, verb, why): (Job, Verb, String)| Refused {
             row: self.inputs.rows.get(job.index()).copied().unwrap_or(job.number()),
             verb: verb.name(),
@@ -132,10 +135,18 @@ impl Course {
         )
     }
 
+    /// From now on decisions are due at the multiples of so many seconds, or at every change.
+    pub fn set_interval(&mut self, interval: Option<f64>) {
+        self.machine.with_mut(move |paused| {
+            outside!(paused, machine => machine.policy.set_interval(interval));
+        });
+    }
+
     /// Asks for a decision at a time, s. Returns whether it lies ahead.
     pub fn wake(&mut self, time: f64) -> bool {
         self.machine.with_mut_return(move |paused| {
             outside!(paused, machine => {
+                machine.hold();
                 let (clock, now) = (machine.floor.clock, machine.floor.now);
                 machine.policy.wake_at(clock, now, time)
             })

@@ -135,7 +135,9 @@ def _is_column(order: object) -> bool:
     """Whether an order is a column of the job table, column:NAME, or an array of keys."""
     if isinstance(order, str) and order == "column":
         raise refusal("order", order, "column:NAME, a column of the job table with numbers")
-    return isinstance(order, np.ndarray) or (isinstance(order, str) and order.startswith("column:"))
+    return isinstance(order, (np.ndarray, list, pl.Series)) or (
+        isinstance(order, str) and order.startswith("column:")
+    )
 
 
 def order_column(order: object, table: JobTable) -> NDArray[np.float64] | None:
@@ -146,7 +148,8 @@ def order_column(order: object, table: JobTable) -> NDArray[np.float64] | None:
     """
     if not _is_column(order):
         return None
-    if isinstance(order, np.ndarray):
+    if not isinstance(order, str):
+        order = np.asarray(order)
         if order.shape != (table.num_jobs,) or order.dtype.kind not in "iufb":
             shape = f"an array of shape {order.shape} and type {order.dtype}"
             raise UsageError(f"option order: {shape}: expected {table.num_jobs} numbers, one a job")

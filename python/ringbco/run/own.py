@@ -260,6 +260,9 @@ def _described(name: str, scheduler: Scheduler) -> dict[str, Any]:
         told["sha256"] = hashlib.sha256(source.read_bytes()).hexdigest()
     except (OSError, TypeError):  # made in a shell or a notebook
         pass
+    interval = getattr(scheduler, "interval", None)
+    if interval is not None:
+        told["interval"] = interval
     if dataclasses.is_dataclass(scheduler):
         values = {field.name: getattr(scheduler, field.name) for field in dataclasses.fields(scheduler)}
         plain = {key: value for key, value in values.items() if isinstance(value, (bool, int, float, str))}

@@ -15,6 +15,7 @@ from ringbco.run.options_generated import REPLAY, Options
 from ringbco.run.setup import conclude, prepare
 from ringbco.trace import profiles
 from ringbco.trace.jobs import TableLike
+from ringbco.trace.plausibility import doubts, warn
 
 if TYPE_CHECKING:
     from ringbco.run.own import Scheduler
@@ -61,6 +62,7 @@ def replay(
         options=options,
         parameters=parameters,
     )
+    warn(doubts(setup.table, setup.cluster))
     try:
         if setup.own is None:
             result = _core.replay(setup.jobs, setup.servers, setup.options, progress)

@@ -45,7 +45,6 @@ from ringbco.run.steps import (
 )
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
-from ringbco.trace.plausibility import doubts, warn
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,13 @@ class Setup:
 
     def explain(self, error: _core.CoreError) -> Exception:
         """The engine's refusal in the table's terms."""
+        if self.own is not None and error.kind == "stuck" and error.row is not None:
+            job = self.table.frame["job_id"][error.row]
+            return InputError(
+                f"policy {self.own.name} to bring every job to its end, but job {job!r}: {error.message}",
+                file=self.table.source,
+                row=error.row + 1,
+            )
         return explain(error, self.table)
 
 
@@ -111,7 +117,6 @@ def prepare(
         raise refusal("workload", workload, "what profiles.resolve gave, or None")
     cluster = as_cluster(cluster, recorded_cluster)
     table = as_table(jobs)
-    warn(doubts(table, cluster))
     vc = profiles.vc_index(table, cluster)
     workload = workload or profiles.resolve(table, cluster, model=values["model"], seed=values["seed"])
     _check_sample(values["sample"], table, workload)

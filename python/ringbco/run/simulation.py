@@ -20,11 +20,12 @@ from ringbco.errors import POLICY_NOTE, DecisionError, UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.run.options import check_callback, number
 from ringbco.run.options_generated import Options
-from ringbco.run.own import KeyPolicy, Policy, RankPolicy, Scheduler
+from ringbco.run.own import KeyPolicy, Policy, RankPolicy, Scheduler, resolve
 from ringbco.run.setup import Setup, conclude, prepare
 from ringbco.run.state import Parts, State
 from ringbco.trace import profiles
 from ringbco.trace.jobs import TableLike
+from ringbco.trace.plausibility import doubts, warn
 
 _END, _TIME, _DECISION = 0, 1, 2
 _LONGEST: Final = 1e9
@@ -61,6 +62,7 @@ class Simulation:
             workload=workload,
             options=options,
         )
+        warn(doubts(setup.table, setup.cluster))
         self._begin(setup, _prepared(setup), _number_of(setup, vc), None, progress)
 
     def _begin(
@@ -121,11 +123,14 @@ class Simulation:
             error.add_note(f"{POLICY_NOTE}{self._setup.chosen.name} at simulated time {self._course.now:g} s")
             raise
 
-    def fork(self, policy: Scheduler | None = None) -> Simulation:
+    def fork(self, policy: Scheduler | type[Scheduler] | None = None) -> Simulation:
         """The run as it is now; what happens to one does not touch the other.
 
-        policy: a `Policy` who decides there from the next decision on; it is copied. None: the caller does.
+        policy: a `Policy`, or a class of one, who decides there from the next decision on; it is copied.
+        None: the caller does.
         """
+        if isinstance(policy, type):
+            policy = resolve(policy).scheduler
         if policy is not None and not isinstance(policy, Policy):
             raise UsageError(
                 f"fork: {policy!r}: expected an object of a class derived from ringbco.Policy, or None"
@@ -135,6 +140,8 @@ class Simulation:
         other._policy = copy.deepcopy(policy)
         other._progress, other._reached = None, self._reached
         other._course = self._course.fork()
+        if policy is not None:
+            other._course.set_interval(_interval(policy))
         other.state = State(other, clairvoyant=policy is None or type(policy).clairvoyant)
         # The engine goes on from what it filled in so far, of which the fork has a copy.
         other.state._columns = {name: column.copy() for name, column in self.state._columns.items()}

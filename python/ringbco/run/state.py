@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from ringbco.run.setup import Setup
     from ringbco.run.simulation import Simulation
 
+    _Decider = Scheduler | type[Scheduler]
+
 _FIGURES: Final = {"held": 0, "attained": 1, "left": 2, "remaining": 3, "rho": 4}
-_SECRET: Final = ("duration", "iterations")
+_SECRET: Final = ("duration", "iterations", "status")
 _BOOKING: Final = ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco")
 Parts = Iterable[tuple[int, int]]
 
@@ -224,7 +226,8 @@ class State:
 
     def parts(self, row: int) -> list[tuple[int, int]]:
         """(server, GPUs) of a running row; empty where it does not run."""
-        return self._course.parts(int(row))
+        (number,) = self._rows(row, "parts")
+        return self._course.parts(int(number))
 
     def rate(
         self, rows: ArrayLike, gpus: ArrayLike, type: str | None = None, servers: int = 1
@@ -233,8 +236,10 @@ class State:
 
         Under the model `fixed`: recorded seconds a second. `type`: None, until servers name GPU types.
         """
-        del type
-        numbers = self._rows(rows, "start")
+        if type is not None or servers < 1:
+            expected = "None, for servers name no GPU types, and a number >= 1"
+            raise UsageError(f"rate: type {type!r}, servers {servers}: expected {expected}")
+        numbers = self._rows(rows, "rate")
         wanted = np.ascontiguousarray(np.broadcast_to(np.asarray(gpus, np.uint32), numbers.shape))
         return self._course.rate(numbers, wanted, int(servers))
 
@@ -298,7 +303,7 @@ class State:
         ):
             raise self._error("wake", None, f"{at!r} is not a time after now, {self.now:g} s")
 
-    def fork(self, policy: Scheduler | None = None) -> Simulation:
+    def fork(self, policy: _Decider | None = None) -> Simulation:
         """The run as it is now, to try something on. Clairvoyant classes only.
 
         policy: who decides there; it is copied. None: whoever holds the fork.

@@ -76,7 +76,10 @@ def _scalar(kind: type, value: object) -> Any:
     accepted = (int, float) if kind is float else (kind,)
     if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
         raise ValueError(_EXPECTED[kind])
-    return kind(value)
+    try:
+        return kind(value)
+    except OverflowError:  # an integer beyond every float
+        raise ValueError(_EXPECTED[kind]) from None
 
 
 @dataclass(frozen=True)
