@@ -428,7 +428,7 @@ class Fails(ringbco.Policy):
 @pytest.mark.parametrize(
     ("policy", "kind", "said"),
     [
-        (Nothing, InputError, "expected policy test_own_policies:Nothing to bring every job to its end, but job 'a'"),
+        (Nothing, InputError, "policy test_own_policies:Nothing to bring every job to its end, but job 'a'"),
         (ForEver, InputError, "still waits at"),
         (InCircles, InputError, "nothing can change"),
         (NoNumber, DecisionError, "key at 0 s: job a (row 0): its key is NaN"),
