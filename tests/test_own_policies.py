@@ -18,7 +18,17 @@ import ringbco
 from ringbco.audits import check_outcome
 from ringbco.errors import DecisionError, InputError, UsageError
 
-JOBS = ringbco.generate("philly", 1500, 7, gpus=64)
+
+def _mixed() -> ringbco.JobTable:
+    """Jobs of many sizes, so that no two orders are alike, gangs over several servers among them."""
+    frame = ringbco.generate("philly", 800, 7, gpus=64).frame
+    sizes = np.random.default_rng(0).choice([1, 1, 1, 2, 3, 4, 8, 12, 16], frame.height).astype(np.uint32)
+    return ringbco.from_frame(
+        frame.with_columns(num_gpus=pl.Series(sizes), duration=pl.col("duration") * 0.3)
+    )
+
+
+JOBS = _mixed()
 SETTINGS: list[dict[str, Any]] = [{}, {"clock": "slot", "slot": 60.0}, {"model": "fixed"}]
 
 
@@ -211,7 +221,7 @@ def test_a_simulation_by_hand_and_its_forks() -> None:
     steps = 0
     while simulation.advance():
         steps += 1
-        if steps % 700 == 0:
+        if steps % 400 == 0:
             forks.append(simulation.fork())
         simulation.start(simulation.state.waiting)
     same(simulation.outcome(), theirs)
@@ -225,7 +235,7 @@ def test_a_simulation_by_hand_and_its_forks() -> None:
 
 def test_a_fork_with_a_policy_decides_itself() -> None:
     simulation = ringbco.Simulation(JOBS, "8x8")
-    half = float(JOBS.frame["submit_time"][700])
+    half = float(JOBS.frame["submit_time"][400])
     assert simulation.advance()
     fork = simulation.fork(Fifo())
     fork.start(fork.state.waiting)
@@ -522,10 +532,26 @@ def test_compare_takes_them(tmp_path: Path) -> None:
         ("column:nope", InputError, "expected a column with numbers; the table has"),
         ("column:job_id", InputError, "expected a column with numbers"),
         (np.zeros(3), UsageError, "numbers, one a job"),
-        (np.full(1500, np.nan), InputError, "row 1, column order: NaN: expected a number"),
+        (np.full(800, np.nan), InputError, "row 1, column order: NaN: expected a number"),
     ],
 )
 def test_bad_columns(order: Any, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind) as raised:
         ringbco.replay(JOBS, "8x8", policy="fifo", order=order)
     assert said in str(raised.value)
+
+
+def test_sweeps_take_them_and_run_them_anew_when_the_file_changes(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE.replace("times: float", "times: float = 1.0"))
+    ringbco.write_jobs(JOBS, tmp_path / "jobs.parquet")
+    (tmp_path / "sweep.toml").write_text(
+        '[base]\ntrace = "jobs.parquet"\ncluster = "8x8"\n'
+        '[grid]\npolicy = ["fifo", "mine.py:Mine"]\norder = ["column:num_gpus", "fifo"]\n'
+    )
+    first = ringbco.sweep(tmp_path / "sweep.toml", tmp_path / "s")
+    assert (first.failed, first.done) == (0, 3)
+    assert ringbco.sweep(tmp_path / "sweep.toml", tmp_path / "s").done == 0
+    (tmp_path / "mine.py").write_text(MINE.replace("times: float", "times: float = -1.0"))
+    again = ringbco.sweep(tmp_path / "sweep.toml", tmp_path / "s")
+    assert (again.failed, again.done) == (0, 1)
+    assert first.frame["mean_jct"][-1] != again.frame["mean_jct"][-1]

@@ -22,6 +22,7 @@ from ringbco.cluster.network import NETWORK_RULES
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, RingbcoError, UsageError, show_toml
 from ringbco.io.toml import read_toml
+from ringbco.run import own
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan_options_generated import PLAN
@@ -115,7 +116,7 @@ class Run:
     @cached_property
     def key(self) -> str:
         """SHA-256 of what decides the result: settings and trace by content, and ringbco's version."""
-        content = {
+        content: dict[str, Any] = {
             "ringbco": self.version,
             "command": self.command,
             "trace": self.trace.sha256,
@@ -123,6 +124,12 @@ class Run:
             "cluster": self.cluster.to_toml(),
             "options": dict(self.options),
         }
+        policy = self.options.get("policy")
+        if own.is_own(policy):
+            # A policy of one's own is what its file says, wherever that stands.
+            told = own.resolve(policy).described
+            content["options"] |= {"policy": str(policy).rpartition(":")[2]}
+            content["policy"] = told.get("sha256")
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -300,8 +307,15 @@ class _Reader:
         if isinstance(value, list) and not option.many:
             raise self._error(_EXPECTED[option.kind], where, value, hint="a list belongs under [grid]")
         read = self._read(option, value, where)
+        if name == "policy":
+            read = self._policy(read)
         self._try(name, read, where)
         return read
+
+    def _policy(self, name: str) -> str:
+        """The name with the path of a policy's file from the root: workers stand elsewhere."""
+        place, _, attribute = name.rpartition(":")
+        return f"{os.path.abspath(self._folder / place)}:{attribute}" if place.endswith(".py") else name
 
     def _read(self, option: Setting, value: object, where: str) -> Any:
         try:
@@ -427,6 +441,8 @@ class _Reader:
             parts = {name: options[name] for name in PARTS}
             policy = resolve_policy(options["policy"], **parts)
             in_effect = {name: getattr(policy, name) for name in parts}
+            if str(options["order"]).startswith("column:"):
+                in_effect["order"] = options["order"]
             options |= in_effect
             written |= in_effect
         settings = {
