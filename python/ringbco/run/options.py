@@ -135,9 +135,9 @@ def _is_column(order: object) -> bool:
     """Whether an order is a column of the job table, column:NAME, or an array of keys."""
     if isinstance(order, str) and order == "column":
         raise refusal("order", order, "column:NAME, a column of the job table with numbers")
-    return isinstance(order, (np.ndarray, list, pl.Series)) or (
-        isinstance(order, str) and order.startswith("column:")
-    )
+    if isinstance(order, (list, pl.Series)):
+        return np.asarray(order).dtype.kind in "iufb"
+    return isinstance(order, np.ndarray) or (isinstance(order, str) and order.startswith("column:"))
 
 
 def order_column(order: object, table: JobTable) -> NDArray[np.float64] | None:
