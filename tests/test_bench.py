@@ -116,7 +116,7 @@ def test_generated_jobs_are_for_the_cluster(
     assert command["start_up_seconds"] > 0
     small = said["small_costs"]
     assert small["reported_jobs"] == 200
-    # Which is more is the machine's to say: one that does other work may take longer to import than to replay.
+    # Which is more is the machine's to say: one that does other work may import for longer than it replays.
     for name in ("imports", "one_job", "report", "first_report"):
         assert small[f"{name}_cpu_seconds"] > 0
     assert caches == [caches[0]] * 5
