@@ -55,7 +55,7 @@ LONG := equality preempt_equality planner audit audit_genuine audit_queue shell
 
 test-long: build ## the random comparisons and audits again, with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
-	RINGBCO_CASES=300 cargo test --locked --no-default-features -- equality logs
+	RINGBCO_CASES=300 cargo test --locked --no-default-features -- equality logs outside
 	RINGBCO_CASES=1000 $(PYTEST) $(LONG:%=tests/test_%.py)
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000)
