@@ -144,7 +144,6 @@ impl<R: Ranking> Ranked<R> {
 
 impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
     const STOPS: bool = true;
-    const NETS: bool = true;
 
     fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
         if !self.ranking.admits(floor, job) && floor.refuse(job).is_ok() {
