@@ -430,6 +430,10 @@ class Peeks(ringbco.KeyPolicy):
         return state.remaining[rows]
 
 
+class Forgot(ringbco.RankPolicy):
+    """Has no method at all."""
+
+
 class Fails(ringbco.Policy):
     def decide(self, state: Any) -> None:
         raise ZeroDivisionError("mine")
@@ -446,6 +450,7 @@ class Fails(ringbco.Policy):
         (Peeks, AttributeError, "remaining is not known to a scheduler"),
         (Fails, ZeroDivisionError, "mine"),
         (ringbco.Policy, UsageError, "expected a class derived from"),
+        (Forgot, UsageError, "Forgot: expected a class with the method rank"),
         (lambda: None, UsageError, "a class or an object derived from"),
         ("nowhere:Fifo", UsageError, "there is no module nowhere"),
         ("/nowhere/mine.py:Fifo", InputError, "expected a file with a policy that can be read"),

@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -31,7 +32,7 @@ GROUP: Final = "ringbco.policies"
 """The entry points under which an installed package offers its policies by name."""
 
 
-class Scheduler:
+class Scheduler(ABC):  # noqa: B024 - its three kinds have the abstract method
     """What all policies of one's own have in common. Derive from `KeyPolicy`, `RankPolicy` or `Policy`."""
 
     clairvoyant: ClassVar[bool] = False
@@ -41,9 +42,9 @@ class Scheduler:
 class KeyPolicy(Scheduler):
     """Orders the queue by a number that a job gets when it arrives, the least first, ties fifo."""
 
+    @abstractmethod
     def key(self, state: State, rows: NDArray[np.uint32]) -> ArrayLike:
         """A number for each of `rows`, which have arrived at this instant. Called once a job."""
-        raise NotImplementedError
 
 
 class RankPolicy(Scheduler):
@@ -56,9 +57,9 @@ class RankPolicy(Scheduler):
     preemptive: ClassVar[bool] = False
     interval: float | None = None
 
+    @abstractmethod
     def rank(self, state: State, rows: NDArray[np.uint32]) -> ArrayLike:
         """A number for each of `rows`: the waiting jobs, and the running ones where `preemptive`."""
-        raise NotImplementedError
 
 
 class Policy(Scheduler):
@@ -69,9 +70,9 @@ class Policy(Scheduler):
 
     interval: float | None = None
 
+    @abstractmethod
     def decide(self, state: State) -> None:
         """Starts, stops and moves jobs. Called whenever something changed or a wake is due."""
-        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,11 +107,12 @@ def resolve(policy: object, parameters: Mapping[str, Any] | None = None) -> Own:
     given = dict(parameters or {})
     name = policy if isinstance(policy, str) and ":" in policy else ""
     found = _named(policy) if isinstance(policy, str) else policy
-    if isinstance(found, type) and issubclass(found, Scheduler):
+    bases = (Scheduler, KeyPolicy, RankPolicy, Policy)
+    if isinstance(found, type) and issubclass(found, Scheduler) and found not in bases:
         found = _made(found, given, name or found.__qualname__)
     elif given:
         raise UsageError(f"option P: {', '.join(given)}: expected none beside a policy that is made already")
-    if not isinstance(found, Scheduler) or type(found) in (Scheduler, KeyPolicy, RankPolicy, Policy):
+    if not isinstance(found, Scheduler):
         raise UsageError(
             f"option policy: {name or found!r}: expected a class derived from ringbco.KeyPolicy, RankPolicy"
             " or Policy, or an object of one"
@@ -209,6 +211,9 @@ def _from_file(path: Path) -> ModuleType:
 
 def _made(kind: type[Scheduler], given: Mapping[str, Any], name: str) -> Scheduler:
     """An object of the class, with its fields set."""
+    if inspect.isabstract(kind):
+        missing = ", ".join(sorted(kind.__abstractmethods__))
+        raise UsageError(f"option policy: {name}: expected a class with the method {missing}")
     fields: dict[str, dataclasses.Field[Any]] = {}
     if dataclasses.is_dataclass(kind):
         fields = {field.name: field for field in dataclasses.fields(kind)}

@@ -182,6 +182,9 @@ class _Bare(Policy):
 
     clairvoyant = True
 
+    def decide(self, state: State) -> None:
+        """Nothing: `advance` hands the decision to the caller instead."""
+
 
 def drive(setup: Setup, progress: Callable[[int, int], None] | None) -> _core.RunResult:
     """Runs a policy of one's own to the end, in each virtual cluster by a copy of it."""
