@@ -18,16 +18,20 @@ pub enum Verb {
     Refuse,
     /// It goes on at once on the GPUs of its rows instead of those that it holds.
     Move,
+    /// It goes on at once on the GPUs of its rows, fewer or more than it holds.
+    Resize,
+    /// It is over before it is done.
+    End,
 }
 
 impl Verb {
     /// Every verb, in the order of the documentation.
-    pub const ALL: &'static [Self] = &[Self::Start, Self::Stop, Self::Refuse, Self::Move];
+    pub const ALL: &'static [Self] = &[Self::Start, Self::Stop, Self::Refuse, Self::Move, Self::Resize, Self::End];
 
     /// Whether its rows say which GPUs.
     #[must_use]
     pub fn has_parts(self) -> bool {
-        matches!(self, Self::Start | Self::Move)
+        matches!(self, Self::Start | Self::Move | Self::Resize)
     }
 
     /// The name in tables.
@@ -38,6 +42,8 @@ impl Verb {
             Self::Stop => "stop",
             Self::Refuse => "refuse",
             Self::Move => "move",
+            Self::Resize => "resize",
+            Self::End => "end",
         }
     }
 }
@@ -104,9 +110,9 @@ impl DecisionLog {
         }
     }
 
-    /// Forgets the latest decision if it moved that job at that time: the next move takes its place.
-    pub(crate) fn forget_move(&mut self, time: f64, job: Job) {
-        while self.verb.last() == Some(&Verb::Move)
+    /// Forgets the latest decision if it was that verb for that job at that time: the next one takes its place.
+    pub(crate) fn forget(&mut self, time: f64, verb: Verb, job: Job) {
+        while self.verb.last() == Some(&verb)
             && self.job.last() == Some(&job.number())
             && self.time.last() == Some(&time)
         {
@@ -120,7 +126,7 @@ impl DecisionLog {
 
     /// The decision whose rows begin at `row`, and where the next one's do.
     ///
-    /// Rows of one start or move are neighbours of the same time and job on servers that ascend.
+    /// Rows of one start, move or resize are neighbours of the same time and job on servers that ascend.
     #[must_use]
     pub fn decision(&self, row: usize) -> Option<(Decision, usize)> {
         let (&time, &verb, &job) = (self.time.get(row)?, self.verb.get(row)?, self.job.get(row)?);
@@ -163,7 +169,7 @@ impl DecisionLog {
             } else if at > 0 && self.time[at] < self.time[at - 1] {
                 "it comes before the decision above it".to_owned()
             } else if self.verb[at].has_parts() && (self.server[at] as usize >= servers || self.num_gpus[at] == 0) {
-                "a start or a move names servers of the cluster, with one GPU or more on each".to_owned()
+                "a verb with GPUs names servers of the cluster, with one GPU or more on each".to_owned()
             } else {
                 continue;
             };

@@ -27,25 +27,39 @@ pub(crate) struct ClusterOutcome {
     pub(crate) events: u64,
     pub(crate) decisions: u64,
     /// Per job: times preempted, time on GPUs, how much of that went to resuming, and what its work took longer, s, for
-    /// lying on more servers than the fewest. Kept by preemptive policies only.
+    /// lying on more servers than the fewest. Kept by preemptive policies only, and `elastic` where jobs are.
     pub(crate) preemptions: Vec<u32>,
     pub(crate) held: Vec<f64>,
     pub(crate) lost: Vec<f64>,
     pub(crate) spread: Vec<f64>,
-    /// Whether admission refused it.
+    pub(crate) elastic: Vec<Elastic>,
+    /// Whether admission or a verb refused it, and whether a verb ended it.
     pub(crate) refused: Vec<bool>,
-    /// Every stretch of the preempted jobs, in order of their ends.
+    pub(crate) ended: Vec<bool>,
+    /// Every stretch of the jobs that did not run from start to finish on what they ask for, in order of their ends.
     pub(crate) stretches: Vec<Stretch>,
     /// What was decided, where that is written down.
     pub(crate) log: DecisionLog,
 }
 
-/// A preempted job on its GPUs.
+/// What becomes of a job that may hold other GPUs than it asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Elastic {
+    /// What its work took longer on them, s; less than 0 where they were more.
+    pub longer: f64,
+    /// GPU-seconds held.
+    pub held: f64,
+    /// Those of them without progress, after being resumed.
+    pub lost: f64,
+}
+
+/// A job on its GPUs, one time of several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
     pub(crate) job: Job,
     pub(crate) start: f64,
     pub(crate) end: f64,
+    pub(crate) num_gpus: u32,
     pub(crate) spanning: bool,
 }
 
@@ -66,7 +80,9 @@ impl ClusterOutcome {
             held: Vec::new(),
             lost: Vec::new(),
             spread: Vec::new(),
+            elastic: Vec::new(),
             refused: Vec::new(),
+            ended: Vec::new(),
             stretches: Vec::new(),
             log: DecisionLog::default(),
         }
@@ -80,6 +96,7 @@ impl ClusterOutcome {
             lost: vec![0.0; jobs],
             spread: vec![0.0; jobs],
             refused: vec![false; jobs],
+            ended: vec![false; jobs],
             ..Self::new(jobs, record)
         }
     }
@@ -95,6 +112,9 @@ impl ClusterOutcome {
     pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
         let allocations = &mut self.allocations;
         let lengths = [&mut self.held, &mut self.lost];
+        for job in &mut self.elastic {
+            (job.held, job.lost) = (seconds(job.held), seconds(job.lost));
+        }
         let instants =
             [&mut self.start, &mut self.finish, &mut allocations.start, &mut allocations.end, &mut self.log.time];
         for times in instants.into_iter().chain(lengths) {
@@ -129,11 +149,11 @@ pub struct Timeline {
 /// The columns of a finished replay, in the caller's row order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Whether the job was replayed; `false` where it was dropped as oversize.
+    /// Whether the job ran to its end; `false` where it was dropped as oversize, refused or ended.
     pub kept: Vec<bool>,
-    /// First start, s; NaN where dropped.
+    /// First start, s; NaN where it never ran.
     pub start: Vec<f64>,
-    /// Finish, s; NaN where dropped.
+    /// Finish, s; where a verb ended it, when it last held GPUs. NaN where it never ran.
     pub finish: Vec<f64>,
     /// Servers used.
     pub num_servers: Vec<u32>,
@@ -185,8 +205,12 @@ pub struct Preempted {
     pub lost: Vec<f64>,
     /// What its work took longer, s, for lying on more servers than the fewest, stay by stay and without contention.
     pub spread: Vec<f64>,
-    /// Whether admission refused it; then `kept` is `false` too.
+    /// What other GPUs than it asks for made of it; empty where no job is elastic.
+    pub elastic: Vec<Elastic>,
+    /// Whether admission or a verb refused it; then `kept` is `false` too.
     pub refused: Vec<bool>,
+    /// Whether a verb ended it; then `kept` is `false` too.
+    pub ended: Vec<bool>,
 }
 
 /// Sample times: `count` even steps over [from, to], both ends included, or every `step` from `from`.
@@ -262,6 +286,8 @@ pub(crate) struct Span {
     pub(crate) seen: f64,
     pub(crate) start: f64,
     pub(crate) finish: f64,
+    /// GPUs asked for while it waits, and held then.
+    pub(crate) asks: u32,
     pub(crate) num_gpus: u32,
     pub(crate) spanning: bool,
     /// Which virtual cluster it ran on.
@@ -300,8 +326,10 @@ pub(crate) fn timeline(
     let times = sample_times(ends.0, ends.1, step)?;
     let steps = Steps { times: &times };
     let gang = |s: &Span| [1, i64::from(s.num_gpus), i64::from(s.spanning)];
-    let submitted = steps.gather(spans.clone().map(|s| (s.seen, gang(&s))));
-    let started = steps.gather(spans.clone().map(|s| (s.start, gang(&s))));
+    let asked = |s: &Span| [1, i64::from(s.asks)];
+    let both = |s: &Span| [1, i64::from(s.num_gpus), i64::from(s.spanning), i64::from(s.asks)];
+    let submitted = steps.gather(spans.clone().map(|s| (s.seen, asked(&s))));
+    let started = steps.gather(spans.clone().map(|s| (s.start, both(&s))));
     let finished = steps.gather(spans.map(|s| (s.finish, gang(&s))));
     let changes = contention.iter().flat_map(|log| {
         let mut before = 0;
@@ -312,17 +340,17 @@ pub(crate) fn timeline(
         })
     });
     let sums = steps.gather(changes);
-    let minus = |a: &[[i64; 3]], b: &[[i64; 3]], of: usize| -> Vec<u64> {
-        a.iter().zip(b).map(|(x, y)| (x[of] - y[of]) as u64).collect()
-    };
+    fn minus<const A: usize, const B: usize>(a: &[[i64; A]], b: &[[i64; B]], of: (usize, usize)) -> Vec<u64> {
+        a.iter().zip(b).map(|(x, y)| (x[of.0] - y[of.1]) as u64).collect()
+    }
     let narrow = |v: Vec<u64>| -> Vec<u32> { v.into_iter().map(|x| x as u32).collect() };
-    let spanning_jobs = narrow(minus(&started, &finished, 2));
+    let spanning_jobs = narrow(minus(&started, &finished, (2, 2)));
     let mean = |(&jobs, &[sum]): (&u32, &[i64; 1])| if jobs == 0 { 0.0 } else { sum as f64 / f64::from(jobs) };
     Ok(Timeline {
-        running_jobs: narrow(minus(&started, &finished, 0)),
-        queued_jobs: narrow(minus(&submitted, &started, 0)),
-        busy_gpus: minus(&started, &finished, 1),
-        queued_gpus: minus(&submitted, &started, 1),
+        running_jobs: narrow(minus(&started, &finished, (0, 0))),
+        queued_jobs: narrow(minus(&submitted, &started, (0, 0))),
+        busy_gpus: minus(&started, &finished, (1, 1)),
+        queued_gpus: minus(&submitted, &started, (1, 3)),
         mean_contention: spanning_jobs.iter().zip(&sums).map(mean).collect(),
         spanning_jobs,
         time: times,
@@ -340,6 +368,7 @@ mod tests {
             seen: submit,
             start,
             finish,
+            asks: num_gpus,
             num_gpus,
             spanning,
             cluster: 0,
@@ -362,6 +391,7 @@ mod tests {
             seen: submit,
             start,
             finish,
+            asks: num_gpus,
             num_gpus,
             spanning: false,
             cluster,

@@ -113,7 +113,7 @@ def look(state: Any, name: str) -> None:
 
 def test_the_table_of_verbs_is_whole() -> None:
     told = {re.match(r"`(\w+)", cells[0])[1] for cells in rows_of("What a policy does")}  # type: ignore[index]
-    assert told == {"start", "stop", "move", "refuse", "wake"}
+    assert told == {"start", "stop", "move", "resize", "refuse", "end", "wake"}
     assert all(hasattr(ringbco.Simulation, verb) for verb in told)
 
 

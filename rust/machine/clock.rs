@@ -26,6 +26,11 @@ impl Clock {
         self.slot.map_or(time, |slot| time * slot)
     }
 
+    /// A length of time: whole slots under the slot clock, rounded up.
+    pub(crate) fn pause(self, seconds: f64) -> f64 {
+        self.slot.map_or(seconds, |slot| (seconds / slot).ceil())
+    }
+
     /// The first instant at which a submission can be seen: the first boundary not before it under the slot clock.
     #[inline]
     pub(crate) fn arrival(self, submit: f64) -> f64 {

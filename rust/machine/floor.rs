@@ -13,7 +13,7 @@ use crate::cluster::{Cluster, FewestServers, Grant};
 use crate::decisions::Verb;
 use crate::ds::EventHeap;
 use crate::ids::{Job, Slot};
-use crate::outcome::{ClusterOutcome, Stretch};
+use crate::outcome::{ClusterOutcome, Elastic, Stretch};
 use crate::placement::{Placer, Probe};
 use crate::setting::Setting;
 use crate::speed::{Crowd, Speed};
@@ -43,13 +43,14 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) ledger: Option<Ledger>,
     /// Machine time that a resumed job holds its GPUs without progress.
     pub(super) pause: f64,
-    /// The same of a job that moved.
+    /// The same of a job that moved, and of one that got another number of GPUs.
     pub(super) move_pause: f64,
+    pub(super) resize_pause: f64,
     pub(super) record: bool,
     pub(super) delays: Delays,
     /// What the latest `place` gave.
     pub(crate) grant: Grant,
-    /// Jobs that are done or refused.
+    /// Jobs that are done, refused or ended.
     pub(super) gone: usize,
     /// Whether to write down what is decided.
     pub(super) record_log: bool,
@@ -91,8 +92,9 @@ impl<'a, S: Speed> Floor<'a, S> {
             crowd_since: 0.0,
             dirty: Vec::new(),
             ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
-            pause: clock.slot.map_or(options.preempt_cost, |slot| (options.preempt_cost / slot).ceil()),
-            move_pause: clock.slot.map_or(options.move_cost(), |slot| (options.move_cost() / slot).ceil()),
+            pause: clock.pause(options.preempt_cost),
+            move_pause: clock.pause(options.move_cost()),
+            resize_pause: clock.pause(options.resize_cost()),
             record,
             delays: Delays::new(jobs.num_gpus),
             grant: Grant::default(),
@@ -105,7 +107,8 @@ impl<'a, S: Speed> Floor<'a, S> {
             progress: 0.0,
             fault: None,
             out: if stops {
-                ClusterOutcome::preemptive(jobs.len(), record)
+                let elastic = vec![Elastic::default(); jobs.range.map_or(0, |_| jobs.len())];
+                ClusterOutcome { elastic, ..ClusterOutcome::preemptive(jobs.len(), record) }
             } else {
                 ClusterOutcome::new(jobs.len(), record)
             },
@@ -155,15 +158,19 @@ impl<'a, S: Speed> Floor<'a, S> {
         self.ledger(job).0
     }
 
-    /// Number of jobs that are done or refused.
+    /// Number of jobs that are done, refused or ended.
     pub(crate) fn gone(&self) -> usize {
         self.gone
     }
 
+    /// What a unit of a job's work takes on the GPUs that it asks for, on one server without contention, s.
+    pub(super) fn alone(&self, job: Job) -> f64 {
+        self.speed.unit(&self.speed.pace(&self.jobs, job, self.asks(job)), 1, 0)
+    }
+
     /// Remaining run time of a job that does not run, s: on one server without contention.
     pub(crate) fn remaining(&self, job: Job) -> f64 {
-        let alone = self.speed.unit(&self.speed.pace(&self.jobs, job), 1, 0);
-        self.speed.remaining(&self.jobs, job, self.ledger(job).0, alone, self.clock.slot)
+        self.speed.remaining(&self.jobs, job, self.ledger(job).0, self.alone(job), self.clock.slot)
     }
 
     /// Remaining run time of a stay's job now, s; never rises as time passes.
@@ -179,8 +186,16 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// Attained service of a stay's job now, GPU-seconds. Holding GPUs is service, progress or not.
     pub(crate) fn attained_of(&self, stay: &Stay<S::Pace>) -> f64 {
-        let held = self.ledger(stay.job).1 + (self.now - stay.start);
+        let held = self.ledger(stay.job).1 + self.share_of(stay) * (self.now - stay.start);
         f64::from(self.asks(stay.job)) * self.clock.seconds(held)
+    }
+
+    /// GPUs that a stay holds, as a share of those that its job asks for.
+    fn share_of(&self, stay: &Stay<S::Pace>) -> f64 {
+        if self.jobs.range.is_none() {
+            return 1.0;
+        }
+        f64::from(stay.gpus()) / f64::from(self.asks(stay.job))
     }
 
     /// When the attained service of a stay's job reaches `service` GPU-seconds, give or take rounding (machine time).
@@ -199,6 +214,11 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// Whether a job is done.
     pub(crate) fn is_done(&self, job: Job) -> bool {
         !self.out.finish[job.index()].is_nan()
+    }
+
+    /// Whether a verb ended a job before it was done.
+    pub(crate) fn is_ended(&self, job: Job) -> bool {
+        self.out.ended.get(job.index()).is_some_and(|&ended| ended)
     }
 
     /// Whether a job has run, or runs.
@@ -231,26 +251,39 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// Writes a stay down and ends it.
     #[inline]
     pub(super) fn vacate(&mut self, slot: Slot) {
+        let share = self.share_of(&self.stays[slot.index()]);
         let stay = &mut self.stays[slot.index()];
         let (job, j) = (stay.job, stay.job.index());
         let spanning = stay.parts.len() > 1;
         if let Some(ledger) = &mut self.ledger {
             let held = self.now - stay.start;
+            let (asks, num_gpus) = (self.jobs.num_gpus[j], stay.gpus());
+            let few = |gpus| self.few.of(gpus).unwrap_or(1);
             let left = stay.left_at(self.now, self.clock);
             let done = std::mem::replace(&mut ledger.left[j], left) - left;
             if done > 0.0 {
                 self.progress = self.now;
             }
             if spanning {
-                let fewest = self.few.of(self.jobs.num_gpus[j]).unwrap_or(1);
                 let alone = |servers| self.speed.unit(&stay.pace, servers, 1);
-                self.out.spread[j] += done * (alone(stay.parts.len() as u32) - alone(fewest));
+                self.out.spread[j] += done * (alone(stay.parts.len() as u32) - alone(few(num_gpus)));
             }
-            ledger.served[j] += held;
+            if num_gpus != asks {
+                let alone = |pace: &S::Pace, gpus| self.speed.unit(pace, few(gpus), 1);
+                let longer = alone(&stay.pace, num_gpus) - alone(&self.speed.pace(&self.jobs, job, asks), asks);
+                // Without rings work counts slots under the slot clock.
+                let seconds = if S::COUPLED { 1.0 } else { self.clock.slot.unwrap_or(1.0) };
+                self.out.elastic[j].longer += done * longer * seconds;
+            }
+            if let Some(elastic) = self.out.elastic.get_mut(j) {
+                elastic.held += f64::from(num_gpus) * held;
+                elastic.lost += f64::from(num_gpus) * (self.now.min(stay.from) - stay.start);
+            }
+            ledger.served[j] += share * held;
             self.out.held[j] += held;
             self.out.lost[j] += self.now.min(stay.from) - stay.start;
-            if self.out.preemptions[j] > 0 {
-                self.out.stretches.push(Stretch { job, start: stay.start, end: self.now, spanning });
+            if self.out.preemptions[j] > 0 || num_gpus != asks || self.out.ended[j] {
+                self.out.stretches.push(Stretch { job, start: stay.start, end: self.now, num_gpus, spanning });
             }
         }
         if self.record {

@@ -6,7 +6,7 @@
 
 use super::clock::Clock;
 use crate::ids::{Job, Server};
-use crate::speed::Speed;
+use crate::speed::{Speed, whole_slots};
 
 /// A job on GPUs. Times are machine times.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Stay<P> {
     pub(super) since: f64,
     /// What a unit of work takes now, s, and units in a slot.
     pub(super) unit: f64,
-    pub(super) per_slot: u64,
+    pub(super) per_slot: f64,
     /// What a unit takes on one server without contention, s (kept where a policy may stop jobs).
     pub(crate) alone: f64,
     pub(super) pace: P,
@@ -51,7 +51,7 @@ impl<P> Stay<P> {
         let passed = now - self.since;
         let done = match clock.slot {
             None => passed / self.unit,
-            Some(_) => self.per_slot.saturating_mul(passed as u64) as f64,
+            Some(_) => self.per_slot * passed,
         };
         f64::max(0.0, self.left - done)
     }
@@ -59,10 +59,10 @@ impl<P> Stay<P> {
     /// When it ends at its present pace; never where a slot yields nothing.
     #[inline]
     pub(super) fn end(&self, clock: Clock) -> f64 {
-        match (clock.slot, self.per_slot) {
-            (None, _) => self.since + self.left * self.unit,
-            (Some(_), 0) => f64::INFINITY,
-            (Some(_), n) => self.since + (self.left as u64).div_ceil(n) as f64,
+        match clock.slot {
+            None => self.since + self.left * self.unit,
+            Some(_) if self.per_slot == 0.0 => f64::INFINITY,
+            Some(_) => self.since + whole_slots(self.left, self.per_slot),
         }
     }
 
@@ -77,8 +77,14 @@ impl<P> Stay<P> {
         self.since = f64::max(self.since, now);
         self.unit = unit;
         if let Some(slot) = clock.slot {
-            self.per_slot = speed.per_slot(slot, unit);
+            self.per_slot = speed.per_slot(&self.pace, slot, unit);
         }
         true
+    }
+
+    /// GPUs held.
+    #[inline]
+    pub(crate) fn gpus(&self) -> u32 {
+        self.parts.iter().map(|part| part.1).sum()
     }
 }

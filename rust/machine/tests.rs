@@ -54,6 +54,7 @@ proptest! {
             iterations: rows.iter().map(|row| u64::from(row.2) * 10).collect(),
             gradient_bytes: column(&|row| f64::from(row.2) * 1e7),
             compute_time: column(&|_| 0.05),
+            range: None,
         };
         let preset = &PRESETS[preset];
         let options = Options {

@@ -5,7 +5,7 @@
 
 use super::ledger::Ledger;
 use super::stays::Stay;
-use crate::outcome::ClusterOutcome;
+use crate::outcome::{ClusterOutcome, Elastic};
 
 #[derive(Clone, Debug)]
 pub(super) struct Undone<P> {
@@ -15,6 +15,7 @@ pub(super) struct Undone<P> {
     held: f64,
     lost: f64,
     spread: f64,
+    elastic: Option<Elastic>,
     obstacles: (f64, f64),
     preemptions: u32,
     num_servers: u32,
@@ -31,6 +32,7 @@ impl<P: Clone> Undone<P> {
             held: out.held[j],
             lost: out.lost[j],
             spread: out.spread[j],
+            elastic: out.elastic.get(j).copied(),
             obstacles: out.obstacles[j],
             preemptions: out.preemptions[j],
             num_servers: out.num_servers[j],
@@ -45,7 +47,11 @@ impl<P: Clone> Undone<P> {
         if let Some(ledger) = ledger {
             (ledger.left[j], ledger.served[j]) = (self.left, self.served);
         }
-        (out.held[j], out.lost[j], out.spread[j]) = (self.held, self.lost, self.spread);
+        (out.held[j], out.lost[j]) = (self.held, self.lost);
+        out.spread[j] = self.spread;
+        if let (Some(now), Some(before)) = (out.elastic.get_mut(j), self.elastic) {
+            *now = before;
+        }
         (out.obstacles[j], out.preemptions[j]) = (self.obstacles, self.preemptions);
         (out.num_servers[j], out.max_contention[j]) = (self.num_servers, self.max_contention);
         if let Some(last) = out.stretches.iter().rposition(|stretch| stretch.job == job) {

@@ -18,10 +18,21 @@ impl<S: Speed> Floor<'_, S> {
     /// Tries to place a job. If it can be placed, its GPUs are taken, and `start` or `undo` must follow.
     #[inline]
     pub(crate) fn place(&mut self, job: Job) -> bool {
+        self.place_on(job, self.asks(job))
+    }
+
+    /// As `place`, on that many GPUs, which the job may hold.
+    #[inline]
+    pub(crate) fn place_on(&mut self, job: Job, num_gpus: u32) -> bool {
         self.out.decisions += 1;
-        let time = if self.cluster.gpu_times.is_some() { self.estimate(job) } else { 0.0 };
-        let claim = Claim { job, num_gpus: self.asks(job), time };
+        let claim = self.claim(job, num_gpus);
         self.placer.place(&mut self.cluster, &claim, &mut self.grant)
+    }
+
+    #[inline]
+    fn claim(&self, job: Job, num_gpus: u32) -> Claim {
+        let time = if self.cluster.gpu_times.is_some() { self.estimate(job) } else { 0.0 };
+        Claim { job, num_gpus, time }
     }
 
     /// Gives a job the GPUs of given servers. If they can be had, they are taken, and `start` must follow.
@@ -36,22 +47,26 @@ impl<S: Speed> Floor<'_, S> {
             }
         }
         self.out.decisions += 1;
-        let time = if self.cluster.gpu_times.is_some() { self.estimate(job) } else { 0.0 };
-        let claim = Claim { job, num_gpus: self.asks(job), time };
-        self.cluster.mark();
-        self.grant.parts.clear();
-        for &(server, count) in parts {
-            self.cluster.take(server, count, &claim, &mut self.grant);
-        }
+        self.take(job, parts);
         Ok(())
     }
 
-    /// Checks that parts are as many GPUs as a job asks for, on different servers of the cluster.
-    pub(crate) fn check_parts(&self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
-        let given: u64 = parts.iter().map(|&(_, count)| u64::from(count)).sum();
-        if given != u64::from(self.asks(job)) {
-            return Err(format!("{given} GPUs are given and it asks for {}", self.asks(job)));
+    /// Checks that a job may hold that many GPUs.
+    pub(crate) fn check_size(&self, job: Job, given: u64) -> Result<(), String> {
+        let (min, max) = self.jobs.range_of(job.index());
+        if (u64::from(min)..=u64::from(max)).contains(&given) {
+            return Ok(());
         }
+        Err(if min == max {
+            format!("{given} GPUs are given and it asks for {min}")
+        } else {
+            format!("{given} GPUs are given and it runs on {min} to {max}")
+        })
+    }
+
+    /// Checks that parts are as many GPUs as a job may hold, on different servers of the cluster.
+    pub(crate) fn check_parts(&self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
+        self.check_size(job, parts.iter().map(|&(_, count)| u64::from(count)).sum())?;
         for (at, &(server, count)) in parts.iter().enumerate() {
             if server.index() >= self.cluster.sizes.len() {
                 return Err(format!(
@@ -94,9 +109,15 @@ impl<S: Speed> Floor<'_, S> {
     /// Begins the stay of the job that was placed last. Returns its slot.
     fn begin(&mut self, job: Job) -> Slot {
         let j = job.index();
+        let num_gpus: u32 = self.grant.parts.iter().map(|part| part.1).sum();
         // Whoever held other GPUs up to this instant has moved, whatever the verbs were.
-        let moved = self.undone.iter().any(|undone| undone.stay.job == job);
-        let pause = if moved { self.move_pause } else { self.pause };
+        let before = self.undone.iter().find(|undone| undone.stay.job == job);
+        let pause = match before {
+            None => self.pause,
+            Some(undone) if undone.stay.gpus() == num_gpus => self.move_pause,
+            Some(_) => self.resize_pause,
+        };
+        let alone = if self.ledger.is_some() { self.alone(job) } else { f64::NAN };
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
         if slot.index() == self.stays.len() {
             self.stays.push(Stay::default());
@@ -115,10 +136,8 @@ impl<S: Speed> Floor<'_, S> {
             }
         };
         stay.since = stay.from;
-        stay.pace = self.speed.pace(&self.jobs, job);
-        if self.ledger.is_some() {
-            stay.alone = self.speed.unit(&stay.pace, 1, 0);
-        }
+        stay.pace = self.speed.pace(&self.jobs, job, num_gpus);
+        stay.alone = alone;
         stay.unit = f64::NAN;
         // A spanning job's pace is known once it is known who shares its links.
         stay.fresh = stay.parts.len() > 1;
@@ -145,13 +164,13 @@ impl<S: Speed> Floor<'_, S> {
         job
     }
 
-    /// Writes a move down; `lift` and `land` do not.
-    pub(crate) fn note_move(&mut self, job: Job, parts: &[(Server, u32)]) {
+    /// Writes a move or a resize down; `lift` and `land` do not.
+    pub(crate) fn note_shift(&mut self, verb: Verb, job: Job, parts: &[(Server, u32)]) {
         if self.record_log {
             let mut parts = parts.to_vec();
             parts.sort_unstable();
-            self.out.log.forget_move(self.now, job);
-            self.out.log.push(self.now, Verb::Move, job, &parts);
+            self.out.log.forget(self.now, verb, job);
+            self.out.log.push(self.now, verb, job, &parts);
         }
     }
 
@@ -164,6 +183,82 @@ impl<S: Speed> Floor<'_, S> {
     pub(crate) fn land(&mut self, job: Job) -> Slot {
         self.grant.parts.sort_unstable();
         self.redo(job).unwrap_or_else(|| self.begin(job))
+    }
+
+    /// Gives a running job another number of GPUs, where the run's placement puts them; its own count as idle.
+    ///
+    /// Returns the slot of its stay. Where there is no room for so many, it goes on as it was: `Err` of its slot.
+    pub(crate) fn resize(&mut self, slot: Slot, num_gpus: u32) -> Result<Slot, Slot> {
+        let job = self.stays[slot.index()].job;
+        let parts = self.stays[slot.index()].parts.clone();
+        let rng = self.placer.rng();
+        self.interrupt(slot);
+        let placed = self.place_on(job, num_gpus);
+        if placed {
+            let parts = self.grant.parts.clone();
+            self.note_shift(Verb::Resize, job, &parts);
+        } else {
+            self.placer.set_rng(rng);
+            self.take(job, &parts);
+        }
+        let slot = self.land(job);
+        if placed { Ok(slot) } else { Err(slot) }
+    }
+
+    /// Gives a running job the GPUs of given servers, fewer or more than it holds; its own count as idle. Returns the
+    /// slot of its stay, or why that cannot be.
+    pub(crate) fn resize_to(&mut self, slot: Slot, parts: &[(Server, u32)]) -> Result<Slot, String> {
+        let stay = &self.stays[slot.index()];
+        let job = stay.job;
+        self.check_parts(job, parts)?;
+        for &(server, count) in parts {
+            let own = stay.parts.iter().find(|part| part.0 == server).map_or(0, |part| part.1);
+            let idle = self.cluster.idle[server.index()] + own;
+            if count > idle {
+                return Err(self.lacks(server, u64::from(idle), count));
+            }
+        }
+        self.out.decisions += 1;
+        self.note_shift(Verb::Resize, job, parts);
+        self.interrupt(slot);
+        self.take(job, parts);
+        Ok(self.land(job))
+    }
+
+    /// Takes the idle GPUs of given servers for a job.
+    fn take(&mut self, job: Job, parts: &[(Server, u32)]) {
+        let claim = self.claim(job, parts.iter().map(|part| part.1).sum());
+        self.cluster.mark();
+        self.grant.parts.clear();
+        for &(server, count) in parts {
+            self.cluster.take(server, count, &claim, &mut self.grant);
+        }
+    }
+
+    /// Ends a job before it is done, for good. `slot`: that of its stay, where it runs.
+    pub(crate) fn end(&mut self, job: Job, slot: Option<Slot>) {
+        let j = job.index();
+        if self.record_log {
+            self.out.log.push(self.now, Verb::End, job, &[]);
+        }
+        self.out.ended[j] = true;
+        self.out.obstacles[j] = (0.0, 0.0);
+        self.gone += 1;
+        let resumed = self.out.preemptions[j] > 0;
+        if self.undone.iter().any(|undone| undone.stay.job == job) {
+            // It held GPUs up to this instant and holds none after it: that is an end, and no stop before one.
+            self.out.preemptions[j] -= 1;
+        }
+        match slot {
+            Some(slot) if self.stays[slot.index()].start < self.now => self.vacate(slot),
+            Some(slot) => {
+                self.leave(slot);
+                if !resumed {
+                    self.out.start[j] = f64::NAN;
+                }
+            }
+            None => {}
+        }
     }
 
     /// Ends a stay before its job is done. A stay of no length was none.
@@ -192,7 +287,7 @@ impl<S: Speed> Floor<'_, S> {
         let undone = self.undone.swap_remove(at);
         // The GPUs were never given back: their U stays what it was.
         self.cluster.undo(job, &self.grant.parts);
-        let claim = Claim { job, num_gpus: self.asks(job), time: 0.0 };
+        let claim = Claim { job, num_gpus: undone.stay.gpus(), time: 0.0 };
         self.grant.parts.clear();
         for &(server, count) in &undone.stay.parts {
             self.cluster.take(server, count, &claim, &mut self.grant);

@@ -124,6 +124,14 @@ options! {
             .of(Users::Preemption(&[Preemption::Log, Preemption::Outside]))
             .panel(OTHERS)
             .help("Policies that move jobs: seconds that a moved job holds its GPUs without progress.");
+        /// What a job that gets another number of GPUs pays, s without progress; `None` for as much as one that is
+        /// resumed.
+        resize_cost: Option<f64> = None => Entry::number("resize-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
+            .or("preempt-cost")
+            .unit("s")
+            .of(Users::Preemption(&[Preemption::Log, Preemption::Outside]))
+            .panel(OTHERS)
+            .help("Policies that resize jobs: seconds that a resized job holds its GPUs without progress.");
         /// Attained service, GPU-seconds, at which a job falls to the next queue; ascending.
         thresholds: Vec<f64> = vec![18_000.0] =>
             Entry::ascending("thresholds", "GPU-seconds > 0 in ascending order")
@@ -228,6 +236,12 @@ impl Options {
     #[must_use]
     pub fn move_cost(&self) -> f64 {
         self.move_cost.unwrap_or(self.preempt_cost)
+    }
+
+    /// What a job that gets another number of GPUs pays, s without progress.
+    #[must_use]
+    pub fn resize_cost(&self) -> f64 {
+        self.resize_cost.unwrap_or(self.preempt_cost)
     }
 
     /// Checks the options, each by itself and then together.

@@ -10,7 +10,7 @@ use crate::ids::Job;
 use crate::options::{ClockKind, Options, Order, Oversize, Placement};
 use crate::planner::PlanOptions;
 use crate::replay::check_iteration;
-use crate::speed::{Ring, Speed};
+use crate::speed::{Ring, Speed, whole_slots};
 use crate::trace::{Jobs, OwnedJobs};
 
 /// Horizons and makespans stay below this many slots, so that float64 holds every one exactly.
@@ -183,10 +183,10 @@ impl<'a> Instance<'a> {
     /// Slots that the job takes if neither changes; `None` if it never ends.
     pub(super) fn slots<S: Speed>(&self, speed: &S, position: usize, servers: u32, contention: u32) -> Option<u64> {
         let (jobs, slot) = (self.jobs.view(), self.options.slot);
-        let unit = speed.unit(&speed.pace(&jobs, Job::at(position)), servers, contention);
-        match speed.per_slot(slot, unit) {
-            0 => None,
-            n => Some((speed.work(&jobs, Job::at(position), Some(slot)) as u64).div_ceil(n)),
-        }
+        let job = Job::at(position);
+        let pace = speed.pace(&jobs, job, jobs.num_gpus[position]);
+        let per_slot = speed.per_slot(&pace, slot, speed.unit(&pace, servers, contention));
+        let left = speed.work(&jobs, job, Some(slot));
+        (per_slot > 0.0).then(|| whole_slots(left, per_slot) as u64)
     }
 }

@@ -144,6 +144,7 @@ fn run_at<S: Speed + Sync>(
         seen: 0.0,
         start: out.start[row],
         finish: out.finish[row],
+        asks: jobs.num_gpus[row],
         num_gpus: jobs.num_gpus[row],
         spanning: out.num_servers[row] > 1,
         cluster: 0,

@@ -76,6 +76,25 @@ impl<'a> Logged<'a> {
                 Ok(())
             }
             Verb::Move => Err("moves are carried out together".to_owned()),
+            Verb::Resize => {
+                let slot = self.slot[job.index()];
+                if slot == Slot::NONE {
+                    return Err("it holds no GPUs at that time".to_owned());
+                }
+                self.slot[job.index()] = floor.resize_to(slot, &decision.parts)?;
+                Ok(())
+            }
+            Verb::End => {
+                let slot = std::mem::replace(&mut self.slot[job.index()], Slot::NONE);
+                if slot == Slot::NONE {
+                    if !(self.waits(job) && floor.has_run(job)) {
+                        return Err("it has not run, or is over at that time".to_owned());
+                    }
+                    self.set_waiting(job, false);
+                }
+                floor.end(job, (slot != Slot::NONE).then_some(slot));
+                Ok(())
+            }
             Verb::Refuse => {
                 floor.refuse(job)?;
                 self.set_waiting(job, false);
@@ -102,7 +121,7 @@ impl Logged<'_> {
             if self.slot[job.index()] == Slot::NONE {
                 return Err((*job, "it holds no GPUs at that time".to_owned()));
             }
-            floor.note_move(*job, parts);
+            floor.note_shift(Verb::Move, *job, parts);
             targets.insert(*job, parts);
         }
         for job in targets.keys() {

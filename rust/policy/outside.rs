@@ -87,7 +87,8 @@ impl Outside {
             () if self.slot_of(job).is_some() => "it holds GPUs already",
             () if job.index() >= self.arrived => "it has not arrived yet",
             () if floor.is_done(job) => "it is done",
-            () => "it was refused or ended",
+            () if floor.is_ended(job) => "it was ended",
+            () => "it was refused",
         }
     }
 
@@ -107,26 +108,30 @@ impl Outside {
 
     // Verbs.
 
-    /// Starts waiting jobs in the order given, where a placement finds GPUs for them. `strict`: the first that finds
-    /// none ends the call; otherwise it is passed over. Returns how many started.
+    /// Starts waiting jobs in the order given, where a placement finds GPUs for them: `gpus`, or as many as each asks
+    /// for. `strict`: the first that finds none ends the call; otherwise it is passed over. Returns how many started.
     pub(crate) fn start<S: Speed>(
         &mut self,
         floor: &mut Floor<'_, S>,
         jobs: &[Job],
+        gpus: Option<u32>,
         placement: Option<Placement>,
         strict: bool,
     ) -> Result<usize, Refusal> {
         self.check_waiting(floor, jobs, Verb::Start)?;
+        for &job in jobs.iter().filter(|_| gpus.is_some()) {
+            floor.check_size(job, u64::from(gpus.unwrap_or(0))).map_err(|why| (job, Verb::Start, why))?;
+        }
         self.swap_placer(floor, placement);
         let monotone = floor.placer.is_monotone();
         let mut failed = BTreeSet::new();
         let mut started = 0;
         for &job in jobs {
-            let size = floor.asks(job);
+            let size = gpus.unwrap_or(floor.asks(job));
             if failed.contains(&size) {
                 continue;
             }
-            if floor.place(job) {
+            if floor.place_on(job, size) {
                 self.begin(floor, job);
                 started += 1;
             } else if strict {
@@ -203,12 +208,49 @@ impl Outside {
             }
         }
         for (job, parts) in moves {
-            floor.note_move(*job, parts);
+            floor.note_shift(Verb::Move, *job, parts);
             floor.lift(self.slot[job.index()]);
         }
         for (job, parts) in moves {
             floor.place_at(*job, parts).map_err(|why| (*job, Verb::Move, why))?;
             self.slot[job.index()] = floor.land(*job);
+        }
+        Ok(())
+    }
+
+    /// Gives a running job another number of GPUs, where the run's placement puts them; its own count as idle.
+    pub(crate) fn resize<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, gpus: u32) -> Result<(), Refusal> {
+        self.check_running(floor, &[job], Verb::Resize)?;
+        floor.check_size(job, u64::from(gpus)).map_err(|why| (job, Verb::Resize, why))?;
+        let slot = self.slot[job.index()];
+        if floor.stays[slot.index()].gpus() == gpus {
+            return Ok(());
+        }
+        let resized = floor.resize(slot, gpus);
+        self.slot[job.index()] = resized.unwrap_or_else(|slot| slot);
+        let why = || format!("{} places no {gpus} GPUs for it", self.options.placement.name());
+        resized.map(|_| ()).map_err(|_| (job, Verb::Resize, why()))
+    }
+
+    /// Ends jobs that run, or have run, before they are done.
+    pub(crate) fn end<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
+        twice(jobs, Verb::End)?;
+        for &job in jobs {
+            let why = match () {
+                () if self.slot_of(job).is_some() => continue,
+                () if !self.waits(job) => self.state_of(floor, job),
+                () if floor.has_run(job) => continue,
+                () => "it has never run: refuse it",
+            };
+            return Err((job, Verb::End, why.to_owned()));
+        }
+        for &job in jobs {
+            if self.waits(job) {
+                self.set_waiting(job, false);
+            }
+            let slot = std::mem::replace(&mut self.slot[job.index()], NOWHERE);
+            floor.end(job, (slot != NOWHERE).then_some(slot));
+            self.present -= 1;
         }
         Ok(())
     }

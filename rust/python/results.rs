@@ -1,6 +1,6 @@
 //! What a run gives back, as columns that numpy owns.
 
-use crate::outcome::Outcome;
+use crate::outcome::{Elastic, Outcome};
 use crate::planner::Plan;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
@@ -20,6 +20,10 @@ pub(super) struct RunResult {
     lost: Option<Py<PyArray1<f64>>>,
     spread: Option<Py<PyArray1<f64>>>,
     refused: Option<Py<PyArray1<bool>>>,
+    ended: Option<Py<PyArray1<bool>>>,
+    longer: Option<Py<PyArray1<f64>>>,
+    held_gpus: Option<Py<PyArray1<f64>>>,
+    lost_gpus: Option<Py<PyArray1<f64>>>,
     alloc_job: Py<PyArray1<u32>>,
     alloc_server: Py<PyArray1<u32>>,
     alloc_gpus: Py<PyArray1<u32>>,
@@ -52,13 +56,18 @@ impl RunResult {
             values.into_pyarray(py).unbind()
         }
         let (allocations, timeline) = (outcome.allocations, outcome.timeline);
-        let (held, lost, spread, refused) = match outcome.preempted {
-            Some(own) => {
-                let [held, lost, spread] = [own.held, own.lost, own.spread].map(|values| Some(column(py, values)));
-                (held, lost, spread, Some(column(py, own.refused)))
-            }
-            None => (None, None, None, None),
+        let (times, fates, elastic) = match outcome.preempted {
+            Some(own) => (
+                [own.held, own.lost, own.spread].map(|values| Some(column(py, values))),
+                [own.refused, own.ended].map(|values| Some(column(py, values))),
+                own.elastic,
+            ),
+            None => ([const { None }; 3], [const { None }; 2], Vec::new()),
         };
+        let ([held, lost, spread], [refused, ended]) = (times, fates);
+        let of =
+            |value: fn(&Elastic) -> f64| (!elastic.is_empty()).then(|| column(py, elastic.iter().map(value).collect()));
+        let (longer, held_gpus, lost_gpus) = (of(|job| job.longer), of(|job| job.held), of(|job| job.lost));
         Self {
             kept: column(py, outcome.kept),
             start: column(py, outcome.start),
@@ -72,6 +81,10 @@ impl RunResult {
             lost,
             spread,
             refused,
+            ended,
+            longer,
+            held_gpus,
+            lost_gpus,
             alloc_job: column(py, allocations.job),
             alloc_server: column(py, allocations.server),
             alloc_gpus: column(py, allocations.num_gpus),

@@ -10,7 +10,7 @@ use crate::machine::Watch;
 use crate::options::{Options, PlanOptions};
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
-use crate::trace::Jobs;
+use crate::trace::{Jobs, Range};
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -70,6 +70,8 @@ pub(super) struct JobColumns<'py> {
     gradient_bytes: PyReadonlyArray1<'py, f64>,
     compute_time: PyReadonlyArray1<'py, f64>,
     #[pyo3(default)]
+    range: Option<(PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, u32>)>,
+    #[pyo3(default)]
     vc: Option<PyReadonlyArray1<'py, u32>>,
     #[pyo3(default)]
     deadline: Option<PyReadonlyArray1<'py, f64>>,
@@ -113,7 +115,12 @@ impl JobColumns<'_> {
     }
 
     pub(super) fn jobs(&self) -> PyResult<Jobs<'_>> {
+        let range = match &self.range {
+            Some((min, max)) => Some(Range { min: min.as_slice()?, max: max.as_slice()? }),
+            None => None,
+        };
         Ok(Jobs {
+            range,
             submit: self.submit.as_slice()?,
             num_gpus: self.num_gpus.as_slice()?,
             duration: self.duration.as_slice()?,

@@ -8,7 +8,6 @@ use super::results::RunResult;
 use super::run::{ClusterColumns, JobColumns, PythonWatch};
 use crate::options::{Options, Placement};
 use crate::simulation::{Course as Run, Figure, Prepared as Table, Reached, Refused, When};
-use crate::trace::OwnedJobs;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -48,16 +47,8 @@ impl Prepared {
     ) -> PyResult<Self> {
         let options: Options = read(options)?;
         let table = jobs.jobs()?;
-        let own = OwnedJobs {
-            submit: table.submit.to_vec(),
-            num_gpus: table.num_gpus.to_vec(),
-            duration: table.duration.to_vec(),
-            iterations: table.iterations.to_vec(),
-            gradient_bytes: table.gradient_bytes.to_vec(),
-            compute_time: table.compute_time.to_vec(),
-        };
         let (vc, spec) = (jobs.vc()?, cluster.spec()?);
-        Table::new(own, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
+        Table::new(table.to_owned(), vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
     }
 
     /// Number of virtual clusters; 1 for a cluster without.
@@ -116,7 +107,7 @@ impl Course {
         self.0.now()
     }
 
-    /// Jobs that are done or refused.
+    /// Jobs that are done, refused or ended.
     #[getter]
     fn gone(&self) -> usize {
         self.0.gone()
@@ -177,16 +168,17 @@ impl Course {
         Ok(())
     }
 
-    /// Starts waiting rows in the order given. Returns how many started.
+    /// Starts waiting rows in the order given, on `gpus` GPUs each or on what they ask for. Returns how many started.
     fn start(
         &mut self,
         py: Python<'_>,
         rows: PyReadonlyArray1<'_, u32>,
+        gpus: Option<u32>,
         placement: Option<&str>,
         strict: bool,
     ) -> PyResult<usize> {
         let placement = placement.map(Placement::parse).transpose().map_err(|error| raise(py, &error))?;
-        self.0.start(rows.as_slice()?, placement, strict).map_err(|error| refused(py, &error))
+        self.0.start(rows.as_slice()?, gpus, placement, strict).map_err(|error| refused(py, &error))
     }
 
     /// Starts a waiting row on (server, GPUs).
@@ -202,6 +194,16 @@ impl Course {
     /// Moves running rows to other GPUs: (row, [(server, GPUs)]).
     fn shift(&mut self, py: Python<'_>, moves: Vec<(u32, Vec<(u32, u32)>)>) -> PyResult<()> {
         self.0.shift(&moves).map_err(|error| refused(py, &error))
+    }
+
+    /// Gives a running row another number of GPUs, where the run's placement puts them.
+    fn resize(&mut self, py: Python<'_>, row: u32, gpus: u32) -> PyResult<()> {
+        self.0.resize(row, gpus).map_err(|error| refused(py, &error))
+    }
+
+    /// Ends rows that run, or have run, before they are done.
+    fn end(&mut self, py: Python<'_>, rows: PyReadonlyArray1<'_, u32>) -> PyResult<()> {
+        self.0.end(rows.as_slice()?).map_err(|error| refused(py, &error))
     }
 
     /// Refuses waiting rows that never ran.

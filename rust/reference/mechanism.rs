@@ -19,7 +19,7 @@ use crate::trace::Jobs;
 pub struct Logged {
     /// First start, s; NaN where it never ran.
     pub start: Vec<f64>,
-    /// Finish, s; NaN where it never ran.
+    /// Finish, s; where it was ended, when it last held GPUs. NaN where it never ran.
     pub finish: Vec<f64>,
     /// The most servers used at a time.
     pub num_servers: Vec<u32>,
@@ -33,6 +33,8 @@ pub struct Logged {
     pub lost: Vec<f64>,
     /// Whether it was refused.
     pub refused: Vec<bool>,
+    /// Whether it was ended before it was done.
+    pub ended: Vec<bool>,
     /// (row, server, GPUs, from, to): in order of (row, from, to, server); s.
     pub stays: Vec<(usize, usize, u32, f64, f64)>,
 }
@@ -69,6 +71,8 @@ struct Stay {
 
 struct Mechanism<'a> {
     jobs: Vec<Job>,
+    /// The least and the most GPUs of each job.
+    range: Vec<(u32, u32)>,
     spec: &'a ClusterSpec<'a>,
     options: &'a Options,
     phases: Vec<Phase>,
@@ -94,9 +98,10 @@ pub fn replay_log(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, lo
     let work = |job: &Job| match (options.rar(), options.clock) {
         (true, _) => job.iterations as f64,
         (false, ClockKind::Continuous) => job.duration,
-        (false, ClockKind::Slot) => (job.duration / options.slot).ceil(),
+        (false, ClockKind::Slot) => job.duration / options.slot,
     };
     let mut mechanism = Mechanism {
+        range: all.iter().map(|job| jobs.range_of(job.row)).collect(),
         left: all.iter().map(work).collect(),
         jobs: all,
         spec,
@@ -111,6 +116,7 @@ pub fn replay_log(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, lo
             held: vec![0.0; n],
             lost: vec![0.0; n],
             refused: vec![false; n],
+            ended: vec![false; n],
             stays: Vec::new(),
         },
         wanted: vec![Vec::new(); n],
@@ -119,6 +125,9 @@ pub fn replay_log(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, lo
     mechanism.run(log)?;
     let mut out = mechanism.out;
     out.stays.sort_by_key(|stay| (stay.0, stay.3.to_bits(), stay.4.to_bits(), stay.1));
+    for stay in out.stays.iter().filter(|stay| out.ended[stay.0]) {
+        out.finish[stay.0] = stay.4;
+    }
     Ok(out)
 }
 
@@ -155,15 +164,19 @@ impl Mechanism<'_> {
             }
             let mut carried_out = 0;
             while decisions.last().is_some_and(|decision| decision.time <= self.seconds(now)) {
+                let wanted = self.wanted.clone();
                 match self.carry_out(&decisions) {
                     Ok(count) => {
                         carried_out += 1;
                         decisions.truncate(decisions.len() - count);
                         continue;
                     }
+                    Err(error) if carried_out == 0 => return Err(error),
                     // A job that started now may be done now: the rest is tried again after that.
-                    Err(_) if carried_out > 0 => break,
-                    Err(error) => return Err(error),
+                    Err(_) => {
+                        self.wanted = wanted;
+                        break;
+                    }
                 }
             }
             self.net(now);
@@ -203,27 +216,48 @@ impl Mechanism<'_> {
         if !self.slotted() {
             return stay.since + self.left[job] * tau;
         }
-        match self.per_slot(tau) {
+        if !self.options.rar() {
+            return stay.since + self.slots_of(self.left[job], self.share(job, &stay.parts));
+        }
+        match model::iterations_per_slot(self.options.slot, tau) {
             0 => f64::INFINITY,
             units => stay.since + (self.left[job] as u64).div_ceil(units) as f64,
         }
     }
 
-    fn per_slot(&self, tau: f64) -> u64 {
-        if self.options.rar() { model::iterations_per_slot(self.options.slot, tau) } else { 1 }
+    /// The part that those GPUs are of the ones that a job asks for.
+    fn share(&self, job: usize, parts: &[(usize, u32)]) -> f64 {
+        f64::from(parts.iter().map(|part| part.1).sum::<u32>()) / f64::from(self.jobs[job].num_gpus)
+    }
+
+    /// The first slot with which so many slots' work is done where each does `share` of one. Rounding is forgiven,
+    /// but not where there is none: a share that is a whole number.
+    fn slots_of(&self, work: f64, share: f64) -> f64 {
+        let forgiven = if share.fract() == 0.0 { 1.0 } else { 1.0 - 1e-12 };
+        let enough = |slots: f64| slots >= work / share * forgiven;
+        let mut slots = (work / share).floor() - 1.0;
+        while !enough(slots) {
+            slots += 1.0;
+        }
+        slots.max(0.0)
     }
 
     /// Brings the work left up to date: what was done since the last time at which that was asked.
     fn progress(&mut self, job: usize, now: f64) {
-        let Phase::Running(stay) = &mut self.phases[job] else { return };
+        let Phase::Running(stay) = &self.phases[job] else { return };
         let (Some(tau), true) = (stay.tau, now > stay.since) else { return };
-        let passed = now - stay.since;
-        stay.since = now;
-        let done = if self.slotted() {
-            (0..passed as u64).fold(0u64, |done, _| done.saturating_add(self.per_slot(tau))) as f64
-        } else {
-            passed / tau
+        let (passed, share) = (now - stay.since, self.share(job, &stay.parts));
+        let done = match (self.slotted(), self.options.rar()) {
+            (false, _) => passed / tau,
+            (true, false) => passed * share,
+            (true, true) => {
+                let units = model::iterations_per_slot(self.options.slot, tau);
+                (0..passed as u64).fold(0u64, |done, _| done.saturating_add(units)) as f64
+            }
         };
+        if let Phase::Running(stay) = &mut self.phases[job] {
+            stay.since = now;
+        }
         self.left[job] = f64::max(0.0, self.left[job] - done);
     }
 
@@ -277,11 +311,13 @@ impl Mechanism<'_> {
         for decision in &group {
             let job = decision.job.index();
             let holds = !self.wanted[job].is_empty();
-            let waits = !holds && !matches!(self.phases[job], Phase::Ahead | Phase::Over);
+            let over = self.out.ended[job] || matches!(self.phases[job], Phase::Ahead | Phase::Over);
+            let waits = !holds && !over;
             let fits = match decision.verb {
                 Verb::Start => waits,
-                Verb::Stop | Verb::Move => holds,
+                Verb::Stop | Verb::Move | Verb::Resize => holds,
                 Verb::Refuse => waits && self.before_of(job).1.is_nan(),
+                Verb::End => holds || (waits && !self.before_of(job).1.is_nan()),
             };
             if !fits {
                 return Err(fail(decision, "the job is not in the state for it"));
@@ -297,10 +333,11 @@ impl Mechanism<'_> {
                 continue;
             }
             match decision.verb {
-                Verb::Start | Verb::Move => {
+                Verb::Start | Verb::Move | Verb::Resize => {
                     let parts: Vec<(usize, u32)> = decision.parts.iter().map(|&(s, g)| (s.index(), g)).collect();
-                    if parts.iter().map(|part| part.1).sum::<u32>() != self.jobs[job].num_gpus {
-                        return Err(fail(decision, "as many GPUs as it asks for"));
+                    let (min, max) = self.range[job];
+                    if !(min..=max).contains(&parts.iter().map(|part| part.1).sum::<u32>()) {
+                        return Err(fail(decision, "as many GPUs as it may hold"));
                     }
                     if parts.iter().any(|&(server, count)| self.busy(server) + count > self.spec.server_gpus[server]) {
                         return Err(fail(decision, "the server has fewer idle GPUs"));
@@ -308,6 +345,7 @@ impl Mechanism<'_> {
                     self.wanted[job] = parts;
                 }
                 Verb::Stop => {}
+                Verb::End => self.out.ended[job] = true,
                 Verb::Refuse => {
                     self.out.refused[job] = true;
                     self.phases[job] = Phase::Over;
@@ -354,6 +392,11 @@ impl Mechanism<'_> {
                 phase => phase.clone(),
             };
             let parts = self.wanted[job].clone();
+            if self.out.ended[job] {
+                self.leave(job, now);
+                self.phases[job] = Phase::Over;
+                continue;
+            }
             if sorted(&parts) == sorted(held) {
                 continue;
             }
@@ -364,16 +407,22 @@ impl Mechanism<'_> {
                 self.phases[job] = Phase::Waiting;
             }
             if !parts.is_empty() {
-                self.begin(job, parts, !held.is_empty(), now);
+                self.begin(job, parts, held, now);
             }
         }
         self.before = Some(before);
     }
 
-    fn begin(&mut self, job: usize, parts: Vec<(usize, u32)>, moved: bool, now: f64) {
+    /// Begins a stay. `held`: what the job held up to this instant.
+    fn begin(&mut self, job: usize, parts: Vec<(usize, u32)>, held: &[(usize, u32)], now: f64) {
         let row = self.jobs[job].row;
         let again = !self.out.start[row].is_nan();
-        let cost = if moved { self.options.move_cost() } else { self.options.preempt_cost };
+        let total = |parts: &[(usize, u32)]| parts.iter().map(|part| part.1).sum::<u32>();
+        let cost = match total(held) {
+            0 => self.options.preempt_cost,
+            gpus if gpus == total(&parts) => self.options.move_cost(),
+            _ => self.options.resize_cost(),
+        };
         let mut pause = if again { cost } else { 0.0 };
         if self.slotted() {
             pause = (pause / self.options.slot).ceil();
@@ -405,10 +454,15 @@ impl Mechanism<'_> {
             .collect();
         for ((&job, gang), p) in running.iter().zip(&gangs).zip(model::contention(&gangs)) {
             self.out.max_contention[job] = self.out.max_contention[job].max(p);
+            let (gpus, share) = match &self.phases[job] {
+                Phase::Running(stay) => (stay.parts.iter().map(|part| part.1).sum(), self.share(job, &stay.parts)),
+                _ => (0, f64::NAN),
+            };
+            let on_those = Job { num_gpus: gpus, ..self.jobs[job] };
             let tau = if self.options.rar() {
-                model::iteration_time(&self.jobs[job], &self.spec.network, gang.len(), p)
+                model::iteration_time(&on_those, &self.spec.network, gang.len(), p) / share
             } else {
-                1.0
+                1.0 / share
             };
             let changed = matches!(&self.phases[job], Phase::Running(stay) if stay.tau != Some(tau));
             if changed {

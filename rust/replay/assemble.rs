@@ -11,7 +11,9 @@ use crate::error::Result;
 use crate::ids::Job;
 use crate::machine::Clock;
 use crate::options::{Options, Preemption};
-use crate::outcome::{Allocations, ClusterOutcome, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline};
+use crate::outcome::{
+    Allocations, ClusterOutcome, Elastic, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline,
+};
 use crate::trace::Jobs;
 
 pub(crate) fn assemble(
@@ -32,7 +34,9 @@ pub(crate) fn assemble(
         held: vec![f64::NAN; n],
         lost: vec![0.0; n],
         spread: vec![0.0; n],
+        elastic: vec![Elastic::default(); jobs.range.map_or(0, |_| n)],
         refused: vec![false; n],
+        ended: vec![false; n],
     });
     let mut stretches = Vec::new();
     let mut log = DecisionLog::default();
@@ -47,16 +51,17 @@ pub(crate) fn assemble(
         stretches.extend(outcome.stretches.iter().map(|s| Stretch { job: Job::new(part.rows[s.job.index()]), ..*s }));
         logs::append(&mut log, &outcome.log, part);
         if let Some(preempted) = &mut preempted {
+            for (&row, &elastic) in part.rows.iter().zip(&outcome.elastic) {
+                preempted.elastic[row as usize] = elastic;
+            }
             for (j, &row) in part.rows.iter().enumerate() {
                 let row = row as usize;
                 preemptions[row] = outcome.preemptions[j];
                 (preempted.held[row], preempted.lost[row]) = (outcome.held[j], outcome.lost[j]);
                 preempted.spread[row] = outcome.spread[j];
-                preempted.refused[row] = outcome.refused[j];
+                (preempted.refused[row], preempted.ended[row]) = (outcome.refused[j], outcome.ended[j]);
+                kept[row] = !(outcome.refused[j] || outcome.ended[j]);
             }
-        }
-        for (&row, &refused) in part.rows.iter().zip(&outcome.refused) {
-            kept[row as usize] = !refused;
         }
         for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
             wait_gpus[row as usize] = too_few as f32;
@@ -89,6 +94,12 @@ pub(crate) fn assemble(
     let cluster_of = |row: usize| cluster.get(row).copied().unwrap_or(0);
     // Stretch by stretch; between two of them a job waits.
     stretches.sort_by_key(|s| s.job);
+    for stretch in &stretches {
+        let row = stretch.job.index();
+        if !kept[row] {
+            finish[row] = stretch.end; // ended before it was done
+        }
+    }
     let seen = |job: usize| clock.seconds(clock.arrival(jobs.submit[job]));
     let in_stretches = stretches.iter().enumerate().map(|(i, s)| {
         let row = s.job.index();
@@ -98,16 +109,20 @@ pub(crate) fn assemble(
             seen: before.map_or_else(|| seen(row), |before| before.end),
             start: s.start,
             finish: s.end,
-            num_gpus: jobs.num_gpus[row],
+            asks: jobs.num_gpus[row],
+            num_gpus: s.num_gpus,
             spanning: s.spanning,
             cluster: cluster_of(row),
         }
     });
-    let spans = (0..n).filter(|&j| kept[j] && preemptions[j] == 0).map(|j| Span {
+    let mut whole = kept.clone();
+    stretches.iter().for_each(|stretch| whole[stretch.job.index()] = false);
+    let spans = (0..n).filter(|&j| whole[j]).map(|j| Span {
         submit: jobs.submit[j],
         seen: seen(j),
         start: start[j],
         finish: finish[j],
+        asks: jobs.num_gpus[j],
         num_gpus: jobs.num_gpus[j],
         spanning: num_servers[j] > 1,
         cluster: cluster_of(j),

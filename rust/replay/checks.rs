@@ -104,7 +104,7 @@ pub(crate) fn check_iteration(
     }
     if options.clock == ClockKind::Slot {
         let tau = ring.iteration_time(network, servers.unwrap_or(1), 1);
-        if Ring::per_slot(options.slot, tau) == 0 {
+        if Ring::per_slot(options.slot, tau) == 0.0 {
             return Err(Error::SlotTooShort { row, tau, slot: options.slot });
         }
     }

@@ -1,4 +1,4 @@
-//! The verbs of a course: who starts, stops, moves, is refused; keys and rankings.
+//! The verbs of a course: who starts, stops, moves, is resized, refused or ended; keys and rankings.
 //!
 //! Invariant: a verb that cannot be carried out changes nothing, and says of which row and why. For example, a start on
 //! GPUs that are not idle leaves the job waiting.
@@ -71,19 +71,21 @@ impl Course {
         }
     }
 
-    /// Starts waiting jobs, in the order given, by a placement. Returns how many.
+    /// Starts waiting jobs, in the order given, by a placement, on `gpus` GPUs each or on what they ask for. Returns how
+    /// many.
     ///
     /// # Errors
-    /// A job that does not wait; then nothing has changed.
+    /// A job that does not wait, or may not hold so many GPUs; then nothing has changed.
     pub fn start(
         &mut self,
         rows: &[u32],
+        gpus: Option<u32>,
         placement: Option<Placement>,
         strict: bool,
     ) -> std::result::Result<usize, Refused> {
         let jobs = self.jobs_of(rows, Verb::Start)?;
         self.act(Verb::Start, move |paused| {
-            outside!(paused, machine => machine.policy.start(&mut machine.floor, &jobs, placement, strict))
+            outside!(paused, machine => machine.policy.start(&mut machine.floor, &jobs, gpus, placement, strict))
         })
     }
 
@@ -121,6 +123,27 @@ impl Course {
             own.push((job, self.own(*row, Verb::Move, parts)?));
         }
         self.act(Verb::Move, move |paused| outside!(paused, machine => machine.policy.shift(&mut machine.floor, &own)))
+    }
+
+    /// Gives a running job another number of GPUs, where the run's placement puts them; its own count as idle.
+    ///
+    /// # Errors
+    /// A job that does not run, or may not hold so many, or finds no room; then nothing has changed.
+    pub fn resize(&mut self, row: u32, gpus: u32) -> std::result::Result<(), Refused> {
+        let job = self.jobs_of(&[row], Verb::Resize)?[0];
+        self.act(
+            Verb::Resize,
+            move |paused| outside!(paused, machine => machine.policy.resize(&mut machine.floor, job, gpus)),
+        )
+    }
+
+    /// Ends jobs that run, or have run, before they are done.
+    ///
+    /// # Errors
+    /// A job that has never run, or is over; then nothing has changed.
+    pub fn end(&mut self, rows: &[u32]) -> std::result::Result<(), Refused> {
+        let jobs = self.jobs_of(rows, Verb::End)?;
+        self.act(Verb::End, move |paused| outside!(paused, machine => machine.policy.end(&mut machine.floor, &jobs)))
     }
 
     /// Refuses waiting jobs that never ran.

@@ -1,36 +1,40 @@
 //! Model `fixed`: every job runs its recorded duration, wherever it is placed.
 //!
-//! Under the slot clock work counts whole slots. For example, 21 s in slots of 0.7 s are 31 slots: the quotient is
-//! rounded up as float64 gives it (docs/model.md#clocks).
+//! A job on fewer or more GPUs than it asks for runs in proportion: 60 s on half of them take 120 s. Under the slot clock
+//! work counts slots, and a job ends with its last whole one. For example, 21 s in slots of 0.7 s are 31 slots: the
+//! quotient is rounded up as float64 gives it (docs/model.md#clocks).
 
 use super::Speed;
 use crate::ids::Job;
 use crate::trace::Jobs;
 
-/// Work counts seconds, or whole slots under the slot clock; a unit takes a second, or a slot.
+/// Work counts seconds, or slots under the slot clock; on all its GPUs a job takes a second, or a slot, for each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FixedSpeed;
 
 impl Speed for FixedSpeed {
     const COUPLED: bool = false;
-    type Pace = ();
+    /// The share of the GPUs asked for.
+    type Pace = f64;
 
     #[inline]
     fn work(&self, jobs: &Jobs<'_>, job: Job, slot: Option<f64>) -> f64 {
-        slot.map_or(jobs.duration[job.index()], |slot| (jobs.duration[job.index()] / slot).ceil())
+        slot.map_or(jobs.duration[job.index()], |slot| jobs.duration[job.index()] / slot)
     }
 
     #[inline]
-    fn pace(&self, _jobs: &Jobs<'_>, _job: Job) {}
-
-    #[inline]
-    fn unit(&self, _pace: &(), _servers: u32, _crowd: u32) -> f64 {
-        1.0
+    fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32) -> f64 {
+        f64::from(gpus) / f64::from(jobs.num_gpus[job.index()])
     }
 
     #[inline]
-    fn per_slot(&self, _slot: f64, _unit: f64) -> u64 {
-        1
+    fn unit(&self, share: &f64, _servers: u32, _crowd: u32) -> f64 {
+        1.0 / share
+    }
+
+    #[inline]
+    fn per_slot(&self, share: &f64, _slot: f64, _unit: f64) -> f64 {
+        *share
     }
 
     #[inline]

@@ -25,14 +25,14 @@ pub(crate) trait Speed: Clone + Send {
     /// The whole work of a job. `slot`: the slot's length, s, under the slot clock.
     fn work(&self, jobs: &Jobs<'_>, job: Job, slot: Option<f64>) -> f64;
 
-    /// The pace of a job.
-    fn pace(&self, jobs: &Jobs<'_>, job: Job) -> Self::Pace;
+    /// The pace of a job on that many GPUs.
+    fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32) -> Self::Pace;
 
     /// What a unit of work takes on that many servers in that crowd, s.
     fn unit(&self, pace: &Self::Pace, servers: u32, crowd: u32) -> f64;
 
     /// Units of work in a slot of that length where one takes `unit` seconds.
-    fn per_slot(&self, slot: f64, unit: f64) -> u64;
+    fn per_slot(&self, pace: &Self::Pace, slot: f64, unit: f64) -> f64;
 
     /// The run time of a whole job on that many servers in that crowd, s.
     fn run_time(&self, jobs: &Jobs<'_>, job: Job, servers: u32, crowd: u32) -> f64;
@@ -45,4 +45,12 @@ pub(crate) trait Speed: Clone + Send {
     fn estimate(&self, jobs: &Jobs<'_>, job: Job) -> f64 {
         self.run_time(jobs, job, 1, 0)
     }
+}
+
+/// Slots until so much work is done. A slot's work that is no whole number is known to a rounding only, so what falls
+/// short of a slot's end by that much counts. For example, 49 slots of 1/49 each are 1.
+#[inline]
+pub(crate) fn whole_slots(left: f64, per_slot: f64) -> f64 {
+    let slots = left / per_slot;
+    if per_slot.fract() == 0.0 { slots.ceil() } else { (slots * (1.0 - 1e-12)).ceil() }
 }

@@ -6,7 +6,7 @@
 use super::Speed;
 use crate::cluster::Network;
 use crate::ids::Job;
-use crate::trace::Jobs;
+use crate::trace::{Jobs, MAX_ITERATIONS};
 
 /// Relative tolerance with which iterations per slot are rounded down.
 const FLOOR_TOLERANCE: f64 = 1e-12;
@@ -18,18 +18,28 @@ pub(crate) struct Ring {
     exchanged: f64,
     /// Delta^f_j M_j + Delta^b_j, s.
     compute: f64,
+    /// The share of the GPUs asked for: so much of an iteration does one of these do.
+    share: f64,
 }
 
 impl Ring {
     pub(crate) fn new(gradient_bytes: f64, num_gpus: u32, compute_time: f64) -> Self {
         let workers = f64::from(num_gpus);
-        Self { exchanged: gradient_bytes * (workers - 1.0) / workers, compute: compute_time }
+        Self { exchanged: gradient_bytes * (workers - 1.0) / workers, compute: compute_time, share: 1.0 }
     }
 
     /// The ring of a row's job on all the GPUs that it asks for.
     #[inline]
     pub(crate) fn of(jobs: &Jobs<'_>, row: usize) -> Self {
         Self::new(jobs.gradient_bytes[row], jobs.num_gpus[row], jobs.compute_time[row])
+    }
+
+    /// The ring of a row's job on other GPUs than it asks for: each does its own part of the recorded batch, so
+    /// fewer of them do less of it.
+    #[inline]
+    pub(crate) fn on(jobs: &Jobs<'_>, row: usize, gpus: u32) -> Self {
+        let share = f64::from(gpus) / f64::from(jobs.num_gpus[row]);
+        Self { share, ..Self::new(jobs.gradient_bytes[row], gpus, jobs.compute_time[row]) }
     }
 
     /// tau_j (eq. 8), s: iteration time on `num_servers` servers with `contention` = p_j spanning jobs (eq. 6).
@@ -47,9 +57,9 @@ impl Ring {
             + self.compute
     }
 
-    /// phi_j: whole iterations in a slot (eq. 9).
-    pub(crate) fn per_slot(slot: f64, tau: f64) -> u64 {
-        ((slot / tau) * (1.0 + FLOOR_TOLERANCE)).floor() as u64
+    /// phi_j: whole iterations in a slot (eq. 9), at most as many as any job has.
+    pub(crate) fn per_slot(slot: f64, tau: f64) -> f64 {
+        ((slot / tau) * (1.0 + FLOOR_TOLERANCE)).floor().min(MAX_ITERATIONS as f64)
     }
 }
 
@@ -69,17 +79,17 @@ impl Speed for RingSpeed {
     }
 
     #[inline]
-    fn pace(&self, jobs: &Jobs<'_>, job: Job) -> Ring {
-        Ring::of(jobs, job.index())
+    fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32) -> Ring {
+        Ring::on(jobs, job.index(), gpus)
     }
 
     #[inline]
     fn unit(&self, ring: &Ring, servers: u32, crowd: u32) -> f64 {
-        ring.iteration_time(&self.network, servers, crowd)
+        ring.iteration_time(&self.network, servers, crowd) / ring.share
     }
 
     #[inline]
-    fn per_slot(&self, slot: f64, unit: f64) -> u64 {
+    fn per_slot(&self, _ring: &Ring, slot: f64, unit: f64) -> f64 {
         Ring::per_slot(slot, unit)
     }
 

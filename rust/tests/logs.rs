@@ -58,6 +58,7 @@ pub(crate) fn compare(case: &Case, options: &Options, outcome: &Outcome) -> std:
     }
     if let Some(preempted) = &outcome.preempted {
         prop_assert_eq!(&preempted.refused, &slow.refused);
+        prop_assert_eq!(&preempted.ended, &slow.ended);
         let slot = if bits { options.slot } else { 1.0 };
         for row in 0..outcome.start.len() {
             let (held, lost) = (slow.held[row] * slot, slow.lost[row] * slot);

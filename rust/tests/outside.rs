@@ -5,10 +5,10 @@ use crate::logs::{compare, run};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ringbco::Unwatched;
+use ringbco::decisions::Verb;
 use ringbco::options::{Discipline, Options, Order, Oversize, Placement, Preemption};
 use ringbco::outcome::Outcome;
 use ringbco::simulation::{Course, Prepared, Reached, When};
-use ringbco::trace::OwnedJobs;
 use std::cell::Cell;
 
 /// A small stream of draws; the machine's own is not shared with what it checks.
@@ -25,9 +25,14 @@ impl Draws {
     }
 }
 
-/// Stops, moves, refuses and starts at random. `kindly`: whether it stops and moves seldom enough to come to an end.
-fn decide(course: &mut Course, draws: &mut Draws, kindly: bool) {
+/// Stops, moves, resizes, ends, refuses and starts at random. `kindly`: whether it does so seldom enough to come to an
+/// end.
+fn decide(course: &mut Course, draws: &mut Draws, kindly: bool, case: &Case) {
     let often = if kindly { 40 } else { 3 };
+    let size = |draws: &mut Draws, row: u32| {
+        let (min, max) = case.table().range_of(row as usize);
+        min + draws.below((max - min + 1) as usize) as u32
+    };
     let running = course.running();
     if !running.is_empty() && draws.one_in(often) {
         course.stop(&[running[draws.below(running.len())]]).unwrap();
@@ -43,6 +48,32 @@ fn decide(course: &mut Course, draws: &mut Draws, kindly: bool) {
             }
         }
     }
+    let running = course.running();
+    if !running.is_empty() && draws.one_in(often) {
+        let row = running[draws.below(running.len())];
+        let (gpus, before) = (size(draws, row), course.parts(row));
+        // Too few idle GPUs leave it as it was.
+        if course.resize(row, gpus).is_err() {
+            assert_eq!(course.parts(row), before);
+        }
+    }
+    if !running.is_empty() && draws.one_in(often) {
+        // On fewer GPUs of the same servers, or back on the same: a move that may be a resize.
+        let row = running[draws.below(running.len())];
+        let (mut parts, least) = (course.parts(row), case.table().range_of(row as usize).0);
+        if parts[0].1 > 1 && parts.iter().map(|part| part.1).sum::<u32>() > least {
+            parts[0].1 -= 1;
+        }
+        course.shift(&[(row, parts)]).unwrap();
+    }
+    if !running.is_empty() && draws.one_in(30) {
+        let row = running[draws.below(running.len())];
+        if draws.one_in(3) {
+            course.stop(&[row]).unwrap();
+        }
+        // One that was started and stopped at this instant has not run.
+        let _ = course.end(&[row]);
+    }
     if draws.one_in(20) {
         let never_ran = course.news().0;
         course.refuse(&never_ran[..never_ran.len().min(1)]).unwrap();
@@ -52,7 +83,13 @@ fn decide(course: &mut Course, draws: &mut Draws, kindly: bool) {
         waiting.swap(at, draws.below(at + 1));
     }
     let placement = [None, Some(Placement::FirstFit), Some(Placement::FaFfp)][draws.below(3)];
-    course.start(&waiting, placement, draws.one_in(2)).unwrap();
+    let strict = draws.one_in(2);
+    if draws.one_in(2) && !waiting.is_empty() {
+        let gpus = size(draws, waiting[0]);
+        course.start(&waiting[..1], Some(gpus), placement, strict).unwrap();
+    } else {
+        course.start(&waiting, None, placement, strict).unwrap();
+    }
     // What was stopped at this instant may start again where it was.
     if draws.one_in(often) && !running.is_empty() {
         let again = running[0];
@@ -69,20 +106,11 @@ fn decide(course: &mut Course, draws: &mut Draws, kindly: bool) {
 
 /// Runs to the end; nothing where the run is refused. Forks, which must come to the same end.
 fn drive(case: &Case, options: &Options, seed: u64) -> Option<Outcome> {
-    let table = case.table();
-    let jobs = OwnedJobs {
-        submit: table.submit.to_vec(),
-        num_gpus: table.num_gpus.to_vec(),
-        duration: table.duration.to_vec(),
-        iterations: table.iterations.to_vec(),
-        gradient_bytes: table.gradient_bytes.to_vec(),
-        compute_time: table.compute_time.to_vec(),
-    };
-    let prepared = Prepared::new(jobs, None, &case.spec(), options.clone()).ok()?;
+    let prepared = Prepared::new(case.jobs.clone(), None, &case.spec(), options.clone()).ok()?;
     let end = |mut course: Course, mut draws: Draws, mut step: usize| {
         while course.run(f64::INFINITY, Unwatched).0.ok()? == Reached::Decision {
             step += 1;
-            decide(&mut course, &mut draws, step > 150);
+            decide(&mut course, &mut draws, step > 150, case);
         }
         Some(prepared.outcome(vec![course]).unwrap())
     };
@@ -94,7 +122,7 @@ fn drive(case: &Case, options: &Options, seed: u64) -> Option<Outcome> {
         if course.run(f64::INFINITY, Unwatched).0.ok()? != Reached::Decision {
             return Some(whole);
         }
-        decide(&mut course, &mut draws, false);
+        decide(&mut course, &mut draws, false, case);
         if step == 10 {
             let fork = end(course.clone(), Draws(draws.0), step)?;
             let bits = |of: &Outcome| of.finish.iter().map(|time| time.to_bits()).collect::<Vec<_>>();
@@ -107,16 +135,23 @@ fn drive(case: &Case, options: &Options, seed: u64) -> Option<Outcome> {
 #[test]
 fn what_is_decided_at_random_is_what_the_reference_makes_of_it() {
     let (ended, moved, refused) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let (resized, cut) = (Cell::new(0), Cell::new(0));
     let config = Config { cases: 20 * cases_each(), ..Config::default() };
-    let draws = (any_case(), any::<u64>(), 0u32..3, 0u32..3);
-    let ran = TestRunner::new(config).run(&draws, |(mut case, seed, cost, move_cost)| {
+    let draws = (any_case(), any::<u64>(), (0u32..3, 0u32..3, 0u32..3), any::<bool>());
+    let ran = TestRunner::new(config).run(&draws, |(mut case, seed, (cost, move_cost, resize_cost), elastic)| {
         (case.vc, case.server_vc) = (None, None);
+        if elastic {
+            let mut draws = Draws(seed);
+            let range = |&gpus: &u32| (1 + draws.below(gpus as usize) as u32, gpus + draws.below(4) as u32);
+            case.jobs.range = Some(case.jobs.num_gpus.iter().map(range).unzip());
+        }
         let options = Options {
             preemption: Preemption::Outside,
             order: Order::Fifo,
             queue: Discipline::Strict,
             preempt_cost: f64::from(cost) / 2.0,
             move_cost: (move_cost > 0).then(|| f64::from(move_cost)),
+            resize_cost: (resize_cost > 0).then(|| f64::from(resize_cost) * 0.75),
             oversize: Oversize::Error, // the reference takes the whole table
             record_allocations: true,
             record_decisions: true,
@@ -136,6 +171,8 @@ fn what_is_decided_at_random_is_what_the_reference_makes_of_it() {
         prop_assert_eq!(&again.preemptions, &outcome.preemptions);
         ended.set(ended.get() + 1);
         moved.set(moved.get() + outcome.preemptions.iter().sum::<u32>());
+        resized.set(resized.get() + outcome.log.verb.iter().filter(|verb| **verb == Verb::Resize).count());
+        cut.set(cut.get() + outcome.log.verb.iter().filter(|verb| **verb == Verb::End).count());
         Ok(())
     });
     if let Err(failure) = ran {
@@ -143,4 +180,6 @@ fn what_is_decided_at_random_is_what_the_reference_makes_of_it() {
     }
     let counts = (ended.get(), moved.get(), refused.get());
     assert!(counts.0 > counts.2 && counts.1 > counts.0, "(ended, stops and moves, refused): {counts:?}");
+    let verbs = (resized.get(), cut.get());
+    assert!(verbs.0 > 100 && verbs.1 > 100, "(resizes, jobs ended): {verbs:?}");
 }

@@ -20,6 +20,17 @@ pub struct Jobs<'a> {
     pub gradient_bytes: &'a [f64],
     /// Compute time per iteration, Delta^f_j M_j + Delta^b_j, s (model `rar`).
     pub compute_time: &'a [f64],
+    /// The least and the most GPUs that a job may hold; `None` where every job takes just `num_gpus`.
+    pub range: Option<Range<'a>>,
+}
+
+/// How many GPUs elastic jobs may hold: min <= `num_gpus` <= max.
+#[derive(Clone, Copy, Debug)]
+pub struct Range<'a> {
+    /// The least, GPUs.
+    pub min: &'a [u32],
+    /// The most, GPUs.
+    pub max: &'a [u32],
 }
 
 /// Largest iteration count whose float64 form is exact.
@@ -44,6 +55,12 @@ impl Jobs<'_> {
         self.submit.windows(2).all(|w| w[0] <= w[1])
     }
 
+    /// The least and the most GPUs that a row's job may hold.
+    #[must_use]
+    pub fn range_of(&self, row: usize) -> (u32, u32) {
+        self.range.map_or((self.num_gpus[row], self.num_gpus[row]), |range| (range.min[row], range.max[row]))
+    }
+
     /// Checks lengths and every value that the chosen model reads.
     ///
     /// # Errors
@@ -58,6 +75,9 @@ impl Jobs<'_> {
                 ("compute_time", self.compute_time.len()),
             ]);
         }
+        if let Some(range) = self.range {
+            lengths.extend([("min_gpus", range.min.len()), ("max_gpus", range.max.len())]);
+        }
         for (column, length) in lengths {
             if length != n {
                 return Err(Error::ColumnLength { column, length, expected: n });
@@ -71,7 +91,32 @@ impl Jobs<'_> {
             check("gradient_bytes", self.gradient_bytes, "a finite size >= 0", |v| v.is_finite() && *v >= 0.0)?;
             check("compute_time", self.compute_time, "a finite time >= 0", |v| v.is_finite() && *v >= 0.0)?;
         }
+        for row in 0..self.range.map_or(0, |_| n) {
+            let (num_gpus, (min, max)) = (self.num_gpus[row], self.range_of(row));
+            let fault =
+                |column, value: u32, expected| Err(Error::Value { row, column, value: value.to_string(), expected });
+            if !(1..=num_gpus).contains(&min) {
+                return fault("min_gpus", min, "an integer from 1 to num_gpus");
+            }
+            if max < num_gpus {
+                return fault("max_gpus", max, "an integer >= num_gpus");
+            }
+        }
         Ok(())
+    }
+
+    /// A copy of the columns.
+    #[must_use]
+    pub fn to_owned(&self) -> OwnedJobs {
+        OwnedJobs {
+            submit: self.submit.to_vec(),
+            num_gpus: self.num_gpus.to_vec(),
+            duration: self.duration.to_vec(),
+            iterations: self.iterations.to_vec(),
+            gradient_bytes: self.gradient_bytes.to_vec(),
+            compute_time: self.compute_time.to_vec(),
+            range: self.range.map(|range| (range.min.to_vec(), range.max.to_vec())),
+        }
     }
 
     /// A copy of the chosen rows, in the order given.
@@ -88,6 +133,7 @@ impl Jobs<'_> {
             iterations: take(self.iterations, model_rows),
             gradient_bytes: take(self.gradient_bytes, model_rows),
             compute_time: take(self.compute_time, model_rows),
+            range: self.range.map(|range| (take(range.min, all), take(range.max, all))),
         }
     }
 }
@@ -119,6 +165,8 @@ pub struct OwnedJobs {
     pub gradient_bytes: Vec<f64>,
     /// See [`Jobs::compute_time`].
     pub compute_time: Vec<f64>,
+    /// See [`Jobs::range`]: (min, max).
+    pub range: Option<(Vec<u32>, Vec<u32>)>,
 }
 
 impl OwnedJobs {
@@ -132,6 +180,7 @@ impl OwnedJobs {
             iterations: &self.iterations,
             gradient_bytes: &self.gradient_bytes,
             compute_time: &self.compute_time,
+            range: self.range.as_ref().map(|(min, max)| Range { min, max }),
         }
     }
 }

@@ -2,4 +2,4 @@
 
 mod jobs;
 
-pub use jobs::{Jobs, MAX_ITERATIONS, OwnedJobs};
+pub use jobs::{Jobs, MAX_ITERATIONS, OwnedJobs, Range};

@@ -132,7 +132,11 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     times.check_slots(checks["slots"], facts)
     forward = facts.a_end >= facts.a_start
     eps, ragged = contention.episodes(
-        facts.a_job[forward], facts.a_server[forward], facts.a_start[forward], facts.a_end[forward]
+        facts.a_job[forward],
+        facts.a_server[forward],
+        facts.a_gpus[forward],
+        start=facts.a_start[forward],
+        end=facts.a_end[forward],
     )
     parts = contention.segments(eps)
     if outcome.allocations is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Facts, Floats, Ints
@@ -13,7 +14,7 @@ from ringbco.audits.findings import Check, Finding, number
 from ringbco.audits.idling import any_idle_will_do, decided, obstacles
 from ringbco.audits.ranking import places
 from ringbco.audits.rows import compare
-from ringbco.audits.times import pauses, progress, taus
+from ringbco.audits.times import gpus_held, pauses, progress, taus
 from ringbco.trace import profiles
 
 _WAITS: Final = ("wait_gpus", "wait_fragmented")
@@ -30,11 +31,18 @@ def check_held(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes) ->
     if not facts.preemptive or not {"held_time", "lost_time"} <= set(jobs.columns):
         check.not_run = "the policy preempts nobody" if not facts.preemptive else "the result does not say"
         return
-    check.looked_at = facts.start.size
+    check.looked_at = facts.done
     held, lost = held_and_lost(facts, eps)
     resolution = 4 * np.spacing(facts.finish) * np.bincount(eps.job, minlength=facts.start.size)
-    for name, expected in (("held_time", held), ("lost_time", lost)):
-        compare(check, facts, _column(jobs, name), expected, _HELD * expected + resolution)
+    expected = {"held_time": held, "lost_time": lost}
+    if facts.elastic:
+        gpus = gpus_held(facts, eps)
+        times = (eps.end - eps.start, np.minimum(eps.end - eps.start, pauses(facts, eps)))
+        for name, seconds in zip(("held_gpu_time", "lost_gpu_time"), times, strict=True):
+            expected[name] = np.bincount(eps.job, gpus * seconds, facts.start.size).astype(np.float64)
+        resolution = resolution * np.maximum(facts.most, 1)
+    for name, values in expected.items():
+        compare(check, facts, _column(jobs, name), values, _HELD * values + resolution)
 
 
 def held_and_lost(facts: Facts, eps: Episodes) -> tuple[Floats, Floats]:
@@ -51,7 +59,7 @@ def check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes, 
     if not {*_WAITS, *_RUNS} <= set(jobs.columns):
         check.not_run = "the result does not say"
         return
-    check.looked_at = facts.start.size
+    check.looked_at = facts.done
     held, lost = held_and_lost(facts, eps)
     ran, wait = held - lost, (facts.finish - facts.submit) - held
     resolution = 4 * np.spacing(np.maximum(np.abs(facts.finish), np.abs(facts.submit)))
@@ -68,8 +76,13 @@ def check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes, 
     tolerance = np.where(known, tolerance, np.inf)
     compare(check, facts, _column(jobs, "wait_fragmented"), apart, tolerance)
 
-    spread, contention = _longer(facts, jobs, eps, parts, ran)
     tolerance = _RELATIVE * ran + _SECONDS + resolution
+    if facts.elastic:
+        resized = _resized(facts, eps, parts)
+        compare(check, facts, _column(jobs, "run_resized"), resized, tolerance + _RELATIVE * np.abs(resized))
+        ran = ran - resized
+        tolerance = tolerance + _RELATIVE * np.abs(resized)
+    spread, contention = _longer(facts, jobs, eps, parts, ran)
     compare(check, facts, _column(jobs, "run_spread"), spread, tolerance)
     compare(check, facts, _column(jobs, "run_contention"), contention, tolerance)
 
@@ -104,20 +117,59 @@ def _longer(
     longer = ran - facts.workload.ideal_run_time[facts.row]
     if facts.options["model"] == "fixed":
         return longer, np.zeros(longer.size)
-    row = facts.row[eps.job]
-    alone = profiles.iteration_time(
-        facts.num_gpus[eps.job].astype(np.uint32),
-        facts.workload.gradient_bytes[row],
-        facts.workload.compute_time[row],
-        eps.servers.astype(np.uint32),
-        facts.cluster.network,
+    held = gpus_held(facts, eps)
+    slower = _unit(facts, eps.job, held, eps.servers) - _unit(
+        facts, eps.job, held, _fewest(facts, eps.job, held)
     )
-    slower = _iterations(facts, eps, parts) * (alone - facts.workload.tau0[row])
+    slower *= _iterations(facts, eps, parts)
     spread: Floats = np.bincount(eps.job, slower, longer.size).astype(np.float64)
     # k = max(1, xi1 p): with k = 1 exactly nobody lost anything to contention.
     contended = facts.cluster.network.xi1 * jobs["max_contention"].to_numpy() > 1
+    spread, longer = spread[: contended.size], longer[: contended.size]
     spread = np.where(contended, spread, longer)
     return spread, longer - spread
+
+
+def _resized(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
+    """run_resized: what its work took longer on other GPUs than it asks for, both on the fewest servers."""
+    held, asked = gpus_held(facts, eps), facts.num_gpus[eps.job]
+    if facts.options["model"] == "fixed":
+        parts = progress(facts, eps, parts)
+        share = held / asked
+        done: Floats = np.bincount(parts.episode, parts.length, eps.job.size).astype(np.float64) * share
+        _cap_last(facts, eps, done, facts.table.frame["duration"].to_numpy()[facts.row])
+        slower = done * (1.0 / share - 1.0)
+    else:
+        slower = _unit(facts, eps.job, held, _fewest(facts, eps.job, held))
+        slower -= _unit(facts, eps.job, asked, _fewest(facts, eps.job, asked))
+        slower *= _iterations(facts, eps, parts)
+    longer: Floats = np.bincount(eps.job, np.where(held == asked, 0.0, slower), facts.start.size).astype(
+        np.float64
+    )
+    return longer
+
+
+def _unit(facts: Facts, job: Ints, gpus: Ints, servers: Ints) -> Floats:
+    """Seconds that an iteration takes on so many GPUs of so many servers, without contention."""
+    row = facts.row[job]
+    once = profiles.iteration_time(
+        gpus.astype(np.uint32),
+        facts.workload.gradient_bytes[row],
+        facts.workload.compute_time[row],
+        servers.astype(np.uint32),
+        facts.cluster.network,
+    )
+    return np.asarray(once / (gpus / facts.num_gpus[job]))
+
+
+def _fewest(facts: Facts, job: Ints, gpus: Ints) -> Ints:
+    """The fewest servers of its (virtual) cluster that hold so many GPUs: the largest ones first."""
+    fewest = np.zeros(job.size, np.int64)
+    for vc in np.unique(facts.vc[job]).tolist():
+        mine = facts.vc[job] == vc
+        sizes = facts.cluster.server_gpus[facts.server_vc == vc]
+        fewest[mine] = profiles.fewest_servers(gpus[mine].astype(np.uint32), sizes)
+    return fewest
 
 
 def _iterations(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
@@ -126,12 +178,17 @@ def _iterations(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
     rate = 1.0 / taus(facts, eps, parts)
     if facts.slots:
         rate = np.floor(facts.slot * rate * (1.0 + 1e-12)) / facts.slot
-    done = np.bincount(parts.episode, parts.length * rate, eps.job.size)
-    # A job's last slot has room for more than is left to do.
+    done: Floats = np.bincount(parts.episode, parts.length * rate, eps.job.size).astype(np.float64)
+    _cap_last(facts, eps, done, facts.workload.iterations[facts.row])
+    return done
+
+
+def _cap_last(facts: Facts, eps: Episodes, done: Floats, whole: NDArray[Any]) -> None:
+    """A job's last slot has room for more than was left of its work to do: its last episode did just that."""
     last = np.flatnonzero(np.append(eps.job[1:] != eps.job[:-1], eps.job.size > 0))
+    last = last[eps.job[last] < facts.done]
     done[last] -= np.bincount(eps.job, done, facts.start.size)[eps.job[last]]
-    done[last] += facts.workload.iterations[facts.row[eps.job[last]]]
-    return np.asarray(done)
+    done[last] += whole[eps.job[last]]
 
 
 def check_nobody_waits_in_vain(check: Check, facts: Facts, eps: Episodes) -> None:

@@ -18,7 +18,7 @@ from ringbco.result.schema import PREEMPTION_SCHEMA
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan_options_generated import PLAN
 from ringbco.trace import profiles, ties
-from ringbco.trace.jobs import JobTable
+from ringbco.trace.jobs import JobTable, gpus_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,6 +51,9 @@ class Facts:
     `jobs` are their rows of jobs.parquet, `row` is the job table's. Times in seconds. Allocation columns have
     one entry a stretch; `a_job` indexes the jobs that ran. `vc` is 0 for every job and server where the
     cluster has no virtual clusters.
+
+    Jobs that a policy ended before they were done have no row in jobs.parquet. They come after the `done`
+    that have: from their first stretch to the end of their last. `least` and `most` GPUs may each job hold.
     """
 
     outcome: Outcome
@@ -65,6 +68,9 @@ class Facts:
     start: Floats
     finish: Floats
     num_gpus: Ints
+    least: Ints
+    most: Ints
+    done: int
     vc: Ints
     server_vc: Ints
     vc_of_row: Ints
@@ -83,6 +89,16 @@ class Facts:
     def logged(self) -> bool:
         """Whether a log or a policy of one's own decided: nobody knows by which rule."""
         return decides_itself(self.options)
+
+    @property
+    def finished(self) -> Bools:
+        """Which of the jobs that ran were done at the end, and not ended before."""
+        return np.arange(self.row.size) < self.done
+
+    @property
+    def elastic(self) -> bool:
+        """Whether jobs may hold other GPUs than they ask for, and the policy may give them."""
+        return self.logged and bool((self.least != self.most).any())
 
     @property
     def planned(self) -> bool:
@@ -206,17 +222,29 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         return np.asarray(frame[name].to_numpy().astype(dtype))
 
     allocations = outcome.allocations
+    ended = known.clear()
     strays = None
     if allocations is None:
         stretches = pl.DataFrame(schema={"_job": pl.UInt32, "server": pl.UInt32, "num_gpus": pl.UInt32,
                                          "start_time": pl.Float64, "end_time": pl.Float64})  # fmt: skip
     else:
-        numbered = jobs.select("job_id").with_row_index("_job")
-        stretches = allocations.join(numbered, on="job_id", how="left", maintain_order="left")
+        if decides_itself(options):
+            ended = known.join(allocations, on="job_id", how="semi").join(jobs, on="job_id", how="anti")
+        ids = pl.concat([jobs.select("job_id"), ended.sort("_row").select("job_id")])
+        stretches = allocations.join(
+            ids.with_row_index("_job"), on="job_id", how="left", maintain_order="left"
+        )
         strays = stretches.filter(pl.col("_job").is_null())
         stretches = stretches.filter(pl.col("_job").is_not_null())
 
-    row = column(jobs, "_row", np.int64)
+    done = jobs.height
+    row = np.concatenate([column(jobs, "_row", np.int64), column(ended.sort("_row"), "_row", np.int64)])
+    a_job = column(stretches, "_job", np.int64)
+    a_start, a_end = (column(stretches, name, np.float64) for name in ("start_time", "end_time"))
+    first, last = np.full(row.size, np.inf), np.full(row.size, -np.inf)
+    np.minimum.at(first, a_job, a_start)
+    np.maximum.at(last, a_job, a_end)
+    first[:done], last[:done] = (column(jobs, name, np.float64) for name in ("start_time", "finish_time"))
     submit = column(table.frame, "submit_time", np.float64)
     facts = Facts(
         outcome=outcome,
@@ -226,19 +254,22 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         workload=workload,
         jobs=jobs,
         row=row,
-        ids=jobs["job_id"],
+        ids=pl.concat([jobs["job_id"], ended.sort("_row")["job_id"]]),
         # A plan takes all jobs as there at time 0.
         submit=submit[row] if options.get("command") != "plan" else np.zeros(row.size),
-        start=column(jobs, "start_time", np.float64),
-        finish=column(jobs, "finish_time", np.float64),
+        start=first,
+        finish=last,
         num_gpus=column(table.frame, "num_gpus", np.int64)[row],
+        least=gpus_of(table.frame, "min_gpus")[row].astype(np.int64),
+        most=gpus_of(table.frame, "max_gpus")[row].astype(np.int64),
+        done=done,
         vc=vc_of_row[row],
         server_vc=server_vc,
         vc_of_row=vc_of_row,
-        a_job=column(stretches, "_job", np.int64),
+        a_job=a_job,
         a_server=column(stretches, "server", np.int64),
         a_gpus=column(stretches, "num_gpus", np.int64),
-        a_start=column(stretches, "start_time", np.float64),
-        a_end=column(stretches, "end_time", np.float64),
+        a_start=a_start,
+        a_end=a_end,
     )
     return facts, {"jobs": jobs, "unknown": unknown, "repeated": repeated, "strays": strays}

@@ -15,8 +15,8 @@ from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, number
 from ringbco.audits.placing import busy_gpus, servers_used
-from ringbco.audits.rows import dropped, refusable
-from ringbco.audits.times import pauses
+from ringbco.audits.rows import dropped, left_out, refusable
+from ringbco.audits.times import gpus_held, pauses
 from ringbco.errors import show_value
 
 RELATIVE = 1e-9
@@ -71,10 +71,13 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
 def _counts(facts: Facts, eps: Episodes, missing: Ints) -> dict[str, float]:
     """Events: every job in the run comes, and completes or is refused. Preempting or resuming is none."""
     refused = _refused(facts, missing).size
-    figures: dict[str, float] = {"events": 2 * (facts.start.size + refused), "jobs_refused": refused}
+    if facts.logged:  # believed: nothing else tells whom a policy of one's own refused
+        refused = np.setdiff1d(left_out(facts), missing).size
+    figures: dict[str, float] = {"events": 2 * (facts.start.size + refused)}
+    figures |= {} if facts.logged else {"jobs_refused": refused}
     total = facts.outcome.summary.get("total_seconds")
     if isinstance(total, int | float) and total > 0:
-        figures["jobs_per_second"] = facts.start.size / total
+        figures["jobs_per_second"] = facts.done / total
     return figures
 
 
@@ -93,14 +96,15 @@ def _check_effort(check: Check, facts: Facts, eps: Episodes, summary: Mapping[st
 
 
 def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str, float]:
-    submit, start, finish = facts.submit[chosen], facts.start[chosen], facts.finish[chosen]
-    makespan = float(finish.max() - submit.min())
+    makespan = float(facts.finish[chosen].max() - facts.submit[chosen].min())
+    done = chosen & facts.finished
+    submit, start, finish = facts.submit[done], facts.start[done], facts.finish[done]
     jct = finish - submit
-    figures: dict[str, float] = {"jobs": int(chosen.sum()), "makespan": makespan}
+    figures: dict[str, float] = {"jobs": int(done.sum()), "makespan": makespan}
     for name, values in (
         ("jct", jct),
         ("wait", start - submit),
-        ("slowdown", jct / facts.workload.ideal_run_time[facts.row[chosen]]),
+        ("slowdown", jct / facts.workload.ideal_run_time[facts.row[done]]),
     ):
         figures[f"mean_{name}"] = math.fsum(values) / values.size
         for label, share in SHARES:
@@ -108,15 +112,19 @@ def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str,
     if facts.preemptive and facts.outcome.allocations is not None:
         mine = chosen[facts.a_job]
         held = float((facts.a_gpus[mine] * (facts.a_end[mine] - facts.a_start[mine])).sum())
-        figures |= _preemption(facts, eps, chosen)
+        figures |= _preemption(facts, eps, done)
     else:
         # Without its stretches only held_time says how long a job that was preempted held its GPUs.
         told = facts.preemptive and "held_time" in facts.jobs.columns
         seconds = facts.jobs["held_time"].to_numpy()[chosen] if told else finish - start
         held = float((facts.num_gpus[chosen] * seconds).sum())
+        if "held_gpu_time" in facts.jobs.columns:
+            held = float(facts.jobs["held_gpu_time"].to_numpy()[chosen].sum())
     figures["utilisation"] = held / (gpus * makespan) if makespan > 0 else 0.0
+    if facts.outcome.allocations is None and facts.outcome.summary.get("jobs_ended"):
+        del figures["makespan"], figures["utilisation"]  # nothing tells what those jobs held
     if facts.outcome.allocations is not None:
-        figures["jobs_spread"] = int(np.count_nonzero(servers_used(chosen.size, eps)[chosen] > 1))
+        figures["jobs_spread"] = int(np.count_nonzero(servers_used(done.size, eps)[done] > 1))
     return figures
 
 
@@ -153,8 +161,8 @@ def _check_sizes(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str
         chosen = facts.num_gpus >= int(low)
         if high or not dash:
             chosen &= facts.num_gpus <= int(high or low)
-        expected: dict[str, float] = {"jobs": int(chosen.sum())}
-        if chosen.any():
+        expected: dict[str, float] = {"jobs": int((chosen & facts.finished).sum())}
+        if (chosen & facts.finished).any():
             expected |= _told(_figures(facts, eps, chosen, 1) | _fairness(facts, chosen), row)
         _compare(check, f"size class {name}: ", row, expected)
 
@@ -166,6 +174,7 @@ def _told(expected: Mapping[str, float], found: Mapping[str, Any]) -> dict[str, 
 
 def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
     """Bounded slowdown, finish-time fairness, deadlines and Jain's index, as docs/results.md defines them."""
+    chosen = chosen & facts.finished
     finish = facts.finish[chosen]
     jct, ideal = finish - facts.submit[chosen], facts.workload.ideal_run_time[facts.row[chosen]]
     rho = jct / ideal
@@ -202,7 +211,7 @@ def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:
     resumed = np.zeros(eps.job.size, dtype=bool)
     resumed[1:] = eps.job[1:] == eps.job[:-1]
     resumed &= chosen[eps.job]
-    lost = np.minimum(eps.end - eps.start, pauses(facts, eps))[resumed] * facts.num_gpus[eps.job[resumed]]
+    lost = np.minimum(eps.end - eps.start, pauses(facts, eps))[resumed] * gpus_held(facts, eps)[resumed]
     return {"preemptions": int(np.count_nonzero(resumed)), "lost_gpu_seconds": float(lost.sum())}
 
 
@@ -278,7 +287,7 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
 def _in_stretches(facts: Facts, eps: Episodes, arrival: Floats, times: Floats) -> dict[str, NDArray[Any]]:
     """Who runs and who waits where jobs run in several stretches."""
     last = np.append(eps.job[1:] != eps.job[:-1], True)[: eps.job.size]
-    gpus = facts.num_gpus[eps.job]
+    gpus = facts.num_gpus[eps.job]  # those asked for: what it holds may be others
     preempted = eps.end[~last]
     started, started_gpus = _until(eps.start, times), _until(eps.start, times, gpus)
     back, back_gpus = _until(preempted, times), _until(preempted, times, gpus[~last])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,14 +16,16 @@ from ringbco.audits.findings import Check, Finding, number
 def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
     """A job runs once more than it was preempted, from its start to its finish."""
     reported = facts.outcome.jobs.filter(pl.col("job_id").is_in(facts.ids.implode()))
-    if not facts.preemptive or reported.height != facts.ids.len():
+    if not facts.preemptive or reported.height != facts.done:
         return
-    runs = np.bincount(eps.job, minlength=facts.num_gpus.size)
+    done = facts.done
+    runs = np.bincount(eps.job, minlength=facts.num_gpus.size)[:done]
     counted = reported["preemptions"].to_numpy().astype(np.int64)
-    first, last = np.full(runs.size, np.inf), np.full(runs.size, -np.inf)
+    first, last = np.full(facts.row.size, np.inf), np.full(facts.row.size, -np.inf)
     np.minimum.at(first, eps.job, eps.start)
     np.maximum.at(last, eps.job, eps.end)
-    bad = (runs > 0) & ((runs - 1 != counted) | (first != facts.start) | (last != facts.finish))
+    bad = (runs - 1 != counted) | (first[:done] != facts.start[:done]) | (last[:done] != facts.finish[:done])
+    bad &= runs > 0
     check.add(
         (
             Finding(
@@ -82,7 +85,10 @@ def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
 
 
 def check_gangs(check: Check, facts: Facts) -> None:
-    """The GPUs of a job's stretches add up to num_gpus all the time, from start to finish."""
+    """The GPUs of a job's stretches add up to num_gpus all the time, from start to finish.
+
+    Those of an elastic job add up to min_gpus to max_gpus.
+    """
     n = facts.num_gpus.size
     check.looked_at = n
     held = facts.a_end > facts.a_start
@@ -90,12 +96,13 @@ def check_gangs(check: Check, facts: Facts) -> None:
     uneven = np.zeros(n, dtype=bool)
     uneven[facts.a_job[~whole]] = True
     given = np.bincount(facts.a_job, weights=facts.a_gpus, minlength=n).astype(np.int64)
-    bad = np.flatnonzero((given != facts.num_gpus) & ~uneven)
+    least, most = _may_hold(facts)
+    bad = np.flatnonzero(((given < least) | (given > most)) & ~uneven)
     check.add(
         (
             Finding(
                 check.code,
-                f"{given[j]} GPUs allocated; expected {facts.num_gpus[j]}",
+                f"{given[j]} GPUs allocated; expected {_so_many(least[j], most[j])}",
                 facts.id(j),
                 time=float(facts.start[j]),
             )
@@ -125,14 +132,24 @@ def check_gangs(check: Check, facts: Facts) -> None:
     check.add(odd, len(odd))
 
 
+def _may_hold(facts: Facts) -> tuple[Ints, Ints]:
+    """The least and the most GPUs of each job."""
+    return (facts.least, facts.most) if facts.elastic else (facts.num_gpus, facts.num_gpus)
+
+
+def _so_many(least: np.integer[Any], most: np.integer[Any]) -> str:
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
 def _uneven_gangs(code: str, facts: Facts, chosen: Bools) -> Iterator[Finding]:
     """Jobs whose stretches differ, one by one: the first moment at which the gang is not whole."""
+    may_hold = _may_hold(facts)
     rows: dict[int, list[tuple[float, float, int]]] = {}
     for i in np.flatnonzero(chosen):
         stretch = (float(facts.a_start[i]), float(facts.a_end[i]), int(facts.a_gpus[i]))
         rows.setdefault(int(facts.a_job[i]), []).append(stretch)
     for job, stretches in rows.items():
-        wanted = int(facts.num_gpus[job])
+        least, most = may_hold[0][job], may_hold[1][job]
         # What is added at each instant; a job may have as many stretches as there are quanta in its life.
         change = dict.fromkeys((t for a, b, _ in stretches for t in (a, b)), 0)
         for a, b, gpus in stretches:
@@ -144,8 +161,9 @@ def _uneven_gangs(code: str, facts: Facts, chosen: Bools) -> Iterator[Finding]:
             held += change[t]
             # Between two runs of a preempted job it holds nothing.
             free = held == 0 and (facts.preemptive or t >= facts.finish[job])
-            if held != wanted and not free:
-                yield Finding(code, f"{held} GPUs allocated; expected {wanted}", facts.id(job), time=t)
+            if not (least <= held <= most or free):
+                said = f"{held} GPUs allocated; expected {_so_many(least, most)}"
+                yield Finding(code, said, facts.id(job), time=t)
                 break
 
 
@@ -225,7 +243,7 @@ def check_capacity(check: Check, facts: Facts) -> None:
 
 def check_num_servers(check: Check, facts: Facts, reported: Ints, eps: Episodes) -> None:
     """num_servers is the number of servers that the allocations name: the most at one time."""
-    used = servers_used(facts.num_gpus.size, eps)
+    used = servers_used(facts.num_gpus.size, eps)[: facts.done]
     check.looked_at = used.size
     bad = np.flatnonzero((used != reported) & (used > 0))
     check.add(

@@ -78,7 +78,8 @@ def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) 
 def pauses(facts: Facts, eps: Episodes) -> Floats:
     """Seconds at the beginning of each episode in which its job holds GPUs without progress.
 
-    0 for a job's first. A job whose last episode ended at this instant has moved; others were resumed.
+    0 for a job's first. A job whose last episode ended at this instant has moved, or was resized if it held
+    another number of GPUs; others were resumed.
     """
 
     def whole(cost: object) -> float:
@@ -87,9 +88,11 @@ def pauses(facts: Facts, eps: Episodes) -> Floats:
 
     again = np.zeros(eps.job.size, dtype=bool)
     again[1:] = eps.job[1:] == eps.job[:-1]  # episodes are sorted by job, then time
-    moved = np.zeros(eps.job.size, dtype=bool)
+    moved, resized = np.zeros((2, eps.job.size), dtype=bool)
     moved[1:] = eps.start[1:] == eps.end[:-1]
+    resized[1:] = eps.gpus[1:] != eps.gpus[:-1]
     cost = np.where(moved, whole(facts.options.get("move_cost")), whole(None))
+    cost = np.where(moved & resized, whole(facts.options.get("resize_cost")), cost)
     return np.where(again, cost, 0.0)
 
 
@@ -102,23 +105,33 @@ def progress(facts: Facts, eps: Episodes, parts: Segments) -> Segments:
     return Segments(parts.episode[kept], np.maximum(parts.start, begin)[kept], parts.end[kept], parts.p[kept])
 
 
+def gpus_held(facts: Facts, eps: Episodes) -> Ints:
+    """GPUs that each episode's job holds: what it asks for, unless it may hold others."""
+    return eps.gpus if facts.elastic else facts.num_gpus[eps.job]
+
+
 def taus(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
-    """Iteration time of every segment, s."""
+    """Iteration time of every segment, s: on fewer GPUs than asked for an iteration takes several turns."""
     job = eps.job[parts.episode]
     row = facts.row[job]
-    return profiles.iteration_time(
-        facts.num_gpus[job].astype(np.uint32),
+    held = gpus_held(facts, eps)[parts.episode]
+    once = profiles.iteration_time(
+        held.astype(np.uint32),
         facts.workload.gradient_bytes[row],
         facts.workload.compute_time[row],
         eps.servers[parts.episode].astype(np.uint32),
         facts.cluster.network,
         contention=parts.p.astype(np.uint32),
     )
+    return np.asarray(once / (held / facts.num_gpus[job]))
 
 
 def _fixed(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
     duration = facts.table.frame["duration"].to_numpy()[facts.row]
     start = facts.start
+    if facts.elastic or not facts.finished.all():
+        _fixed_shares(check, facts, eps, parts, placed)
+        return
     if facts.preemptive:
         # As if it had run without a break: all its time in progress, up to its finish.
         done = np.bincount(eps.job[parts.episode], weights=parts.length, minlength=start.size)
@@ -130,6 +143,24 @@ def _fixed(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: B
         expected = start + duration
         bad = np.abs(facts.finish - expected) > 1e-9 * np.abs(expected)
     _report_finish(check, facts, np.flatnonzero(bad & placed), expected)
+
+
+def _fixed_shares(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
+    """Work counts recorded seconds, of which a job on half of its GPUs does half a one a second."""
+    n = facts.start.size
+    job = eps.job[parts.episode]
+    rate = (gpus_held(facts, eps) / facts.num_gpus[eps.job])[parts.episode]
+    done = np.bincount(job, weights=parts.length * rate, minlength=n)
+    wanted = facts.table.frame["duration"].to_numpy()[facts.row]
+    slack = RELATIVE * wanted + 8 * np.spacing(facts.finish)
+    bad = done < wanted - slack
+    # The last slot has room for more than was left to do.
+    room = np.zeros(n)
+    room[job] = (facts.slot if facts.slots else 0.0) * rate
+    bad |= done - room > wanted + slack if not facts.slots else done - room >= wanted - slack
+    bad = np.where(facts.finished, bad, done > wanted + slack)
+    at = np.flatnonzero(bad & placed)
+    check.add((_work(check.code, facts, j, done=done[j], wanted=wanted[j]) for j in at), at.size)
 
 
 def _report_finish(check: Check, facts: Facts, jobs: Ints, expected: Floats) -> None:
@@ -157,15 +188,18 @@ def _rar_continuous(check: Check, facts: Facts, eps: Episodes, parts: Segments, 
     np.minimum.at(shortest, job, tau)
     # Times are float64: near the end of a long trace they are only so fine.
     tolerance = RELATIVE * wanted + 8 * np.spacing(facts.finish) / shortest
-    bad = np.flatnonzero((np.abs(done - wanted) > tolerance) & placed)
-    check.add((_work(check.code, facts, j, done[j], wanted[j]) for j in bad), bad.size)
+    bad = np.where(facts.finished, np.abs(done - wanted) > tolerance, done > wanted + tolerance)
+    bad = np.flatnonzero(bad & placed)
+    check.add((_work(check.code, facts, j, done=done[j], wanted=wanted[j]) for j in bad), bad.size)
 
 
-def _work(code: str, facts: Facts, job: np.integer[Any], done: float, wanted: float) -> Finding:
+def _work(code: str, facts: Facts, job: np.integer[Any], *, done: float, wanted: float) -> Finding:
+    units = "recorded seconds" if facts.options["model"] == "fixed" else "iterations"
+    ended, most = ("finishes", "") if job < facts.done else ("is ended", "less than ")
     return Finding(
         code,
-        f"finishes after {number(facts.finish[job] - facts.start[job])} s with {number(done)} iterations done"
-        f" under the contention it met; expected {number(wanted)}",
+        f"{ended} after {number(facts.finish[job] - facts.start[job])} s with {number(done)} {units} done"
+        f" under the contention it met; expected {most}{number(wanted)}",
         facts.id(job),
         time=float(facts.finish[job]),
     )
@@ -188,8 +222,11 @@ def _rar_slots(check: Check, facts: Facts, eps: Episodes, parts: Segments, place
     # Segments are sorted by job and time: the last one written stays.
     last = np.zeros(n, dtype=np.int64)
     last[job] = phi.astype(np.int64)
-    bad = np.flatnonzero(((done < wanted) | (done - last >= wanted)) & placed)
-    check.add((_work(check.code, facts, j, float(done[j]), float(wanted[j])) for j in bad), bad.size)
+    bad = np.where(facts.finished, (done < wanted) | (done - last >= wanted), done >= wanted)
+    bad = np.flatnonzero(bad & placed)
+    check.add(
+        (_work(check.code, facts, j, done=float(done[j]), wanted=float(wanted[j])) for j in bad), bad.size
+    )
 
 
 def check_contention(check: Check, facts: Facts, eps: Episodes, parts: Segments, reported: Ints) -> None:
@@ -199,11 +236,12 @@ def check_contention(check: Check, facts: Facts, eps: Episodes, parts: Segments,
     np.maximum.at(worst, eps.job[parts.episode], parts.p)
     instant = np.zeros(n, dtype=bool)
     instant[eps.job[eps.end <= eps.start]] = True
+    worst, instant = worst[: facts.done], instant[: facts.done]
     bad = reported != worst
     if instant.any():
         # Jobs too short for float64 share servers for no time at all: no sweep over time can see it.
         bad = (reported < worst) & ~instant
-    check.looked_at = n
+    check.looked_at = facts.done
     at = np.flatnonzero(bad)
     check.add(
         (

@@ -44,7 +44,8 @@ def split(
     the job could have been placed, but it was not its turn (the head of a strict queue, the reservation of
     EASY, the wait for a slot's boundary).
 
-    A run has two parts beyond the ideal run time. run_spread: what more servers than the fewest cost without
+    A run has two parts beyond the ideal run time (a third, run_resized, where jobs are elastic: what its work
+    took longer on other GPUs than it asks for). run_spread: what more servers than the fewest cost without
     contention (eq. 8 with k = 1). run_contention: what sharing links cost on top (k > 1). The slot clock's
     rounding counts as run_contention if k ever exceeded 1, else as run_spread. Ideal run time, run_spread and
     run_contention always add up to the time on GPUs with progress. That is the run time or, where jobs are
@@ -86,6 +87,8 @@ def _longer(
     running = finish - start
     if result.held is not None and result.lost is not None:
         running = result.held[rows] - result.lost[rows]
+    if result.longer is not None:  # what other GPUs than those asked for cost is told apart
+        running = running - result.longer[rows]
     longer = running - workload.ideal_run_time[rows]
     # A run is a difference of instants, which late in a long trace are coarser than a short run's 1e-9.
     noise = np.maximum(1e-9 * running, 4 * np.spacing(finish))
@@ -101,7 +104,10 @@ def _longer(
     spread = workload.iterations[rows] * (tau - workload.tau0[rows])
     contended = network.xi1 * result.max_contention[rows] > 1
     if result.spread is not None:
-        spread = np.where(result.preemptions[rows] > 0, result.spread[rows], spread)
+        stay_by_stay = result.preemptions[rows] > 0
+        if result.longer is not None:
+            stay_by_stay |= result.longer[rows] != 0
+        spread = np.where(stay_by_stay, result.spread[rows], spread)
     spread = np.where(contended, spread, longer)
     return _without(noise, spread), _without(noise, longer - spread)
 

@@ -44,52 +44,77 @@ def _percentiles(values: NDArray[np.float64], percents: Sequence[int]) -> list[f
     return found
 
 
-def makespan(jobs: pl.DataFrame) -> float:
-    """Seconds from the first submission to the last finish."""
-    return float(column(jobs, "finish_time").max() - column(jobs, "submit_time").min())
+@dataclass(frozen=True)
+class CutShort:
+    """Jobs that a policy ended before they were done, of those that ran.
+
+    held: GPU-seconds. submitted: the first submission and the last, s. until: when the last one held GPUs, s.
+    """
+
+    held: float
+    submitted: tuple[float, float]
+    until: float
+
+
+def makespan(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> float:
+    """Seconds from the first submission to the last finish, or to the last stay of a job that was ended."""
+    first, last = column(jobs, "submit_time").min(), column(jobs, "finish_time").max()
+    if cut_short is not None:
+        first, last = min(first, cut_short.submitted[0]), max(last, cut_short.until)
+    return float(last - first)
 
 
 def gpu_seconds(jobs: pl.DataFrame) -> float:
-    """GPU-seconds that the jobs held: sum of num_gpus x held_time, or run_time where nobody is preempted.
+    """GPU-seconds that the jobs held.
+
+    held_gpu_time where jobs may be resized, else num_gpus x held_time, or x run_time where none is preempted.
 
     Not a BLAS product, whose last bit depends on the number of threads it may use.
     """
+    if "held_gpu_time" in jobs.columns:
+        return float(column(jobs, "held_gpu_time").sum())
     held = "held_time" if "held_time" in jobs.columns else "run_time"
     return float((column(jobs, "num_gpus") * column(jobs, held)).sum())
 
 
-def utilisation(jobs: pl.DataFrame, num_gpus: int) -> float:
+def utilisation(jobs: pl.DataFrame, num_gpus: int, cut_short: CutShort | None = None) -> float:
     """Share of the cluster's GPU-seconds, over the makespan, that jobs held."""
-    span = makespan(jobs)
-    return gpu_seconds(jobs) / (num_gpus * span) if span > 0 else 0.0
+    span = makespan(jobs, cut_short)
+    held = gpu_seconds(jobs) + (0.0 if cut_short is None else cut_short.held)
+    return held / (num_gpus * span) if span > 0 else 0.0
 
 
-def submission_window(jobs: pl.DataFrame) -> float:
+def submission_window(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> float:
     """Seconds from the first submission to the last; 0 where all are submitted at one instant."""
     submit = column(jobs, "submit_time")
-    return float(submit.max() - submit.min())
+    first, last = submit.min(), submit.max()
+    if cut_short is not None:
+        first, last = min(first, cut_short.submitted[0]), max(last, cut_short.submitted[1])
+    return float(last - first)
 
 
-def summarise(jobs: pl.DataFrame, num_gpus: int, held_while_submitting: float) -> dict[str, Any]:
+def summarise(
+    jobs: pl.DataFrame, num_gpus: int, held_while_submitting: float, cut_short: CutShort | None = None
+) -> dict[str, Any]:
     """What every summary says of a non-empty jobs table on a cluster of `num_gpus` GPUs.
 
     held_while_submitting: GPU-seconds that the jobs held up to the last submission, as the engine adds them
-    up: the table does not say when a preempted job held its GPUs.
+    up: the table does not say when a preempted job held its GPUs. cut_short: what jobs held that were ended.
 
     Keys: jobs, makespan, {mean,median,p90,p99}_{jct,wait,slowdown,bounded_slowdown},
     utilisation_to_last_submission (not where all jobs are submitted at one instant), utilisation,
     jobs_spread, those of `fairness` and `size_classes`.
     """
-    summary: dict[str, Any] = {"jobs": jobs.height, "makespan": makespan(jobs)}
+    summary: dict[str, Any] = {"jobs": jobs.height, "makespan": makespan(jobs, cut_short)}
     for measure, name in MEASURES.items():
         for statistic, value in statistics(column(jobs, name)).items():
             summary[f"{statistic}_{measure}"] = value
     for statistic, value in statistics(bounded_slowdown(jobs)).items():
         summary[f"{statistic}_bounded_slowdown"] = value
-    window = submission_window(jobs)
+    window = submission_window(jobs, cut_short)
     if window > 0:
         summary["utilisation_to_last_submission"] = held_while_submitting / (num_gpus * window)
-    summary["utilisation"] = utilisation(jobs, num_gpus)
+    summary["utilisation"] = utilisation(jobs, num_gpus, cut_short)
     summary["jobs_spread"] = int(np.count_nonzero(column(jobs, "num_servers") >= 2))
     among = _Fairness.of(jobs)
     return summary | among.among(slice(None)) | {"size_classes": _size_classes(jobs, among)}
@@ -136,7 +161,9 @@ class _Fairness:
     @classmethod
     def of(cls, jobs: pl.DataFrame) -> _Fairness:
         lost = late = user = None
-        if "lost_time" in jobs.columns:
+        if "lost_gpu_time" in jobs.columns:
+            lost = column(jobs, "lost_gpu_time")
+        elif "lost_time" in jobs.columns:
             lost = column(jobs, "num_gpus") * column(jobs, "lost_time")
         if "deadline" in jobs.columns:
             late = column(jobs, "finish_time") - jobs["deadline"].fill_null(float("nan")).to_numpy()

@@ -23,6 +23,13 @@ JOBS_SCHEMA: Final = {
     "preemptions": pl.UInt32(),
 }
 PREEMPTION_SCHEMA: Final = {"held_time": pl.Float64(), "lost_time": pl.Float64()}  # policies that preempt
+ELASTIC_SCHEMA: Final[
+    dict[str, pl.DataType]
+] = {  # job tables with jobs that may hold other GPUs than they ask for
+    "run_resized": pl.Float32(),
+    "held_gpu_time": pl.Float64(),
+    "lost_gpu_time": pl.Float64(),
+}
 CARRIED_COLUMNS: Final = ("user", "vc", "deadline")  # after the others, where the job table has them
 ALLOCATIONS_SCHEMA: Final = {
     "job_id": pl.String(),

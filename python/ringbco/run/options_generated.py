@@ -62,6 +62,10 @@ class Options(TypedDict, total=False):
     """Policies that move jobs: seconds that a moved job holds its GPUs without progress. Default:
     preempt-cost.
     """
+    resize_cost: float | None
+    """Policies that resize jobs: seconds that a resized job holds its GPUs without progress. Default:
+    preempt-cost.
+    """
     thresholds: Sequence[float]
     """tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several
     separated by commas. Default: 18000.
@@ -298,6 +302,20 @@ REPLAY: Final[dict[str, Option]] = {
         kind="number",
         default=None,
         help=("Policies that move jobs: seconds that a moved job holds its GPUs without progress."),
+        panel="Other schedulers (docs/policies.md)",
+        expected="a time >= 0 and <= 1e+09 s",
+        most=1000000000.0,
+        optional=True,
+        absent="preempt-cost",
+        unit="s",
+        part="preemption",
+        users=("log", "outside"),
+    ),
+    "resize_cost": Option(
+        name="resize_cost",
+        kind="number",
+        default=None,
+        help=("Policies that resize jobs: seconds that a resized job holds its GPUs without progress."),
         panel="Other schedulers (docs/policies.md)",
         expected="a time >= 0 and <= 1e+09 s",
         most=1000000000.0,

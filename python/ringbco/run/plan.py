@@ -110,7 +110,8 @@ def plan(
         model=values["model"],
     )
     finished = jobs_frame(frame, workload.ideal_run_time, why, result)
-    summary = summarise_run(policy, finished, cluster, None, result) | _figures(planned, finished, workload)
+    figures = summarise_run(policy, frame, finished, cluster, vc=None, result=result)
+    summary = figures | _figures(planned, finished, workload)
     shared = {name: value for name, value in values.items() if name in REPLAY}
     in_effect = {name: option.default for name, option in REPLAY.items()} | shared | {"clock": "slot"}
     chosen = Policy(policy, values["order"], PLACEMENTS[policy], "strict")

@@ -36,6 +36,7 @@ from ringbco.run.steps import (
     allocations_frame,
     decisions_frame,
     describe_run,
+    ended,
     explain,
     job_columns,
     jobs_frame,
@@ -142,8 +143,11 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     """The outcome of a run that is over."""
     table, frame, values = setup.table, setup.table.frame, setup.values
     if not result.kept.any():
-        by_admission = refused(result).any()
-        fate = "admission refused each one" if by_admission else "each one is larger than the cluster"
+        fate = "each one is larger than the cluster"
+        if refused(result).any():
+            fate = "each one was refused"
+        if ended(result).any():
+            fate = "each one was ended or refused before it was done"
         raise InputError(f"no job is left to replay: {fate}", file=table.source)
     why = causes.split(
         metrics.column(frame, "submit_time"),
@@ -169,7 +173,9 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     cluster, vc = setup.cluster, setup.vc
 
     def figures() -> dict[str, Any]:
-        return metrics.with_seconds(summarise_run(name, finished, cluster, vc, result), seconds)
+        return metrics.with_seconds(
+            summarise_run(name, frame, finished, cluster, vc=vc, result=result), seconds
+        )
 
     return summarised_later(outcome, figures)
 

@@ -168,6 +168,14 @@ class Simulation:
         """As `State.move`."""
         self.state.move(moves)
 
+    def resize(self, row: int, gpus: int) -> None:
+        """As `State.resize`."""
+        self.state.resize(row, gpus)
+
+    def end(self, rows: ArrayLike) -> None:
+        """As `State.end`."""
+        self.state.end(rows)
+
     def refuse(self, rows: ArrayLike) -> None:
         """As `State.refuse`."""
         self.state.refuse(rows)

@@ -8,6 +8,7 @@ while `state.waiting` no longer has the jobs that started.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
 from ringbco.run.own import KeyPolicy, RankPolicy
+from ringbco.trace.jobs import gpus_of
 
 if TYPE_CHECKING:
     from ringbco.run.own import Scheduler
@@ -50,8 +52,11 @@ class Columns:
         if name not in self._read:
             if name in _SECRET and not self._clairvoyant:
                 raise AttributeError(_hidden(name))
+            values: NDArray[Any]
             if name == "iterations":
                 values = self._iterations
+            elif name in ("min_gpus", "max_gpus"):
+                values = gpus_of(self._frame, name)
             elif name in self._frame.columns:
                 values = self._frame[name].to_numpy()
             else:
@@ -258,16 +263,21 @@ class State:
         """Starts waiting rows in the order given, and returns how many started.
 
         servers: (server, GPUs) pairs for a single row; None for where the run's placement puts each.
+        gpus: how many each gets, from its min_gpus to its max_gpus; None for its num_gpus.
         placement: another placement than the run's. strict: whether the first row that finds no GPUs ends the
         call; otherwise it is passed over. Raises DecisionError, and changes nothing, for a row that does not
         wait and for GPUs that are not idle.
         """
         numbers = self._rows(rows, "start")
-        self._check_size(numbers, gpus, type)
+        if type is not None:
+            raise UsageError(f"start: type {type!r}: expected None: the servers name no GPU types")
+        count = None if gpus is None else self._count(gpus, "start", numbers)
         if servers is not None:
             if numbers.size != 1:
                 raise self._error("start", None, "servers are given for one row at a time")
             pairs = self._pairs(servers, "start", int(numbers[0]))
+            if count is not None and sum(given for _, given in pairs) != count:
+                raise self._error("start", int(numbers[0]), f"servers give other GPUs than {count}")
             self._do("start", lambda: self._course.start_on(int(numbers[0]), pairs))
             return 1
         if placement is not None:
@@ -275,7 +285,7 @@ class State:
             from ringbco.run.options_generated import REPLAY
 
             check_name("placement", placement, REPLAY["placement"].names)
-        return int(self._do("start", lambda: self._course.start(numbers, placement, bool(strict))))
+        return int(self._do("start", lambda: self._course.start(numbers, count, placement, bool(strict))))
 
     def stop(self, rows: ArrayLike) -> None:
         """Stops running rows. They wait again and keep their progress. Raises as `start` does."""
@@ -289,6 +299,24 @@ class State:
         """
         given = [(int(row), self._pairs(parts, "move", int(row))) for row, parts in moves.items()]
         self._do("move", lambda: self._course.shift(given))
+
+    def resize(self, row: int, gpus: int) -> None:
+        """Gives a running row another number of GPUs, from its min_gpus to its max_gpus.
+
+        The run's placement says which; the row's own count as idle. Raises DecisionError as `start` does, and
+        where there is no room for so many; then nothing has changed.
+        """
+        (number,) = self._rows(row, "resize")
+        count = self._count(gpus, "resize", np.array([number]))
+        self._do("resize", lambda: self._course.resize(int(number), count))
+
+    def end(self, rows: ArrayLike) -> None:
+        """Ends rows that run, or have run, before they are done. They have no row in jobs.parquet.
+
+        Raises DecisionError as `start` does.
+        """
+        numbers = self._rows(rows, "end")
+        self._do("end", lambda: self._course.end(numbers))
 
     def refuse(self, rows: ArrayLike) -> None:
         """Refuses waiting rows that never ran, for good. Raises DecisionError as `start` does."""
@@ -364,13 +392,13 @@ class State:
             raise self._error(verb, row, "servers and GPUs are numbers >= 0")
         return pairs
 
-    def _check_size(self, rows: NDArray[np.uint32], gpus: int | None, type: str | None) -> None:
-        if type is not None:
-            raise UsageError(f"start: type {type!r}: expected None: the servers name no GPU types")
-        if gpus is not None:
-            asked = self.jobs["num_gpus"][rows]
-            if (asked != gpus).any():
-                row = int(rows[asked != gpus][0])
-                raise self._error(
-                    "start", row, f"{gpus} GPUs are given and it asks for {self.jobs['num_gpus'][row]}"
-                )
+    def _count(self, gpus: int, verb: str, rows: NDArray[np.uint32]) -> int:
+        """A number of GPUs as the engine takes it."""
+        try:
+            count = operator.index(gpus)
+        except TypeError:
+            count = 0
+        if not 0 < count < 2**32:
+            row = int(rows[0]) if rows.size else None
+            raise self._error(verb, row, f"gpus is a number of GPUs >= 1, not {gpus!r}")
+        return count

@@ -23,12 +23,13 @@ from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
     DECISIONS_SCHEMA,
+    ELASTIC_SCHEMA,
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
 )
 from ringbco.trace import profiles
-from ringbco.trace.jobs import JobTable
+from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.plausibility import doubts
 
 _WISHES: Final = {
@@ -95,16 +96,28 @@ def jobs_frame(
         "preemptions": _shared(result.preemptions),
     }
     columns |= {name: _shared(values) for name, values in why.items()}
+    if result.longer is not None and result.held_gpus is not None and result.lost_gpus is not None:
+        elastic: tuple[NDArray[Any], ...] = (
+            result.longer.astype(np.float32),
+            result.held_gpus,
+            result.lost_gpus,
+        )
+        columns |= dict(zip(ELASTIC_SCHEMA, map(_shared, elastic), strict=True))
     if result.held is not None and result.lost is not None:
         columns |= dict(zip(PREEMPTION_SCHEMA, map(_shared, (result.held, result.lost)), strict=True))
     columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
-    jobs = pl.DataFrame(columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA)
+    jobs = pl.DataFrame(columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA | ELASTIC_SCHEMA)
     return jobs if result.kept.all() else jobs.filter(pl.Series(result.kept))
 
 
 def refused(result: _core.RunResult) -> NDArray[np.bool_]:
-    """Whether admission refused the job."""
+    """Whether admission or a verb refused the job."""
     return np.zeros_like(result.kept) if result.refused is None else result.refused
+
+
+def ended(result: _core.RunResult) -> NDArray[np.bool_]:
+    """Whether a verb ended the job before it was done."""
+    return np.zeros_like(result.kept) if result.ended is None else result.ended
 
 
 def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
@@ -128,7 +141,16 @@ def job_columns(frame: pl.DataFrame, workload: profiles.Workload) -> _core._Jobs
         "iterations": workload.iterations,
         "gradient_bytes": workload.gradient_bytes,
         "compute_time": workload.compute_time,
+        "range": _range(frame),
     }
+
+
+def _range(frame: pl.DataFrame) -> tuple[NDArray[np.uint32], NDArray[np.uint32]] | None:
+    """The least and the most GPUs of every job; None where every job is rigid."""
+    if not {"min_gpus", "max_gpus"} & set(frame.columns):
+        return None
+    least, most = gpus_of(frame, "min_gpus"), gpus_of(frame, "max_gpus")
+    return (least, most) if (least != most).any() else None
 
 
 def decisions_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
@@ -183,23 +205,47 @@ def timeline_frame(result: _core.RunResult) -> pl.DataFrame:
     return pl.DataFrame(columns, schema_overrides=TIMELINE_SCHEMA)
 
 
+def _cut_short(
+    frame: pl.DataFrame, result: _core.RunResult, among: NDArray[np.bool_]
+) -> metrics.CutShort | None:
+    """What the jobs that a verb ended held, of those `among`; None where it ended none of them."""
+    those = ended(result) & among & ~np.isnan(result.finish)
+    if not those.any() or result.held is None:
+        return None
+    held = result.held_gpus
+    if held is None:
+        held = metrics.column(frame, "num_gpus") * result.held
+    submit = metrics.column(frame, "submit_time")[those]
+    submitted = float(submit.min()), float(submit.max())
+    return metrics.CutShort(float(held[those].sum()), submitted, float(result.finish[those].max()))
+
+
 def summarise_run(
     policy: str,
+    frame: pl.DataFrame,
     finished: pl.DataFrame,
     cluster: Cluster,
+    *,
     vc: NDArray[np.uint32] | None,
     result: _core.RunResult,
 ) -> dict[str, Any]:
-    """summary.json without the times that reading and writing take. `vc`: as `profiles.vc_index` gives it."""
+    """summary.json without the times that reading and writing take. `vc`: as `profiles.vc_index` gives it.
+
+    frame: the job table; finished: jobs.parquet.
+    """
     spanning = result.spanning_seconds
-    by_admission = refused(result)
-    dropped = ~(result.kept | by_admission)
-    figures = metrics.summarise(finished, cluster.num_gpus, result.held_while_submitting)
+    fates = {"jobs_dropped": ~(result.kept | refused(result) | ended(result))}
+    for name, fate in (("jobs_refused", refused(result)), ("jobs_ended", ended(result))):
+        if fate.any():
+            fates[name] = fate
+    everyone = np.ones_like(result.kept)
+    figures = metrics.summarise(
+        finished, cluster.num_gpus, result.held_while_submitting, _cut_short(frame, result, everyone)
+    )
     summary = {
         "policy": policy,
         "jobs": figures.pop("jobs"),
-        "jobs_dropped": int(np.count_nonzero(dropped)),
-        **({"jobs_refused": int(np.count_nonzero(by_admission))} if by_admission.any() else {}),
+        **{name: int(np.count_nonzero(fate)) for name, fate in fates.items()},
         **figures,
         "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
         "events": result.events,
@@ -215,11 +261,10 @@ def summarise_run(
             row = {"vc": name, "servers": len(servers), "gpus": gpus}
             jobs = finished.filter(pl.Series(vc_kept == number))
             row["jobs"] = jobs.height
-            row["jobs_dropped"] = int(np.count_nonzero(dropped & (vc == number)))
-            if by_admission.any():
-                row["jobs_refused"] = int(np.count_nonzero(by_admission & (vc == number)))
+            row |= {name: int(np.count_nonzero(fate & (vc == number))) for name, fate in fates.items()}
             held = float(result.held_while_submitting_by_vc[number])
-            rows.append(row | metrics.summarise(jobs, gpus, held) if jobs.height else row)
+            cut_short = _cut_short(frame, result, vc == number)
+            rows.append(row | metrics.summarise(jobs, gpus, held, cut_short) if jobs.height else row)
         summary["vcs"] = rows
     return summary
 

@@ -102,6 +102,12 @@ class Screening(NamedTuple):
     rows: NDArray[np.int64] | None
 
 
+def gpus_of(frame: pl.DataFrame, column: str) -> NDArray[np.uint32]:
+    """min_gpus or max_gpus of every job of a table; num_gpus where it says nothing."""
+    asked = frame["num_gpus"]
+    return (frame[column].fill_null(asked) if column in frame.columns else asked).to_numpy()
+
+
 def read_jobs(path: str | os.PathLike[str], *, without: Collection[str] = ()) -> JobTable:
     """Read and validate a job table from Parquet or CSV, told apart by content.
 

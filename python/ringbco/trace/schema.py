@@ -38,6 +38,11 @@ def _text(name: str) -> Column:
     return Column(pl.String, False, "text or nothing", f"store {name} as text, or leave it out")
 
 
+def _gpus(rule: str) -> Column:
+    hint = "leave it empty for a job that runs on num_gpus GPUs only"
+    return Column(pl.UInt32, False, rule, hint, 1.0, True, 2**32 - 1)
+
+
 _LEAVE_OUT: Final = "mend it, or leave it empty to have it filled from the model profile"
 
 COLUMNS: Final[dict[str, Column]] = {
@@ -85,6 +90,8 @@ COLUMNS: Final[dict[str, Column]] = {
         "a finite number of seconds",
         "count from the same epoch as submit_time, or leave it empty",
     ),
+    "min_gpus": _gpus("an integer from 1 to num_gpus"),
+    "max_gpus": _gpus("an integer >= num_gpus"),
 }
 """The schema, in canonical order: name -> (polars dtype, required, rule, ...)."""
 
@@ -145,7 +152,22 @@ def check(frame: pl.DataFrame, source: str, *, as_text: bool = False) -> tuple[l
         else:
             columns.append(outcome)
         faults += more
-    return columns, faults
+    return columns, faults + _beyond_num_gpus({column.name: column for column in columns})
+
+
+def _beyond_num_gpus(columns: dict[str, pl.Series]) -> list[Fault]:
+    """The faults of elastic jobs: the least GPUs above num_gpus, or the most below."""
+    faults = []
+    for name in ("min_gpus", "max_gpus"):
+        if name not in columns or "num_gpus" not in columns:
+            continue
+        limit, asked = columns[name], columns["num_gpus"]
+        bad = ((limit > asked) if name == "min_gpus" else (limit < asked)).fill_null(False)
+        if bad.any():
+            asks = asked[int(bad.arg_max() or 0)]
+            rule, hint = COLUMNS[name].rule, COLUMNS[name].hint
+            faults.append(Fault(name, bad, limit, rule, f"{rule}, which is {asks}", hint))
+    return faults
 
 
 def _checked(series: pl.Series, source: str, as_text: bool) -> tuple[pl.Series | Fault, list[Fault]]:

@@ -23,6 +23,7 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         iterations: &[],
         gradient_bytes: &[],
         compute_time: &[],
+        range: None,
     };
     let (rows, few): (Vec<u32>, _) = ((0..n as u32).collect(), FewestServers::new(&[8]));
     let setting = Setting {

@@ -1,0 +1,234 @@
+"""Elastic jobs under policies of one's own: resize, end, and starts on other GPUs than asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ringbco
+from ringbco.errors import DecisionError, InputError
+from ringbco.trace.jobs import from_frame
+
+JOBS = {
+    "job_id": ["a", "b"],
+    "submit_time": [0.0, 0.0],
+    "num_gpus": [2, 2],
+    "duration": [100.0, 100.0],
+    "min_gpus": [1, None],
+    "max_gpus": [4, None],
+}
+
+
+def elastic(**columns: Any) -> ringbco.JobTable:
+    return from_frame(pl.DataFrame({**JOBS, **columns}))
+
+
+def sim(jobs: ringbco.JobTable | None = None, cluster: str = "2x4", **options: Any) -> ringbco.Simulation:
+    given = {"model": "fixed", "preempt_cost": 10.0, **options}
+    return ringbco.Simulation(elastic() if jobs is None else jobs, cluster, **given)
+
+
+def sound(outcome: ringbco.Outcome, jobs: ringbco.JobTable) -> None:
+    assert ringbco.audit(outcome, jobs) == []
+
+
+def test_a_job_on_half_of_its_gpus_takes_twice_as_long() -> None:
+    run = sim()
+    assert run.advance()
+    assert run.start([0], gpus=1) == 1
+    run.start([1])
+    assert run.state.held.tolist() == [1, 2]
+    assert run.state.rate([0, 0], [1, 4]).tolist() == [0.5, 2.0]
+    while run.advance():
+        pass
+    outcome = run.outcome()
+    assert outcome.jobs["finish_time"].to_list() == [200.0, 100.0]
+    assert outcome.jobs["run_resized"].to_list() == [100.0, 0.0]
+    assert outcome.jobs["held_gpu_time"].to_list() == [200.0, 200.0]
+    assert outcome.summary["utilisation"] == 400.0 / (8 * 200.0)
+    sound(outcome, elastic())
+
+
+def test_a_resize_pauses_and_keeps_its_progress() -> None:
+    run = sim(resize_cost=5.0, decisions=True)
+    assert run.advance()
+    run.start([0, 1])
+    run.wake(40.0)
+    assert run.advance()
+    run.resize(0, 4)  # 40 s of work done, 60 s left: 5 s of pause and 30 s on twice the GPUs
+    assert run.state.held.tolist() == [4, 2]
+    assert run.state.attained.tolist() == [80.0, 80.0]
+    while run.advance():
+        pass
+    outcome = run.outcome()
+    assert outcome.jobs["finish_time"].to_list() == [75.0, 100.0]
+    assert outcome.jobs["preemptions"].to_list() == [1, 0]
+    assert outcome.jobs["lost_gpu_time"].to_list() == [20.0, 0.0]
+    assert outcome.jobs["run_resized"].to_list() == [-30.0, 0.0]
+    assert outcome.decisions is not None
+    assert outcome.decisions["verb"].to_list()[-1] == "resize"
+    sound(outcome, elastic())
+
+
+def test_resizing_there_and_back_at_one_instant_is_nothing() -> None:
+    run = sim()
+    assert run.advance()
+    run.start([0, 1])
+    run.wake(40.0)
+    assert run.advance()
+    there = run.state.parts(0)
+    run.resize(0, 4)
+    run.resize(0, 1)
+    run.move({0: there})
+    while run.advance():
+        pass
+    outcome = run.outcome()
+    assert outcome.jobs["finish_time"].to_list() == [100.0, 100.0]
+    assert outcome.jobs["preemptions"].to_list() == [0, 0]
+    sound(outcome, elastic())
+
+
+@pytest.mark.parametrize("clock", ["continuous", "slot"])
+def test_ended_jobs_have_no_row_and_are_counted(clock: str) -> None:
+    run = sim(clock=clock, **({"slot": 10.0} if clock == "slot" else {}))
+    assert run.advance()
+    run.start([0], gpus=4)
+    run.start([1])
+    run.wake(30.0)
+    assert run.advance()
+    run.end([0])
+    while run.advance():
+        pass
+    outcome = run.outcome()
+    assert outcome.jobs["job_id"].to_list() == ["b"]
+    assert (outcome.summary["jobs"], outcome.summary["jobs_ended"]) == (1, 1)
+    assert "jobs_dropped" in outcome.summary
+    assert outcome.summary["jobs_dropped"] == 0
+    assert outcome.summary["utilisation"] == (4 * 30.0 + 2 * 100.0) / (8 * 100.0)
+    assert outcome.allocations is not None
+    assert outcome.allocations.filter(pl.col("job_id") == "a")["end_time"].to_list() == [30.0]
+    sound(outcome, elastic())
+
+
+class Restless(ringbco.Policy):
+    """Starts, stops, moves, resizes, refuses and ends at random."""
+
+    clairvoyant = True
+
+    def __init__(self, seed: int = 0) -> None:
+        self.draws = np.random.default_rng(seed)
+        self.asked = 0
+
+    def decide(self, state: Any) -> None:
+        self.asked += 1
+        draws = self.draws
+        least, most = (state.jobs[name] for name in ("min_gpus", "max_gpus"))
+        if self.asked < 200:
+            for row in state.running:
+                what = draws.integers(12)
+                if what == 0:
+                    state.stop(row)
+                elif what < 3:
+                    try:
+                        state.resize(row, int(draws.integers(least[row], most[row] + 1)))
+                    except DecisionError as error:
+                        assert "places no" in str(error)  # noqa: PT017 - it need not raise
+                elif what == 3 and draws.integers(4) == 0:
+                    state.end(row)
+            if len(state.waiting) and draws.integers(10) == 0 and state.attained[state.waiting[0]] == 0.0:
+                state.refuse(state.waiting[0])
+        for row in draws.permutation(state.waiting.tolist()).astype(int):
+            if draws.integers(3):
+                state.start(row, gpus=int(draws.integers(least[row], most[row] + 1)), strict=False)
+        state.start(state.waiting, strict=False)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("model", ["rar", "fixed"])
+@pytest.mark.parametrize("clock", ["continuous", "slot"])
+@pytest.mark.parametrize("placement", ["consolidate", "sjf-bco", "random"])
+def test_whatever_is_done_at_random_is_sound_and_repeats(
+    seed: int, model: Any, clock: Any, placement: Any, tmp_path: Path
+) -> None:
+    frame = ringbco.generate("philly", 80, seed=seed, gpus=32, load=1.5).frame
+    draws = np.random.default_rng(seed)
+    asked = frame["num_gpus"].to_numpy()
+    least = draws.integers(1, asked + 1)
+    frame = frame.with_columns(
+        min_gpus=pl.Series(least, dtype=pl.UInt32),
+        max_gpus=pl.Series(asked + draws.integers(0, 5, 80), dtype=pl.UInt32),
+    )
+    jobs = from_frame(frame)
+    options: dict[str, Any] = {"model": model, "clock": clock, "placement": placement, "decisions": True}
+    if clock == "slot":
+        options["slot"] = 300.0
+    options |= {"move_cost": 20.0, "resize_cost": 45.0, "preempt_cost": 70.0}
+    outcome = ringbco.replay(jobs, "4x8", policy=Restless(seed), **options)
+    assert outcome.decisions is not None
+    assert outcome.allocations is not None
+    assert {"resize", "end", "stop"} <= set(outcome.decisions["verb"])
+    sound(outcome, jobs)
+    outcome.decisions.write_parquet(tmp_path / "log.parquet")
+    del options["placement"]
+    again = ringbco.replay(jobs, "4x8", policy=f"log:{tmp_path / 'log.parquet'}", **options)
+    assert again.jobs.drop("wait_gpus", "wait_fragmented", "wait_behind").equals(
+        outcome.jobs.drop("wait_gpus", "wait_fragmented", "wait_behind")
+    )
+    assert again.allocations is not None
+    assert again.allocations.equals(outcome.allocations)
+    sound(again, jobs)
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        (
+            lambda run: run.start([1], gpus=3),
+            "start at 0 s: job b (row 1): 3 GPUs are given and it asks for 2",
+        ),
+        (
+            lambda run: run.start([0], gpus=5),
+            "start at 0 s: job a (row 0): 5 GPUs are given and it runs on 1 to 4",
+        ),
+        (lambda run: run.start([0], gpus=0), "gpus is a number of GPUs >= 1, not 0"),
+        (lambda run: run.start([0], [(0, 2)], gpus=1), "servers give other GPUs than 1"),
+        (lambda run: run.resize(0, 2), "resize at 0 s: job a (row 0): it holds no GPUs"),
+        (lambda run: run.resize(0, 1.5), "gpus is a number of GPUs >= 1, not 1.5"),
+        (lambda run: run.end([0]), "end at 0 s: job a (row 0): it has never run: refuse it"),
+        (lambda run: (run.start([0]), run.resize(0, 5)), "it runs on 1 to 4"),
+        (lambda run: (run.start([0]), run.start([1]), run.end([0, 0])), "it is named twice"),
+        (lambda run: (run.start([0]), run.end([0]), run.end([0])), "it was ended"),
+        (lambda run: (run.start([0], [(0, 2)]), run.start([1], [(0, 2)]), run.resize(0, 4)), None),
+    ],
+)
+def test_what_cannot_be_done(verb: Any, said: str | None) -> None:
+    run = sim(cluster="1x4" if said is None else "2x4")
+    assert run.advance()
+    with pytest.raises(DecisionError) as raised:
+        verb(run)
+    assert (said or "consolidate places no 4 GPUs for it") in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "column", "said"),
+    [
+        ({"min_gpus": [3, 1]}, "min_gpus", "an integer from 1 to num_gpus, which is 2"),
+        ({"min_gpus": [0, 1]}, "min_gpus", "an integer from 1 to num_gpus"),
+        ({"max_gpus": [None, 1]}, "max_gpus", "an integer >= num_gpus, which is 2"),
+    ],
+)
+def test_a_table_whose_ranges_leave_num_gpus_out(columns: Any, column: str, said: str) -> None:
+    with pytest.raises(InputError) as raised:
+        elastic(**columns)
+    assert column in str(raised.value)
+    assert said in str(raised.value)
+
+
+def test_a_built_in_policy_takes_elastic_jobs_as_rigid() -> None:
+    rigid = from_frame(elastic().frame.drop("min_gpus", "max_gpus"))
+    one, other = (ringbco.replay(jobs, "1x4", policy="srtf") for jobs in (elastic(), rigid))
+    assert one.jobs.select(other.jobs.columns).equals(other.jobs)
