@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import count
 
 import numpy as np
@@ -13,7 +14,7 @@ from ringbco.trace.synthetic import generate
 
 STEPS = 10_000
 LEAST = 10_000
-"""Steps a second, resets included."""
+"""Steps a second on one core, resets included."""
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +29,22 @@ def shortest(jobs: np.ndarray) -> int:
 
 @pytest.mark.parametrize("agent", ["random", "sjf"])
 def test_steps(env: ReplayEnv, agent: str, benchmark: BenchmarkFixture) -> None:
-    """The agent's own time included."""
+    """The agent's own time included. CPU time: others on the machine do not count."""
+    spent = []
     drawn = np.random.default_rng(0).integers(env.action_space.n, size=STEPS)
 
     def run() -> None:
+        began = time.thread_time()
         seen, _ = env.reset(seed=0)
         for step in range(STEPS):
             action = drawn[step] if agent == "random" else shortest(seen["jobs"])
             seen, _, terminated, truncated, _ = env.step(action)
             if terminated or truncated:
                 seen, _ = env.reset()
+        spent.append(time.thread_time() - began)
 
     benchmark.pedantic(run, rounds=3, warmup_rounds=1)
-    each_second = STEPS / benchmark.stats.stats.min
+    each_second = STEPS / min(spent)
     benchmark.extra_info["steps_a_second"] = each_second
     print(f"{agent}: {each_second:,.0f} steps a second")
     assert each_second >= LEAST
