@@ -56,12 +56,14 @@ def test_looking_no_further_than_the_next_instant_is_fifo(table: ringbco.JobTabl
     assert ahead.jobs["finish_time"].equals(fifo.jobs["finish_time"])
 
 
-@pytest.mark.parametrize("policy", [TIRESIAS, LOOKAHEAD])
+@pytest.mark.parametrize(
+    "policy", [[TIRESIAS], [LOOKAHEAD], [LEARNED, "-P", "past=jobs.parquet", "-P", f"cluster={CLUSTER}"]]
+)
 def test_the_command_line_runs_and_audits_it(
-    policy: str, table: ringbco.JobTable, invoke: Invoke, tmp_path: Path
+    policy: list[str], table: ringbco.JobTable, invoke: Invoke, tmp_path: Path
 ) -> None:
     ringbco.write_jobs(table, tmp_path / "jobs.parquet")
-    run = invoke("replay", "jobs.parquet", "--cluster", CLUSTER, "--policy", policy, "-o", "r", "--quiet")
+    run = invoke("replay", "jobs.parquet", "--cluster", CLUSTER, "--policy", *policy, "-o", "r")
     assert run.returncode == 0, run.stderr
     assert invoke("audit", "r").returncode == 0
 
