@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -116,6 +117,15 @@ def test_equal_jobs_start_in_fifo_order(ties: str) -> None:
     assert_frame_equal(env.simulation.outcome().jobs.select(preset.jobs.columns), preset.jobs)
 
 
+def test_a_shortest_first_agent_is_the_preset_on_a_public_trace(shared_traces: Path) -> None:
+    trace = ringbco.read_jobs(shared_traces / "philly" / "2869ce.csv")
+    env = ReplayEnv(trace, "8x8", window=trace.num_jobs, shown=trace.num_jobs, clairvoyant=True)
+    total, *_ = run(env, sjf)
+    preset = ringbco.replay(trace, "8x8", policy="sjf")
+    assert_frame_equal(env.simulation.outcome().jobs.select(preset.jobs.columns), preset.jobs)
+    assert -total == pytest.approx(preset.jobs["jct"].sum(), rel=1e-12)
+
+
 @pytest.mark.parametrize("clock", [{}, {"clock": "slot", "slot": 300.0}])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_random_agent_ends_and_its_result_passes_the_audit(
@@ -201,7 +211,7 @@ def test_a_start_gives_new_patience(table: ringbco.JobTable) -> None:
             assert env.step(99)[0]["waiting"][0] == left
 
 
-def test_a_virtual_cluster_alone(tmp_path: Any) -> None:
+def test_a_virtual_cluster_alone(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(TWO_VCS)
     frame = ringbco.generate("philly", 200, seed=1, gpus=30).frame.with_columns(
         vc=pl.Series(["x", "y", "y", "x"] * 50)
