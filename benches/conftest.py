@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pytest_benchmark.session import BenchmarkSession
 
 JOBS = 100_000
+OTHER_SIZES = ("test_convert", "test_gym")
+"""Modules whose figures are not of so many jobs."""
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +58,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     """Says how each median compares with sorting the events."""
     session: BenchmarkSession | None = getattr(config, "_benchmarksession", None)
     done = [bench for bench in session.benchmarks if bench.stats.data] if session else []
-    done = [bench for bench in done if "test_convert" not in bench.fullname]  # files of their own sizes
+    done = [bench for bench in done if not any(name in bench.fullname for name in OTHER_SIZES)]
     if not done:
         return
     floor = sorting_time()

@@ -17,6 +17,7 @@ from ringbco import cli
 HEAVY: Final = (
     "altair",
     "distributed",
+    "gymnasium",
     "importlib.metadata",
     "jinja2",
     "jsonschema",
@@ -31,6 +32,7 @@ HEAVY: Final = (
     "pyarrow.parquet",
     "pydantic",
     "rich",
+    "sklearn",
     "typer",
     "vl_convert",
 )

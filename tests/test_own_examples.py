@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
@@ -13,6 +14,7 @@ from conftest import Invoke
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 TIRESIAS = f"{EXAMPLES}/tiresias.py:Tiresias"
+LEARNED = f"{EXAMPLES}/learned.py:Learned"
 LOOKAHEAD = f"{EXAMPLES}/lookahead.py:Lookahead"
 CLUSTER = "4x8"
 
@@ -54,14 +56,69 @@ def test_looking_no_further_than_the_next_instant_is_fifo(table: ringbco.JobTabl
     assert ahead.jobs["finish_time"].equals(fifo.jobs["finish_time"])
 
 
-@pytest.mark.parametrize("policy", [TIRESIAS, LOOKAHEAD])
+@pytest.mark.parametrize(
+    "policy", [[TIRESIAS], [LOOKAHEAD], [LEARNED, "-P", "past=jobs.parquet", "-P", f"cluster={CLUSTER}"]]
+)
 def test_the_command_line_runs_and_audits_it(
-    policy: str, table: ringbco.JobTable, invoke: Invoke, tmp_path: Path
+    policy: list[str], table: ringbco.JobTable, invoke: Invoke, tmp_path: Path
 ) -> None:
     ringbco.write_jobs(table, tmp_path / "jobs.parquet")
-    run = invoke("replay", "jobs.parquet", "--cluster", CLUSTER, "--policy", policy, "-o", "r", "--quiet")
+    run = invoke("replay", "jobs.parquet", "--cluster", CLUSTER, "--policy", *policy, "-o", "r")
     assert run.returncode == 0, run.stderr
     assert invoke("audit", "r").returncode == 0
+
+
+# The learned policy
+
+PAGE = EXAMPLES.parent / "own-policies.md"
+
+
+def figures() -> list[list[str]]:
+    """The rows of the page's table: jobs, cluster, and a mean completion time, h, by policy."""
+    section = PAGE.read_text(encoding="utf-8").split("\n## A learned one\n")[1].split("\n## ")[0]
+    head, _, *rows = (line.strip("| ").split(" | ") for line in section.splitlines() if line[:1] == "|")
+    assert head == ["jobs", "cluster", "fifo", "smallest", "qssf", "learned", "sjf"]
+    return rows
+
+
+@pytest.mark.parametrize("row", figures(), ids=lambda row: row[0])
+def test_the_learned_policy_does_as_well_as_the_page_says(
+    row: list[str], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """On jobs that it has not seen: between fifo and the shortest job first that knows all run times."""
+    source, cluster, *told = row
+    if source == "generated, 4,000":
+        frame = ringbco.generate("philly", 4000, seed=0, gpus=64, load=1.2).frame
+    else:
+        frame = ringbco.read_jobs(request.getfixturevalue("shared_traces") / f"{source}.csv").frame
+    half = frame.height // 2
+    past, later = frame.head(half), ringbco.from_frame(frame.slice(half))
+    ringbco.write_jobs(ringbco.from_frame(past), tmp_path / "past.parquet")
+    given = {"past": str(tmp_path / "past.parquet"), "cluster": cluster}
+    learned = ringbco.replay(later, cluster, policy=LEARNED, parameters=given)
+    assert not ringbco.audit(learned, later)
+    assert not learned.run["own_policy"]["clairvoyant"]
+    presets = [ringbco.replay(later, cluster, policy=name) for name in ("fifo", "smallest", "qssf", "sjf")]
+    hours = [outcome.summary["mean_jct"] / 3600 for outcome in (*presets[:3], learned, presets[3])]
+    fifo, _, _, mine, exact = hours
+    assert exact < mine < (fifo + exact) * 0.7
+    assert [f"{found:.2f}" for found in (*hours[:3], exact)] == told[:3] + told[4:]
+    # Another linear algebra library rounds otherwise, and jobs change places.
+    assert mine == pytest.approx(float(told[3]), rel=0.02)
+
+
+def test_the_learned_policy_takes_users_and_models_where_they_are() -> None:
+    """The more it knows, the better: jobs of a user are alike, and here the model says long or short."""
+    frame = ringbco.generate("philly", 1000, seed=0, gpus=64, load=1.2).frame
+    model = np.where(frame["duration"].to_numpy() > 900, "BERT-large", "ResNet-50")
+    found = []
+    for known in (frame.drop("user"), frame, frame.with_columns(model=pl.Series(model))):
+        past, later = known.head(500), known.slice(500)
+        given = {"past": ringbco.from_frame(past), "cluster": CLUSTER}
+        outcome = ringbco.replay(later, CLUSTER, policy=LEARNED, parameters=given, model="fixed")
+        found.append(outcome.summary["mean_jct"])
+    nothing, users, models = found
+    assert models < users < nothing
 
 
 # What the examples lean on

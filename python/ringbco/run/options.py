@@ -24,6 +24,7 @@ from ringbco.trace.other_names import nearest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ringbco.run.own import Scheduler
     from ringbco.trace.jobs import JobTable
 
 PARTS: Final = ("order", "placement", "queue")
@@ -187,12 +188,14 @@ def resolve_policy(
     policy: object, *, order: str | None = None, placement: str | None = None, queue: str | None = None
 ) -> Policy:
     """The preset of that name with parts replaced; UsageError if a name is in no registry."""
-    from ringbco.run.own import is_own, resolve
+    from ringbco.run.own import is_own, named
 
     if is_own(policy):
-        policy = resolve(policy)
+        return _own_policy(*named(policy), order, placement, queue)
     if not isinstance(policy, str):
-        return _own_policy(policy, order, placement, queue)
+        raise refusal(
+            "policy", policy, "a policy's name, or a class or an object derived from ringbco.Policy"
+        )
     check(REPLAY["policy"], policy)
     if is_log(policy):
         log = Policy(policy, "fifo", "consolidate", "strict", "log")
@@ -212,24 +215,27 @@ def resolve_policy(
     return Policy(preset.name, *parts, preset.preemption)
 
 
-def _own_policy(policy: object, order: str | None, placement: str | None, queue: str | None) -> Policy:
+def _own_policy(
+    name: str,
+    policy: Scheduler | type[Scheduler],
+    order: str | None,
+    placement: str | None,
+    queue: str | None,
+) -> Policy:
     """The parts of a policy of one's own: by default placement consolidate, discipline strict."""
-    from ringbco.run.own import Own
+    from ringbco.run.own import KeyPolicy
 
-    if not isinstance(policy, Own):
-        raise refusal(
-            "policy", policy, "a policy's name, or a class or an object derived from ringbco.Policy"
-        )
     for option, value in (("placement", placement), ("queue", queue)):
         check(REPLAY[option], value)
-    mine = "column" if policy.keyed else "fifo"
+    keyed = issubclass(policy if isinstance(policy, type) else type(policy), KeyPolicy)
+    mine = "column" if keyed else "fifo"
     # What run.toml says of such a run may be said again.
     if not isinstance(order, str | None) or order not in (None, mine):
-        raise UsageError(f"option order: {policy.name} orders the jobs itself; leave the option out")
-    if queue not in (None, "strict") and not policy.keyed:
-        raise UsageError(f"option queue: {policy.name} decides itself who starts; leave the option out")
+        raise UsageError(f"option order: {name} orders the jobs itself; leave the option out")
+    if queue not in (None, "strict") and not keyed:
+        raise UsageError(f"option queue: {name} decides itself who starts; leave the option out")
     parts = (mine, placement or "consolidate", queue or "strict")
-    return Policy(policy.name, *parts, "none" if policy.keyed else "outside")
+    return Policy(name, *parts, "none" if keyed else "outside")
 
 
 def as_cluster(cluster: object, recorded: object = None) -> Cluster:

@@ -83,11 +83,6 @@ class Own:
     scheduler: Scheduler
     described: Mapping[str, Any]
 
-    @property
-    def keyed(self) -> bool:
-        """Whether it only orders the queue."""
-        return isinstance(self.scheduler, KeyPolicy)
-
 
 def is_own(policy: object) -> bool:
     """Whether a policy is one's own: an object, a class, `module:Class`, `file.py:Class`, an entry point."""
@@ -105,21 +100,32 @@ def resolve(policy: object, parameters: Mapping[str, Any] | None = None) -> Own:
     be read or has a syntax error.
     """
     given = dict(parameters or {})
-    name = policy if isinstance(policy, str) and ":" in policy else ""
-    found = _named(policy) if isinstance(policy, str) else policy
-    bases = (Scheduler, KeyPolicy, RankPolicy, Policy)
-    if isinstance(found, type) and issubclass(found, Scheduler) and found not in bases:
-        found = _made(found, given, name or found.__qualname__)
+    name, found = named(policy)
+    if isinstance(found, type):
+        found = _made(found, given, name)
     elif given:
         raise UsageError(f"option P: {', '.join(given)}: expected none beside a policy that is made already")
-    if not isinstance(found, Scheduler):
+    return Own(name, found, _described(name, found))
+
+
+def named(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
+    """The name of a policy, and its class or its object: no object is made, which may take fields and time.
+
+    Raises as `resolve`, but for fields.
+    """
+    name = policy if isinstance(policy, str) and ":" in policy else ""
+    found: Any = _named(policy) if isinstance(policy, str) else policy
+    kind = found if isinstance(found, type) else type(found)
+    if not issubclass(kind, Scheduler) or kind in (Scheduler, KeyPolicy, RankPolicy, Policy):
         raise UsageError(
             f"option policy: {name or found!r}: expected a class derived from ringbco.KeyPolicy, RankPolicy"
             " or Policy, or an object of one"
         )
-    kind = type(found)
     name = name or f"{kind.__module__}:{kind.__qualname__}"
-    return Own(name, found, _described(name, found))
+    if inspect.isabstract(kind):
+        missing = ", ".join(sorted(kind.__abstractmethods__))
+        raise UsageError(f"option policy: {name}: expected a class with the method {missing}")
+    return name, found
 
 
 def _entry_points() -> Sequence[str]:
@@ -211,9 +217,6 @@ def _from_file(path: Path) -> ModuleType:
 
 def _made(kind: type[Scheduler], given: Mapping[str, Any], name: str) -> Scheduler:
     """An object of the class, with its fields set."""
-    if inspect.isabstract(kind):
-        missing = ", ".join(sorted(kind.__abstractmethods__))
-        raise UsageError(f"option policy: {name}: expected a class with the method {missing}")
     fields: dict[str, dataclasses.Field[Any]] = {}
     if dataclasses.is_dataclass(kind):
         fields = {field.name: field for field in dataclasses.fields(kind)}

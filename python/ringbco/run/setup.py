@@ -105,7 +105,7 @@ def prepare(
             f"option P: {', '.join(parameters)}: expected none beside {policy}: it has no fields"
         )
     chosen = resolve_policy(
-        policy if mine is None else mine,
+        policy,
         order=options.get("order"),
         placement=options.get("placement"),
         queue=options.get("queue"),

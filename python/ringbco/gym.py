@@ -1,0 +1,186 @@
+"""A replay as an environment for reinforcement learning, by the interface of gymnasium (docs/gym.md).
+
+Needs the extra `gym`: `pip install 'ringbco[gym]'`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import fields
+from typing import Any, Final, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import RingbcoWarning
+from ringbco.run.options import flag, integer
+from ringbco.run.options_generated import Options
+from ringbco.run.simulation import Simulation
+from ringbco.trace.jobs import JobTable, TableLike
+from ringbco.trace.profiles import Workload
+from ringbco.trace.schema import MOST_SECONDS
+
+try:
+    import gymnasium
+except ModuleNotFoundError as error:
+    if error.name != "gymnasium":
+        raise
+    raise ModuleNotFoundError(
+        "ringbco.gym: the package gymnasium is not installed: pip install 'ringbco[gym]'", name="gymnasium"
+    ) from None
+
+IDLE_WAIT: Final = 60.0
+"""Seconds that a wait takes where it would take for ever: nobody runs and nobody is still to come."""
+PATIENCE: Final = 1000
+"""So many of those waits in a row truncate the episode."""
+
+Observation = dict[str, NDArray[np.float64]]
+
+
+class ReplayEnv(gymnasium.Env[Observation, np.int64]):
+    """Which waiting job starts next: an episode is a replay of some consecutive jobs of a trace.
+
+    jobs, cluster, vc, recorded_cluster and the options are those of `Simulation`. window: jobs of an episode.
+    shown: K, how many waiting jobs an observation shows. clairvoyant: whether it shows their run times too.
+
+    Observations are float64, and 0 where no job waits:
+    jobs, (K, 2) or (K, 3): seconds waited, GPUs asked for, and seconds of run time if clairvoyant; fifo.
+    servers, (servers, 2): idle GPUs, GPUs in all.
+    waiting, (1,): jobs that wait, shown or not.
+
+    Actions: i < K starts the i-th job shown; K waits for the next arrival or completion. One that cannot be
+    carried out waits. The reward is minus the jobs in the system times the seconds that pass. Instants at
+    which nobody waits are passed over. Over an episode the rewards sum to minus the total completion time.
+    """
+
+    def __init__(
+        self,
+        jobs: TableLike,
+        cluster: Cluster | str | os.PathLike[str],
+        *,
+        window: int = 200,
+        shown: int = 16,
+        clairvoyant: bool = False,
+        vc: str | None = None,
+        recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        # All is checked, and every job's work derived, here and once: a reset cuts its window out of it.
+        whole = Simulation(jobs, cluster, vc=vc, recorded_cluster=recorded_cluster, **options)
+        setup = whole._setup
+        rows = np.flatnonzero(whole.state.remaining > 0)  # not of other virtual clusters, nor left out
+        self._table = JobTable(setup.table.frame[rows].rechunk(), setup.table.source)
+        self._workload = _rows(setup.workload, rows)
+        self._cluster, self._vc, self._options = setup.cluster, vc, options
+        self._by_slots = setup.values["clock"] == "slot"
+        self._servers = np.arange(len(whole.state.gpus)) if vc is None else setup.cluster.vc_servers(vc)
+        gpus = whole.state.gpus[self._servers].astype(np.float64)
+        self._idle_and_gpus = np.column_stack((np.zeros_like(gpus), gpus))
+        self._window = integer("window", window, 1, rows.size)
+        self._shown = integer("shown", shown, 1, self._window)
+        self._clairvoyant = flag("clairvoyant", clairvoyant)
+        self._going = False
+
+        most = [float(MOST_SECONDS), gpus.sum(), float(MOST_SECONDS)][: 3 if clairvoyant else 2]
+        box = gymnasium.spaces.Box
+        space: Any = gymnasium.spaces.Dict(  # its own type says that it holds spaces
+            {
+                "jobs": box(0.0, np.tile(most, (self._shown, 1)), dtype=np.float64),
+                "servers": box(0.0, np.column_stack((gpus, gpus)), dtype=np.float64),
+                "waiting": box(0.0, float(self._window), (1,), dtype=np.float64),
+            }
+        )
+        self.observation_space = space
+        self.action_space = gymnasium.spaces.Discrete(self._shown + 1)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begins an episode at its first arrival, in a window that is drawn at random.
+
+        options: {"first": row} says where the window begins. Rows count the jobs that take part: not those of
+        other virtual clusters, nor those that `oversize="drop"` leaves out.
+        """
+        super().reset(seed=seed)
+        last = self._table.num_jobs - self._window
+        first = int(self.np_random.integers(last + 1))
+        if options and "first" in options:
+            first = integer("first", options["first"], 0, last)
+        rows = slice(first, first + self._window)
+        source = f"{self._table.source}, rows {first + 1} to {first + self._window}"
+        self.jobs = JobTable(self._table.frame[rows], source)
+        """The jobs of this episode."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RingbcoWarning)  # the whole trace has had its warnings
+            self.simulation = Simulation(
+                self.jobs, self._cluster, vc=self._vc, workload=_rows(self._workload, rows), **self._options
+            )
+            """The run of this episode; its `outcome()` is there once the episode has terminated."""
+        state = self.simulation.state
+        self._submit = state.jobs["submit_time"]
+        self._first, self._now, self._spent = first, state.now, 0.0
+        self._waiting, self._started, self._idle_waits = state.waiting, 0, 0
+        self._advance()
+        known = [self._submit, state.jobs["num_gpus"]]
+        if self._clairvoyant:
+            known.append(state.remaining)  # nothing is preempted: it stays so for as long as a job waits
+        self._known = np.column_stack(known).astype(np.float64)
+        return self._observation(), self._info()
+
+    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Starts a job, or waits. Raises gymnasium's ResetNeeded when the episode is over."""
+        if not self._going:
+            raise gymnasium.error.ResetNeeded("the episode is over: expected reset() before step()")
+        waiting = self._waiting
+        shown = 0 <= action < min(self._shown, waiting.size)
+        if shown and self.simulation.start(waiting[action]):
+            self._started, self._idle_waits = self._started + 1, 0
+            self._waiting = self.simulation._course.waiting()
+        else:
+            self._wait()
+        while self._going and not self._waiting.size:
+            self._advance()
+        reward, self._spent = 0.0 - self._spent, 0.0
+        truncated = self._going and self._idle_waits >= PATIENCE
+        return self._observation(), reward, not self._going, truncated, self._info()
+
+    def _wait(self) -> None:
+        """Goes on to the next arrival or completion, or a while where there is none."""
+        course = self.simulation._course
+        if self._waiting.size + course.gone == course.jobs:
+            self._idle_waits += 1
+            self.simulation.wake(self._now + IDLE_WAIT)
+        self._advance()
+
+    def _advance(self) -> None:
+        """Goes on to the next decision, and books what the jobs spend in the system until then."""
+        course = self.simulation._course  # its arrays are fresh: no views of them are made
+        since, present = self._now, self._waiting.size + self._started - course.gone
+        self._going = self.simulation.advance()
+        self._now, self._waiting = course.now, course.waiting()
+        self._spent += present * (self._now - since)
+        if self._by_slots:  # they came within the slot, before anybody can act
+            self._spent += float((self._now - self._submit[course.news()[0]]).sum())
+
+    def _observation(self) -> Observation:
+        shown = self._waiting[: self._shown]
+        jobs = np.zeros((self._shown, self._known.shape[1]))
+        jobs[: shown.size] = self._known[shown]
+        jobs[: shown.size, 0] = self._now - jobs[: shown.size, 0]
+        servers = self._idle_and_gpus.copy()
+        servers[:, 0] = self.simulation._course.idle()[self._servers]
+        return {"jobs": jobs, "servers": servers, "waiting": np.array([float(self._waiting.size)])}
+
+    def _info(self) -> dict[str, Any]:
+        """time: s. first: row at which the window begins. rows: of `jobs`, those that are shown."""
+        return {"time": self._now, "first": self._first, "rows": self._waiting[: self._shown]}
+
+
+def _rows(workload: Workload, rows: slice | NDArray[np.intp]) -> Workload:
+    """The work of some rows."""
+    return Workload(*(getattr(workload, field.name)[rows] for field in fields(workload)))
+
+
+gymnasium.register("ringbco/Replay-v0", entry_point=f"{__name__}:ReplayEnv")
