@@ -288,7 +288,7 @@ def test_the_table_tells_of_preemptions_and_deadlines(invoke: Invoke, tmp_path: 
     summary = Outcome.read(tmp_path / "due").summary
     assert (summary["preemptions"], summary["lost_gpu_seconds"]) == (1, 360.0)
     for text in (
-        "jobs 2 (1 refused by admission)",
+        "jobs 2 (1 refused)",
         "preemptions 1, costing 0.1 GPU hours",
         "deadlines met 100.0% of 2",
         "worst slowdown 1.38",

@@ -86,13 +86,11 @@ def test_refused_jobs_are_told() -> None:
     assert refused >= 20
     assert strict.jobs.height == 40 - refused
     results = {"strict": strict, "open": replay(jobs, "4x4", policy="edf")}
-    assert told(results)["jobs"] == (f"{40 - refused} ran, {refused} refused by admission", "40 ran")
+    assert told(results)["jobs"] == (f"{40 - refused} ran, {refused} refused", "40 ran")
     text = words(results)
-    assert f"different numbers of jobs; {refused} more refused by admission under strict" in text
+    assert f"different numbers of jobs; {refused} more refused under strict" in text
     assert "refused" not in words({"open": results["open"]})
-    assert f"{40 - refused} jobs; {refused} more refused by admission: not in any figure" in words(
-        {"strict": strict}
-    )
+    assert f"{40 - refused} jobs; {refused} more refused: not in any figure" in words({"strict": strict})
 
 
 def test_dropped_jobs_are_told() -> None:

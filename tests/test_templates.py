@@ -235,7 +235,7 @@ def test_every_place_for_a_name_is_tried() -> None:
     for words in (
         f"The longest waits: {name}",
         f"ratio to {name}",
-        f"refused by admission under {name}",
+        f"refused under {name}",
     ):
         assert any(words in text for text in texts), words
     for waited in (rf"{re.escape(name)}\d", re.escape(name)):  # a job; its user and its virtual cluster

@@ -68,7 +68,9 @@ def _figures(summary: Mapping[str, Any]) -> Table:
     if summary["jobs_dropped"]:
         jobs += f" ({summary['jobs_dropped']:,} larger than the cluster left out)"
     if summary.get("jobs_refused"):
-        jobs += f" ({summary['jobs_refused']:,} refused by admission)"
+        jobs += f" ({summary['jobs_refused']:,} refused)"
+    if summary.get("jobs_ended"):
+        jobs += f" ({summary['jobs_ended']:,} ended before they were done)"
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("jobs", jobs)
     table.add_row("makespan", duration(summary["makespan"]))

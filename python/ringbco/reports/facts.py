@@ -144,11 +144,14 @@ def _recorded(run: Mapping[str, Any]) -> str:
 
 def _jobs(outcome: Outcome) -> str:
     """How many ran, and how many did not, of which no figure and no chart knows."""
-    refused, dropped = (outcome.summary.get(key, 0) for key in ("jobs_refused", "jobs_dropped"))
+    fates = {
+        "jobs_refused": "refused",
+        "jobs_ended": "ended before they were done",
+        "jobs_dropped": "dropped as too large",
+    }
+    counts = {why: outcome.summary.get(key, 0) for key, why in fates.items()}
     return f"{outcome.jobs.height:,} ran" + "".join(
-        f", {count:,} {why}"
-        for count, why in ((refused, "refused by admission"), (dropped, "dropped as too large"))
-        if count
+        f", {count:,} {why}" for why, count in counts.items() if count
     )
 
 

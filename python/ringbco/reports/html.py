@@ -64,11 +64,11 @@ def _subtitle(results: Mapping[str, Outcome]) -> str:
 
 
 def _refusals(results: Mapping[str, Outcome]) -> str:
-    """How many jobs admission refused, where it did: whoever compares completion times must know."""
-    counts = {label: outcome.summary.get("jobs_refused", 0) for label, outcome in results.items()}
+    """How many jobs were refused or ended, where any were: whoever compares completion times must know."""
     told = [
-        f"{count:,} more refused by admission{f' under {label}' if len(results) > 1 else ''}"
-        for label, count in counts.items()
-        if count
+        f"{count:,} more {fate}{f' under {label}' if len(results) > 1 else ''}"
+        for label, outcome in results.items()
+        for key, fate in (("jobs_refused", "refused"), ("jobs_ended", "ended before they were done"))
+        if (count := outcome.summary.get(key, 0))
     ]
     return f"; {', '.join(told)}: not in any figure" if told else ""

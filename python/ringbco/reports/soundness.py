@@ -119,7 +119,7 @@ class _Result:
         for key in always:
             if not _is_number(summary.get(key)):
                 raise self._key(_SUMMARY, summary, key, _NUMBER)
-        for key in (*(measure.key for measure in MEASURES), "jobs_refused", "jobs_dropped"):
+        for key in (*(measure.key for measure in MEASURES), "jobs_refused", "jobs_ended", "jobs_dropped"):
             if key in summary and not _is_number(summary[key]):
                 raise self._key(_SUMMARY, summary, key, _NUMBER)
 
