@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import polars as pl
@@ -256,3 +257,23 @@ def test_a_text_that_is_no_run_is_named(invoke: Invoke, small_jobs: Path, text: 
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert not Path("cmp").exists()
+
+
+def test_a_run_sets_the_fields_of_a_policy_of_ones_own(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\nimport ringbco\n\n@dataclass\nclass Late(ringbco.KeyPolicy):\n"
+        "    sign: float = 1.0\n    def key(self, state, rows):\n        return self.sign * rows\n"
+    )
+    runs = [f"{tmp_path}/mine.py:Late -P sign={sign}" for sign in (1.0, -1.0)]
+    out = tmp_path / "compared"
+    words = ("compare", small_jobs, "--cluster", "1x8", "--policy", "fifo", "-o", out)
+    done = invoke(*words, *(word for run in runs for word in ("--run", run)))
+    assert done.returncode == 0, done.stderr
+    folders = sorted(path for path in out.iterdir() if (path / "run.toml").is_file())
+    fields = [tomllib.loads((path / "run.toml").read_text()).get("own_policy", {}) for path in folders]
+    assert sorted(own["parameters"]["sign"] for own in fields if own) == [-1.0, 1.0]
+    for text, said in ((f"{runs[0]} -P sign=2", "each name once"), ("fifo -P sign=2", "sign")):
+        failed = invoke(*words[:-1], tmp_path / "no", "--run", text)
+        assert failed.returncode in (1, 2)
+        assert said in failed.stderr
+        assert not (tmp_path / "no").exists()

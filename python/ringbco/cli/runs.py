@@ -51,6 +51,7 @@ def parse_runs(
 def _parsed(text: str) -> dict[str, Any]:
     """The policy and the options that are in the text, by the names of `replay`'s parameters."""
     from ringbco.cli import load
+    from ringbco.cli.inputs import fields
     from ringbco.errors import RingbcoError, UsageError
     from ringbco.run.options import resolve_policy
 
@@ -87,4 +88,9 @@ def _parsed(text: str) -> dict[str, Any]:
             what = "a job table" if parameter.name == "jobs" else max(parameter.opts, key=len)
             raise refusal(f"{what}: leave it out, {_NOT_OF_A_RUN[parameter.name]}")
         given[parameter.name] = ctx.params[parameter.name]
+    if "parameters" in given:
+        try:
+            given["parameters"] = fields(given["parameters"])
+        except UsageError as error:
+            raise refusal(str(error)) from None
     return given

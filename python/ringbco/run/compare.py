@@ -35,7 +35,8 @@ def compare(
 
     The table is read once, and its profile resolved once a seed.
     runs: settings beside the policies, by label, such as {"sjf-bco, kappa 4": {"policy": "sjf-bco",
-        "kappa": 4}}: options of `replay` by its parameters' names, which go before `options`, and `cluster`.
+        "kappa": 4}}: options of `replay` by its parameters' names, which go before `options`, `cluster`, and
+        `parameters`, the fields of a policy of one's own.
     results: outcomes at hand, or the paths of result folders, which are not run again. A path is its label;
         an outcome has its policy's name for one.
     seeds: how often each replay is repeated, with seed, seed + 1 and so on. Figures are then means over the
@@ -77,6 +78,7 @@ def compare(
                 policy=one.policy,
                 workload=workloads[one.workload],
                 progress=tell,
+                parameters=one.parameters,
                 **one.options,
             )
         tell(table.num_jobs, table.num_jobs)

@@ -21,23 +21,32 @@ MOST_SEEDS: Final = 1000
 _EXAMPLE: Final = '{"sjf-bco, kappa 4": {"policy": "sjf-bco", "kappa": 4}}'
 
 
+_BESIDE: Final = ("policy", "cluster", "parameters")
+"""What a run may say beside its options."""
+
+
 class Repeat(NamedTuple):
     """One replay: where, what, and the key of its workload."""
 
     cluster: Cluster
     policy: str
     options: Mapping[str, Any]
+    parameters: Mapping[str, Any] | None
     workload: tuple[Cluster, str, int]
 
 
 @dataclass(frozen=True)
 class Run:
-    """A policy with its settings, under a label. cluster: its own one, or None for everybody's."""
+    """A policy with its settings, under a label.
+
+    cluster: its own one, or None for everybody's. parameters: fields of a policy of one's own.
+    """
 
     label: str
     policy: str
     options: Mapping[str, Any]
     cluster: Cluster | None = None
+    parameters: Mapping[str, Any] | None = None
 
     def repeat(self, number: int, cluster: Cluster) -> Repeat:
         """This run with its seed raised by `number`."""
@@ -47,7 +56,7 @@ class Run:
         common = checked(self.options)
         seed = common["seed"] + number
         options = {**self.options, "seed": seed} if number else self.options
-        return Repeat(here, self.policy, options, (here, common["model"], seed))
+        return Repeat(here, self.policy, options, self.parameters, (here, common["model"], seed))
 
 
 def wanted_runs(
@@ -72,12 +81,13 @@ def wanted_runs(
     fitted = fit(names, options)
     wanted = [Run(name, name, own) for name, own in zip(policies, fitted, strict=False)]
     for (label, own), common in zip(runs.items(), fitted[len(policies) :], strict=True):
-        settings = {name: value for name, value in own.items() if name not in ("policy", "cluster")}
+        settings = {name: value for name, value in own.items() if name not in _BESIDE}
         run = Run(
             str(label),
             own["policy"],
             {**common, **settings},
             as_cluster(own["cluster"]) if "cluster" in own else None,
+            own.get("parameters"),
         )
         _check_options(run)
         wanted.append(run)
@@ -134,7 +144,7 @@ def _check_run(label: object, own: Mapping[str, Any], policies: Sequence[str]) -
         raise UsageError(f"option run: {label!r}: expected each run once; it is one of the policies")
     if not isinstance(own.get("policy"), str):
         raise UsageError(f"option run: {label!r}: expected a policy, such as {_EXAMPLE}")
-    known = ("cluster", *REPLAY)
+    known = ("cluster", "parameters", *REPLAY)
     for name in own:
         if name not in known:
             near = near_name(str(name), known)
