@@ -175,6 +175,8 @@ registry!(
         Edf => "edf",
         /// Round robin.
         TimeSlice => "time-slice",
+        /// Smallest remaining work first, with room made by moving and evicting.
+        Repack => "repack",
         /// As a decision log says.
         Log => "log",
         /// Decisions come from outside.

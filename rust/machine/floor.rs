@@ -179,6 +179,28 @@ impl<'a, S: Speed> Floor<'a, S> {
         self.speed.remaining(&self.jobs, stay.job, left, stay.alone, self.clock.slot)
     }
 
+    /// Remaining run time of a job that does not run, s: on the fewest servers without contention.
+    pub(crate) fn left_at_best(&self, job: Job) -> f64 {
+        let pace = self.speed.pace(&self.jobs, job, self.asks(job));
+        self.at_best(job, &pace, self.ledger(job).0)
+    }
+
+    /// The same of a stay's job now, with the rest of its pause.
+    pub(crate) fn left_at_best_of(&self, stay: &Stay<S::Pace>) -> f64 {
+        let pause = self.clock.seconds(f64::max(0.0, stay.from - self.now));
+        self.at_best(stay.job, &stay.pace, stay.left_at(self.now, self.clock)) + pause
+    }
+
+    fn at_best(&self, job: Job, pace: &S::Pace, left: f64) -> f64 {
+        let unit = self.speed.unit(pace, self.few.of(self.asks(job)).unwrap_or(1), 1);
+        self.speed.remaining(&self.jobs, job, left, unit, self.clock.slot)
+    }
+
+    /// Seconds that a resumed job holds its GPUs without progress.
+    pub(crate) fn pause_seconds(&self) -> f64 {
+        self.clock.seconds(self.pause)
+    }
+
     /// Attained service of a job that does not run, GPU-seconds.
     pub(crate) fn attained(&self, job: Job) -> f64 {
         f64::from(self.asks(job)) * self.clock.seconds(self.ledger(job).1)

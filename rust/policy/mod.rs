@@ -8,6 +8,7 @@ mod log;
 pub(crate) mod outside;
 pub(crate) mod queue;
 mod ranked;
+mod repack;
 
 use crate::error::Result;
 use crate::ids::{Job, Slot};
@@ -20,6 +21,7 @@ use log::Logged;
 pub(crate) use outside::Outside;
 pub(crate) use queue::{FixedLine, KeyedLine, Queued};
 use ranked::{Edf, Ftf, Gittins, Ranked, Srtf, TimeSlice, Tiresias};
+use repack::Repack;
 
 /// Decides on behalf of one cluster.
 pub(crate) trait Policy<S: Speed>: Clone + Send {
@@ -94,6 +96,7 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
             visitor.visit(setting, speed, Ranked::new(setting, ftf))
         }
         Preemption::Edf => visitor.visit(setting, speed, Ranked::new(setting, Edf::new(setting))),
+        Preemption::Repack => visitor.visit(setting, speed, Repack::new(setting)),
         Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting, setting.when)),
         Preemption::Log => visitor.visit(setting, speed, Logged::new(setting)),
         Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(options))),

@@ -221,6 +221,9 @@ def _sweep(check: Check, stays: _Stays, vc: int, name: str) -> None:
     upto = int(facts.options["kappa"]) if facts.options["placement"] == "sjf-bco" else None
     mine = np.flatnonzero((facts.vc[eps.job] == vc) & (eps.end > eps.start))
     instant = set(eps.start[(facts.vc[eps.job] == vc) & (eps.end <= eps.start)].tolist())
+    if facts.options.get("policy") == "repack":
+        # It makes room at an instant, and puts a gang there: nobody else knows in which order.
+        instant |= set(eps.end[mine][eps.end[mine] != facts.finish[eps.job[mine]]].tolist())
     wanted = facts.num_gpus[eps.job].tolist()
     leaving = mine[np.argsort(eps.end[mine], kind="stable")].tolist()
     ends = eps.end.tolist()

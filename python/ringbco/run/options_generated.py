@@ -101,7 +101,7 @@ REPLAY: Final[dict[str, Option]] = {
             "sjf-bco + strict; qssf: qssf + consolidate + strict; srtf: preemptive + "
             "consolidate; tiresias: preemptive + consolidate; gittins: preemptive + "
             "consolidate; ftf: preemptive + consolidate; edf: preemptive + consolidate; "
-            "time-slice: preemptive + consolidate."
+            "time-slice: preemptive + consolidate; repack: preemptive + consolidate."
         ),
         panel="Policy",
         names=(
@@ -119,6 +119,7 @@ REPLAY: Final[dict[str, Option]] = {
             "ftf",
             "edf",
             "time-slice",
+            "repack",
         ),
     ),
     "order": Option(
@@ -294,8 +295,8 @@ REPLAY: Final[dict[str, Option]] = {
         most=1000000000.0,
         unit="s",
         part="preemption",
-        users=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "log", "outside"),
-        policies=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice"),
+        users=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack", "log", "outside"),
+        policies=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack"),
     ),
     "move_cost": Option(
         name="move_cost",

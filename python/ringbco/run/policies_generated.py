@@ -125,4 +125,5 @@ PRESETS: Final[dict[str, Preset]] = {
         False,
         ("quantum", "preempt-cost"),
     ),
+    "repack": Preset("repack", "fifo", "consolidate", "strict", "repack", "ringbco", True, ("preempt-cost",)),
 }

@@ -1,0 +1,194 @@
+//! repack: smallest remaining work first, and room made where waiting would cost more (docs/repack.md).
+//!
+//! A pass walks the waiting jobs, least GPUs times run time left first. A job that consolidate cannot place asks for a
+//! plan: who moves, who is evicted. The plan is carried out where that costs less than waiting. Invariant: `on` names
+//! the jobs of every server. For example, on two servers of 8 GPUs with 4 busy each, a short job of 8 GPUs moves one of
+//! the two jobs to the other's server.
+
+mod plan;
+
+use super::Policy;
+use crate::ids::{Job, Server, Slot};
+use crate::machine::{Floor, Stay};
+use crate::setting::Setting;
+use crate::speed::Speed;
+use plan::{Asker, Plan, Residents};
+use std::collections::BTreeSet;
+
+/// The policy.
+#[derive(Clone, Debug)]
+pub(super) struct Repack {
+    /// (key's bits, job) of every waiting job; keys are not negative.
+    waiting: BTreeSet<(u64, Job)>,
+    /// GPUs that they ask for, to leave a pass early.
+    sizes: Vec<u32>,
+    slot: Vec<Slot>,
+    /// The jobs on each server, and the servers of each slot.
+    on: Vec<Vec<Job>>,
+    places: Vec<Vec<Server>>,
+    /// Run time left of every job that runs, s, at the latest pass.
+    left: Vec<f64>,
+    changed: bool,
+}
+
+/// A waiting job in its place of the ranking.
+#[derive(Clone, Copy)]
+struct Waits {
+    job: Job,
+    num_gpus: u32,
+    /// Run time left, s, with the pause of a job that runs again.
+    run: f64,
+}
+
+impl Repack {
+    pub(super) fn new(setting: &Setting<'_>) -> Self {
+        let jobs = setting.jobs.len();
+        let mut sizes = setting.jobs.num_gpus.to_vec();
+        sizes.sort_unstable();
+        sizes.dedup();
+        Self {
+            waiting: BTreeSet::new(),
+            sizes,
+            slot: vec![Slot::NONE; jobs],
+            on: vec![Vec::new(); setting.server_gpus.len()],
+            places: Vec::new(),
+            left: vec![0.0; jobs],
+            changed: false,
+        }
+    }
+
+    fn wait<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
+        self.left[job.index()] = floor.left_at_best(job);
+        self.waiting.insert((self.key(floor, job).to_bits(), job));
+    }
+
+    /// GPUs x run time left: least first.
+    fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
+        f64::from(floor.asks(job)) * self.left[job.index()]
+    }
+
+    /// A job holds GPUs now.
+    fn settle<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot) {
+        let stay: &Stay<S::Pace> = &floor.stays[slot.index()];
+        self.slot[stay.job.index()] = slot;
+        self.left[stay.job.index()] = floor.left_at_best_of(stay);
+        if self.places.len() <= slot.index() {
+            self.places.resize(slot.index() + 1, Vec::new());
+        }
+        for &(server, _) in &stay.parts {
+            self.on[server.index()].push(stay.job);
+            self.places[slot.index()].push(server);
+        }
+    }
+
+    /// A job leaves its GPUs.
+    fn unsettle(&mut self, job: Job) -> Slot {
+        let slot = std::mem::replace(&mut self.slot[job.index()], Slot::NONE);
+        for server in self.places[slot.index()].drain(..) {
+            self.on[server.index()].retain(|&other| other != job);
+        }
+        slot
+    }
+
+    /// Whether a plan costs less than to wait for GPUs that come free by themselves.
+    fn pays<S: Speed>(&self, floor: &Floor<'_, S>, plan: &Plan, waits: Waits, ahead: u64, queue: usize) -> bool {
+        let cost = floor.pause_seconds();
+        let (evicted, moved) = (plan.evicted.len() as f64, plan.moved.len() as f64);
+        let residents = Residents { on: &self.on, slot: &self.slot, left: &self.left };
+        let natural = residents.until_free(floor, waits.num_gpus);
+        let pooled = residents
+            .until_released(floor, (ahead + u64::from(waits.num_gpus)).saturating_sub(floor.cluster.total_idle));
+        let time = f64::max(natural, pooled);
+        let stops = cost * (evicted + moved);
+        (queue > 1 || stops + waits.run * evicted <= time) && stops <= time / 2.0
+    }
+
+    /// Stops the plan's victims, starts its job and puts the jobs that move in their new homes.
+    fn carry_out<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, plan: &Plan) {
+        for &victim in plan.evicted.iter().chain(plan.moved.iter().map(|(job, _)| job)) {
+            let slot = self.unsettle(victim);
+            floor.stop(slot);
+        }
+        let homes = plan.moved.iter().map(|&(job, server)| (job, vec![(server, floor.asks(job))]));
+        let starts: Vec<(Job, Vec<(Server, u32)>)> = std::iter::once((job, plan.parts.clone())).chain(homes).collect();
+        for (job, parts) in starts {
+            if floor.place_at(job, &parts).is_ok() {
+                let slot = floor.start(job);
+                self.settle(floor, slot);
+            }
+        }
+        for &victim in &plan.evicted {
+            self.wait(floor, victim);
+        }
+    }
+}
+
+impl<S: Speed> Policy<S> for Repack {
+    const STOPS: bool = true;
+    const NETS: bool = true;
+
+    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+        self.wait(floor, job);
+        self.changed = true;
+    }
+
+    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+        self.unsettle(job);
+        self.changed = true;
+    }
+
+    fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
+        if self.changed && !self.waiting.is_empty() { floor.now } else { f64::INFINITY }
+    }
+
+    fn pass(&mut self, floor: &mut Floor<'_, S>) {
+        self.changed = false;
+        for stay in floor.stays.iter().filter(|stay| stay.is_live()) {
+            self.left[stay.job.index()] = floor.left_at_best_of(stay);
+        }
+        let cost = floor.pause_seconds();
+        let mut failed: Vec<u32> = Vec::new();
+        let mut ahead = 0;
+        let mut from = (0, Job::at(0));
+        while let Some(&(key, job)) = self.waiting.range(from..).next() {
+            if failed.len() == self.sizes.len() {
+                break;
+            }
+            from = (key, Job::at(job.index() + 1));
+            let num_gpus = floor.asks(job);
+            if failed.contains(&num_gpus) {
+                ahead += u64::from(num_gpus);
+                continue;
+            }
+            if floor.place(job) {
+                self.waiting.remove(&(key, job));
+                let slot = floor.start(job);
+                self.settle(floor, slot);
+                continue;
+            }
+            let pause = if floor.has_run(job) { cost } else { 0.0 };
+            let waits = Waits { job, num_gpus, run: self.left[job.index()] + pause };
+            let residents = Residents { on: &self.on, slot: &self.slot, left: &self.left };
+            let asker = Asker { num_gpus, run: waits.run, cost };
+            match Plan::find(floor, &residents, &asker) {
+                None => {
+                    failed.push(num_gpus);
+                    ahead += u64::from(num_gpus);
+                }
+                Some(plan) if self.pays(floor, &plan, waits, ahead, self.waiting.len()) => {
+                    self.waiting.remove(&(key, job));
+                    self.carry_out(floor, waits.job, &plan);
+                }
+                Some(_) => ahead += u64::from(num_gpus),
+            }
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
+        self.waiting.iter().map(|&(_, job)| job)
+    }
+}
