@@ -50,8 +50,8 @@ test-rust: ## the engine's tests, which need no Python
 test-python: build
 	$(PYTEST)
 
-# Modules with random cases, or moments, of which RINGBCO_CASES sets the number.
-LONG := equality preempt_equality planner audit audit_genuine audit_queue shell
+# Modules with random or golden cases, or moments, of which RINGBCO_CASES sets the number.
+LONG := equality preempt_equality planner audit audit_genuine audit_queue golden own_policies shell
 
 test-long: build ## the random comparisons and audits again, with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
