@@ -10,7 +10,7 @@ from golden.cases import Case, inputs_of, large_cases, small_cases
 from golden.digest import Kept, of_columns, read
 
 FILES: dict[str, Callable[[], list[Case]]] = {"small.tsv": small_cases, "large.tsv": large_cases}
-# Groups of more cases than this are crosses of options; a part of them all has every scheduler and every value.
+# Groups of more cases than this are crosses: a part of them all has every scheduler and every value.
 MANY = 200
 # A test for each input, so that several processes share them.
 GROUPS = [
