@@ -77,8 +77,8 @@ bench: $(VENV)/.tools ## how long loading, the profile, a replay, its metrics an
 	touch $(VENV)/.built
 	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only
 
-bench-against: build ## the engine against another commit: make bench-against REV=HEAD^
-	$(BIN)/python benches/against.py $(or $(REV),HEAD^)
+bench-against: build ## the engine against another commit: make bench-against REV=HEAD^ [WITH=--instructions]
+	$(BIN)/python benches/against.py $(or $(REV),HEAD^) $(WITH)
 
 policy-table: build ## docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md

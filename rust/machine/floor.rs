@@ -261,7 +261,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     }
 
     /// Ends the stay of a job that is done. Returns the job.
-    #[inline]
+    #[inline(always)]
     pub(super) fn complete(&mut self, slot: Slot) -> Job {
         let job = self.stays[slot.index()].job;
         self.vacate(slot);
@@ -271,7 +271,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     }
 
     /// Writes a stay down and ends it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn vacate(&mut self, slot: Slot) {
         let share = self.share_of(&self.stays[slot.index()]);
         let stay = &mut self.stays[slot.index()];
@@ -321,7 +321,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     }
 
     /// Gives a stay's GPUs back.
-    #[inline]
+    #[inline(always)]
     pub(super) fn leave(&mut self, slot: Slot) {
         self.ends.remove(slot.number());
         let stay = &self.stays[slot.index()];
@@ -341,9 +341,6 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// New crowds, paces and ends of the stays whose servers changed. Nothing else sets an end anew.
     pub(super) fn settle(&mut self) {
-        if self.crowd.is_settled() {
-            return;
-        }
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.clear();
         self.crowd.drain_changed(&mut dirty);
