@@ -50,20 +50,21 @@ test-rust: ## the engine's tests, which need no Python
 test-python: build
 	$(PYTEST)
 
-# Modules with random cases, or moments, of which RINGBCO_CASES sets the number.
-LONG := equality preempt_equality planner audit audit_genuine audit_queue shell
+# Modules with random or golden cases, or moments, of which RINGBCO_CASES sets the number.
+LONG := equality preempt_equality planner audit audit_genuine audit_queue golden own_policies shell
 
 test-long: build ## the random comparisons and audits again, with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
-	RINGBCO_CASES=300 cargo test --locked --no-default-features -- equality logs outside
+	RINGBCO_CASES=300 cargo test --locked --no-default-features -- equality logs outside slow_twin
 	RINGBCO_CASES=1000 $(PYTEST) $(LONG:%=tests/test_%.py)
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000)
 	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) tests/fuzz
 
+# In the profile of the build, which has compiled the macros and the build scripts that clippy runs.
 lint-rust: $(VENV)/.tools
 	cargo fmt --check
-	cargo clippy --locked --all-targets --features python -- -D warnings
+	cargo clippy --locked --profile develop --all-targets --features python -- -D warnings
 
 lint-python: build
 	$(BIN)/ruff check .
@@ -76,8 +77,8 @@ bench: $(VENV)/.tools ## how long loading, the profile, a replay, its metrics an
 	touch $(VENV)/.built
 	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only
 
-bench-against: build ## the engine against another commit: make bench-against REV=HEAD^
-	$(BIN)/python benches/against.py $(or $(REV),HEAD^)
+bench-against: build ## the engine against another commit: make bench-against REV=HEAD^ [WITH=--instructions]
+	$(BIN)/python benches/against.py $(or $(REV),HEAD^) $(WITH)
 
 policy-table: build ## docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md

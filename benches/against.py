@@ -1,8 +1,11 @@
-"""The engine's CPU time against another commit's, policy by policy: `make bench-against REV=...`.
+"""The engine's cost against another commit's, policy by policy: `make bench-against REV=...`.
 
 Each commit is built in a checkout of its own. A round replays the same jobs with one build and then with the
 other, each in a process of its own, so that both meet the same machine. Only the thread's CPU time inside the
 compiled module counts. The table has the least of each over the rounds, and their ratio: noise only adds.
+
+With `--instructions`, valgrind counts the instructions of the same calls, once: another count of the same
+build is the same within 0.1 %.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +40,12 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+# A function of libc that nothing else calls. Valgrind writes and resets its counts whenever it is entered.
+MARK = "getloadavg"
+
+
 def measure(jobs: int, seed: int, names: list[str]) -> None:
-    """Prints the CPU seconds of each case in this process, as JSON."""
+    """Prints the CPU seconds of each case in this process, as JSON. Marks each call of the engine."""
     import time
 
     import ringbco
@@ -48,11 +56,13 @@ def measure(jobs: int, seed: int, names: list[str]) -> None:
 
     def timed(*args: Any, **kwargs: Any) -> Any:
         nonlocal spent
+        os.getloadavg()
         began = time.thread_time()
         try:
             return replay(*args, **kwargs)
         finally:
             spent += time.thread_time() - began
+            os.getloadavg()
 
     _core.replay = timed
     table = ringbco.generate("philly", jobs, seed, gpus=2048, load=0.9)
@@ -89,11 +99,35 @@ def compiled(checkout: Path, target: Path) -> Path:
     return package
 
 
+def seconds(command: list[str], environment: dict[str, str]) -> dict[str, float]:
+    """What the measuring process prints: CPU seconds by case."""
+    said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    spent: dict[str, float] = json.loads(said)
+    return spent
+
+
+def instructions(command: list[str], environment: dict[str, str]) -> dict[str, float]:
+    """Instructions by case: between the two marks around each call of the engine."""
+    with tempfile.TemporaryDirectory() as folder:
+        counts = Path(folder) / "counts"
+        counting = ["valgrind", "--quiet", "--tool=callgrind", f"--dump-before={MARK}"]
+        names = seconds([*counting, f"--callgrind-out-file={counts}", *command], environment)
+        parts = [_count(Path(f"{counts}.{2 * number + 2}")) for number in range(len(names))]
+    return dict(zip(names, parts, strict=True))
+
+
+def _count(path: Path) -> float:
+    """The instructions that a file of callgrind's counts in all."""
+    with path.open(encoding="utf-8") as lines:
+        return float(next(line.split()[1] for line in lines if line.startswith(("summary:", "totals:"))))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("revision", help="the commit to compare with")
     parser.add_argument("--jobs", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="of CPU time; instructions are counted once")
+    parser.add_argument("--instructions", action="store_true", help="count instructions, by valgrind")
     parser.add_argument(
         "--only", action="append", choices=list(CASES), help="this case alone; may be repeated"
     )
@@ -103,23 +137,25 @@ def main() -> None:
     if given.measure:
         measure(given.jobs, 1, names)
         return
+    if given.instructions and shutil.which("valgrind") is None:
+        sys.exit("--instructions needs valgrind, which is not installed; without it, CPU time is compared")
+    read, rounds, unit, scale = seconds, given.rounds, "us of CPU", 1e6
+    if given.instructions:
+        read, rounds, unit, scale = instructions, 1, "instructions (valgrind --tool=callgrind)", 1.0
     folder = ROOT / "target" / "against"
     sides = {"then": build(given.revision, folder), "now": compiled(ROOT, ROOT / "target")}
+    command = [sys.executable, __file__, given.revision, "--measure", "--jobs", str(given.jobs)]
+    for name in names:
+        command += ["--only", name]
     least: dict[str, dict[str, float]] = {name: {} for name in names}
-    for _ in range(given.rounds):
+    for _ in range(rounds):
         for side, package in sides.items():
-            command = [sys.executable, __file__, given.revision, "--measure", "--jobs", str(given.jobs)]
-            for name in names:
-                command += ["--only", name]
-            said = subprocess.run(
-                command, check=True, capture_output=True, text=True,
-                env=os.environ | {"PYTHONPATH": str(package), "PYTHONWARNINGS": "ignore"},
-            ).stdout  # fmt: skip
-            for name, seconds in json.loads(said).items():
-                least[name][side] = min(seconds, least[name].get(side, float("inf")))
-    print(f"{'':30}{given.revision[:12]:>14}{'now':>14}{'ratio':>8}   us a job, {given.jobs:,} jobs")
-    for name, seconds in least.items():
-        then, now = (seconds[side] * 1e6 / given.jobs for side in ("then", "now"))
+            environment = os.environ | {"PYTHONPATH": str(package), "PYTHONWARNINGS": "ignore"}
+            for name, cost in read(command, environment).items():
+                least[name][side] = min(cost, least[name].get(side, float("inf")))
+    print(f"{'':30}{given.revision[:12]:>14}{'now':>14}{'ratio':>8}   {unit} a job, {given.jobs:,} jobs")
+    for name, cost in least.items():
+        then, now = (cost[side] * scale / given.jobs for side in ("then", "now"))
         print(f"{name:30}{then:14.3f}{now:14.3f}{now / then:8.3f}")
 
 

@@ -2,16 +2,21 @@
 
 use ringbco::Network;
 use ringbco::Unwatched;
+use ringbco::error::Result;
 use ringbco::options::{Discipline, Model, Options, Order, Placement, Variant};
-use ringbco::outcome::Outcome;
 use ringbco::replay::{ClusterSpec, replay};
 use ringbco::trace::OwnedJobs;
+use std::hint::black_box;
+use std::time::Instant;
 
 const JOBS: u32 = 20_000;
 const SERVERS: usize = 256;
+const RUNS: usize = 21;
 
-fn main() {
-    divan::main();
+fn main() -> Result<()> {
+    queue_of_all_jobs()?;
+    placement()?;
+    contention_of_spanning_rings()
 }
 
 /// A fixed sequence of numbers that look random.
@@ -35,43 +40,51 @@ fn jobs(gap: f64, sizes: &[u32]) -> OwnedJobs {
     jobs
 }
 
-fn run(jobs: &OwnedJobs, options: &Options) -> ringbco::error::Result<Outcome> {
+/// Replays the jobs some times and prints the median time and the least.
+fn measure(what: &str, jobs: &OwnedJobs, options: &Options) -> Result<()> {
     let server_gpus = [8; SERVERS];
     let spec = ClusterSpec { server_gpus: &server_gpus, server_vc: None, network: Network::default() };
-    replay(&jobs.view(), None, &spec, options, &mut Unwatched)
+    let mut seconds = Vec::new();
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        black_box(replay(&black_box(jobs).view(), None, &spec, options, &mut Unwatched)?);
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    seconds.sort_by(f64::total_cmp);
+    let (least, median) = (seconds[0], seconds[RUNS / 2]);
+    let rate = f64::from(JOBS) / median / 1e6;
+    println!("{what:32} median {:8.2} ms, least {:8.2} ms, {rate:6.2} million jobs/s", median * 1e3, least * 1e3);
+    Ok(())
 }
 
 /// Everything is submitted at once, so that the queue holds all jobs: insert, order, remove.
-#[divan::bench(args = [Discipline::Strict, Discipline::Skip, Discipline::Easy])]
-fn queue_of_all_jobs(bencher: divan::Bencher<'_, '_>, queue: Discipline) {
+fn queue_of_all_jobs() -> Result<()> {
     let jobs = jobs(0.0, &[1, 1, 1, 1, 2, 4, 8, 16]);
-    let options = Options {
-        order: Order::Sjf,
-        placement: Placement::Consolidate,
-        queue,
-        model: Model::Fixed,
-        ..Options::default()
-    };
-    bencher.counter(divan::counter::ItemsCount::new(JOBS)).bench(|| run(&jobs, &options));
+    let (order, placement, model) = (Order::Sjf, Placement::Consolidate, Model::Fixed);
+    for &queue in Discipline::ALL {
+        let options = Options { order, placement, queue, model, ..Options::default() };
+        measure(&format!("queue of all jobs, {queue:?}"), &jobs, &options)?;
+    }
+    Ok(())
 }
 
 /// A busy cluster without a queue to speak of: take and release by each placement.
-#[divan::bench(args = Placement::ALL)]
-fn placement(bencher: divan::Bencher<'_, '_>, placement: Placement) {
+fn placement() -> Result<()> {
     let jobs = jobs(1.6, &[1, 1, 1, 1, 2, 4, 8]);
-    let options = Options { order: Order::Fifo, placement, model: Model::Fixed, ..Options::default() };
-    bencher.counter(divan::counter::ItemsCount::new(JOBS)).bench(|| run(&jobs, &options));
+    for &placement in Placement::ALL {
+        let options = Options { order: Order::Fifo, placement, model: Model::Fixed, ..Options::default() };
+        measure(&format!("placement, {placement:?}"), &jobs, &options)?;
+    }
+    Ok(())
 }
 
 /// Every ring spans servers, so that every start and every completion re-times its neighbours.
-#[divan::bench(args = [2, 4, 8, 16])]
-fn contention_of_spanning_rings(bencher: divan::Bencher<'_, '_>, num_gpus: u32) {
-    let jobs = jobs(f64::from(num_gpus) * 0.9, &[num_gpus]);
-    let options = Options {
-        order: Order::Fifo,
-        placement: Placement::LeastLoaded,
-        variant: Variant::Literal,
-        ..Options::default()
-    };
-    bencher.counter(divan::counter::ItemsCount::new(JOBS)).bench(|| run(&jobs, &options));
+fn contention_of_spanning_rings() -> Result<()> {
+    let (order, placement, variant) = (Order::Fifo, Placement::LeastLoaded, Variant::Literal);
+    for num_gpus in [2, 4, 8, 16] {
+        let jobs = jobs(f64::from(num_gpus) * 0.9, &[num_gpus]);
+        let options = Options { order, placement, variant, ..Options::default() };
+        measure(&format!("spanning rings of {num_gpus} GPUs"), &jobs, &options)?;
+    }
+    Ok(())
 }

@@ -294,16 +294,6 @@ def _run(case: Case, trace: Path) -> dict[str, object]:
         "options": {
             "command": "replay",
             "policy": "fifo",
-            "order": options.order,
-            "placement": options.placement,
-            "queue": options.queue,
-            "model": options.model,
-            "clock": options.clock,
-            "slot": options.slot,
-            "kappa": options.kappa,
-            "lambda": options.lambda_,
-            "variant": options.variant,
-            "seed": options.seed,
-            "oversize": options.oversize,
+            **options.by_name(),
         },
     }

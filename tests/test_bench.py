@@ -65,6 +65,49 @@ def test_own_trace(run_cli: RunCli, jobs_csv: Path, tmp_path: Path) -> None:
     assert "0.9 " not in done.stdout.split("x sort")[0]
 
 
+OWN = """\
+import time
+import ringbco
+
+class Slow(ringbco.Policy):
+    def decide(self, state):
+        time.sleep(0.002)
+        state.start(state.waiting)
+
+class Ranked(ringbco.RankPolicy):
+    preemptive = True
+
+    def rank(self, state, rows):
+        time.sleep(0.002)
+        return state.attained[rows]
+
+class Keyed(ringbco.KeyPolicy):
+    def key(self, state, rows):
+        time.sleep(0.002)
+        return state.jobs.num_gpus[rows]
+"""
+
+
+def test_where_the_time_of_a_policy_of_ones_own_goes(invoke: Invoke, jobs_csv: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    chosen = [f"--policy={name}" for name in ("own.py:Slow", "own.py:Ranked", "own.py:Keyed", "fifo")]
+    done = invoke(
+        "bench", jobs_csv, "--cluster", "32x8", *chosen, "--repeat", "1", "--json", tmp_path / "bench.json"
+    )
+    assert done.returncode == 0, done.stderr
+    *own, fifo = json.loads((tmp_path / "bench.json").read_text())["cases"]
+    assert fifo["split"] is None
+    for case in own:
+        split = case["split"]
+        assert split["decisions"] >= 100
+        # What it sleeps is the policy's, and of the engine's time too.
+        assert 0.002 * split["decisions"] <= split["policy"] < split["decisions"]
+        assert case["engine_seconds"] >= 0.002 * split["decisions"]
+        assert 0 < split["machine"] < split["policy"]
+        assert 0 < split["view"] < split["policy"]
+    assert "policy, s" in done.stdout
+
+
 def once(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
     """Has a function of bench measure once, and notes how often it was to do so."""
     asked: list[int] = []

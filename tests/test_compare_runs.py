@@ -259,7 +259,9 @@ def test_a_text_that_is_no_run_is_named(invoke: Invoke, small_jobs: Path, text: 
     assert not Path("cmp").exists()
 
 
-def test_a_run_sets_the_fields_of_a_policy_of_ones_own(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
+def test_a_run_sets_the_fields_of_a_policy_of_ones_own(
+    invoke: Invoke, small_jobs: Path, tmp_path: Path
+) -> None:
     (tmp_path / "mine.py").write_text(
         "from dataclasses import dataclass\nimport ringbco\n\n@dataclass\nclass Late(ringbco.KeyPolicy):\n"
         "    sign: float = 1.0\n    def key(self, state, rows):\n        return self.sign * rows\n"

@@ -5,6 +5,7 @@ Slot clock: equal bit for bit. Continuous clock: allocations equal, times within
 
 import math
 import random
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -149,17 +150,7 @@ def test_end_to_end(tmp_path: Path) -> None:
             trace,
             cluster_of(case),
             policy="fifo",
-            order=options.order,
-            placement=options.placement,
-            queue=options.queue,
-            model=options.model,
-            clock=options.clock,
-            slot=options.slot if options.clock == "slot" else 1.0,
-            kappa=options.kappa,
-            lambda_=options.lambda_,
-            variant=options.variant,
-            seed=options.seed,
-            oversize=options.oversize,
+            **asdict(options if options.clock == "slot" else replace(options, slot=1.0)),
         )
         expected = tell(story, trace)
         exact = options.clock == "slot"

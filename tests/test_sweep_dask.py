@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import IO
@@ -19,7 +20,8 @@ from polars.testing import assert_frame_equal
 
 from conftest import Invoke, RunCli
 from ringbco.sweeps.executors import DaskExecutor, dask_executor
-from ringbco.sweeps.run import sweep
+from ringbco.sweeps.run import execute, sweep
+from ringbco.sweeps.spec import read_spec
 from ringbco.trace.synthetic import generate
 
 TIMES = ["engine_seconds", "total_seconds", "jobs_per_second"]
@@ -37,7 +39,7 @@ seed = [0, 1, 2, 3]
 class Dask:
     """A scheduler and workers, each a process of this test's own."""
 
-    def __init__(self, stack: ExitStack, folder: Path) -> None:
+    def __init__(self, stack: ExitStack, folder: Path, workers: int) -> None:
         self._stack = stack
         self._folder = folder
         self.scheduler = scheduler = self._start(
@@ -46,7 +48,7 @@ class Dask:
         self.address = self._said(scheduler, r"Scheduler at:\s+(tcp://\S+)")
         # Without a nanny: what is killed stays dead.
         options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(folder))
-        self.workers = [self._start("worker", self.address, *options) for _ in range(2)]
+        self.workers = [self._start("worker", self.address, *options) for _ in range(workers)]
         self.worker_addresses = [
             self._said(worker, r"Start worker at:\s+(tcp://\S+)") for worker in self.workers
         ]
@@ -86,9 +88,9 @@ class Dask:
 
 
 @pytest.fixture
-def dask(tmp_path: Path) -> Iterator[Dask]:
+def dask(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Dask]:
     with ExitStack() as stack:
-        yield Dask(stack, tmp_path)
+        yield Dask(stack, tmp_path, getattr(request, "param", 2))
 
 
 @pytest.fixture
@@ -99,31 +101,37 @@ def spec(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("scatter", [False, True])
-def test_all_rows_arrive_though_a_worker_is_killed(
-    dask: Dask, spec: Path, tmp_path: Path, scatter: bool
-) -> None:
+@pytest.mark.parametrize("dask", [3], indirect=True)
+def test_all_rows_arrive_though_a_worker_is_killed(dask: Dask, spec: Path, tmp_path: Path) -> None:
+    """Twice on one cluster, the job table on the disk and then scattered."""
+    expected = sweep(spec, tmp_path / "threads").frame
+    for killed, scatter in enumerate((False, True)):
+        found = losing_a_worker(dask, spec, tmp_path / f"out-{killed}", killed, scatter)
+        assert_frame_equal(found.drop(TIMES), expected.drop(TIMES), check_exact=True)
+
+
+def losing_a_worker(dask: Dask, spec: Path, out: Path, killed: int, scatter: bool) -> pl.DataFrame:
+    """The rows of a sweep of which one worker is killed when the first run is done."""
     seen: list[int] = []
     lost: list[str] = []
 
     def kill_one(done: int, _total: int) -> None:
         seen.append(done)
         if done == 1:
-            lost.extend(client.processing()[dask.worker_addresses[0]])
-            os.kill(dask.workers[0].pid, signal.SIGKILL)
+            lost.extend(client.processing()[dask.worker_addresses[killed]])
+            os.kill(dask.workers[killed].pid, signal.SIGKILL)
 
     with dask_executor(dask.address, scatter=scatter) as (executor, travel):
         assert isinstance(executor, DaskExecutor)
         client = executor.client
-        assert len(client.scheduler_info()["workers"]) == 2
-        result = sweep(spec, tmp_path / "out", executor=executor, scatter=travel, progress=kill_one)
+        assert len(client.scheduler_info()["workers"]) == len(dask.workers) - killed
+        result = sweep(spec, out, executor=executor, scatter=travel, progress=kill_one)
         assert lost  # runs that it had been given and took along
-        assert dask.workers[0].wait(timeout=60) == -signal.SIGKILL
-        assert dask.workers[1].poll() is None
+        assert dask.workers[killed].wait(timeout=60) == -signal.SIGKILL
+        assert all(worker.poll() is None for worker in dask.workers[killed + 1 :])
     assert seen == list(range(1, 13))
     assert (result.frame.height, result.failed) == (12, 0)
-    expected = sweep(spec, tmp_path / "threads").frame
-    assert_frame_equal(result.frame.drop(TIMES), expected.drop(TIMES), check_exact=True)
+    return result.frame
 
 
 def test_a_scheduler_that_dies_is_told_in_one_line(
@@ -150,6 +158,57 @@ def _kill_after_first(runs: Path, process: subprocess.Popen[str]) -> None:
         if runs.is_dir() and any(runs.iterdir()):
             process.kill()
         Event().wait(0.001)
+
+
+OWN = """\
+import numpy as np
+import ringbco
+
+class Largest(ringbco.KeyPolicy):
+    def key(self, state, rows):
+        return -state.jobs.num_gpus[rows].astype(np.float64)
+"""
+
+
+def test_a_policy_travels_as_its_files_text(dask: Dask, tmp_path: Path) -> None:
+    """The file is gone before a worker could read it, and none of them leaves one."""
+    generate("philly", 500, 1, gpus=32, load=1.2).frame.write_parquet(tmp_path / "jobs.parquet")
+    (tmp_path / "here").mkdir()
+    file = tmp_path / "here" / "mine.py"
+    file.write_text(OWN)
+    (tmp_path / "spec.toml").write_text(
+        SPEC.replace('"sjf", "sjf-bco"', '"here/mine.py:Largest"').replace("32x8", "1x8")
+    )
+    read = read_spec(tmp_path / "spec.toml")
+    keys = {run.key for run in read.runs}
+    before = sweep(read, tmp_path / "threads").frame
+    file.unlink()
+    with dask_executor(dask.address, scatter=False) as (executor, _):
+        result = sweep(read, tmp_path / "out", executor=executor)
+    assert (result.frame.height, result.failed) == (8, 0)
+    assert_frame_equal(result.frame.drop(TIMES), before.drop(TIMES), check_exact=True)
+    assert before["mean_jct"].n_unique() > 4  # not all of them fifo
+    assert not list(tmp_path.rglob("*mine*"))
+    # Its hash is in the key: another text is another run.
+    file.write_text(OWN.replace("-state", "state"))
+    assert len(keys & {run.key for run in read_spec(tmp_path / "spec.toml").runs}) == 4
+
+
+def test_a_policy_that_is_another_on_the_worker_is_not_run(tmp_path: Path, spec: Path) -> None:
+    """As where it is imported, and the worker has another version of its module; or has none."""
+    (tmp_path / "mine.py").write_text(OWN)
+    run = next(iter(read_spec({"base": {"trace": str(tmp_path / "jobs.parquet"), "cluster": "32x8",
+                                        "policy": f"{tmp_path}/mine.py:Largest"}}).runs))  # fmt: skip
+    assert run.own is not None
+    assert "summary" in execute(run, run.trace)
+    for lacking, said in (
+        ({"sha256": "0" * 64}, "the worker has another file of policy"),
+        ({"name": "no.such.module:Largest", "text": None}, "the worker has no such policy: .*no.such"),
+        ({"text": b"import no_such_package"}, "the worker has no such policy: .*no_such_package"),
+    ):
+        record = execute(replace(run, own=replace(run.own, **lacking)), run.trace)
+        assert re.match(said, record["error"])
+        assert record["final"] is False
 
 
 def test_workers_of_this_machine(invoke: Invoke, spec: Path) -> None:

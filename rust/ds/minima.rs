@@ -23,8 +23,10 @@ impl Minima {
         self.minima[at] = value;
         while at > 1 {
             at /= 2;
-            let least = self.minima[2 * at].min(self.minima[2 * at + 1]);
-            if self.minima[at] == least {
+            // No value is NaN, so a plain comparison will do, and equal bits for equal values.
+            let (left, right) = (self.minima[2 * at], self.minima[2 * at + 1]);
+            let least = if right < left { right } else { left };
+            if self.minima[at].to_bits() == least.to_bits() {
                 break;
             }
             self.minima[at] = least;

@@ -179,21 +179,23 @@ impl<'a, S: Speed> Floor<'a, S> {
         self.speed.remaining(&self.jobs, stay.job, left, stay.alone, self.clock.slot)
     }
 
-    /// Remaining run time of a job that does not run, s: on the fewest servers without contention.
-    pub(crate) fn left_at_best(&self, job: Job) -> f64 {
-        let pace = self.speed.pace(&self.jobs, job, self.asks(job));
-        self.at_best(job, &pace, self.ledger(job).0)
+    /// What a unit of a job's work takes on the fewest servers without contention, s.
+    pub(crate) fn unit_at_best(&self, job: Job) -> f64 {
+        let num_gpus = self.asks(job);
+        let pace = self.speed.pace(&self.jobs, job, num_gpus);
+        self.speed.unit(&pace, self.few.of(num_gpus).unwrap_or(1), 1)
+    }
+
+    /// Remaining run time of a job that does not run, s, where a unit of its work takes `unit`.
+    pub(crate) fn left_at_best(&self, job: Job, unit: f64) -> f64 {
+        self.speed.remaining(&self.jobs, job, self.ledger(job).0, unit, self.clock.slot)
     }
 
     /// The same of a stay's job now, with the rest of its pause.
-    pub(crate) fn left_at_best_of(&self, stay: &Stay<S::Pace>) -> f64 {
+    pub(crate) fn left_at_best_of(&self, stay: &Stay<S::Pace>, unit: f64) -> f64 {
         let pause = self.clock.seconds(f64::max(0.0, stay.from - self.now));
-        self.at_best(stay.job, &stay.pace, stay.left_at(self.now, self.clock)) + pause
-    }
-
-    fn at_best(&self, job: Job, pace: &S::Pace, left: f64) -> f64 {
-        let unit = self.speed.unit(pace, self.few.of(self.asks(job)).unwrap_or(1), 1);
-        self.speed.remaining(&self.jobs, job, left, unit, self.clock.slot)
+        let left = stay.left_at(self.now, self.clock);
+        self.speed.remaining(&self.jobs, stay.job, left, unit, self.clock.slot) + pause
     }
 
     /// Seconds that a resumed job holds its GPUs without progress.
@@ -261,7 +263,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     }
 
     /// Ends the stay of a job that is done. Returns the job.
-    #[inline]
+    #[inline(always)]
     pub(super) fn complete(&mut self, slot: Slot) -> Job {
         let job = self.stays[slot.index()].job;
         self.vacate(slot);
@@ -271,7 +273,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     }
 
     /// Writes a stay down and ends it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn vacate(&mut self, slot: Slot) {
         let share = self.share_of(&self.stays[slot.index()]);
         let stay = &mut self.stays[slot.index()];
@@ -321,7 +323,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     }
 
     /// Gives a stay's GPUs back.
-    #[inline]
+    #[inline(always)]
     pub(super) fn leave(&mut self, slot: Slot) {
         self.ends.remove(slot.number());
         let stay = &self.stays[slot.index()];
@@ -341,9 +343,6 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// New crowds, paces and ends of the stays whose servers changed. Nothing else sets an end anew.
     pub(super) fn settle(&mut self) {
-        if self.crowd.is_settled() {
-            return;
-        }
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.clear();
         self.crowd.drain_changed(&mut dirty);

@@ -220,7 +220,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         let waiting = self.policy.is_waiting();
         let Floor { delays, cluster, placer, .. } = &mut self.floor;
         delays.look(cluster, placer, waiting);
-        self.floor.settle();
+        if !self.floor.crowd.is_settled() {
+            self.floor.settle();
+        }
         Ok(())
     }
 

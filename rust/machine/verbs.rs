@@ -16,7 +16,7 @@ use crate::speed::Speed;
 
 impl<S: Speed> Floor<'_, S> {
     /// Tries to place a job. If it can be placed, its GPUs are taken, and `start` or `undo` must follow.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&mut self, job: Job) -> bool {
         self.place_on(job, self.asks(job))
     }
@@ -99,7 +99,9 @@ impl<S: Speed> Floor<'_, S> {
         if self.record_log {
             self.out.log.push(self.now, Verb::Start, job, &self.grant.parts);
         }
-        if let Some(slot) = self.redo(job) {
+        if !self.undone.is_empty()
+            && let Some(slot) = self.redo(job)
+        {
             return slot;
         }
         self.turn_wait(job);
@@ -107,6 +109,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// Begins the stay of the job that was placed last. Returns its slot.
+    #[inline(always)]
     fn begin(&mut self, job: Job) -> Slot {
         let j = job.index();
         let num_gpus: u32 = self.grant.parts.iter().map(|part| part.1).sum();

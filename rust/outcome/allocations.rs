@@ -73,15 +73,14 @@ impl Allocations {
             *at += 1;
         }
         drop(next);
-        let of = |&row: &u32| {
-            let row = row as usize;
-            (self.job[row], self.start[row], self.end[row], self.server[row])
-        };
-        for stays in order.chunk_by_mut(|&a, &b| self.job[a as usize] == self.job[b as usize]) {
-            if !stays.is_sorted_by_key(of) {
+        let of = |&row: &u32| (self.start[row as usize], self.end[row as usize], self.server[row as usize]);
+        let same_job = |a: &u32, b: &u32| self.job[*a as usize] == self.job[*b as usize];
+        // Most tables are in order, and most jobs have one row.
+        if order.windows(2).any(|rows| same_job(&rows[0], &rows[1]) && of(&rows[0]) > of(&rows[1])) {
+            for stays in order.chunk_by_mut(same_job) {
                 stays.sort_by(|a, b| {
                     let (a, b) = (of(a), of(b));
-                    a.1.total_cmp(&b.1).then(a.2.total_cmp(&b.2)).then(a.3.cmp(&b.3))
+                    a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
                 });
             }
         }

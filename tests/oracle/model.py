@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 GPU = tuple[int, int]
 """(server, GPU inside the server)."""
@@ -48,6 +48,10 @@ class Options:
     variant: str = "practical"
     seed: int = 0
     oversize: str = "error"
+
+    def by_name(self) -> dict[str, object]:
+        """Each option by the engine's name for it."""
+        return {name.rstrip("_"): value for name, value in asdict(self).items()}
 
 
 class RowError(Exception):

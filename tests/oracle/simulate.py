@@ -210,11 +210,7 @@ class World:
                 gang.done += gang.phi
                 if gang.done >= (math.ceil(job.duration / slot) if fixed else job.iterations):
                     self.complete(gang, now)
-            for row in [row for row in self.future if self.jobs[row].submit <= now]:
-                self.future.remove(row)
-                self.queue.append(row)
-            self.one_pass(now)
-            self.new_contention()
+            self.arrive(now)
             for gang in self.running:
                 gang.phi = 1 if fixed else iterations_per_slot(self.tau(gang), slot)
             self.note(now)
@@ -223,6 +219,14 @@ class World:
                 if left:
                     raise StuckError(min(left))
             n += 1
+
+    def arrive(self, now: float) -> None:
+        """The queue takes in what has been submitted, and starts what it can."""
+        for row in [row for row in self.future if self.jobs[row].submit <= now]:
+            self.future.remove(row)
+            self.queue.append(row)
+        self.one_pass(now)
+        self.new_contention()
 
     def run_events(self) -> None:
         """From one completion or arrival to the next."""
@@ -243,11 +247,7 @@ class World:
             for gang in sorted(self.running, key=lambda gang: gang.row):
                 if finish(gang) <= now:
                     self.complete(gang, now)
-            for row in [row for row in self.future if self.jobs[row].submit <= now]:
-                self.future.remove(row)
-                self.queue.append(row)
-            self.one_pass(now)
-            self.new_contention()
+            self.arrive(now)
             for gang in self.running:
                 tau = self.tau(gang)
                 if math.isnan(gang.tau):

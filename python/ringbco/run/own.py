@@ -10,12 +10,12 @@ import ast
 import dataclasses
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 GROUP: Final = "ringbco.policies"
 """The entry points under which an installed package offers its policies by name."""
+_RUNNING: Final = RLock()
+_DIGESTS: Final[dict[str, str]] = {}  # SHA-256 of the text of each module that was made of a file's
 
 
 class Scheduler(ABC):  # noqa: B024 - its three kinds have the abstract method
@@ -86,6 +88,8 @@ class Own:
 
 def is_own(policy: object) -> bool:
     """Whether a policy is one's own: an object, a class, `module:Class`, `file.py:Class`, an entry point."""
+    if isinstance(policy, Carried):
+        return True
     if isinstance(policy, str):
         named = policy not in PRESETS and policy in _entry_points()
         return (":" in policy and not policy.startswith("log:")) or named
@@ -113,8 +117,11 @@ def named(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
 
     Raises as `resolve`, but for fields.
     """
+    text: bytes | None = None
+    if isinstance(policy, Carried):
+        text, policy = policy.text, policy.name
     name = policy if isinstance(policy, str) and ":" in policy else ""
-    found: Any = _named(policy) if isinstance(policy, str) else policy
+    found: Any = _named(policy, text) if isinstance(policy, str) else policy
     kind = found if isinstance(found, type) else type(found)
     if not issubclass(kind, Scheduler) or kind in (Scheduler, KeyPolicy, RankPolicy, Policy):
         raise UsageError(
@@ -126,6 +133,27 @@ def named(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
         missing = ", ".join(sorted(kind.__abstractmethods__))
         raise UsageError(f"option policy: {name}: expected a class with the method {missing}")
     return name, found
+
+
+@dataclasses.dataclass(frozen=True)
+class Carried:
+    """The name of a policy of one's own on its way to another process, which may have no such file.
+
+    text: of its file; None for a class that is imported there too. sha256: of its file, None without one.
+    """
+
+    name: str
+    text: bytes | None
+    sha256: str | None
+
+
+def carried(name: str) -> Carried:
+    """The policy of that name, to be sent. Raises as `resolve` does."""
+    place = name.rpartition(":")[0]
+    if place.endswith(".py"):
+        text = _text(Path(place))
+        return Carried(name, text, hashlib.sha256(text).hexdigest())
+    return Carried(name, None, resolve(name).described.get("sha256"))
 
 
 def _entry_points() -> Sequence[str]:
@@ -149,14 +177,25 @@ def installed() -> list[tuple[str, type[Scheduler], list[str]]]:
     return found
 
 
-def _named(name: str) -> Any:
-    """What stands at `module:Class`, `file.py:Class` or under the name of an entry point."""
+def _named(name: str, text: bytes | None = None) -> Any:
+    """What stands at `module:Class`, `file.py:Class` or under the name of an entry point.
+
+    text: the file's, where it has been read.
+    """
     from importlib.metadata import entry_points
 
-    place, colon, attribute = name.rpartition(":")
+    place, colon, _ = name.rpartition(":")
     if not colon:
         return next(iter(entry_points(group=GROUP, name=name))).load()
-    module = _from_file(Path(place)) if place.endswith(".py") else _imported(place, name)
+    if place.endswith(".py"):
+        path = Path(place)
+        return _offered(_from_text(_text(path) if text is None else text, path), name)
+    return _offered(_imported(place, name), name)
+
+
+def _offered(module: ModuleType, name: str) -> Any:
+    """What the module has under the name's last part."""
+    place, _, attribute = name.rpartition(":")
     if not hasattr(module, attribute):
         offered = ", ".join(
             key
@@ -183,15 +222,19 @@ def _imported(place: str, name: str) -> ModuleType:
         ) from None
 
 
-def _from_file(path: Path) -> ModuleType:
-    """The module of a file; the same file is run once, unless it changed."""
+def _text(path: Path) -> bytes:
     try:
-        text = path.read_bytes()
-        compile(text, str(path), "exec")
+        return path.read_bytes()
     except OSError as error:
         raise InputError(
             "a file with a policy that can be read", file=path, value=error.strerror or str(error)
         ) from None
+
+
+def _from_text(text: bytes, path: Path) -> ModuleType:
+    """The module of a file's text, wherever the file is; the same text is run once."""
+    try:
+        code = compile(text, str(path), "exec")
     except SyntaxError as error:
         raise InputError(
             f"Python: {error.msg}", file=path, line=error.lineno, value=(error.text or "").strip()
@@ -200,19 +243,18 @@ def _from_file(path: Path) -> ModuleType:
         raise InputError(f"Python: {error}", file=path) from None
     digest = hashlib.sha256(text).hexdigest()
     name = f"ringbco_own_{path.stem}_{digest[:12]}"
-    if name in sys.modules:
+    with _RUNNING:  # another thread waits until the module is whole
+        if name not in sys.modules:
+            module = ModuleType(name)
+            module.__file__ = str(path)
+            sys.modules[name] = module  # dataclasses look their module up there
+            try:
+                exec(code, vars(module))
+            except BaseException:
+                del sys.modules[name]
+                raise
+            _DIGESTS[name] = digest
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise InputError("a Python file", file=path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up there
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
 
 
 def _made(kind: type[Scheduler], given: Mapping[str, Any], name: str) -> Scheduler:
@@ -264,8 +306,10 @@ def _described(name: str, scheduler: Scheduler) -> dict[str, Any]:
     if about and kind.__doc__:
         told["about"] = about[0]
     try:
-        source = Path(inspect.getfile(kind))
-        told["sha256"] = hashlib.sha256(source.read_bytes()).hexdigest()
+        source = inspect.getfile(kind)
+        told["sha256"] = (
+            _DIGESTS.get(kind.__module__) or hashlib.sha256(Path(source).read_bytes()).hexdigest()
+        )
     except (OSError, TypeError):  # made in a shell or a notebook
         pass
     interval = getattr(scheduler, "interval", None)

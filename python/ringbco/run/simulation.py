@@ -103,20 +103,23 @@ class Simulation:
             self._decide(self._policy)
 
     def _decide(self, policy: Scheduler) -> None:
-        """Has the policy decide. What it raises tells the simulated time."""
+        """Has the policy decide."""
+        if isinstance(policy, KeyPolicy):
+            rows = self._course.unkeyed()
+            self._course.give_keys(_keys(self._ask(policy.key, rows), rows, self.state, "key"))
+        elif isinstance(policy, RankPolicy):
+            rows = self._course.waiting()
+            if policy.preemptive:
+                rows = np.concatenate((rows, self._course.running()))
+            keys = _keys(self._ask(policy.rank, rows), rows, self.state, "rank")
+            self._course.rank(rows, keys, policy.preemptive)
+        elif isinstance(policy, Policy):
+            self._ask(policy.decide)
+
+    def _ask(self, method: Callable[..., Any], *rows: NDArray[np.uint32]) -> Any:
+        """What a method of the policy returns. What it raises tells the simulated time."""
         try:
-            if isinstance(policy, KeyPolicy):
-                rows = self._course.unkeyed()
-                self._course.give_keys(_keys(policy.key(self.state, rows), rows, self.state, "key"))
-            elif isinstance(policy, RankPolicy):
-                rows = self._course.waiting()
-                if policy.preemptive:
-                    rows = np.concatenate((rows, self._course.running()))
-                self._course.rank(
-                    rows, _keys(policy.rank(self.state, rows), rows, self.state, "rank"), policy.preemptive
-                )
-            elif isinstance(policy, Policy):
-                policy.decide(self.state)
+            return method(self.state, *rows)
         except DecisionError:
             raise
         except Exception as error:
@@ -194,8 +197,13 @@ class _Bare(Policy):
         """Nothing: `advance` hands the decision to the caller instead."""
 
 
-def drive(setup: Setup, progress: Callable[[int, int], None] | None) -> _core.RunResult:
-    """Runs a policy of one's own to the end, in each virtual cluster by a copy of it."""
+def drive(
+    setup: Setup, progress: Callable[[int, int], None] | None, make: Callable[[], Simulation] | None = None
+) -> _core.RunResult:
+    """Runs a policy of one's own to the end, in each virtual cluster by a copy of it.
+
+    make: a simulation that has not begun, such as one that keeps the time.
+    """
     if setup.own is None:
         raise ValueError("drive: expected a policy of one's own")
     prepared = _prepared(setup)
@@ -204,7 +212,7 @@ def drive(setup: Setup, progress: Callable[[int, int], None] | None) -> _core.Ru
     for part in range(prepared.parts):
         # Every virtual cluster has a policy of its own; the caller's object is not touched.
         policy = copy.deepcopy(setup.own.scheduler)
-        simulation = object.__new__(Simulation)
+        simulation = object.__new__(Simulation) if make is None else make()
         simulation._begin(setup, prepared, part, policy, _after(done, setup, progress))
         simulation.advance()
         courses.append(simulation._course)

@@ -28,7 +28,9 @@ import numpy as np
 
 from ringbco.cluster.spec import Cluster
 from ringbco.result.outcome import Outcome
+from ringbco.run.own import is_own
 from ringbco.study.bench_cases import Case, grown, jobs_of, offered_load
+from ringbco.study.bench_own import Split, split
 
 GENERATED: Final = "generated jobs"
 """What messages call a trace of ours: the file it lies in is gone when they are read."""
@@ -47,7 +49,8 @@ class Measurement:
     """What one case cost. Seconds, bytes.
 
     ratio is engine time over the floor, the median of the pairs; `*_all` are the values of every run. load is
-    the offered load of the trace, busy the largest share of the GPUs that was busy at once.
+    the offered load of the trace, busy the largest share of the GPUs that was busy at once. split: where the
+    time of a policy of one's own goes, in one more run; engine time has all of it.
     """
 
     group: str
@@ -70,6 +73,7 @@ class Measurement:
     engine_seconds_all: tuple[float, ...]
     total_seconds_all: tuple[float, ...]
     ratio_all: tuple[float, ...]
+    split: Split | None = None
 
 
 def machine() -> dict[str, Any]:
@@ -179,6 +183,7 @@ def _measure(case: Case, path: str, cluster: Cluster, generated: bool, repeat: i
         engine_seconds_all=tuple(engines),
         total_seconds_all=tuple(totals),
         ratio_all=tuple(ratios),
+        split=split(table, cluster, case.policy, case.options) if is_own(case.policy) else None,
     )
 
 

@@ -17,6 +17,12 @@ _WIDE: Final = 160  # columns that a pipe gets
 _SORTS: Final = 3  # times the floor that the target allows for reading, figures and writing
 _ONE_JOB: Final = 1.6  # times the imports that the target allows for a replay of one job
 
+_SPLIT: Final = (
+    "Where the time of a policy of your own goes, in a run of its own, which keeping the time slows down."
+    " machine: events, placements, verbs; view: the arrays of state, and checks of what the policy gave;"
+    " policy: its code; asked: calls of it. The engine's time above has all three."
+)
+
 Columns = Mapping[str, Callable[["Measurement"], str]]
 
 
@@ -85,6 +91,10 @@ def show(
         )
     for note in notes:
         console.print(note, markup=False)
+    own = [m for m in measured if m.split is not None]
+    if own:
+        console.print(_split(own))
+        console.print(_SPLIT, markup=False)
     if "command" in more:
         _show_command(console, more)
 
@@ -114,6 +124,21 @@ def _table(measured: Sequence[Measurement], columns: Columns) -> Table:
         group = m.group
         label = f"{m.label}, half" if m.arrivals == "half at once" else m.label
         table.add_row(label, *(cell(m) for cell in columns.values()))
+    return table
+
+
+def _split(measured: Sequence[Measurement]) -> Table:
+    """Where the time of policies of one's own goes."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    for title in ("machine, s", "view, s", "policy, s", "asked", "asked/s"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for m in measured:
+        if m.split is not None:
+            whole = m.split.seconds
+            parts = (m.split.machine, m.split.view, m.split.policy)
+            cells = [f"{part:.3g} ({part / whole:.0%})" for part in parts]
+            table.add_row(m.label, *cells, short(m.split.decisions), short(m.split.decisions / whole))
     return table
 
 

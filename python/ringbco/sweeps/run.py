@@ -25,6 +25,7 @@ from ringbco.errors import InputError, RingbcoError, one_line
 from ringbco.result import metrics
 from ringbco.result.folder import check_target
 from ringbco.run.options import MOST_THREADS, check_callback, integer
+from ringbco.run.own import resolve
 from ringbco.sweeps.spec import Run, Spec, Trace, command, options_of, read_spec
 from ringbco.sweeps.store import RUNS, SPEC, TABLE, Store
 from ringbco.trace import profiles
@@ -139,6 +140,14 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
     function = command(run.command)
     assert function is not None
     given = {options_of(run.command)[name].parameter: value for name, value in run.options.items()}
+    if run.own is not None:
+        try:
+            found = resolve(run.own).described.get("sha256")
+        except Exception as error:  # what this machine lacks: the sender has made such a policy
+            return _failure(f"the worker has no such policy: {error}", final=False)
+        if found != run.own.sha256:
+            return _failure(f"the worker has another file of policy {run.own.name}", final=False)
+        given["policy"] = run.own
     accepted = inspect.signature(function).parameters
 
     def tell(_done: int, _total: int) -> None:

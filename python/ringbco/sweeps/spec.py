@@ -22,9 +22,9 @@ from ringbco.cluster.network import NETWORK_RULES
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, RingbcoError, UsageError, show_toml
 from ringbco.io.toml import read_toml
-from ringbco.run import own
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.options_generated import REPLAY
+from ringbco.run.own import Carried, carried, is_own
 from ringbco.run.plan_options_generated import PLAN
 from ringbco.run.scheduling import fit
 from ringbco.sweeps.objects import Objects
@@ -103,6 +103,7 @@ class Run:
 
     settings: every setting by its name in the specification, as written or by default, `None` where there is
     none (`load` as recorded, parts as the policy has them where a command knows no parts).
+    own: the policy, if it is one's own, with its text as it was read with the specification.
     """
 
     command: str
@@ -112,6 +113,7 @@ class Run:
     options: Mapping[str, Any]
     settings: Mapping[str, Any]
     version: str
+    own: Carried | None = None
 
     @cached_property
     def key(self) -> str:
@@ -124,12 +126,10 @@ class Run:
             "cluster": self.cluster.to_toml(),
             "options": dict(self.options),
         }
-        policy = self.options.get("policy")
-        if own.is_own(policy):
+        if self.own is not None:
             # A policy of one's own is what its file says, wherever that stands.
-            told = own.resolve(policy).described
-            content["options"] |= {"policy": str(policy).rpartition(":")[2]}
-            content["policy"] = told.get("sha256")
+            content["options"] |= {"policy": self.own.name.rpartition(":")[2]}
+            content["policy"] = self.own.sha256
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -190,6 +190,7 @@ class _Reader:
         self._traces: dict[str, Trace] = {}
         self._clusters: dict[str, Cluster] = {}
         self._objects = Objects()
+        self._own: dict[str, Carried] = {}
         self._tried: set[tuple[str, str]] = set()
         self._doubtful: list[tuple[str, Any, str]] = []
 
@@ -457,7 +458,12 @@ class _Reader:
             **{name: getattr(cluster.network, name) for name in NETWORK_RULES},
             **written,
         }
-        return Run(self._command, trace, values.get("load"), cluster, options, settings, ringbco.__version__)
+        name = str(options.get("policy"))
+        if is_own(name) and name not in self._own:
+            self._own[name] = carried(name)
+        mine = self._own.get(name)
+        load, version = values.get("load"), ringbco.__version__
+        return Run(self._command, trace, load, cluster, options, settings, version, mine)
 
     def _error(
         self, expected: str, key: str, value: object = ABSENT, *, hint: str | None = None

@@ -107,7 +107,7 @@ impl FixedLine {
         if self.promoted.is_some() { places / 2 } else { places }
     }
 
-    #[inline]
+    #[inline(always)]
     fn place_of(&self, job: Job) -> usize {
         if let Some(promoted) = &self.promoted {
             if promoted.members.next(job.index()) == Some(job.index()) {
@@ -118,7 +118,7 @@ impl FixedLine {
         self.place.get(job.index()).map_or(job.index(), |&place| place as usize)
     }
 
-    #[inline]
+    #[inline(always)]
     fn job_of(&self, place: usize) -> Job {
         let mut place = place;
         if let Some(promoted) = &self.promoted {
@@ -132,7 +132,7 @@ impl FixedLine {
     }
 
     /// The rank of the job of a place.
-    #[inline]
+    #[inline(always)]
     fn rank_of(&self, place: usize) -> u32 {
         if self.places_are_ranks {
             return place as u32;
@@ -146,13 +146,13 @@ impl FixedLine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn spot(&self, class: usize, place: Option<usize>) -> Option<(u32, u32)> {
         let place = place.filter(|&place| place < self.first[class + 1] as usize)?;
         Some((self.rank_of(place), place as u32))
     }
 
-    #[inline]
+    #[inline(always)]
     fn from(&self, class: usize, place: usize) -> Option<(u32, u32)> {
         self.spot(class, self.occupied.next(place.max(self.first[class] as usize)))
     }

@@ -28,6 +28,7 @@ impl<T: Copy + Ord> Scratch<T> {
         Self { candidates: BinaryHeap::new(), version: vec![0; classes], set_aside: Vec::new() }
     }
 
+    #[inline(always)]
     fn add(&mut self, class: usize, spot: Option<T>) {
         if let Some(spot) = spot {
             self.candidates.push(Reverse((spot, class as u32, self.version[class])));
@@ -35,6 +36,7 @@ impl<T: Copy + Ord> Scratch<T> {
     }
 
     /// The next candidate in queue order: (spot, class).
+    #[inline(always)]
     fn next(&mut self) -> Option<(T, usize)> {
         while let Some(Reverse((spot, class, version))) = self.candidates.pop() {
             if self.version[class as usize] == version {

@@ -12,7 +12,7 @@ use crate::ids::{Job, Server, Slot};
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
-use plan::{Asker, Plan, Residents};
+use plan::{Asker, Bench, Plan, Residents};
 use std::collections::BTreeSet;
 
 /// The policy.
@@ -26,8 +26,11 @@ pub(super) struct Repack {
     /// The jobs on each server, and the servers of each slot.
     on: Vec<Vec<Job>>,
     places: Vec<Vec<Server>>,
-    /// Run time left of every job that runs, s, at the latest pass.
+    /// Run time left of every job that runs, s, at the latest pass that looked; and of every job that waits.
     left: Vec<f64>,
+    /// What a unit of a job's work takes on the fewest servers without contention, s.
+    unit: Vec<f64>,
+    bench: Bench,
     changed: bool,
 }
 
@@ -53,12 +56,14 @@ impl Repack {
             on: vec![Vec::new(); setting.server_gpus.len()],
             places: Vec::new(),
             left: vec![0.0; jobs],
+            unit: vec![0.0; jobs],
+            bench: Bench::default(),
             changed: false,
         }
     }
 
     fn wait<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.left[job.index()] = floor.left_at_best(job);
+        self.left[job.index()] = floor.left_at_best(job, self.unit[job.index()]);
         self.waiting.insert((self.key(floor, job).to_bits(), job));
     }
 
@@ -71,7 +76,7 @@ impl Repack {
     fn settle<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot) {
         let stay: &Stay<S::Pace> = &floor.stays[slot.index()];
         self.slot[stay.job.index()] = slot;
-        self.left[stay.job.index()] = floor.left_at_best_of(stay);
+        self.left[stay.job.index()] = floor.left_at_best_of(stay, self.unit[stay.job.index()]);
         if self.places.len() <= slot.index() {
             self.places.resize(slot.index() + 1, Vec::new());
         }
@@ -90,17 +95,36 @@ impl Repack {
         slot
     }
 
-    /// Whether a plan costs less than to wait for GPUs that come free by themselves.
+    /// Whether a plan costs less than to wait for GPUs that come free by themselves. `ahead`: GPUs that jobs ahead in the
+    /// ranking still wait for. `queue`: how many wait.
     fn pays<S: Speed>(&self, floor: &Floor<'_, S>, plan: &Plan, waits: Waits, ahead: u64, queue: usize) -> bool {
-        let cost = floor.pause_seconds();
         let (evicted, moved) = (plan.evicted.len() as f64, plan.moved.len() as f64);
-        let residents = Residents { on: &self.on, slot: &self.slot, left: &self.left };
-        let natural = residents.until_free(floor, waits.num_gpus);
-        let pooled = residents
-            .until_released(floor, (ahead + u64::from(waits.num_gpus)).saturating_sub(floor.cluster.total_idle));
-        let time = f64::max(natural, pooled);
-        let stops = cost * (evicted + moved);
-        (queue > 1 || stops + waits.run * evicted <= time) && stops <= time / 2.0
+        let stops = floor.pause_seconds() * (evicted + moved);
+        let alone = if queue > 1 { 0.0 } else { stops + waits.run * evicted };
+        self.waits_for(floor, waits.num_gpus, ahead, f64::max(2.0 * stops, alone))
+    }
+
+    /// Whether a job that waits for GPUs to come free by themselves waits at least so long: the longer of two times,
+    /// of which neither needs to be worked out.
+    fn waits_for<S: Speed>(&self, floor: &Floor<'_, S>, num_gpus: u32, ahead: u64, seconds: f64) -> bool {
+        let residents = self.residents();
+        let wanted = (ahead + u64::from(num_gpus)).saturating_sub(floor.cluster.total_idle);
+        seconds <= 0.0
+            || residents.free_no_sooner(floor, num_gpus, seconds)
+            || residents.released_no_sooner(floor, wanted, seconds)
+    }
+
+    /// Brings the times left of all that run up to date, once a pass.
+    fn look<S: Speed>(&mut self, floor: &Floor<'_, S>, looked: &mut bool) {
+        if !std::mem::replace(looked, true) {
+            for stay in floor.stays.iter().filter(|stay| stay.is_live()) {
+                self.left[stay.job.index()] = floor.left_at_best_of(stay, self.unit[stay.job.index()]);
+            }
+        }
+    }
+
+    fn residents(&self) -> Residents<'_> {
+        Residents { on: &self.on, slot: &self.slot, left: &self.left }
     }
 
     /// Stops the plan's victims, starts its job and puts the jobs that move in their new homes.
@@ -128,6 +152,7 @@ impl<S: Speed> Policy<S> for Repack {
     const NETS: bool = true;
 
     fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+        self.unit[job.index()] = floor.unit_at_best(job);
         self.wait(floor, job);
         self.changed = true;
     }
@@ -143,9 +168,7 @@ impl<S: Speed> Policy<S> for Repack {
 
     fn pass(&mut self, floor: &mut Floor<'_, S>) {
         self.changed = false;
-        for stay in floor.stays.iter().filter(|stay| stay.is_live()) {
-            self.left[stay.job.index()] = floor.left_at_best_of(stay);
-        }
+        let mut looked = false;
         let cost = floor.pause_seconds();
         let mut failed: Vec<u32> = Vec::new();
         let mut ahead = 0;
@@ -168,9 +191,16 @@ impl<S: Speed> Policy<S> for Repack {
             }
             let pause = if floor.has_run(job) { cost } else { 0.0 };
             let waits = Waits { job, num_gpus, run: self.left[job.index()] + pause };
-            let residents = Residents { on: &self.on, slot: &self.slot, left: &self.left };
+            self.look(floor, &mut looked);
+            if !self.waits_for(floor, num_gpus, ahead, 2.0 * cost) {
+                ahead += u64::from(num_gpus);
+                continue;
+            }
             let asker = Asker { num_gpus, run: waits.run, cost };
-            match Plan::find(floor, &residents, &asker) {
+            let mut bench = std::mem::take(&mut self.bench);
+            let plan = Plan::find(floor, &self.residents(), &asker, &mut bench);
+            self.bench = bench;
+            match plan {
                 None => {
                     failed.push(num_gpus);
                     ahead += u64::from(num_gpus);

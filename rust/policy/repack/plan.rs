@@ -24,51 +24,39 @@ impl Residents<'_> {
         &floor.stays[self.slot[job.index()].index()].parts
     }
 
-    /// Seconds until completions alone leave a gang its GPUs: on one server, or so many empty servers.
-    pub(super) fn until_free<S: Speed>(&self, floor: &Floor<'_, S>, num_gpus: u32) -> f64 {
+    /// GPUs of a running job on a server.
+    fn part<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, server: Server) -> u32 {
+        match self.parts(floor, job) {
+            [(_, gpus)] => *gpus,
+            parts => parts.iter().find(|part| part.0 == server).map_or(0, |part| part.1),
+        }
+    }
+
+    /// Whether completions alone take at least so many seconds to leave a gang its GPUs: on one server, or so many empty
+    /// servers.
+    pub(super) fn free_no_sooner<S: Speed>(&self, floor: &Floor<'_, S>, num_gpus: u32, seconds: f64) -> bool {
         let cluster = &floor.cluster;
+        let servers = self.on.iter().zip(&cluster.sizes).enumerate();
+        let goes = |job: Job| self.left[job.index()] < seconds;
         if num_gpus > cluster.largest {
-            let wanted = num_gpus.div_ceil(cluster.largest) as usize;
-            let empty = |on: &Vec<Job>| on.iter().map(|job| self.left[job.index()]).fold(0.0, f64::max);
-            let largest = self.on.iter().zip(&cluster.sizes).filter(|(_, size)| **size == cluster.largest);
-            let mut times: Vec<f64> = largest.map(|(on, _)| empty(on)).collect();
-            times.sort_unstable_by(f64::total_cmp);
-            return times.get(wanted - 1).copied().unwrap_or(f64::INFINITY);
+            let empty = servers.filter(|(_, (on, size))| **size == cluster.largest && on.iter().all(|&job| goes(job)));
+            return empty.count() < num_gpus.div_ceil(cluster.largest) as usize;
         }
-        let mut least = f64::INFINITY;
-        let mut ends: Vec<(f64, u32)> = Vec::new();
-        for (server, on) in self.on.iter().enumerate().filter(|(server, _)| cluster.sizes[*server] >= num_gpus) {
-            let server = Server::at(server);
-            let part = |job: Job| self.parts(floor, job).iter().find(|part| part.0 == server).map_or(0, |part| part.1);
-            ends.clear();
-            ends.extend(on.iter().map(|&job| (self.left[job.index()], part(job))));
-            least = f64::min(least, reached(&mut ends, u64::from(num_gpus), cluster.idle[server.index()].into()));
+        for (server, (on, _)) in servers.filter(|(_, (_, size))| **size >= num_gpus) {
+            let freed = on.iter().filter(|&&job| goes(job)).map(|&job| self.part(floor, job, Server::at(server)));
+            if cluster.idle[server] + freed.sum::<u32>() >= num_gpus {
+                return false;
+            }
         }
-        least
+        true
     }
 
-    /// Seconds until the jobs that complete have released so many GPUs.
-    pub(super) fn until_released<S: Speed>(&self, floor: &Floor<'_, S>, gpus: u64) -> f64 {
+    /// Whether it takes at least so many seconds until the jobs that complete have released so many GPUs.
+    pub(super) fn released_no_sooner<S: Speed>(&self, floor: &Floor<'_, S>, gpus: u64, seconds: f64) -> bool {
         let live = floor.stays.iter().filter(|stay| stay.is_live());
-        let mut ends: Vec<(f64, u32)> = live.map(|stay| (self.left[stay.job.index()], floor.asks(stay.job))).collect();
-        reached(&mut ends, gpus, 0)
+        let gone = live.filter(|stay| self.left[stay.job.index()] < seconds);
+        gone.map(|stay| u64::from(floor.asks(stay.job))).sum::<u64>() < gpus
     }
-}
-
-/// When GPUs that come free at those times add up to so many, beginning with `idle`.
-fn reached(ends: &mut [(f64, u32)], wanted: u64, idle: u64) -> f64 {
-    ends.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let mut free = idle;
-    if free >= wanted {
-        return 0.0;
-    }
-    for &(time, gpus) in ends.iter() {
-        free += u64::from(gpus);
-        if free >= wanted {
-            return time;
-        }
-    }
-    f64::INFINITY
 }
 
 /// Who asks for room.
@@ -91,7 +79,7 @@ pub(super) struct Plan {
 }
 
 /// A job that may leave a server.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Victim {
     job: Job,
     /// GPUs that it gives back there, and in all.
@@ -131,14 +119,24 @@ impl Bill {
     }
 }
 
-/// A server, its victims, and what they cost.
+/// A server, and what its victims cost.
+#[derive(Clone, Copy)]
 struct Offer {
     server: Server,
-    victims: Vec<Victim>,
     cost: f64,
     count: u32,
     /// The greatest key among them.
     key: f64,
+}
+
+/// What offers are worked out in. It is kept, so that a plan allocates little.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bench {
+    /// How many servers have that many idle GPUs, or more.
+    with_at_least: Vec<u32>,
+    victims: Vec<Victim>,
+    best: Vec<Option<Bill>>,
+    takes: Vec<bool>,
 }
 
 /// The servers as a plan would leave them.
@@ -159,12 +157,6 @@ impl Scratch {
         self.with_idle[idle as usize] += 1;
     }
 
-    /// Whether another server has that many idle GPUs.
-    fn has_elsewhere(&self, server: Server, num_gpus: u32) -> bool {
-        let servers: u32 = self.with_idle.get(num_gpus as usize..).map_or(0, |with| with.iter().sum());
-        servers > u32::from(self.idle[server.index()] >= num_gpus)
-    }
-
     /// The server with the fewest idle GPUs that holds so many, the lowest of several.
     fn best_fit(&self, num_gpus: u32) -> Option<Server> {
         let from = num_gpus as usize;
@@ -179,20 +171,25 @@ impl Scratch {
 
 impl Plan {
     /// A plan for a gang that consolidate cannot place; none if nobody who may be sent away is in the way.
-    pub(super) fn find<S: Speed>(floor: &Floor<'_, S>, residents: &Residents<'_>, asker: &Asker) -> Option<Self> {
+    pub(super) fn find<S: Speed>(
+        floor: &Floor<'_, S>,
+        residents: &Residents<'_>,
+        asker: &Asker,
+        bench: &mut Bench,
+    ) -> Option<Self> {
         let cluster = &floor.cluster;
         let mut with_idle = vec![0; cluster.largest as usize + 1];
         cluster.idle.iter().for_each(|&idle| with_idle[idle as usize] += 1);
         let mut scratch = Scratch { idle: cluster.idle.clone(), with_idle, taken: Vec::new(), plan: Self::default() };
         let (whole, rest) = (asker.num_gpus / cluster.largest, asker.num_gpus % cluster.largest);
         if asker.num_gpus <= cluster.largest {
-            make_room(floor, residents, asker, &mut scratch, asker.num_gpus)?;
+            make_room(floor, residents, asker, &mut scratch, bench, asker.num_gpus)?;
         } else {
             for _ in 0..whole {
-                make_room(floor, residents, asker, &mut scratch, cluster.largest)?;
+                make_room(floor, residents, asker, &mut scratch, bench, cluster.largest)?;
             }
             if rest > 0 {
-                make_room(floor, residents, asker, &mut scratch, rest)?;
+                make_room(floor, residents, asker, &mut scratch, bench, rest)?;
             }
         }
         Some(scratch.plan)
@@ -205,14 +202,19 @@ fn make_room<S: Speed>(
     residents: &Residents<'_>,
     asker: &Asker,
     scratch: &mut Scratch,
+    bench: &mut Bench,
     num_gpus: u32,
 ) -> Option<()> {
+    bench.with_at_least.clone_from(&scratch.with_idle);
+    for idle in (0..bench.with_at_least.len() - 1).rev() {
+        bench.with_at_least[idle] += bench.with_at_least[idle + 1];
+    }
     let mut best: Vec<Offer> = Vec::new();
     for server in (0..floor.cluster.sizes.len()).map(Server::at) {
         if floor.cluster.sizes[server.index()] < num_gpus || scratch.taken.contains(&server) {
             continue;
         }
-        let Some(offer) = offer(floor, residents, asker, scratch, server, num_gpus) else { continue };
+        let Some(offer) = offer(floor, residents, asker, scratch, bench, server, num_gpus) else { continue };
         let worse = |other: &Offer| {
             let order = offer.cost.total_cmp(&other.cost).then(offer.count.cmp(&other.count));
             order.then(other.key.total_cmp(&offer.key)).is_lt()
@@ -223,9 +225,10 @@ fn make_room<S: Speed>(
             best.truncate(SERVERS_TRIED);
         }
     }
-    for offer in best {
+    for chosen in best {
+        offer(floor, residents, asker, scratch, bench, chosen.server, num_gpus)?;
         let mut tried = scratch.clone();
-        if send_away(floor, residents, &mut tried, &offer, num_gpus) {
+        if send_away(floor, residents, &mut tried, &bench.victims, chosen.server, num_gpus) {
             *scratch = tried;
             return Some(());
         }
@@ -233,77 +236,85 @@ fn make_room<S: Speed>(
     None
 }
 
-/// The cheapest jobs that a server must lose to have so many idle GPUs; none if they are not to be had.
+/// The cheapest jobs that a server must lose to have so many idle GPUs, left in `bench.victims`; none if they are not to
+/// be had.
 fn offer<S: Speed>(
     floor: &Floor<'_, S>,
     residents: &Residents<'_>,
     asker: &Asker,
     scratch: &Scratch,
+    bench: &mut Bench,
     server: Server,
     num_gpus: u32,
 ) -> Option<Offer> {
-    let need = num_gpus.saturating_sub(scratch.idle[server.index()]);
+    let idle = scratch.idle[server.index()];
+    let need = num_gpus.saturating_sub(idle);
+    bench.victims.clear();
     if need == 0 {
-        return Some(Offer { server, victims: Vec::new(), cost: 0.0, count: 0, key: f64::NEG_INFINITY });
+        return Some(Offer { server, cost: 0.0, count: 0, key: f64::NEG_INFINITY });
     }
     let limit = f64::from(asker.num_gpus) * asker.run;
-    let mut victims = Vec::new();
     let mut most = 0;
     for &job in residents.on[server.index()].iter().filter(|&&job| !scratch.leaves(job)) {
-        let parts = residents.parts(floor, job);
         let (num_gpus, left) = (floor.asks(job), residents.left[job.index()]);
-        let movable = parts.len() == 1 && left > asker.cost && scratch.has_elsewhere(server, num_gpus);
         let evictable = f64::from(num_gpus) * f64::max(0.0, left - asker.cost) > limit;
+        let elsewhere = || {
+            let servers = bench.with_at_least.get(num_gpus as usize).copied().unwrap_or(0);
+            servers > u32::from(idle >= num_gpus)
+        };
+        let movable = left > asker.cost && elsewhere() && residents.parts(floor, job).len() == 1;
         if movable || evictable {
-            let part = parts.iter().find(|part| part.0 == server).map_or(0, |part| part.1);
+            let part = residents.part(floor, job, server);
             most += part;
-            victims.push(Victim { job, part, num_gpus, key: f64::from(num_gpus) * left, movable, evictable });
+            bench.victims.push(Victim { job, part, num_gpus, key: f64::from(num_gpus) * left, movable, evictable });
         }
     }
     if most < need {
         return None;
     }
     // Greatest keys first, so that of equal bills the one with the greater keys is found.
-    victims.sort_unstable_by(|a, b| b.key.total_cmp(&a.key).then(b.job.cmp(&a.job)));
-    let chosen = cheapest(&victims, need as usize, asker)?;
-    let bill = chosen.iter().fold(Bill::default(), |bill, &at| bill.with(&victims[at]));
-    let victims: Vec<Victim> = chosen.into_iter().map(|at| victims[at]).collect();
-    let key = victims.first().map_or(f64::NEG_INFINITY, |victim| victim.key);
-    Some(Offer { server, cost: bill.cost(asker), count: bill.count(), key, victims })
+    bench.victims.sort_unstable_by(|a, b| b.key.total_cmp(&a.key).then(b.job.cmp(&a.job)));
+    let bill = bench.keep_cheapest(need as usize, asker)?;
+    let key = bench.victims.first().map_or(f64::NEG_INFINITY, |victim| victim.key);
+    Some(Offer { server, cost: bill.cost(asker), count: bill.count(), key })
 }
 
-/// The victims with the least bill that free `need` GPUs: the fewest of several, then those with the greater keys.
-fn cheapest(victims: &[Victim], need: usize, asker: &Asker) -> Option<Vec<usize>> {
-    // best[d]: the bill of the cheapest of the victims from here on that free d GPUs, and whether the first is one.
-    let mut best: Vec<Option<Bill>> = vec![None; need + 1];
-    best[0] = Some(Bill::default());
-    let mut takes = vec![false; victims.len() * (need + 1)];
-    for (at, victim) in victims.iter().enumerate().rev() {
-        let mut next = best.clone();
-        for free in 1..=need {
-            let rest = free.saturating_sub(victim.part as usize);
-            let Some(with) = best[rest].map(|bill| bill.with(victim)) else { continue };
-            let better = best[free].is_none_or(|without| {
-                let order = with.cost(asker).total_cmp(&without.cost(asker));
-                order.then(with.count().cmp(&without.count())).is_le()
-            });
-            if better {
-                next[free] = Some(with);
-                takes[at * (need + 1) + free] = true;
+impl Bench {
+    /// Keeps of the victims those with the least bill that free `need` GPUs: the fewest of several, then those with the
+    /// greater keys.
+    fn keep_cheapest(&mut self, need: usize, asker: &Asker) -> Option<Bill> {
+        // best[d]: the least bill for d GPUs from the victims looked at, the last one first.
+        self.best.clear();
+        self.best.resize(need + 1, None);
+        self.best[0] = Some(Bill::default());
+        self.takes.clear();
+        self.takes.resize(self.victims.len() * (need + 1), false);
+        for (at, victim) in self.victims.iter().enumerate().rev() {
+            for free in (1..=need).rev() {
+                let rest = free.saturating_sub(victim.part as usize);
+                let Some(with) = self.best[rest].map(|bill| bill.with(victim)) else { continue };
+                let better = self.best[free].is_none_or(|without| {
+                    let order = with.cost(asker).total_cmp(&without.cost(asker));
+                    order.then(with.count().cmp(&without.count())).is_le()
+                });
+                if better {
+                    self.best[free] = Some(with);
+                    self.takes[at * (need + 1) + free] = true;
+                }
             }
         }
-        best = next;
-    }
-    best[need]?;
-    let mut chosen = Vec::new();
-    let mut free = need;
-    for (at, victim) in victims.iter().enumerate() {
-        if takes[at * (need + 1) + free] {
-            chosen.push(at);
-            free = free.saturating_sub(victim.part as usize);
+        let bill = self.best[need]?;
+        let (mut free, mut kept) = (need, 0);
+        for at in 0..self.victims.len() {
+            if self.takes[at * (need + 1) + free] {
+                self.victims.swap(kept, at);
+                kept += 1;
+                free = free.saturating_sub(self.victims[kept - 1].part as usize);
+            }
         }
+        self.victims.truncate(kept);
+        Some(bill)
     }
-    Some(chosen)
 }
 
 /// Puts the gang on the server, and its victims elsewhere: largest first, best fit. Whoever finds no home is evicted,
@@ -312,18 +323,19 @@ fn send_away<S: Speed>(
     floor: &Floor<'_, S>,
     residents: &Residents<'_>,
     scratch: &mut Scratch,
-    offer: &Offer,
+    victims: &[Victim],
+    to: Server,
     num_gpus: u32,
 ) -> bool {
-    for victim in &offer.victims {
+    for victim in victims {
         for &(server, count) in residents.parts(floor, victim.job) {
             scratch.set_idle(server, scratch.idle[server.index()] + count);
         }
     }
-    scratch.set_idle(offer.server, scratch.idle[offer.server.index()] - num_gpus);
-    scratch.taken.push(offer.server);
-    scratch.plan.parts.push((offer.server, num_gpus));
-    let mut victims: Vec<&Victim> = offer.victims.iter().collect();
+    scratch.set_idle(to, scratch.idle[to.index()] - num_gpus);
+    scratch.taken.push(to);
+    scratch.plan.parts.push((to, num_gpus));
+    let mut victims: Vec<&Victim> = victims.iter().collect();
     victims.sort_by_key(|victim| std::cmp::Reverse(victim.num_gpus));
     for victim in victims {
         let home = if victim.movable { scratch.best_fit(victim.num_gpus) } else { None };

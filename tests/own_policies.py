@@ -1,0 +1,49 @@
+"""Policies of one's own, and their jobs, that several test modules share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import ringbco
+
+
+def _mixed() -> ringbco.JobTable:
+    """Jobs of many sizes, so that no two orders are alike, gangs over several servers among them."""
+    frame = ringbco.generate("philly", 800, 7, gpus=64).frame
+    sizes = np.random.default_rng(0).choice([1, 1, 1, 2, 3, 4, 8, 12, 16], frame.height).astype(np.uint32)
+    return ringbco.from_frame(
+        frame.with_columns(num_gpus=pl.Series(sizes), duration=pl.col("duration") * 0.3)
+    )
+
+
+JOBS = _mixed()
+
+
+class Fifo(ringbco.Policy):
+    """First come, first served."""
+
+    def decide(self, state: Any) -> None:
+        state.start(state.waiting)
+
+
+def same(mine: ringbco.Outcome, theirs: ringbco.Outcome) -> None:
+    columns = [name for name in theirs.jobs.columns if name in mine.jobs.columns]
+    assert mine.jobs.select(columns).equals(theirs.jobs.select(columns))
+    assert mine.allocations is not None
+    assert mine.allocations.equals(theirs.allocations)
+
+
+def by_hand(**options: Any) -> ringbco.Simulation:
+    """Three jobs of 2 GPUs and 10 s, at 0, 0 and 5 s, on two servers of 2 GPUs."""
+    frame = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c"],
+            "submit_time": [0.0, 0.0, 5.0],
+            "num_gpus": [2, 2, 2],
+            "duration": [10.0, 10.0, 10.0],
+        }
+    )
+    return ringbco.Simulation(frame, "2x2", model="fixed", **options)
