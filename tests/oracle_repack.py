@@ -1,7 +1,7 @@
 """The slow truth of `repack`: a policy of one's own, straight from docs/repack.md.
 
 Nothing is kept between two passes but when the pause of a job ends. Of a server's jobs every set is looked
-at. The engine carries the decisions out; test_preempt_equality.py and others check that part of it.
+at. The engine carries the decisions out: oracle_preempt.py is the truth about that part.
 """
 
 from __future__ import annotations
@@ -85,8 +85,6 @@ class Repack(ringbco.Policy):
         self.resumes: dict[int, float] = {}
         """When the pause of a running job ends."""
         self.ran: set[int] = set()
-        self.moves = 0
-        self.evictions = 0
 
     def decide(self, state: Any) -> None:
         self.state = state
@@ -140,26 +138,25 @@ class Repack(ringbco.Policy):
         while walk:
             row = min(walk, key=self.order)
             walk.remove(row)
-            if self.gpus(row) in failed:
-                passed += self.gpus(row)
-            elif state.start([row]):
+            if self.gpus(row) not in failed and state.start([row]):
                 self.started(row)
-            elif (plan := self.plan(row)) is None:
-                failed.add(self.gpus(row))
-                passed += self.gpus(row)
-            elif self.pays(plan, passed):
-                self.carry_out(plan)
-                walk += plan.evicted
+            elif self.gpus(row) not in failed and (wait := self.wait(row, passed)) >= 2 * self.cost:
+                plan = self.plan(row)
+                if plan is None:
+                    failed.add(self.gpus(row))
+                if plan is not None and self.pays(plan, wait):
+                    self.carry_out(plan)
+                    walk += plan.evicted
+                else:
+                    passed += self.gpus(row)
             else:
                 passed += self.gpus(row)
 
     def started(self, row: int) -> None:
-        """Anew, or elsewhere: whoever starts for the first time in this pass has no pause, even if it moves."""
+        """Anew, or elsewhere: a first start has no pause, even if the job moves in the same pass."""
         self.rest[row] = self.cost if row in self.ran else 0.0
 
     def carry_out(self, plan: Floor) -> None:
-        self.moves += len(plan.moved)
-        self.evictions += len(plan.evicted)
         self.state.stop([*plan.evicted, *plan.moved])
         for row in plan.evicted:
             self.rest[row] = 0.0
@@ -169,14 +166,17 @@ class Repack(ringbco.Policy):
             self.state.start(row, parts)
             self.started(row)
 
-    def pays(self, plan: Floor, passed: int) -> bool:
+    def pays(self, plan: Floor, wait: float) -> bool:
         evictions, moves = len(plan.evicted), len(plan.moved)
-        wait = max(self.wait_for_place(plan.row), self.wait_for_gpus(plan.row, passed))
         pauses = self.cost * (evictions + moves)
         alone = len(self.state.waiting) == 1
         if alone and pauses + self.takes(plan.row) * evictions > wait:
             return False
         return pauses <= wait / 2
+
+    def wait(self, row: int, passed: int) -> float:
+        """T of the page."""
+        return max(self.wait_for_place(row), self.wait_for_gpus(row, passed))
 
     def wait_for_place(self, row: int) -> float:
         """T_own of the page."""

@@ -17,7 +17,7 @@ from ringbco.run.plan import plan
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import JobTable, from_frame
 
-PREEMPTIVE = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
+PREEMPTIVE = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack")
 QUEUED = ("fifo", "sjf", "smallest", "ff", "ls", "rand", "sjf-bco", "qssf")
 PLACEMENTS = ("first-fit", "consolidate", "least-loaded", "random", "fa-ffp", "lbsgf", "sjf-bco")
 

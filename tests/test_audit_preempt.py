@@ -11,7 +11,7 @@ from ringbco.run.replay import replay
 from ringbco.run.scheduling import fit
 from ringbco.trace.jobs import JobTable, from_frame
 
-POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
+POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack")
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ def written(folder: Path, *rows: tuple[float, str, str, int | None, int | None])
     return f"log:{path}"
 
 
-@pytest.mark.parametrize("policy", ["fifo", "sjf-bco", "qssf", "srtf", "time-slice", "edf"])
+@pytest.mark.parametrize("policy", ["fifo", "sjf-bco", "qssf", "srtf", "time-slice", "edf", "repack"])
 @pytest.mark.parametrize("clock", ["continuous", "slot"])
 def test_a_log_gives_the_same_run_again(tmp_path: Path, policy: str, clock: str) -> None:
     jobs = ringbco.generate("philly", 300, 5, gpus=32, load=1.3).frame
@@ -47,7 +47,7 @@ def test_a_log_gives_the_same_run_again(tmp_path: Path, policy: str, clock: str)
     assert_frame_equal(Outcome.read(tmp_path / "first").decisions, first.decisions)
     counts = first.decisions.filter(verb="stop").height
     assert counts == first.jobs["preemptions"].sum()
-    assert (counts > 0) == (policy in ("srtf", "time-slice", "edf"))
+    assert (counts > 0) == (policy in ("srtf", "time-slice", "edf", "repack"))
     options.pop("quantum", None)
     log = f"log:{tmp_path / 'first' / 'decisions.parquet'}"
     second = ringbco.replay(table, "4x8", policy=log, decisions=True, **options)

@@ -16,6 +16,7 @@ import pytest
 import test_equality
 import test_preempt_equality
 import test_queue_orders
+import test_repack
 from conftest import Invoke
 from ringbco import _core
 from ringbco.errors import InputError, UsageError
@@ -201,6 +202,14 @@ def time_slice() -> None:
     assert runs(late) == {"0": [(0, 10), (30, 35)], "1": [(10, 20), (40, 45)], "2": [(20, 24)]}
 
 
+def repack() -> None:
+    # The pair wants 20 GPU-seconds and goes first of the two that wait. It evicts the lone job, which wants
+    # 79 when its pause of 1 s is taken off; the wait of 80 s is more than two pauses. The lone job resumes
+    # beside the third, and before it: 80 GPU-seconds against 100.
+    outcome = run([(0, 1, 100), (20, 2, 10), (20, 1, 100)], "1x2", "repack", preempt_cost=1.0)
+    assert runs(outcome) == {"0": [(0, 20), (30, 111)], "1": [(20, 30)], "2": [(30, 130)]}
+
+
 EXAMPLES: dict[str, Callable[[], None]] = {
     "fifo": orders,
     "sjf": orders,
@@ -216,6 +225,7 @@ EXAMPLES: dict[str, Callable[[], None]] = {
     "ftf": ftf,
     "edf": edf,
     "time-slice": time_slice,
+    "repack": repack,
 }
 
 
@@ -245,7 +255,9 @@ def test_every_policy_is_documented_worked_out_and_compared_with_an_oracle() -> 
     documented = re.findall(r"^\| `([a-z-]+)` \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(documented) >= set(registered)
     for name, policy in registered.items():
-        if policy.preemption != "none":
+        if policy.preemption == "repack":
+            assert callable(test_repack.test_the_twin_decides_the_same)
+        elif policy.preemption != "none":
             assert policy.preemption in test_preempt_equality.POLICIES, name
         elif policy.order in test_equality.ORDERS:
             assert policy.placement in test_equality.PLACEMENTS, name
@@ -257,8 +269,8 @@ def test_policies_verb(invoke: Invoke) -> None:
     listed = json.loads(invoke("policies", "--json").stdout)
     assert [row["name"] for row in listed] == [policy.name for policy in policies()]
     assert all(row["paper"] for row in listed)
-    assert {row["name"] for row in listed if row["preemptive"]} == set(test_preempt_equality.POLICIES)
-    assert {row["name"] for row in listed if row["clairvoyant"]} == {"sjf", "ls", "sjf-bco", "srtf", "ftf"}
+    assert {row["name"] for row in listed if row["preemptive"]} == {*test_preempt_equality.POLICIES, "repack"}
+    assert {row["name"] for row in listed if row["clairvoyant"]} == {*("sjf", "ls", "sjf-bco", "srtf", "ftf", "repack")}
     assert {row["name"]: row["clairvoyant_with"] for row in listed if row["clairvoyant_with"]} == {
         "qssf": ["with --predict exact"],
         "edf": ["with --admission"],

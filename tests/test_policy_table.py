@@ -79,7 +79,7 @@ def test_findings_follow_from_the_figures(table: ModuleType) -> None:
         }
     )
     rows = find.rows(page)
-    assert len(rows) == 4 * 13
+    assert len(rows) == 4 * 14
     assert (rows[0].trace, rows[0].speed, rows[0].policy, rows[0].mean_jct) == (
         "t/one",
         "100 Gb/s",

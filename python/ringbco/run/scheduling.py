@@ -23,7 +23,7 @@ MOST_PASSES: Final = 50_000_000
 """Decisions of one run, each of which may leave a stretch of every running job in memory."""
 # What ranks, places or backfills by recorded run times, or by work that is booked when a job starts.
 _CLAIRVOYANT: Final = {
-    "policy": ("srtf", "ftf"),
+    "policy": ("srtf", "ftf", "repack"),
     "order": ("sjf",),
     "placement": ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco"),
     "queue": ("easy",),

@@ -1,0 +1,292 @@
+"""The policy repack: against a slow twin made from docs/repack.md, by hand, and on public traces."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ringbco
+from conftest import Invoke
+from core_run import CASES
+from oracle import Options
+from oracle_repack import Repack
+from ringbco.audits import check_outcome
+from ringbco.cluster.network import Network
+from ringbco.cluster.spec import Cluster, ServerGroup
+from ringbco.errors import InputError, UsageError
+from ringbco.result.outcome import Outcome
+from ringbco.trace.jobs import JobTable, from_frame
+from ringbco.trace.profiles import resolve
+from strategies import CLOCKS, MODELS, PLACEMENTS, build_case
+
+pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
+
+EACH = CASES * 3 // 4
+"""Random cases of each of the two kinds."""
+Problem = tuple[JobTable, Cluster, dict[str, Any]]
+
+
+# The twin
+
+
+def tiny(rnd: random.Random, model: str, clock: str) -> Problem:
+    """As the other oracles have them: a dozen jobs, odd servers and networks, coinciding times."""
+    case = build_case(
+        rnd,
+        Options("fifo", "strict", "consolidate", model, clock),
+        vcs=rnd.random() < 0.15,
+        oversize=rnd.random() < 0.1,
+    )
+    vcs = case.server_vc
+    groups = [ServerGroup(1, gpus, vc=None if vcs is None else f"v{vcs[at]}") for at, gpus in enumerate(case.servers)]
+    columns: dict[str, list[Any]] = {
+        "job_id": [f"j{row}" for row in range(len(case.jobs))],
+        "submit_time": [job.submit for job in case.jobs],
+        "num_gpus": [job.num_gpus for job in case.jobs],
+        "duration": [job.duration for job in case.jobs],
+    }
+    if model == "rar":
+        columns["iterations"] = [job.iterations for job in case.jobs]
+        columns["gradient_bytes"] = [job.gradient_bytes for job in case.jobs]
+        columns["bp_time"] = [job.compute_time for job in case.jobs]
+    if vcs is not None:
+        columns["vc"] = [f"v{job.vc}" for job in case.jobs]
+    slot = case.options.slot
+    options = {
+        "slot": slot,
+        "oversize": case.options.oversize,
+        "preempt_cost": slot * rnd.choice((0.0, 0.0, 0.25, 0.5, 1.0, 2.0, rnd.uniform(0.0, 3.0))),
+    }
+    return (
+        from_frame(pl.DataFrame(columns)),
+        Cluster.from_groups(groups, Network(*astuple(case.net))),
+        options,
+    )
+
+
+def crowded(rnd: random.Random, model: str, clock: str) -> Problem:
+    """Up to 40 jobs, short and long ones, on servers that hold several: much is moved and evicted."""
+    sizes = rnd.choice(((8,), (4,), (4, 8), (1, 2, 4, 8), tuple(range(1, 9))))
+    servers = [rnd.choice(sizes) for _ in range(rnd.randint(1, 6))]
+    split = rnd.random() < 0.15
+    names = [rnd.choice("ab") if split else None for _ in servers]
+    gap, gangs, whole = rnd.choice((1, 3, 10)), rnd.random() < 0.5, rnd.random() < 0.6
+    at = 0.0
+    rows = []
+    for number in range(rnd.randint(3, 40)):
+        if rnd.random() < 0.7:
+            at += 10.0 * rnd.randint(0, gap) if whole else rnd.uniform(0.0, 10.0 * gap)
+        vc = rnd.choice(names)
+        own = [gpus for gpus, name in zip(servers, names, strict=True) if name == vc]
+        wanted = [1, 1, 1, 2, 2, 3, 4, 4, 8, 8]
+        wanted += [max(own) + rnd.randint(0, max(own)), rnd.randint(1, sum(own))] if gangs else []
+        duration = rnd.choice((10, 20, 30, 40, 50)) if rnd.random() < 0.6 else rnd.choice((200, 500, 1500))
+        seconds = float(duration) if whole else duration * rnd.uniform(0.1, 1.0)
+        rows.append((f"j{number}", at, min(sum(own), rnd.choice(wanted)), seconds, vc))
+    frame = pl.DataFrame(rows, schema=["job_id", "submit_time", "num_gpus", "duration", "vc"], orient="row")
+    if not split:
+        frame = frame.drop("vc")
+    if model == "rar" and whole:
+        frame = frame.with_columns(
+            iterations=(4 * pl.col("duration")).cast(pl.UInt64),
+            gradient_bytes=pl.Series([rnd.choice((0.0, 1e9)) for _ in rows]),
+            bp_time=pl.lit(0.25),
+        )
+    network = Network(inter_bandwidth=rnd.choice((12.5e9, 1e9)), xi1=rnd.choice((0.25, 0.5, 1.0)))
+    groups = [ServerGroup(1, gpus, vc=name) for gpus, name in zip(servers, names, strict=True)]
+    options = {
+        "slot": rnd.choice((0.5, 1.0, 5.0, 7.0, 10.0)),
+        "oversize": "drop",
+        "preempt_cost": rnd.choice((0.0, 1.0, 1.0, 5.0, 10.0, 30.0, rnd.uniform(0.0, 20.0))),
+    }
+    if rnd.random() < 0.3:
+        options["placement"] = rnd.choice(PLACEMENTS)
+    return from_frame(frame), Cluster.from_groups(groups, network), options
+
+
+def twin(jobs: JobTable, cluster: Cluster, options: dict[str, Any]) -> Repack:
+    tau = np.ones(jobs.num_jobs)
+    if options.get("model") != "fixed":
+        tau = resolve(jobs, cluster, model="rar", seed=0).tau0
+    cost = options.get("preempt_cost", 30.0)
+    if options.get("clock") == "slot":
+        cost = math.ceil(cost / options["slot"]) * options["slot"]
+    return Repack(tau, cost)
+
+
+def agree(jobs: JobTable, cluster: Cluster, options: dict[str, Any]) -> Outcome:
+    """The built-in policy's result, which is the twin's bit by bit, sound, and given again by its log."""
+    built_in = ringbco.replay(jobs, cluster, policy="repack", decisions=True, **options)
+    slow = ringbco.replay(jobs, cluster, policy=twin(jobs, cluster, options), **options)
+    columns = [name for name in built_in.jobs.columns if name in slow.jobs.columns]
+    assert {"start_time", "finish_time", "preemptions"} < set(columns)
+    assert slow.jobs.select(columns).equals(built_in.jobs.select(columns))
+    assert slow.allocations is not None
+    assert built_in.allocations is not None
+    assert slow.allocations.equals(built_in.allocations)
+    return built_in
+
+
+def sound(built_in: Outcome, jobs: JobTable, cluster: Cluster, options: dict[str, Any], folder: Path) -> None:
+    """The audit finds nothing, neither in the result nor in what its log gives."""
+    assert check_outcome(built_in, jobs).findings == []
+    built_in.write(folder)
+    log = f"log:{folder / 'decisions.parquet'}"
+    # A log has no placement, so it does not drop who can be placed on no idle cluster.
+    jobs = from_frame(jobs.frame.filter(pl.col("job_id").is_in(built_in.jobs["job_id"].to_list())))
+    again = ringbco.replay(
+        jobs, cluster, policy=log, **{k: v for k, v in options.items() if k != "placement"}
+    )
+    assert again.allocations is not None
+    assert built_in.allocations is not None
+    assert again.allocations.equals(built_in.allocations)
+    assert check_outcome(again, jobs).findings == []
+
+
+def changes(outcome: Outcome) -> Counter[str]:
+    """How many stops of the log are moves: at the instant of a start of the same job; and how many evict."""
+    assert outcome.decisions is not None
+    stops = outcome.decisions.filter(verb="stop").select("time", "job_id")
+    starts = outcome.decisions.filter(pl.col("verb") != "stop").select("time", "job_id").unique()
+    moves = stops.join(starts, on=["time", "job_id"], how="semi").height
+    moves += outcome.decisions.filter(verb="move").select("time", "job_id").n_unique()
+    return Counter(moves=moves, evictions=stops.height)
+
+
+@pytest.mark.parametrize("make", [tiny, crowded])
+def test_the_twin_decides_the_same(make: Any, tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    for number in range(EACH):
+        rnd = random.Random(f"repack {number}")
+        settings = {"model": MODELS[number % 2], "clock": CLOCKS[number // 2 % 2]}
+        try:
+            jobs, cluster, options = make(rnd, **settings)
+            options |= settings
+            if settings["clock"] == "continuous":
+                del options["slot"]
+            built_in = agree(jobs, cluster, options)
+        except InputError:  # no job fits, or an iteration does not fit in a slot
+            continue
+        seen += Counter(cases=1) + changes(built_in)
+        if number % 10 == 0:
+            sound(built_in, jobs, cluster, options, tmp_path / str(number))
+    assert seen["cases"] > 0.9 * EACH
+    assert seen["evictions"] > 0.5 * EACH, seen
+    assert make is tiny or seen["moves"] > 0.5 * EACH, seen
+
+
+PUBLIC = [("philly/103959.csv", "8x8"), ("helios/venus_2vc_2020-09.csv", "32x8")]
+
+
+@pytest.mark.parametrize(("trace", "cluster"), PUBLIC, ids=["philly", "helios"])
+def test_the_twin_decides_the_same_on_a_public_trace(
+    trace: str, cluster: str, shared_traces: Path, tmp_path: Path
+) -> None:
+    jobs, servers = ringbco.read_jobs(shared_traces / trace), Cluster.parse(cluster)
+    built_in = agree(jobs, servers, {})
+    assert changes(built_in)["evictions"] > 20
+    sound(built_in, jobs, servers, {}, tmp_path / "r")
+
+
+# By hand
+
+
+def by_hand(jobs: list[tuple[float, int, float]], cluster: str, **options: Any) -> Outcome:
+    """Jobs a, b, ... of (submit_time, num_gpus, duration) under `fixed`; the twin's result is the same."""
+    columns = ["submit_time", "num_gpus", "duration"]
+    frame = pl.DataFrame(jobs, schema=columns, orient="row", strict=False)
+    table = from_frame(frame.with_columns(job_id=pl.Series(list("abcdefgh"[: len(jobs)]))))
+    return agree(table, Cluster.parse(cluster), {"model": "fixed", **options})
+
+
+def stays(outcome: Outcome) -> dict[str, list[tuple[int, float, float]]]:
+    """Each job's (server, start, end)."""
+    assert outcome.allocations is not None
+    found: dict[str, list[tuple[int, float, float]]] = {}
+    rows = outcome.allocations.sort("start_time", "server")
+    for job, *stay in rows.select("job_id", "server", "start_time", "end_time").iter_rows():
+        found.setdefault(job, []).append((stay[0], stay[1], stay[2]))
+    return found
+
+
+def test_the_example_of_the_page() -> None:
+    """A resident of 4 GPUs has 1,000 s left when 8 GPUs are wanted for 100 s."""
+    outcome = by_hand([(0, 4, 1100), (100, 8, 100)], "1x8")
+    assert stays(outcome) == {"a": [(0, 0.0, 100.0), (0, 200.0, 1230.0)], "b": [(0, 100.0, 200.0)]}
+
+
+def test_a_job_moves_out_of_the_way() -> None:
+    """Once b is done, one server has a and the other c. Either can move; the greater key does: c."""
+    outcome = by_hand([(0, 2, 1000), (0, 2, 10), (0, 2, 2000), (20, 4, 100)], "2x4")
+    assert stays(outcome) == {
+        "a": [(0, 0.0, 1000.0)],
+        "b": [(0, 0.0, 10.0)],
+        "c": [(1, 0.0, 20.0), (0, 20.0, 2030.0)],
+        "d": [(1, 20.0, 120.0)],
+    }
+    assert outcome.jobs["preemptions"].to_list() == [0, 0, 1, 0]
+
+
+def test_a_gang_of_two_servers() -> None:
+    """Server 1 is idle. Server 0 has d (1 GPU), server 2 has a (3 GPUs): either fits beside the other."""
+    outcome = by_hand([(0, 3, 1000), (0, 1, 10), (0, 4, 10), (0, 1, 1000), (20, 8, 50)], "3x4")
+    assert stays(outcome) == {
+        "a": [(2, 0.0, 20.0), (0, 20.0, 1030.0)],
+        "b": [(0, 0.0, 10.0)],
+        "c": [(1, 0.0, 10.0)],
+        "d": [(0, 0.0, 1000.0)],
+        "e": [(1, 20.0, 70.0), (2, 20.0, 70.0)],
+    }
+
+
+def test_evicting_pays_more_if_others_wait() -> None:
+    """c (8 GPUs, 290 s) could wait 300 s for b. Evicting a costs 30 + 290 s: too much for c alone."""
+    residents = [(0.0, 8, 700.0), (0.0, 8, 400.0)]
+    alone = by_hand([*residents, (100.0, 8, 290.0)], "2x8")
+    assert stays(alone)["c"] == [(0, 400.0, 690.0)]
+    assert alone.jobs["preemptions"].sum() == 0
+    two = by_hand([*residents, (100.0, 8, 290.0), (100.0, 8, 5000.0)], "2x8")
+    assert stays(two)["c"] == [(1, 100.0, 390.0)]
+    assert stays(two)["a"] == [(1, 0.0, 100.0), (1, 390.0, 1020.0)]
+
+
+def test_a_short_wait_is_waited_out() -> None:
+    """T is 59 s, less than two pauses: nobody is evicted. A second more and a is."""
+    for left, begun in ((59.0, 159.0), (60.0, 100.0)):
+        outcome = by_hand([(0, 8, 100 + left), (100, 1, 10), (100, 1, 10)], "1x8")
+        assert stays(outcome)["b"][0][1] == begun
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"order": "sjf"}, "order"),
+        ({"queue": "easy"}, "queue"),
+        ({"admission": True}, "repack ignores it"),
+        ({"aging": 30.0}, "repack ignores it"),
+        ({"preempt_cost": -1.0}, "preempt-cost"),
+    ],
+)
+def test_options_that_cannot_be_meant(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        by_hand([(0, 1, 5)], "1x1", **given)
+
+
+def test_options_that_it_does_not_use_are_told(invoke: Invoke, small_jobs: Path) -> None:
+    more = ("--thresholds", "10", "--interval", "5", "--quantum", "5", "--move-cost", "5")
+    run = invoke("replay", small_jobs, "--cluster", "2x8", "--policy", "repack", *more, "-o", "r")
+    names = ("move-cost", "thresholds", "interval", "quantum")
+    assert run.returncode == 0
+    assert sorted(run.stderr.splitlines()) == sorted(f"note: option {n}: not used by repack" for n in names)
+    assert run.stdout.endswith("clairvoyant, reading recorded run times: policy repack\n")
