@@ -46,7 +46,10 @@ def tiny(rnd: random.Random, model: str, clock: str) -> Problem:
         oversize=rnd.random() < 0.1,
     )
     vcs = case.server_vc
-    groups = [ServerGroup(1, gpus, vc=None if vcs is None else f"v{vcs[at]}") for at, gpus in enumerate(case.servers)]
+    groups = [
+        ServerGroup(1, gpus, vc=None if vcs is None else f"v{vcs[at]}")
+        for at, gpus in enumerate(case.servers)
+    ]
     columns: dict[str, list[Any]] = {
         "job_id": [f"j{row}" for row in range(len(case.jobs))],
         "submit_time": [job.submit for job in case.jobs],
@@ -256,6 +259,13 @@ def test_evicting_pays_more_if_others_wait() -> None:
     two = by_hand([*residents, (100.0, 8, 290.0), (100.0, 8, 5000.0)], "2x8")
     assert stays(two)["c"] == [(1, 100.0, 390.0)]
     assert stays(two)["a"] == [(1, 0.0, 100.0), (1, 390.0, 1020.0)]
+
+
+@pytest.mark.parametrize(("left", "evicted"), [(220.0, False), (230.0, False), (231.0, True)])
+def test_who_has_little_more_to_do_stays(left: float, evicted: bool) -> None:
+    """The page's example with other times: 4 x (left - 30) must be above 800."""
+    outcome = by_hand([(0, 4, 100 + left), (100, 8, 100)], "1x8")
+    assert outcome.jobs["preemptions"].to_list() == [int(evicted), 0]
 
 
 def test_a_short_wait_is_waited_out() -> None:
