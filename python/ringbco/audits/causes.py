@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Facts, Floats, Ints
-from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.idling import any_idle_will_do, decided, obstacles
 from ringbco.audits.ranking import places
 from ringbco.audits.rows import compare
@@ -208,18 +208,16 @@ def check_nobody_waits_in_vain(check: Check, facts: Facts, eps: Episodes) -> Non
     vain = (until - since) - few - apart
     slack = 1e-9 * (until - since) + 1e-6 + 64 * np.spacing(until)
     bad = np.flatnonzero(vain > slack)
-    check.add(
-        (
-            Finding(
-                check.code,
-                f"waits until {number(until[i])} s, for {number(vain[i])} s of that though its"
-                f" {facts.num_gpus[job[i]]} GPUs could be placed",
-                facts.id(job[i]),
-                time=float(since[i]),
-            )
-            for i in bad
+    blame(
+        check,
+        facts,
+        bad,
+        lambda i: (
+            f"waits until {number(until[i])} s, for {number(vain[i])} s of that though its"
+            f" {facts.num_gpus[job[i]]} GPUs could be placed"
         ),
-        bad.size,
+        job=job,
+        time=since,
     )
 
 

@@ -49,7 +49,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
     _check_effort(check, facts, eps, summary)
     policy = facts.options.get("policy")
     if "policy" in summary and summary["policy"] != policy:
-        check.add([Finding(check.code, f"policy is {summary['policy']}; run.toml says {policy}")], 1)
+        check.fail(f"policy is {summary['policy']}; run.toml says {policy}")
     if facts.cluster.server_vc is None:
         return
     rows = {row.get("vc"): row for row in summary.get("vcs", []) if isinstance(row, Mapping)}
@@ -92,7 +92,7 @@ def _check_effort(check: Check, facts: Facts, eps: Episodes, summary: Mapping[st
     for name, least in (("decisions", starts), ("engine_seconds", 0), ("total_seconds", 0)):
         said = summary.get(name, least)
         if not (isinstance(said, int | float) and least <= said < math.inf):
-            check.add([Finding(check.code, f"{name} is {said}; expected at least {least}")], 1)
+            check.fail(f"{name} is {said}; expected at least {least}")
 
 
 def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str, float]:
@@ -153,9 +153,7 @@ def _check_sizes(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str
         name = row.get("gpus") if isinstance(row, Mapping) else row
         bounds = re.fullmatch(r"(\d{1,10})(-?)(\d{0,10})", str(name))
         if bounds is None or not isinstance(row, Mapping):
-            check.add(
-                [Finding(check.code, f"size_classes has a row {name!r}; expected one such as '2-4'")], 1
-            )
+            check.fail(f"size_classes has a row {name!r}; expected one such as '2-4'")
             continue
         low, dash, high = bounds.groups()
         chosen = facts.num_gpus >= int(low)
@@ -236,7 +234,7 @@ def _compare(check: Check, where: str, found: Mapping[str, Any], expected: Mappi
         else:
             right, shown = False, str(said)
         if not right:
-            check.add([Finding(check.code, f"{where}{name} is {shown}; expected {number(value)}")], 1)
+            check.fail(f"{where}{name} is {shown}; expected {number(value)}")
 
 
 def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -> None:
@@ -244,8 +242,8 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
     timeline = facts.outcome.timeline
     times = timeline["time"].to_numpy()
     check.looked_at = times.size
-    grid = list(_grid_faults(facts, times))
-    check.add((Finding(check.code, said) for said in grid), len(grid))
+    for said in _grid_faults(facts, times):
+        check.fail(said)
 
     arrival = facts.arrival()
     started = _until(facts.start, times)
