@@ -8,6 +8,7 @@ mod log;
 pub(crate) mod outside;
 pub(crate) mod queue;
 mod ranked;
+mod roster;
 
 use crate::error::Result;
 use crate::ids::{Job, Slot};
