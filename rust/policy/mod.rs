@@ -95,7 +95,7 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
             visitor.visit(setting, speed, Ranked::new(setting, ftf))
         }
         Preemption::Edf => visitor.visit(setting, speed, Ranked::new(setting, Edf::new(setting))),
-        Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting, setting.when)),
+        Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting)),
         Preemption::Log => visitor.visit(setting, speed, Logged::new(setting)),
         Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(options))),
     }

@@ -37,10 +37,10 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    pub(crate) fn new(setting: &Setting<'_>, when: When) -> Self {
+    pub(crate) fn new(setting: &Setting<'_>) -> Self {
         let jobs = setting.jobs.len();
         Self {
-            when,
+            when: setting.when,
             roster: Roster::new(jobs),
             arrived: 0,
             present: 0,
