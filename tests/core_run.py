@@ -22,7 +22,7 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
     def column(name: str, dtype: type) -> np.ndarray:
         return np.array([getattr(job, name) for job in case.jobs], dtype=dtype)
 
-    net, options = case.net, case.options
+    net = case.net
     split = case.server_vc is not None
     jobs = {
         "submit": column("submit", np.float64),
@@ -40,19 +40,7 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
         "server_vc": np.array(case.server_vc, dtype=np.uint32) if split else None,
         "network": (net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
     }
-    given = {
-        "order": options.order,
-        "placement": options.placement,
-        "queue": options.queue,
-        "model": options.model,
-        "clock": options.clock,
-        "slot": options.slot,
-        "kappa": options.kappa,
-        "lambda": options.lambda_,
-        "variant": options.variant,
-        "seed": options.seed,
-        "oversize": options.oversize,
-    }
+    given = case.options.by_name()
     for name, value in more.items():
         (jobs if name in jobs else given)[name] = value
     return _core.replay(jobs, cluster, given, None)

@@ -267,7 +267,7 @@ def _arrival(submit: float, slot: float | None) -> float:
 
 
 def _run(case: Case, trace: Path) -> dict[str, object]:
-    options, net = case.options, case.net
+    net = case.net
     vcs: Sequence[int | None] = case.server_vc or [None] * len(case.servers)
     return {
         "ringbco": {"version": "0"},
@@ -291,19 +291,5 @@ def _run(case: Case, trace: Path) -> dict[str, object]:
                 for gpus, vc in zip(case.servers, vcs, strict=True)
             ],
         },
-        "options": {
-            "command": "replay",
-            "policy": "fifo",
-            "order": options.order,
-            "placement": options.placement,
-            "queue": options.queue,
-            "model": options.model,
-            "clock": options.clock,
-            "slot": options.slot,
-            "kappa": options.kappa,
-            "lambda": options.lambda_,
-            "variant": options.variant,
-            "seed": options.seed,
-            "oversize": options.oversize,
-        },
+        "options": {"command": "replay", "policy": "fifo", **case.options.by_name()},
     }

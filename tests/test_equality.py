@@ -143,26 +143,11 @@ def test_end_to_end(tmp_path: Path) -> None:
             continue
         if not story.rows:
             continue
-        options = case.options
         trace = write_case(case, tmp_path)
-        outcome = ringbco.replay(
-            trace,
-            cluster_of(case),
-            policy="fifo",
-            order=options.order,
-            placement=options.placement,
-            queue=options.queue,
-            model=options.model,
-            clock=options.clock,
-            slot=options.slot if options.clock == "slot" else 1.0,
-            kappa=options.kappa,
-            lambda_=options.lambda_,
-            variant=options.variant,
-            seed=options.seed,
-            oversize=options.oversize,
-        )
+        exact = case.options.clock == "slot"
+        options = vars(case.options) | {"slot": case.options.slot if exact else 1.0}
+        outcome = ringbco.replay(trace, cluster_of(case), policy="fifo", **options)
         expected = tell(story, trace)
-        exact = options.clock == "slot"
         jobs = outcome.jobs.select(expected.jobs.columns)
         assert_frame_equal(jobs, expected.jobs, check_exact=exact, rel_tol=1e-9)
         assert_frame_equal(outcome.allocations, expected.allocations, check_exact=exact, rel_tol=1e-9)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 GPU = tuple[int, int]
 """(server, GPU inside the server)."""
@@ -48,6 +49,10 @@ class Options:
     variant: str = "practical"
     seed: int = 0
     oversize: str = "error"
+
+    def by_name(self) -> dict[str, Any]:
+        """The values by the engine's names: `lambda`, which is a word of Python, has no underscore there."""
+        return {name.rstrip("_"): value for name, value in vars(self).items()}
 
 
 class RowError(Exception):
