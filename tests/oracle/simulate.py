@@ -198,6 +198,14 @@ class World:
 
     # The clocks.
 
+    def let_in_and_start(self, now: float) -> None:
+        """What comes after the completions of an instant: arrivals, one pass, new contention."""
+        for row in [row for row in self.future if self.jobs[row].submit <= now]:
+            self.future.remove(row)
+            self.queue.append(row)
+        self.one_pass(now)
+        self.new_contention()
+
     def run_slots(self) -> None:
         """Every slot, from 0 until the last job is done."""
         slot = self.options.slot
@@ -210,11 +218,7 @@ class World:
                 gang.done += gang.phi
                 if gang.done >= (math.ceil(job.duration / slot) if fixed else job.iterations):
                     self.complete(gang, now)
-            for row in [row for row in self.future if self.jobs[row].submit <= now]:
-                self.future.remove(row)
-                self.queue.append(row)
-            self.one_pass(now)
-            self.new_contention()
+            self.let_in_and_start(now)
             for gang in self.running:
                 gang.phi = 1 if fixed else iterations_per_slot(self.tau(gang), slot)
             self.note(now)
@@ -243,11 +247,7 @@ class World:
             for gang in sorted(self.running, key=lambda gang: gang.row):
                 if finish(gang) <= now:
                     self.complete(gang, now)
-            for row in [row for row in self.future if self.jobs[row].submit <= now]:
-                self.future.remove(row)
-                self.queue.append(row)
-            self.one_pass(now)
-            self.new_contention()
+            self.let_in_and_start(now)
             for gang in self.running:
                 tau = self.tau(gang)
                 if math.isnan(gang.tau):
