@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, number
-from ringbco.audits.placing import busy_gpus, servers_used
+from ringbco.audits.placing import busy_gpus, servers_used, until
 from ringbco.audits.rows import dropped, left_out, refusable
 from ringbco.audits.times import gpus_held, pauses
 from ringbco.errors import show_value
@@ -246,11 +246,11 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
         check.fail(said)
 
     arrival = facts.arrival()
-    started = _until(facts.start, times)
+    started = until(facts.start, times)
     expected: dict[str, NDArray[Any]] = {
-        "running_jobs": started - _until(facts.finish, times),
-        "queued_jobs": _until(arrival, times) - started,
-        "queued_gpus": _until(arrival, times, facts.num_gpus) - _until(facts.start, times, facts.num_gpus),
+        "running_jobs": started - until(facts.finish, times),
+        "queued_jobs": until(arrival, times) - started,
+        "queued_gpus": until(arrival, times, facts.num_gpus) - until(facts.start, times, facts.num_gpus),
     }
     if facts.preemptive:
         # Between two runs a job waits; without its stretches nothing tells when that was.
@@ -259,10 +259,10 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
     if facts.outcome.allocations is not None:
         expected["busy_gpus"] = busy_gpus(facts, times)
         wide = (eps.servers > 1) & (eps.end > eps.start)
-        spanning = _until(eps.start[wide], times) - _until(eps.end[wide], times)
+        spanning = until(eps.start[wide], times) - until(eps.end[wide], times)
         expected["spanning_jobs"] = spanning
         busy = parts.p > 0
-        contention = _until(parts.start[busy], times, parts.p[busy]) - _until(
+        contention = until(parts.start[busy], times, parts.p[busy]) - until(
             parts.end[busy], times, parts.p[busy]
         )
         expected["mean_contention"] = contention / np.maximum(spanning, 1)
@@ -287,12 +287,12 @@ def _in_stretches(facts: Facts, eps: Episodes, arrival: Floats, times: Floats) -
     last = np.append(eps.job[1:] != eps.job[:-1], True)[: eps.job.size]
     gpus = facts.num_gpus[eps.job]  # those asked for: what it holds may be others
     preempted = eps.end[~last]
-    started, started_gpus = _until(eps.start, times), _until(eps.start, times, gpus)
-    back, back_gpus = _until(preempted, times), _until(preempted, times, gpus[~last])
+    started, started_gpus = until(eps.start, times), until(eps.start, times, gpus)
+    back, back_gpus = until(preempted, times), until(preempted, times, gpus[~last])
     return {
-        "running_jobs": started - _until(eps.end, times),
-        "queued_jobs": _until(arrival, times) + back - started,
-        "queued_gpus": _until(arrival, times, facts.num_gpus) + back_gpus - started_gpus,
+        "running_jobs": started - until(eps.end, times),
+        "queued_jobs": until(arrival, times) + back - started,
+        "queued_gpus": until(arrival, times, facts.num_gpus) + back_gpus - started_gpus,
     }
 
 
@@ -323,12 +323,3 @@ def _grid_faults(facts: Facts, times: Floats) -> Iterator[str]:
     if off.size:
         k = int(off[0])
         yield f"sample {k + 1} is at {number(times[k])} s; expected {number(even[k])} s"
-
-
-def _until(when: Floats, times: Floats, what: NDArray[Any] | None = None) -> NDArray[Any]:
-    """How many of `when` (or the sum of their `what`) are at or before each of `times`."""
-    if what is None:
-        return np.searchsorted(np.sort(when), times, side="right")
-    order = np.argsort(when, kind="stable")
-    total = np.append(0, np.cumsum(what[order]))
-    return np.asarray(total[np.searchsorted(when[order], times, side="right")])

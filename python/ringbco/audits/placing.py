@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
@@ -204,10 +205,13 @@ def busy_gpus(facts: Facts, times: Floats) -> Ints:
     held = facts.a_end > facts.a_start
     gpus = facts.a_gpus[held]
     taken, freed = facts.a_start[held], facts.a_end[held]
-    return _sum_until(taken, gpus, times) - _sum_until(freed, gpus, times)
+    return np.asarray(until(taken, times, gpus) - until(freed, times, gpus))
 
 
-def _sum_until(when: Floats, what: Ints, times: Floats) -> Ints:
+def until(when: Floats, times: Floats, what: NDArray[Any] | None = None) -> NDArray[Any]:
+    """How many of `when` (or the sum of their `what`) are at or before each of `times`."""
+    if what is None:
+        return np.searchsorted(np.sort(when), times, side="right")
     order = np.argsort(when, kind="stable")
     total = np.append(0, np.cumsum(what[order]))
     return np.asarray(total[np.searchsorted(when[order], times, side="right")])

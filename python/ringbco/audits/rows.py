@@ -26,8 +26,8 @@ _WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
 _RUNS: Final = ("ideal_run_time", "run_spread", "run_contention")
 _RESIZED: Final = "run_resized"
 # The parts are float32, and sums of many stretches of time.
-_PARTS_RELATIVE: Final = 1e-5
-_PARTS_SECONDS: Final = 1e-3
+PARTS_RELATIVE: Final = 1e-5
+PARTS_SECONDS: Final = 1e-3
 
 
 def check_values(check: Check, outcome: Outcome) -> None:
@@ -217,11 +217,10 @@ def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Fl
     """The parts of a wait, none negative, add up to the time off GPUs; those of a run to its progress."""
 
     def values(name: str) -> Floats:
-        # What is no number is as wrong as a wrong one, and NaN fails every comparison below.
-        return np.asarray(jobs[name].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy())
+        return np.asarray(numeric(jobs, name).to_numpy())
 
     def tolerance(whole: Floats) -> Floats:
-        return _PARTS_RELATIVE * np.abs(whole) + _PARTS_SECONDS + resolution
+        return PARTS_RELATIVE * np.abs(whole) + PARTS_SECONDS + resolution
 
     def add_up(parts: tuple[str, ...], whole: Floats) -> None:
         total = np.sum([values(name) for name in parts], axis=0)
@@ -243,6 +242,11 @@ def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Fl
     if set(_RUNS) <= set(jobs.columns):
         runs = (*_RUNS, *((_RESIZED,) if _RESIZED in jobs.columns else ()))
         add_up(runs, values("held_time") - values("lost_time") if preemptive else values("run_time"))
+
+
+def numeric(jobs: pl.DataFrame, name: str) -> pl.Series:
+    """A column of a result; NaN, which fails every comparison, where it is no number."""
+    return jobs[name].cast(pl.Float64, strict=False).fill_null(np.nan)
 
 
 def compare(check: Check, facts: Facts, column: pl.Series, expected: Any, tolerance: Any) -> None:

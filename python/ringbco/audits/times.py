@@ -94,19 +94,26 @@ def gpus_held(facts: Facts, eps: Episodes) -> Ints:
 
 
 def taus(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
-    """Iteration time of every segment, s: on fewer GPUs than asked for an iteration takes several turns."""
-    job = eps.job[parts.episode]
+    """Iteration time of every segment, s."""
+    at = parts.episode
+    return iteration_time(facts, eps.job[at], gpus_held(facts, eps)[at], eps.servers[at], parts.p)
+
+
+def iteration_time(facts: Facts, job: Ints, gpus: Ints, servers: Ints, p: Ints | None = None) -> Floats:
+    """Seconds that an iteration takes on so many GPUs of so many servers, without `p` alone on its links.
+
+    On fewer GPUs than asked for an iteration takes several turns.
+    """
     row = facts.row[job]
-    held = gpus_held(facts, eps)[parts.episode]
     once = profiles.iteration_time(
-        held.astype(np.uint32),
+        gpus.astype(np.uint32),
         facts.workload.gradient_bytes[row],
         facts.workload.compute_time[row],
-        eps.servers[parts.episode].astype(np.uint32),
+        servers.astype(np.uint32),
         facts.cluster.network,
-        contention=parts.p.astype(np.uint32),
+        contention=None if p is None else p.astype(np.uint32),
     )
-    return np.asarray(once / (held / facts.num_gpus[job]))
+    return np.asarray(once / (gpus / facts.num_gpus[job]))
 
 
 def _fixed(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
