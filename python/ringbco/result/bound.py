@@ -61,8 +61,7 @@ def lower_bound(submit: Floats, shortest: Floats, work: Floats, gpus: int) -> Bo
     from ringbco import _core
 
     total, sets, jobs = _core.bound(submit, shortest, work, gpus)
-    by_term = (dict(zip(TERMS, counts, strict=True)) for counts in (sets, jobs))
-    return Bound(total, len(submit), *by_term)
+    return Bound(total, len(submit), dict(zip(TERMS, sets, strict=True)), dict(zip(TERMS, jobs, strict=True)))
 
 
 def by_cluster(vcs: Mapping[str, Bound], dropped: int = 0) -> Bound:

@@ -57,7 +57,9 @@ class Comparison:
     def rows(self) -> dict[Measure, list[Entry]]:
         """What each measure is under each outcome, in order; without measures that no summary has."""
         summaries = [outcome.summary for outcome in self.outcomes.values()]
-        values = {measure: [self._mean(label, measure.key) for label in self.outcomes] for measure in MEASURES}
+        values = {
+            measure: [self._mean(label, measure.key) for label in self.outcomes] for measure in MEASURES
+        }
         return {
             measure: _entries(told, measure.best, self._like)
             for measure, told in values.items()
