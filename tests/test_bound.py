@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ringbco
-from conftest import Invoke
+from conftest import SHARED, Invoke, present
 from ringbco import _core
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.result.bound import lower_bound
 from ringbco.run.options import policies
 
+ROOT = Path(__file__).parents[1]
 Job = tuple[float, float, float]  # submitted, the shortest run time, the work in seconds of all GPUs
 
 
@@ -412,3 +414,13 @@ def test_no_bound_where_a_result_does_not_say_it(small_jobs: Path) -> None:
     ]
     repeated = ringbco.compare(jobs, "2x8", ["fifo"], seeds=2)
     assert repeated.bounds == {"fifo": None}
+
+
+@pytest.mark.parametrize("trace", ["philly/2869ce", "philly/51b7ef", "helios/venus_2vc_2020-09"])
+def test_the_table_of_the_page(monkeypatch: pytest.MonkeyPatch, trace: str) -> None:
+    present(SHARED / "traces" / f"{trace}.csv")
+    monkeypatch.syspath_prepend(ROOT / "benches")
+    rows = list(import_module("bound_table").rows(SHARED / "traces", trace))
+    page = (ROOT / "docs" / "bound.md").read_text(encoding="utf-8").splitlines()
+    assert rows
+    assert [row for row in page if row.startswith(f"| {trace} |")] == rows
