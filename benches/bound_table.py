@@ -1,4 +1,4 @@
-"""How far SRTF is from the lower bound on the public traces: the table of docs/bound.md.
+"""How far SRTF and repack are from the lower bound on the public traces: the table of docs/bound.md.
 
     python benches/bound_table.py [TRACES]
 
@@ -18,8 +18,9 @@ from ringbco.run.replay import replay
 from ringbco.trace.jobs import read_jobs
 
 HEAD = (
-    "| trace | links | jobs | ideal run time, s | bound, s | jobs by term | srtf, s | srtf / bound |",
-    "| --- | --- |" + " ---: |" * 6,
+    "| trace | links | jobs | ideal run time, s | bound, s | jobs by term | srtf, s | srtf / bound"
+    " | repack, s | repack / bound | repack, worst slowdown |",
+    "| --- | --- |" + " ---: |" * 9,
 )
 
 
@@ -32,12 +33,15 @@ def rows(traces: Path, only: str = "") -> Iterator[str]:
         for speed, bandwidth in SPEEDS.items():
             cluster = Cluster.from_groups(groups).with_network(inter_bandwidth=bandwidth)
             found = bound(jobs, cluster, oversize="drop")
-            outcome = replay(jobs, cluster, policy="srtf", oversize="drop")
-            mean = outcome.summary["mean_jct"]
+            policies = ("srtf", "repack")
+            outcome, packed = (replay(jobs, cluster, policy=policy, oversize="drop") for policy in policies)
+            mean, own = (ran.summary["mean_jct"] for ran in (outcome, packed))
+            worst = packed.summary["worst_finish_time_fairness"]
             terms = ", ".join(f"{count:,}" for count in found.set_jobs.values())
             yield (
                 f"| {name} | {speed} | {found.jobs:,} | {outcome.jobs['ideal_run_time'].mean():,.0f} |"
-                f" {found.mean_jct:,.0f} | {terms} | {mean:,.0f} | {mean / found.mean_jct:.4f} |"
+                f" {found.mean_jct:,.0f} | {terms} | {mean:,.0f} | {mean / found.mean_jct:.4f} | {own:,.0f} |"
+                f" {own / found.mean_jct:.4f} | {worst:,.2f} |"
             )
 
 
