@@ -15,7 +15,7 @@
 //! - [`decisions`]: what a policy decided, as data.
 //! - [`simulation`]: a run whose decisions come from outside.
 //! - [`planner`]: the offline planner, Algorithm 1.
-//! - [`outcome`]: result columns.
+//! - [`outcome`]: result columns. [`bound`](mod@bound): what no schedule can fall below.
 //! - [`files`]: renames that refuse to replace, for outputs that appear whole.
 //! - [`ids`]: numbers of jobs, slots and servers. `ds`, `rng`: data structures, random numbers.
 //! - [`reference`](mod@reference): a slow and obvious replay. Tests hold the machine against it. It shares no
@@ -25,6 +25,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod bound;
 mod cluster;
 pub mod decisions;
 mod ds;

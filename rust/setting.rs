@@ -38,3 +38,29 @@ pub(crate) struct Setting<'a> {
     /// Decisions to carry out (`Preemption::Log`).
     pub(crate) log: Option<&'a DecisionLog>,
 }
+
+impl<'a> Setting<'a> {
+    /// Jobs without deadlines, users and keys; no log, and decisions from outside at every change.
+    pub(crate) fn new(
+        jobs: Jobs<'a>,
+        rows: &'a [u32],
+        server_gpus: &'a [u32],
+        few: &'a FewestServers,
+        network: Network,
+        options: &'a Options,
+    ) -> Self {
+        Self {
+            jobs,
+            rows,
+            deadline: None,
+            user: None,
+            key: None,
+            server_gpus,
+            few,
+            network,
+            options,
+            when: When::default(),
+            log: None,
+        }
+    }
+}

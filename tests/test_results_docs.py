@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ringbco import Outcome, plan, replay
+from ringbco import Outcome, Policy, plan, replay
 from ringbco.cluster.spec import Cluster, ServerGroup
 from test_report import busy_jobs
 
@@ -17,6 +17,21 @@ PAGE = (DOCS / "results.md").read_text(encoding="utf-8")
 PAPER = (DOCS / "paper.md").read_text(encoding="utf-8")
 # Added where the outcome is written.
 WRITTEN = {"total_seconds", "jobs_per_second"}
+
+
+class Elastic(Policy):
+    """Starts everybody on one GPU, gives the first of each call all that it may have, and ends one job."""
+
+    ended = False
+
+    def decide(self, state: Any) -> None:
+        state.start(state.waiting, gpus=1, strict=False)
+        for row in state.running[:1]:
+            if state.jobs.max_gpus[row] <= state.idle.max():
+                state.resize(row, state.jobs.max_gpus[row])
+        if not self.ended and state.completed.size and state.running.size:
+            state.end(state.running[-1:])
+            self.ended = True
 
 
 def keys(table: str) -> list[str]:
@@ -55,6 +70,9 @@ def outcomes() -> dict[str, Outcome]:
         "preemptive": replay(jobs, "4x4", policy="srtf"),
         "all": replay(due, split, policy="edf", admission=True, sample=60.0),
         "aging": replay(jobs, "4x4", policy="sjf", aging=600.0),
+        "elastic": replay(
+            due.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2), split, policy=Elastic
+        ),
         "plan": plan(jobs.with_columns(submit_time=pl.lit(0.0)), "4x4", slot=5.0),
     }
 
@@ -79,7 +97,7 @@ def test_every_key_of_a_size_class_and_of_a_virtual_cluster_is_documented(
     summaries = [outcome.summary for outcome in outcomes.values()]
     assert found([row for summary in summaries for row in summary["size_classes"]]) == set(CLASSES)
     vcs = outcomes["all"].summary["vcs"]
-    assert found(vcs) == set(VCS)
+    assert found(vcs + outcomes["elastic"].summary["vcs"]) == set(VCS)
     assert sum(row["jobs_refused"] for row in vcs) == outcomes["all"].summary["jobs_refused"] > 0
     # What the page says of the conditions.
     plain = found(outcomes["plain"].summary["size_classes"])

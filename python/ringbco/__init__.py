@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from ringbco.errors import DecisionError
     from ringbco.reports import report
     from ringbco.reports.timeline import timeline
+    from ringbco.result.bound import Bound
     from ringbco.result.comparison import Comparison
     from ringbco.result.outcome import Outcome
+    from ringbco.run.bound import bound
     from ringbco.run.compare import compare
     from ringbco.run.own import KeyPolicy, Policy, RankPolicy
     from ringbco.run.plan import plan
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Bound",
     "Cluster",
     "Comparison",
     "DecisionError",
@@ -48,6 +51,7 @@ __all__ = [
     "State",
     "__version__",
     "audit",
+    "bound",
     "compare",
     "convert",
     "errors",
@@ -65,6 +69,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Bound": "result.bound",
     "Cluster": "cluster.spec",
     "Comparison": "result.comparison",
     "DecisionError": "errors",
@@ -77,6 +82,7 @@ _HOMES = {
     "Simulation": "run.simulation",
     "State": "run.state",
     "audit": "audits",
+    "bound": "run.bound",
     "compare": "run.compare",
     "convert": "sources.conversion",
     "from_frame": "trace.jobs",

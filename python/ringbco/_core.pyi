@@ -11,6 +11,7 @@ __all__ = [
     "PlanResult",
     "Prepared",
     "RunResult",
+    "bound",
     "build",
     "exchange",
     "options",
@@ -242,6 +243,11 @@ def plan(
     *,
     threads: int | None = None,
 ) -> PlanResult: ...
+def bound(
+    submit: NDArray[np.float64], shortest: NDArray[np.float64], work: NDArray[np.float64], gpus: int
+) -> tuple[float, list[int], list[int]]:
+    """The sum in s, then sets and jobs by term: run times, shortest, busy."""
+
 def options() -> dict[str, list[dict[str, Any]]]: ...
 def build() -> tuple[str, str, str]: ...
 def rename_new(from_: str | PathLike[str], to: str | PathLike[str]) -> None: ...

@@ -58,6 +58,12 @@ impl OrderedBits {
         self.levels[0].get(member >> 6).is_some_and(|word| word & (1 << (member & 63)) != 0)
     }
 
+    /// Whether there is no member.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.levels.last().is_none_or(|top| top[0] == 0)
+    }
+
     /// Every member, ascending: a search for each word, not for each member.
     pub(crate) fn all(&self) -> impl Iterator<Item = usize> + '_ {
         let (mut word, mut rest) = (0, 0u64);
@@ -149,6 +155,7 @@ mod tests {
                     set.remove(&member);
                 }
                 prop_assert_eq!(bits.contains(member), set.contains(&member));
+                prop_assert_eq!(bits.is_empty(), set.is_empty());
                 for from in [0, member, member + 1, capacity / 2, capacity, capacity + 64] {
                     prop_assert_eq!(bits.prev(from), set.range(..from).next_back().copied());
                     prop_assert_eq!(bits.next(from), set.range(from..).next().copied());

@@ -75,17 +75,8 @@ proptest! {
         let deadline: Vec<f64> = column(&|row| f64::from(row.0 + 3 * row.2));
         let network = Network { inter_bandwidth: 1e9, ..Network::default() };
         let setting = Setting {
-            jobs: jobs.view(),
-            rows: &numbers,
             deadline: Some(&deadline),
-            user: None,
-            server_gpus: &server_gpus,
-            few: &few,
-            network,
-            options: &options,
-            key: None,
-            when: crate::setting::When::default(),
-            log: None,
+            ..Setting::new(jobs.view(), &numbers, &server_gpus, &few, network, &options)
         };
         let mut times: Vec<f64> = times.into_iter().map(f64::from).collect();
         times.sort_unstable_by(f64::total_cmp);

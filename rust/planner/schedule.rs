@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::machine::{Machine, Pause, Unwatched};
 use crate::options::Options;
 use crate::outcome::ClusterOutcome;
-use crate::setting::{Setting, When};
+use crate::setting::Setting;
 use crate::speed::Speed;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -77,19 +77,14 @@ impl<'a, S: Speed + 'a> Schedule<'a, S> {
         shared: &'a Shared<'a>,
         speed: S,
     ) -> Result<Self> {
-        let setting = Setting {
-            jobs: instance.jobs.view(),
-            rows: &instance.rows,
-            deadline: None,
-            user: None,
-            server_gpus: &instance.layout.sizes,
-            few: &instance.few,
-            network: instance.network,
+        let setting = Setting::new(
+            instance.jobs.view(),
+            &instance.rows,
+            &instance.layout.sizes,
+            &instance.few,
+            instance.network,
             options,
-            key: None,
-            when: When::default(),
-            log: None,
-        };
+        );
         let mut machine = Machine::new(&setting, speed, Dispatcher::new(instance, shared));
         machine.run(0.0, &mut Unwatched)?;
         Ok(Self { shared, machine })

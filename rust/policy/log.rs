@@ -1,12 +1,11 @@
 //! Decisions that were made elsewhere: by an earlier run, a real cluster, or a search.
 //!
 //! The policy wakes at the time of every decision and carries it out, or the run ends with an error that names it.
-//! Invariant: `waiting` holds the jobs that have arrived, hold no GPUs, are not done and were not refused. For example,
-//! the log of a FIFO run gives the same start and finish times as the run itself.
+//! For example, the log of a FIFO run gives the same start and finish times as the run itself.
 
 use super::Policy;
+use super::roster::Roster;
 use crate::decisions::{Decision, DecisionLog, Verb};
-use crate::ds::OrderedBits;
 use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::setting::Setting;
@@ -19,85 +18,55 @@ pub(super) struct Logged<'a> {
     log: &'a DecisionLog,
     /// The row of the next decision.
     next: usize,
-    waiting: OrderedBits,
-    num_waiting: usize,
-    /// The slot of each running job's stay.
-    slot: Vec<Slot>,
+    roster: Roster,
 }
 
 impl<'a> Logged<'a> {
     pub(super) fn new(setting: &Setting<'a>) -> Self {
         static NOTHING: DecisionLog = DecisionLog::new();
-        let jobs = setting.jobs.len();
-        Self {
-            log: setting.log.unwrap_or(&NOTHING),
-            next: 0,
-            waiting: OrderedBits::new(jobs),
-            num_waiting: 0,
-            slot: vec![Slot::NONE; jobs],
-        }
+        Self { log: setting.log.unwrap_or(&NOTHING), next: 0, roster: Roster::new(setting.jobs.len()) }
     }
 
-    fn waits(&self, job: Job) -> bool {
-        self.waiting.next(job.index()) == Some(job.index())
-    }
-
-    fn set_waiting(&mut self, job: Job, waits: bool) {
-        if waits {
-            self.waiting.insert(job.index());
-            self.num_waiting += 1;
-        } else {
-            self.waiting.remove(job.index());
-            self.num_waiting -= 1;
-        }
+    /// The slot of a job's stay. Otherwise says that it has none.
+    fn slot(&self, job: Job) -> Result<Slot, String> {
+        self.roster.slot_of(job).ok_or_else(|| "it holds no GPUs at that time".to_owned())
     }
 
     /// Carries a decision out. Otherwise says why it cannot be.
     fn carry_out<S: Speed>(&mut self, floor: &mut Floor<'_, S>, decision: &Decision) -> Result<(), String> {
         let job = decision.job;
         match decision.verb {
-            Verb::Start | Verb::Refuse if !self.waits(job) => {
-                let holds = self.slot[job.index()] != Slot::NONE;
+            Verb::Start | Verb::Refuse if !self.roster.is_waiting(job) => {
+                let holds = self.roster.slot_of(job).is_some();
                 Err(if holds { "it holds GPUs already" } else { "it does not wait at that time" }.to_owned())
             }
             Verb::Start => {
                 floor.place_at(job, &decision.parts)?;
-                self.slot[job.index()] = floor.start(job);
-                self.set_waiting(job, false);
+                self.roster.set_running(job, floor.start(job));
                 Ok(())
             }
             Verb::Stop => {
-                let slot = std::mem::replace(&mut self.slot[job.index()], Slot::NONE);
-                if slot == Slot::NONE {
-                    return Err("it holds no GPUs at that time".to_owned());
-                }
-                floor.stop(slot);
-                self.set_waiting(job, true);
+                floor.stop(self.slot(job)?);
+                self.roster.set_waiting(job);
                 Ok(())
             }
             Verb::Move => Err("moves are carried out together".to_owned()),
             Verb::Resize => {
-                let slot = self.slot[job.index()];
-                if slot == Slot::NONE {
-                    return Err("it holds no GPUs at that time".to_owned());
-                }
-                self.slot[job.index()] = floor.resize_to(slot, &decision.parts)?;
+                self.roster.set_running(job, floor.resize_to(self.slot(job)?, &decision.parts)?);
                 Ok(())
             }
             Verb::End => {
-                let slot = std::mem::replace(&mut self.slot[job.index()], Slot::NONE);
-                if slot == Slot::NONE {
-                    if !(self.waits(job) && floor.has_run(job)) {
-                        return Err("it has not run, or is over at that time".to_owned());
-                    }
-                    self.set_waiting(job, false);
+                let slot = self.roster.slot_of(job);
+                if slot.is_none() && !(self.roster.is_waiting(job) && floor.has_run(job)) {
+                    return Err("it has not run, or is over at that time".to_owned());
                 }
-                floor.end(job, (slot != Slot::NONE).then_some(slot));
+                self.roster.set_gone(job);
+                floor.end(job, slot);
                 Ok(())
             }
             Verb::Refuse => {
                 floor.refuse(job)?;
-                self.set_waiting(job, false);
+                self.roster.set_gone(job);
                 Ok(())
             }
         }
@@ -118,18 +87,16 @@ impl Logged<'_> {
         // What counts of several moves of a job is the last one.
         let mut targets = BTreeMap::new();
         for Decision { job, parts, .. } in &moves {
-            if self.slot[job.index()] == Slot::NONE {
-                return Err((*job, "it holds no GPUs at that time".to_owned()));
-            }
+            let slot = self.slot(*job).map_err(|why| (*job, why))?;
             floor.note_shift(Verb::Move, *job, parts);
-            targets.insert(*job, parts);
+            targets.insert(*job, (slot, parts));
         }
-        for job in targets.keys() {
-            floor.lift(self.slot[job.index()]);
+        for &(slot, _) in targets.values() {
+            floor.lift(slot);
         }
-        for (job, parts) in targets {
+        for (job, (_, parts)) in targets {
             floor.place_at(job, parts).map_err(|why| (job, why))?;
-            self.slot[job.index()] = floor.land(job);
+            self.roster.set_running(job, floor.land(job));
         }
         Ok(())
     }
@@ -140,11 +107,11 @@ impl<S: Speed> Policy<S> for Logged<'_> {
     const NETS: bool = true;
 
     fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
-        self.set_waiting(job, true);
+        self.roster.set_waiting(job);
     }
 
     fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
-        self.slot[job.index()] = Slot::NONE;
+        self.roster.set_gone(job);
     }
 
     fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
@@ -177,10 +144,10 @@ impl<S: Speed> Policy<S> for Logged<'_> {
     }
 
     fn is_waiting(&self) -> bool {
-        self.num_waiting > 0
+        self.roster.has_waiting()
     }
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.waiting.range(0, usize::MAX).map(Job::at)
+        self.roster.waiting()
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod outside;
 pub(crate) mod queue;
 mod ranked;
 mod repack;
+mod roster;
 
 use crate::error::Result;
 use crate::ids::{Job, Slot};
@@ -97,7 +98,7 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
         }
         Preemption::Edf => visitor.visit(setting, speed, Ranked::new(setting, Edf::new(setting))),
         Preemption::Repack => visitor.visit(setting, speed, Repack::new(setting)),
-        Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting, setting.when)),
+        Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting)),
         Preemption::Log => visitor.visit(setting, speed, Logged::new(setting)),
         Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(options))),
     }

@@ -1,12 +1,11 @@
 //! Decisions that come from outside: the machine pauses where one is due, and somebody calls the verbs here.
 //!
-//! Invariant: `waiting` holds the jobs that have arrived, hold no GPUs, are not done and were not refused; `slot` knows
-//! where the others run. A verb either does all that it is asked, or says why not and changes nothing. For example, a
-//! FIFO scheduler is `start` of all waiting jobs, strictly, at every pause.
+//! Invariant: a verb either does all that it is asked, or says why not and changes nothing. For example, a FIFO
+//! scheduler is `start` of all waiting jobs, strictly, at every pause.
 
 use super::Policy;
+use super::roster::Roster;
 use crate::decisions::Verb;
-use crate::ds::OrderedBits;
 use crate::ids::{Job, Server, Slot};
 use crate::machine::{Clock, Floor};
 use crate::options::{Options, Placement};
@@ -22,10 +21,7 @@ pub(crate) type Refusal = (Job, Verb, String);
 #[derive(Clone, Debug)]
 pub(crate) struct Outside {
     when: When,
-    waiting: OrderedBits,
-    num_waiting: usize,
-    /// The slot of each running job's stay.
-    slot: Vec<Slot>,
+    roster: Roster,
     /// Jobs that have arrived, and those of them that are not gone.
     arrived: usize,
     present: usize,
@@ -40,16 +36,12 @@ pub(crate) struct Outside {
     options: Options,
 }
 
-const NOWHERE: Slot = Slot::NONE;
-
 impl Outside {
-    pub(crate) fn new(setting: &Setting<'_>, when: When) -> Self {
+    pub(crate) fn new(setting: &Setting<'_>) -> Self {
         let jobs = setting.jobs.len();
         Self {
-            when,
-            waiting: OrderedBits::new(jobs),
-            num_waiting: 0,
-            slot: vec![NOWHERE; jobs],
+            when: setting.when,
+            roster: Roster::new(jobs),
             arrived: 0,
             present: 0,
             jobs,
@@ -61,30 +53,11 @@ impl Outside {
         }
     }
 
-    /// The slot of a job's stay.
-    pub(crate) fn slot_of(&self, job: Job) -> Option<Slot> {
-        self.slot.get(job.index()).copied().filter(|&slot| slot != NOWHERE)
-    }
-
-    fn waits(&self, job: Job) -> bool {
-        self.waiting.contains(job.index())
-    }
-
-    fn set_waiting(&mut self, job: Job, waits: bool) {
-        if waits {
-            self.waiting.insert(job.index());
-            self.num_waiting += 1;
-        } else {
-            self.waiting.remove(job.index());
-            self.num_waiting -= 1;
-        }
-    }
-
     /// Why a job that does not wait cannot be started or refused.
     fn state_of<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> &'static str {
         match () {
-            () if self.waits(job) => "it waits",
-            () if self.slot_of(job).is_some() => "it holds GPUs already",
+            () if self.roster.is_waiting(job) => "it waits",
+            () if self.roster.slot_of(job).is_some() => "it holds GPUs already",
             () if job.index() >= self.arrived => "it has not arrived yet",
             () if floor.is_done(job) => "it is done",
             () if floor.is_ended(job) => "it was ended",
@@ -93,17 +66,19 @@ impl Outside {
     }
 
     fn check_waiting<S: Speed>(&self, floor: &Floor<'_, S>, jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
-        match jobs.iter().find(|&&job| !self.waits(job)) {
+        match jobs.iter().find(|&&job| !self.roster.is_waiting(job)) {
             Some(&job) => Err((job, verb, self.state_of(floor, job).to_owned())),
             None => twice(jobs, verb),
         }
     }
 
-    fn check_running<S: Speed>(&self, floor: &Floor<'_, S>, jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
-        match jobs.iter().find(|&&job| self.slot_of(job).is_none()) {
-            Some(&job) => Err((job, verb, format!("it holds no GPUs: {}", self.state_of(floor, job)))),
-            None => twice(jobs, verb),
-        }
+    /// The slots of the stays of jobs that must run.
+    fn slots_of<S: Speed>(&self, floor: &Floor<'_, S>, jobs: &[Job], verb: Verb) -> Result<Vec<Slot>, Refusal> {
+        let why = |job| (job, verb, format!("it holds no GPUs: {}", self.state_of(floor, job)));
+        let slots =
+            jobs.iter().map(|&job| self.roster.slot_of(job).ok_or_else(|| why(job))).collect::<Result<_, _>>()?;
+        twice(jobs, verb)?;
+        Ok(slots)
     }
 
     // Verbs.
@@ -154,8 +129,7 @@ impl Outside {
     }
 
     fn begin<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        self.slot[job.index()] = floor.start(job);
-        self.set_waiting(job, false);
+        self.roster.set_running(job, floor.start(job));
     }
 
     /// Starts a waiting job on the GPUs of given servers.
@@ -173,11 +147,9 @@ impl Outside {
 
     /// Stops running jobs. They wait again and keep their progress.
     pub(crate) fn stop<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
-        self.check_running(floor, jobs, Verb::Stop)?;
-        for &job in jobs {
-            let slot = std::mem::replace(&mut self.slot[job.index()], NOWHERE);
+        for (&job, slot) in jobs.iter().zip(self.slots_of(floor, jobs, Verb::Stop)?) {
             floor.stop(slot);
-            self.set_waiting(job, true);
+            self.roster.set_waiting(job);
         }
         Ok(())
     }
@@ -189,11 +161,11 @@ impl Outside {
         moves: &[(Job, Vec<(Server, u32)>)],
     ) -> Result<(), Refusal> {
         let jobs: Vec<Job> = moves.iter().map(|&(job, _)| job).collect();
-        self.check_running(floor, &jobs, Verb::Move)?;
+        let slots = self.slots_of(floor, &jobs, Verb::Move)?;
         // What is idle once all have given back their GPUs, where that matters.
         let mut idle: BTreeMap<Server, u64> = BTreeMap::new();
-        for &job in &jobs {
-            for &(server, count) in &floor.stays[self.slot[job.index()].index()].parts {
+        for slot in &slots {
+            for &(server, count) in &floor.stays[slot.index()].parts {
                 let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle[server.index()]));
                 *at += u64::from(count);
             }
@@ -207,27 +179,26 @@ impl Outside {
                 *at = left.ok_or_else(|| fail(floor.lacks(server, *at, count)))?;
             }
         }
-        for (job, parts) in moves {
+        for ((job, parts), slot) in moves.iter().zip(slots) {
             floor.note_shift(Verb::Move, *job, parts);
-            floor.lift(self.slot[job.index()]);
+            floor.lift(slot);
         }
         for (job, parts) in moves {
             floor.place_at(*job, parts).map_err(|why| (*job, Verb::Move, why))?;
-            self.slot[job.index()] = floor.land(*job);
+            self.roster.set_running(*job, floor.land(*job));
         }
         Ok(())
     }
 
     /// Gives a running job another number of GPUs, where the run's placement puts them; its own count as idle.
     pub(crate) fn resize<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, gpus: u32) -> Result<(), Refusal> {
-        self.check_running(floor, &[job], Verb::Resize)?;
+        let slot = self.slots_of(floor, &[job], Verb::Resize)?[0];
         floor.check_size(job, u64::from(gpus)).map_err(|why| (job, Verb::Resize, why))?;
-        let slot = self.slot[job.index()];
         if floor.stays[slot.index()].gpus() == gpus {
             return Ok(());
         }
         let resized = floor.resize(slot, gpus);
-        self.slot[job.index()] = resized.unwrap_or_else(|slot| slot);
+        self.roster.set_running(job, resized.unwrap_or_else(|slot| slot));
         let why = || format!("{} places no {gpus} GPUs for it", self.options.placement.name());
         resized.map(|_| ()).map_err(|_| (job, Verb::Resize, why()))
     }
@@ -237,19 +208,16 @@ impl Outside {
         twice(jobs, Verb::End)?;
         for &job in jobs {
             let why = match () {
-                () if self.slot_of(job).is_some() => continue,
-                () if !self.waits(job) => self.state_of(floor, job),
+                () if self.roster.slot_of(job).is_some() => continue,
+                () if !self.roster.is_waiting(job) => self.state_of(floor, job),
                 () if floor.has_run(job) => continue,
                 () => "it has never run: refuse it",
             };
             return Err((job, Verb::End, why.to_owned()));
         }
         for &job in jobs {
-            if self.waits(job) {
-                self.set_waiting(job, false);
-            }
-            let slot = std::mem::replace(&mut self.slot[job.index()], NOWHERE);
-            floor.end(job, (slot != NOWHERE).then_some(slot));
+            floor.end(job, self.roster.slot_of(job));
+            self.roster.set_gone(job);
             self.present -= 1;
         }
         Ok(())
@@ -263,7 +231,7 @@ impl Outside {
         }
         for &job in jobs {
             floor.refuse(job).map_err(|why| (job, Verb::Refuse, why))?;
-            self.set_waiting(job, false);
+            self.roster.set_gone(job);
             self.present -= 1;
         }
         Ok(())
@@ -299,7 +267,7 @@ impl Outside {
                 let num_gpus = u64::from(floor.asks(job));
                 let fits = num_gpus <= quota;
                 quota -= if fits { num_gpus } else { 0 };
-                match (self.slot_of(job), fits) {
+                match (self.roster.slot_of(job), fits) {
                     (None, true) => chosen.push(job),
                     (Some(_), false) => evicted.push(job),
                     _ => {}
@@ -307,9 +275,10 @@ impl Outside {
             }
             evicted.sort_unstable();
             for job in evicted {
-                let slot = std::mem::replace(&mut self.slot[job.index()], NOWHERE);
-                floor.stop(slot);
-                self.set_waiting(job, true);
+                if let Some(slot) = self.roster.slot_of(job) {
+                    floor.stop(slot);
+                    self.roster.set_waiting(job);
+                }
             }
         } else {
             chosen.extend(order.iter().map(|&(_, job)| job));
@@ -351,12 +320,12 @@ impl<S: Speed> Policy<S> for Outside {
     fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
         self.arrived = job.index() + 1;
         self.present += 1;
-        self.set_waiting(job, true);
+        self.roster.set_waiting(job);
         self.changed = true;
     }
 
     fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
-        self.slot[job.index()] = NOWHERE;
+        self.roster.set_gone(job);
         self.present -= 1;
         self.changed = true;
     }
@@ -369,7 +338,7 @@ impl<S: Speed> Policy<S> for Outside {
         while self.wakes.first().is_some_and(|&bits| f64::from_bits(bits) <= floor.now) {
             self.wakes.pop_first();
         }
-        let wanted = !self.when.waiting_only || self.num_waiting > 0;
+        let wanted = !self.when.waiting_only || self.roster.has_waiting();
         let due = match self.when.interval {
             None => self.changed && wanted,
             Some(interval) => wanted && floor.clock.tick(interval, floor.now, self.last_tick) == floor.now,
@@ -385,7 +354,7 @@ impl<S: Speed> Policy<S> for Outside {
 
     fn wake(&mut self, floor: &Floor<'_, S>, arrived: usize) -> f64 {
         let wake = self.wakes.first().map_or(f64::INFINITY, |&bits| f64::from_bits(bits));
-        let wanted = if self.when.waiting_only { self.num_waiting > 0 } else { self.present > 0 };
+        let wanted = if self.when.waiting_only { self.roster.has_waiting() } else { self.present > 0 };
         let nothing_left = self.present == 0 && arrived == self.jobs;
         match self.when.interval {
             _ if nothing_left => f64::INFINITY,
@@ -401,10 +370,10 @@ impl<S: Speed> Policy<S> for Outside {
     fn pass(&mut self, _floor: &mut Floor<'_, S>) {}
 
     fn is_waiting(&self) -> bool {
-        self.num_waiting > 0
+        self.roster.has_waiting()
     }
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.waiting.all().map(Job::at)
+        self.roster.waiting()
     }
 }

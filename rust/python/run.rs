@@ -1,8 +1,9 @@
-//! A replay and a plan: columns in, columns out. Every column is borrowed, and the GIL is released for the whole run.
+//! A replay, a plan and a lower bound: columns in, columns out. Every column is borrowed, and the GIL is released for the whole run.
 
 use super::options::read;
 use super::raise;
 use super::results::{PlanResult, RunResult};
+use crate::bound as bounds;
 use crate::cluster::Network;
 use crate::decisions::{DecisionLog, Verb};
 use crate::error::{Error, Result};
@@ -227,4 +228,18 @@ pub(super) fn plan(
     });
     watch.check()?;
     PlanResult::new(py, planned.map_err(|e| raise(py, &e))?)
+}
+
+/// The lower bound of jobs on so many GPUs: its sum, s, then sets and jobs by term (run times, shortest, busy).
+#[pyfunction]
+pub(super) fn bound(
+    py: Python<'_>,
+    submit: PyReadonlyArray1<'_, f64>,
+    shortest: PyReadonlyArray1<'_, f64>,
+    work: PyReadonlyArray1<'_, f64>,
+    gpus: u32,
+) -> PyResult<(f64, [u64; 3], [u64; 3])> {
+    let (submit, shortest, work) = (submit.as_slice()?, shortest.as_slice()?, work.as_slice()?);
+    let found = py.detach(|| bounds::bound(submit, shortest, work, gpus));
+    found.map(|bound| (bound.sum, bound.sets, bound.jobs)).map_err(|error| raise(py, &error))
 }

@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::outcome::ClusterOutcome;
 use crate::policy;
 use crate::rng::GOLDEN;
-use crate::setting::{Setting, When};
+use crate::setting::Setting;
 use crate::trace::Jobs;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -60,17 +60,11 @@ pub(super) fn run_parts(
         let user = extras.user.map(|u| pick(u, &part.rows, gather));
         let key = extras.key.map(|k| pick(k, &part.rows, gather));
         let setting = Setting {
-            jobs: view,
-            rows: &part.rows,
             deadline: deadline.as_deref(),
             user: user.as_deref(),
             key: key.as_deref(),
-            server_gpus: &part.server_gpus,
-            few: &part.few,
-            network,
-            options: &own,
-            when: When::default(),
             log: logs.map(|logs| &logs[index]),
+            ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)
         };
         policy::run(&setting, watch)
     };

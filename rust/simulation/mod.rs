@@ -153,19 +153,9 @@ impl Prepared {
 
 impl<'a> Paused<'a> {
     fn new(inputs: &'a Inputs) -> Self {
-        let setting = Setting {
-            jobs: inputs.jobs.view(),
-            rows: &inputs.rows,
-            deadline: None,
-            user: None,
-            key: None,
-            server_gpus: &inputs.server_gpus,
-            few: &inputs.few,
-            network: inputs.network,
-            options: &inputs.options,
-            when: inputs.when,
-            log: None,
-        };
+        let Inputs { rows, server_gpus, few, network, options, when, .. } = inputs;
+        let setting =
+            Setting { when: *when, ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options) };
         let ring = RingSpeed { network: inputs.network };
         match (inputs.options.preemption, inputs.options.model) {
             (Preemption::None, Model::Rar) => {
@@ -174,10 +164,8 @@ impl<'a> Paused<'a> {
             (Preemption::None, Model::Fixed) => {
                 Self::KeyedFixed(Box::new(Machine::new(&setting, FixedSpeed, Queued::new(&setting, &FixedSpeed))))
             }
-            (_, Model::Rar) => Self::Ring(Box::new(Machine::new(&setting, ring, Outside::new(&setting, inputs.when)))),
-            (_, Model::Fixed) => {
-                Self::Fixed(Box::new(Machine::new(&setting, FixedSpeed, Outside::new(&setting, inputs.when))))
-            }
+            (_, Model::Rar) => Self::Ring(Box::new(Machine::new(&setting, ring, Outside::new(&setting)))),
+            (_, Model::Fixed) => Self::Fixed(Box::new(Machine::new(&setting, FixedSpeed, Outside::new(&setting)))),
         }
     }
 }

@@ -25,6 +25,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("ids", &[]),
     ("rng", &[]),
     // Input, options and results.
+    ("bound", &["error"]),
     ("decisions", &["error", "ids"]),
     ("options", &["error", "planner::Dispatch", "planner::Planner", "policies"]),
     ("outcome", &["decisions", "error", "ids"]),

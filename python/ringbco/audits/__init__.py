@@ -107,7 +107,7 @@ def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
     if checks["values"].failed:
         _leave_out(checks, set(RULES) - {"trace", "values"}, "values are missing")
     elif outcome.jobs.height == 0:
-        checks["jobs"].add([Finding("jobs", "jobs.parquet has no rows")], 1)
+        checks["jobs"].fail("jobs.parquet has no rows")
         _leave_out(checks, set(RULES) - {"trace", "values", "jobs"}, "there are no jobs")
     else:
         _run(checks, outcome, jobs)

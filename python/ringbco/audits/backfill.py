@@ -10,7 +10,7 @@ import numpy as np
 
 from ringbco.audits.choosing import Parts, Servers
 from ringbco.audits.facts import Facts, Ints
-from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.findings import Check, number
 
 SLACK: Final = 1e-12
 """How much later than the shadow time an estimated finish may seem, relative: the rounding of estimates."""
@@ -122,4 +122,4 @@ def check_reservations(check: Check, facts: Facts, started: Started, sizes: dict
                     f" estimates; expected it to end by then or to leave room, not to last until"
                     f" {number(t + estimate[j])} s"
                 )
-                check.add([Finding(check.code, said, facts.id(jobs[j]), time=t)], 1)
+                check.fail(said, facts.id(jobs[j]), t)

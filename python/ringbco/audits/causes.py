@@ -10,18 +10,15 @@ from numpy.typing import NDArray
 
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Facts, Floats, Ints
-from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.idling import any_idle_will_do, decided, obstacles
 from ringbco.audits.ranking import places
-from ringbco.audits.rows import compare
-from ringbco.audits.times import gpus_held, pauses, progress, taus
+from ringbco.audits.rows import PARTS_RELATIVE, PARTS_SECONDS, compare, numeric
+from ringbco.audits.times import gpus_held, iteration_time, pauses, progress, taus
 from ringbco.trace import profiles
 
 _WAITS: Final = ("wait_gpus", "wait_fragmented")
 _RUNS: Final = ("run_spread", "run_contention")
-# The parts are float32, and sums of many stretches of time.
-_RELATIVE: Final = 1e-5
-_SECONDS: Final = 1e-3
 _HELD: Final = 1e-9
 """How far held_time and lost_time may be from the stretches, relative; they are sums of float64 times."""
 
@@ -42,7 +39,7 @@ def check_held(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes) ->
             expected[name] = np.bincount(eps.job, gpus * seconds, facts.start.size).astype(np.float64)
         resolution = resolution * np.maximum(facts.most, 1)
     for name, values in expected.items():
-        compare(check, facts, _column(jobs, name), values, _HELD * values + resolution)
+        compare(check, facts, numeric(jobs, name), values, _HELD * values + resolution)
 
 
 def held_and_lost(facts: Facts, eps: Episodes) -> tuple[Floats, Floats]:
@@ -71,20 +68,20 @@ def check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes, 
         turn = _turns(facts)
         apart = (facts.start - turn) - obstacles(facts, np.arange(turn.size), turn, facts.start)[0]
         known[:] = True
-    tolerance = _RELATIVE * wait + _SECONDS + resolution
-    compare(check, facts, _column(jobs, "wait_gpus"), few, tolerance)
+    tolerance = PARTS_RELATIVE * wait + PARTS_SECONDS + resolution
+    compare(check, facts, numeric(jobs, "wait_gpus"), few, tolerance)
     tolerance = np.where(known, tolerance, np.inf)
-    compare(check, facts, _column(jobs, "wait_fragmented"), apart, tolerance)
+    compare(check, facts, numeric(jobs, "wait_fragmented"), apart, tolerance)
 
-    tolerance = _RELATIVE * ran + _SECONDS + resolution
+    tolerance = PARTS_RELATIVE * ran + PARTS_SECONDS + resolution
     if facts.elastic:
         resized = _resized(facts, eps, parts)
-        compare(check, facts, _column(jobs, "run_resized"), resized, tolerance + _RELATIVE * np.abs(resized))
+        tolerance = tolerance + PARTS_RELATIVE * np.abs(resized)
+        compare(check, facts, numeric(jobs, "run_resized"), resized, tolerance)
         ran = ran - resized
-        tolerance = tolerance + _RELATIVE * np.abs(resized)
     spread, contention = _longer(facts, jobs, eps, parts, ran)
-    compare(check, facts, _column(jobs, "run_spread"), spread, tolerance)
-    compare(check, facts, _column(jobs, "run_contention"), contention, tolerance)
+    compare(check, facts, numeric(jobs, "run_spread"), spread, tolerance)
+    compare(check, facts, numeric(jobs, "run_contention"), contention, tolerance)
 
 
 def _turns(facts: Facts) -> Floats:
@@ -118,7 +115,7 @@ def _longer(
     if facts.options["model"] == "fixed":
         return longer, np.zeros(longer.size)
     held = gpus_held(facts, eps)
-    slower = _unit(facts, eps.job, held, eps.servers) - _unit(
+    slower = iteration_time(facts, eps.job, held, eps.servers) - iteration_time(
         facts, eps.job, held, _fewest(facts, eps.job, held)
     )
     slower *= _iterations(facts, eps, parts)
@@ -140,26 +137,13 @@ def _resized(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
         _cap_last(facts, eps, done, facts.table.frame["duration"].to_numpy()[facts.row])
         slower = done * (1.0 / share - 1.0)
     else:
-        slower = _unit(facts, eps.job, held, _fewest(facts, eps.job, held))
-        slower -= _unit(facts, eps.job, asked, _fewest(facts, eps.job, asked))
+        slower = iteration_time(facts, eps.job, held, _fewest(facts, eps.job, held))
+        slower -= iteration_time(facts, eps.job, asked, _fewest(facts, eps.job, asked))
         slower *= _iterations(facts, eps, parts)
     longer: Floats = np.bincount(eps.job, np.where(held == asked, 0.0, slower), facts.start.size).astype(
         np.float64
     )
     return longer
-
-
-def _unit(facts: Facts, job: Ints, gpus: Ints, servers: Ints) -> Floats:
-    """Seconds that an iteration takes on so many GPUs of so many servers, without contention."""
-    row = facts.row[job]
-    once = profiles.iteration_time(
-        gpus.astype(np.uint32),
-        facts.workload.gradient_bytes[row],
-        facts.workload.compute_time[row],
-        servers.astype(np.uint32),
-        facts.cluster.network,
-    )
-    return np.asarray(once / (gpus / facts.num_gpus[job]))
 
 
 def _fewest(facts: Facts, job: Ints, gpus: Ints) -> Ints:
@@ -208,21 +192,14 @@ def check_nobody_waits_in_vain(check: Check, facts: Facts, eps: Episodes) -> Non
     vain = (until - since) - few - apart
     slack = 1e-9 * (until - since) + 1e-6 + 64 * np.spacing(until)
     bad = np.flatnonzero(vain > slack)
-    check.add(
-        (
-            Finding(
-                check.code,
-                f"waits until {number(until[i])} s, for {number(vain[i])} s of that though its"
-                f" {facts.num_gpus[job[i]]} GPUs could be placed",
-                facts.id(job[i]),
-                time=float(since[i]),
-            )
-            for i in bad
+    blame(
+        check,
+        facts,
+        bad,
+        lambda i: (
+            f"waits until {number(until[i])} s, for {number(vain[i])} s of that though its"
+            f" {facts.num_gpus[job[i]]} GPUs could be placed"
         ),
-        bad.size,
+        job=job,
+        time=since,
     )
-
-
-def _column(jobs: pl.DataFrame, name: str) -> pl.Series:
-    # What is no number is as wrong as a wrong one, and NaN fails every comparison.
-    return jobs[name].cast(pl.Float64, strict=False).fill_null(np.nan)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Facts, Ints
-from ringbco.audits.findings import Check, Finding
+from ringbco.audits.findings import Check, blame
 from ringbco.audits.ranking import ORDERS, places
 
 Parts = list[tuple[int, int]]
@@ -86,18 +86,16 @@ def _check_shapes(check: Check, stays: _Stays) -> None:
         sizes = sorted((held for _, held in parts[e]), reverse=True)
         bad[e] = sizes != [int(most[e])] * whole + [rest] * (rest > 0)
     at = np.flatnonzero(bad)
-    check.add(
-        (
-            Finding(
-                check.code,
-                f"{gpus[e]} GPUs on {eps.servers[e]} servers; expected {fewest[e]}, of {most[e]} GPUs but for"
-                " a remainder",
-                facts.id(eps.job[e]),
-                time=float(eps.start[e]),
-            )
-            for e in at
+    blame(
+        check,
+        facts,
+        at,
+        lambda e: (
+            f"{gpus[e]} GPUs on {eps.servers[e]} servers; expected {fewest[e]}, of {most[e]} GPUs but for"
+            " a remainder"
         ),
-        at.size,
+        job=eps.job,
+        time=eps.start,
     )
 
 
@@ -243,7 +241,8 @@ def _sweep(check: Check, stays: _Stays, vc: int, name: str) -> None:
             if clear and (upto is None or wanted[e] <= upto):
                 right = choose(wanted[e])
                 if right != parts[e]:
-                    check.add([_misplaced(check.code, stays, e, right, name)], 1)
+                    said = _misplaced(stays.parts[e], right, name)
+                    check.fail(said, facts.id(eps.job[e]), t)
                     clear = False
             servers.change(parts[e], -1)
 
@@ -263,12 +262,7 @@ def _starts(facts: Facts, eps: Episodes, mine: Ints, vc: int) -> Iterator[tuple[
         yield t, numbers[a:b]
 
 
-def _misplaced(code: str, stays: _Stays, e: int, right: Parts | None, name: str) -> Finding:
+def _misplaced(found: Parts, right: Parts | None, name: str) -> str:
     said = "no servers" if right is None else ", ".join(f"{gpus} on {server}" for server, gpus in right)
-    where = ", ".join(f"{gpus} on {server}" for server, gpus in stays.parts[e])
-    return Finding(
-        code,
-        f"has GPUs {where}; {name} takes {_RULES[name]}: {said}",
-        stays.facts.id(stays.eps.job[e]),
-        time=float(stays.eps.start[e]),
-    )
+    where = ", ".join(f"{gpus} on {server}" for server, gpus in found)
+    return f"has GPUs {where}; {name} takes {_RULES[name]}: {said}"

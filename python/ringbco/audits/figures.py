@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, number
-from ringbco.audits.placing import busy_gpus, servers_used
+from ringbco.audits.placing import busy_gpus, servers_used, until
 from ringbco.audits.rows import dropped, left_out, refusable
 from ringbco.audits.times import gpus_held, pauses
 from ringbco.errors import show_value
@@ -49,7 +49,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
     _check_effort(check, facts, eps, summary)
     policy = facts.options.get("policy")
     if "policy" in summary and summary["policy"] != policy:
-        check.add([Finding(check.code, f"policy is {summary['policy']}; run.toml says {policy}")], 1)
+        check.fail(f"policy is {summary['policy']}; run.toml says {policy}")
     if facts.cluster.server_vc is None:
         return
     rows = {row.get("vc"): row for row in summary.get("vcs", []) if isinstance(row, Mapping)}
@@ -92,7 +92,7 @@ def _check_effort(check: Check, facts: Facts, eps: Episodes, summary: Mapping[st
     for name, least in (("decisions", starts), ("engine_seconds", 0), ("total_seconds", 0)):
         said = summary.get(name, least)
         if not (isinstance(said, int | float) and least <= said < math.inf):
-            check.add([Finding(check.code, f"{name} is {said}; expected at least {least}")], 1)
+            check.fail(f"{name} is {said}; expected at least {least}")
 
 
 def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str, float]:
@@ -153,9 +153,7 @@ def _check_sizes(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str
         name = row.get("gpus") if isinstance(row, Mapping) else row
         bounds = re.fullmatch(r"(\d{1,10})(-?)(\d{0,10})", str(name))
         if bounds is None or not isinstance(row, Mapping):
-            check.add(
-                [Finding(check.code, f"size_classes has a row {name!r}; expected one such as '2-4'")], 1
-            )
+            check.fail(f"size_classes has a row {name!r}; expected one such as '2-4'")
             continue
         low, dash, high = bounds.groups()
         chosen = facts.num_gpus >= int(low)
@@ -236,7 +234,7 @@ def _compare(check: Check, where: str, found: Mapping[str, Any], expected: Mappi
         else:
             right, shown = False, str(said)
         if not right:
-            check.add([Finding(check.code, f"{where}{name} is {shown}; expected {number(value)}")], 1)
+            check.fail(f"{where}{name} is {shown}; expected {number(value)}")
 
 
 def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -> None:
@@ -244,15 +242,15 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
     timeline = facts.outcome.timeline
     times = timeline["time"].to_numpy()
     check.looked_at = times.size
-    grid = list(_grid_faults(facts, times))
-    check.add((Finding(check.code, said) for said in grid), len(grid))
+    for said in _grid_faults(facts, times):
+        check.fail(said)
 
     arrival = facts.arrival()
-    started = _until(facts.start, times)
+    started = until(facts.start, times)
     expected: dict[str, NDArray[Any]] = {
-        "running_jobs": started - _until(facts.finish, times),
-        "queued_jobs": _until(arrival, times) - started,
-        "queued_gpus": _until(arrival, times, facts.num_gpus) - _until(facts.start, times, facts.num_gpus),
+        "running_jobs": started - until(facts.finish, times),
+        "queued_jobs": until(arrival, times) - started,
+        "queued_gpus": until(arrival, times, facts.num_gpus) - until(facts.start, times, facts.num_gpus),
     }
     if facts.preemptive:
         # Between two runs a job waits; without its stretches nothing tells when that was.
@@ -261,10 +259,10 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
     if facts.outcome.allocations is not None:
         expected["busy_gpus"] = busy_gpus(facts, times)
         wide = (eps.servers > 1) & (eps.end > eps.start)
-        spanning = _until(eps.start[wide], times) - _until(eps.end[wide], times)
+        spanning = until(eps.start[wide], times) - until(eps.end[wide], times)
         expected["spanning_jobs"] = spanning
         busy = parts.p > 0
-        contention = _until(parts.start[busy], times, parts.p[busy]) - _until(
+        contention = until(parts.start[busy], times, parts.p[busy]) - until(
             parts.end[busy], times, parts.p[busy]
         )
         expected["mean_contention"] = contention / np.maximum(spanning, 1)
@@ -289,12 +287,12 @@ def _in_stretches(facts: Facts, eps: Episodes, arrival: Floats, times: Floats) -
     last = np.append(eps.job[1:] != eps.job[:-1], True)[: eps.job.size]
     gpus = facts.num_gpus[eps.job]  # those asked for: what it holds may be others
     preempted = eps.end[~last]
-    started, started_gpus = _until(eps.start, times), _until(eps.start, times, gpus)
-    back, back_gpus = _until(preempted, times), _until(preempted, times, gpus[~last])
+    started, started_gpus = until(eps.start, times), until(eps.start, times, gpus)
+    back, back_gpus = until(preempted, times), until(preempted, times, gpus[~last])
     return {
-        "running_jobs": started - _until(eps.end, times),
-        "queued_jobs": _until(arrival, times) + back - started,
-        "queued_gpus": _until(arrival, times, facts.num_gpus) + back_gpus - started_gpus,
+        "running_jobs": started - until(eps.end, times),
+        "queued_jobs": until(arrival, times) + back - started,
+        "queued_gpus": until(arrival, times, facts.num_gpus) + back_gpus - started_gpus,
     }
 
 
@@ -325,12 +323,3 @@ def _grid_faults(facts: Facts, times: Floats) -> Iterator[str]:
     if off.size:
         k = int(off[0])
         yield f"sample {k + 1} is at {number(times[k])} s; expected {number(even[k])} s"
-
-
-def _until(when: Floats, times: Floats, what: NDArray[Any] | None = None) -> NDArray[Any]:
-    """How many of `when` (or the sum of their `what`) are at or before each of `times`."""
-    if what is None:
-        return np.searchsorted(np.sort(when), times, side="right")
-    order = np.argsort(when, kind="stable")
-    total = np.append(0, np.cumsum(what[order]))
-    return np.asarray(total[np.searchsorted(when[order], times, side="right")])

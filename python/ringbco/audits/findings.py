@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ringbco.audits.facts import Facts, Floats, Ints
 from ringbco.errors import one_line
 
 KEPT_FINDINGS: Final = 100
@@ -52,6 +53,10 @@ class Check:
             if len(self.findings) >= KEPT_FINDINGS:
                 break
             self.findings.append(finding)
+
+    def fail(self, message: str, job: str | None = None, time: float | None = None) -> None:
+        """Counts one failure."""
+        self.add([Finding(self.code, message, job, time=time)], 1)
 
     @property
     def passed(self) -> bool:
@@ -106,6 +111,39 @@ class Report:
                 for finding in self.findings
             ],
         }
+
+
+def blame(
+    check: Check,
+    facts: Facts,
+    rows: Ints,
+    said: str | Callable[[int], str],
+    *,
+    job: Ints | None = None,
+    server: Ints | None = None,
+    time: Floats | None = None,
+) -> None:
+    """Counts a failure for each of `rows`, which are rows of the columns `job`, `server` and `time`.
+
+    Without `job` they are the jobs themselves. `said` is the message, or makes it of a row; only the findings
+    that are kept have theirs made. For example, `blame(check, facts, late, "is late", time=facts.start)`.
+    """
+    findings = (
+        Finding(
+            check.code,
+            said if isinstance(said, str) else said(row),
+            facts.id(row if job is None else job[row]),
+            None if server is None else int(server[row]),
+            None if time is None else float(time[row]),
+        )
+        for row in map(int, rows)
+    )
+    check.add(findings, rows.size)
+
+
+def blame_stretches(check: Check, facts: Facts, rows: Ints, said: str | Callable[[int], str]) -> None:
+    """Counts a failure for each of `rows`, which are rows of the allocations."""
+    blame(check, facts, rows, said, job=facts.a_job, server=facts.a_server, time=facts.a_start)
 
 
 def number(value: float) -> str:

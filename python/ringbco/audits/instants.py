@@ -6,7 +6,7 @@ import numpy as np
 
 from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats
-from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.findings import Check, blame, number
 from ringbco.run.options_generated import REPLAY
 
 TICKS = {policy: name for name in ("interval", "quantum") for policy in REPLAY[name].policies}
@@ -26,7 +26,7 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
     if option is not None:
         period = facts.options.get(option)
         if not (isinstance(period, int | float) and 0 < period < np.inf):
-            check.add([Finding(check.code, f"run.toml: options.{option}: {period}: expected seconds > 0")], 1)
+            check.fail(f"run.toml: options.{option}: {period}: expected seconds > 0")
             return
         said = f"though its policy decides every {number(period)} s"
         early = ~_on_ticks(facts, eps.start, float(period))
@@ -41,11 +41,7 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
             lost |= mine & ~last & ~np.isin(eps.end, decided)
     given = "is given GPUs" if facts.preemptive else "starts"
     for bad, times, what in ((early, eps.start, given), (lost, eps.end, "is preempted")):
-        at = np.flatnonzero(bad)
-        found = (
-            Finding(check.code, f"{what}, {said}", facts.id(eps.job[i]), time=float(times[i])) for i in at
-        )
-        check.add(found, at.size)
+        blame(check, facts, np.flatnonzero(bad), f"{what}, {said}", job=eps.job, time=times)
 
 
 def _on_ticks(facts: Facts, times: Floats, period: float) -> Bools:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
-from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
 
 
 def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
@@ -26,17 +27,14 @@ def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
     np.maximum.at(last, eps.job, eps.end)
     bad = (runs - 1 != counted) | (first[:done] != facts.start[:done]) | (last[:done] != facts.finish[:done])
     bad &= runs > 0
-    check.add(
-        (
-            Finding(
-                check.code,
-                f"preempted {counted[j]} times; it has {runs[j]} runs, from {number(first[j])}"
-                f" to {number(last[j])} s",
-                facts.id(j),
-            )
-            for j in np.flatnonzero(bad)
+    blame(
+        check,
+        facts,
+        np.flatnonzero(bad),
+        lambda j: (
+            f"preempted {counted[j]} times; it has {runs[j]} runs, from {number(first[j])}"
+            f" to {number(last[j])} s"
         ),
-        int(bad.sum()),
     )
 
 
@@ -48,31 +46,17 @@ def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
         bad = (start < facts.start[job]) | (end > facts.finish[job]) | (end < start)
     else:
         bad = (start != facts.start[job]) | (end != facts.finish[job])
-    at = np.flatnonzero(bad)
-    check.add(
-        (
-            Finding(
-                check.code,
-                f"holds GPUs until {number(end[i])} s; it ran from {number(facts.start[job[i]])}"
-                f" to {number(facts.finish[job[i]])} s",
-                facts.id(job[i]),
-                int(facts.a_server[i]),
-                float(start[i]),
-            )
-            for i in at
+    blame_stretches(
+        check,
+        facts,
+        np.flatnonzero(bad),
+        lambda i: (
+            f"holds GPUs until {number(end[i])} s; it ran from {number(facts.start[job[i]])}"
+            f" to {number(facts.finish[job[i]])} s"
         ),
-        at.size,
     )
     others = ragged[~np.isin(ragged, job[bad])]
-    check.add(
-        (
-            Finding(
-                check.code, "its stretches overlap: expected one a server, all starting together", facts.id(j)
-            )
-            for j in others
-        ),
-        others.size,
-    )
+    blame(check, facts, others, "its stretches overlap: expected one a server, all starting together")
     preempted = facts.outcome.jobs.filter(facts.outcome.jobs["preemptions"] > 0)
     if not facts.preemptive and preempted.height:
         check.add(
@@ -98,37 +82,16 @@ def check_gangs(check: Check, facts: Facts) -> None:
     given = np.bincount(facts.a_job, weights=facts.a_gpus, minlength=n).astype(np.int64)
     least, most = _may_hold(facts)
     bad = np.flatnonzero(((given < least) | (given > most)) & ~uneven)
-    check.add(
-        (
-            Finding(
-                check.code,
-                f"{given[j]} GPUs allocated; expected {_so_many(least[j], most[j])}",
-                facts.id(j),
-                time=float(facts.start[j]),
-            )
-            for j in bad
-        ),
-        bad.size,
+    blame(
+        check,
+        facts,
+        bad,
+        lambda j: f"{given[j]} GPUs allocated; expected {_so_many(least[j], most[j])}",
+        time=facts.start,
     )
     empty = np.flatnonzero(facts.a_gpus == 0)
-    check.add(
-        (
-            Finding(
-                check.code,
-                "a stretch of 0 GPUs; expected at least 1",
-                facts.id(facts.a_job[i]),
-                int(facts.a_server[i]),
-                float(facts.a_start[i]),
-            )
-            for i in empty
-        ),
-        empty.size,
-    )
-    odd = [
-        finding
-        for finding in _uneven_gangs(check.code, facts, uneven[facts.a_job] & held)
-        if finding is not None
-    ]
+    blame_stretches(check, facts, empty, "a stretch of 0 GPUs; expected at least 1")
+    odd = list(_uneven_gangs(check.code, facts, uneven[facts.a_job] & held))
     check.add(odd, len(odd))
 
 
@@ -171,20 +134,7 @@ def check_servers(check: Check, facts: Facts) -> None:
     """Every server is one of the cluster's."""
     check.looked_at = facts.a_job.size
     at = np.flatnonzero(facts.a_server >= facts.cluster.num_servers)
-    last = facts.cluster.num_servers - 1
-    check.add(
-        (
-            Finding(
-                check.code,
-                f"no such server; expected 0 to {last}",
-                facts.id(facts.a_job[i]),
-                int(facts.a_server[i]),
-                float(facts.a_start[i]),
-            )
-            for i in at
-        ),
-        at.size,
-    )
+    blame_stretches(check, facts, at, f"no such server; expected 0 to {facts.cluster.num_servers - 1}")
 
 
 def check_vcs(check: Check, facts: Facts) -> None:
@@ -196,20 +146,14 @@ def check_vcs(check: Check, facts: Facts) -> None:
     names = facts.cluster.vc_names
     known = np.flatnonzero(facts.a_server < facts.cluster.num_servers)
     mine, its = facts.vc[facts.a_job[known]], facts.server_vc[facts.a_server[known]]
-    at = known[mine != its]
-    check.add(
-        (
-            Finding(
-                check.code,
-                f"belongs to {names[facts.server_vc[facts.a_server[i]]]}; the job to"
-                f" {names[facts.vc[facts.a_job[i]]]}",
-                facts.id(facts.a_job[i]),
-                int(facts.a_server[i]),
-                float(facts.a_start[i]),
-            )
-            for i in at
+    blame_stretches(
+        check,
+        facts,
+        known[mine != its],
+        lambda i: (
+            f"belongs to {names[facts.server_vc[facts.a_server[i]]]}; the job to"
+            f" {names[facts.vc[facts.a_job[i]]]}"
         ),
-        at.size,
     )
 
 
@@ -246,10 +190,7 @@ def check_num_servers(check: Check, facts: Facts, reported: Ints, eps: Episodes)
     used = servers_used(facts.num_gpus.size, eps)[: facts.done]
     check.looked_at = used.size
     bad = np.flatnonzero((used != reported) & (used > 0))
-    check.add(
-        (Finding(check.code, f"says {reported[j]}; its stretches use {used[j]}", facts.id(j)) for j in bad),
-        bad.size,
-    )
+    blame(check, facts, bad, lambda j: f"says {reported[j]}; its stretches use {used[j]}")
 
 
 def servers_used(jobs: int, eps: Episodes) -> Ints:
@@ -264,10 +205,13 @@ def busy_gpus(facts: Facts, times: Floats) -> Ints:
     held = facts.a_end > facts.a_start
     gpus = facts.a_gpus[held]
     taken, freed = facts.a_start[held], facts.a_end[held]
-    return _sum_until(taken, gpus, times) - _sum_until(freed, gpus, times)
+    return np.asarray(until(taken, times, gpus) - until(freed, times, gpus))
 
 
-def _sum_until(when: Floats, what: Ints, times: Floats) -> Ints:
+def until(when: Floats, times: Floats, what: NDArray[Any] | None = None) -> NDArray[Any]:
+    """How many of `when` (or the sum of their `what`) are at or before each of `times`."""
+    if what is None:
+        return np.searchsorted(np.sort(when), times, side="right")
     order = np.argsort(when, kind="stable")
     total = np.append(0, np.cumsum(what[order]))
     return np.asarray(total[np.searchsorted(when[order], times, side="right")])

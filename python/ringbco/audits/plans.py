@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ringbco.audits.facts import Facts, Floats
-from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.findings import Check, number
 from ringbco.audits.ranking import places
 
 RELATIVE: Final = 1e-9
@@ -24,7 +24,7 @@ def check_plan(check: Check, facts: Facts) -> None:
     _compare(check, summary, expected)
     keys = ("theta", "horizon", "w_max")
     if not all(isinstance(summary.get(key), int | float) for key in keys):
-        check.add([Finding(check.code, f"expected numbers for {', '.join(keys)}")], 1)
+        check.fail(f"expected numbers for {', '.join(keys)}")
         return
     theta, horizon, slot = float(summary["theta"]), float(summary["horizon"]), facts.slot
     said: list[str] = []
@@ -41,7 +41,8 @@ def check_plan(check: Check, facts: Facts) -> None:
             f"horizon is {number(horizon)} slots; the schedule ends at {number(facts.finish.max())} s"
         )
     said += _searched(facts, summary, horizon, float(expected["work_lower_bound"]))
-    check.add((Finding(check.code, text) for text in said), len(said))
+    for text in said:
+        check.fail(text)
     if facts.outcome.allocations is not None:
         _check_times(check, facts, rho, float(summary["w_max"]), theta * slot)
 
@@ -67,7 +68,7 @@ def _compare(check: Check, summary: Mapping[str, Any], expected: Mapping[str, fl
     for name, value in expected.items():
         found = summary.get(name)
         if not (isinstance(found, int | float) and math.isclose(found, value, rel_tol=RELATIVE)):
-            check.add([Finding(check.code, f"{name} is {found}; expected {number(value)}")], 1)
+            check.fail(f"{name} is {found}; expected {number(value)}")
 
 
 def _searched(facts: Facts, summary: Mapping[str, Any], horizon: float, work: float) -> list[str]:
@@ -102,15 +103,15 @@ def _check_times(check: Check, facts: Facts, rho: Floats, w_max: float, theta: f
         most = min(theta, float(np.bincount(facts.a_server, charge[facts.a_job]).max()))
         if not least * (1 - RELATIVE) <= w_max <= most * (1 + RELATIVE):
             said = f"w_max is {number(w_max)}; expected {number(least)} to {number(most)}"
-            check.add([Finding(check.code, said)], 1)
+            check.fail(said)
         return
     times = _Times(facts, charge, theta * (1 + ROUNDING))
     for job in times.run():
         said = f"is given GPUs that a theta of {number(theta)} s keeps from it"
-        check.add([Finding(check.code, said, facts.id(job))], 1)
+        check.fail(said, facts.id(job))
         return  # what follows rests on it
     if not math.isclose(times.largest, w_max, rel_tol=RELATIVE):
-        check.add([Finding(check.code, f"w_max is {number(w_max)}; expected {number(times.largest)}")], 1)
+        check.fail(f"w_max is {number(w_max)}; expected {number(times.largest)}")
 
 
 class _Times:

@@ -220,4 +220,4 @@ def _sweep(checks: _Checks, facts: Facts, stretches: _Stretches, v: int) -> None
 def _overtaken(order: Check, facts: Facts, late: int, head: int, time: float, *, aged: bool) -> None:
     since = f"after {number(facts.options['aging'])} s of waiting is" if aged else "is"
     said = f"starts before job {facts.id(head)}, which {since} ahead of it in the queue and waits"
-    order.add([Finding(order.code, said, facts.id(late), time=time)], 1)
+    order.fail(said, facts.id(late), time)

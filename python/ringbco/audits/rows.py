@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.audits.facts import Facts, Floats, Ints
-from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
@@ -26,8 +26,8 @@ _WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
 _RUNS: Final = ("ideal_run_time", "run_spread", "run_contention")
 _RESIZED: Final = "run_resized"
 # The parts are float32, and sums of many stretches of time.
-_PARTS_RELATIVE: Final = 1e-5
-_PARTS_SECONDS: Final = 1e-3
+PARTS_RELATIVE: Final = 1e-5
+PARTS_SECONDS: Final = 1e-3
 
 
 def check_values(check: Check, outcome: Outcome) -> None:
@@ -63,7 +63,7 @@ def check_trace(check: Check, trace: Mapping[str, Any], table: JobTable) -> None
     """The job table is the one that run.toml's [trace] describes: SHA-256 and number of rows."""
     rows, digest = trace.get("rows"), trace.get("sha256")
     if rows != table.num_jobs:
-        check.add([Finding(check.code, f"{table.source} has {table.num_jobs} rows; replayed: {rows}")], 1)
+        check.fail(f"{table.source} has {table.num_jobs} rows; replayed: {rows}")
     check.looked_at = 1
     path = Path(table.source)
     if digest is None or not path.is_file():
@@ -73,7 +73,7 @@ def check_trace(check: Check, trace: Mapping[str, Any], table: JobTable) -> None
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != digest:
         said = f"{table.source} has SHA-256 {found[:16]}...; the replayed one had {str(digest)[:16]}..."
-        check.add([Finding(check.code, said)], 1)
+        check.fail(said)
 
 
 def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
@@ -89,7 +89,7 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
 
     row = facts.row[: facts.done]
     late = np.flatnonzero(row[1:] < row[:-1]) + 1
-    check.add((Finding(check.code, "is out of the job table's order", facts.id(j)) for j in late), late.size)
+    blame(check, facts, late, "is out of the job table's order")
 
     missing = left_out(facts)
     if facts.options["oversize"] == "drop":
@@ -172,19 +172,13 @@ def _check_carried(check: Check, facts: Facts, column: pl.Series) -> None:
     """user, vc and deadline are the table's, null where it has none."""
     name, table = column.name, facts.table.frame
     if name not in table.columns:
-        check.add([Finding(check.code, f"jobs.parquet has a column {name}; the job table has none")], 1)
+        check.fail(f"jobs.parquet has a column {name}; the job table has none")
         return
     expected = table[name].gather(facts.row[: facts.done])
     if name != "deadline":
         expected, column = expected.cast(pl.String), column.cast(pl.String)
-    bad = column.ne_missing(expected).arg_true()
-    check.add(
-        (
-            Finding(check.code, f"{name} is {column[j]}; the job table says {expected[j]}", facts.id(j))
-            for j in bad
-        ),
-        bad.len(),
-    )
+    bad = np.flatnonzero(column.ne_missing(expected))
+    blame(check, facts, bad, lambda j: f"{name} is {column[j]}; the job table says {expected[j]}")
 
 
 def check_rows(check: Check, facts: Facts) -> None:
@@ -195,24 +189,11 @@ def check_rows(check: Check, facts: Facts) -> None:
         # The last key decides first; the ones before it only where it is the same.
         step = np.diff(key)
         late = (step < 0) | ((step == 0) & late)
-    at = np.flatnonzero(late) + 1
     said = (
         "its row of allocations.parquet comes too late: expected the job table's order, then start, end and"
         " server"
     )
-    check.add(
-        (
-            Finding(
-                check.code,
-                said,
-                facts.id(facts.a_job[i]),
-                int(facts.a_server[i]),
-                float(facts.a_start[i]),
-            )
-            for i in at
-        ),
-        at.size,
-    )
+    blame_stretches(check, facts, np.flatnonzero(late) + 1, said)
 
 
 def check_arithmetic(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
@@ -229,28 +210,26 @@ def check_arithmetic(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
     compare(check, facts, jobs["slowdown"], slowdown, 0.0)
     _check_causes(check, facts, jobs, resolution)
     early = np.flatnonzero(finish < start)
-    check.add(
-        (
-            Finding(check.code, f"starts at {number(start[j])} s, later", facts.id(j), time=float(finish[j]))
-            for j in early
-        ),
-        early.size,
-    )
+    blame(check, facts, early, lambda j: f"starts at {number(start[j])} s, later", time=finish)
 
 
 def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Floats) -> None:
     """The parts of a wait, none negative, add up to the time off GPUs; those of a run to its progress."""
 
     def values(name: str) -> Floats:
-        # What is no number is as wrong as a wrong one, and NaN fails every comparison below.
-        return np.asarray(jobs[name].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy())
+        return np.asarray(numeric(jobs, name).to_numpy())
 
     def tolerance(whole: Floats) -> Floats:
-        return _PARTS_RELATIVE * np.abs(whole) + _PARTS_SECONDS + resolution
+        return PARTS_RELATIVE * np.abs(whole) + PARTS_SECONDS + resolution
 
     def add_up(parts: tuple[str, ...], whole: Floats) -> None:
         total = np.sum([values(name) for name in parts], axis=0)
         compare(check, facts, pl.Series(" + ".join(parts), total), whole, tolerance(whole))
+
+    def not_negative(name: str, whole: Floats) -> None:
+        part = values(name)
+        bad = np.flatnonzero(part < -tolerance(whole))
+        blame(check, facts, bad, lambda j: f"{name} is {number(part[j])}; expected at least 0")
 
     preemptive = set(PREEMPTION_SCHEMA) <= set(jobs.columns)
     if set(_WAITS) <= set(jobs.columns):
@@ -259,18 +238,15 @@ def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Fl
             wait = wait + values("run_time") - values("held_time")
         add_up(_WAITS, wait)
         for name in _WAITS:
-            part = values(name)
-            bad = np.flatnonzero(part < -tolerance(wait))
-            check.add(
-                (
-                    Finding(check.code, f"{name} is {number(part[j])}; expected at least 0", facts.id(j))
-                    for j in bad
-                ),
-                bad.size,
-            )
+            not_negative(name, wait)
     if set(_RUNS) <= set(jobs.columns):
         runs = (*_RUNS, *((_RESIZED,) if _RESIZED in jobs.columns else ()))
         add_up(runs, values("held_time") - values("lost_time") if preemptive else values("run_time"))
+
+
+def numeric(jobs: pl.DataFrame, name: str) -> pl.Series:
+    """A column of a result; NaN, which fails every comparison, where it is no number."""
+    return jobs[name].cast(pl.Float64, strict=False).fill_null(np.nan)
 
 
 def compare(check: Check, facts: Facts, column: pl.Series, expected: Any, tolerance: Any) -> None:
@@ -281,10 +257,4 @@ def compare(check: Check, facts: Facts, column: pl.Series, expected: Any, tolera
     name, found = column.name, column.to_numpy()
     expected, tolerance = (v[: found.size] if np.ndim(v) else v for v in (expected, tolerance))
     bad = np.flatnonzero(~(np.abs(found - expected) <= tolerance))
-    check.add(
-        (
-            Finding(check.code, f"{name} is {number(found[j])}; expected {number(expected[j])}", facts.id(j))
-            for j in bad
-        ),
-        bad.size,
-    )
+    blame(check, facts, bad, lambda j: f"{name} is {number(found[j])}; expected {number(expected[j])}")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
-from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.findings import Check, blame, number
 from ringbco.trace import profiles
 
 RELATIVE = 1e-9
@@ -19,17 +17,12 @@ def check_starts(check: Check, facts: Facts) -> None:
     """Nobody starts before it was submitted."""
     check.looked_at = facts.start.size
     bad = np.flatnonzero(facts.start < facts.submit)
-    check.add(
-        (
-            Finding(
-                check.code,
-                f"started, submitted only at {number(facts.submit[j])} s",
-                facts.id(j),
-                time=float(facts.start[j]),
-            )
-            for j in bad
-        ),
-        bad.size,
+    blame(
+        check,
+        facts,
+        bad,
+        lambda j: f"started, submitted only at {number(facts.submit[j])} s",
+        time=facts.start,
     )
 
 
@@ -41,18 +34,8 @@ def check_slots(check: Check, facts: Facts) -> None:
     check.looked_at = 2 * facts.start.size
     for name, times in (("start", facts.start), ("finish", facts.finish)):
         bad = np.flatnonzero(np.rint(times / facts.slot) * facts.slot != times)
-        check.add(
-            (
-                Finding(
-                    check.code,
-                    f"its {name} is not a multiple of the slot, {number(facts.slot)} s",
-                    facts.id(j),
-                    time=float(times[j]),
-                )
-                for j in bad
-            ),
-            bad.size,
-        )
+        said = f"its {name} is not a multiple of the slot, {number(facts.slot)} s"
+        blame(check, facts, bad, said, time=times)
 
 
 def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) -> None:
@@ -111,19 +94,26 @@ def gpus_held(facts: Facts, eps: Episodes) -> Ints:
 
 
 def taus(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
-    """Iteration time of every segment, s: on fewer GPUs than asked for an iteration takes several turns."""
-    job = eps.job[parts.episode]
+    """Iteration time of every segment, s."""
+    at = parts.episode
+    return iteration_time(facts, eps.job[at], gpus_held(facts, eps)[at], eps.servers[at], parts.p)
+
+
+def iteration_time(facts: Facts, job: Ints, gpus: Ints, servers: Ints, p: Ints | None = None) -> Floats:
+    """Seconds that an iteration takes on so many GPUs of so many servers, without `p` alone on its links.
+
+    On fewer GPUs than asked for an iteration takes several turns.
+    """
     row = facts.row[job]
-    held = gpus_held(facts, eps)[parts.episode]
     once = profiles.iteration_time(
-        held.astype(np.uint32),
+        gpus.astype(np.uint32),
         facts.workload.gradient_bytes[row],
         facts.workload.compute_time[row],
-        eps.servers[parts.episode].astype(np.uint32),
+        servers.astype(np.uint32),
         facts.cluster.network,
-        contention=parts.p.astype(np.uint32),
+        contention=None if p is None else p.astype(np.uint32),
     )
-    return np.asarray(once / (held / facts.num_gpus[job]))
+    return np.asarray(once / (gpus / facts.num_gpus[job]))
 
 
 def _fixed(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
@@ -142,7 +132,13 @@ def _fixed(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: B
     else:
         expected = start + duration
         bad = np.abs(facts.finish - expected) > 1e-9 * np.abs(expected)
-    _report_finish(check, facts, np.flatnonzero(bad & placed), expected)
+    blame(
+        check,
+        facts,
+        np.flatnonzero(bad & placed),
+        lambda j: f"finishes; expected {number(expected[j])} s",
+        time=facts.finish,
+    )
 
 
 def _fixed_shares(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
@@ -159,23 +155,7 @@ def _fixed_shares(check: Check, facts: Facts, eps: Episodes, parts: Segments, pl
     room[job] = (facts.slot if facts.slots else 0.0) * rate
     bad |= done - room > wanted + slack if not facts.slots else done - room >= wanted - slack
     bad = np.where(facts.finished, bad, done > wanted + slack)
-    at = np.flatnonzero(bad & placed)
-    check.add((_work(check.code, facts, j, done=done[j], wanted=wanted[j]) for j in at), at.size)
-
-
-def _report_finish(check: Check, facts: Facts, jobs: Ints, expected: Floats) -> None:
-    check.add(
-        (
-            Finding(
-                check.code,
-                f"finishes; expected {number(expected[j])} s",
-                facts.id(j),
-                time=float(facts.finish[j]),
-            )
-            for j in jobs
-        ),
-        jobs.size,
-    )
+    _blame_work(check, facts, bad & placed, done, wanted)
 
 
 def _rar_continuous(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
@@ -189,20 +169,21 @@ def _rar_continuous(check: Check, facts: Facts, eps: Episodes, parts: Segments, 
     # Times are float64: near the end of a long trace they are only so fine.
     tolerance = RELATIVE * wanted + 8 * np.spacing(facts.finish) / shortest
     bad = np.where(facts.finished, np.abs(done - wanted) > tolerance, done > wanted + tolerance)
-    bad = np.flatnonzero(bad & placed)
-    check.add((_work(check.code, facts, j, done=done[j], wanted=wanted[j]) for j in bad), bad.size)
+    _blame_work(check, facts, bad & placed, done, wanted)
 
 
-def _work(code: str, facts: Facts, job: np.integer[Any], *, done: float, wanted: float) -> Finding:
+def _blame_work(check: Check, facts: Facts, bad: Bools, done: Floats | Ints, wanted: Floats | Ints) -> None:
+    """Blames the jobs that did too little or too much until their finish."""
     units = "recorded seconds" if facts.options["model"] == "fixed" else "iterations"
-    ended, most = ("finishes", "") if job < facts.done else ("is ended", "less than ")
-    return Finding(
-        code,
-        f"{ended} after {number(facts.finish[job] - facts.start[job])} s with {number(done)} {units} done"
-        f" under the contention it met; expected {most}{number(wanted)}",
-        facts.id(job),
-        time=float(facts.finish[job]),
-    )
+
+    def said(job: int) -> str:
+        ended, most = ("finishes", "") if job < facts.done else ("is ended", "less than ")
+        return (
+            f"{ended} after {number(facts.finish[job] - facts.start[job])} s with {number(done[job])} {units}"
+            f" done under the contention it met; expected {most}{number(wanted[job])}"
+        )
+
+    blame(check, facts, np.flatnonzero(bad), said, time=facts.finish)
 
 
 def _rar_slots(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
@@ -223,10 +204,7 @@ def _rar_slots(check: Check, facts: Facts, eps: Episodes, parts: Segments, place
     last = np.zeros(n, dtype=np.int64)
     last[job] = phi.astype(np.int64)
     bad = np.where(facts.finished, (done < wanted) | (done - last >= wanted), done >= wanted)
-    bad = np.flatnonzero(bad & placed)
-    check.add(
-        (_work(check.code, facts, j, done=float(done[j]), wanted=float(wanted[j])) for j in bad), bad.size
-    )
+    _blame_work(check, facts, bad & placed, done, wanted)
 
 
 def check_contention(check: Check, facts: Facts, eps: Episodes, parts: Segments, reported: Ints) -> None:
@@ -243,10 +221,4 @@ def check_contention(check: Check, facts: Facts, eps: Episodes, parts: Segments,
         bad = (reported < worst) & ~instant
     check.looked_at = facts.done
     at = np.flatnonzero(bad)
-    check.add(
-        (
-            Finding(check.code, f"max_contention is {reported[j]}; expected {worst[j]}", facts.id(j))
-            for j in at
-        ),
-        at.size,
-    )
+    blame(check, facts, at, lambda j: f"max_contention is {reported[j]}; expected {worst[j]}")

@@ -39,6 +39,15 @@ RecordedCluster = Annotated[
         show_default=False,
     ),
 ]
+VirtualClusters = Annotated[
+    str,
+    typer.Option(
+        help="Virtual clusters the cluster names: each on its own (split), or their servers in one pool.",
+        rich_help_panel=_EXECUTION,
+        metavar="split|pool",
+        autocompletion=offer("split", "pool"),
+    ),
+]
 ResultFolder = Annotated[
     Path,
     typer.Option("--out", "-o", metavar="DIR", help="The result folder to make.", rich_help_panel=_OUTPUT),

@@ -9,11 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from ringbco.cli import inputs
-from ringbco.cli.completion import offer
 from ringbco.cli.options import takes
 from ringbco.run.options_generated import REPLAY
-
-_MODEL = "Execution"
 
 
 @takes(REPLAY, before="vc")
@@ -34,15 +31,7 @@ def replay(
             show_default=False,
         ),
     ] = None,
-    vc: Annotated[
-        str,
-        typer.Option(
-            help="Virtual clusters the cluster names: each on its own (split), or their servers in one pool.",
-            rich_help_panel=_MODEL,
-            metavar="split|pool",
-            autocompletion=offer("split", "pool"),
-        ),
-    ] = "split",
+    vc: inputs.VirtualClusters = "split",
     intra_bandwidth: inputs.IntraBandwidth = None,
     inter_bandwidth: inputs.InterBandwidth = None,
     reduce_speed: inputs.ReduceSpeed = None,

@@ -113,24 +113,22 @@ def time_columns(outcome: Outcome) -> dict[str, pl.Expr]:
 
 def completion(results: Mapping[str, Outcome]) -> Figure:
     """The distribution of completion times."""
-    return Figure(
-        "jct",
-        "Completion time",
-        "Share of jobs that finished within a time of their submission. Logarithmic; below a second counts"
-        f" as one.{_points(results)}",
-        _distribution(results, "jct", "completion time"),
-        half=True,
-    )
+    return _within(results, "jct", "Completion time", did="finished", column="jct")
 
 
 def waiting(results: Mapping[str, Outcome]) -> Figure:
     """The distribution of waiting times."""
+    return _within(results, "wait", "Waiting time", did="started", column="wait_time")
+
+
+def _within(results: Mapping[str, Outcome], name: str, title: str, *, did: str, column: str) -> Figure:
+    """The share of jobs that `did` something within a time of their submission."""
     return Figure(
-        "wait",
-        "Waiting time",
-        "Share of jobs that started within a time of their submission. Logarithmic; below a second counts"
+        name,
+        title,
+        f"Share of jobs that {did} within a time of their submission. Logarithmic; below a second counts"
         f" as one.{_points(results)}",
-        _distribution(results, "wait_time", "waiting time"),
+        _distribution(results, column, title.lower()),
         half=True,
     )
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import polars as pl
 
 from ringbco.io.tables import write_table
+from ringbco.result.bound import of_results
 from ringbco.result.folder import holds_only, whole_folder
-from ringbco.result.measures import MEASURED_HERE, MEASURES
+from ringbco.result.measures import MEASURED_HERE, MEASURES, OVER_BOUND
 from ringbco.result.views import view
 from ringbco.units import same
 
@@ -56,13 +57,25 @@ class Comparison:
     def rows(self) -> dict[Measure, list[Entry]]:
         """What each measure is under each outcome, in order; without measures that no summary has."""
         summaries = [outcome.summary for outcome in self.outcomes.values()]
-        return {
-            measure: _entries(
-                [self._mean(label, measure.key) for label in self.outcomes], measure.best, self._like
-            )
-            for measure in MEASURES
-            if any(measure.key in summary for summary in summaries)
+        values = {
+            measure: [self._mean(label, measure.key) for label in self.outcomes] for measure in MEASURES
         }
+        return {
+            measure: _entries(told, measure.best, self._like)
+            for measure, told in values.items()
+            if told != [None] * len(told) or any(measure.key in summary for summary in summaries)
+        }
+
+    @cached_property
+    def bounds(self) -> dict[str, float | None]:
+        """What no schedule of each outcome's jobs on its cluster has a mean completion time below, s.
+
+        By label; None where the outcome alone does not say it (docs/bound.md#in-comparisons-and-reports) and
+        for one that was repeated, whose seeds may draw other models.
+        """
+        single = {label: one for label, one in self.outcomes.items() if label not in self.repeated}
+        found = of_results(single)
+        return {label: found.get(label) for label in self.outcomes}
 
     @cached_property
     def _like(self) -> list[bool]:
@@ -86,6 +99,9 @@ class Comparison:
         return (min(values), max(values)) if len(values) > 1 else None
 
     def _mean(self, label: str, key: str) -> float | None:
+        if key == OVER_BOUND.key:
+            bound, mean = self.bounds[label], self.outcomes[label].summary.get("mean_jct")
+            return mean / bound if bound and mean is not None else None
         if label not in self.repeated:
             return self.outcomes[label].summary.get(key)
         values = self._values(label, key)
@@ -136,7 +152,7 @@ class Comparison:
         return plots
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values: labels, each measure's values, ratios and best labels, folders, summaries."""
+        """Plain values: labels, each measure's values, ratios and best labels, bounds, folders, summaries."""
         labels = list(self.outcomes)
         several = self.seeds > 1
         return {
@@ -155,6 +171,7 @@ class Comparison:
                 }
                 for measure, entries in self.rows.items()
             },
+            "mean_jct_bounds": self.bounds,
             "folders": dict(zip(labels, self._folders(), strict=True)),
             "summaries": {label: outcome.summary for label, outcome in self.outcomes.items()},
             **({"summaries_by_seed": self.repeated} if several else {}),

@@ -145,7 +145,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     if not result.kept.any():
         fate = "each one is larger than the cluster"
         if refused(result).any():
-            fate = "each one was refused"
+            fate = "admission refused each one" if values["admission"] else "each one was refused"
         if ended(result).any():
             fate = "each one was ended or refused before it was done"
         raise InputError(f"no job is left to replay: {fate}", file=table.source)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
-from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, near_name
+from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, gpus_of, near_name
 
 Floats = NDArray[np.float64]
 
@@ -256,6 +256,24 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Work
         ideal_run_time=iterations * tau0,
         estimate=iterations * alone,
     )
+
+
+def least_work(table: JobTable, cluster: Cluster, workload: Workload, *, model: str) -> Floats:
+    """GPU-seconds that no run of each job falls below, wherever it runs and whatever GPUs it may hold.
+
+    A ring of fewer members is no slower, and beyond the fewest servers only the second can make one faster
+    (docs/bound.md#run-times-and-work).
+    """
+    asked = table.frame["num_gpus"].to_numpy()
+    if model == "fixed":
+        return asked * workload.ideal_run_time
+    least = gpus_of(table.frame, "min_gpus")
+    few = _fewest(least, vc_index(table, cluster), cluster)
+    one, two = (
+        iteration_time(least, workload.gradient_bytes, workload.compute_time, servers, cluster.network)
+        for servers in (few, np.maximum(few, 2))
+    )
+    return asked * (workload.iterations * np.minimum(one, two))
 
 
 def recorded_time(table: JobTable, recorded: Cluster, gradient_bytes: Floats, compute_time: Floats) -> Floats:

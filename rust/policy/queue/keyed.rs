@@ -17,7 +17,6 @@ pub(crate) struct KeyedLine<const ASKED: bool> {
     /// The treap of each size, sizes ascending; of all jobs under a strict queue.
     root: Vec<Job>,
     waiting: OrderedBits,
-    len: usize,
     // By job.
     key: Vec<u64>,
     class: Vec<u32>,
@@ -91,7 +90,6 @@ impl<const ASKED: bool> KeyedLine<ASKED> {
         let with_it = self.join(before, job);
         self.root[class] = self.join(with_it, after);
         self.waiting.insert(j);
-        self.len += 1;
     }
 
     /// The first job of a subtree that ranks after `spot` and whose estimate passes `short`.
@@ -132,7 +130,6 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
             class: jobs.num_gpus.iter().map(class).collect(),
             root: vec![Job::NONE; sizes.len().max(1)],
             waiting: OrderedBits::new(n),
-            len: 0,
             key: vec![0; n],
             left: vec![Job::NONE; n],
             right: vec![Job::NONE; n],
@@ -156,7 +153,6 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
         let (_, after) = self.split(rest, (key, Job::new(job.number() + 1)));
         self.root[class] = self.join(before, after);
         self.waiting.remove(job.index());
-        self.len -= 1;
     }
 
     fn promote(&mut self, job: Job) {
@@ -165,11 +161,11 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
     }
 
     fn has(&self, job: Job) -> bool {
-        self.waiting.next(job.index()) == Some(job.index())
+        self.waiting.contains(job.index())
     }
 
     fn is_empty(&self) -> bool {
-        self.len == 0
+        self.waiting.is_empty()
     }
 
     fn classes(&self) -> usize {
@@ -216,6 +212,6 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
     }
 
     fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.waiting.range(0, usize::MAX).map(Job::at)
+        self.waiting.all().map(Job::at)
     }
 }

@@ -110,7 +110,7 @@ impl FixedLine {
     #[inline(always)]
     fn place_of(&self, job: Job) -> usize {
         if let Some(promoted) = &self.promoted {
-            if promoted.members.next(job.index()) == Some(job.index()) {
+            if promoted.members.contains(job.index()) {
                 return promoted.place.get(job.index()).map_or(job.index(), |&place| place as usize);
             }
             return self.base() + self.place.get(job.index()).map_or(job.index(), |&place| place as usize);
@@ -241,7 +241,7 @@ impl Line for FixedLine {
 
     fn has(&self, job: Job) -> bool {
         let place = self.place_of(job);
-        self.occupied.next(place) == Some(place)
+        self.occupied.contains(place)
     }
 
     #[inline]
@@ -294,7 +294,7 @@ impl Line for FixedLine {
     }
 
     fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.occupied.range(0, usize::MAX).map(|place| self.job_of(place))
+        self.occupied.all().map(|place| self.job_of(place))
     }
 }
 

@@ -26,19 +26,7 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         range: None,
     };
     let (rows, few): (Vec<u32>, _) = ((0..n as u32).collect(), FewestServers::new(&[8]));
-    let setting = Setting {
-        jobs,
-        rows: &rows,
-        deadline: None,
-        user: None,
-        server_gpus: &[8],
-        few: &few,
-        network: Network::default(),
-        options,
-        key: None,
-        when: crate::setting::When::default(),
-        log: None,
-    };
+    let setting = Setting::new(jobs, &rows, &[8], &few, Network::default(), options);
     let mut line = L::new(&setting, |job| duration[job.index()]);
     let mut model = Model::new();
     let key = |job: Job| match options.order {

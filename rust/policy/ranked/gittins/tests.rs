@@ -235,19 +235,7 @@ fn runs_are_those_of_the_slow_twin() {
         let few = FewestServers::new(&server_gpus);
         let numbers: Vec<u32> = (0..rows.len() as u32).collect();
         let network = Network { inter_bandwidth: 1e9, ..Network::default() };
-        let setting = Setting {
-            jobs: jobs.view(),
-            rows: &numbers,
-            deadline: None,
-            user: None,
-            server_gpus: &server_gpus,
-            few: &few,
-            network,
-            options: &options,
-            key: None,
-            when: crate::setting::When::default(),
-            log: None,
-        };
+        let setting = Setting::new(jobs.view(), &numbers, &server_gpus, &few, network, &options);
         let stopped = if rar {
             compare(&setting, RingSpeed { network }, renew_share)
         } else {

@@ -1,0 +1,100 @@
+"""`ringbco bound`: how low the mean completion time of a job table on a cluster can be at best."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from ringbco.cli import inputs
+from ringbco.cli.options import takes
+from ringbco.run.options_generated import REPLAY
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ringbco.result.bound import Bound
+
+_USED: Final = {name: REPLAY[name] for name in ("model", "seed", "oversize")}
+_TERMS: Final = {
+    "run_times": "run times alone: nobody waits",
+    "srpt": "shortest remaining work first on pooled GPUs",
+    "busy": "mean busy times on pooled GPUs",
+}
+
+
+@takes(_USED, before="vc")
+def bound(
+    jobs: inputs.Jobs,
+    *,
+    cluster: inputs.ClusterName,
+    recorded_cluster: inputs.RecordedCluster = None,
+    vc: inputs.VirtualClusters = "split",
+    intra_bandwidth: inputs.IntraBandwidth = None,
+    inter_bandwidth: inputs.InterBandwidth = None,
+    reduce_speed: inputs.ReduceSpeed = None,
+    xi1: inputs.Xi1 = None,
+    xi2: inputs.Xi2 = None,
+    alpha: inputs.Alpha = None,
+    units: inputs.Units = "human",
+    as_json: inputs.Json = False,
+    **options: Any,
+) -> None:
+    """Say how low the mean completion time of JOBS on a cluster can be at best, whatever the policy.
+
+    The figure is a proven lower bound (docs/bound.md), not the optimum: the optimum may lie above it, never
+    below. Hold the mean completion time of a replay with the same options against it. `ringbco compare` and
+    `ringbco report` show that ratio.
+
+    Example: ringbco bound jobs.parquet --cluster 32x8
+    """
+    from ringbco.run.bound import bound as run
+    from ringbco.units import check_units, duration, shown_in
+
+    check_units(units)
+    network = {
+        "intra_bandwidth": intra_bandwidth,
+        "inter_bandwidth": inter_bandwidth,
+        "reduce_speed": reduce_speed,
+        "xi1": xi1,
+        "xi2": xi2,
+        "alpha": alpha,
+    }
+    machine = inputs.parse_cluster(cluster, network, vc, recorded_cluster)
+    found = run(inputs.read_table(jobs, quiet=True), machine, **options)
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=2))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    with shown_in(units):
+        left_out = f", {found.dropped:,} left out as too large" if found.dropped else ""
+        title = f"{jobs.name} on {machine.name}: {found.jobs:,} jobs{left_out}"
+        for line in (title, f"mean completion time of any schedule: at least {duration(found.mean_jct)}"):
+            console.print(line, markup=False, soft_wrap=True)
+        for table in _tables(found):
+            console.print(table)
+
+
+def _tables(found: Bound) -> list[Table]:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from ringbco.units import duration
+
+    terms = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    terms.add_column("what the bound follows from")
+    for name in ("sets", "jobs"):
+        terms.add_column(name, justify="right")
+    for term, told in _TERMS.items():
+        terms.add_row(told, f"{found.sets[term]:,}", f"{found.set_jobs[term]:,}")
+    if not found.vcs:
+        return [terms]
+    vcs = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    vcs.add_column("virtual cluster")
+    for name in ("jobs", "mean completion time, at least"):
+        vcs.add_column(name, justify="right")
+    for vc, part in found.vcs.items():
+        vcs.add_row(Text(vc), f"{part.jobs:,}", duration(part.mean_jct))
+    return [terms, vcs]

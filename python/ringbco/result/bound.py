@@ -1,0 +1,139 @@
+"""A lower bound on the mean completion time of any schedule (docs/bound.md has the proof)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.errors import InputError
+from ringbco.result.folder import cluster_of
+
+if TYPE_CHECKING:
+    from ringbco.cluster.spec import Cluster
+    from ringbco.result.outcome import Outcome
+
+Floats = NDArray[np.float64]
+
+TERMS: Final = ("run_times", "srpt", "busy")
+"""What the bound of a set follows from, in the engine's order."""
+_READ: Final = ("submit_time", "num_gpus", "ideal_run_time", "vc")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """No schedule of the jobs has a mean completion time below `mean_jct`, s, to a rounding.
+
+    total: the same as a sum over the jobs, s. jobs: how many there are. dropped: how many were left out as
+        too large.
+    sets, set_jobs: how many sets the bound is the sum of, and how many jobs are in them, by the term that
+        counts: run_times, srpt or busy.
+    vcs: the bound of each virtual cluster that has a job.
+    """
+
+    total: float
+    jobs: int
+    sets: dict[str, int]
+    set_jobs: dict[str, int]
+    dropped: int = 0
+    vcs: dict[str, Bound] = field(default_factory=dict)
+
+    @property
+    def mean_jct(self) -> float:
+        """The bound on the mean, s."""
+        return self.total / self.jobs
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `ringbco bound --json` prints them."""
+        own = {"mean_jct": self.mean_jct, **asdict(self)}
+        own["vcs"] = {name: bound.to_dict() for name, bound in self.vcs.items()}
+        for bound in own["vcs"].values():
+            del bound["vcs"], bound["dropped"]
+        return own
+
+
+def lower_bound(submit: Floats, shortest: Floats, work: Floats, gpus: int) -> Bound:
+    """The bound of jobs on so many GPUs. shortest: run times, s. work: the least GPU-seconds of each job."""
+    from ringbco import _core
+
+    total, sets, jobs = _core.bound(submit, shortest, work, gpus)
+    return Bound(total, len(submit), dict(zip(TERMS, sets, strict=True)), dict(zip(TERMS, jobs, strict=True)))
+
+
+def by_cluster(vcs: Mapping[str, Bound], dropped: int = 0) -> Bound:
+    """The bound of a cluster whose virtual clusters have these; "" names a cluster without."""
+    parts = list(vcs.values())
+    sets, jobs = (
+        {term: sum(getattr(part, name)[term] for part in parts) for term in TERMS}
+        for name in ("sets", "set_jobs")
+    )
+    total, count = float(sum(part.total for part in parts)), sum(part.jobs for part in parts)
+    return Bound(total, count, sets, jobs, dropped, {name: part for name, part in vcs.items() if name})
+
+
+def of_results(outcomes: Mapping[str, Outcome]) -> dict[str, float | None]:
+    """The bound on the mean completion time of each result's jobs on its cluster, s, by label.
+
+    None where a result alone does not say it: jobs that may hold other GPUs than they ask for, rings that
+    may be faster over several servers than in one, a result that is damaged. Results of the same jobs share
+    the work.
+    """
+    found: list[tuple[object, pl.DataFrame, float | None]] = []
+    told: dict[str, float | None] = {}
+    for label, outcome in outcomes.items():
+        jobs = outcome.jobs.select(name for name in _READ if name in outcome.jobs.columns)
+        facts = outcome.run.get("cluster"), _model(outcome)
+        known = [mean for there, table, mean in found if there == facts and table.equals(jobs)]
+        told[label] = known[0] if known else _of_result(outcome)
+        if not known:
+            found.append((facts, jobs, told[label]))
+    return told
+
+
+def _model(outcome: Outcome) -> str | None:
+    options = outcome.run.get("options")
+    return options.get("model") if isinstance(options, Mapping) else None
+
+
+def _of_result(outcome: Outcome) -> float | None:
+    from ringbco import _core
+
+    jobs = outcome.jobs
+    try:
+        cluster = cluster_of(outcome.run)
+        if "run_resized" in jobs.columns or _faster_spread(outcome, cluster):
+            return None
+        parts = {name: _of_columns(jobs.filter(rows), gpus) for name, rows, gpus in _parts(jobs, cluster)}
+    except (InputError, _core.CoreError):
+        return None
+    bound = by_cluster(parts)
+    return bound.mean_jct if bound.jobs == jobs.height > 0 else None
+
+
+def _faster_spread(outcome: Outcome, cluster: Cluster) -> bool:
+    """Whether a ring may be faster over several servers than in one."""
+    network = cluster.network
+    return _model(outcome) != "fixed" and network.inter_bandwidth > network.intra_bandwidth
+
+
+def _parts(jobs: pl.DataFrame, cluster: Cluster) -> Iterator[tuple[str, pl.Series, int]]:
+    """Each virtual cluster that has a job: its name, which rows are its jobs, its GPUs."""
+    names: Sequence[str] = cluster.vc_names
+    if not names:
+        yield "", pl.repeat(True, jobs.height, eager=True), cluster.num_gpus
+    elif "vc" in jobs.columns:
+        for name in names:
+            rows = (jobs["vc"] == name).fill_null(False)
+            if rows.any():
+                yield name, rows, int(cluster.server_gpus[cluster.vc_servers(name)].sum())
+
+
+def _of_columns(jobs: pl.DataFrame, gpus: int) -> Bound:
+    submit, ideal, asked = (
+        jobs[name].cast(pl.Float64).to_numpy() for name in ("submit_time", "ideal_run_time", "num_gpus")
+    )
+    return lower_bound(submit, ideal, asked * ideal, gpus)
