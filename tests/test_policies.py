@@ -333,7 +333,7 @@ def test_options_that_cannot_be_meant() -> None:
             run(jobs, "1x1", policy, **options)
     with pytest.raises(InputError, match="column deadline"):
         run(jobs, "1x1", "edf")
-    with pytest.raises(InputError, match="each one was refused"):
+    with pytest.raises(InputError, match="admission refused"):
         run(jobs, "1x1", "edf", [1.0], admission=True)
 
 
