@@ -30,6 +30,7 @@ from ringbco.result.outcome import Outcome, count_seconds, summarised_later
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
+    ELASTIC_SCHEMA,
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
@@ -360,9 +361,10 @@ def test_every_file_and_column_is_documented() -> None:
         section = page.split(f"## {table}.parquet\n")[1].split("\n## ")[0]
         rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
         documented = [row[0].removeprefix("| ") for row in rows if len(row) > 2][2:]
-        extra = [*CAUSES_SCHEMA, *PREEMPTION_SCHEMA, ", ".join(CARRIED_COLUMNS)] if table == "jobs" else []
+        more = CAUSES_SCHEMA | PREEMPTION_SCHEMA | ELASTIC_SCHEMA if table == "jobs" else {}
+        extra = [*more, ", ".join(CARRIED_COLUMNS)] if more else []
         assert documented == list(schema) + extra
         types = {row[0].removeprefix("| "): row[1].split(",")[0] for row in rows if len(row) > 2}
-        typed = schema | (CAUSES_SCHEMA | PREEMPTION_SCHEMA if table == "jobs" else {})
+        typed = schema | more
         for name, dtype in typed.items():
             assert types[name] == str(dtype).lower()

@@ -96,6 +96,8 @@ def jobs_frame(
         "preemptions": _shared(result.preemptions),
     }
     columns |= {name: _shared(values) for name, values in why.items()}
+    if result.held is not None and result.lost is not None:
+        columns |= dict(zip(PREEMPTION_SCHEMA, map(_shared, (result.held, result.lost)), strict=True))
     if result.longer is not None and result.held_gpus is not None and result.lost_gpus is not None:
         elastic: tuple[NDArray[Any], ...] = (
             result.longer.astype(np.float32),
@@ -103,8 +105,6 @@ def jobs_frame(
             result.lost_gpus,
         )
         columns |= dict(zip(ELASTIC_SCHEMA, map(_shared, elastic), strict=True))
-    if result.held is not None and result.lost is not None:
-        columns |= dict(zip(PREEMPTION_SCHEMA, map(_shared, (result.held, result.lost)), strict=True))
     columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
     jobs = pl.DataFrame(columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA | ELASTIC_SCHEMA)
     return jobs if result.kept.all() else jobs.filter(pl.Series(result.kept))
