@@ -56,7 +56,7 @@ LONG := equality preempt_equality planner audit audit_genuine audit_queue golden
 test-long: build ## the random comparisons and audits again, with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=300 cargo test --locked --no-default-features -- equality logs outside slow_twin
-	RINGBCO_CASES=1000 $(PYTEST) $(LONG:%=tests/test_%.py)
+	RINGBCO_CASES=600 $(PYTEST) $(LONG:%=tests/test_%.py)
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000)
 	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) tests/fuzz
