@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import ringbco
+from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import DecisionError, InputError
 from ringbco.trace.jobs import from_frame
 
@@ -232,3 +233,44 @@ def test_a_built_in_policy_takes_elastic_jobs_as_rigid() -> None:
     rigid = from_frame(elastic().frame.drop("min_gpus", "max_gpus"))
     one, other = (ringbco.replay(jobs, "1x4", policy="srtf") for jobs in (elastic(), rigid))
     assert one.jobs.select(other.jobs.columns).equals(other.jobs)
+
+
+class EndsAllOf(ringbco.Policy):
+    """Starts everybody, and ends the jobs of a virtual cluster or refuses them."""
+
+    def __init__(self, verb: str) -> None:
+        self.verb = verb
+
+    def decide(self, state: Any) -> None:
+        waiting = state.waiting
+        of_b = waiting[state.jobs["vc"][waiting] == "B"]
+        if self.verb == "refuse" and of_b.size:
+            state.refuse(of_b[-1:])
+        state.start(state.waiting)
+        if self.verb == "end" and state.now >= 10.0:
+            state.end([row for row in state.running if state.jobs["vc"][row] == "B"])
+        elif self.verb == "end":
+            state.wake(10.0)
+
+
+@pytest.mark.parametrize("verb", ["end", "refuse"])
+def test_virtual_clusters_whose_jobs_are_ended_or_refused(verb: str, tmp_path: Path) -> None:
+    frame = pl.DataFrame({
+        "job_id": ["a", "b", "c"], "submit_time": [0.0] * 3, "num_gpus": [2] * 3, "duration": [90.0] * 3,
+        "vc": ["A", "B", "B"],
+    })  # fmt: skip
+    jobs = from_frame(frame)
+    groups = [ServerGroup(1, 4, vc="A"), ServerGroup(1, 4, vc="B")]
+    outcome = ringbco.replay(jobs, Cluster.from_groups(groups), policy=EndsAllOf(verb), model="fixed")
+    told = {row["vc"]: row for row in outcome.summary["vcs"]}
+    assert (told["B"]["jobs"], told["B"][f"jobs_{verb.rstrip('e')}ed"]) == (
+        (0, 2) if verb == "end" else (1, 1)
+    )
+    sound(outcome, jobs)
+    outcome.write(tmp_path / "result")
+    for results in (tmp_path / "result", outcome):
+        page = tmp_path / "page.html"
+        ringbco.report(results, page, force=True)
+        assert ("ended before they were done" if verb == "end" else "refused") in page.read_text()
+        ringbco.timeline(results, tmp_path / "trace.json", force=True)
+        assert (tmp_path / "trace.json").stat().st_size > 0

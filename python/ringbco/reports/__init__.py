@@ -97,7 +97,7 @@ def _written(results: object, title: str | None) -> tuple[str, list[Figure], tup
 def _outcomes(results: object) -> Mapping[str, Outcome]:
     """The outcomes by label, once it is sure that they can be drawn."""
     from ringbco.errors import UsageError
-    from ringbco.reports.reading import read_results
+    from ringbco.reports.reading import read_results, without_ended
     from ringbco.reports.soundness import check_tables
     from ringbco.result.comparison import Comparison, side_by_side
     from ringbco.result.outcome import Outcome
@@ -115,7 +115,8 @@ def _outcomes(results: object) -> Mapping[str, Outcome]:
         return read_results(outcomes)
     by_label = outcomes if isinstance(outcomes, Mapping) else {}
     if by_label and all(isinstance(outcome, Outcome) for outcome in by_label.values()):
-        for outcome in by_label.values():
+        drawn = {label: without_ended(outcome) for label, outcome in by_label.items()}
+        for outcome in drawn.values():
             check_tables(outcome)
-        return by_label
+        return drawn
     raise UsageError("option results: expected outcomes by label, a comparison, or paths of result folders")

@@ -81,7 +81,7 @@ def time_split(results: Mapping[str, Outcome]) -> Figure:
         "time",
         "Where a job's time goes",
         "Mean completion time, from submission to finish, by what it was spent on. As if alone: on the fewest"
-        " servers that can hold the job, without contention.",
+        " servers that can hold the job, without contention; an elastic job on the GPUs that it had.",
         chosen(chart, results),
         height=height(results),
     )

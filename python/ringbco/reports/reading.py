@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -35,9 +36,26 @@ def read_results(folders: Sequence[str | os.PathLike[str]]) -> dict[str, Outcome
 
 def read_result(folder: str | os.PathLike[str]) -> Outcome:
     """The outcome in a result folder, once it is sure that it can be drawn; InputError where it cannot."""
-    outcome = Outcome.read(folder)
+    outcome = without_ended(Outcome.read(folder))
     check_drawable(outcome, Path(folder))
     return outcome
+
+
+def without_ended(outcome: Outcome) -> Outcome:
+    """The outcome without the stretches of jobs that a policy ended: no figure is about them.
+
+    They have no row in jobs.parquet. As many as the summary tells are left out. One more is a stray, which a
+    check of the tables finds.
+    """
+    ended, allocations = outcome.summary.get("jobs_ended"), outcome.allocations
+    if not isinstance(ended, int) or allocations is None or "job_id" not in allocations.columns:
+        return outcome
+    strays = allocations.join(outcome.jobs, on="job_id", how="anti")
+    if strays["job_id"].n_unique() > ended:
+        return outcome
+    drawn = copy.copy(outcome)
+    drawn.allocations = allocations.join(outcome.jobs, on="job_id", how="semi", maintain_order="left")
+    return drawn
 
 
 def _results_in(folder: Path) -> list[Path]:

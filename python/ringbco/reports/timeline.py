@@ -11,7 +11,7 @@ from ringbco.io.atomic import replacing
 from ringbco.io.marks import signed
 from ringbco.reports.outputs import check_picture, check_trace
 from ringbco.reports.perfetto import write_trace
-from ringbco.reports.reading import read_result
+from ringbco.reports.reading import read_result, without_ended
 from ringbco.reports.soundness import check_tables
 from ringbco.reports.window import Window, window
 from ringbco.result.outcome import Outcome
@@ -51,8 +51,8 @@ def timeline(
     if picture is not None:
         check_picture(picture, force=force)
     if isinstance(result, Outcome):
-        check_tables(result)
-        outcome = result
+        outcome = without_ended(result)
+        check_tables(outcome)
     else:
         outcome = read_result(result)
     shown = window(outcome, start, end, servers)
