@@ -10,6 +10,7 @@ import polars as pl
 
 from ringbco.reports import charts
 from ringbco.reports.series import size_class
+from ringbco.reports.reading import without_ended
 from ringbco.reports.soundness import check_tables
 from ringbco.result.outcome import Outcome
 
@@ -28,7 +29,7 @@ class Plots:
     """
 
     def __init__(self, outcomes: Mapping[str, Outcome]) -> None:
-        self._outcomes = dict(outcomes)
+        self._outcomes = {label: without_ended(outcome) for label, outcome in outcomes.items()}
         for outcome in self._outcomes.values():
             check_tables(outcome)
 
