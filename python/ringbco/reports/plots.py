@@ -9,8 +9,8 @@ import altair as alt
 import polars as pl
 
 from ringbco.reports import charts
-from ringbco.reports.series import size_class
 from ringbco.reports.reading import without_ended
+from ringbco.reports.series import size_class
 from ringbco.reports.soundness import check_tables
 from ringbco.result.outcome import Outcome
 
