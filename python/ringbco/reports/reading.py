@@ -47,7 +47,9 @@ def without_ended(outcome: Outcome) -> Outcome:
     They have no row in jobs.parquet. As many as the summary tells are left out. One more is a stray, which a
     check of the tables finds.
     """
-    ended, allocations = outcome.summary.get("jobs_ended"), outcome.allocations
+    summary: object = outcome.summary  # of a damaged result it may be anything
+    ended = summary.get("jobs_ended") if isinstance(summary, dict) else None
+    allocations = outcome.allocations
     if not isinstance(ended, int) or allocations is None or "job_id" not in allocations.columns:
         return outcome
     strays = allocations.join(outcome.jobs, on="job_id", how="anti")
