@@ -77,6 +77,8 @@ pub(super) struct Run<'a> {
     network: Network,
     options: &'a Options,
     history: Vec<State>,
+    /// The last instant at which a job arrived, started or completed, s.
+    changed: f64,
     contention_seconds: f64,
     /// Per job, time waited for want of idle GPUs, and because they lay apart.
     obstacles: Vec<(f64, f64)>,
@@ -85,7 +87,8 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(jobs: &'a [Job], cluster: Cluster, network: Network, options: &'a Options) -> Self {
         let (phases, obstacles) = (vec![Phase::Ahead; jobs.len()], vec![(0.0, 0.0); jobs.len()]);
-        Self { jobs, phases, cluster, network, options, history: Vec::new(), contention_seconds: 0.0, obstacles }
+        let (history, changed, contention_seconds) = (Vec::new(), 0.0, 0.0);
+        Self { jobs, phases, cluster, network, options, history, changed, contention_seconds, obstacles }
     }
 
     /// Runs until every job is done.
@@ -150,6 +153,7 @@ impl<'a> Run<'a> {
 
     /// One instant (docs/model.md#one-instant); whether a job started.
     fn instant(&mut self, now: f64) -> bool {
+        let mut changed = false;
         for (job, phase) in self.jobs.iter().zip(&mut self.phases) {
             if let Phase::Running(stay) = phase {
                 let over = match stay.progress {
@@ -161,15 +165,20 @@ impl<'a> Run<'a> {
                     stay.finish = now;
                     *phase = Phase::Done(stay);
                     self.cluster.free(job);
+                    changed = true;
                 }
             }
         }
         for (job, phase) in self.jobs.iter().zip(&mut self.phases) {
             if matches!(phase, Phase::Ahead) && job.submit <= now {
                 *phase = Phase::Waiting;
+                changed = true;
             }
         }
         let started = self.pass(now);
+        if changed || started {
+            self.changed = now;
+        }
         self.rates(now);
         self.note(now);
         started
@@ -327,10 +336,9 @@ impl<'a> Run<'a> {
 
     /// The error of a run in which nothing can change any more: the lowest row that is not done.
     fn stuck(&self) -> Error {
-        let time = self.history.last().map_or(0.0, |state| state.time);
         let left = |phase: &Phase| !matches!(phase, Phase::Done(_));
         let j = self.phases.iter().position(left).unwrap_or(0);
-        Error::Stuck { row: self.jobs[j].row, running: matches!(self.phases[j], Phase::Running(_)), time }
+        Error::Stuck { row: self.jobs[j].row, running: matches!(self.phases[j], Phase::Running(_)), time: self.changed }
     }
 
     /// Writes what happened into the result; `servers` are the cluster's, by their index in the whole.
