@@ -149,7 +149,7 @@ registry!(
 );
 
 registry!(
-    /// What QSSF's predictions rest on.
+    /// What predictions of run times rest on.
     Predict, "predict" {
         /// The durations of jobs completed before the submission.
         History => "history",

@@ -73,7 +73,7 @@ pub const PRESETS: &[Preset] = &[
     Preset::preemptive("ftf", Preemption::Ftf).by("Mahajan et al., NSDI 2020 (Themis)").clairvoyant(),
     Preset::preemptive("edf", Preemption::Edf).by("Liu and Layland, JACM 1973"),
     Preset::preemptive("time-slice", Preemption::TimeSlice).by("Xiao et al., OSDI 2018 (Gandiva)"),
-    Preset::preemptive("repack", Preemption::Repack).by("ringbco").clairvoyant(),
+    Preset::preemptive("repack", Preemption::Repack).by("ringbco"),
 ];
 
 /// The policy of a replay that names none.

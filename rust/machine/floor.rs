@@ -191,11 +191,15 @@ impl<'a, S: Speed> Floor<'a, S> {
         self.speed.remaining(&self.jobs, job, self.ledger(job).0, unit, self.clock.slot)
     }
 
-    /// The same of a stay's job now, with the rest of its pause.
+    /// The same of a stay's job now, without the rest of its pause.
     pub(crate) fn left_at_best_of(&self, stay: &Stay<S::Pace>, unit: f64) -> f64 {
-        let pause = self.clock.seconds(f64::max(0.0, stay.from - self.now));
         let left = stay.left_at(self.now, self.clock);
-        self.speed.remaining(&self.jobs, stay.job, left, unit, self.clock.slot) + pause
+        self.speed.remaining(&self.jobs, stay.job, left, unit, self.clock.slot)
+    }
+
+    /// Seconds that a stay's job still pauses.
+    pub(crate) fn pause_left_of(&self, stay: &Stay<S::Pace>) -> f64 {
+        self.clock.seconds(f64::max(0.0, stay.from - self.now))
     }
 
     /// Seconds that a resumed job holds its GPUs without progress.

@@ -73,34 +73,30 @@ pub enum Users {
     Clock(&'static [ClockKind]),
     /// Planners.
     Planner(&'static [Planner]),
+    /// Whoever is one of several kinds.
+    Any(&'static [Self]),
 }
 
 impl Users {
-    /// The part by which a user is known, as the options call it; empty for `All`.
+    /// The parts by which users are known, as the options call them, and the names that use it; none for `All`.
     #[must_use]
-    pub fn part(self) -> &'static str {
-        match self {
-            Self::All => "",
-            Self::Order(_) => "order",
-            Self::Placement(_) => "placement",
-            Self::Queue(_) => "queue",
-            Self::Preemption(_) => "preemption",
-            Self::Clock(_) => "clock",
-            Self::Planner(_) => "policy",
+    pub fn parts(self) -> Vec<(&'static str, Vec<&'static str>)> {
+        fn of<T: Copy>(
+            part: &'static str,
+            values: &[T],
+            name: fn(T) -> &'static str,
+        ) -> Vec<(&'static str, Vec<&'static str>)> {
+            vec![(part, values.iter().map(|&value| name(value)).collect())]
         }
-    }
-
-    /// The names of those that use it; empty for `All`.
-    #[must_use]
-    pub fn names(self) -> Vec<&'static str> {
         match self {
             Self::All => Vec::new(),
-            Self::Order(parts) => parts.iter().map(|part| part.name()).collect(),
-            Self::Placement(parts) => parts.iter().map(|part| part.name()).collect(),
-            Self::Queue(parts) => parts.iter().map(|part| part.name()).collect(),
-            Self::Preemption(parts) => parts.iter().map(|part| part.name()).collect(),
-            Self::Clock(parts) => parts.iter().map(|part| part.name()).collect(),
-            Self::Planner(parts) => parts.iter().map(|part| part.name()).collect(),
+            Self::Order(values) => of("order", values, Order::name),
+            Self::Placement(values) => of("placement", values, Placement::name),
+            Self::Queue(values) => of("queue", values, Discipline::name),
+            Self::Preemption(values) => of("preemption", values, Preemption::name),
+            Self::Clock(values) => of("clock", values, ClockKind::name),
+            Self::Planner(values) => of("policy", values, Planner::name),
+            Self::Any(users) => users.iter().flat_map(|users| users.parts()).collect(),
         }
     }
 
@@ -113,6 +109,7 @@ impl Users {
             Self::Placement(parts) => parts.contains(&policy.placement),
             Self::Queue(parts) => queues && parts.contains(&policy.queue),
             Self::Preemption(parts) => parts.contains(&policy.preemption),
+            Self::Any(users) => users.iter().any(|users| users.include(policy)),
             Self::All | Self::Clock(_) | Self::Planner(_) => false,
         }
     }

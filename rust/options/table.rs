@@ -153,11 +153,11 @@ options! {
             .of(Users::Preemption(&[Preemption::TimeSlice]))
             .panel(OTHERS)
             .help("time-slice: seconds between decisions.");
-        /// What QSSF predicts from.
+        /// What predictions of run times rest on.
         predict: Predict = Predict::History => Entry::name("predict", Predict::NAMES)
-            .of(Users::Order(&[Order::Qssf]))
+            .of(Users::Any(&[Users::Order(&[Order::Qssf]), Users::Preemption(&[Preemption::Repack])]))
             .panel(OTHERS)
-            .help("qssf: predict from the history of completed jobs, or exact: the recorded duration.");
+            .help("qssf, repack: predict from the history of completed jobs, or exact: know the recorded duration.");
         /// Whether `edf` refuses jobs that would miss their deadline even alone.
         admission: bool = false => Entry::flag("admission")
             .of(Users::Preemption(&[Preemption::Edf]))

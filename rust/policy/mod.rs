@@ -14,7 +14,7 @@ mod roster;
 use crate::error::Result;
 use crate::ids::{Job, Slot};
 use crate::machine::{Floor, Machine, Watch};
-use crate::options::{Model, Order, Preemption};
+use crate::options::{Model, Order, Predict, Preemption};
 use crate::outcome::ClusterOutcome;
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
@@ -22,7 +22,7 @@ use log::Logged;
 pub(crate) use outside::Outside;
 pub(crate) use queue::{FixedLine, KeyedLine, Queued};
 use ranked::{Edf, Ftf, Gittins, Ranked, Srtf, TimeSlice, Tiresias};
-use repack::Repack;
+use repack::{Exact, History, Repack};
 
 /// Decides on behalf of one cluster.
 pub(crate) trait Policy<S: Speed>: Clone + Send {
@@ -97,7 +97,10 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
             visitor.visit(setting, speed, Ranked::new(setting, ftf))
         }
         Preemption::Edf => visitor.visit(setting, speed, Ranked::new(setting, Edf::new(setting))),
-        Preemption::Repack => visitor.visit(setting, speed, Repack::new(setting)),
+        Preemption::Repack if options.predict == Predict::Exact => {
+            visitor.visit(setting, speed, Repack::new(setting, Exact::new(setting)))
+        }
+        Preemption::Repack => visitor.visit(setting, speed, Repack::new(setting, History::new(setting))),
         Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting)),
         Preemption::Log => visitor.visit(setting, speed, Logged::new(setting)),
         Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(options))),

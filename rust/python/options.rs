@@ -62,8 +62,7 @@ fn tell<'py>(py: Python<'py>, entry: &Entry, default: &Value) -> PyResult<Bound<
     row.set_item("absent", entry.absent)?;
     row.set_item("word", entry.word)?;
     row.set_item("unit", entry.unit)?;
-    row.set_item("part", entry.users.part())?;
-    row.set_item("users", entry.users.names())?;
+    row.set_item("users", entry.users.parts())?;
     row.set_item("policies", entry.policies().map(|policy| policy.name).collect::<Vec<_>>())?;
     row.set_item("exclusive", entry.exclusive)?;
     row.set_item("demand", entry.demand)?;

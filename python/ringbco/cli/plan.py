@@ -74,7 +74,7 @@ def plan(
         ignored = (
             option.typed
             for name, option in PLAN.items()
-            if option.part == "policy" and policy not in option.users and options[name] != option.default
+            if policy not in dict(option.users).get("policy", (policy,)) and options[name] != option.default
         )
         inputs.note_unused(ignored, [policy])
     outcome.summary = with_seconds(outcome.summary, reading)

@@ -10,7 +10,11 @@ import typer
 from ringbco.run.policies_generated import PRESETS
 
 # Options under which a policy that needs no run times reads them.
-_CONDITIONS: Final = {"qssf": ["with --predict exact"], "edf": ["with --admission"]}
+_CONDITIONS: Final = {
+    "qssf": ["with --predict exact"],
+    "repack": ["with --predict exact"],
+    "edf": ["with --admission"],
+}
 _TABLE_WIDTH: Final = 70
 
 

@@ -207,7 +207,7 @@ def _option(row: Row) -> str:
         "absent": row["absent"] or "",
         **{
             name: row[name]
-            for name in ("word", "unit", "part", "users", "policies", "exclusive", "demand", "form")
+            for name in ("word", "unit", "users", "policies", "exclusive", "demand", "form")
         },
     }
     usual = Option._field_defaults
@@ -247,12 +247,15 @@ def _of_policies(table: Mapping[str, Sequence[Row]]) -> str:
     """The options that not every policy uses: who does, their values, their defaults."""
     rows = ["", "", "| option | used by | values | default |", "| --- | --- | --- | --- |"]
     for row in table["replay"]:
-        if row["users"] and row["exclusive"] and row["part"] != "clock":
-            users = ", ".join(f"`{name}`" for name in row["users"])
-            by = "policy" if row["part"] == "preemption" else row["part"]
+        parts = dict(row["users"])
+        if parts and row["exclusive"] and "clock" not in parts:
+            by = "; ".join(
+                f"{'policy' if part == 'preemption' else part} {', '.join(f'`{name}`' for name in names)}"
+                for part, names in parts.items()
+            )
             default = row["absent"] or _shown(row["default"])
             expected = "on or off" if row["kind"] == "flag" else row["expected"]
-            cells = (f"`--{row['name'].replace('_', '-')}`", f"{by} {users}", expected, default)
+            cells = (f"`--{row['name'].replace('_', '-')}`", by, expected, default)
             rows.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join([*rows, "", ""])
 
@@ -271,7 +274,7 @@ def _of_runs(table: Mapping[str, Sequence[Row]]) -> str:
     told = []
     for row in table["replay"]:
         notes = [row["unit"]] if row["unit"] else []
-        if row["absent"] and row["part"] != "policy" and not row["absent"].startswith("the policy"):
+        if row["absent"] and "policy" not in dict(row["users"]) and not row["absent"].startswith("the policy"):
             notes.append(f"absent = {row['absent']}")
         told.append(row["name"] + (f" ({'; '.join(notes)})" if notes else ""))
     known = {row["name"] for row in table["replay"]}

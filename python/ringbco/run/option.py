@@ -17,7 +17,7 @@ class Option(NamedTuple):
     least, above, most: the range of a number; `above` says that `least` itself is out of it.
     names: those that a value may have. expected: what a value must be, where there are no names.
     optional: whether None is a value. It means `absent`, and in a file `word` stands for it.
-    part, users: who uses it, by a part of the policy or by the clock. policies: the policies among them.
+    users: who uses it: (part of the policy, its names) or the clock. policies: the policies among them.
     exclusive: whether everyone else ignores it. demand: whether they refuse it instead.
     form: how a value is written. panel: the group in which the command line lists it.
     """
@@ -36,8 +36,7 @@ class Option(NamedTuple):
     absent: str = ""
     word: str = ""
     unit: str = ""
-    part: str = ""
-    users: tuple[str, ...] = _EMPTY
+    users: tuple[tuple[str, tuple[str, ...]], ...] = ()
     policies: tuple[str, ...] = _EMPTY
     exclusive: bool = True
     demand: bool = False

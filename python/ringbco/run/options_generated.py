@@ -75,8 +75,8 @@ class Options(TypedDict, total=False):
     quantum: float
     """time-slice: seconds between decisions. Default: 60."""
     predict: str
-    """qssf: predict from the history of completed jobs, or exact: the recorded duration. Default:
-    history.
+    """qssf, repack: predict from the history of completed jobs, or exact: know the recorded duration.
+    Default: history.
     """
     admission: bool
     """edf: refuse a job that on arrival would miss its deadline even alone. Default: take all."""
@@ -184,8 +184,7 @@ REPLAY: Final[dict[str, Option]] = {
         above=True,
         most=1e16,
         unit="s",
-        part="clock",
-        users=("slot",),
+        users=(("clock", ("slot",)),),
     ),
     "kappa": Option(
         name="kappa",
@@ -196,8 +195,7 @@ REPLAY: Final[dict[str, Option]] = {
         expected="an integer from 0 to 4294967295",
         most=4294967295,
         unit="GPUs",
-        part="placement",
-        users=("sjf-bco",),
+        users=(("placement", ("sjf-bco",)),),
         policies=("sjf-bco",),
     ),
     "lambda_": Option(
@@ -208,8 +206,7 @@ REPLAY: Final[dict[str, Option]] = {
         panel="Policy",
         expected="a finite number >= 1",
         least=1.0,
-        part="placement",
-        users=("lbsgf", "sjf-bco"),
+        users=(("placement", ("lbsgf", "sjf-bco")),),
         policies=("sjf-bco",),
     ),
     "variant": Option(
@@ -219,8 +216,7 @@ REPLAY: Final[dict[str, Option]] = {
         help=("Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings)."),
         panel="Policy",
         names=("practical", "literal"),
-        part="placement",
-        users=("fa-ffp", "lbsgf", "sjf-bco"),
+        users=(("placement", ("fa-ffp", "lbsgf", "sjf-bco")),),
         policies=("sjf-bco",),
     ),
     "seed": Option(
@@ -231,8 +227,7 @@ REPLAY: Final[dict[str, Option]] = {
         panel="Execution",
         expected="an integer from 0 to 18446744073709551615",
         most=18446744073709551615,
-        part="placement",
-        users=("random",),
+        users=(("placement", ("random",)),),
         policies=("rand",),
         exclusive=False,
     ),
@@ -294,8 +289,12 @@ REPLAY: Final[dict[str, Option]] = {
         expected="a time >= 0 and <= 1e+09 s",
         most=1000000000.0,
         unit="s",
-        part="preemption",
-        users=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack", "log", "outside"),
+        users=(
+            (
+                "preemption",
+                ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack", "log", "outside"),
+            ),
+        ),
         policies=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack"),
     ),
     "move_cost": Option(
@@ -309,8 +308,7 @@ REPLAY: Final[dict[str, Option]] = {
         optional=True,
         absent="preempt-cost",
         unit="s",
-        part="preemption",
-        users=("log", "outside"),
+        users=(("preemption", ("log", "outside")),),
     ),
     "resize_cost": Option(
         name="resize_cost",
@@ -323,8 +321,7 @@ REPLAY: Final[dict[str, Option]] = {
         optional=True,
         absent="preempt-cost",
         unit="s",
-        part="preemption",
-        users=("log", "outside"),
+        users=(("preemption", ("log", "outside")),),
     ),
     "thresholds": Option(
         name="thresholds",
@@ -338,8 +335,7 @@ REPLAY: Final[dict[str, Option]] = {
         expected="GPU-seconds > 0 in ascending order",
         above=True,
         unit="GPU-seconds",
-        part="preemption",
-        users=("tiresias", "gittins"),
+        users=(("preemption", ("tiresias", "gittins")),),
         policies=("tiresias", "gittins"),
         form="S[,S...]",
     ),
@@ -353,8 +349,7 @@ REPLAY: Final[dict[str, Option]] = {
         above=True,
         most=1000000000.0,
         unit="s",
-        part="preemption",
-        users=("tiresias", "gittins", "ftf"),
+        users=(("preemption", ("tiresias", "gittins", "ftf")),),
         policies=("tiresias", "gittins", "ftf"),
     ),
     "quantum": Option(
@@ -367,20 +362,20 @@ REPLAY: Final[dict[str, Option]] = {
         above=True,
         most=1000000000.0,
         unit="s",
-        part="preemption",
-        users=("time-slice",),
+        users=(("preemption", ("time-slice",)),),
         policies=("time-slice",),
     ),
     "predict": Option(
         name="predict",
         kind="name",
         default="history",
-        help=("qssf: predict from the history of completed jobs, or exact: the recorded duration."),
+        help=(
+            "qssf, repack: predict from the history of completed jobs, or exact: know the recorded duration."
+        ),
         panel="Other schedulers (docs/policies.md)",
         names=("history", "exact"),
-        part="order",
-        users=("qssf",),
-        policies=("qssf",),
+        users=(("order", ("qssf",)), ("preemption", ("repack",))),
+        policies=("qssf", "repack"),
     ),
     "admission": Option(
         name="admission",
@@ -389,8 +384,7 @@ REPLAY: Final[dict[str, Option]] = {
         help=("edf: refuse a job that on arrival would miss its deadline even alone. Default: take all."),
         panel="Other schedulers (docs/policies.md)",
         expected="True or False",
-        part="preemption",
-        users=("edf",),
+        users=(("preemption", ("edf",)),),
         policies=("edf",),
         demand=True,
     ),
@@ -407,8 +401,7 @@ REPLAY: Final[dict[str, Option]] = {
         optional=True,
         absent="never",
         unit="s",
-        part="order",
-        users=("sjf", "smallest", "qssf", "column"),
+        users=(("order", ("sjf", "smallest", "qssf", "column")),),
         policies=("sjf", "smallest", "sjf-bco", "qssf"),
         demand=True,
     ),
@@ -420,7 +413,6 @@ REPLAY: Final[dict[str, Option]] = {
         panel="Other schedulers (docs/policies.md)",
         expected="a number > 0",
         above=True,
-        part="queue",
-        users=("easy",),
+        users=(("queue", ("easy",)),),
     ),
 }

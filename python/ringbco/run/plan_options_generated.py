@@ -82,8 +82,7 @@ PLAN: Final[dict[str, Option]] = {
         help=("Reading of FA-FFP and LBSGF: practical (the paper's prose) or literal (its listings)."),
         panel="Policy",
         names=("practical", "literal"),
-        part="policy",
-        users=("sjf-bco",),
+        users=(("policy", ("sjf-bco",)),),
     ),
     "model": Option(
         name="model",
@@ -104,8 +103,7 @@ PLAN: Final[dict[str, Option]] = {
         optional=True,
         word="auto",
         unit="GPUs",
-        part="policy",
-        users=("sjf-bco",),
+        users=(("policy", ("sjf-bco",)),),
         form="auto|K",
     ),
     "lambda_": Option(
@@ -116,8 +114,7 @@ PLAN: Final[dict[str, Option]] = {
         panel="Policy",
         expected="a finite number >= 1",
         least=1.0,
-        part="policy",
-        users=("sjf-bco",),
+        users=(("policy", ("sjf-bco",)),),
     ),
     "u": Option(
         name="u",

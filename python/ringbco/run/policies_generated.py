@@ -125,5 +125,7 @@ PRESETS: Final[dict[str, Preset]] = {
         False,
         ("quantum", "preempt-cost"),
     ),
-    "repack": Preset("repack", "fifo", "consolidate", "strict", "repack", "ringbco", True, ("preempt-cost",)),
+    "repack": Preset(
+        "repack", "fifo", "consolidate", "strict", "repack", "ringbco", False, ("predict", "preempt-cost")
+    ),
 }

@@ -23,7 +23,7 @@ MOST_PASSES: Final = 50_000_000
 """Decisions of one run, each of which may leave a stretch of every running job in memory."""
 # What ranks, places or backfills by recorded run times, or by work that is booked when a job starts.
 _CLAIRVOYANT: Final = {
-    "policy": ("srtf", "ftf", "repack"),
+    "policy": ("srtf", "ftf"),
     "order": ("sjf",),
     "placement": ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco"),
     "queue": ("easy",),
@@ -77,7 +77,7 @@ def deadline(table: JobTable, policy: Policy) -> NDArray[np.float64] | None:
 
 def user(table: JobTable, policy: Policy) -> NDArray[np.uint32] | None:
     """The jobs' users as numbers, if the policy reads them and the table has them."""
-    if policy.order != "qssf" or "user" not in table.frame.columns:
+    if not uses(policy, "predict") or "user" not in table.frame.columns:
         return None
     users = table.frame["user"].rank("dense").cast(int)
     return users.fill_null(NOBODY).to_numpy().astype(np.uint32)
@@ -86,9 +86,9 @@ def user(table: JobTable, policy: Policy) -> NDArray[np.uint32] | None:
 def uses(policy: Policy, option: str) -> bool:
     """Whether the option means anything under the policy. True of what no policy ignores, such as `seed`."""
     known = REPLAY.get(option)
-    if known is None or not known.exclusive or not hasattr(policy, known.part):
-        return True
-    return getattr(policy, known.part) in known.users
+    parts = [] if known is None or not known.exclusive else known.users
+    users = [names for part, names in parts if hasattr(policy, part)]
+    return not users or any(getattr(policy, part, None) in names for part, names in parts)
 
 
 def fit(chosen: Sequence[str], options: Mapping[str, Any], *, strict: bool = True) -> list[dict[str, Any]]:
@@ -129,7 +129,8 @@ def foreknowledge(run: Mapping[str, Any]) -> list[str]:
     """
     options, own = run.get("options", {}), run.get("own_policy", {})
     read = [f"{part} {options[part]}" for part, names in _CLAIRVOYANT.items() if options.get(part) in names]
-    if options.get("order") == "qssf" and options.get("predict") == "exact":
+    predicts = options.get("order") == "qssf" or options.get("policy") == "repack"
+    if predicts and options.get("predict") == "exact":
         read.append("predict exact")
     if options.get("admission"):
         read.append("admission")
@@ -166,8 +167,7 @@ def _unused(policy: Policy, name: str, value: object) -> UsageError:
     """What to raise for an option that the policy would ignore."""
     option = REPLAY[name]
     wanted = [f"policy {_either(option.policies)}"] if option.policies else []
-    if option.part != "preemption":
-        wanted.append(f"{option.part} {_either(option.users)}")
+    wanted += [f"{part} {_either(names)}" for part, names in option.users if part != "preemption"]
     return refusal(option.typed, value, f"{', or '.join(wanted)}; {policy.name} ignores it")
 
 

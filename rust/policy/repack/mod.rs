@@ -5,31 +5,34 @@
 //! the jobs of every server. For example, on two servers of 8 GPUs with 4 busy each, a short job of 8 GPUs moves one of
 //! the two jobs to the other's server.
 
+mod foresight;
+mod history;
 mod plan;
+mod predictor;
+mod trial;
 
 use super::Policy;
 use crate::ids::{Job, Server, Slot};
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
+pub(super) use foresight::Exact;
+use foresight::Foresight;
+pub(super) use history::History;
 use plan::{Asker, Bench, Plan, Residents};
-use std::collections::BTreeSet;
 
 /// The policy.
 #[derive(Clone, Debug)]
-pub(super) struct Repack {
-    /// (key's bits, job) of every waiting job; keys are not negative.
-    waiting: BTreeSet<(u64, Job)>,
+pub(super) struct Repack<F> {
+    foresight: F,
     /// GPUs that they ask for, to leave a pass early.
     sizes: Vec<u32>,
     slot: Vec<Slot>,
     /// The jobs on each server, and the servers of each slot.
     on: Vec<Vec<Job>>,
     places: Vec<Vec<Server>>,
-    /// Run time left of every job that runs, s, at the latest pass that looked; and of every job that waits.
+    /// Run time left of every job that runs, s, with the rest of its pause, at the latest pass that looked.
     left: Vec<f64>,
-    /// What a unit of a job's work takes on the fewest servers without contention, s.
-    unit: Vec<f64>,
     bench: Bench,
     changed: bool,
 }
@@ -43,40 +46,29 @@ struct Waits {
     run: f64,
 }
 
-impl Repack {
-    pub(super) fn new(setting: &Setting<'_>) -> Self {
+impl<F: Foresight> Repack<F> {
+    pub(super) fn new(setting: &Setting<'_>, foresight: F) -> Self {
         let jobs = setting.jobs.len();
         let mut sizes = setting.jobs.num_gpus.to_vec();
         sizes.sort_unstable();
         sizes.dedup();
         Self {
-            waiting: BTreeSet::new(),
+            foresight,
             sizes,
             slot: vec![Slot::NONE; jobs],
             on: vec![Vec::new(); setting.server_gpus.len()],
             places: Vec::new(),
             left: vec![0.0; jobs],
-            unit: vec![0.0; jobs],
             bench: Bench::default(),
             changed: false,
         }
-    }
-
-    fn wait<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.left[job.index()] = floor.left_at_best(job, self.unit[job.index()]);
-        self.waiting.insert((self.key(floor, job).to_bits(), job));
-    }
-
-    /// GPUs x run time left: least first.
-    fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        f64::from(floor.asks(job)) * self.left[job.index()]
     }
 
     /// A job holds GPUs now.
     fn settle<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot) {
         let stay: &Stay<S::Pace> = &floor.stays[slot.index()];
         self.slot[stay.job.index()] = slot;
-        self.left[stay.job.index()] = floor.left_at_best_of(stay, self.unit[stay.job.index()]);
+        self.left[stay.job.index()] = self.foresight.left_of(floor, stay) + floor.pause_left_of(stay);
         if self.places.len() <= slot.index() {
             self.places.resize(slot.index() + 1, Vec::new());
         }
@@ -118,7 +110,7 @@ impl Repack {
     fn look<S: Speed>(&mut self, floor: &Floor<'_, S>, looked: &mut bool) {
         if !std::mem::replace(looked, true) {
             for stay in floor.stays.iter().filter(|stay| stay.is_live()) {
-                self.left[stay.job.index()] = floor.left_at_best_of(stay, self.unit[stay.job.index()]);
+                self.left[stay.job.index()] = self.foresight.left_of(floor, stay) + floor.pause_left_of(stay);
             }
         }
     }
@@ -142,28 +134,29 @@ impl Repack {
             }
         }
         for &victim in &plan.evicted {
-            self.wait(floor, victim);
+            self.foresight.join(floor, victim);
         }
     }
 }
 
-impl<S: Speed> Policy<S> for Repack {
+impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
     const STOPS: bool = true;
     const NETS: bool = true;
 
     fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        self.unit[job.index()] = floor.unit_at_best(job);
-        self.wait(floor, job);
+        self.foresight.arrived(floor, job);
+        self.foresight.join(floor, job);
         self.changed = true;
     }
 
     fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
         self.unsettle(job);
+        self.foresight.completed(job);
         self.changed = true;
     }
 
     fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
-        if self.changed && !self.waiting.is_empty() { floor.now } else { f64::INFINITY }
+        if self.changed && self.foresight.num_waiting() > 0 { floor.now } else { f64::INFINITY }
     }
 
     fn pass(&mut self, floor: &mut Floor<'_, S>) {
@@ -172,31 +165,30 @@ impl<S: Speed> Policy<S> for Repack {
         let cost = floor.pause_seconds();
         let mut failed: Vec<u32> = Vec::new();
         let mut ahead = 0;
-        let mut from = (0, Job::at(0));
-        while let Some(&(key, job)) = self.waiting.range(from..).next() {
+        self.foresight.begin_walk(floor);
+        while let Some((job, left)) = self.foresight.next() {
             if failed.len() == self.sizes.len() {
                 break;
             }
-            from = (key, Job::at(job.index() + 1));
             let num_gpus = floor.asks(job);
             if failed.contains(&num_gpus) {
                 ahead += u64::from(num_gpus);
                 continue;
             }
             if floor.place(job) {
-                self.waiting.remove(&(key, job));
+                self.foresight.leave(job);
                 let slot = floor.start(job);
                 self.settle(floor, slot);
                 continue;
             }
             let pause = if floor.has_run(job) { cost } else { 0.0 };
-            let waits = Waits { job, num_gpus, run: self.left[job.index()] + pause };
+            let waits = Waits { job, num_gpus, run: left + pause };
             self.look(floor, &mut looked);
             if !self.waits_for(floor, num_gpus, ahead, 2.0 * cost) {
                 ahead += u64::from(num_gpus);
                 continue;
             }
-            let asker = Asker { num_gpus, run: waits.run, cost };
+            let asker = Asker { num_gpus, run: waits.run, cost, evicts: self.foresight.evicts() };
             let mut bench = std::mem::take(&mut self.bench);
             let plan = Plan::find(floor, &self.residents(), &asker, &mut bench);
             self.bench = bench;
@@ -205,8 +197,8 @@ impl<S: Speed> Policy<S> for Repack {
                     failed.push(num_gpus);
                     ahead += u64::from(num_gpus);
                 }
-                Some(plan) if self.pays(floor, &plan, waits, ahead, self.waiting.len()) => {
-                    self.waiting.remove(&(key, job));
+                Some(plan) if self.pays(floor, &plan, waits, ahead, self.foresight.num_waiting()) => {
+                    self.foresight.leave(job);
                     self.carry_out(floor, waits.job, &plan);
                 }
                 Some(_) => ahead += u64::from(num_gpus),
@@ -215,10 +207,10 @@ impl<S: Speed> Policy<S> for Repack {
     }
 
     fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        self.foresight.num_waiting() > 0
     }
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.waiting.iter().map(|&(_, job)| job)
+        self.foresight.waiting()
     }
 }

@@ -66,6 +66,8 @@ pub(super) struct Asker {
     pub(super) run: f64,
     /// The pause, s.
     pub(super) cost: f64,
+    /// Whether anybody may be evicted.
+    pub(super) evicts: bool,
 }
 
 /// What happens to whom.
@@ -257,7 +259,7 @@ fn offer<S: Speed>(
     let mut most = 0;
     for &job in residents.on[server.index()].iter().filter(|&&job| !scratch.leaves(job)) {
         let (num_gpus, left) = (floor.asks(job), residents.left[job.index()]);
-        let evictable = f64::from(num_gpus) * f64::max(0.0, left - asker.cost) > limit;
+        let evictable = asker.evicts && f64::from(num_gpus) * f64::max(0.0, left - asker.cost) > limit;
         let elsewhere = || {
             let servers = bench.with_at_least.get(num_gpus as usize).copied().unwrap_or(0);
             servers > u32::from(idle >= num_gpus)

@@ -1,0 +1,187 @@
+//! Run times left, predicted from the jobs that are done (docs/repack.md): the Gittins index of a job, as a time.
+//!
+//! The run times of completed jobs are counted in bins, for each size and for all jobs. A user's latest jobs of a size
+//! count more. A job that has made progress of a seconds draws its run time S from those counts, given S > a. Its run
+//! time left is the least, over d, of E[min(S - a, d)] / P(S - a <= d). Counts of sizes are taken over by predictions
+//! now and then, a user's jobs at once.
+//!
+//! Invariant: jobs of one group whose progress is in one bin have the same run time left until a job completes. So a
+//! prediction is worked out once for all of them. For example, a thousand jobs of one GPU that never ran cost one.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bins of run times. Each is longer than the one before by `RATIO`; the first ends at `RATIO` seconds.
+const BINS: usize = 260;
+const RATIO: f64 = 1.08;
+
+/// So many completed jobs of a size weigh as much as all completed jobs do; so many of a user as much as both.
+const SIZE_WEIGHT: f64 = 10.0;
+const USER_WEIGHT: f64 = 3.0;
+
+/// Of a user's completed jobs of a size, each weighs so much of the next one. Only the latest so many count.
+const USER_DECAY: f64 = 0.9;
+const USER_MEMORY: usize = 40;
+
+/// Predictions take over n completed jobs once 1 / `RENEW_SHARE` of n are new.
+const RENEW_SHARE: usize = 64;
+
+/// Jobs of a size, and of a user where users are named.
+#[derive(Clone, Debug)]
+struct Group {
+    size: usize,
+    /// Bins of the latest completed jobs, the latest first; empty where users are not named.
+    latest: VecDeque<u16>,
+    /// Predictions by bin of progress.
+    known: Vec<(u16, f64)>,
+}
+
+/// The completed jobs of a size.
+#[derive(Clone, Debug)]
+struct Size {
+    /// How many there are in each bin.
+    count: Vec<u32>,
+    /// Weights of the bins for a user of whom nothing is known; empty until asked for.
+    weights: Vec<f64>,
+}
+
+/// What is known of run times.
+#[derive(Clone, Debug)]
+pub(super) struct Predictor {
+    users: bool,
+    /// Lower edges of the bins, s, and what stands for a run time in each.
+    edges: Vec<f64>,
+    middles: Vec<f64>,
+    /// By number of GPUs; by that and the user.
+    size_of: BTreeMap<u32, usize>,
+    group_of: BTreeMap<(u32, u32), u32>,
+    sizes: Vec<Size>,
+    groups: Vec<Group>,
+    /// Completed jobs of all sizes by bin, and how many they are.
+    all: Vec<u32>,
+    counted: usize,
+    /// (size, bin) of completed jobs that predictions have not taken over.
+    fresh: Vec<(usize, u16)>,
+}
+
+impl Predictor {
+    /// `users`: whether users are named.
+    pub(super) fn new(users: bool) -> Self {
+        let mut edges = vec![0.0];
+        let mut edge = 1.0;
+        for _ in 0..BINS {
+            edge *= RATIO;
+            edges.push(edge);
+        }
+        let middles = edges.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect();
+        edges.pop();
+        Self {
+            users,
+            edges,
+            middles,
+            size_of: BTreeMap::new(),
+            group_of: BTreeMap::new(),
+            sizes: Vec::new(),
+            groups: Vec::new(),
+            all: vec![0; BINS],
+            counted: 0,
+            fresh: Vec::new(),
+        }
+    }
+
+    /// The group of a user's jobs of a size.
+    pub(super) fn group(&mut self, num_gpus: u32, user: u32) -> u32 {
+        let (sizes, groups) = (self.sizes.len(), self.groups.len() as u32);
+        let size = *self.size_of.entry(num_gpus).or_insert(sizes);
+        if size == sizes {
+            self.sizes.push(Size { count: vec![0; BINS], weights: Vec::new() });
+        }
+        let group = *self.group_of.entry((num_gpus, user)).or_insert(groups);
+        if group == groups {
+            self.groups.push(Group { size, latest: VecDeque::new(), known: Vec::new() });
+        }
+        group
+    }
+
+    /// The bin of a time, s.
+    pub(super) fn bin(&self, seconds: f64) -> u16 {
+        (self.edges.partition_point(|&edge| edge <= seconds).max(1) - 1) as u16
+    }
+
+    /// A job of a group is done. It ran `seconds`.
+    pub(super) fn completed(&mut self, group: u32, seconds: f64) {
+        let bin = self.bin(seconds);
+        let group = &mut self.groups[group as usize];
+        self.fresh.push((group.size, bin));
+        if self.users {
+            group.latest.push_front(bin);
+            group.latest.truncate(USER_MEMORY);
+            group.known.clear();
+        }
+    }
+
+    /// Takes over what is new, if it is enough.
+    pub(super) fn renew(&mut self) {
+        if self.fresh.len() <= self.counted / RENEW_SHARE {
+            return;
+        }
+        self.counted += self.fresh.len();
+        for (size, bin) in self.fresh.drain(..) {
+            self.all[bin as usize] += 1;
+            self.sizes[size].count[bin as usize] += 1;
+        }
+        self.sizes.iter_mut().for_each(|size| size.weights.clear());
+        self.groups.iter_mut().for_each(|group| group.known.clear());
+    }
+
+    /// Run time left, s, of a group's job whose progress is in a bin.
+    pub(super) fn left(&mut self, group: u32, bin: u16) -> f64 {
+        let Self { sizes, groups, all, counted, .. } = self;
+        let group = &mut groups[group as usize];
+        if let Some(&(_, left)) = group.known.iter().find(|known| known.0 == bin) {
+            return left;
+        }
+        let size = &mut sizes[group.size];
+        if size.weights.is_empty() {
+            size.weights = weights(&size.count, all, *counted);
+        }
+        let mut weights = size.weights.clone();
+        if !group.latest.is_empty() {
+            let mut own = vec![0.0; BINS];
+            let (mut weight, mut sum) = (1.0, 0.0);
+            for &bin in &group.latest {
+                own[bin as usize] += weight;
+                sum += weight;
+                weight *= USER_DECAY;
+            }
+            for (weight, own) in weights.iter_mut().zip(own) {
+                *weight = (own + USER_WEIGHT * *weight) / (sum + USER_WEIGHT);
+            }
+        }
+        let from = bin as usize;
+        let left = index(&weights[from..], &self.middles[from..], self.edges[from]);
+        group.known.push((bin, left));
+        left
+    }
+}
+
+/// Weights of the bins for jobs of a size, from the counts of that size and of all.
+fn weights(count: &[u32], all: &[u32], counted: usize) -> Vec<f64> {
+    let (own, any) = (f64::from(count.iter().sum::<u32>()), f64::max(1.0, counted as f64));
+    let weight =
+        |(&count, &all): (&u32, &u32)| (f64::from(count) + SIZE_WEIGHT * f64::from(all) / any) / (own + SIZE_WEIGHT);
+    count.iter().zip(all).map(weight).collect()
+}
+
+/// The Gittins index as a time, s, of a job with that progress, s: from the weights of longer run times. A job that has
+/// run longer than all that are done is taken to be at its half.
+fn index(weights: &[f64], values: &[f64], progress: f64) -> f64 {
+    let total: f64 = weights.iter().sum();
+    let (mut within, mut spent, mut least) = (0.0, 0.0, f64::INFINITY);
+    for (&weight, &value) in weights.iter().zip(values).filter(|(weight, _)| **weight > 0.0) {
+        let left = value - progress;
+        within += weight;
+        spent += weight * left;
+        least = f64::min(least, (spent + (total - within) * left) / within);
+    }
+    if least == f64::INFINITY { progress } else { least }
+}
