@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from importlib import import_module
 from pathlib import Path
@@ -414,6 +415,32 @@ def test_no_bound_where_a_result_does_not_say_it(small_jobs: Path) -> None:
     ]
     repeated = ringbco.compare(jobs, "2x8", ["fifo"], seeds=2)
     assert repeated.bounds == {"fifo": None}
+
+
+def test_a_policy_that_may_resize_costs_no_other_result_its_bound(invoke: Invoke, tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b"], "submit_time": [0.0, 60.0], "num_gpus": [4, 2], "duration": [300.0, 50.0],
+            "max_gpus": [8, 2],
+        }
+    )  # fmt: skip
+    bound = ringbco.bound(jobs.drop("max_gpus"), "1x8", model="fixed").mean_jct
+    made = {
+        policy: ringbco.replay(jobs, "1x8", policy=policy, model="fixed", decisions=True)
+        for policy in ("fifo", "srtf", Stretchy)
+    }
+    assert made[Stretchy].summary["mean_jct"] < bound
+    made[Stretchy].write(tmp_path / "stretchy")
+    log = f"log:{tmp_path / 'stretchy' / 'decisions.parquet'}"
+    made["log"] = ringbco.replay(jobs, "1x8", policy=log, model="fixed")
+    for order in itertools.permutations(made, 3):
+        first, *others = (made[policy] for policy in order)
+        found = list(first.compare(*others).bounds.values())
+        assert found == [pytest.approx(bound) if policy in ("fifo", "srtf") else None for policy in order]
+    jobs.write_parquet(tmp_path / "jobs.parquet")
+    options = ("--cluster", "1x8", "--model", "fixed", "--policy", "fifo", "-o", "compared")
+    done = invoke("compare", "jobs.parquet", *options, "--result", "stretchy")
+    assert "without a lower bound (docs/bound.md): stretchy\n" in done.stdout
 
 
 @pytest.mark.parametrize("trace", ["philly/2869ce", "philly/51b7ef", "helios/venus_2vc_2020-09"])

@@ -78,15 +78,18 @@ def by_cluster(vcs: Mapping[str, Bound], dropped: int = 0) -> Bound:
 def of_results(outcomes: Mapping[str, Outcome]) -> dict[str, float | None]:
     """The bound on the mean completion time of each result's jobs on its cluster, s, by label.
 
-    None where a result alone does not say it: jobs that may hold other GPUs than they ask for, rings that
-    may be faster over several servers than in one, a result that is damaged. Results of the same jobs share
-    the work.
+    None where a result alone does not say it: jobs that may have held other GPUs than they ask for, rings
+    that may be faster over several servers than in one, a result that is damaged. Results of the same jobs
+    share the work.
     """
     found: list[tuple[object, pl.DataFrame, float | None]] = []
     told: dict[str, float | None] = {}
     for label, outcome in outcomes.items():
+        if _resizes(outcome):
+            told[label] = None
+            continue
         jobs = outcome.jobs.select(name for name in _READ if name in outcome.jobs.columns)
-        facts = outcome.run.get("cluster"), _model(outcome)
+        facts = outcome.run.get("cluster"), _told(outcome, "options", "model")
         known = [mean for there, table, mean in found if there == facts and table.equals(jobs)]
         told[label] = known[0] if known else _of_result(outcome)
         if not known:
@@ -94,9 +97,18 @@ def of_results(outcomes: Mapping[str, Outcome]) -> dict[str, float | None]:
     return told
 
 
-def _model(outcome: Outcome) -> str | None:
-    options = outcome.run.get("options")
-    return options.get("model") if isinstance(options, Mapping) else None
+def _told(outcome: Outcome, table: str, key: str) -> object:
+    """What run.toml has there; None in a damaged one."""
+    found = outcome.run.get(table)
+    return found.get(key) if isinstance(found, Mapping) else None
+
+
+def _resizes(outcome: Outcome) -> bool:
+    """Whether who decided may have given jobs other GPUs than they ask for: built-in policies never do."""
+    if "run_resized" not in outcome.jobs.columns:
+        return False
+    by_log = str(_told(outcome, "options", "policy")).startswith("log:")
+    return by_log or _told(outcome, "own_policy", "kind") == "Policy"
 
 
 def _of_result(outcome: Outcome) -> float | None:
@@ -105,7 +117,7 @@ def _of_result(outcome: Outcome) -> float | None:
     jobs = outcome.jobs
     try:
         cluster = cluster_of(outcome.run)
-        if "run_resized" in jobs.columns or _faster_spread(outcome, cluster):
+        if _faster_spread(outcome, cluster):
             return None
         parts = {name: _of_columns(jobs.filter(rows), gpus) for name, rows, gpus in _parts(jobs, cluster)}
     except (InputError, _core.CoreError):
@@ -117,7 +129,7 @@ def _of_result(outcome: Outcome) -> float | None:
 def _faster_spread(outcome: Outcome, cluster: Cluster) -> bool:
     """Whether a ring may be faster over several servers than in one."""
     network = cluster.network
-    return _model(outcome) != "fixed" and network.inter_bandwidth > network.intra_bandwidth
+    return _told(outcome, "options", "model") != "fixed" and network.inter_bandwidth > network.intra_bandwidth
 
 
 def _parts(jobs: pl.DataFrame, cluster: Cluster) -> Iterator[tuple[str, pl.Series, int]]:
