@@ -361,8 +361,27 @@ def test_the_verb_tells_virtual_clusters_and_what_it_left_out(invoke: Invoke, tm
     told = invoke(*command, "--oversize", "drop").stdout
     assert "2 jobs, 1 left out as too large" in told
     assert "virtual cluster" in told
+    assert "elastic" not in told
     refused = invoke(*command)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+
+
+def test_the_verb_says_that_elastic_jobs_may_be_resized_and_that_both_clocks_have_the_bound(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    rows = "a,0,2,100,1,5\nb,0,2,100,2,2\nc,0,2,100,,3\nd,0,9,100,,10\n"
+    (tmp_path / "jobs.csv").write_text(f"job_id,submit_time,num_gpus,duration,min_gpus,max_gpus\n{rows}")
+    command = ("bound", "jobs.csv", "--cluster", "1x8", "--model", "fixed", "--oversize", "drop")
+    done = invoke(*command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nelastic jobs: 2; each may hold min_gpus to max_gpus GPUs here" in done.stdout
+    told = json.loads(invoke(*command, "--json").stdout)
+    assert (told["jobs"], told["elastic"], told["dropped"]) == (3, 2, 1)
+    page = (ROOT / "docs" / "bound.md").read_text(encoding="utf-8")
+    table = page.split("| key | content |\n")[1].split("\n\n")[0]
+    keys = [name for row in table.splitlines()[1:] for name in row.split("|")[1].strip().split(", ")]
+    assert sorted(keys) == sorted(told)
+    assert "both clocks" in invoke("bound", "--help").stdout
 
 
 def test_a_comparison_holds_the_mean_against_it(small_jobs: Path) -> None:

@@ -43,7 +43,10 @@ def bound(
 
     The figure is a proven lower bound (docs/bound.md), not the optimum: the optimum may lie above it, never
     below. Hold the mean completion time of a replay with the same options against it. `ringbco compare` and
-    `ringbco report` show that ratio.
+    `ringbco report` show that ratio. The bound holds for both clocks and any slot, so neither is an option.
+
+    Elastic jobs (min_gpus, max_gpus) may hold any GPUs in their range here. `compare` and `report` have the
+    bound of jobs that hold num_gpus, as they do under every built-in policy: it is never lower.
 
     Example: ringbco bound jobs.parquet --cluster 32x8
     """
@@ -70,7 +73,11 @@ def bound(
     with shown_in(units):
         left_out = f", {found.dropped:,} left out as too large" if found.dropped else ""
         title = f"{jobs.name} on {machine.name}: {found.jobs:,} jobs{left_out}"
-        for line in (title, f"mean completion time of any schedule: at least {duration(found.mean_jct)}"):
+        lines = [title, f"mean completion time of any schedule: at least {duration(found.mean_jct)}"]
+        if found.elastic:
+            ranges = "may hold min_gpus to max_gpus GPUs here, and num_gpus in the bound of `ringbco compare`"
+            lines.append(f"elastic jobs: {found.elastic:,}; each {ranges}")
+        for line in lines:
             console.print(line, markup=False, soft_wrap=True)
         for table in _tables(found):
             console.print(table)

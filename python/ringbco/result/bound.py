@@ -29,7 +29,7 @@ class Bound:
     """No schedule of the jobs has a mean completion time below `mean_jct`, s, to a rounding.
 
     total: the same as a sum over the jobs, s. jobs: how many there are. dropped: how many were left out as
-        too large.
+        too large. elastic: how many of the jobs may hold other GPUs than num_gpus, and did so in the bound.
     sets, set_jobs: how many sets the bound is the sum of, and how many jobs are in them, by the term that
         counts: run_times, srpt or busy.
     vcs: the bound of each virtual cluster that has a job.
@@ -40,6 +40,7 @@ class Bound:
     sets: dict[str, int]
     set_jobs: dict[str, int]
     dropped: int = 0
+    elastic: int = 0
     vcs: dict[str, Bound] = field(default_factory=dict)
 
     @property
@@ -52,7 +53,7 @@ class Bound:
         own = {"mean_jct": self.mean_jct, **asdict(self)}
         own["vcs"] = {name: bound.to_dict() for name, bound in self.vcs.items()}
         for bound in own["vcs"].values():
-            del bound["vcs"], bound["dropped"]
+            del bound["vcs"], bound["dropped"], bound["elastic"]
         return own
 
 
@@ -64,7 +65,7 @@ def lower_bound(submit: Floats, shortest: Floats, work: Floats, gpus: int) -> Bo
     return Bound(total, len(submit), dict(zip(TERMS, sets, strict=True)), dict(zip(TERMS, jobs, strict=True)))
 
 
-def by_cluster(vcs: Mapping[str, Bound], dropped: int = 0) -> Bound:
+def by_cluster(vcs: Mapping[str, Bound], dropped: int = 0, elastic: int = 0) -> Bound:
     """The bound of a cluster whose virtual clusters have these; "" names a cluster without."""
     parts = list(vcs.values())
     sets, jobs = (
@@ -72,7 +73,8 @@ def by_cluster(vcs: Mapping[str, Bound], dropped: int = 0) -> Bound:
         for name in ("sets", "set_jobs")
     )
     total, count = float(sum(part.total for part in parts)), sum(part.jobs for part in parts)
-    return Bound(total, count, sets, jobs, dropped, {name: part for name, part in vcs.items() if name})
+    named = {name: part for name, part in vcs.items() if name}
+    return Bound(total, count, sets, jobs, dropped, elastic, named)
 
 
 def of_results(outcomes: Mapping[str, Outcome]) -> dict[str, float | None]:
