@@ -118,7 +118,8 @@ class Fails(ringbco.Policy):
         (Forgot, UsageError, "Forgot: expected a class with the method rank"),
         (lambda: None, UsageError, "a class or an object derived from"),
         ("nowhere:Fifo", UsageError, "there is no module nowhere"),
-        ("/nowhere/mine.py:Fifo", InputError, "expected a file with a policy that can be read"),
+        ("/nowhere/mine.py:Fifo", InputError, "/nowhere/mine.py: no such file; file.py:Class takes the path"),
+        ("mine.py", UsageError, "'mine.py': expected the class's name too: mine.py:Class"),
     ],
 )  # fmt: skip
 def test_bad_policies(policy: Any, kind: type[Exception], said: str) -> None:

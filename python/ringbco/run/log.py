@@ -44,6 +44,9 @@ def columns(policy: str, table: JobTable, servers: int) -> _core._Log:
     verb, a job or a server that is not there; rows count from 1.
     """
     path = Path(policy.removeprefix("log:"))
+    if not path.exists():
+        hint = "log:FILE takes the path of a decisions.parquet, which --decisions writes"
+        raise InputError("no such file", file=path, hint=hint)
     log = read_table(path, DECISIONS_SCHEMA)
     verbs = _core.verbs()
     rows = pl.DataFrame({"job_id": table.frame["job_id"]}).with_row_index("job")
