@@ -29,12 +29,6 @@ def bound(
     cluster: inputs.ClusterName,
     recorded_cluster: inputs.RecordedCluster = None,
     vc: inputs.VirtualClusters = "split",
-    intra_bandwidth: inputs.IntraBandwidth = None,
-    inter_bandwidth: inputs.InterBandwidth = None,
-    reduce_speed: inputs.ReduceSpeed = None,
-    xi1: inputs.Xi1 = None,
-    xi2: inputs.Xi2 = None,
-    alpha: inputs.Alpha = None,
     units: inputs.Units = "human",
     as_json: inputs.Json = False,
     **options: Any,
@@ -54,15 +48,7 @@ def bound(
     from ringbco.units import check_units, duration, shown_in
 
     check_units(units)
-    network = {
-        "intra_bandwidth": intra_bandwidth,
-        "inter_bandwidth": inter_bandwidth,
-        "reduce_speed": reduce_speed,
-        "xi1": xi1,
-        "xi2": xi2,
-        "alpha": alpha,
-    }
-    machine = inputs.parse_cluster(cluster, network, vc, recorded_cluster)
+    machine = inputs.parse_cluster(cluster, inputs.network_of(options), vc, recorded_cluster)
     found = run(inputs.read_table(jobs, quiet=True), machine, **options)
     if as_json:
         print(json.dumps(found.to_dict(), indent=2))
