@@ -10,8 +10,7 @@ from ringbco.cli.options import takes
 from ringbco.run.options_generated import REPLAY
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from ringbco.cli.fitted import Fitted
     from ringbco.result.bound import Bound
 
 _USED: Final = {name: REPLAY[name] for name in ("model", "seed", "oversize")}
@@ -69,25 +68,16 @@ def bound(
             console.print(table)
 
 
-def _tables(found: Bound) -> list[Table]:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
+def _tables(found: Bound) -> list[Fitted]:
+    from ringbco.cli.fitted import Fitted
     from ringbco.units import duration
 
-    terms = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    terms.add_column("what the bound follows from")
-    for name in ("sets", "jobs"):
-        terms.add_column(name, justify="right")
+    terms = Fitted("what the bound follows from", "sets", "jobs")
     for term, told in _TERMS.items():
         terms.add_row(told, f"{found.sets[term]:,}", f"{found.set_jobs[term]:,}")
     if not found.vcs:
         return [terms]
-    vcs = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    vcs.add_column("virtual cluster")
-    for name in ("jobs", "mean completion time, at least"):
-        vcs.add_column(name, justify="right")
+    vcs = Fitted("virtual cluster", "jobs", "mean completion time, at least")
     for vc, part in found.vcs.items():
-        vcs.add_row(Text(vc), f"{part.jobs:,}", duration(part.mean_jct))
+        vcs.add_row(vc, f"{part.jobs:,}", duration(part.mean_jct))
     return [terms, vcs]
