@@ -172,6 +172,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     failed = run(*given, "-P", "times=2", "-P", "sign=9", "-o", "bad", folder=tmp_path)
     assert failed.returncode == 1
     assert 'raise ZeroDivisionError("nine")' in failed.stderr
+    assert failed.stderr.count('  File "') == 1  # the author's, not the way to it
     assert "at simulated time" in failed.stderr
     for arguments, said in (
         (["-o", "bad"], "option P: expected a value of times"),
