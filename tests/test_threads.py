@@ -7,6 +7,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -65,10 +66,16 @@ def test_the_first_task_that_fails_decides_and_the_others_have_ended() -> None:
 
 def test_an_interrupt_waits_for_what_runs_and_begins_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
-    begun, cancelled = threading.Event(), threading.Event()
+    submitted, begun, cancelled = threading.Event(), threading.Event(), threading.Event()
 
     class Told(ThreadPoolExecutor):
-        """Says when it has given up the tasks that have not begun."""
+        """Says when it has all tasks, and when it has given up those that have not begun."""
+
+        def submit(self, task: Any, /, *args: Any, **more: Any) -> Any:
+            future = super().submit(task, *args, **more)
+            if task is last:
+                submitted.set()
+            return future
 
         def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
             super().shutdown(wait=False, cancel_futures=cancel_futures)
@@ -82,20 +89,31 @@ def test_an_interrupt_waits_for_what_runs_and_begins_nothing_more(monkeypatch: p
         ended.append("slow")
 
     def interrupt() -> None:
+        assert submitted.wait(timeout=10)
         assert begun.wait(timeout=10)
-        # To the thread that waits: another one would not wake it.
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        assert cancelled.wait(timeout=10)
+        # To the thread that waits: another one would not wake it. Again, for one that comes just before a
+        # thread begins to wait does not wake it either.
+        for _ in range(100):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            if cancelled.wait(timeout=0.1):
+                break
         ended.append("interrupt")
 
     def never() -> None:
         ended.append("never")
 
+    def last() -> None:
+        ended.append("last")
+
+    def once(*_: object) -> None:
+        signal.signal(signal.SIGINT, lambda *_: None)
+        raise KeyboardInterrupt
+
     monkeypatch.setattr("ringbco.io.threads.ThreadPoolExecutor", Told)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.signal(signal.SIGINT, once)
     try:
         with pytest.raises(KeyboardInterrupt):
-            at_once([slow, interrupt, never, never])
+            at_once([slow, interrupt, never, last])
     finally:
         signal.signal(signal.SIGINT, before)
     assert sorted(ended) == ["interrupt", "slow"]
