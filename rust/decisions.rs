@@ -178,6 +178,7 @@ impl DecisionLog {
                 verb: self.verb[at].name(),
                 time: self.time[at],
                 why,
+                at: Some(at),
             });
         }
         Ok(())

@@ -89,6 +89,8 @@ pub enum Error {
         time: f64,
         /// What stands against it.
         why: String,
+        /// The row of the log that it begins in, if it is of one.
+        at: Option<usize>,
     },
     /// Something that the reference does not know.
     Unsupported {
@@ -153,6 +155,12 @@ impl Error {
             | Self::Stuck { row, .. } => Some(*row),
             _ => None,
         }
+    }
+
+    /// The row of a decision log at fault, if one is.
+    #[must_use]
+    pub fn log_row(&self) -> Option<usize> {
+        if let Self::Decision { at, .. } = self { *at } else { None }
     }
 }
 

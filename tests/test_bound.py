@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from importlib import import_module
 from pathlib import Path
@@ -360,8 +361,27 @@ def test_the_verb_tells_virtual_clusters_and_what_it_left_out(invoke: Invoke, tm
     told = invoke(*command, "--oversize", "drop").stdout
     assert "2 jobs, 1 left out as too large" in told
     assert "virtual cluster" in told
+    assert "elastic" not in told
     refused = invoke(*command)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+
+
+def test_the_verb_says_that_elastic_jobs_may_be_resized_and_that_both_clocks_have_the_bound(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    rows = "a,0,2,100,1,5\nb,0,2,100,2,2\nc,0,2,100,,3\nd,0,9,100,,10\n"
+    (tmp_path / "jobs.csv").write_text(f"job_id,submit_time,num_gpus,duration,min_gpus,max_gpus\n{rows}")
+    command = ("bound", "jobs.csv", "--cluster", "1x8", "--model", "fixed", "--oversize", "drop")
+    done = invoke(*command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nelastic jobs: 2; each may hold min_gpus to max_gpus GPUs here" in done.stdout
+    told = json.loads(invoke(*command, "--json").stdout)
+    assert (told["jobs"], told["elastic"], told["dropped"]) == (3, 2, 1)
+    page = (ROOT / "docs" / "bound.md").read_text(encoding="utf-8")
+    table = page.split("| key | content |\n")[1].split("\n\n")[0]
+    keys = [name for row in table.splitlines()[1:] for name in row.split("|")[1].strip().split(", ")]
+    assert sorted(keys) == sorted(told)
+    assert "both clocks" in invoke("bound", "--help").stdout
 
 
 def test_a_comparison_holds_the_mean_against_it(small_jobs: Path) -> None:
@@ -414,6 +434,32 @@ def test_no_bound_where_a_result_does_not_say_it(small_jobs: Path) -> None:
     ]
     repeated = ringbco.compare(jobs, "2x8", ["fifo"], seeds=2)
     assert repeated.bounds == {"fifo": None}
+
+
+def test_a_policy_that_may_resize_costs_no_other_result_its_bound(invoke: Invoke, tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b"], "submit_time": [0.0, 60.0], "num_gpus": [4, 2], "duration": [300.0, 50.0],
+            "max_gpus": [8, 2],
+        }
+    )  # fmt: skip
+    bound = ringbco.bound(jobs.drop("max_gpus"), "1x8", model="fixed").mean_jct
+    made = {
+        policy: ringbco.replay(jobs, "1x8", policy=policy, model="fixed", decisions=True)
+        for policy in ("fifo", "srtf", Stretchy)
+    }
+    assert made[Stretchy].summary["mean_jct"] < bound
+    made[Stretchy].write(tmp_path / "stretchy")
+    log = f"log:{tmp_path / 'stretchy' / 'decisions.parquet'}"
+    made["log"] = ringbco.replay(jobs, "1x8", policy=log, model="fixed")
+    for order in itertools.permutations(made, 3):
+        first, *others = (made[policy] for policy in order)
+        found = list(first.compare(*others).bounds.values())
+        assert found == [pytest.approx(bound) if policy in ("fifo", "srtf") else None for policy in order]
+    jobs.write_parquet(tmp_path / "jobs.parquet")
+    options = ("--cluster", "1x8", "--model", "fixed", "--policy", "fifo", "-o", "compared")
+    done = invoke("compare", "jobs.parquet", *options, "--result", "stretchy")
+    assert "without a lower bound (docs/bound.md): stretchy\n" in done.stdout
 
 
 @pytest.mark.parametrize("trace", ["philly/2869ce", "philly/51b7ef", "helios/venus_2vc_2020-09"])

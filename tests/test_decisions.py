@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -11,6 +12,7 @@ from polars.testing import assert_frame_equal
 import ringbco
 from conftest import Invoke
 from ringbco.audits import check_outcome
+from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import DECISIONS_SCHEMA
@@ -46,7 +48,7 @@ def test_a_log_gives_the_same_run_again(tmp_path: Path, policy: str, clock: str)
     assert first.decisions is not None
     assert_frame_equal(Outcome.read(tmp_path / "first").decisions, first.decisions)
     counts = first.decisions.filter(verb="stop").height
-    # repack may move a job in the pass that starts it: no preemption.
+    # repack may move a job in the pass that starts it: docs/results.md.
     assert counts == first.jobs["preemptions"].sum() or policy == "repack"
     assert (counts > 0) == (policy in ("srtf", "time-slice", "edf", "repack"))
     options.pop("quantum", None)
@@ -84,10 +86,26 @@ def test_the_columns_of_a_log_written_by_hand(tmp_path: Path) -> None:
         ([(0.0, "start", "a", 0, 0)], "column num_gpus: 0: expected one GPU or more"),
         ([(float("nan"), "start", "a", 0, 2)], "column time: NaN: expected a finite time"),
         ([(1.0, "start", "a", 0, 2), (0.5, "stop", "a", None, None)], "row 2, column time: 0.5"),
-        ([(0.0, "start", "a", 0, 1)], "cannot start at 0 s: 1 GPUs are given and it asks for 2"),
+        (
+            [(0.0, "start", "a", 0, 1)],
+            "decisions.parquet: row 1, column verb: expected a decision that can be carried out, but job 'a'"
+            " cannot start at 0 s: 1 GPUs are given and it asks for 2",
+        ),
         ([(0.5, "start", "b", 0, 2)], "cannot start at 0.5 s: it does not wait at that time"),
+        (
+            [(0.0, "start", "a", 0, 2), (1.0, "start", "b", 1, 3)],
+            "decisions.parquet: row 2, column verb: expected a decision that can be carried out, but job 'b'",
+        ),
+        (
+            [(0.0, "start", "a", 0, 2), (2.0, "move", "a", 1, 2), (2.0, "move", "b", 0, 2)],
+            "row 3, column verb: expected a decision that can be carried out, but job 'b' cannot move at 2 s",
+        ),
         ([(0.0, "start", "a", 0, 2), (9.0, "stop", "a", None, None)], "cannot stop at 9 s: it holds no GPUs"),
-        ([(0.0, "start", "a", 0, 2)], "still waits"),
+        (
+            [(0.0, "start", "a", 0, 2)],
+            "decisions.parquet: does not bring every job to its end: job 'b' still waits at 4 s, and nothing"
+            " can change; add what it lacks, or give --oversize drop if the run that wrote it had it",
+        ),
     ],
 )
 def test_a_log_that_cannot_be_carried_out(
@@ -97,6 +115,40 @@ def test_a_log_that_cannot_be_carried_out(
         ringbco.replay(JOBS, "2x2", policy=written(tmp_path, *rows), model="fixed")
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_log_of_virtual_clusters_is_told_by_its_own_rows(tmp_path: Path) -> None:
+    cluster = Cluster.from_groups([ServerGroup(1, 3, vc) for vc in ("x", "y")])
+    jobs = JOBS.with_columns(vc=pl.Series(["x", "y"]))
+    rows = ((0.0, "start", "a", 0, 2), (1.0, "start", "b", 1, 3), (2.0, "start", "b", 1, 3))
+    with pytest.raises(InputError, match=r"row 3, column verb: .* job 'b' cannot start at 2 s: it holds"):
+        ringbco.replay(jobs, cluster, policy=written(tmp_path, *rows), model="fixed")
+    rows = ((0.0, "start", "a", 0, 2), (1.0, "start", "b", 0, 3))
+    with pytest.raises(InputError, match=r"row 2, column verb: .* server is of another virtual cluster"):
+        ringbco.replay(jobs, cluster, policy=written(tmp_path, *rows), model="fixed")
+
+
+def test_a_log_leaves_out_the_jobs_that_its_run_left_out(tmp_path: Path) -> None:
+    """One is too large for the cluster, another one for its placement, which takes whole servers."""
+    cluster = Cluster.from_groups([ServerGroup(1, 3), ServerGroup(2, 2)])
+    sizes = pl.DataFrame({"num_gpus": [2, 6, 8, 3]}).with_row_index("job_id")
+    jobs = sizes.with_columns(submit_time=pl.lit(0.0), duration=pl.lit(9.0))
+    options: dict[str, Any] = {"oversize": "drop", "decisions": True}
+    first = ringbco.replay(jobs, cluster, policy="fifo", **options)
+    assert (first.summary["jobs"], first.summary["jobs_dropped"]) == (2, 2)
+    first.write(tmp_path / "first")
+    log = f"log:{tmp_path / 'first' / 'decisions.parquet'}"
+    again = ringbco.replay(jobs, cluster, policy=log, **options)
+    assert again.summary["jobs_dropped"] == 2
+    assert again.jobs["finish_time"].equals(first.jobs["finish_time"])
+    assert_frame_equal(again.decisions, first.decisions)
+    assert check_outcome(again, from_frame(jobs)).findings == []
+    with pytest.raises(InputError, match="row 3, column num_gpus: 8"):
+        ringbco.replay(jobs, cluster, policy=log)
+    # A job that has its place and that the log forgets is no such job.
+    forgetful = written(tmp_path, (0.0, "start", "0", 0, 2))
+    with pytest.raises(InputError, match="job '3' still waits"):
+        ringbco.replay(jobs, cluster, policy=forgetful, **options)
 
 
 def test_a_log_takes_no_parts(tmp_path: Path) -> None:
@@ -115,5 +167,5 @@ def test_the_command(invoke: Invoke, small_jobs: Path) -> None:
     assert invoke("replay", "--again", "second", "--quiet").returncode == 0
     done = invoke(*run, "--policy", "log:none.parquet", "-o", "third")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "none.parquet" in done.stderr
+    assert "none.parquet: no such file; log:FILE takes the path of a decisions.parquet" in done.stderr
     assert not Path("third").exists()

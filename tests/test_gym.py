@@ -17,22 +17,12 @@ from gymnasium.utils.env_checker import check_env
 from polars.testing import assert_frame_equal
 
 import ringbco
+from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.gym import IDLE_WAIT, PATIENCE, ReplayEnv
 
 CLUSTER = "2x8"
 WINDOW = 100
 Agent = Callable[[dict[str, np.ndarray]], int]
-
-TWO_VCS = """\
-[[servers]]
-count = 2
-gpus = 8
-vc = "x"
-[[servers]]
-count = 1
-gpus = 4
-vc = "y"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -211,17 +201,15 @@ def test_a_start_gives_new_patience(table: ringbco.JobTable) -> None:
             assert env.step(99)[0]["waiting"][0] == left
 
 
-def test_a_virtual_cluster_alone(tmp_path: Path) -> None:
-    (tmp_path / "c.toml").write_text(TWO_VCS)
+def test_a_virtual_cluster_alone() -> None:
+    cluster = Cluster.from_groups([ServerGroup(2, 8, vc="x"), ServerGroup(1, 4, vc="y")])
     frame = ringbco.generate("philly", 200, seed=1, gpus=30).frame.with_columns(
         vc=pl.Series(["x", "y", "y", "x"] * 50)
     )
-    env = ReplayEnv(
-        ringbco.from_frame(frame), tmp_path / "c.toml", vc="y", window=100, shown=100, clairvoyant=True
-    )
+    env = ReplayEnv(ringbco.from_frame(frame), cluster, vc="y", window=100, shown=100, clairvoyant=True)
     assert env.observation_space["servers"].high.tolist() == [[4, 4]]  # type: ignore[index]
     assert run(env, sjf)[2]
-    preset = ringbco.replay(frame, tmp_path / "c.toml", policy="sjf", placement="consolidate")
+    preset = ringbco.replay(frame, cluster, policy="sjf", placement="consolidate")
     mine = env.simulation.outcome().jobs.select(preset.jobs.columns)
     assert_frame_equal(mine, preset.jobs.filter(pl.col("vc") == "y"))
 

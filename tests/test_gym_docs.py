@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import ringbco
 from ringbco.gym import IDLE_WAIT, PATIENCE, ReplayEnv
-from test_own_docs import blocks, printed
+from test_own_docs import run_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "gym.md"
 
 
 def test_every_block_of_the_page_does_what_it_says() -> None:
-    scope: dict[str, Any] = {"__name__": "page"}
-    unread = ""
-    for kind, _, text in blocks(PAGE):
-        if kind == "text":
-            assert text == unread
-            unread = ""
-        else:
-            assert (kind, unread) == ("python", "")
-            unread = printed(text, scope)
-    assert not unread
+    run_page(PAGE)
 
 
 @pytest.mark.parametrize("clairvoyant", [False, True])

@@ -155,6 +155,29 @@ def test_rows_that_break_rules_are_parted_by_their_first_fault(tmp_path: Path) -
     assert seen["cleaning"]["dropped"][1]["reason"] == "job_id is not unique"
 
 
+def test_elastic_jobs_are_counted_and_a_bad_range_is_told_beside_num_gpus(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    rows = "a,4,1,8\nb,6,7,\nc,2,,1\nd,8,,\ne,2,1,\nf,2,2,2\ng,2,x,0\nh,2,,4\n"
+    header = "job_id,num_gpus,min_gpus,max_gpus,submit_time,duration\n"
+    (tmp_path / "jobs.csv").write_text(header + rows.replace("\n", ",0,9\n"))
+    seen = json.loads(invoke("inspect", "jobs.csv", "--json").stdout)
+    assert (seen["jobs"], seen["elastic"]) == (5, {"jobs": 3, "fewer": 2, "more": 2})
+    found = [(row["reason"], row["first_row"], row["first_beside"]) for row in seen["cleaning"]["dropped"]]
+    assert found == [
+        ("min_gpus is not an integer from 1 to num_gpus", 7, None),
+        ("max_gpus is not an integer >= num_gpus", 7, None),
+        ("min_gpus is not <= num_gpus", 2, "num_gpus 6"),
+        ("max_gpus is not >= num_gpus", 3, "num_gpus 2"),
+    ]
+    shown = invoke("inspect", "jobs.csv").stdout
+    assert "3 jobs: 2 may hold fewer GPUs than num_gpus, 2 more" in shown
+    assert "7 there beside num_gpus 6: replay refuses the table" in shown
+    # The lowest row is the one that is told, though a later one is no number at all.
+    refused = invoke("replay", "jobs.csv", "--cluster", "1x8", "-o", "r").stderr
+    assert "row 2 (line 3), column min_gpus: 7: expected an integer from 1 to num_gpus, which is 6" in refused
+
+
 def test_a_sound_table_is_screened_whole(tmp_path: Path) -> None:
     write_jobs(from_frame(JOBS), tmp_path / "jobs.parquet")
     table, dropped, rows = screen_jobs(tmp_path / "jobs.parquet")

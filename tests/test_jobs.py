@@ -391,6 +391,32 @@ def test_a_column_of_the_wrong_kind_in_parquet() -> None:
         from_frame(frame.with_columns(job_id=pl.Series([1.0, 2.0])))
 
 
+@pytest.mark.parametrize("column", ["min_gpus", "iterations", "fp_time", "deadline"])
+def test_a_hint_leaves_a_value_out_in_the_tables_own_way(tmp_path: Path, column: str) -> None:
+    text = f"job_id,submit_time,num_gpus,duration,{column}\na,0,1,2,inf\n"
+    assert "leave it empty" in str(refusal(write(tmp_path, text)))
+    frame = pl.DataFrame({"job_id": ["a"], "submit_time": [0], "num_gpus": [1], "duration": [2]})
+    with pytest.raises(InputError, match="make it null"):
+        from_frame(frame.with_columns(pl.lit(float("inf")).alias(column)))
+    with pytest.raises(InputError, match=r"stored as a number, not String; cast the column to (integers|fl)"):
+        from_frame(frame.with_columns(pl.lit("1").alias(column)))
+    # Nothing, quoted nothing and blanks are all absent where a number should be.
+    for cell in ("", '""', "  "):
+        table = read_jobs(write(tmp_path, text.replace("inf", cell)))
+        assert table.frame[column].to_list() == [None]
+
+
+def test_a_frame_is_validated_and_written(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"job_id": ["a"], "submit_time": [0], "num_gpus": [1], "duration": [2]})
+    write_jobs(frame, tmp_path / "jobs.parquet")
+    assert read_jobs(tmp_path / "jobs.parquet").frame.equals(from_frame(frame).frame)
+    with pytest.raises(InputError, match="row 1, column num_gpus: 0"):
+        write_jobs(frame.with_columns(num_gpus=0), tmp_path / "bad.parquet")
+    with pytest.raises(InputError, match=r"expected a path, a JobTable, or a table of polars.* not int"):
+        write_jobs(7, tmp_path / "bad.parquet")  # type: ignore[arg-type]
+    assert not (tmp_path / "bad.parquet").exists()
+
+
 def test_errors_survive_pickling(tmp_path: Path) -> None:
     error = refusal(write(tmp_path, f"{HEADER}\na,0,0,5\n"))
     copy = pickle.loads(pickle.dumps(error))

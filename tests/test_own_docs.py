@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,27 @@ def printed(code: str, scope: dict[str, Any]) -> str:
     return out.getvalue()
 
 
+def run_page(page: Path, other: Callable[[str, str, str], None] | None = None) -> None:
+    """Runs each block of Python of the page; below it stands what it prints.
+
+    other: does what a block of another language, or one with a title, asks for.
+    """
+    scope: dict[str, Any] = {"__name__": "page"}
+    unread = ""
+    for kind, title, text in blocks(page):
+        if kind == "text":
+            assert text == unread
+            unread = ""
+            continue
+        assert not unread, f"printed and not on the page: {unread}"
+        if kind == "python" and not title:
+            unread = printed(text, scope)
+        else:
+            assert other is not None, f"no block of Python: {kind}"
+            other(kind, title, text)
+    assert not unread
+
+
 def check_commands(text: str, invoke: Invoke) -> None:
     """Commands stand after a `$`, what they print below; `...` is any number of lines."""
     for part in re.split(r"^\$ ringbco ", text, flags=re.MULTILINE)[1:]:
@@ -46,25 +68,17 @@ def check_commands(text: str, invoke: Invoke) -> None:
 
 
 def test_every_block_of_the_page_does_what_it_says(invoke: Invoke, tmp_path: Path) -> None:
-    scope: dict[str, Any] = {"__name__": "page"}
-    unread = ""
-    for kind, title, text in blocks(PAGE):
-        if kind == "text":
-            assert text == unread
-            unread = ""
-            continue
-        assert not unread, f"printed and not on the page: {unread}"
+    def other(kind: str, title: str, text: str) -> None:
         if kind == "console":
             check_commands(text, invoke)
         elif kind == "toml":
             record = tomllib.loads((tmp_path / "turns" / "run.toml").read_text())
             assert tomllib.loads(text) == {"own_policy": record["own_policy"]}
-        elif title:
-            (tmp_path / title).write_text(text)
         else:
-            assert kind == "python"
-            unread = printed(text, scope)
-    assert not unread
+            assert (kind, bool(title)) == ("python", True)
+            (tmp_path / title).write_text(text)
+
+    run_page(PAGE, other)
     for file in ("jobs", "allocations", "timeline"):
         first, again = (tmp_path / folder / f"{file}.parquet" for folder in ("turns", "again"))
         assert first.read_bytes() == again.read_bytes()

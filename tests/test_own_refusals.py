@@ -118,7 +118,8 @@ class Fails(ringbco.Policy):
         (Forgot, UsageError, "Forgot: expected a class with the method rank"),
         (lambda: None, UsageError, "a class or an object derived from"),
         ("nowhere:Fifo", UsageError, "there is no module nowhere"),
-        ("/nowhere/mine.py:Fifo", InputError, "expected a file with a policy that can be read"),
+        ("/nowhere/mine.py:Fifo", InputError, "/nowhere/mine.py: no such file; file.py:Class takes the path"),
+        ("mine.py", UsageError, "'mine.py': expected the class's name too: mine.py:Class"),
     ],
 )  # fmt: skip
 def test_bad_policies(policy: Any, kind: type[Exception], said: str) -> None:
@@ -171,6 +172,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     failed = run(*given, "-P", "times=2", "-P", "sign=9", "-o", "bad", folder=tmp_path)
     assert failed.returncode == 1
     assert 'raise ZeroDivisionError("nine")' in failed.stderr
+    assert failed.stderr.count('  File "') == 1  # the author's, not the way to it
     assert "at simulated time" in failed.stderr
     for arguments, said in (
         (["-o", "bad"], "option P: expected a value of times"),

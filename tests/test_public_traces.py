@@ -10,6 +10,10 @@ import pytest
 from conftest import Invoke
 from ringbco.run.options import policies
 
+ROOT = Path(__file__).parents[1]
+# Pages that show the audit of a trace.
+_SHOWN = {"6c71a0": "README.md", "6214e9": "docs/tutorial.md"}
+
 
 def test_a_result_and_its_audit_for_every_public_file(invoke: Invoke, shared_traces: Path) -> None:
     traces = [*sorted((shared_traces / "philly").glob("*.csv")), *(shared_traces / "helios").glob("*.csv")]
@@ -17,7 +21,12 @@ def test_a_result_and_its_audit_for_every_public_file(invoke: Invoke, shared_tra
     for trace in traces:
         run = invoke("replay", trace, "--cluster", "32x8", "--policy", "sjf-bco", "-o", trace.stem)
         assert (run.returncode, run.stderr) == (0, "")
-        assert invoke("audit", trace.stem).returncode == 0
+        audit = invoke("audit", trace.stem)
+        assert audit.returncode == 0
+        if trace.stem in _SHOWN:
+            passed = audit.stdout.splitlines()[-1]
+            assert passed.endswith(" checks passed")
+            assert f"...\n{passed}\n" in (ROOT / _SHOWN[trace.stem]).read_text(encoding="utf-8")
 
 
 def table_with_deadlines(table: pl.DataFrame, folder: Path) -> Path:

@@ -113,6 +113,15 @@ def test_every_option_of_a_run_is_documented(outcomes: dict[str, Outcome]) -> No
         assert set(outcome.run["options"]) <= words
 
 
+def test_every_table_of_a_run_is_documented(outcomes: dict[str, Outcome]) -> None:
+    tables = {table for outcome in outcomes.values() for table in outcome.run}
+    within = {f"cluster.{name}" for outcome in outcomes.values() for name in outcome.run["cluster"]}
+    told = {row.split("`")[1].strip("[]") for row in PAGE.splitlines() if row.startswith("| `[")}
+    assert tables | within - {"cluster.name"} == told
+    own = next(line for line in PAGE.splitlines() if line.startswith("| `[own_policy]`"))
+    assert all(f"{key} (" in own or f"{key}," in own for key in ("kind", "clairvoyant", "interval", "about"))
+
+
 def test_every_column_that_occurs_is_documented(outcomes: dict[str, Outcome]) -> None:
     columns = {name for outcome in outcomes.values() for name in outcome.jobs.columns}
     assert columns == set(keys(after("## jobs.parquet\n")))

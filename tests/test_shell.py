@@ -136,6 +136,22 @@ def test_a_signal_at_any_moment_of_the_start(small_jobs: Path, number: signal.Si
     assert 128 + number in statuses
 
 
+def test_a_signal_past_the_work_ends_the_process_without_a_word(small_jobs: Path) -> None:
+    code = (
+        "import atexit, signal, ringbco.shell as s\n"
+        "atexit.register(lambda: (signal.raise_signal(signal.SIGTERM), print('alive')))\ns.main()"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, *COMMAND[3:], "--quiet"],
+        cwd=small_jobs.parent,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (-signal.SIGTERM, "", "")
+    assert (small_jobs.parent / "r" / "summary.json").exists()
+
+
 def test_a_signal_during_an_import_waits_until_it_is_done(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nsum(range(1000))\ndone = True\n"
@@ -143,13 +159,13 @@ def test_a_signal_during_an_import_waits_until_it_is_done(tmp_path: Path) -> Non
     code = (
         "import sys, time; sys.path.insert(0, '.')\n"
         "from ringbco import shell\nshell.listen()\n"
-        "import slow\nassert slow.done\nprint('imported', flush=True)\n"
-        "try:\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    sys.exit(shell.tell_interrupt())"
+        "try:\n    import slow\n    time.sleep(30)\nexcept KeyboardInterrupt:\n"
+        "    print(sys.modules['slow'].done, flush=True)\n    sys.exit(shell.tell_interrupt())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=60
     )
-    assert (done.returncode, done.stdout) == (143, "imported\n")
+    assert (done.returncode, done.stdout) == (143, "True\n")
     assert done.stderr == "interrupted: nothing was written\n"
 
 

@@ -395,3 +395,29 @@ def test_the_table_shows_a_figure_at_any_width(
     assert not any("…" in line for line in table)
     assert sum(line.rstrip().endswith("failed") or " failed " in line for line in table) == 1
     assert sum(f"{line} ".count(" min ") + f"{line} ".count(" s ") > 0 for line in table) == 24
+
+
+def test_a_policy_that_ends_jobs_is_shown_as_written_and_beside_its_mean(
+    invoke: Invoke, spec: Path, tmp_path: Path
+) -> None:
+    write(
+        tmp_path / "mine.py",
+        "import ringbco\n\n\nclass Impatient(ringbco.Policy):\n    def decide(self, state):\n"
+        "        state.start(state.waiting, strict=False)\n"
+        "        if state.now >= 10:\n            state.end(state.running[:1])\n",
+    )
+    write(spec, GRID.replace('"fifo", "sjf", "sjf-bco"', '"mine.py:Impatient", "fifo"'))
+    done = invoke("sweep", spec, "-o", "out")
+    assert "0 failed" in done.stdout, done.stdout
+    assert str(tmp_path) not in done.stdout
+    (titles, own) = (
+        next(line.split() for line in done.stdout.splitlines() if word in line) for word in ("mean", "mine")
+    )
+    assert titles[:3] == ["mean", "jobs", "mean"]
+    frame = pl.read_parquet("out/runs.parquet")
+    assert frame["policy"].to_list() == ["mine.py:Impatient"] * 2 + ["fifo"] * 2
+    assert not [name for name in frame.columns if name.startswith("chosen")]
+    ended = frame["jobs_ended"].to_list()
+    assert ended[0] == ended[1] > 0
+    assert ended[2:] == [None, None]
+    assert own[4] == str(ended[0])  # after the policy, the seed and two words of the mean

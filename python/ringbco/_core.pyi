@@ -24,10 +24,14 @@ __all__ = [
 ]
 
 class CoreError(Exception):
-    """What the engine refuses: `row` counts from 0, `message` speaks of the job in that row."""
+    """What the engine refuses: `row` counts from 0, `message` speaks of the job in that row.
+
+    log_row: the row of the decision log at fault, from 0.
+    """
 
     kind: str
     row: int | None
+    log_row: int | None
     message: str
     verb: str
     """Of a verb that cannot be carried out, whose kind is "verb"."""

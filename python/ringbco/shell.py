@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Final, NoReturn
 
-from ringbco.io.process import listen, tell, tell_interrupt
+from ringbco.io.process import listen, stop_listening, tell, tell_interrupt
 
 _FEWEST_FILES: Final = 16
 _LEAST_MEMORY: Final = 1_500_000_000  # bytes of addresses
@@ -18,15 +18,18 @@ def main() -> NoReturn:
     """Runs the command line and exits."""
     status: object = None
     try:
-        listen()
-        prepare()
-        from ringbco.cli import main as run
+        try:
+            listen()
+            prepare()
+            from ringbco.cli import main as run
 
-        run()
+            run()
+        except SystemExit as done:
+            status = done.code
+        stop_listening()
     except KeyboardInterrupt:
+        stop_listening()
         status = tell_interrupt()
-    except SystemExit as done:
-        status = done.code
     _end(status)
 
 

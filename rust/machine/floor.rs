@@ -65,7 +65,7 @@ pub(crate) struct Floor<'a, S: Speed> {
     /// Jobs whose stay ended, in order (kept where decisions come from outside).
     pub(crate) vacated: Vec<Job>,
     /// Why the run cannot go on.
-    pub(super) fault: Option<(Job, Verb, String)>,
+    pub(super) fault: Option<(Job, Verb, String, Option<usize>)>,
     pub(super) out: ClusterOutcome,
 }
 

@@ -211,9 +211,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         self.next_pass = self.policy.due(&self.floor);
         if self.next_pass == now {
             self.policy.pass(&mut self.floor);
-            if let Some((job, verb, why)) = self.floor.fault.take() {
+            if let Some((job, verb, why, at)) = self.floor.fault.take() {
                 let row = self.rows[job.index()] as usize;
-                return Err(Error::Decision { row, verb: verb.name(), time: self.floor.seconds(), why });
+                return Err(Error::Decision { row, verb: verb.name(), time: self.floor.seconds(), why, at });
             }
             self.next_pass = self.policy.due(&self.floor);
         }

@@ -323,8 +323,8 @@ impl<S: Speed> Floor<'_, S> {
         Ok(())
     }
 
-    /// Ends the run with an error: a decision cannot be carried out.
-    pub(crate) fn fail(&mut self, job: Job, verb: Verb, why: String) {
-        self.fault = Some((job, verb, why));
+    /// Ends the run with an error: a decision cannot be carried out. `at`: its row of the log, if it is of one.
+    pub(crate) fn fail(&mut self, job: Job, verb: Verb, why: String, at: Option<usize>) {
+        self.fault = Some((job, verb, why, at));
     }
 }

@@ -127,7 +127,7 @@ impl<'a> Dispatcher<'a> {
             }
         }
         if let Err(why) = floor.place_at(Job::at(job), &self.parts) {
-            floor.fail(Job::at(job), Verb::Start, why);
+            floor.fail(Job::at(job), Verb::Start, why, None);
             return;
         }
         floor.start(Job::at(job));

@@ -75,27 +75,28 @@ impl<'a> Logged<'a> {
 
 impl Logged<'_> {
     /// Carries out all moves that follow on each other at one time: every job gives its GPUs back first.
-    fn move_all<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> Result<(), (Job, String)> {
+    /// Otherwise says which job cannot, why, and in which row of the log.
+    fn move_all<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> Result<(), (Job, String, usize)> {
         let mut moves = Vec::new();
         while let Some((decision, next)) = self.log.decision(self.next)
             && decision.verb == Verb::Move
             && floor.clock.arrival(decision.time) <= floor.now
         {
+            moves.push((self.next, decision));
             self.next = next;
-            moves.push(decision);
         }
         // What counts of several moves of a job is the last one.
         let mut targets = BTreeMap::new();
-        for Decision { job, parts, .. } in &moves {
-            let slot = self.slot(*job).map_err(|why| (*job, why))?;
+        for (at, Decision { job, parts, .. }) in &moves {
+            let slot = self.slot(*job).map_err(|why| (*job, why, *at))?;
             floor.note_shift(Verb::Move, *job, parts);
-            targets.insert(*job, (slot, parts));
+            targets.insert(*job, (slot, parts, *at));
         }
-        for &(slot, _) in targets.values() {
+        for &(slot, ..) in targets.values() {
             floor.lift(slot);
         }
-        for (job, (_, parts)) in targets {
-            floor.place_at(job, parts).map_err(|why| (job, why))?;
+        for (job, (_, parts, at)) in targets {
+            floor.place_at(job, parts).map_err(|why| (job, why, at))?;
             self.roster.set_running(job, floor.land(job));
         }
         Ok(())
@@ -125,8 +126,8 @@ impl<S: Speed> Policy<S> for Logged<'_> {
             && floor.clock.arrival(decision.time) <= floor.now
         {
             if decision.verb == Verb::Move {
-                if let Err((job, why)) = self.move_all(floor) {
-                    return floor.fail(job, Verb::Move, why);
+                if let Err((job, why, at)) = self.move_all(floor) {
+                    return floor.fail(job, Verb::Move, why, Some(at));
                 }
                 carried_out += 1;
                 continue;
@@ -134,7 +135,7 @@ impl<S: Speed> Policy<S> for Logged<'_> {
             if let Err(why) = self.carry_out(floor, &decision) {
                 // A job that started now may be done now: the rest is tried again after that.
                 if carried_out == 0 {
-                    floor.fail(decision.job, decision.verb, why);
+                    floor.fail(decision.job, decision.verb, why, Some(self.next));
                 }
                 return;
             }

@@ -22,6 +22,7 @@ fn raise(py: Python<'_>, error: &Error) -> PyErr {
     let set = || -> PyResult<()> {
         value.setattr("kind", error.kind())?;
         value.setattr("row", error.row())?;
+        value.setattr("log_row", error.log_row())?;
         value.setattr("message", error.to_string())
     };
     match set() {

@@ -307,6 +307,7 @@ impl Mechanism<'_> {
             verb: decision.verb.name(),
             time: decision.time,
             why: why.to_owned(),
+            at: None,
         };
         for decision in &group {
             let job = decision.job.index();

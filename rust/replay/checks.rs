@@ -7,6 +7,7 @@ use super::ClusterSpec;
 use super::Extras;
 use super::parts::Part;
 use crate::cluster::Network;
+use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
 use crate::machine::MOST_SLOTS;
 use crate::options::{ClockKind, Options, Oversize, Preemption};
@@ -56,10 +57,14 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
     Ok(())
 }
 
-/// Deals the rows out to their clusters; refuses, or leaves out, what could never run. A log places jobs itself.
+/// Deals the rows out to their clusters; refuses, or leaves out, what could never run.
+///
+/// A log places jobs itself. One that it does not name, and that could never be placed, was left out by the run that
+/// wrote it.
 pub(super) fn keep(
     jobs: &Jobs<'_>,
     vc: Option<&[u32]>,
+    log: Option<&DecisionLog>,
     parts: &mut [Part],
     spec: &ClusterSpec<'_>,
     options: &Options,
@@ -67,12 +72,19 @@ pub(super) fn keep(
     let placer = Placer::new(options);
     let network = &spec.network;
     let mut kept = vec![true; jobs.len()];
+    // Whether a log says where the job runs.
+    let mut placed = vec![options.preemption == Preemption::Log && options.oversize == Oversize::Error; jobs.len()];
+    for &row in log.iter().flat_map(|log| &log.job) {
+        if let Some(placed) = placed.get_mut(row as usize) {
+            *placed = true;
+        }
+    }
     for row in 0..jobs.len() {
         let part = &mut parts[vc.map_or(0, |v| v[row] as usize)];
         let num_gpus = jobs.num_gpus[row];
         let refusal = if u64::from(num_gpus) > part.total {
             Some(Error::Oversize { row, num_gpus, available: part.total })
-        } else if options.preemption != Preemption::Log && !placer.fits_empty(num_gpus, &part.shape) {
+        } else if !placed[row] && !placer.fits_empty(num_gpus, &part.shape) {
             Some(Error::Unplaceable { row, num_gpus, placement: options.placement.name() })
         } else {
             None

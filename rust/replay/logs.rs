@@ -10,14 +10,32 @@ use crate::decisions::{DecisionLog, NO_SERVER};
 use crate::error::{Error, Result};
 use crate::trace::Jobs;
 
-/// A log's decisions by cluster, with the numbers that jobs and servers have there.
+/// A part's decisions, with the numbers that jobs and servers have there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Dealt {
+    pub(super) log: DecisionLog,
+    /// Each decision's row in the caller's log.
+    rows: Vec<usize>,
+}
+
+impl Dealt {
+    /// The part's error in the caller's rows.
+    pub(super) fn tell(&self, mut error: Error) -> Error {
+        if let Error::Decision { at: Some(at), .. } = &mut error {
+            *at = self.rows[*at];
+        }
+        error
+    }
+}
+
+/// A log's decisions by cluster.
 pub(super) fn deal_out(
     log: &DecisionLog,
     jobs: &Jobs<'_>,
     vc: Option<&[u32]>,
     parts: &[Part],
     spec: &ClusterSpec<'_>,
-) -> Result<Vec<DecisionLog>> {
+) -> Result<Vec<Dealt>> {
     log.validate(jobs.len(), spec.server_gpus.len())?;
     let mut number = vec![NO_SERVER; jobs.len()];
     let mut place = vec![(0, 0); spec.server_gpus.len()];
@@ -29,15 +47,18 @@ pub(super) fn deal_out(
             place[server as usize] = (index, own);
         }
     }
-    let mut logs = vec![DecisionLog::default(); parts.len()];
+    let mut logs = vec![Dealt::default(); parts.len()];
     for at in 0..log.len() {
         let (row, verb) = (log.job[at] as usize, log.verb[at]);
         let home = vc.map_or(0, |vc| vc[row] as usize);
-        let fail = |why: &str| Error::Decision { row, verb: verb.name(), time: log.time[at], why: why.to_owned() };
+        let fail = |why: &str| {
+            let (verb, time, why) = (verb.name(), log.time[at], why.to_owned());
+            Error::Decision { row, verb, time, why, at: Some(at) }
+        };
         if number[row] == NO_SERVER {
             return Err(fail("the job is left out of the run"));
         }
-        let own = &mut logs[home];
+        let Dealt { log: own, rows } = &mut logs[home];
         let mut server = NO_SERVER;
         if log.server[at] != NO_SERVER {
             let (of, index) = place[log.server[at] as usize];
@@ -46,6 +67,7 @@ pub(super) fn deal_out(
             }
             server = index;
         }
+        rows.push(at);
         own.time.push(log.time[at]);
         own.verb.push(verb);
         own.job.push(number[row]);

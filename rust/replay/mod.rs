@@ -112,7 +112,7 @@ pub(crate) fn prepare(
     check_slots(jobs, options)?;
     let mut parts = split(spec)?;
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
-    let kept = keep(jobs, job_vc, &mut parts, spec, options)?;
+    let kept = keep(jobs, job_vc, extras.log, &mut parts, spec, options)?;
     order_by_submission(jobs, &mut parts, options.ties);
     Ok(Ready { parts, kept })
 }

@@ -4,9 +4,9 @@
 //! matter. For example, if two parts fail, the error of the lower row is told, whichever came first.
 
 use super::Extras;
+use super::logs::Dealt;
 use super::parts::Part;
 use crate::cluster::Network;
-use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
 use crate::machine::Watch;
 use crate::options::Options;
@@ -43,7 +43,7 @@ pub(crate) fn part_options(options: &Options, part: usize) -> Options {
 pub(super) fn run_parts(
     jobs: &Jobs<'_>,
     extras: &Extras<'_>,
-    logs: Option<&[DecisionLog]>,
+    logs: Option<&[Dealt]>,
     parts: &[Part],
     network: Network,
     options: &Options,
@@ -59,14 +59,18 @@ pub(super) fn run_parts(
         let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
         let user = extras.user.map(|u| pick(u, &part.rows, gather));
         let key = extras.key.map(|k| pick(k, &part.rows, gather));
+        let dealt = logs.map(|logs| &logs[index]);
         let setting = Setting {
             deadline: deadline.as_deref(),
             user: user.as_deref(),
             key: key.as_deref(),
-            log: logs.map(|logs| &logs[index]),
+            log: dealt.map(|dealt| &dealt.log),
             ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)
         };
-        policy::run(&setting, watch)
+        policy::run(&setting, watch).map_err(|error| match dealt {
+            Some(dealt) => dealt.tell(error),
+            None => error,
+        })
     };
     if parts.len() == 1 {
         return Ok(vec![run(0, watch)?]);

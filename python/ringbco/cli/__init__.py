@@ -7,13 +7,16 @@ import gc
 import os
 import sys
 from importlib import import_module
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ringbco.cli.command import Command
 from ringbco.io import process
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 # A verb is a module of this package with a function of the same name, which typer turns into the command.
 VERBS: Final = {
@@ -140,8 +143,16 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return "out of memory; give the process more, or run it elsewhere", 1
     if any(note.startswith(POLICY_NOTE) for note in getattr(error, "__notes__", ())):
         # A policy of one's own is its author's code: where it went wrong is what the author needs.
-        return "".join(traceback.format_exception(error)).rstrip(), 1
+        return "".join(traceback.format_exception(error.with_traceback(_within_policy(error)))).rstrip(), 1
     return one_line(f"unexpected {type(error).__name__}: {error}; set RINGBCO_DEBUG=1 to see where"), 1
+
+
+def _within_policy(error: BaseException) -> TracebackType | None:
+    """The traceback from where the policy was asked on: the way there is nobody's fault."""
+    at = error.__traceback__
+    while at is not None and at.tb_frame.f_code.co_name != "_ask":
+        at = at.tb_next
+    return at.tb_next if at is not None else error.__traceback__
 
 
 # What the loader says of a library that does not fit into the memory the process may have.

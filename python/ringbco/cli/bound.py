@@ -10,8 +10,7 @@ from ringbco.cli.options import takes
 from ringbco.run.options_generated import REPLAY
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from ringbco.cli.fitted import Fitted
     from ringbco.result.bound import Bound
 
 _USED: Final = {name: REPLAY[name] for name in ("model", "seed", "oversize")}
@@ -29,12 +28,6 @@ def bound(
     cluster: inputs.ClusterName,
     recorded_cluster: inputs.RecordedCluster = None,
     vc: inputs.VirtualClusters = "split",
-    intra_bandwidth: inputs.IntraBandwidth = None,
-    inter_bandwidth: inputs.InterBandwidth = None,
-    reduce_speed: inputs.ReduceSpeed = None,
-    xi1: inputs.Xi1 = None,
-    xi2: inputs.Xi2 = None,
-    alpha: inputs.Alpha = None,
     units: inputs.Units = "human",
     as_json: inputs.Json = False,
     **options: Any,
@@ -43,7 +36,10 @@ def bound(
 
     The figure is a proven lower bound (docs/bound.md), not the optimum: the optimum may lie above it, never
     below. Hold the mean completion time of a replay with the same options against it. `ringbco compare` and
-    `ringbco report` show that ratio.
+    `ringbco report` show that ratio. The bound holds for both clocks and any slot, so neither is an option.
+
+    Elastic jobs (min_gpus, max_gpus) may hold any GPUs in their range here. `compare` and `report` have the
+    bound of jobs that hold num_gpus, as they do under every built-in policy: it is never lower.
 
     Example: ringbco bound jobs.parquet --cluster 32x8
     """
@@ -51,15 +47,7 @@ def bound(
     from ringbco.units import check_units, duration, shown_in
 
     check_units(units)
-    network = {
-        "intra_bandwidth": intra_bandwidth,
-        "inter_bandwidth": inter_bandwidth,
-        "reduce_speed": reduce_speed,
-        "xi1": xi1,
-        "xi2": xi2,
-        "alpha": alpha,
-    }
-    machine = inputs.parse_cluster(cluster, network, vc, recorded_cluster)
+    machine = inputs.parse_cluster(cluster, inputs.network_of(options), vc, recorded_cluster)
     found = run(inputs.read_table(jobs, quiet=True), machine, **options)
     if as_json:
         print(json.dumps(found.to_dict(), indent=2))
@@ -70,31 +58,26 @@ def bound(
     with shown_in(units):
         left_out = f", {found.dropped:,} left out as too large" if found.dropped else ""
         title = f"{jobs.name} on {machine.name}: {found.jobs:,} jobs{left_out}"
-        for line in (title, f"mean completion time of any schedule: at least {duration(found.mean_jct)}"):
+        lines = [title, f"mean completion time of any schedule: at least {duration(found.mean_jct)}"]
+        if found.elastic:
+            ranges = "may hold min_gpus to max_gpus GPUs here, and num_gpus in the bound of `ringbco compare`"
+            lines.append(f"elastic jobs: {found.elastic:,}; each {ranges}")
+        for line in lines:
             console.print(line, markup=False, soft_wrap=True)
         for table in _tables(found):
             console.print(table)
 
 
-def _tables(found: Bound) -> list[Table]:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
+def _tables(found: Bound) -> list[Fitted]:
+    from ringbco.cli.fitted import Fitted
     from ringbco.units import duration
 
-    terms = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    terms.add_column("what the bound follows from")
-    for name in ("sets", "jobs"):
-        terms.add_column(name, justify="right")
+    terms = Fitted("what the bound follows from", "sets", "jobs")
     for term, told in _TERMS.items():
         terms.add_row(told, f"{found.sets[term]:,}", f"{found.set_jobs[term]:,}")
     if not found.vcs:
         return [terms]
-    vcs = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    vcs.add_column("virtual cluster")
-    for name in ("jobs", "mean completion time, at least"):
-        vcs.add_column(name, justify="right")
+    vcs = Fitted("virtual cluster", "jobs", "mean completion time, at least")
     for vc, part in found.vcs.items():
-        vcs.add_row(Text(vc), f"{part.jobs:,}", duration(part.mean_jct))
+        vcs.add_row(vc, f"{part.jobs:,}", duration(part.mean_jct))
     return [terms, vcs]

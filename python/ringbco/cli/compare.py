@@ -39,7 +39,6 @@ def compare(**given: Any) -> None:
     from ringbco.cli.inputs import parse_cluster, read_table, tell_unused
     from ringbco.cli.progress import progress_bar
     from ringbco.cli.runs import parse_runs
-    from ringbco.cluster.network import NETWORK_RULES
     from ringbco.errors import UsageError
     from ringbco.reports.figures import chapters
     from ringbco.reports.html import page
@@ -56,7 +55,7 @@ def compare(**given: Any) -> None:
     threads, seeds, sort = (given.pop(name) for name in ("threads", "seeds", "sort"))
     force, as_json, quiet, units = (given.pop(name) for name in ("force", "as_json", "quiet", "units"))
     check_units(units)
-    network = {name: given.pop(name) for name in NETWORK_RULES}
+    network = inputs.network_of(given)
     if len(policies) + len(texts) + len(folders) < _FEWEST or not (policies or texts):
         raise UsageError("option policy: expected at least two: --policy fifo --policy sjf-bco")
     for policy in policies:

@@ -43,6 +43,9 @@ def show(title: str, comparison: Comparison, console: Console, sort: str | None 
             f"without *, for other jobs or another cluster than {first}: {', '.join(comparison.unlike)}",
             markup=False,
         )
+    unbounded = [label for label, bound in comparison.bounds.items() if bound is None]
+    if unbounded:
+        console.print(f"without a lower bound (docs/bound.md): {', '.join(unbounded)}", markup=False)
     told = [f"{label} ({', '.join(read)})" for label, read in _clairvoyant(comparison).items() if read]
     if told:
         console.print(f"clairvoyant, reading recorded run times: {'; '.join(told)}", markup=False)

@@ -109,52 +109,38 @@ Quiet = Annotated[
 
 _NETWORK: Final = "Network (each overrides the cluster file)"
 
-IntraBandwidth = Annotated[
-    float | None,
-    typer.Option(
-        help="b_i, bytes/s between GPUs of one server. Default 150e9: a V100's NVLink 2.0, one way.",
-        rich_help_panel=_NETWORK,
+
+def _constant(told: str) -> Any:
+    return Annotated[float | None, typer.Option(help=told, rich_help_panel=_NETWORK)]
+
+
+NETWORK: Final[Mapping[str, Any]] = {
+    "intra_bandwidth": _constant(
+        "b_i, bytes/s between GPUs of one server. Default 150e9: a V100's NVLink 2.0, one way."
     ),
-]
-InterBandwidth = Annotated[
-    float | None,
-    typer.Option(
-        help="b_e, bytes/s between servers. Default 12.5e9: one 100 Gb/s port a server.",
-        rich_help_panel=_NETWORK,
+    "inter_bandwidth": _constant("b_e, bytes/s between servers. Default 12.5e9: one 100 Gb/s port a server."),
+    "reduce_speed": _constant(
+        "C, bytes/s of gradients summed. Default 500e9: a sum is bound by memory, and this is"
+        " about half of a V100's 900 GB/s."
     ),
-]
-ReduceSpeed = Annotated[
-    float | None,
-    typer.Option(
-        help="C, bytes/s of gradients summed. Default 500e9: a sum is bound by memory, and this is"
-        " about half of a V100's 900 GB/s.",
-        rich_help_panel=_NETWORK,
+    "xi1": _constant(
+        "Share of the spanning jobs on a server that contend at once, in (0, 1]. Default 0.5: jobs"
+        " compute half of the time, so two on a server do not yet meet."
     ),
-]
-Xi1 = Annotated[
-    float | None,
-    typer.Option(
-        help="Share of the spanning jobs on a server that contend at once, in (0, 1]. Default 0.5: jobs"
-        " compute half of the time, so two on a server do not yet meet.",
-        rich_help_panel=_NETWORK,
+    "xi2": _constant(
+        "Overhead of an iteration, seconds per server used. Default 5e-4: half a millisecond to set"
+        " up and synchronise a server's connections."
     ),
-]
-Xi2 = Annotated[
-    float | None,
-    typer.Option(
-        help="Overhead of an iteration, seconds per server used. Default 5e-4: half a millisecond to set"
-        " up and synchronise a server's connections.",
-        rich_help_panel=_NETWORK,
+    "alpha": _constant(
+        "Loss beyond fair sharing: k contenders get 1 / (k + alpha (k - 1)) of b_e each, >= 0."
+        " Default 0.3: a second contender costs 30 % more than its fair share."
     ),
-]
-Alpha = Annotated[
-    float | None,
-    typer.Option(
-        help="Loss beyond fair sharing: k contenders get 1 / (k + alpha (k - 1)) of b_e each, >= 0."
-        " Default 0.3: a second contender costs 30 % more than its fair share.",
-        rich_help_panel=_NETWORK,
-    ),
-]
+}
+
+
+def network_of(options: dict[str, Any]) -> dict[str, float | None]:
+    """The network's constants that were given, taken out of a verb's options."""
+    return {name: options.pop(name) for name in NETWORK}
 
 
 def parse_cluster(

@@ -213,6 +213,10 @@ def _overview(figures: Mapping[str, Any]) -> Table:
     if cluster:
         table.add_row("load by day", _by_day(cluster["load_by_day"]))
     table.add_row("iterations", _iterations(figures["iterations"]))
+    elastic = figures["elastic"]
+    if elastic["jobs"]:
+        ranges = f"{elastic['fewer']:,} may hold fewer GPUs than num_gpus, {elastic['more']:,} more"
+        table.add_row("elastic", f"{elastic['jobs']:,} jobs: {ranges}")
     same, ties = figures["same_second"], figures["ties"]
     table.add_row("in a shared second", f"{same['jobs']:,} jobs, {same['share']:.1%}")
     movable = f"{ties['jobs']:,} jobs, {ties['share']:.1%}, submitted at the time of another"
@@ -308,7 +312,8 @@ def _cleaning(cleaning: Mapping[str, Any]) -> RenderableType:
     table.add_column("because", overflow="fold")
     for row in cleaning["dropped"]:
         value = row["first_value"] if row["first_value"] is not None else "null"
-        because = Text(f"{value} there: replay refuses the table")
+        beside = f" beside {row['first_beside']}" if row["first_beside"] else ""
+        because = Text(f"{value} there{beside}: replay refuses the table")
         table.add_row(Text(row["reason"], style="red"), f"{row['rows']:,}", f"{row['first_row']:,}", because)
     for row in cleaning["questionable"]:
         table.add_row(Text(row["reason"]), f"{row['jobs']:,}", f"{row['first_row']:,}", row["why"])

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 
 from ringbco.cli.completion import offer
+from ringbco.cli.inputs import NETWORK
 from ringbco.run.option import Option
 
 _Verb = TypeVar("_Verb", bound=Callable[..., None])
@@ -19,16 +20,22 @@ _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 
 
 def takes(table: Mapping[str, Option], before: str) -> Callable[[_Verb], _Verb]:
-    """Gives a verb with `**options` the options of the table: before its parameter of that name.
+    """Gives a verb with `**options` the options of the table, before its parameter of that name.
 
-    Those that shape the output go before `units`.
+    The network's constants, and the options that shape the output, go before `units`.
     """
 
     def give(verb: _Verb) -> _Verb:
         parameters: list[inspect.Parameter] = []
         for parameter in inspect.signature(verb, eval_str=True).parameters.values():
-            if parameter.name in (before, "units"):
-                parameters += _declared(table, output=parameter.name == "units")
+            if parameter.name == before:
+                parameters += _declared(table, output=False)
+            if parameter.name == "units":
+                parameters += (
+                    inspect.Parameter(name, _KEYWORD, default=None, annotation=annotation)
+                    for name, annotation in NETWORK.items()
+                )
+                parameters += _declared(table, output=True)
             if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
                 parameters.append(parameter)
         declare(verb, parameters)

@@ -11,19 +11,13 @@ from ringbco.cli.options import takes
 from ringbco.run.plan_options_generated import PLAN
 
 
-@takes(PLAN, before="intra_bandwidth")
+@takes(PLAN, before="units")
 def plan(
     jobs: inputs.Jobs,
     *,
     cluster: inputs.ClusterName,
     out: inputs.ResultFolder,
     recorded_cluster: inputs.RecordedCluster = None,
-    intra_bandwidth: inputs.IntraBandwidth = None,
-    inter_bandwidth: inputs.InterBandwidth = None,
-    reduce_speed: inputs.ReduceSpeed = None,
-    xi1: inputs.Xi1 = None,
-    xi2: inputs.Xi2 = None,
-    alpha: inputs.Alpha = None,
     units: inputs.Units = "human",
     force: inputs.Force = False,
     as_json: inputs.Json = False,
@@ -49,15 +43,7 @@ def plan(
 
     check_units(units)
     check_target(out, force=force)
-    network = {
-        "intra_bandwidth": intra_bandwidth,
-        "inter_bandwidth": inter_bandwidth,
-        "reduce_speed": reduce_speed,
-        "xi1": xi1,
-        "xi2": xi2,
-        "alpha": alpha,
-    }
-    machine = inputs.parse_cluster(cluster, network, recorded=recorded_cluster)
+    machine = inputs.parse_cluster(cluster, inputs.network_of(options), recorded=recorded_cluster)
     policy, options["kappa"] = options.pop("policy"), _kappa(options["kappa"])
     started = time.perf_counter()
     table = read_jobs(jobs)

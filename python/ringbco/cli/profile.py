@@ -11,7 +11,7 @@ import typer
 from ringbco.cli import inputs
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from ringbco.cli.fitted import Fitted
 
 
 def profile(
@@ -79,14 +79,10 @@ def profile(
         console.print(_table(filled.num_jobs, told["filled"]))
 
 
-def _table(jobs: int, filled: dict[str, Any]) -> Table:
-    from rich import box
-    from rich.table import Table
+def _table(jobs: int, filled: dict[str, Any]) -> Fitted:
+    from ringbco.cli.fitted import Fitted
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("column")
-    for name in ("given", "filled in"):
-        table.add_column(name, justify="right")
+    table = Fitted("column", "given", "filled in")
     for name, count in filled.items():
         table.add_row(name, f"{jobs - count:,}", f"{count:,}")
     return table

@@ -32,12 +32,6 @@ def replay(
         ),
     ] = None,
     vc: inputs.VirtualClusters = "split",
-    intra_bandwidth: inputs.IntraBandwidth = None,
-    inter_bandwidth: inputs.InterBandwidth = None,
-    reduce_speed: inputs.ReduceSpeed = None,
-    xi1: inputs.Xi1 = None,
-    xi2: inputs.Xi2 = None,
-    alpha: inputs.Alpha = None,
     units: inputs.Units = "human",
     force: inputs.Force = False,
     parameters: inputs.Parameters = None,
@@ -63,7 +57,7 @@ def replay(
 
     import time
 
-    from ringbco.cli.inputs import fields, parse_cluster, read_table, tell_unused
+    from ringbco.cli.inputs import fields, network_of, parse_cluster, read_table, tell_unused
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import UsageError
     from ringbco.result.folder import check_target
@@ -80,15 +74,7 @@ def replay(
         )
     check_units(units)
     check_target(out, force=force)
-    network = {
-        "intra_bandwidth": intra_bandwidth,
-        "inter_bandwidth": inter_bandwidth,
-        "reduce_speed": reduce_speed,
-        "xi1": xi1,
-        "xi2": xi2,
-        "alpha": alpha,
-    }
-    machine = parse_cluster(cluster, network, vc, recorded_cluster)
+    machine = parse_cluster(cluster, network_of(options), vc, recorded_cluster)
     started = time.perf_counter()
     table = read_table(jobs, quiet=quiet)
     reading = time.perf_counter() - started

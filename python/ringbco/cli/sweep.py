@@ -27,6 +27,9 @@ _SHOWN_ROWS: Final = 40
 _SHARED_WIDTH: Final = 40
 _SHOWN_FIGURES: Final[dict[str, Kind]] = {
     "mean_jct": "time",
+    # Beside it, since it is the mean of the others.
+    "jobs_refused": "count",
+    "jobs_ended": "count",
     "mean_wait": "time",
     "makespan": "time",
     "utilisation": "share",
@@ -216,8 +219,6 @@ def _layout(frame: pl.DataFrame, varied: tuple[str, ...], figures: list[str], *,
     from rich.table import Table
     from rich.text import Text
 
-    from ringbco.units import figure
-
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     if apart:
         for name in varied:
@@ -232,9 +233,15 @@ def _layout(frame: pl.DataFrame, varied: tuple[str, ...], figures: list[str], *,
             settings = [" ".join(f"{name}={text}" for name, text in zip(varied, settings, strict=True))]
         told = [Text("failed", style="bold red")]
         if row["error"] is None:
-            told = [Text(figure(_SHOWN_FIGURES[name], row[name])) for name in figures]
+            told = [Text(_figure(name, row[name])) for name in figures]
         table.add_row(*map(Text, settings), *told)
     return table
+
+
+def _figure(name: str, value: float | None) -> str:
+    from ringbco.units import figure
+
+    return "-" if value is None else figure(_SHOWN_FIGURES[name], value)
 
 
 def _setting(value: object) -> str:

@@ -27,6 +27,13 @@ def listen() -> None:
         signal.signal(signal.SIGINT, _interrupt)
 
 
+def stop_listening() -> None:
+    """From here on a signal ends the process at once: there is nothing left to clean up."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(number) is _interrupt:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     # An exception, not a sudden death, so that half-written folders are cleaned up; and a note, because
     # compiled code may make another exception of it. Not in the middle of an import: compiled modules that

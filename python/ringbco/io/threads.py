@@ -20,8 +20,8 @@ def at_once(tasks: Iterable[Callable[[], T]]) -> list[T]:
     too, so that what they write can be removed.
     """
     with ThreadPoolExecutor(_THREADS) as pool:
-        futures = [pool.submit(task) for task in tasks]
         try:
+            futures = [pool.submit(task) for task in tasks]
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(cancel_futures=True)

@@ -29,7 +29,7 @@ class Bound:
     """No schedule of the jobs has a mean completion time below `mean_jct`, s, to a rounding.
 
     total: the same as a sum over the jobs, s. jobs: how many there are. dropped: how many were left out as
-        too large.
+        too large. elastic: how many of the jobs may hold other GPUs than num_gpus, and did so in the bound.
     sets, set_jobs: how many sets the bound is the sum of, and how many jobs are in them, by the term that
         counts: run_times, srpt or busy.
     vcs: the bound of each virtual cluster that has a job.
@@ -40,6 +40,7 @@ class Bound:
     sets: dict[str, int]
     set_jobs: dict[str, int]
     dropped: int = 0
+    elastic: int = 0
     vcs: dict[str, Bound] = field(default_factory=dict)
 
     @property
@@ -52,7 +53,7 @@ class Bound:
         own = {"mean_jct": self.mean_jct, **asdict(self)}
         own["vcs"] = {name: bound.to_dict() for name, bound in self.vcs.items()}
         for bound in own["vcs"].values():
-            del bound["vcs"], bound["dropped"]
+            del bound["vcs"], bound["dropped"], bound["elastic"]
         return own
 
 
@@ -64,7 +65,7 @@ def lower_bound(submit: Floats, shortest: Floats, work: Floats, gpus: int) -> Bo
     return Bound(total, len(submit), dict(zip(TERMS, sets, strict=True)), dict(zip(TERMS, jobs, strict=True)))
 
 
-def by_cluster(vcs: Mapping[str, Bound], dropped: int = 0) -> Bound:
+def by_cluster(vcs: Mapping[str, Bound], dropped: int = 0, elastic: int = 0) -> Bound:
     """The bound of a cluster whose virtual clusters have these; "" names a cluster without."""
     parts = list(vcs.values())
     sets, jobs = (
@@ -72,21 +73,25 @@ def by_cluster(vcs: Mapping[str, Bound], dropped: int = 0) -> Bound:
         for name in ("sets", "set_jobs")
     )
     total, count = float(sum(part.total for part in parts)), sum(part.jobs for part in parts)
-    return Bound(total, count, sets, jobs, dropped, {name: part for name, part in vcs.items() if name})
+    named = {name: part for name, part in vcs.items() if name}
+    return Bound(total, count, sets, jobs, dropped, elastic, named)
 
 
 def of_results(outcomes: Mapping[str, Outcome]) -> dict[str, float | None]:
     """The bound on the mean completion time of each result's jobs on its cluster, s, by label.
 
-    None where a result alone does not say it: jobs that may hold other GPUs than they ask for, rings that
-    may be faster over several servers than in one, a result that is damaged. Results of the same jobs share
-    the work.
+    None where a result alone does not say it: jobs that may have held other GPUs than they ask for, rings
+    that may be faster over several servers than in one, a result that is damaged. Results of the same jobs
+    share the work.
     """
     found: list[tuple[object, pl.DataFrame, float | None]] = []
     told: dict[str, float | None] = {}
     for label, outcome in outcomes.items():
+        if _resizes(outcome):
+            told[label] = None
+            continue
         jobs = outcome.jobs.select(name for name in _READ if name in outcome.jobs.columns)
-        facts = outcome.run.get("cluster"), _model(outcome)
+        facts = outcome.run.get("cluster"), _told(outcome, "options", "model")
         known = [mean for there, table, mean in found if there == facts and table.equals(jobs)]
         told[label] = known[0] if known else _of_result(outcome)
         if not known:
@@ -94,9 +99,18 @@ def of_results(outcomes: Mapping[str, Outcome]) -> dict[str, float | None]:
     return told
 
 
-def _model(outcome: Outcome) -> str | None:
-    options = outcome.run.get("options")
-    return options.get("model") if isinstance(options, Mapping) else None
+def _told(outcome: Outcome, table: str, key: str) -> object:
+    """What run.toml has there; None in a damaged one."""
+    found = outcome.run.get(table)
+    return found.get(key) if isinstance(found, Mapping) else None
+
+
+def _resizes(outcome: Outcome) -> bool:
+    """Whether who decided may have given jobs other GPUs than they ask for: built-in policies never do."""
+    if "run_resized" not in outcome.jobs.columns:
+        return False
+    by_log = str(_told(outcome, "options", "policy")).startswith("log:")
+    return by_log or _told(outcome, "own_policy", "kind") == "Policy"
 
 
 def _of_result(outcome: Outcome) -> float | None:
@@ -105,7 +119,7 @@ def _of_result(outcome: Outcome) -> float | None:
     jobs = outcome.jobs
     try:
         cluster = cluster_of(outcome.run)
-        if "run_resized" in jobs.columns or _faster_spread(outcome, cluster):
+        if _faster_spread(outcome, cluster):
             return None
         parts = {name: _of_columns(jobs.filter(rows), gpus) for name, rows, gpus in _parts(jobs, cluster)}
     except (InputError, _core.CoreError):
@@ -117,7 +131,7 @@ def _of_result(outcome: Outcome) -> float | None:
 def _faster_spread(outcome: Outcome, cluster: Cluster) -> bool:
     """Whether a ring may be faster over several servers than in one."""
     network = cluster.network
-    return _model(outcome) != "fixed" and network.inter_bandwidth > network.intra_bandwidth
+    return _told(outcome, "options", "model") != "fixed" and network.inter_bandwidth > network.intra_bandwidth
 
 
 def _parts(jobs: pl.DataFrame, cluster: Cluster) -> Iterator[tuple[str, pl.Series, int]]:

@@ -42,8 +42,8 @@ def bound(
     workload = profiles.resolve(table, cluster, model=model, seed=seed)
     work = profiles.least_work(table, cluster, workload, model=model)
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
-    most = gpus_of(table.frame, "max_gpus")
-    parts, dropped = {}, 0
+    least, most = gpus_of(table.frame, "min_gpus"), gpus_of(table.frame, "max_gpus")
+    parts, dropped, elastic = {}, 0, 0
     for name, rows, gpus in _parts(table, cluster, vc):
         large = rows[asked[rows] > gpus]
         if large.size and oversize == "error":
@@ -51,11 +51,12 @@ def bound(
         dropped += large.size
         kept = rows[asked[rows] <= gpus]
         if kept.size:
+            elastic += int(np.count_nonzero(least[kept] < most[kept]))
             shortest = work[kept] / np.minimum(most[kept], gpus)
             parts[name] = lower_bound(submit[kept], shortest, work[kept], gpus)
     if not parts:
         raise InputError("no job is left to bound: each one is larger than the cluster", file=table.source)
-    return by_cluster(parts, dropped)
+    return by_cluster(parts, dropped, elastic)
 
 
 def _parts(

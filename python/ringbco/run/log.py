@@ -22,6 +22,21 @@ if TYPE_CHECKING:
 _NO_SERVER: Final = 2**32 - 1
 
 
+def refusal(policy: str, table: JobTable, error: _core.CoreError) -> InputError | None:
+    """The engine's refusal as one of the log that `policy` names; None where it is the job table's fault."""
+    if error.row is None:
+        return None
+    job, path = table.frame["job_id"][error.row], Path(policy.removeprefix("log:"))
+    if error.kind == "decision" and error.log_row is not None:
+        told = f"a decision that can be carried out, but job {job!r} {error.message}"
+        return InputError(told, file=path, row=error.log_row + 1, column="verb")
+    if error.kind == "stuck":
+        told = f"does not bring every job to its end: job {job!r} {error.message}"
+        hint = "add what it lacks, or give --oversize drop if the run that wrote it had it"
+        return InputError(told, file=path, hint=hint)
+    return None
+
+
 def columns(policy: str, table: JobTable, servers: int) -> _core._Log:
     """The columns of the log that `policy` names, as the engine takes them.
 
@@ -29,6 +44,9 @@ def columns(policy: str, table: JobTable, servers: int) -> _core._Log:
     verb, a job or a server that is not there; rows count from 1.
     """
     path = Path(policy.removeprefix("log:"))
+    if not path.exists():
+        hint = "log:FILE takes the path of a decisions.parquet, which --decisions writes"
+        raise InputError("no such file", file=path, hint=hint)
     log = read_table(path, DECISIONS_SCHEMA)
     verbs = _core.verbs()
     rows = pl.DataFrame({"job_id": table.frame["job_id"]}).with_row_index("job")

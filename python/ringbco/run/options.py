@@ -196,6 +196,8 @@ def resolve_policy(
         raise refusal(
             "policy", policy, "a policy's name, or a class or an object derived from ringbco.Policy"
         )
+    if policy.endswith(".py"):
+        raise refusal("policy", policy, f"the class's name too: {policy}:Class")
     check(REPLAY["policy"], policy)
     if is_log(policy):
         log = Policy(policy, "fifo", "consolidate", "strict", "log")

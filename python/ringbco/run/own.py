@@ -226,9 +226,11 @@ def _text(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputError(
-            "a file with a policy that can be read", file=path, value=error.strerror or str(error)
-        ) from None
+        reason = (
+            "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+        )
+        hint = "file.py:Class takes the path of a Python file and the name of a policy's class in it"
+        raise InputError(reason, file=path, hint=hint) from None
 
 
 def _from_text(text: bytes, path: Path) -> ModuleType:

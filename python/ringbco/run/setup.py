@@ -84,7 +84,8 @@ class Setup:
                 file=self.table.source,
                 row=error.row + 1,
             )
-        return explain(error, self.table)
+        refused = log.refusal(self.chosen.name, self.table, error) if is_log(self.chosen.name) else None
+        return refused or explain(error, self.table)
 
 
 def prepare(

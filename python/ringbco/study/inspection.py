@@ -25,6 +25,7 @@ from ringbco.trace.jobs import (
     Screening,
     TableLike,
     as_table,
+    gpus_of,
     near_name,
     screen_jobs,
 )
@@ -141,6 +142,7 @@ def inspect_jobs(
         "users": _groups(frame, work, "user"),
         "statuses": _groups(frame, work, "status"),
         "models": _models(frame),
+        "elastic": _elastic(frame),
         "columns": _columns(frame),
         "iterations": _iterations(frame, cluster),
         "demand": demand(frame, clock, periods, None if cluster is None else cluster.num_gpus),
@@ -218,6 +220,14 @@ def _models(frame: pl.DataFrame) -> dict[str, Any] | None:
         "in_catalogue": int(in_catalogue.sum()),
         "unknown": unknown.head(20).to_list(),
     }
+
+
+def _elastic(frame: pl.DataFrame) -> dict[str, int]:
+    """Jobs that a policy may give other GPUs than num_gpus: all told, fewer, more."""
+    asked = frame["num_gpus"].to_numpy()
+    fewer, more = gpus_of(frame, "min_gpus") < asked, gpus_of(frame, "max_gpus") > asked
+    counts = {"jobs": fewer | more, "fewer": fewer, "more": more}
+    return {name: int(np.count_nonzero(those)) for name, those in counts.items()}
 
 
 def _columns(frame: pl.DataFrame) -> dict[str, Any]:
@@ -346,6 +356,7 @@ def _broken(entry: Dropped) -> dict[str, Any]:
         "matching": entry.matching,
         "first_row": entry.first_row,
         "first_value": None if value is None else str(value),
+        "first_beside": entry.first_beside or None,
     }
 
 

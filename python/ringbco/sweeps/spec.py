@@ -191,6 +191,7 @@ class _Reader:
         self._clusters: dict[str, Cluster] = {}
         self._objects = Objects()
         self._own: dict[str, Carried] = {}
+        self._policies: dict[str, str] = {}  # from the root -> as written
         self._tried: set[tuple[str, str]] = set()
         self._doubtful: list[tuple[str, Any, str]] = []
 
@@ -316,7 +317,11 @@ class _Reader:
     def _policy(self, name: str) -> str:
         """The name with the path of a policy's file from the root: workers stand elsewhere."""
         place, _, attribute = name.rpartition(":")
-        return f"{os.path.abspath(self._folder / place)}:{attribute}" if place.endswith(".py") else name
+        if not place.endswith(".py"):
+            return name
+        whole = f"{os.path.abspath(self._folder / place)}:{attribute}"
+        self._policies[whole] = name
+        return whole
 
     def _read(self, option: Setting, value: object, where: str) -> Any:
         try:
@@ -459,6 +464,7 @@ class _Reader:
             **written,
         }
         name = str(options.get("policy"))
+        settings["policy"] = self._policies.get(name, settings["policy"])
         if is_own(name) and name not in self._own:
             self._own[name] = carried(name)
         mine = self._own.get(name)

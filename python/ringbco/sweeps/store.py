@@ -87,6 +87,8 @@ def _frame(rows: Sequence[tuple[Run, Record]]) -> pl.DataFrame:
         values = [summary.get(name) for summary in summaries]
         if name not in columns:
             columns[name] = _column(values)
+        elif name == "policy":
+            continue  # as the specification has it; a summary has the file's place on that machine
         elif any(record.get("summary", run.settings)[name] != run.settings[name] for run, record in rows):
             columns[f"chosen_{name}"] = _column(values)  # such as the planner's kappa
     columns["error"] = pl.Series([record.get("error") for _, record in rows], dtype=pl.String())

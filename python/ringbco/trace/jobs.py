@@ -81,7 +81,10 @@ TableLike = JobTable | ArrowTable | pl.LazyFrame | str | os.PathLike[str]
 
 
 class Dropped(NamedTuple):
-    """Rows that break a rule: how many break it first, how many in all, and the lowest of them (from 1)."""
+    """Rows that break a rule: how many break it first, how many in all, and the lowest of them (from 1).
+
+    first_beside: what the lowest has in the column that the rule speaks of, such as "num_gpus 4"; "" if none.
+    """
 
     column: str
     rule: str
@@ -89,6 +92,7 @@ class Dropped(NamedTuple):
     matching: int
     first_row: int
     first_value: object
+    first_beside: str = ""
 
 
 class Screening(NamedTuple):
@@ -138,7 +142,8 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
     dropped = []
     for fault in faults:
         newly = int((fault.bad & ~gone).sum())
-        dropped.append(Dropped(fault.column, fault.rule, newly, fault.rows, fault.first + 1, fault.value))
+        first = fault.first + 1, fault.value, fault.beside
+        dropped.append(Dropped(fault.column, fault.rule, newly, fault.rows, *first))
         gone = gone | fault.bad
     kept = frame.filter(~gone) if faults else frame
     rows = np.flatnonzero(~gone.to_numpy()) + 1 if faults else None
@@ -184,7 +189,7 @@ def as_table(jobs: TableLike) -> JobTable:
 
 
 def write_jobs(
-    table: JobTable, path: str | os.PathLike[str], *, force: bool = False, csv_safe: bool = False
+    table: TableLike, path: str | os.PathLike[str], *, force: bool = False, csv_safe: bool = False
 ) -> None:
     """Write a job table: Parquet (zstd, metadata in the footer), or CSV when the name ends in .csv.
 
@@ -192,8 +197,10 @@ def write_jobs(
     carriage return) get a ' in front.
 
     The file appears whole or not at all; the same table gives the same bytes. CSV holds no metadata. Raises
-    UsageError for another ending, InputError if the file exists and `force` is not set or cannot be written.
+    UsageError for another ending, InputError if the file exists and `force` is not set or cannot be written,
+    and as `read_jobs` for a frame that breaks a rule.
     """
+    table = as_table(table)
     check_output_name(path)
     check_output(path, force=force)
     try:

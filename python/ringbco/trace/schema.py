@@ -23,7 +23,10 @@ MOST_SECONDS: Final = 10**16
 
 
 class Column(NamedTuple):
-    """One column of the schema; `rule` completes "expected ...", `hint` says how to mend a bad value."""
+    """One column of the schema; `rule` completes "expected ...", `hint` says how to mend a bad value.
+
+    `{empty}` in a hint stands for how a value is left out: in CSV otherwise than elsewhere.
+    """
 
     dtype: type[pl.DataType]
     required: bool
@@ -33,17 +36,21 @@ class Column(NamedTuple):
     low_included: bool = True
     high: int | None = None
 
+    def mend(self, as_text: bool) -> str:
+        """The hint for a table that is text or not."""
+        return self.hint.format(empty="leave it empty" if as_text else "make it null")
+
 
 def _text(name: str) -> Column:
     return Column(pl.String, False, "text or nothing", f"store {name} as text, or leave it out")
 
 
 def _gpus(rule: str) -> Column:
-    hint = "leave it empty for a job that runs on num_gpus GPUs only"
+    hint = "{empty} for a job that runs on num_gpus GPUs only"
     return Column(pl.UInt32, False, rule, hint, 1.0, True, 2**32 - 1)
 
 
-_LEAVE_OUT: Final = "mend it, or leave it empty to have it filled from the model profile"
+_LEAVE_OUT: Final = "mend it, or {empty} to have it filled from the model profile"
 
 COLUMNS: Final[dict[str, Column]] = {
     "job_id": Column(pl.String, True, "a non-empty text, unique in the table", "give every job its own id"),
@@ -88,7 +95,7 @@ COLUMNS: Final[dict[str, Column]] = {
         pl.Float64,
         False,
         "a finite number of seconds",
-        "count from the same epoch as submit_time, or leave it empty",
+        "count from the same epoch as submit_time, or {empty}",
     ),
     "min_gpus": _gpus("an integer from 1 to num_gpus"),
     "max_gpus": _gpus("an integer >= num_gpus"),
@@ -105,7 +112,8 @@ class Fault:
     """The rows at which one column breaks its rule.
 
     bad: which rows, bool[rows]. written: the column as it was given. rule: what they are not. `expected`
-    completes "expected ..." for the first of them, row `first` (from 0).
+    completes "expected ..." for the first of them, row `first` (from 0). beside: what that row has in the
+    column that the rule speaks of, if it is about another one.
     """
 
     column: str
@@ -114,6 +122,7 @@ class Fault:
     rule: str
     expected: str
     hint: str
+    beside: str = ""
 
     @property
     def first(self) -> int:
@@ -143,38 +152,38 @@ def check(frame: pl.DataFrame, source: str, *, as_text: bool = False) -> tuple[l
         raise InputError(
             "holds no jobs, only column names", file=source, hint="a job table needs at least one row"
         )
-    columns: list[pl.Series] = []
-    faults: list[Fault] = []
     names = [name for name in COLUMNS if name in frame.columns]
-    for outcome, more in at_once(partial(_checked, frame[name], source, as_text) for name in names):
-        if isinstance(outcome, Fault):
-            faults.append(outcome)
-        else:
-            columns.append(outcome)
-        faults += more
-    return columns, faults + _beyond_num_gpus({column.name: column for column in columns})
+    checked = at_once(partial(_checked, frame[name], source, as_text) for name in names)
+    columns = [column for column, _ in checked]
+    faults = [fault for _, found in checked for fault in found]
+    faults += _beyond_num_gpus({column.name: column for column in columns}, as_text)
+    broken = {fault.column for fault in faults}
+    return [column for column in columns if column.name not in broken], faults
 
 
-def _beyond_num_gpus(columns: dict[str, pl.Series]) -> list[Fault]:
+def _beyond_num_gpus(columns: dict[str, pl.Series], as_text: bool) -> list[Fault]:
     """The faults of elastic jobs: the least GPUs above num_gpus, or the most below."""
     faults = []
-    for name in ("min_gpus", "max_gpus"):
-        if name not in columns or "num_gpus" not in columns:
+    for name, sign in (("min_gpus", "<="), ("max_gpus", ">=")):
+        if name not in columns:
             continue
-        limit, asked = columns[name], columns["num_gpus"]
+        limit, asked, column = columns[name], columns["num_gpus"], COLUMNS[name]
         bad = ((limit > asked) if name == "min_gpus" else (limit < asked)).fill_null(False)
         if bad.any():
             asks = asked[int(bad.arg_max() or 0)]
-            rule, hint = COLUMNS[name].rule, COLUMNS[name].hint
-            faults.append(Fault(name, bad, limit, rule, f"{rule}, which is {asks}", hint))
+            told = f"{column.rule}, which is {asks}"
+            beside = f"num_gpus {asks}"
+            faults.append(Fault(name, bad, limit, f"{sign} num_gpus", told, column.mend(as_text), beside))
     return faults
 
 
-def _checked(series: pl.Series, source: str, as_text: bool) -> tuple[pl.Series | Fault, list[Fault]]:
-    """A column in its canonical dtype or what is wrong with it, and job_id's fault of repeating itself."""
+def _checked(series: pl.Series, source: str, as_text: bool) -> tuple[pl.Series, list[Fault]]:
+    """A column in its canonical dtype, null where it breaks its rule, and what is wrong with it."""
     column = COLUMNS[series.name]
     cast = _text_column if column.dtype is pl.String else _number_column
-    return cast(series, column, source, as_text), _repeated(series) if series.name == "job_id" else []
+    made, fault = cast(series, column, source, as_text)
+    faults = [] if fault is None else [fault]
+    return made, faults + (_repeated(series) if series.name == "job_id" else [])
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
@@ -239,7 +248,9 @@ def other_names_of(wanted: Iterable[str], found: Iterable[str]) -> tuple[dict[st
     return {name: meant[name] for name in (*wanted, *meant) if name in meant}, unknown
 
 
-def _text_column(series: pl.Series, column: Column, source: str, as_text: bool) -> pl.Series | Fault:
+def _text_column(
+    series: pl.Series, column: Column, source: str, as_text: bool
+) -> tuple[pl.Series, Fault | None]:
     name, dtype = series.name, series.dtype
     if dtype != pl.String:
         if not (dtype.is_integer() or dtype == pl.Null or isinstance(dtype, (pl.Categorical, pl.Enum))):
@@ -251,11 +262,13 @@ def _text_column(series: pl.Series, column: Column, source: str, as_text: bool) 
     if column.required:
         bad = series.is_null() | (series == "")
         if bad.any():
-            return Fault(name, bad, series, column.rule, column.rule, column.hint)
-    return series
+            return series, Fault(name, bad, series, column.rule, column.rule, column.hint)
+    return series, None
 
 
-def _number_column(series: pl.Series, column: Column, source: str, as_text: bool) -> pl.Series | Fault:
+def _number_column(
+    series: pl.Series, column: Column, source: str, as_text: bool
+) -> tuple[pl.Series, Fault | None]:
     name, written = series.name, series
     broken = None
     if as_text:
@@ -264,21 +277,23 @@ def _number_column(series: pl.Series, column: Column, source: str, as_text: bool
         series = series.cast(pl.Float64)
     elif not series.dtype.is_numeric():
         row = int(series.is_not_null().arg_max() or 0)
+        cast = f"cast the column to {'integers' if column.dtype in _INTEGERS else 'floats'}"
         raise InputError(
             f"{column.rule}, stored as a number, not {series.dtype}",
             file=source,
             row=row + 1,
             column=name,
             value=series[row],
-            hint=column.hint,
+            hint=cast if series.dtype == pl.String else column.mend(as_text),
         )
     bad = _breaks_rule(series, column)
     if broken is not None:
         bad = bad | broken
     if bad.any():
         first = series[int(bad.arg_max() or 0)]
-        return Fault(name, bad, written, column.rule, _explain(first, column), column.hint)
-    return series.cast(column.dtype)
+        fault = Fault(name, bad, written, column.rule, _explain(first, column), column.mend(as_text))
+        return series.set(bad, None).cast(column.dtype), fault
+    return series.cast(column.dtype), None
 
 
 def _parse_numbers(text: pl.Series) -> tuple[pl.Series, pl.Series | None]:
