@@ -1,10 +1,11 @@
 //! The policy that knows no run time: predictions, who waits in their order, and whether evicting is worth it.
 //!
-//! Invariant: waiting jobs are kept by class, that is by group and bin of progress. All of a class have one key. So a
-//! walk merges classes, each in order of submission. For example, a thousand jobs of one GPU that never ran are one
-//! class where nobody is named.
+//! Invariant: waiting jobs are kept by class, that is by group and bin of progress, and all of a class have one key. A
+//! running job's prediction stands until its progress reaches the next bin, or until the history is another. For example,
+//! a thousand jobs of one GPU that never ran are one class where nobody is named.
 
 use super::foresight::Foresight;
+use super::line::{Class, Line};
 use super::predictor::Predictor;
 use super::trial;
 use crate::ids::Job;
@@ -14,8 +15,13 @@ use crate::speed::Speed;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// (group, bin of progress) of jobs that are predicted alike.
-type Class = (u32, u16);
+/// A job's next bin is looked for this share of the time early, since times are rounded.
+const SLACK: f64 = 1e-9;
+
+/// Bits of GPUs x run time left.
+fn key(num_gpus: u32, left: f64) -> u64 {
+    (f64::from(num_gpus) * left).to_bits()
+}
 
 /// What is predicted.
 #[derive(Clone, Debug)]
@@ -26,14 +32,16 @@ pub(in crate::policy) struct History<'a> {
     group: Vec<u32>,
     whole: Vec<f64>,
     unit: Vec<f64>,
-    /// The bin of a waiting job's progress.
-    bin: Vec<u16>,
-    line: BTreeMap<Class, BTreeSet<Job>>,
-    num_waiting: usize,
-    /// (key's bits, job, class): the next job of each class in the walk; keys are not negative.
-    heads: BinaryHeap<Reverse<(u64, Job, Class)>>,
-    /// What the walk gave last.
-    given: Option<(u64, Job)>,
+    line: Line,
+    /// The class of a waiting job: its group, and the bin of its progress.
+    class: Vec<Class>,
+    /// Running jobs by group, and groups whose user's latest jobs are others.
+    running: BTreeMap<u32, BTreeSet<Job>>,
+    stale: Vec<u32>,
+    /// (bits of a time, s, job, term): before that time the job's progress does not reach the next bin. Terms tell a job's
+    /// present entry from older ones.
+    edges: BinaryHeap<Reverse<(u64, Job, u32)>>,
+    term: Vec<u32>,
     evicts: bool,
     /// How many have arrived and are done.
     arrived: usize,
@@ -51,11 +59,12 @@ impl<'a> History<'a> {
             group: vec![0; jobs],
             whole: vec![0.0; jobs],
             unit: vec![0.0; jobs],
-            bin: vec![0; jobs],
-            line: BTreeMap::new(),
-            num_waiting: 0,
-            heads: BinaryHeap::new(),
-            given: None,
+            line: Line::default(),
+            class: vec![(0, 0); jobs],
+            running: BTreeMap::new(),
+            stale: Vec::new(),
+            edges: BinaryHeap::new(),
+            term: vec![0; jobs],
             evicts: true,
             arrived: 0,
             completed: 0,
@@ -68,13 +77,18 @@ impl<'a> History<'a> {
         Self { evicts, trial_at: None, ..Self::new(setting) }
     }
 
-    fn bin_of(&self, job: Job, left: f64) -> u16 {
-        self.predictor.bin(f64::max(0.0, self.whole[job.index()] - left))
+    /// Progress, s, from what is left, s.
+    fn progress(&self, job: Job, left: f64) -> f64 {
+        f64::max(0.0, self.whole[job.index()] - left)
     }
 
-    fn push_head(&mut self, class: Class, job: Job) {
-        let key = f64::from(self.setting.jobs.num_gpus[job.index()]) * self.predictor.left(class.0, class.1);
-        self.heads.push(Reverse((key.to_bits(), job, class)));
+    /// Notes when a running job may reach the next bin.
+    fn expect<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) {
+        let progress = self.progress(stay.job, floor.left_at_best_of(stay, self.unit[stay.job.index()]));
+        let more = self.predictor.next_edge(progress) - progress;
+        let time = floor.seconds() + floor.pause_left_of(stay) + more;
+        self.term[stay.job.index()] += 1;
+        self.edges.push(Reverse((time.to_bits(), stay.job, self.term[stay.job.index()])));
     }
 
     /// Learns by a trial whether evicting is worth it, if one is due.
@@ -92,7 +106,7 @@ impl<'a> History<'a> {
         }
         let seconds = jobs.clone().zip(left).map(|(job, left)| {
             let whole = self.whole[job.index()];
-            if floor.is_done(job) { whole } else { 2.0 * f64::max(0.0, whole - left) }
+            if floor.is_done(job) { whole } else { 2.0 * self.progress(job, left) }
         });
         let recent: Vec<(Job, f64)> = jobs.zip(seconds).filter(|&(_, seconds)| seconds > 0.0).collect();
         if trial::is_better(&self.setting, &recent, self.evicts) {
@@ -102,6 +116,8 @@ impl<'a> History<'a> {
 }
 
 impl Foresight for History<'_> {
+    const FALLS: bool = false;
+
     fn arrived<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         let j = job.index();
         self.unit[j] = floor.unit_at_best(job);
@@ -112,69 +128,89 @@ impl Foresight for History<'_> {
 
     fn completed(&mut self, job: Job) {
         self.completed += 1;
-        self.predictor.completed(self.group[job.index()], self.whole[job.index()]);
+        let group = self.group[job.index()];
+        self.predictor.completed(group, self.whole[job.index()]);
+        if self.setting.user.is_some() {
+            self.stale.push(group);
+        }
     }
 
-    fn left_of<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        let left = floor.left_at_best_of(stay, self.unit[stay.job.index()]);
-        self.predictor.left(self.group[stay.job.index()], self.bin_of(stay.job, left))
+    fn started<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) {
+        self.running.entry(self.group[stay.job.index()]).or_default().insert(stay.job);
+        self.expect(floor, stay);
+    }
+
+    fn stopped(&mut self, job: Job) {
+        self.term[job.index()] += 1;
+        if let Some(running) = self.running.get_mut(&self.group[job.index()]) {
+            running.remove(&job);
+        }
+    }
+
+    fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>, changed: &mut Vec<Job>) -> bool {
+        self.try_evicting(floor);
+        let is_new = self.predictor.renew();
+        if is_new {
+            self.line.renew(.., |class, num_gpus| key(num_gpus, self.predictor.left(class)));
+        } else {
+            self.stale.sort_unstable();
+            self.stale.dedup();
+            for &group in &self.stale {
+                changed.extend(self.running.get(&group).into_iter().flatten());
+                let classes = (group, 0)..=(group, u32::MAX);
+                self.line.renew(classes, |class, num_gpus| key(num_gpus, self.predictor.left(class)));
+            }
+        }
+        self.stale.clear();
+        let now = floor.seconds();
+        let now = now + SLACK * f64::max(1.0, now);
+        while let Some(&Reverse((time, job, term))) = self.edges.peek()
+            && f64::from_bits(time) <= now
+        {
+            self.edges.pop();
+            if self.term[job.index()] == term {
+                changed.push(job);
+            }
+        }
+        is_new
     }
 
     fn evicts(&self) -> bool {
         self.evicts
     }
 
+    fn left_of<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        let left = floor.left_at_best_of(stay, self.unit[stay.job.index()]);
+        let bin = self.predictor.bin(self.progress(stay.job, left));
+        self.predictor.left((self.group[stay.job.index()], bin))
+    }
+
+    fn left_waiting(&mut self, job: Job) -> f64 {
+        self.predictor.left(self.class[job.index()])
+    }
+
     fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        let bin = self.bin_of(job, floor.left_at_best(job, self.unit[job.index()]));
-        self.bin[job.index()] = bin;
-        let class = (self.group[job.index()], bin);
-        self.line.entry(class).or_default().insert(job);
-        self.num_waiting += 1;
-        self.push_head(class, job);
+        let left = floor.left_at_best(job, self.unit[job.index()]);
+        let class = (self.group[job.index()], self.predictor.bin(self.progress(job, left)));
+        self.class[job.index()] = class;
+        let num_gpus = floor.asks(job);
+        let key = key(num_gpus, self.predictor.left(class));
+        self.line.insert(class, num_gpus, key, (0, job));
     }
 
     fn leave(&mut self, job: Job) {
-        let class = (self.group[job.index()], self.bin[job.index()]);
-        if let Some(jobs) = self.line.get_mut(&class) {
-            jobs.remove(&job);
-            if jobs.is_empty() {
-                self.line.remove(&class);
-            }
-        }
-        self.num_waiting -= 1;
+        self.line.remove(self.class[job.index()], (0, job));
     }
 
-    fn begin_walk<S: Speed>(&mut self, floor: &Floor<'_, S>) {
-        self.try_evicting(floor);
-        self.predictor.renew();
-        self.heads.clear();
-        self.given = None;
-        let firsts = self.line.iter().filter_map(|(&class, jobs)| Some((class, *jobs.first()?)));
-        for (class, job) in firsts.collect::<Vec<_>>() {
-            self.push_head(class, job);
-        }
-    }
-
-    fn next(&mut self) -> Option<(Job, f64)> {
-        loop {
-            let Reverse((key, job, class)) = self.heads.pop()?;
-            if self.given == Some((key, job)) {
-                continue; // it joined during the walk, and its class came to it as well
-            }
-            self.given = Some((key, job));
-            let after = Job::at(job.index() + 1);
-            if let Some(&next) = self.line.get(&class).and_then(|jobs| jobs.range(after..).next()) {
-                self.heads.push(Reverse((key, next, class)));
-            }
-            return Some((job, self.predictor.left(class.0, class.1)));
-        }
-    }
-
-    fn waiting(&self) -> impl Iterator<Item = Job> + '_ {
-        self.line.values().flatten().copied()
+    fn line(&mut self) -> &mut Line {
+        &mut self.line
     }
 
     fn num_waiting(&self) -> usize {
-        self.num_waiting
+        self.line.len()
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = Job> + '_ {
+        self.line.jobs()
     }
 }

@@ -3,61 +3,17 @@
 //! Invariant: a plan that is found can be carried out: its parts and homes are idle once its victims have left. For
 //! example, a gang of 8 on servers of 8 takes the server whose jobs are cheapest to send away.
 
-use crate::ids::{Job, Server, Slot};
+use super::foresight::Foresight;
+use super::residents::{Least, Residents};
+use crate::ids::{Job, Server};
 use crate::machine::Floor;
 use crate::speed::Speed;
 
+/// Costs are rounded: a bound tells two apart that differ by more than this share.
+const ROUNDING: f64 = 1e-9;
+
 /// Servers that are tried for one part of a gang, cheapest first.
 const SERVERS_TRIED: usize = 3;
-
-/// The jobs on the servers, and how long they have left.
-pub(super) struct Residents<'a> {
-    pub(super) on: &'a [Vec<Job>],
-    pub(super) slot: &'a [Slot],
-    /// s.
-    pub(super) left: &'a [f64],
-}
-
-impl Residents<'_> {
-    /// (server, GPUs) of a running job.
-    fn parts<'f, S: Speed>(&self, floor: &'f Floor<'_, S>, job: Job) -> &'f [(Server, u32)] {
-        &floor.stays[self.slot[job.index()].index()].parts
-    }
-
-    /// GPUs of a running job on a server.
-    fn part<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, server: Server) -> u32 {
-        match self.parts(floor, job) {
-            [(_, gpus)] => *gpus,
-            parts => parts.iter().find(|part| part.0 == server).map_or(0, |part| part.1),
-        }
-    }
-
-    /// Whether completions alone take at least so many seconds to leave a gang its GPUs: on one server, or so many empty
-    /// servers.
-    pub(super) fn free_no_sooner<S: Speed>(&self, floor: &Floor<'_, S>, num_gpus: u32, seconds: f64) -> bool {
-        let cluster = &floor.cluster;
-        let servers = self.on.iter().zip(&cluster.sizes).enumerate();
-        let goes = |job: Job| self.left[job.index()] < seconds;
-        if num_gpus > cluster.largest {
-            let empty = servers.filter(|(_, (on, size))| **size == cluster.largest && on.iter().all(|&job| goes(job)));
-            return empty.count() < num_gpus.div_ceil(cluster.largest) as usize;
-        }
-        for (server, (on, _)) in servers.filter(|(_, (_, size))| **size >= num_gpus) {
-            let freed = on.iter().filter(|&&job| goes(job)).map(|&job| self.part(floor, job, Server::at(server)));
-            if cluster.idle[server] + freed.sum::<u32>() >= num_gpus {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Whether it takes at least so many seconds until the jobs that complete have released so many GPUs.
-    pub(super) fn released_no_sooner<S: Speed>(&self, floor: &Floor<'_, S>, gpus: u64, seconds: f64) -> bool {
-        let live = floor.stays.iter().filter(|stay| stay.is_live());
-        let gone = live.filter(|stay| self.left[stay.job.index()] < seconds);
-        gone.map(|stay| u64::from(floor.asks(stay.job))).sum::<u64>() < gpus
-    }
-}
 
 /// Who asks for room.
 pub(super) struct Asker {
@@ -93,8 +49,8 @@ struct Victim {
 }
 
 /// Some victims: how many move, how many are evicted, and the GPUs of those.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bill {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bill {
     moved: u32,
     evicted: u32,
     gpus: u32,
@@ -102,11 +58,21 @@ struct Bill {
 
 impl Bill {
     fn with(self, victim: &Victim) -> Self {
-        if victim.movable {
+        self.with_one(victim.num_gpus, victim.movable)
+    }
+
+    fn with_one(self, num_gpus: u32, moves: bool) -> Self {
+        if moves {
             Self { moved: self.moved + 1, ..self }
         } else {
-            Self { evicted: self.evicted + 1, gpus: self.gpus + victim.num_gpus, ..self }
+            Self { evicted: self.evicted + 1, gpus: self.gpus + num_gpus, ..self }
         }
+    }
+
+    /// Thousandths: of all jobs, an evicted one counting 1 + its GPUs / 1,000; of the evicted ones alone.
+    fn thousandths(self) -> (u64, u64) {
+        let evicted = 1000 * u64::from(self.evicted) + u64::from(self.gpus);
+        (1000 * u64::from(self.moved) + evicted, evicted)
     }
 
     /// Seconds that it costs: a pause each, and the run of the asker for each that is evicted, a little more for larger
@@ -173,12 +139,13 @@ impl Scratch {
 
 impl Plan {
     /// A plan for a gang that consolidate cannot place; none if nobody who may be sent away is in the way.
-    pub(super) fn find<S: Speed>(
+    pub(super) fn find<S: Speed, F: Foresight>(
         floor: &Floor<'_, S>,
-        residents: &Residents<'_>,
+        residents: &mut Residents<F>,
         asker: &Asker,
         bench: &mut Bench,
     ) -> Option<Self> {
+        residents.refresh(floor);
         let cluster = &floor.cluster;
         let mut with_idle = vec![0; cluster.largest as usize + 1];
         cluster.idle.iter().for_each(|&idle| with_idle[idle as usize] += 1);
@@ -199,9 +166,9 @@ impl Plan {
 }
 
 /// Takes so many GPUs of the cheapest server for the gang, and sends its victims away.
-fn make_room<S: Speed>(
+fn make_room<S: Speed, F: Foresight>(
     floor: &Floor<'_, S>,
-    residents: &Residents<'_>,
+    residents: &mut Residents<F>,
     asker: &Asker,
     scratch: &mut Scratch,
     bench: &mut Bench,
@@ -211,10 +178,19 @@ fn make_room<S: Speed>(
     for idle in (0..bench.with_at_least.len() - 1).rev() {
         bench.with_at_least[idle] += bench.with_at_least[idle + 1];
     }
+    let movable = bench.with_at_least.iter().rposition(|&servers| servers > 0).unwrap_or(0) as u32;
     let mut best: Vec<Offer> = Vec::new();
     for server in (0..floor.cluster.sizes.len()).map(Server::at) {
+        let idle = scratch.idle[server.index()];
         if floor.cluster.sizes[server.index()] < num_gpus || scratch.taken.contains(&server) {
             continue;
+        }
+        // What the plan has changed already is not what is known of the server.
+        if idle < num_gpus && idle == floor.cluster.idle[server.index()] {
+            let last = if best.len() == SERVERS_TRIED { best.last() } else { None };
+            if !may_be_among(floor, residents, asker, server, (num_gpus - idle, movable), last) {
+                continue;
+            }
         }
         let Some(offer) = offer(floor, residents, asker, scratch, bench, server, num_gpus) else { continue };
         let worse = |other: &Offer| {
@@ -238,11 +214,100 @@ fn make_room<S: Speed>(
     None
 }
 
+/// Whether a server may make an offer that ranks before `last`, from what is known of it. need: GPUs that it lacks, and
+/// GPUs of the largest job for which there is room elsewhere.
+fn may_be_among<S: Speed, F: Foresight>(
+    floor: &Floor<'_, S>,
+    residents: &mut Residents<F>,
+    asker: &Asker,
+    server: Server,
+    need: (u32, u32),
+    last: Option<&Offer>,
+) -> bool {
+    let known = &residents.known[server.index()];
+    let key = known.key;
+    let least = match known.least.iter().find(|least| (least.need, least.movable) == need) {
+        Some(&least) => least,
+        None => {
+            let least = least_of(floor, residents, server, need);
+            residents.known[server.index()].least.push(least);
+            least
+        }
+    };
+    let bill = if asker.evicts && key > f64::from(asker.num_gpus) * asker.run {
+        if asker.cost == 0.0 { None } else { least.bill }
+    } else if least.moves == u32::MAX {
+        return false;
+    } else {
+        Some(Bill { moved: least.moves, ..Bill::default() })
+    };
+    let Some(last) = last else { return true };
+    match bill {
+        Some(bill) => {
+            let order = bill.cost(asker).total_cmp(&last.cost).then(bill.count().cmp(&last.count));
+            order.then(last.key.total_cmp(&key)).is_lt()
+        }
+        None => {
+            let cost = asker.cost * least.stops + asker.run * least.evictions;
+            cost * (1.0 - ROUNDING) <= last.cost
+        }
+    }
+}
+
+/// What it takes at least to free some GPUs of a server, if every resident may be evicted. need: as above.
+fn least_of<S: Speed, F: Foresight>(
+    floor: &Floor<'_, S>,
+    residents: &Residents<F>,
+    server: Server,
+    (need, movable): (u32, u32),
+) -> Least {
+    // (thousandths, GPUs given back, what becomes of the job); the least sums by GPUs given back.
+    let size = need as usize + 1;
+    let (mut moves, mut stops) = (vec![u32::MAX; size], vec![None; size]);
+    let mut evictions = vec![None; size];
+    (moves[0], stops[0], evictions[0]) = (0, Some(((0, 0), Bill::default())), Some(((0, 0), Bill::default())));
+    let mut gpus = 0;
+    for &job in residents.on(server) {
+        let (asks, part) = (floor.asks(job), residents.part(floor, job, server) as usize);
+        let moves_on = asks <= movable && residents.parts(floor, job).len() == 1;
+        gpus += asks;
+        for free in (1..size).rev() {
+            let rest = free.saturating_sub(part);
+            if moves_on && moves[rest] != u32::MAX {
+                moves[free] = moves[free].min(moves[rest] + 1);
+            }
+            for (sums, by_stops) in [(&mut stops, true), (&mut evictions, false)] {
+                let Some((_, bill)) = sums[rest] else { continue };
+                let bill: Bill = bill.with_one(asks, moves_on);
+                let (all, evicted) = bill.thousandths();
+                let sum = if by_stops { (all, evicted) } else { (evicted, all) };
+                if sums[free].is_none_or(|(least, _)| sum < least) {
+                    sums[free] = Some((sum, bill));
+                }
+            }
+        }
+    }
+    let thousandths = |sum: u64| sum as f64 / 1000.0;
+    let (Some(((all, _), bill)), Some(((evicted, _), other))) = (stops[need as usize], evictions[need as usize]) else {
+        return Least { need, movable, moves: u32::MAX, stops: f64::INFINITY, evictions: f64::INFINITY, bill: None };
+    };
+    // With fewer GPUs in all, bills of equal cost are of equally many jobs.
+    let is_best = bill.thousandths() == other.thousandths() && gpus < 1000;
+    Least {
+        need,
+        movable,
+        moves: moves[need as usize],
+        stops: thousandths(all),
+        evictions: thousandths(evicted),
+        bill: is_best.then_some(bill),
+    }
+}
+
 /// The cheapest jobs that a server must lose to have so many idle GPUs, left in `bench.victims`; none if they are not to
 /// be had.
-fn offer<S: Speed>(
+fn offer<S: Speed, F: Foresight>(
     floor: &Floor<'_, S>,
-    residents: &Residents<'_>,
+    residents: &mut Residents<F>,
     asker: &Asker,
     scratch: &Scratch,
     bench: &mut Bench,
@@ -256,9 +321,15 @@ fn offer<S: Speed>(
         return Some(Offer { server, cost: 0.0, count: 0, key: f64::NEG_INFINITY });
     }
     let limit = f64::from(asker.num_gpus) * asker.run;
-    let mut most = 0;
-    for &job in residents.on[server.index()].iter().filter(|&&job| !scratch.leaves(job)) {
-        let (num_gpus, left) = (floor.asks(job), residents.left[job.index()]);
+    let (mut most, mut greatest) = (0, 0.0);
+    for at in 0..residents.on(server).len() {
+        let job = residents.on(server)[at];
+        if scratch.leaves(job) {
+            greatest = f64::INFINITY;
+            continue;
+        }
+        let (num_gpus, left) = (floor.asks(job), residents.left(floor, job));
+        greatest = f64::max(greatest, f64::from(num_gpus) * left);
         let evictable = asker.evicts && f64::from(num_gpus) * f64::max(0.0, left - asker.cost) > limit;
         let elsewhere = || {
             let servers = bench.with_at_least.get(num_gpus as usize).copied().unwrap_or(0);
@@ -271,6 +342,8 @@ fn offer<S: Speed>(
             bench.victims.push(Victim { job, part, num_gpus, key: f64::from(num_gpus) * left, movable, evictable });
         }
     }
+    let known = &mut residents.known[server.index()].key;
+    *known = f64::min(*known, greatest);
     if most < need {
         return None;
     }
@@ -321,9 +394,9 @@ impl Bench {
 
 /// Puts the gang on the server, and its victims elsewhere: largest first, best fit. Whoever finds no home is evicted,
 /// if that is allowed; otherwise the server will not do.
-fn send_away<S: Speed>(
+fn send_away<S: Speed, F: Foresight>(
     floor: &Floor<'_, S>,
-    residents: &Residents<'_>,
+    residents: &mut Residents<F>,
     scratch: &mut Scratch,
     victims: &[Victim],
     to: Server,

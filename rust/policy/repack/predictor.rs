@@ -30,9 +30,9 @@ const RENEW_SHARE: usize = 64;
 struct Group {
     size: usize,
     /// Bins of the latest completed jobs, the latest first; empty where users are not named.
-    latest: VecDeque<u16>,
+    latest: VecDeque<u32>,
     /// Predictions by bin of progress.
-    known: Vec<(u16, f64)>,
+    known: Vec<(u32, f64)>,
 }
 
 /// The completed jobs of a size.
@@ -60,7 +60,7 @@ pub(super) struct Predictor {
     all: Vec<u32>,
     counted: usize,
     /// (size, bin) of completed jobs that predictions have not taken over.
-    fresh: Vec<(usize, u16)>,
+    fresh: Vec<(usize, u32)>,
 }
 
 impl Predictor {
@@ -103,8 +103,8 @@ impl Predictor {
     }
 
     /// The bin of a time, s.
-    pub(super) fn bin(&self, seconds: f64) -> u16 {
-        (self.edges.partition_point(|&edge| edge <= seconds).max(1) - 1) as u16
+    pub(super) fn bin(&self, seconds: f64) -> u32 {
+        (self.edges.partition_point(|&edge| edge <= seconds).max(1) - 1) as u32
     }
 
     /// A job of a group is done. It ran `seconds`.
@@ -119,10 +119,10 @@ impl Predictor {
         }
     }
 
-    /// Takes over what is new, if it is enough.
-    pub(super) fn renew(&mut self) {
+    /// Takes over what is new, if it is enough. Returns whether it is.
+    pub(super) fn renew(&mut self) -> bool {
         if self.fresh.len() <= self.counted / RENEW_SHARE {
-            return;
+            return false;
         }
         self.counted += self.fresh.len();
         for (size, bin) in self.fresh.drain(..) {
@@ -131,10 +131,16 @@ impl Predictor {
         }
         self.sizes.iter_mut().for_each(|size| size.weights.clear());
         self.groups.iter_mut().for_each(|group| group.known.clear());
+        true
+    }
+
+    /// Where the bin of a time ends, s.
+    pub(super) fn next_edge(&self, seconds: f64) -> f64 {
+        self.edges.get(self.bin(seconds) as usize + 1).copied().unwrap_or(f64::INFINITY)
     }
 
     /// Run time left, s, of a group's job whose progress is in a bin.
-    pub(super) fn left(&mut self, group: u32, bin: u16) -> f64 {
+    pub(super) fn left(&mut self, (group, bin): (u32, u32)) -> f64 {
         let Self { sizes, groups, all, counted, .. } = self;
         let group = &mut groups[group as usize];
         if let Some(&(_, left)) = group.known.iter().find(|known| known.0 == bin) {

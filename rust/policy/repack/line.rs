@@ -1,0 +1,166 @@
+//! The waiting jobs in the order of their keys, by class, and a walk through them.
+//!
+//! All jobs of a class ask for the same number of GPUs. Either the class has a key, or each of its jobs has its own.
+//! A walk merges the classes. It leaves those aside whose size has failed, and counts their GPUs only when asked. So a
+//! pass costs the jobs that it looks at, however many wait.
+//!
+//! Invariant: a walk gives each waiting job once, the least key first, ties by job, that is fifo. A job that joins during
+//! a walk is given in its place, if that is still ahead. For example, a job that is evicted waits behind the one that it
+//! makes room for, because more is left of it.
+
+use crate::ids::Job;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::ops::Bound;
+
+/// Names a class.
+pub(super) type Class = (u32, u32);
+
+/// (bits of a key that is not negative, job): by key, ties fifo.
+pub(super) type Rank = (u64, Job);
+
+#[derive(Clone, Debug)]
+struct Members {
+    num_gpus: u32,
+    /// Bits of the key of all; 0 where each has its own, or where it is 0.
+    key: u64,
+    /// (bits of its own key, job); 0 where the class has one.
+    jobs: BTreeSet<Rank>,
+}
+
+impl Members {
+    fn rank(&self, (own, job): Rank) -> Rank {
+        (self.key.max(own), job)
+    }
+
+    fn first(&self) -> Option<Rank> {
+        self.jobs.first().map(|&first| self.rank(first))
+    }
+
+    fn after(&self, (key, job): Rank) -> Option<Rank> {
+        let own = if self.key == 0 { key } else { 0 };
+        let after = (Bound::Excluded((own, job)), Bound::Unbounded);
+        self.jobs.range(after).next().map(|&next| self.rank(next))
+    }
+}
+
+/// Who waits.
+#[derive(Clone, Debug, Default)]
+pub(in crate::policy) struct Line {
+    classes: BTreeMap<Class, Members>,
+    /// The first of each class.
+    firsts: BTreeSet<(Rank, Class)>,
+    len: usize,
+    /// The walk: the latest of `firsts` that it saw, jobs that come after one of their class, and the last that it gave.
+    seen: Option<(Rank, Class)>,
+    heads: BinaryHeap<Reverse<(Rank, Class)>>,
+    given: Option<Rank>,
+    /// The next job of each class that was left aside, and the last that was counted.
+    aside: BinaryHeap<Reverse<(Rank, Class)>>,
+    counted: Option<Rank>,
+}
+
+impl Line {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
+        self.classes.values().flat_map(|members| members.jobs.iter().map(|&(_, job)| job))
+    }
+
+    /// A job joins a class, with a key of its own unless the class has one.
+    pub(super) fn insert(&mut self, class: Class, num_gpus: u32, key: u64, (own, job): Rank) {
+        let new = || Members { num_gpus, key, jobs: BTreeSet::new() };
+        let members = self.classes.entry(class).or_insert_with(new);
+        let first = members.first();
+        members.jobs.insert((own, job));
+        let rank = members.rank((own, job));
+        if first.is_none_or(|first| rank < first) {
+            if let Some(first) = first {
+                self.firsts.remove(&(first, class));
+            }
+            self.firsts.insert((rank, class));
+        }
+        self.heads.push(Reverse((rank, class)));
+        self.len += 1;
+    }
+
+    pub(super) fn remove(&mut self, class: Class, (own, job): Rank) {
+        let Some(members) = self.classes.get_mut(&class) else { return };
+        let rank = members.rank((own, job));
+        self.len -= usize::from(members.jobs.remove(&(own, job)));
+        if self.firsts.remove(&(rank, class)) {
+            match members.first() {
+                Some(first) => _ = self.firsts.insert((first, class)),
+                None => _ = self.classes.remove(&class),
+            }
+        }
+    }
+
+    /// Gives the classes of a range new keys. Not during a walk.
+    pub(super) fn renew(&mut self, range: impl std::ops::RangeBounds<Class>, mut key: impl FnMut(Class, u32) -> u64) {
+        for (&class, members) in self.classes.range_mut(range) {
+            let before = members.first();
+            members.key = key(class, members.num_gpus);
+            if let (Some(before), Some(first)) = (before, members.first())
+                && before != first
+            {
+                self.firsts.remove(&(before, class));
+                self.firsts.insert((first, class));
+            }
+        }
+    }
+
+    pub(super) fn begin_walk(&mut self) {
+        self.seen = None;
+        self.heads.clear();
+        self.given = None;
+        self.aside.clear();
+        self.counted = None;
+    }
+
+    /// The next job of the walk, but for those of sizes that have failed.
+    pub(super) fn next(&mut self, has_failed: impl Fn(u32) -> bool) -> Option<(Rank, Class)> {
+        loop {
+            let after = self.seen.map_or(Bound::Unbounded, Bound::Excluded);
+            let first = self.firsts.range((after, Bound::Unbounded)).next().copied();
+            let head = self.heads.peek().map(|head| head.0);
+            let (rank, class) = match (first, head) {
+                (Some(first), head) if head.is_none_or(|head| first <= head) => *self.seen.insert(first),
+                _ => self.heads.pop()?.0,
+            };
+            if self.given == Some(rank) {
+                continue; // as a first and after another, or because it joined during the walk
+            }
+            let Some(members) = self.classes.get(&class) else { continue };
+            if has_failed(members.num_gpus) {
+                self.aside.push(Reverse((rank, class)));
+                continue;
+            }
+            self.given = Some(rank);
+            if let Some(next) = members.after(rank) {
+                self.heads.push(Reverse((next, class)));
+            }
+            return Some((rank, class));
+        }
+    }
+
+    /// Adds the GPUs of the jobs left aside that rank before one, until there are `enough`.
+    pub(super) fn count_aside(&mut self, before: Rank, enough: u64, gpus: &mut u64) {
+        while let Some(&Reverse((rank, class))) = self.aside.peek()
+            && rank < before
+            && *gpus < enough
+        {
+            self.aside.pop();
+            if self.counted.replace(rank) == Some(rank) {
+                continue;
+            }
+            let Some(members) = self.classes.get(&class) else { continue };
+            *gpus += u64::from(members.num_gpus);
+            if let Some(next) = members.after(rank) {
+                self.aside.push(Reverse((next, class)));
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The jobs on the servers, how long they have left, and when servers come free by themselves.
+//!
+//! How long a job has left is worked out when somebody asks, once a pass. In between there are bounds: the earliest end
+//! of each job, for each server and number of GPUs the earliest time at which they are idle, and for each server the
+//! greatest key on it. So a question looks only at the servers and jobs of which the bounds do not say enough.
+//!
+//! Invariant: no bound is beyond the truth: no job ends before its earliest end, and no key is above the greatest. For
+//! example, a job with 100 s left at 10 s ends at 110 s at the earliest, and contention only makes that later.
+
+use super::foresight::Foresight;
+use super::plan::Bill;
+use crate::cluster::Cluster;
+use crate::ds::Minima;
+use crate::ids::{Job, Server, Slot};
+use crate::machine::Floor;
+use crate::setting::Setting;
+use crate::speed::Speed;
+
+/// Times are rounded: a bound tells two apart that differ by more than this share.
+const ROUNDING: f64 = 1e-9;
+
+/// What it takes at least to free some GPUs of a server, if every resident may be evicted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Least {
+    /// GPUs to free, and GPUs of the largest job for which there is room elsewhere.
+    pub(super) need: u32,
+    pub(super) movable: u32,
+    /// Least number of jobs that move where none is evicted; the greatest number where that is not enough.
+    pub(super) moves: u32,
+    /// Least sum of jobs, an evicted one counting 1 + its GPUs / 1,000; the same of those evicted alone.
+    pub(super) stops: f64,
+    pub(super) evictions: f64,
+    /// The bill that has both least sums, if one has.
+    pub(super) bill: Option<Bill>,
+}
+
+/// What is known of a server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// At least the greatest GPUs x run time left of its jobs.
+    pub(super) key: f64,
+    pub(super) least: Vec<Least>,
+    is_stale: bool,
+}
+
+/// Who is where.
+#[derive(Clone, Debug)]
+pub(super) struct Residents<F> {
+    pub(super) foresight: F,
+    on: Vec<Vec<Job>>,
+    pub(super) known: Vec<Known>,
+    stale: Vec<Server>,
+    /// By job: its slot, its run time left with the rest of its pause, s, and the pass that asked for that.
+    slot: Vec<Slot>,
+    left: Vec<f64>,
+    asked: Vec<u32>,
+    pass: u32,
+    /// By job: where its run time falls, the time at which it ends at the earliest, s; else, its least run time left, s.
+    earliest: Vec<f64>,
+    /// The same by slot; and for each number of GPUs of a job, by server, for that many idle ones.
+    ends: Minima,
+    free: Vec<(u32, Minima)>,
+    /// Servers of each slot.
+    places: Vec<Vec<Server>>,
+    /// Running jobs whose bounds do not hold any more; it may be all.
+    changed: Vec<Job>,
+    all_changed: bool,
+}
+
+impl<F: Foresight> Residents<F> {
+    pub(super) fn new(setting: &Setting<'_>, foresight: F) -> Self {
+        let jobs = setting.jobs.len();
+        let servers = setting.server_gpus.len();
+        let largest = setting.server_gpus.iter().copied().max().unwrap_or(0);
+        let mut needs: Vec<u32> = setting.jobs.num_gpus.iter().map(|&gpus| gpus.min(largest)).collect();
+        needs.sort_unstable();
+        needs.dedup();
+        let mut residents = Self {
+            foresight,
+            on: vec![Vec::new(); servers],
+            known: vec![Known::default(); servers],
+            stale: Vec::new(),
+            slot: vec![Slot::NONE; jobs],
+            left: vec![0.0; jobs],
+            asked: vec![0; jobs],
+            pass: 0,
+            earliest: vec![0.0; jobs],
+            // No more jobs run than there are GPUs.
+            ends: Minima::new(jobs.min(setting.server_gpus.iter().map(|&gpus| gpus as usize).sum())),
+            free: needs.into_iter().map(|need| (need, Minima::new(servers))).collect(),
+            places: Vec::new(),
+            changed: Vec::new(),
+            all_changed: false,
+        };
+        (0..servers).for_each(|server| residents.spoil(Server::at(server)));
+        residents
+    }
+
+    pub(super) fn on(&self, server: Server) -> &[Job] {
+        &self.on[server.index()]
+    }
+
+    /// (server, GPUs) of a running job.
+    pub(super) fn parts<'f, S: Speed>(&self, floor: &'f Floor<'_, S>, job: Job) -> &'f [(Server, u32)] {
+        &floor.stays[self.slot[job.index()].index()].parts
+    }
+
+    /// GPUs of a running job on a server.
+    pub(super) fn part<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, server: Server) -> u32 {
+        match self.parts(floor, job) {
+            [(_, gpus)] => *gpus,
+            parts => parts.iter().find(|part| part.0 == server).map_or(0, |part| part.1),
+        }
+    }
+
+    /// A job holds GPUs now.
+    pub(super) fn settle<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot) {
+        let stay = &floor.stays[slot.index()];
+        self.slot[stay.job.index()] = slot;
+        if self.places.len() <= slot.index() {
+            self.places.resize(slot.index() + 1, Vec::new());
+        }
+        for &(server, _) in &stay.parts {
+            self.on[server.index()].push(stay.job);
+            self.places[slot.index()].push(server);
+        }
+        self.foresight.started(floor, stay);
+        self.asked[stay.job.index()] = 0;
+        self.renew(floor, stay.job);
+    }
+
+    /// A job leaves its GPUs.
+    pub(super) fn unsettle(&mut self, job: Job) -> Slot {
+        let slot = std::mem::replace(&mut self.slot[job.index()], Slot::NONE);
+        for server in std::mem::take(&mut self.places[slot.index()]) {
+            self.on[server.index()].retain(|&other| other != job);
+            self.spoil(server);
+        }
+        self.ends.set(slot.index(), f64::INFINITY);
+        self.foresight.stopped(job);
+        slot
+    }
+
+    /// A pass begins.
+    pub(super) fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>) {
+        self.pass += 1;
+        self.all_changed |= self.foresight.begin(floor, &mut self.changed);
+    }
+
+    /// Run time left of a running job now, s, with the rest of its pause.
+    pub(super) fn left<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
+        let j = job.index();
+        if self.asked[j] != self.pass {
+            self.asked[j] = self.pass;
+            let stay = &floor.stays[self.slot[j].index()];
+            self.left[j] = self.foresight.left_of(floor, stay) + floor.pause_left_of(stay);
+        }
+        self.left[j]
+    }
+
+    /// Bounds of a job, and those of its servers, are made anew.
+    fn renew<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
+        let left = self.left(floor, job);
+        let slot = self.slot[job.index()];
+        let earliest =
+            if F::FALLS { floor.seconds() + left } else { left - floor.pause_left_of(&floor.stays[slot.index()]) };
+        self.earliest[job.index()] = earliest;
+        self.ends.set(slot.index(), earliest);
+        for at in 0..self.places[slot.index()].len() {
+            self.spoil(self.places[slot.index()][at]);
+        }
+    }
+
+    fn spoil(&mut self, server: Server) {
+        let known = &mut self.known[server.index()];
+        if !std::mem::replace(&mut known.is_stale, true) {
+            self.stale.push(server);
+        }
+    }
+
+    /// Makes bounds that do not hold any more anew.
+    pub(super) fn refresh<S: Speed>(&mut self, floor: &Floor<'_, S>) {
+        let mut changed = std::mem::take(&mut self.changed);
+        if std::mem::take(&mut self.all_changed) {
+            changed.clear();
+            changed.extend(floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| stay.job));
+        }
+        for job in changed.drain(..) {
+            if let Some(stay) = floor.stays.get(self.slot[job.index()].index()) {
+                self.foresight.started(floor, stay);
+                self.renew(floor, job);
+            }
+        }
+        self.changed = changed;
+        while let Some(server) = self.stale.pop() {
+            let s = server.index();
+            let mut ends: Vec<(f64, u32)> =
+                self.on[s].iter().map(|&job| (self.earliest[job.index()], self.part(floor, job, server))).collect();
+            ends.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+            let (mut idle, mut gone) = (floor.cluster.idle[s], 0);
+            for (need, free) in self.free.iter_mut().filter(|(need, _)| *need <= floor.cluster.sizes[s]) {
+                while idle < *need && gone < ends.len() {
+                    idle += ends[gone].1;
+                    gone += 1;
+                }
+                let since = gone.checked_sub(1).map_or(f64::NEG_INFINITY, |last| ends[last].0);
+                free.set(s, since);
+            }
+            let keys = self.on[s].iter().map(|&job| f64::from(floor.asks(job)) * self.left[job.index()]);
+            self.known[s] = Known { key: keys.fold(0.0, f64::max), least: Vec::new(), is_stale: false };
+        }
+    }
+
+    /// Jobs and servers with an earlier time than this may be done within so many seconds; others are not.
+    fn horizon<S: Speed>(floor: &Floor<'_, S>, seconds: f64) -> f64 {
+        let time = if F::FALLS { floor.seconds() + seconds } else { seconds };
+        time + ROUNDING * f64::max(1.0, time)
+    }
+
+    /// Whether completions alone take at least so many seconds to leave a gang its GPUs: on one server, or so many empty
+    /// servers.
+    pub(super) fn free_no_sooner<S: Speed>(&mut self, floor: &Floor<'_, S>, num_gpus: u32, seconds: f64) -> bool {
+        self.refresh(floor);
+        let Cluster { largest, sizes, .. } = &floor.cluster;
+        let (need, wanted) = (num_gpus.min(*largest), num_gpus.div_ceil(*largest));
+        let Ok(at) = self.free.binary_search_by_key(&need, |free| free.0) else { return false };
+        let horizon = Self::horizon(floor, seconds);
+        let (mut found, mut from) = (0, 0);
+        while let Some(s) = self.free[at].1.next(from, sizes.len(), |time| time <= horizon) {
+            from = s + 1;
+            if self.frees(floor, Server::at(s), need, seconds) {
+                found += 1;
+                if found >= wanted {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Whether completions within so many seconds leave a server so many idle GPUs.
+    fn frees<S: Speed>(&mut self, floor: &Floor<'_, S>, server: Server, need: u32, seconds: f64) -> bool {
+        let mut idle = floor.cluster.idle[server.index()];
+        for at in 0..self.on[server.index()].len() {
+            if idle >= need {
+                break;
+            }
+            let job = self.on[server.index()][at];
+            if self.left(floor, job) < seconds {
+                idle += self.part(floor, job, server);
+            } else if F::FALLS {
+                self.renew(floor, job);
+            }
+        }
+        idle >= need
+    }
+
+    /// Whether it takes at least so many seconds until the jobs that complete have released so many GPUs.
+    pub(super) fn released_no_sooner<S: Speed>(&mut self, floor: &Floor<'_, S>, gpus: u64, seconds: f64) -> bool {
+        let horizon = Self::horizon(floor, seconds);
+        let (mut released, mut from) = (0, 0);
+        while released < gpus
+            && let Some(slot) = self.ends.next(from, floor.stays.len(), |time| time <= horizon)
+        {
+            from = slot + 1;
+            let job = floor.stays[slot].job;
+            if self.left(floor, job) < seconds {
+                released += u64::from(floor.asks(job));
+            } else if F::FALLS {
+                self.renew(floor, job);
+            }
+        }
+        released < gpus
+    }
+}
