@@ -4,7 +4,7 @@
 //! example, a gang of 8 on servers of 8 takes the server whose jobs are cheapest to send away.
 
 use super::foresight::Foresight;
-use super::residents::{Least, Residents};
+use super::residents::Residents;
 use crate::ids::{Job, Server};
 use crate::machine::Floor;
 use crate::speed::Speed;
@@ -49,8 +49,8 @@ struct Victim {
 }
 
 /// Some victims: how many move, how many are evicted, and the GPUs of those.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Bill {
+#[derive(Clone, Copy, Debug, Default)]
+struct Bill {
     moved: u32,
     evicted: u32,
     gpus: u32,
@@ -179,18 +179,26 @@ fn make_room<S: Speed, F: Foresight>(
         bench.with_at_least[idle] += bench.with_at_least[idle + 1];
     }
     let movable = bench.with_at_least.iter().rposition(|&servers| servers > 0).unwrap_or(0) as u32;
+    let mut least = residents.take_least(num_gpus, movable);
     let mut best: Vec<Offer> = Vec::new();
     for server in (0..floor.cluster.sizes.len()).map(Server::at) {
         let idle = scratch.idle[server.index()];
-        if floor.cluster.sizes[server.index()] < num_gpus || scratch.taken.contains(&server) {
+        if floor.cluster.sizes[server.index()] < num_gpus {
             continue;
         }
         // What the plan has changed already is not what is known of the server.
         if idle < num_gpus && idle == floor.cluster.idle[server.index()] {
+            let known = &mut least[server.index()];
+            if known.version != residents.version(server) {
+                *known = least_of(floor, residents, server, num_gpus - idle, movable);
+            }
             let last = if best.len() == SERVERS_TRIED { best.last() } else { None };
-            if !may_be_among(floor, residents, asker, server, (num_gpus - idle, movable), last) {
+            if !known.may_precede(last, residents.key[server.index()], asker) {
                 continue;
             }
+        }
+        if scratch.taken.contains(&server) {
+            continue;
         }
         let Some(offer) = offer(floor, residents, asker, scratch, bench, server, num_gpus) else { continue };
         let worse = |other: &Offer| {
@@ -203,6 +211,7 @@ fn make_room<S: Speed, F: Foresight>(
             best.truncate(SERVERS_TRIED);
         }
     }
+    residents.give_least(num_gpus, movable, least);
     for chosen in best {
         offer(floor, residents, asker, scratch, bench, chosen.server, num_gpus)?;
         let mut tried = scratch.clone();
@@ -214,93 +223,85 @@ fn make_room<S: Speed, F: Foresight>(
     None
 }
 
-/// Whether a server may make an offer that ranks before `last`, from what is known of it. need: GPUs that it lacks, and
-/// GPUs of the largest job for which there is room elsewhere.
-fn may_be_among<S: Speed, F: Foresight>(
-    floor: &Floor<'_, S>,
-    residents: &mut Residents<F>,
-    asker: &Asker,
-    server: Server,
-    need: (u32, u32),
-    last: Option<&Offer>,
-) -> bool {
-    let known = &residents.known[server.index()];
-    let key = known.key;
-    let least = match known.least.iter().find(|least| (least.need, least.movable) == need) {
-        Some(&least) => least,
-        None => {
-            let least = least_of(floor, residents, server, need);
-            residents.known[server.index()].least.push(least);
-            least
+/// What it takes at least to free some GPUs of a server, if every resident may be evicted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Least {
+    /// That of the server, of which this is told.
+    version: u32,
+    /// Least number of jobs that move where none is evicted; the greatest number where that is not enough.
+    moves: u32,
+    /// Least sums in thousandths, as `Bill::thousandths` has them; the greatest numbers where all jobs are not enough.
+    all: u32,
+    evicted: u32,
+    /// Whether one bill has both.
+    is_one: bool,
+}
+
+impl Least {
+    /// Whether an offer may rank before `last`. key: at least the greatest key of the server's jobs.
+    #[inline]
+    fn may_precede(&self, last: Option<&Offer>, key: f64, asker: &Asker) -> bool {
+        let evicts = asker.evicts && key > f64::from(asker.num_gpus) * asker.run;
+        if (if evicts { self.all } else { self.moves }) == u32::MAX {
+            return false;
         }
-    };
-    let bill = if asker.evicts && key > f64::from(asker.num_gpus) * asker.run {
-        if asker.cost == 0.0 { None } else { least.bill }
-    } else if least.moves == u32::MAX {
-        return false;
-    } else {
-        Some(Bill { moved: least.moves, ..Bill::default() })
-    };
-    let Some(last) = last else { return true };
-    match bill {
-        Some(bill) => {
-            let order = bill.cost(asker).total_cmp(&last.cost).then(bill.count().cmp(&last.count));
-            order.then(last.key.total_cmp(&key)).is_lt()
+        let Some(last) = last else { return true };
+        let (all, evicted) = if evicts { (self.all, self.evicted) } else { (1000 * self.moves, 0) };
+        let cost = (asker.cost * f64::from(all) + asker.run * f64::from(evicted)) / 1000.0;
+        if cost * (1.0 - ROUNDING) > last.cost {
+            return false;
         }
-        None => {
-            let cost = asker.cost * least.stops + asker.run * least.evictions;
-            cost * (1.0 - ROUNDING) <= last.cost
+        if evicts && (!self.is_one || asker.cost == 0.0) {
+            return true;
         }
+        let bill = Bill { moved: (all - evicted) / 1000, evicted: evicted / 1000, gpus: evicted % 1000 };
+        let order = bill.cost(asker).total_cmp(&last.cost).then(bill.count().cmp(&last.count));
+        order.then(last.key.total_cmp(&key)).is_lt()
     }
 }
 
-/// What it takes at least to free some GPUs of a server, if every resident may be evicted. need: as above.
+/// movable: GPUs of the largest job for which there is room elsewhere.
 fn least_of<S: Speed, F: Foresight>(
     floor: &Floor<'_, S>,
     residents: &Residents<F>,
     server: Server,
-    (need, movable): (u32, u32),
+    need: u32,
+    movable: u32,
 ) -> Least {
-    // (thousandths, GPUs given back, what becomes of the job); the least sums by GPUs given back.
+    // By GPUs given back: the least number that move, and the least sums of two kinds, the first one first.
     let size = need as usize + 1;
-    let (mut moves, mut stops) = (vec![u32::MAX; size], vec![None; size]);
-    let mut evictions = vec![None; size];
-    (moves[0], stops[0], evictions[0]) = (0, Some(((0, 0), Bill::default())), Some(((0, 0), Bill::default())));
+    let (mut moves, mut stops, mut evictions) = (vec![None; size], vec![None; size], vec![None; size]);
+    (moves[0], stops[0], evictions[0]) = (Some(0), Some((0, 0)), Some((0, 0)));
     let mut gpus = 0;
     for &job in residents.on(server) {
         let (asks, part) = (floor.asks(job), residents.part(floor, job, server) as usize);
         let moves_on = asks <= movable && residents.parts(floor, job).len() == 1;
+        let (all, evicted) = Bill::default().with_one(asks, moves_on).thousandths();
         gpus += asks;
         for free in (1..size).rev() {
             let rest = free.saturating_sub(part);
-            if moves_on && moves[rest] != u32::MAX {
-                moves[free] = moves[free].min(moves[rest] + 1);
+            if moves_on {
+                moves[free] = least(moves[free], moves[rest].map(|jobs: u32| jobs + 1));
             }
-            for (sums, by_stops) in [(&mut stops, true), (&mut evictions, false)] {
-                let Some((_, bill)) = sums[rest] else { continue };
-                let bill: Bill = bill.with_one(asks, moves_on);
-                let (all, evicted) = bill.thousandths();
-                let sum = if by_stops { (all, evicted) } else { (evicted, all) };
-                if sums[free].is_none_or(|(least, _)| sum < least) {
-                    sums[free] = Some((sum, bill));
-                }
-            }
+            stops[free] = least(stops[free], stops[rest].map(|(a, b): (u64, u64)| (a + all, b + evicted)));
+            evictions[free] = least(evictions[free], evictions[rest].map(|(a, b): (u64, u64)| (a + evicted, b + all)));
         }
     }
-    let thousandths = |sum: u64| sum as f64 / 1000.0;
-    let (Some(((all, _), bill)), Some(((evicted, _), other))) = (stops[need as usize], evictions[need as usize]) else {
-        return Least { need, movable, moves: u32::MAX, stops: f64::INFINITY, evictions: f64::INFINITY, bill: None };
-    };
-    // With fewer GPUs in all, bills of equal cost are of equally many jobs.
-    let is_best = bill.thousandths() == other.thousandths() && gpus < 1000;
+    let number = |sum: u64| u32::try_from(sum).unwrap_or(u32::MAX - 1);
+    let (all, evicted) = (stops[need as usize], evictions[need as usize]);
     Least {
-        need,
-        movable,
-        moves: moves[need as usize],
-        stops: thousandths(all),
-        evictions: thousandths(evicted),
-        bill: is_best.then_some(bill),
+        version: residents.version(server),
+        moves: moves[need as usize].unwrap_or(u32::MAX),
+        all: all.map_or(u32::MAX, |(all, _)| number(all)),
+        evicted: evicted.map_or(u32::MAX, |(evicted, _)| number(evicted)),
+        // With fewer GPUs in all, thousandths tell how many jobs there are, and of how many GPUs.
+        is_one: gpus < 1000 && all.is_some_and(|(all, few)| evicted == Some((few, all))),
     }
+}
+
+/// The lesser of two that there may be.
+fn least<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
+    a.into_iter().chain(b).min()
 }
 
 /// The cheapest jobs that a server must lose to have so many idle GPUs, left in `bench.victims`; none if they are not to
@@ -342,8 +343,8 @@ fn offer<S: Speed, F: Foresight>(
             bench.victims.push(Victim { job, part, num_gpus, key: f64::from(num_gpus) * left, movable, evictable });
         }
     }
-    let known = &mut residents.known[server.index()].key;
-    *known = f64::min(*known, greatest);
+    let key = &mut residents.key[server.index()];
+    *key = f64::min(*key, greatest);
     if most < need {
         return None;
     }

@@ -8,48 +8,31 @@
 //! example, a job with 100 s left at 10 s ends at 110 s at the earliest, and contention only makes that later.
 
 use super::foresight::Foresight;
-use super::plan::Bill;
+use super::plan::Least;
 use crate::cluster::Cluster;
 use crate::ds::Minima;
 use crate::ids::{Job, Server, Slot};
 use crate::machine::Floor;
 use crate::setting::Setting;
 use crate::speed::Speed;
+use std::collections::BTreeMap;
 
 /// Times are rounded: a bound tells two apart that differ by more than this share.
 const ROUNDING: f64 = 1e-9;
-
-/// What it takes at least to free some GPUs of a server, if every resident may be evicted.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Least {
-    /// GPUs to free, and GPUs of the largest job for which there is room elsewhere.
-    pub(super) need: u32,
-    pub(super) movable: u32,
-    /// Least number of jobs that move where none is evicted; the greatest number where that is not enough.
-    pub(super) moves: u32,
-    /// Least sum of jobs, an evicted one counting 1 + its GPUs / 1,000; the same of those evicted alone.
-    pub(super) stops: f64,
-    pub(super) evictions: f64,
-    /// The bill that has both least sums, if one has.
-    pub(super) bill: Option<Bill>,
-}
-
-/// What is known of a server.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Known {
-    /// At least the greatest GPUs x run time left of its jobs.
-    pub(super) key: f64,
-    pub(super) least: Vec<Least>,
-    is_stale: bool,
-}
 
 /// Who is where.
 #[derive(Clone, Debug)]
 pub(super) struct Residents<F> {
     pub(super) foresight: F,
     on: Vec<Vec<Job>>,
-    pub(super) known: Vec<Known>,
+    /// By server: at least the greatest GPUs x run time left of its jobs.
+    pub(super) key: Vec<f64>,
+    /// By server: how often what is known of it was made anew, and whether that is due.
+    version: Vec<u32>,
+    is_stale: Vec<bool>,
     stale: Vec<Server>,
+    /// By a gang's GPUs and those of the largest job for which there is room elsewhere, by server.
+    least: BTreeMap<(u32, u32), Vec<Least>>,
     /// By job: its slot, its run time left with the rest of its pause, s, and the pass that asked for that.
     slot: Vec<Slot>,
     left: Vec<f64>,
@@ -78,8 +61,11 @@ impl<F: Foresight> Residents<F> {
         let mut residents = Self {
             foresight,
             on: vec![Vec::new(); servers],
-            known: vec![Known::default(); servers],
+            key: vec![0.0; servers],
+            version: vec![0; servers],
+            is_stale: vec![false; servers],
             stale: Vec::new(),
+            least: BTreeMap::new(),
             slot: vec![Slot::NONE; jobs],
             left: vec![0.0; jobs],
             asked: vec![0; jobs],
@@ -94,6 +80,21 @@ impl<F: Foresight> Residents<F> {
         };
         (0..servers).for_each(|server| residents.spoil(Server::at(server)));
         residents
+    }
+
+    /// How often what is known of a server was made anew; not 0.
+    pub(super) fn version(&self, server: Server) -> u32 {
+        self.version[server.index()]
+    }
+
+    /// What servers must lose at least so that a gang finds room; give it back.
+    pub(super) fn take_least(&mut self, num_gpus: u32, movable: u32) -> Vec<Least> {
+        let servers = self.on.len();
+        self.least.remove(&(num_gpus, movable)).unwrap_or_else(|| vec![Least::default(); servers])
+    }
+
+    pub(super) fn give_least(&mut self, num_gpus: u32, movable: u32, least: Vec<Least>) {
+        self.least.insert((num_gpus, movable), least);
     }
 
     pub(super) fn on(&self, server: Server) -> &[Job] {
@@ -172,8 +173,7 @@ impl<F: Foresight> Residents<F> {
     }
 
     fn spoil(&mut self, server: Server) {
-        let known = &mut self.known[server.index()];
-        if !std::mem::replace(&mut known.is_stale, true) {
+        if !std::mem::replace(&mut self.is_stale[server.index()], true) {
             self.stale.push(server);
         }
     }
@@ -207,7 +207,9 @@ impl<F: Foresight> Residents<F> {
                 free.set(s, since);
             }
             let keys = self.on[s].iter().map(|&job| f64::from(floor.asks(job)) * self.left[job.index()]);
-            self.known[s] = Known { key: keys.fold(0.0, f64::max), least: Vec::new(), is_stale: false };
+            self.key[s] = keys.fold(0.0, f64::max);
+            self.version[s] += 1;
+            self.is_stale[s] = false;
         }
     }
 
