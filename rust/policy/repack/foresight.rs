@@ -1,6 +1,7 @@
 //! How long jobs still take, known or predicted, and the waiting jobs in the order of that.
 
 use super::line::{Class, Line, Rank};
+use super::variant;
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
@@ -50,6 +51,12 @@ pub(in crate::policy) trait Foresight: Clone + Send {
     fn waiting(&self) -> impl Iterator<Item = Job> + '_;
 }
 
+/// Bits of GPUs x run time left: the least goes first.
+pub(super) fn key(num_gpus: u32, left: f64) -> u64 {
+    let by = if variant::is("key without num_gpus") { 1.0 } else { f64::from(num_gpus) };
+    (by * left).to_bits()
+}
+
 /// Run times are those recorded.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Exact {
@@ -70,8 +77,7 @@ impl Exact {
 
     fn place(&self, job: Job) -> (Class, Rank) {
         let num_gpus = self.num_gpus[job.index()];
-        let key = f64::from(num_gpus) * self.left[job.index()];
-        ((num_gpus, 0), (key.to_bits(), job))
+        ((num_gpus, 0), (key(num_gpus, self.left[job.index()]), job))
     }
 }
 

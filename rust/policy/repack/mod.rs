@@ -12,6 +12,7 @@ mod plan;
 mod predictor;
 mod residents;
 mod trial;
+mod variant;
 
 use super::Policy;
 use crate::ids::{Job, Server, Slot};
@@ -59,8 +60,10 @@ impl<F: Foresight> Repack<F> {
     fn pays<S: Speed>(&mut self, floor: &Floor<'_, S>, plan: &Plan, waits: Waits, ahead: &mut u64) -> bool {
         let (evicted, moved) = (plan.evicted.len() as f64, plan.moved.len() as f64);
         let stops = floor.pause_seconds() * (evicted + moved);
-        let alone = if self.residents.foresight.num_waiting() > 1 { 0.0 } else { stops + waits.run * evicted };
-        self.waits_for(floor, waits, ahead, f64::max(2.0 * stops, alone))
+        let others = self.residents.foresight.num_waiting() > 1 && !variant::is("cost test also in a queue");
+        let alone = if others || variant::is("no cost test") { 0.0 } else { stops + waits.run * evicted };
+        let half = if variant::is("no half test") { stops } else { 2.0 * stops };
+        self.waits_for(floor, waits, ahead, f64::max(half, alone))
     }
 
     /// Whether a job that waits for GPUs to come free by themselves waits at least so long: the longer of two times,
@@ -136,8 +139,12 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
             }
             let pause = if floor.has_run(job) { cost } else { 0.0 };
             let waits = Waits { rank, num_gpus, run: self.residents.foresight.left_waiting(job) + pause };
+            #[cfg(feature = "ablation")]
+            if variant::is("spreading by expected cost") && self.spread(floor, waits, &mut ahead) {
+                continue;
+            }
             if self.waits_for(floor, waits, &mut ahead, 2.0 * cost) {
-                let evicts = self.residents.foresight.evicts();
+                let evicts = self.residents.foresight.evicts() && !variant::is("no evictions");
                 let asker = Asker { num_gpus, run: waits.run, cost, evicts };
                 match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
                     None => failed.push(num_gpus),

@@ -5,6 +5,7 @@
 
 use super::foresight::Foresight;
 use super::residents::Residents;
+use super::variant;
 use crate::ids::{Job, Server};
 use crate::machine::Floor;
 use crate::speed::Speed;
@@ -180,6 +181,7 @@ fn make_room<S: Speed, F: Foresight>(
     }
     let movable = bench.with_at_least.iter().rposition(|&servers| servers > 0).unwrap_or(0) as u32;
     let mut least = residents.take_least(num_gpus, movable);
+    let tried = if variant::is("one server tried") { 1 } else { SERVERS_TRIED };
     let mut best: Vec<Offer> = Vec::new();
     for server in (0..floor.cluster.sizes.len()).map(Server::at) {
         let idle = scratch.idle[server.index()];
@@ -192,7 +194,7 @@ fn make_room<S: Speed, F: Foresight>(
             if known.version != residents.version(server) {
                 *known = least_of(floor, residents, server, num_gpus - idle, movable);
             }
-            let last = if best.len() == SERVERS_TRIED { best.last() } else { None };
+            let last = if best.len() == tried { best.last() } else { None };
             if !known.may_precede(last, residents.key[server.index()], asker) {
                 continue;
             }
@@ -206,9 +208,9 @@ fn make_room<S: Speed, F: Foresight>(
             order.then(other.key.total_cmp(&offer.key)).is_lt()
         };
         let at = best.iter().position(worse).unwrap_or(best.len());
-        if at < SERVERS_TRIED {
+        if at < tried {
             best.insert(at, offer);
-            best.truncate(SERVERS_TRIED);
+            best.truncate(tried);
         }
     }
     residents.give_least(num_gpus, movable, least);
@@ -336,7 +338,8 @@ fn offer<S: Speed, F: Foresight>(
             let servers = bench.with_at_least.get(num_gpus as usize).copied().unwrap_or(0);
             servers > u32::from(idle >= num_gpus)
         };
-        let movable = left > asker.cost && elsewhere() && residents.parts(floor, job).len() == 1;
+        let movable =
+            !variant::is("no moves") && left > asker.cost && elsewhere() && residents.parts(floor, job).len() == 1;
         if movable || evictable {
             let part = residents.part(floor, job, server);
             most += part;

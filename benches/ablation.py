@@ -1,0 +1,145 @@
+"""What each part of the policy repack is worth: its rule with one part left out, on public traces.
+
+    python benches/ablation.py ../shared/traces
+
+Builds the engine with the feature `ablation` into target/, and replays the eight virtual clusters of Philly
+with links of 100 and of 10 Gb/s, once for each variant. Prints the tables of docs/repack.md. It times nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+TARGET: Final = ROOT / "target" / "ablation"
+SPEEDS: Final = {"100": 12.5e9, "10": 1.25e9}
+BUILT_IN: Final = (
+    *("fifo", "sjf", "smallest", "ff", "ls", "rand", "sjf-bco", "qssf"),
+    *("srtf", "tiresias", "gittins", "ftf", "time-slice"),
+)
+# What the engine calls each variant, and what the table does; the prediction that it is about.
+EXACT: Final = {
+    "": "as documented",
+    "no evictions": "without evicting",
+    "no moves": "without moving",
+    "no cost test": "without the test of T for a job alone",
+    "cost test also in a queue": "that test although others wait",
+    "no half test": "without the test of T / 2",
+    "one server tried": "one server tried, not three",
+    "spreading by expected cost": "a gang spreads where that costs less than waiting",
+    "key without num_gpus": "key = rem, without num_gpus",
+}
+HISTORY: Final = {
+    "": "as documented",
+    "no evictions": "without evicting",
+    "no trials": "evicting without trials",
+    "no moves": "without moving",
+    "key without num_gpus": "key = rem, without num_gpus",
+}
+
+
+def measured(traces: Path, policy: str, predict: str | None) -> list[tuple[float, float]]:
+    """(mean JCT, worst finish-time fairness) of a policy on each cluster at each speed."""
+    import ringbco
+    from policy_table import CLUSTERS
+    from ringbco.cluster.network import Network
+    from ringbco.cluster.spec import Cluster
+
+    warnings.simplefilter("ignore")
+    found = []
+    for bandwidth in SPEEDS.values():
+        for name, groups in CLUSTERS.items():
+            if not name.startswith("philly/"):
+                continue
+            cluster = Cluster.from_groups(groups, Network(inter_bandwidth=bandwidth))
+            options = {} if predict is None else {"predict": predict}
+            jobs = ringbco.read_jobs(traces / f"{name}.csv")
+            told = ringbco.replay(jobs, cluster, policy=policy, allocations=False, **options).summary
+            found.append((told["mean_jct"], told["worst_finish_time_fairness"]))
+    return found
+
+
+def build(folder: Path) -> None:
+    """A copy of the package with an engine that knows the variants."""
+    features = (
+        "--profile",
+        "develop",
+        "--locked",
+        "--features",
+        "python,ablation",
+        "--target-dir",
+        str(TARGET),
+    )
+    subprocess.run(["cargo", "build", *features], cwd=ROOT, check=True)
+    ignored = shutil.ignore_patterns("_core*.so", "__pycache__")
+    shutil.copytree(ROOT / "python" / "ringbco", folder / "ringbco", ignore=ignored)
+    shutil.copy(TARGET / "develop" / "libringbco.so", folder / "ringbco" / "_core.abi3.so")
+
+
+def run(
+    folder: Path, traces: Path, policy: str, predict: str = "", variant: str = ""
+) -> list[tuple[float, float]]:
+    """`measured`, by that engine in a process of its own."""
+    path = os.pathsep.join((str(folder), str(Path(__file__).parent)))
+    known = {**os.environ, "PYTHONPATH": path, "RINGBCO_VARIANT": variant}
+    command = [sys.executable, __file__, str(traces), "--policy", policy, "--predict", predict]
+    done = subprocess.run(command, env=known, check=True, stdout=subprocess.PIPE, encoding="utf-8")
+    return [tuple(pair) for pair in json.loads(done.stdout)]
+
+
+def table(
+    title: str, variants: dict[str, str], results: list[list[tuple[float, float]]], best: list[float]
+) -> None:
+    """The rows: the mean over the clusters of the change of mean JCT against the best other policy."""
+    half = len(best) // 2
+    print(f"\n| {title} | 100 Gb/s, mean JCT | worst slowdown | 10 Gb/s, mean JCT | worst slowdown |")
+    print("| --- | --- | --- | --- | --- |")
+    for what, found in zip(variants.values(), results, strict=True):
+        cells = [what]
+        for part in (slice(None, half), slice(half, None)):
+            changes = [
+                100 * (mean / least - 1) for (mean, _), least in zip(found[part], best[part], strict=True)
+            ]
+            cells += [f"{statistics.fmean(changes):+.2f} %", f"{max(worst for _, worst in found[part]):,.1f}"]
+        print(f"| {' | '.join(cells)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("traces", type=Path, help="The folder of public traces.")
+    parser.add_argument("--policy", help=argparse.SUPPRESS)
+    parser.add_argument("--predict", default="", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.policy:
+        json.dump(measured(given.traces, given.policy, given.predict or None), sys.stdout)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder, traces = Path(name), given.traces.resolve()
+        build(folder)
+        others = {policy: run(folder, traces, policy) for policy in BUILT_IN}
+        for title, variants, predict, blind in (
+            ("`--predict exact`", EXACT, "exact", BUILT_IN),
+            (
+                "`--predict history`",
+                HISTORY,
+                "history",
+                ("fifo", "smallest", "ff", "rand", "qssf", "tiresias", "gittins", "time-slice"),
+            ),
+        ):
+            best = [min(mean for mean, _ in found) for found in zip(*(others[p] for p in blind), strict=True)]
+            results = [run(folder, traces, "repack", predict, variant) for variant in variants]
+            table(title, variants, results, best)
+
+
+if __name__ == "__main__":
+    main()
