@@ -410,6 +410,15 @@ def test_a_users_latest_jobs_count_more() -> None:
     assert named.jobs["start_time"].to_list()[3:] == [2020.0, 2010.0]
 
 
+def test_of_two_that_complete_at_once_the_later_submitted_is_the_later() -> None:
+    """Ann's a (1,000 s) and b (10 s) end together, bob's c (10 s) before d (1,000 s): h goes before g."""
+    jobs = [(0.0, 1, 1000.0), (990.0, 1, 10.0), (1001.0, 1, 10.0), (1020.0, 1, 1000.0)]
+    jobs += [(3000.0, 1, 100.0), (3000.0, 1, 5000.0), (3001.0, 1, 10.0), (3002.0, 1, 10.0)]
+    users = ["ann", "ann", "bob", "bob", "cyd", "cyd", "bob", "ann"]
+    outcome = by_hand(jobs, "1x2", "history", users, preempt_cost=1e6)
+    assert outcome.jobs["start_time"].to_list()[6:] == [3110.0, 3100.0]
+
+
 # Options
 
 
