@@ -1,14 +1,15 @@
 """The slow truth of `repack`: a policy of one's own, straight from docs/repack.md.
 
-Nothing is kept between two passes but when the pause of a job ends. Of a server's jobs every set is looked
-at. The engine carries the decisions out: oracle_preempt.py is the truth about that part.
+Nothing is kept between two passes but when the pause of a job ends, and what the predictions say that they
+keep. Of a server's jobs every set is looked at. The engine carries the decisions out: oracle_preempt.py is
+the truth about that part.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ringbco
+from oracle_predictions import Predictions
 
 TRIED = 3
 """Offers that are tried for one need."""
@@ -75,29 +77,42 @@ class Repack(ringbco.Policy):
 
     tau: by row, seconds per iteration on the fewest servers without contention; 1 under `fixed`.
     cost: `--preempt-cost` in seconds, under the slot clock that of whole slots.
+    predictions: of what is left of a job; None where that is known.
     """
 
     clairvoyant = True
 
-    def __init__(self, tau: NDArray[np.float64], cost: float) -> None:
+    def __init__(self, tau: NDArray[np.float64], cost: float, predictions: Predictions | None = None) -> None:
         self.tau = tau
         self.cost = cost
+        self.predictions = predictions
         self.resumes: dict[int, float] = {}
         """When the pause of a running job ends."""
         self.ran: set[int] = set()
 
     def decide(self, state: Any) -> None:
         self.state = state
-        before = {int(row): state.parts(row) for row in state.running}
+        self.look()
+        self.before = self.parts
         for row in state.completed:
             self.resumes.pop(int(row), None)
+        if self.predictions is not None:
+            self.predictions.news(state.arrived, state.completed)
         self.one_pass()
-        for row in map(int, state.running):
-            if state.parts(row) == before.get(row):
-                continue  # as if it had never left
-            self.resumes[row] = state.now + (self.cost if row in self.ran else 0.0)
-        self.ran |= {int(row) for row in state.running}
+        for row in self.parts:
+            self.resumes[row] = self.resume(row)
+        self.ran |= set(self.parts)
         del self.state
+
+    def look(self) -> None:
+        """Who runs where."""
+        self.parts = {int(row): self.state.parts(row) for row in self.state.running}
+
+    def resume(self, row: int) -> float:
+        """When the pause ends of a job that runs now."""
+        if self.parts[row] == self.before.get(row):
+            return self.resumes[row]  # as if it had never left
+        return float(self.state.now) + (self.cost if row in self.ran else 0.0)
 
     # A job's figures, now.
 
@@ -105,7 +120,8 @@ class Repack(ringbco.Policy):
         return int(self.state.jobs.num_gpus[row])
 
     def rem(self, row: int) -> float:
-        return float(self.state.left[row] * self.tau[row]) + self.rest[row]
+        left = self.left[row] if self.predictions is None else self.predictions.left(row)
+        return left + self.rest[row]
 
     def key(self, row: int) -> float:
         return self.gpus(row) * self.rem(row)
@@ -122,13 +138,17 @@ class Repack(ringbco.Policy):
 
     def one_pass(self) -> None:
         state = self.state
-        rows = [int(row) for row in (*state.running, *state.waiting)]
+        rows = [*self.parts, *map(int, state.waiting)]
         submit = state.jobs.submit_time
         self.fifo = {row: n for n, row in enumerate(sorted(rows, key=lambda row: (submit[row], row)))}
-        self.rest = {row: max(0.0, self.resumes.get(row, 0.0) - state.now) for row in map(int, state.running)}
+        self.rest = {row: max(0.0, self.resumes[row] - state.now) for row in self.parts}
         self.rest |= {int(row): 0.0 for row in state.waiting}
         if not len(state.waiting):
             return
+        left = state.left * self.tau
+        self.left = {row: float(left[row]) for row in rows}
+        if self.predictions is not None:
+            self.predictions.begin(state.now, self.left)
         own = None if state.vc is None else state.jobs.vc[state.waiting[0]]
         sizes = enumerate(map(int, state.gpus))
         self.sizes = {s: size for s, size in sizes if own is None or state.vc[s] == own}
@@ -139,7 +159,7 @@ class Repack(ringbco.Policy):
             row = min(walk, key=self.order)
             walk.remove(row)
             if self.gpus(row) not in failed and state.start([row]):
-                self.started(row)
+                self.started([row])
             elif self.gpus(row) not in failed and (wait := self.wait(row, passed)) >= 2 * self.cost:
                 plan = self.plan(row)
                 if plan is None:
@@ -152,19 +172,20 @@ class Repack(ringbco.Policy):
             else:
                 passed += self.gpus(row)
 
-    def started(self, row: int) -> None:
+    def started(self, rows: Iterable[int]) -> None:
         """Anew, or elsewhere: a first start has no pause, even if the job moves in the same pass."""
-        self.rest[row] = self.cost if row in self.ran else 0.0
+        self.look()
+        for row in rows:
+            self.rest[row] = max(0.0, self.resume(row) - self.state.now)
 
     def carry_out(self, plan: Floor) -> None:
         self.state.stop([*plan.evicted, *plan.moved])
         for row in plan.evicted:
             self.rest[row] = 0.0
         self.state.start(plan.row, plan.mine)
-        self.started(plan.row)
         for row, parts in plan.moved.items():
             self.state.start(row, parts)
-            self.started(row)
+        self.started([plan.row, *plan.moved])
 
     def pays(self, plan: Floor, wait: float) -> bool:
         evictions, moves = len(plan.evicted), len(plan.moved)
@@ -191,16 +212,13 @@ class Repack(ringbco.Policy):
         """When the GPUs of the server that are idle or freed reach `wanted`."""
         idle = int(self.state.idle[server])
         there = [
-            (self.rem(row), gpus)
-            for row in map(int, self.state.running)
-            for s, gpus in self.state.parts(row)
-            if s == server
+            (self.rem(row), gpus) for row, parts in self.parts.items() for s, gpus in parts if s == server
         ]
         return self.freed(there, wanted - idle)
 
     def wait_for_gpus(self, row: int, passed: int) -> float:
         """T_all of the page."""
-        everybody = [(self.rem(other), self.gpus(other)) for other in map(int, self.state.running)]
+        everybody = [(self.rem(other), self.gpus(other)) for other in self.parts]
         return self.freed(everybody, passed + self.gpus(row) - int(self.state.idle.sum()))
 
     @staticmethod
@@ -217,9 +235,8 @@ class Repack(ringbco.Policy):
     # A plan.
 
     def plan(self, row: int) -> Floor | None:
-        running = map(int, self.state.running)
         idle = {s: int(self.state.idle[s]) for s in self.sizes}
-        floor: Floor | None = Floor(row, idle, {other: self.state.parts(other) for other in running})
+        floor: Floor | None = Floor(row, idle, dict(self.parts))
         whole, rest = divmod(self.gpus(row), largest := max(self.sizes.values()))
         needs = [self.gpus(row)] if self.gpus(row) <= largest else [largest] * whole + [rest] * (rest > 0)
         for need in needs:
@@ -270,6 +287,8 @@ class Repack(ringbco.Policy):
         )
 
     def evictable(self, row: int, winner: int) -> bool:
+        if self.predictions is not None and not self.predictions.evicting:
+            return False
         work = self.gpus(winner) * self.takes(winner)
         return self.gpus(row) * max(0.0, self.rem(row) - self.cost) > work
 

@@ -82,6 +82,8 @@ def random_options(rnd: random.Random, policy: str) -> dict[str, Any]:
         options["thresholds"] = (200.0, 1000.0)
     if policy == "time-slice":
         options["quantum"] = rnd.choice((60.0, 75.0))  # a turn of more slots than resuming takes
+    if policy in ("qssf", "repack"):
+        options["predict"] = rnd.choice(("history", "exact"))
     if policy == "edf":
         options["admission"] = rnd.random() < 0.5
     if rnd.random() < 0.2:

@@ -206,7 +206,9 @@ def repack() -> None:
     # The pair wants 20 GPU-seconds and goes first of the two that wait. It evicts the lone job, which wants
     # 79 when its pause of 1 s is taken off; the wait of 80 s is more than two pauses. The lone job resumes
     # beside the third, and before it: 80 GPU-seconds against 100.
-    outcome = run([(0, 1, 100), (20, 2, 10), (20, 1, 100)], "1x2", "repack", preempt_cost=1.0)
+    outcome = run(
+        [(0, 1, 100), (20, 2, 10), (20, 1, 100)], "1x2", "repack", preempt_cost=1.0, predict="exact"
+    )
     assert runs(outcome) == {"0": [(0, 20), (30, 111)], "1": [(20, 30)], "2": [(30, 130)]}
 
 
@@ -271,11 +273,10 @@ def test_policies_verb(invoke: Invoke) -> None:
     assert all(row["paper"] for row in listed)
     preemptive = {row["name"] for row in listed if row["preemptive"]}
     assert preemptive == {*test_preempt_equality.POLICIES, "repack"}
-    assert {row["name"] for row in listed if row["clairvoyant"]} == {
-        *("sjf", "ls", "sjf-bco", "srtf", "ftf", "repack")
-    }
+    assert {row["name"] for row in listed if row["clairvoyant"]} == {*("sjf", "ls", "sjf-bco", "srtf", "ftf")}
     assert {row["name"]: row["clairvoyant_with"] for row in listed if row["clairvoyant_with"]} == {
         "qssf": ["with --predict exact"],
+        "repack": ["with --predict exact"],
         "edf": ["with --admission"],
     }
     told = invoke("replay", "--help").stdout
@@ -294,6 +295,7 @@ def test_a_run_says_what_it_knew_beforehand(invoke: Invoke, small_jobs: Path) ->
     told: list[tuple[str, dict[str, Any], list[str]]] = [
         ("fifo", {"queue": "easy"}, ["queue easy"]),
         ("qssf", {"predict": "exact"}, ["predict exact"]),
+        ("repack", {"predict": "exact"}, ["predict exact"]),
         ("fifo", {"predict": "exact"}, []),
         ("sjf", {"placement": "lbsgf"}, ["order sjf", "placement lbsgf"]),
         ("tiresias", {"placement": "fa-ffp"}, ["placement fa-ffp"]),

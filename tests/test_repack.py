@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import ringbco
 from conftest import Invoke
 from core_run import CASES
 from oracle import Options
+from oracle_predictions import Predictions
 from oracle_repack import Repack
 from ringbco.audits import check_outcome
 from ringbco.cluster.network import Network
@@ -29,8 +31,11 @@ from strategies import CLOCKS, MODELS, PLACEMENTS, build_case
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
-EACH = CASES * 3 // 4
-"""Random cases of each of the two kinds."""
+EACH = CASES * 3 // 10
+"""Random cases of each kind, with known and with predicted run times."""
+LONG = CASES >= 1000
+"""Whether there is time for whole public traces with predictions, whose trials are many replays each."""
+Told = Callable[[str], object]
 Problem = tuple[JobTable, Cluster, dict[str, Any]]
 
 
@@ -115,20 +120,78 @@ def crowded(rnd: random.Random, model: str, clock: str) -> Problem:
     return from_frame(frame), Cluster.from_groups(groups, network), options
 
 
-def twin(jobs: JobTable, cluster: Cluster, options: dict[str, Any]) -> Repack:
-    tau = np.ones(jobs.num_jobs)
-    if options.get("model") != "fixed":
-        tau = resolve(jobs, cluster, model="rar", seed=0).tau0
+def hours(rnd: random.Random, model: str, clock: str) -> Problem:
+    """Some 100 jobs of minutes and hours, mostly of users who ask for the like again: trials take place."""
+    servers = [rnd.choice((4, 8)) for _ in range(rnd.randint(1, 3))]
+    split = rnd.random() < 0.2
+    servers += [4] * split
+    names = [None if not split else "b" if at == 0 else "a" for at in range(len(servers))]
+    users = rnd.choice(((), ("ann", "bob", None), ("ann", "bob", "cyd", "dan", None)))
+    usual = {user: (rnd.choice((600, 1800, 3600)), rnd.choice((1, 2, 4))) for user in users}
+    at, load = 0.0, rnd.uniform(0.7, 1.2) * sum(servers)
+    rows = []
+    for number in range(rnd.randint(80, 150)):
+        vc = rnd.choice(names)
+        user = rnd.choice(users) if users else None
+        mean, size = usual.get(user, (1800, 1))
+        wanted = size if users and rnd.random() < 0.5 else rnd.choice((1, 1, 2, 2, 4, 8))
+        own = sum(gpus for gpus, name in zip(servers, names, strict=True) if name == vc)
+        seconds = mean * rnd.choice((0.1, 0.3, 1, 1, 1, 2, 6)) * rnd.choice((1.0, rnd.uniform(0.5, 1.5)))
+        rows.append((f"j{number}", float(round(at)), min(own, wanted), float(round(seconds)), user, vc))
+        if rnd.random() < 0.8:
+            at += rnd.expovariate(1) * min(own, wanted) * seconds / load
+    schema = ["job_id", "submit_time", "num_gpus", "duration", "user", "vc"]
+    frame = pl.DataFrame(rows, schema=schema, orient="row", infer_schema_length=None)
+    frame = frame.drop([] if users else ["user"], [] if split else ["vc"])
+    network = Network(inter_bandwidth=rnd.choice((12.5e9, 1e9)))
+    groups = [ServerGroup(1, gpus, vc=name) for gpus, name in zip(servers, names, strict=True)]
+    options = {
+        "slot": rnd.choice((60.0, 300.0)),
+        "oversize": "drop",
+        "preempt_cost": rnd.choice((30.0, 300.0, 900.0, 1800.0)),
+    }
+    if rnd.random() < 0.3:
+        options["placement"] = rnd.choice(PLACEMENTS)
+    return from_frame(frame), Cluster.from_groups(groups, network), options
+
+
+def twin(
+    jobs: JobTable, cluster: Cluster, options: dict[str, Any], predict: str, told: Told | None = None
+) -> Repack:
+    """told: also makes trials, and hears of them; the twin in a trial makes none."""
+    workload = resolve(jobs, cluster, model=options.get("model", "rar"), seed=0)
+    tau = np.ones(jobs.num_jobs) if options.get("model") == "fixed" else workload.tau0
     cost = options.get("preempt_cost", 30.0)
     if options.get("clock") == "slot":
         cost = math.ceil(cost / options["slot"]) * options["slot"]
-    return Repack(tau, cost)
+    if predict == "exact":
+        return Repack(tau, cost)
+
+    def trial(rows: list[tuple[int, float]], *, evicting: bool) -> float:
+        times = pl.Series("duration", [seconds for _, seconds in rows])
+        recent = jobs.frame[[row for row, _ in rows]].with_columns(times)
+        own = cluster.server_gpus
+        if cluster.vc_names:
+            own = own[cluster.vc_servers(recent["vc"][0])]
+        empty = Cluster.from_groups([ServerGroup(1, int(gpus)) for gpus in own], cluster.network)
+        known = ("job_id", "submit_time", "num_gpus", "duration", "user")
+        table = from_frame(recent.select(pl.col(name) for name in known if name in recent.columns))
+        alike = options | {"model": "fixed"}
+        again = twin(table, empty, alike, "history")
+        assert again.predictions is not None
+        again.predictions.evicting = evicting
+        return float(ringbco.replay(table, empty, policy=again, **alike).summary["mean_jct"])
+
+    made = Predictions(jobs.frame, workload.ideal_run_time, told and trial, told or str)
+    return Repack(tau, cost, made)
 
 
-def agree(jobs: JobTable, cluster: Cluster, options: dict[str, Any]) -> Outcome:
-    """The built-in policy's result, which is the twin's bit by bit, sound, and given again by its log."""
-    built_in = ringbco.replay(jobs, cluster, policy="repack", decisions=True, **options)
-    slow = ringbco.replay(jobs, cluster, policy=twin(jobs, cluster, options), **options)
+def agree(
+    jobs: JobTable, cluster: Cluster, options: dict[str, Any], predict: str, told: Told = str
+) -> Outcome:
+    """The built-in policy's result, which is the twin's bit by bit."""
+    built_in = ringbco.replay(jobs, cluster, policy="repack", predict=predict, decisions=True, **options)
+    slow = ringbco.replay(jobs, cluster, policy=twin(jobs, cluster, options, predict, told), **options)
     columns = [name for name in built_in.jobs.columns if name in slow.jobs.columns]
     assert {"start_time", "finish_time", "preemptions"} < set(columns)
     assert slow.jobs.select(columns).equals(built_in.jobs.select(columns))
@@ -136,6 +199,16 @@ def agree(jobs: JobTable, cluster: Cluster, options: dict[str, Any]) -> Outcome:
     assert built_in.allocations is not None
     assert slow.allocations.equals(built_in.allocations)
     return built_in
+
+
+def problem(make: Any, number: int) -> Problem:
+    rnd = random.Random(f"repack {number}")
+    settings = {"model": MODELS[number % 2], "clock": CLOCKS[number // 2 % 2]}
+    jobs, cluster, options = make(rnd, **settings)
+    options |= settings
+    if settings["clock"] == "continuous":
+        del options["slot"]
+    return jobs, cluster, options
 
 
 def sound(built_in: Outcome, jobs: JobTable, cluster: Cluster, options: dict[str, Any], folder: Path) -> None:
@@ -164,18 +237,14 @@ def changes(outcome: Outcome) -> Counter[str]:
     return Counter(moves=moves, evictions=stops.height)
 
 
+@pytest.mark.parametrize("predict", ["exact", "history"])
 @pytest.mark.parametrize("make", [tiny, crowded])
-def test_the_twin_decides_the_same(make: Any, tmp_path: Path) -> None:
+def test_the_twin_decides_the_same(make: Any, predict: str, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for number in range(EACH):
-        rnd = random.Random(f"repack {number}")
-        settings = {"model": MODELS[number % 2], "clock": CLOCKS[number // 2 % 2]}
         try:
-            jobs, cluster, options = make(rnd, **settings)
-            options |= settings
-            if settings["clock"] == "continuous":
-                del options["slot"]
-            built_in = agree(jobs, cluster, options)
+            jobs, cluster, options = problem(make, number)
+            built_in = agree(jobs, cluster, options, predict)
         except InputError:  # no job fits, or an iteration does not fit in a slot
             continue
         seen += Counter(cases=1) + changes(built_in)
@@ -186,28 +255,56 @@ def test_the_twin_decides_the_same(make: Any, tmp_path: Path) -> None:
     assert make is tiny or seen["moves"] > 0.5 * EACH, seen
 
 
-PUBLIC = [("philly/103959.csv", "8x8"), ("helios/venus_2vc_2020-09.csv", "32x8")]
+def test_the_twin_makes_the_same_trials(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    count = EACH // 8
+    for number in range(count):
+        jobs, cluster, options = problem(hours, number)
+        built_in = agree(jobs, cluster, options, "history", lambda what: seen.update([what]))
+        if number % 5 == 0:
+            sound(built_in, jobs, cluster, options, tmp_path / str(number))
+    assert seen["trial"] >= count, seen
+    assert seen["change"] > 0.04 * count, seen
 
 
-@pytest.mark.parametrize(("trace", "cluster"), PUBLIC, ids=["philly", "helios"])
+PUBLIC = [
+    ("philly/103959.csv", "8x8", slice(2000, 2400)),
+    ("helios/venus_2vc_2020-09.csv", "32x8", slice(500)),
+]
+"""Trace, cluster, and which jobs if run times are predicted."""
+
+
+@pytest.mark.parametrize("predict", ["exact", "history"])
+@pytest.mark.parametrize(("trace", "cluster", "some"), PUBLIC, ids=["philly", "helios"])
 def test_the_twin_decides_the_same_on_a_public_trace(
-    trace: str, cluster: str, shared_traces: Path, tmp_path: Path
+    trace: str, cluster: str, some: slice, predict: str, shared_traces: Path, tmp_path: Path
 ) -> None:
     jobs, servers = ringbco.read_jobs(shared_traces / trace), Cluster.parse(cluster)
-    built_in = agree(jobs, servers, {})
-    assert changes(built_in)["evictions"] > 20
+    if predict == "history" and not LONG:
+        jobs = from_frame(jobs.frame[some])
+    trials: list[str] = []
+    built_in = agree(jobs, servers, {}, predict, trials.append)
+    assert changes(built_in)["evictions"] > 5
+    assert len(trials) > 1 or predict == "exact"
     sound(built_in, jobs, servers, {}, tmp_path / "r")
 
 
 # By hand
 
 
-def by_hand(jobs: list[tuple[float, int, float]], cluster: str, **options: Any) -> Outcome:
+def by_hand(
+    jobs: list[tuple[float, int, float]],
+    cluster: str,
+    predict: str = "exact",
+    users: list[str] | None = None,
+    **options: Any,
+) -> Outcome:
     """Jobs a, b, ... of (submit_time, num_gpus, duration) under `fixed`; the twin's result is the same."""
     columns = ["submit_time", "num_gpus", "duration"]
     frame = pl.DataFrame(jobs, schema=columns, orient="row", strict=False)
-    table = from_frame(frame.with_columns(job_id=pl.Series(list("abcdefgh"[: len(jobs)]))))
-    return agree(table, Cluster.parse(cluster), {"model": "fixed", **options})
+    frame = frame.with_columns(job_id=pl.Series(list("abcdefgh"[: len(jobs)])))
+    table = from_frame(frame if users is None else frame.with_columns(user=pl.Series(users)))
+    return agree(table, Cluster.parse(cluster), {"model": "fixed", **options}, predict)
 
 
 def stays(outcome: Outcome) -> dict[str, list[tuple[int, float, float]]]:
@@ -275,6 +372,53 @@ def test_a_short_wait_is_waited_out() -> None:
         assert stays(outcome)["b"][0][1] == begun
 
 
+# By hand, with predictions
+
+
+def test_the_example_of_predicting() -> None:
+    """Half of the jobs run for 10 s, half for 1,000 s. c will, and d comes when c has run for so long.
+
+    The new d has some 20 s to go. c has 10 s to go as long as it may be one of 10 s; then some 980 s.
+    """
+    for ran, begun in ((5.0, 3000.0), (9.0, 3000.0), (11.0, 2011.0), (20.0, 2020.0)):
+        jobs = [(0.0, 1, 10.0), (100.0, 1, 1000.0), (2000.0, 1, 1000.0), (2000.0 + ran, 1, 10.0)]
+        outcome = by_hand(jobs, "1x1", "history", preempt_cost=5.0)
+        assert stays(outcome)["d"] == [(0, begun, begun + 10.0)], ran
+
+
+def test_nothing_is_known_before_a_job_is_done() -> None:
+    """All three have 0 s to go: fifo. If their run times are known, the shortest goes first."""
+    jobs = [(0.0, 1, 50.0), (0.0, 1, 100.0), (0.0, 1, 10.0)]
+    assert by_hand(jobs, "1x1", "history").jobs["start_time"].to_list() == [0.0, 50.0, 150.0]
+    assert by_hand(jobs, "1x1", "exact").jobs["start_time"].to_list() == [10.0, 60.0, 0.0]
+
+
+def test_a_job_that_has_run_longer_than_all_others_is_at_its_half() -> None:
+    """c comes when b has run for 500 s. The bin of that begins at 1.08^80 = 472 s: so long c would wait."""
+    jobs = [(0.0, 4, 10.0), (100.0, 4, 1000.0), (600.0, 4, 10.0)]
+    for cost, begun in ((235.0, 600.0), (237.0, 1100.0)):  # two pauses are shorter than that, or longer
+        assert by_hand(jobs, "1x4", "history", preempt_cost=cost).jobs["start_time"][2] == begun
+
+
+def test_a_users_latest_jobs_count_more() -> None:
+    """Of ann's job and bob's, who was first, ann's goes ahead: bob's jobs ran longer."""
+    jobs = [(0.0, 1, 10.0), (100.0, 1, 1000.0), (2000.0, 1, 10.0), (2001.0, 1, 10.0), (2002.0, 1, 10.0)]
+    users = ["ann", "bob", "ann", "bob", "ann"]
+    alike = by_hand(jobs, "1x1", "history")
+    assert alike.jobs["start_time"].to_list()[3:] == [2010.0, 2020.0]
+    named = by_hand(jobs, "1x1", "history", users)
+    assert named.jobs["start_time"].to_list()[3:] == [2020.0, 2010.0]
+
+
+def test_of_two_that_complete_at_once_the_later_submitted_is_the_later() -> None:
+    """Ann's a (1,000 s) and b (10 s) end together, bob's c (10 s) before d (1,000 s): h goes before g."""
+    jobs = [(0.0, 1, 1000.0), (990.0, 1, 10.0), (1001.0, 1, 10.0), (1020.0, 1, 1000.0)]
+    jobs += [(3000.0, 1, 100.0), (3000.0, 1, 5000.0), (3001.0, 1, 10.0), (3002.0, 1, 10.0)]
+    users = ["ann", "ann", "bob", "bob", "cyd", "cyd", "bob", "ann"]
+    outcome = by_hand(jobs, "1x2", "history", users, preempt_cost=1e6)
+    assert outcome.jobs["start_time"].to_list()[6:] == [3110.0, 3100.0]
+
+
 # Options
 
 
@@ -299,4 +443,7 @@ def test_options_that_it_does_not_use_are_told(invoke: Invoke, small_jobs: Path)
     names = ("move-cost", "thresholds", "interval", "quantum")
     assert run.returncode == 0
     assert sorted(run.stderr.splitlines()) == sorted(f"note: option {n}: not used by repack" for n in names)
-    assert run.stdout.endswith("clairvoyant, reading recorded run times: policy repack\n")
+    assert "clairvoyant" not in run.stdout
+    exact = ("--policy", "repack", "--predict", "exact")
+    run = invoke("replay", small_jobs, "--cluster", "2x8", *exact, "-o", "e")
+    assert run.stdout.endswith("clairvoyant, reading recorded run times: predict exact\n")
