@@ -3,7 +3,7 @@
     python benches/ablation.py ../shared/traces
 
 Builds the engine with the feature `ablation` into target/, and replays the eight virtual clusters of Philly
-with links of 100 and of 10 Gb/s, once for each variant. Prints the tables of docs/repack.md. It times nothing.
+with links of 100 and of 10 Gb/s, once for each variant. Prints the tables of docs/repack.md.
 """
 
 from __future__ import annotations

@@ -82,7 +82,9 @@ impl Line {
             }
             self.firsts.insert((rank, class));
         }
-        self.heads.push(Reverse((rank, class)));
+        if self.given.is_none_or(|given| given < rank) {
+            self.heads.push(Reverse((rank, class)));
+        }
         self.len += 1;
     }
 
