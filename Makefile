@@ -55,7 +55,7 @@ LONG := equality preempt_equality planner audit audit_genuine audit_queue golden
 
 test-long: build ## the random comparisons and audits again, with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
-	RINGBCO_CASES=300 cargo test --locked --no-default-features -- equality logs outside slow_twin
+	RINGBCO_CASES=300 CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- equality logs outside slow_twin
 	RINGBCO_CASES=600 $(PYTEST) $(LONG:%=tests/test_%.py)
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000)
@@ -65,6 +65,7 @@ fuzz: build ## damaged inputs for every parser, N cases of each kind (default 20
 lint-rust: $(VENV)/.tools
 	cargo fmt --check
 	cargo clippy --locked --profile develop --all-targets --features python -- -D warnings
+	cargo clippy --locked --profile develop --test all --features python -- -D warnings
 
 lint-python: build
 	$(BIN)/ruff check .
