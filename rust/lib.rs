@@ -52,3 +52,11 @@ pub use machine::{Unwatched, Watch};
 
 #[cfg(feature = "python")]
 mod python;
+
+// The tests of `rust/tests` name the crate as others do.
+#[cfg(test)]
+extern crate self as ringbco;
+
+#[cfg(test)]
+#[path = "tests/main.rs"]
+mod tests;

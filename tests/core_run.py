@@ -8,11 +8,11 @@ import numpy as np
 from ringbco import _core
 from strategies import Case
 
-CASES = int(os.environ.get("RINGBCO_CASES", "200"))
-"""Random cases of each parametrised comparison with an oracle; `make test-long` has thousands."""
+CASES = int(os.environ.get("RINGBCO_CASES", "100"))
+"""Random cases of each parametrised comparison with an oracle; `make test-long` has 600."""
 AUDITS = max(16, CASES // 18)
 """Random cases of each test that audits whole results, which takes longer."""
-STEP = 3 if CASES < 1000 else 1
+STEP = 3 if CASES < 600 else 1
 """Where a test writes files for each combination of algorithms: of how many it takes one."""
 
 

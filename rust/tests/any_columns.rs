@@ -1,6 +1,6 @@
 //! Columns, clusters and numbers of any kind: an outcome or an error, never a panic, an overflow or a run without end.
 
-use crate::cases::Case;
+use super::cases::Case;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 use ringbco::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! Small schedules worked out by hand from the equations: the engine and the reference must both give them.
 
-use crate::cases::Case;
+use super::cases::Case;
 use ringbco::Network;
 use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Placement};
 

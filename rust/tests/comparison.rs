@@ -1,6 +1,6 @@
 //! Whether the engine and the reference tell the same story.
 
-use crate::cases::Case;
+use super::cases::Case;
 use proptest::test_runner::TestCaseError;
 use proptest::{prop_assert, prop_assert_eq};
 use ringbco::error::Error;

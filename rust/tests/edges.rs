@@ -1,7 +1,7 @@
 //! Runs with nothing in them, and runs that are called off.
 
-use crate::cases::{Case, combinations};
-use crate::parallel::busy;
+use super::cases::{Case, combinations};
+use super::parallel::busy;
 use ringbco::error::{Error, Result};
 use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement};
 use ringbco::outcome::{Outcome, Timeline};

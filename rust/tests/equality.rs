@@ -2,8 +2,8 @@
 //!
 //! `RINGBCO_CASES` sets the cases per combination; the default makes more than 10,000 in all.
 
-use crate::cases::{cases, cases_each, combinations};
-use crate::comparison::compare;
+use super::cases::{cases, cases_each, combinations};
+use super::comparison::compare;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 use ringbco::options::{ClockKind, Model};
 use std::cell::Cell;

@@ -1,6 +1,6 @@
 //! Every error: that it is raised, and that it names what is at fault.
 
-use crate::cases::Case;
+use super::cases::Case;
 use ringbco::Network;
 use ringbco::error::Error;
 use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Preemption, Ties, Variant};

@@ -1,6 +1,6 @@
 //! Decision logs: of every policy, replayed by the machine and by the reference that knows no policy.
 
-use crate::cases::{Case, any_case, cases_each};
+use super::cases::{Case, any_case, cases_each};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ringbco::Unwatched;
@@ -134,7 +134,7 @@ fn check(case: &Case, draw: &Draw) -> std::result::Result<Option<u32>, TestCaseE
 #[test]
 fn a_log_tells_all_that_a_policy_did() {
     let (ended, stopped, refused) = (Cell::new(0u32), Cell::new(0u32), Cell::new(0u32));
-    let config = Config { cases: 40 * cases_each(), ..Config::default() };
+    let config = Config { cases: 100 * cases_each(), ..Config::default() };
     let ran = TestRunner::new(config).run(&draws(), |(case, draw)| {
         match check(&case, &draw)? {
             Some(stops) => {

@@ -1,4 +1,7 @@
-//! Integration tests, one binary.
+//! Tests that call the engine as any other crate would.
+//!
+//! `cargo test` compiles them with the engine, as its module `tests`: the engine is then compiled once. `make lint`
+//! compiles them as a crate of their own, which refuses whatever the engine does not show.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,7 +1,7 @@
 //! Decisions from outside, drawn at random: the machine, its log replayed, and the reference give the same.
 
-use crate::cases::{Case, any_case, cases_each};
-use crate::logs::{compare, run};
+use super::cases::{Case, any_case, cases_each};
+use super::logs::{compare, run};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ringbco::Unwatched;
@@ -136,7 +136,7 @@ fn drive(case: &Case, options: &Options, seed: u64) -> Option<Outcome> {
 fn what_is_decided_at_random_is_what_the_reference_makes_of_it() {
     let (ended, moved, refused) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let (resized, cut) = (Cell::new(0), Cell::new(0));
-    let config = Config { cases: 20 * cases_each(), ..Config::default() };
+    let config = Config { cases: 50 * cases_each(), ..Config::default() };
     let draws = (any_case(), any::<u64>(), (0u32..3, 0u32..3, 0u32..3), any::<bool>());
     let ran = TestRunner::new(config).run(&draws, |(mut case, seed, (cost, move_cost, resize_cost), elastic)| {
         (case.vc, case.server_vc) = (None, None);

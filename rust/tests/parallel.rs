@@ -1,6 +1,6 @@
 //! Virtual clusters run side by side: the result must not depend on how many threads there are.
 
-use crate::cases::Case;
+use super::cases::Case;
 use ringbco::Unwatched;
 use ringbco::options::{Discipline, Model, Options, Order, Placement};
 use ringbco::outcome::Outcome;
