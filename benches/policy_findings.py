@@ -15,6 +15,11 @@ IDLE: Final = 0.01
 """A case in which no policy is further from the best than this share has nothing to decide."""
 Case = tuple[str, str]
 """A trace and the speed of its links."""
+EXACT: Final = "repack, exact"
+BLIND: Final = ("fifo", "smallest", "ff", "rand", "qssf", "tiresias", "gittins", "time-slice")
+"""Policies that know no run time, besides repack."""
+TIE: Final = 0.0002
+"""Two mean JCTs that differ by no more than this share are called a tie."""
 SPREADING: Final = ("ff", "ls", "rand", "sjf-bco")
 
 
@@ -90,6 +95,7 @@ def findings(rows: Sequence[Row]) -> Iterator[str]:
         return True
 
     yield from _best(rows, cases)
+    yield _repack(rows, cases, of)
     yield _informed(against("gittins", "srtf", every), against("gittins", "fifo", every))
     speeds = list(dict.fromkeys(speed for _, speed in cases))
     yield (
@@ -133,6 +139,31 @@ def _best(rows: Sequence[Row], cases: Sequence[Case]) -> Iterator[str]:
     if idle:
         nothing = f"no policy is more than {_percent(IDLE)} behind the best"
         yield f"- **Nothing to decide** ({nothing}): {', '.join(idle)}."
+
+
+def _repack(rows: Sequence[Row], cases: Sequence[Case], of: dict[tuple[str, str, str], Row]) -> str:
+    told = []
+    for name, known, others in (
+        (
+            EXACT,
+            "with `--predict exact`, which knows all run times,",
+            [row for row in rows if row.policy not in (EXACT, "repack")],
+        ),
+        ("repack", "by default, which knows none,", [row for row in rows if row.policy in BLIND]),
+    ):
+        behind = {
+            case: of[*case, name].mean_jct / min(row.mean_jct for row in others if row.case == case)
+            for case in cases
+        }
+        worst = {case: ratio for case, ratio in behind.items() if ratio > 1 + TIE}
+        told.append(
+            f"**repack** {known} is ahead of all others{'' if name == EXACT else ' that know none'}, or ties"
+            f" (to {100 * TIE:g} %), in {len(behind) - len(worst)} of {len(behind)} cases"
+            + "".join(
+                f"; on {' at '.join(case)} its mean JCT is {_more(ratio)}" for case, ratio in worst.items()
+            )
+        )
+    return f"- {'. '.join(told)}."
 
 
 def _informed(behind: dict[Case, float], fifo: dict[Case, float]) -> str:

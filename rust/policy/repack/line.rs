@@ -132,7 +132,7 @@ impl Line {
                 (Some(first), head) if head.is_none_or(|head| first <= head) => *self.seen.insert(first),
                 _ => self.heads.pop()?.0,
             };
-            if self.given == Some(rank) {
+            if self.given.is_some_and(|given| rank <= given) {
                 continue; // as a first and after another, or because it joined during the walk
             }
             let Some(members) = self.classes.get(&class) else { continue };
