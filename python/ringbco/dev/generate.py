@@ -205,10 +205,7 @@ def _option(row: Row) -> str:
         "names": row.get("names", []),
         "optional": row["absent"] is not None,
         "absent": row["absent"] or "",
-        **{
-            name: row[name]
-            for name in ("word", "unit", "users", "policies", "exclusive", "demand", "form")
-        },
+        **{name: row[name] for name in ("word", "unit", "users", "policies", "exclusive", "demand", "form")},
     }
     usual = Option._field_defaults
     told = [
@@ -274,7 +271,8 @@ def _of_runs(table: Mapping[str, Sequence[Row]]) -> str:
     told = []
     for row in table["replay"]:
         notes = [row["unit"]] if row["unit"] else []
-        if row["absent"] and "policy" not in dict(row["users"]) and not row["absent"].startswith("the policy"):
+        planned = "policy" in dict(row["users"])
+        if row["absent"] and not planned and not row["absent"].startswith("the policy"):
             notes.append(f"absent = {row['absent']}")
         told.append(row["name"] + (f" ({'; '.join(notes)})" if notes else ""))
     known = {row["name"] for row in table["replay"]}

@@ -62,7 +62,7 @@ impl<F: Foresight> Repack<F> {
         let stops = floor.pause_seconds() * (evicted + moved);
         let others = self.residents.foresight.num_waiting() > 1 && !variant::is("cost test also in a queue");
         let alone = if others || variant::is("no cost test") { 0.0 } else { stops + waits.run * evicted };
-        let half = if variant::is("no half test") { stops } else { 2.0 * stops };
+        let half = if variant::is("no half test") { 0.0 } else { 2.0 * stops };
         self.waits_for(floor, waits, ahead, f64::max(half, alone))
     }
 
@@ -143,7 +143,8 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
             if variant::is("spreading by expected cost") && self.spread(floor, waits, &mut ahead) {
                 continue;
             }
-            if self.waits_for(floor, waits, &mut ahead, 2.0 * cost) {
+            let least = if variant::is("no half test") { 0.0 } else { 2.0 * cost };
+            if self.waits_for(floor, waits, &mut ahead, least) {
                 let evicts = self.residents.foresight.evicts() && !variant::is("no evictions");
                 let asker = Asker { num_gpus, run: waits.run, cost, evicts };
                 match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {

@@ -228,7 +228,7 @@ fn make_room<S: Speed, F: Foresight>(
 /// What it takes at least to free some GPUs of a server, if every resident may be evicted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Least {
-    /// That of the server, of which this is told.
+    /// The server's version that this is true of.
     version: u32,
     /// Least number of jobs that move where none is evicted; the greatest number where that is not enough.
     moves: u32,

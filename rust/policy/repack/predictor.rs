@@ -31,7 +31,7 @@ struct Group {
     size: usize,
     /// Bins of the latest completed jobs, the latest first; empty where users are not named.
     latest: VecDeque<u32>,
-    /// Predictions by bin of progress.
+    /// Predictions by bin of progress, bins ascending.
     known: Vec<(u32, f64)>,
 }
 
@@ -143,9 +143,10 @@ impl Predictor {
     pub(super) fn left(&mut self, (group, bin): (u32, u32)) -> f64 {
         let Self { sizes, groups, all, counted, .. } = self;
         let group = &mut groups[group as usize];
-        if let Some(&(_, left)) = group.known.iter().find(|known| known.0 == bin) {
-            return left;
-        }
+        let place = match group.known.binary_search_by_key(&bin, |known| known.0) {
+            Ok(place) => return group.known[place].1,
+            Err(place) => place,
+        };
         let size = &mut sizes[group.size];
         if size.weights.is_empty() {
             size.weights = weights(&size.count, all, *counted);
@@ -165,7 +166,7 @@ impl Predictor {
         }
         let from = bin as usize;
         let left = index(&weights[from..], &self.middles[from..], self.edges[from]);
-        group.known.push((bin, left));
+        group.known.insert(place, (bin, left));
         left
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Residents<F> {
     on: Vec<Vec<Job>>,
     /// By server: at least the greatest GPUs x run time left of its jobs.
     pub(super) key: Vec<f64>,
-    /// By server: how often what is known of it was made anew, and whether that is due.
+    /// By server: a number that is another one when its jobs are others; whether its bounds must be made anew.
     version: Vec<u32>,
     is_stale: Vec<bool>,
     stale: Vec<Server>,
@@ -62,7 +62,7 @@ impl<F: Foresight> Residents<F> {
             foresight,
             on: vec![Vec::new(); servers],
             key: vec![0.0; servers],
-            version: vec![0; servers],
+            version: vec![1; servers],
             is_stale: vec![false; servers],
             stale: Vec::new(),
             least: BTreeMap::new(),
@@ -82,7 +82,7 @@ impl<F: Foresight> Residents<F> {
         residents
     }
 
-    /// How often what is known of a server was made anew; not 0.
+    /// A number that is another one when the server's jobs are others; not 0.
     pub(super) fn version(&self, server: Server) -> u32 {
         self.version[server.index()]
     }
@@ -123,6 +123,7 @@ impl<F: Foresight> Residents<F> {
         }
         for &(server, _) in &stay.parts {
             self.on[server.index()].push(stay.job);
+            self.version[server.index()] += 1;
             self.places[slot.index()].push(server);
         }
         self.foresight.started(floor, stay);
@@ -135,6 +136,7 @@ impl<F: Foresight> Residents<F> {
         let slot = std::mem::replace(&mut self.slot[job.index()], Slot::NONE);
         for server in std::mem::take(&mut self.places[slot.index()]) {
             self.on[server.index()].retain(|&other| other != job);
+            self.version[server.index()] += 1;
             self.spoil(server);
         }
         self.ends.set(slot.index(), f64::INFINITY);
@@ -208,7 +210,6 @@ impl<F: Foresight> Residents<F> {
             }
             let keys = self.on[s].iter().map(|&job| f64::from(floor.asks(job)) * self.left[job.index()]);
             self.key[s] = keys.fold(0.0, f64::max);
-            self.version[s] += 1;
             self.is_stale[s] = false;
         }
     }
