@@ -9,7 +9,6 @@
 
 use super::foresight::Foresight;
 use super::plan::Least;
-use crate::cluster::Cluster;
 use crate::ds::Minima;
 use crate::ids::{Job, Server, Slot};
 use crate::machine::Floor;
@@ -224,12 +223,12 @@ impl<F: Foresight> Residents<F> {
     /// servers.
     pub(super) fn free_no_sooner<S: Speed>(&mut self, floor: &Floor<'_, S>, num_gpus: u32, seconds: f64) -> bool {
         self.refresh(floor);
-        let Cluster { largest, sizes, .. } = &floor.cluster;
-        let (need, wanted) = (num_gpus.min(*largest), num_gpus.div_ceil(*largest));
+        let (largest, servers) = (floor.cluster.largest, floor.cluster.sizes.len());
+        let (need, wanted) = (num_gpus.min(largest), num_gpus.div_ceil(largest));
         let Ok(at) = self.free.binary_search_by_key(&need, |free| free.0) else { return false };
         let horizon = Self::horizon(floor, seconds);
         let (mut found, mut from) = (0, 0);
-        while let Some(s) = self.free[at].1.next(from, sizes.len(), |time| time <= horizon) {
+        while let Some(s) = self.free[at].1.next(from, servers, |time| time <= horizon) {
             from = s + 1;
             if self.frees(floor, Server::at(s), need, seconds) {
                 found += 1;
