@@ -115,7 +115,7 @@ def test_equal_to_the_built_in(
 def test_equal_on_a_public_trace(own: Any, name: str, shared_traces: Path) -> None:
     """The first jobs of it, and all in `make test-long`: a decision costs as much as its queue is long."""
     trace = ringbco.read_jobs(shared_traces / "philly" / "6214e9.csv")
-    jobs = trace if STEP == 1 else ringbco.from_frame(trace.frame.head(15_000))
+    jobs = trace if STEP == 1 else ringbco.from_frame(trace.frame.head(5_000))
     mine = ringbco.replay(jobs, "32x8", policy=own)
     same(mine, ringbco.replay(jobs, "32x8", policy=name))
 
