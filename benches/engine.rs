@@ -43,7 +43,13 @@ fn jobs(gap: f64, sizes: &[u32]) -> OwnedJobs {
 /// Replays the jobs some times and prints the median time and the least.
 fn measure(what: &str, jobs: &OwnedJobs, options: &Options) -> Result<()> {
     let server_gpus = [8; SERVERS];
-    let spec = ClusterSpec { server_gpus: &server_gpus, server_vc: None, network: Network::default() };
+    let spec = ClusterSpec {
+        server_gpus: &server_gpus,
+        server_vc: None,
+        server_types: None,
+        type_prices: None,
+        network: Network::default(),
+    };
     let mut seconds = Vec::new();
     for _ in 0..RUNS {
         let start = Instant::now();

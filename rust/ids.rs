@@ -1,4 +1,4 @@
-//! Numbers that must not be taken for one another: jobs, slots of stays, servers.
+//! Numbers that must not be taken for one another: jobs, slots of stays, servers, GPU types.
 //!
 //! Each type is a `u32` and costs no more. A number becomes one of them, or stops being one, only where a function
 //! says so. For example, a stay's `job` cannot be given where a `Slot` is wanted. Columns that leave the crate are plain
@@ -57,4 +57,8 @@ id! {
 id! {
     /// A server, by its place in the list of a cluster's servers: `Server::at(0)` is the first.
     Server
+}
+id! {
+    /// A GPU type, by its place in the cluster's list of types; `NONE` for the type on which a job was recorded.
+    GpuType
 }

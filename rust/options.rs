@@ -149,6 +149,18 @@ registry!(
 );
 
 registry!(
+    /// Which of the GPU types that a job may use it tries first (docs/heterogeneous.md).
+    TypeOrder, "type-order" {
+        /// The one on which it runs fastest.
+        Fastest => "fastest",
+        /// The one on which its work costs least.
+        Cheapest => "cheapest",
+        /// As the job lists them.
+        Listed => "listed",
+    }
+);
+
+registry!(
     /// What predictions of run times rest on.
     Predict, "predict" {
         /// The durations of jobs completed before the submission.

@@ -33,6 +33,9 @@ pub(crate) struct ClusterOutcome {
     pub(crate) lost: Vec<f64>,
     pub(crate) spread: Vec<f64>,
     pub(crate) elastic: Vec<Elastic>,
+    /// What a job's work took longer, s, on other GPU types than it was recorded on; less than 0 on faster ones. Kept
+    /// where GPUs differ.
+    pub(crate) on_types: Vec<f64>,
     /// Whether admission or a verb refused it, and whether a verb ended it.
     pub(crate) refused: Vec<bool>,
     pub(crate) ended: Vec<bool>,
@@ -81,6 +84,7 @@ impl ClusterOutcome {
             lost: Vec::new(),
             spread: Vec::new(),
             elastic: Vec::new(),
+            on_types: Vec::new(),
             refused: Vec::new(),
             ended: Vec::new(),
             stretches: Vec::new(),
@@ -167,6 +171,9 @@ pub struct Outcome {
     pub preemptions: Vec<u32>,
     /// What else a preemptive policy makes of each job.
     pub preempted: Option<Preempted>,
+    /// What its work took longer, s, on other GPU types than it was recorded on; less than 0 on faster ones. Empty where
+    /// all GPUs are alike.
+    pub on_types: Vec<f64>,
     /// In order of (row, start, server).
     pub allocations: Allocations,
     /// Sampled state.

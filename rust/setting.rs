@@ -5,6 +5,7 @@
 
 use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
+use crate::ids::GpuType;
 use crate::options::Options;
 use crate::trace::Jobs;
 
@@ -30,6 +31,8 @@ pub(crate) struct Setting<'a> {
     /// Keys, least first (`Order::Column`); `None` where they come from outside.
     pub(crate) key: Option<&'a [f64]>,
     pub(crate) server_gpus: &'a [u32],
+    /// The GPU type of each server; `None` where all GPUs are alike to every job.
+    pub(crate) server_types: Option<&'a [GpuType]>,
     pub(crate) few: &'a FewestServers,
     pub(crate) network: Network,
     pub(crate) options: &'a Options,
@@ -40,6 +43,11 @@ pub(crate) struct Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
+    /// Number of clusters that placements and quotas see: one for each GPU type, or one.
+    pub(crate) fn num_pools(&self) -> usize {
+        self.server_types.map_or(1, |types| types.iter().map(|of| of.index() + 1).max().unwrap_or(1))
+    }
+
     /// Jobs without deadlines, users and keys; no log, and decisions from outside at every change.
     pub(crate) fn new(
         jobs: Jobs<'a>,
@@ -56,6 +64,7 @@ impl<'a> Setting<'a> {
             user: None,
             key: None,
             server_gpus,
+            server_types: None,
             few,
             network,
             options,

@@ -10,7 +10,7 @@ mod times;
 
 use crate::ds::{Fenwick, OrderedBits};
 use crate::error::{Error, Result};
-use crate::ids::{Job, Server};
+use crate::ids::{GpuType, Job, Server};
 use times::GpuTimes;
 
 /// Network and overhead constants of the contention model (docs/model.md#contention).
@@ -180,6 +180,8 @@ impl IdleIndex {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grant {
     pub(crate) parts: Vec<(Server, u32)>,
+    /// Of what type they are; `NONE` where all are alike.
+    pub(crate) gpu_type: GpuType,
 }
 
 /// Who gets the GPUs, and what it costs them in accumulated time.
@@ -327,9 +329,8 @@ impl Cluster {
         }
     }
 
-    /// Gives back what the latest grant took, and the accumulated time with it.
-    pub(crate) fn undo(&mut self, job: Job, parts: &[(Server, u32)]) {
-        self.release(job, parts);
+    /// Gives the accumulated time of the latest grant back.
+    pub(crate) fn forget(&mut self) {
         if let Some(times) = &mut self.gpu_times {
             times.undo();
         }

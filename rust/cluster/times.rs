@@ -79,9 +79,9 @@ impl GpuTimes {
         }
     }
 
-    /// U of every GPU, s, server by server.
-    pub(crate) fn all(&self) -> &[f64] {
-        &self.time
+    /// U of the GPUs of a server, s.
+    pub(crate) fn of(&self, server: Server) -> &[f64] {
+        &self.time[self.gpus(server)]
     }
 
     pub(crate) fn mark(&mut self) {

@@ -9,12 +9,12 @@ use super::delays::Delays;
 use super::ledger::Ledger;
 use super::stays::Stay;
 use super::undone::Undone;
-use crate::cluster::{Cluster, FewestServers, Grant};
+use crate::cluster::{FewestServers, Grant};
 use crate::decisions::Verb;
 use crate::ds::EventHeap;
-use crate::ids::{Job, Slot};
+use crate::ids::{GpuType, Job, Slot};
 use crate::outcome::{ClusterOutcome, Elastic, Stretch};
-use crate::placement::{Placer, Probe};
+use crate::placement::{Placer, Pools, Probes};
 use crate::setting::Setting;
 use crate::speed::{Crowd, Speed};
 use crate::trace::Jobs;
@@ -28,7 +28,7 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(crate) clock: Clock,
     /// Machine time.
     pub(crate) now: f64,
-    pub(crate) cluster: Cluster,
+    pub(crate) cluster: Pools,
     pub(crate) placer: Placer,
     /// Stays by slot; a slot whose stay is not live is free.
     pub(crate) stays: Vec<Stay<S::Pace>>,
@@ -80,7 +80,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         let mut needs = placer.needs();
         needs.gpu_times |= outside;
         Self {
-            cluster: Cluster::new(setting.server_gpus, needs),
+            cluster: Pools::new(setting.server_gpus, setting.server_types, needs),
             placer,
             few: setting.few,
             now: 0.0,
@@ -96,7 +96,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             move_pause: clock.pause(options.move_cost()),
             resize_pause: clock.pause(options.resize_cost()),
             record,
-            delays: Delays::new(jobs.num_gpus),
+            delays: Delays::new(&jobs),
             grant: Grant::default(),
             gone: 0,
             record_log: options.record_decisions,
@@ -106,11 +106,14 @@ impl<'a, S: Speed> Floor<'a, S> {
             vacated: Vec::new(),
             progress: 0.0,
             fault: None,
-            out: if stops {
-                let elastic = vec![Elastic::default(); jobs.range.map_or(0, |_| jobs.len())];
-                ClusterOutcome { elastic, ..ClusterOutcome::preemptive(jobs.len(), record) }
-            } else {
-                ClusterOutcome::new(jobs.len(), record)
+            out: ClusterOutcome {
+                elastic: vec![Elastic::default(); jobs.range.filter(|_| stops).map_or(0, |_| jobs.len())],
+                on_types: vec![0.0; jobs.types.map_or(0, |_| jobs.len())],
+                ..if stops {
+                    ClusterOutcome::preemptive(jobs.len(), record)
+                } else {
+                    ClusterOutcome::new(jobs.len(), record)
+                }
             },
             jobs,
             speed,
@@ -163,9 +166,14 @@ impl<'a, S: Speed> Floor<'a, S> {
         self.gone
     }
 
+    /// The pace of a job on as many GPUs as it asks for, of the type on which it was recorded.
+    fn recorded_pace(&self, job: Job) -> S::Pace {
+        self.speed.pace(&self.jobs, job, self.asks(job), GpuType::NONE)
+    }
+
     /// What a unit of a job's work takes on the GPUs that it asks for, on one server without contention, s.
     pub(super) fn alone(&self, job: Job) -> f64 {
-        self.speed.unit(&self.speed.pace(&self.jobs, job, self.asks(job)), 1, 0)
+        self.speed.unit(&self.recorded_pace(job), 1, 0)
     }
 
     /// Remaining run time of a job that does not run, s: on one server without contention.
@@ -181,15 +189,13 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// What a unit of a job's work takes on the fewest servers without contention, s.
     pub(crate) fn unit_at_best(&self, job: Job) -> f64 {
-        let num_gpus = self.asks(job);
-        let pace = self.speed.pace(&self.jobs, job, num_gpus);
-        self.speed.unit(&pace, self.few.of(num_gpus).unwrap_or(1), 1)
+        self.speed.unit(&self.recorded_pace(job), self.few.of(self.asks(job)).unwrap_or(1), 1)
     }
 
     /// The same on so many servers.
     #[cfg(feature = "ablation")]
     pub(crate) fn unit_on(&self, job: Job, servers: u32) -> f64 {
-        self.speed.unit(&self.speed.pace(&self.jobs, job, self.asks(job)), servers, 1)
+        self.speed.unit(&self.recorded_pace(job), servers, 1)
     }
 
     /// Remaining run time of a job that does not run, s, where a unit of its work takes `unit`.
@@ -267,7 +273,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// What it met in earlier waits is m. A wait from a to b turns that into a - m, then into b - (a - m) = m + (b - a).
     #[inline]
     pub(super) fn turn_wait(&mut self, job: Job) {
-        let (too_few, fragmented) = self.delays.spent(self.asks(job));
+        let (too_few, fragmented) = self.delays.spent(self.jobs.demand(job));
         let met = &mut self.out.obstacles[job.index()];
         *met = (too_few - met.0, fragmented - met.1);
     }
@@ -289,25 +295,28 @@ impl<'a, S: Speed> Floor<'a, S> {
         let stay = &mut self.stays[slot.index()];
         let (job, j) = (stay.job, stay.job.index());
         let spanning = stay.parts.len() > 1;
+        let mut done = None;
         if let Some(ledger) = &mut self.ledger {
             let held = self.now - stay.start;
             let (asks, num_gpus) = (self.jobs.num_gpus[j], stay.gpus());
             let few = |gpus| self.few.of(gpus).unwrap_or(1);
             let left = stay.left_at(self.now, self.clock);
-            let done = std::mem::replace(&mut ledger.left[j], left) - left;
-            if done > 0.0 {
+            let did = std::mem::replace(&mut ledger.left[j], left) - left;
+            done = Some(did);
+            if did > 0.0 {
                 self.progress = self.now;
             }
             if spanning {
                 let alone = |servers| self.speed.unit(&stay.pace, servers, 1);
-                self.out.spread[j] += done * (alone(stay.parts.len() as u32) - alone(few(num_gpus)));
+                self.out.spread[j] += did * (alone(stay.parts.len() as u32) - alone(few(num_gpus)));
             }
             if num_gpus != asks {
                 let alone = |pace: &S::Pace, gpus| self.speed.unit(pace, few(gpus), 1);
-                let longer = alone(&stay.pace, num_gpus) - alone(&self.speed.pace(&self.jobs, job, asks), asks);
+                let all = self.speed.pace(&self.jobs, job, asks, stay.gpu_type);
+                let longer = alone(&stay.pace, num_gpus) - alone(&all, asks);
                 // Without rings work counts slots under the slot clock.
                 let seconds = if S::COUPLED { 1.0 } else { self.clock.slot.unwrap_or(1.0) };
-                self.out.elastic[j].longer += done * longer * seconds;
+                self.out.elastic[j].longer += did * longer * seconds;
             }
             if let Some(elastic) = self.out.elastic.get_mut(j) {
                 elastic.held += f64::from(num_gpus) * held;
@@ -319,6 +328,15 @@ impl<'a, S: Speed> Floor<'a, S> {
             if self.out.preemptions[j] > 0 || num_gpus != asks || self.out.ended[j] {
                 self.out.stretches.push(Stretch { job, start: stay.start, end: self.now, num_gpus, spanning });
             }
+        }
+        if stay.gpu_type != GpuType::NONE {
+            let asks = self.jobs.num_gpus[j];
+            let servers = self.few.of(asks).unwrap_or(1);
+            let alone = |gpu_type| self.speed.unit(&self.speed.pace(&self.jobs, job, asks, gpu_type), servers, 1);
+            // Without a ledger no policy stops jobs: a stay does all the work of its job.
+            let done = done.unwrap_or_else(|| self.speed.work(&self.jobs, job, self.clock.slot));
+            let seconds = if S::COUPLED { 1.0 } else { self.clock.slot.unwrap_or(1.0) };
+            self.out.on_types[j] += done * (alone(stay.gpu_type) - alone(GpuType::NONE)) * seconds;
         }
         if self.record {
             self.out.allocations.push(job, &stay.parts, stay.start, self.now);
@@ -385,19 +403,26 @@ impl<'a, S: Speed> Floor<'a, S> {
         }
     }
 
-    /// The earliest of the given ends, in order, at which a gang could be placed if nothing else started. The probe then
-    /// holds the idle GPUs of that time. `ends`: (estimated end's bits, slot).
+    /// Whether a job could be placed on those idle GPUs, on any type that it may use, with U as it is now.
+    pub(crate) fn fits(&mut self, probes: &Probes, job: Job) -> bool {
+        let num_gpus = self.asks(job);
+        let jobs = self.jobs;
+        jobs.types_tried(job).any(|gpu_type| self.placer.fits(&mut self.cluster, probes, gpu_type, num_gpus))
+    }
+
+    /// The earliest of the given ends, in order, at which a job could be placed if nothing else started. The probes then
+    /// hold the idle GPUs of that time. `ends`: (estimated end's bits, slot).
     pub(crate) fn shadow_time(
         &mut self,
-        probe: &mut Probe,
+        probes: &mut Probes,
         ends: impl Iterator<Item = (u64, Slot)>,
-        num_gpus: u32,
+        job: Job,
     ) -> f64 {
-        probe.copy(&self.cluster);
+        probes.copy(&self.cluster);
         let mut ends = ends.peekable();
         while let Some((end, slot)) = ends.next() {
-            probe.give(&self.stays[slot.index()].parts);
-            if ends.peek().is_none_or(|next| next.0 != end) && self.placer.fits(&mut self.cluster, probe, num_gpus) {
+            probes.give(&self.cluster, &self.stays[slot.index()].parts);
+            if ends.peek().is_none_or(|next| next.0 != end) && self.fits(probes, job) {
                 return f64::from_bits(end);
             }
         }

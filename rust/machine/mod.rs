@@ -218,8 +218,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.next_pass = self.policy.due(&self.floor);
         }
         let waiting = self.policy.is_waiting();
-        let Floor { delays, cluster, placer, .. } = &mut self.floor;
-        delays.look(cluster, placer, waiting);
+        let Floor { jobs, delays, cluster, placer, .. } = &mut self.floor;
+        delays.look(jobs, cluster, placer, waiting);
         if !self.floor.crowd.is_settled() {
             self.floor.settle();
         }

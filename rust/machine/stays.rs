@@ -5,7 +5,7 @@
 //! 10 + 30 + 5 * 2 = 50 s.
 
 use super::clock::Clock;
-use crate::ids::{Job, Server};
+use crate::ids::{GpuType, Job, Server};
 use crate::speed::{Speed, whole_slots};
 
 /// A job on GPUs. Times are machine times.
@@ -15,6 +15,8 @@ pub(crate) struct Stay<P> {
     pub(crate) job: Job,
     /// (server, GPUs), servers ascending; empty where nobody stays.
     pub(crate) parts: Vec<(Server, u32)>,
+    /// Of what type its GPUs are; `NONE` where all are alike.
+    pub(crate) gpu_type: GpuType,
     /// Since when.
     pub(crate) start: f64,
     /// When progress begins: after the pause.

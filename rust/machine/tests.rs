@@ -48,6 +48,7 @@ proptest! {
         rows.sort_unstable();
         let column = |f: &dyn Fn(&(u32, u32, u32)) -> f64| rows.iter().map(f).collect::<Vec<f64>>();
         let jobs = OwnedJobs {
+            types: None,
             submit: column(&|row| f64::from(row.0)),
             num_gpus: rows.iter().map(|row| row.1).collect(),
             duration: column(&|row| f64::from(row.2)),

@@ -15,6 +15,7 @@ pub(super) struct Undone<P> {
     held: f64,
     lost: f64,
     spread: f64,
+    on_types: Option<f64>,
     elastic: Option<Elastic>,
     obstacles: (f64, f64),
     preemptions: u32,
@@ -32,6 +33,7 @@ impl<P: Clone> Undone<P> {
             held: out.held[j],
             lost: out.lost[j],
             spread: out.spread[j],
+            on_types: out.on_types.get(j).copied(),
             elastic: out.elastic.get(j).copied(),
             obstacles: out.obstacles[j],
             preemptions: out.preemptions[j],
@@ -49,6 +51,9 @@ impl<P: Clone> Undone<P> {
         }
         (out.held[j], out.lost[j]) = (self.held, self.lost);
         out.spread[j] = self.spread;
+        if let (Some(now), Some(before)) = (out.on_types.get_mut(j), self.on_types) {
+            *now = before;
+        }
         if let (Some(now), Some(before)) = (out.elastic.get_mut(j), self.elastic) {
             *now = before;
         }

@@ -10,7 +10,7 @@ use super::stays::Stay;
 use super::undone::Undone;
 use crate::cluster::Claim;
 use crate::decisions::Verb;
-use crate::ids::{Job, Server, Slot};
+use crate::ids::{GpuType, Job, Server, Slot};
 use crate::rng::SplitMix64;
 use crate::speed::Speed;
 
@@ -21,17 +21,28 @@ impl<S: Speed> Floor<'_, S> {
         self.place_on(job, self.asks(job))
     }
 
-    /// As `place`, on that many GPUs, which the job may hold.
+    /// As `place`, on that many GPUs, which the job may hold: of the first type, of those that it may use, that can
+    /// place them.
     #[inline]
     pub(crate) fn place_on(&mut self, job: Job, num_gpus: u32) -> bool {
+        let jobs = self.jobs;
+        if let Some(kind) = jobs.kind_of(job) {
+            return kind.allowed.iter().any(|&(gpu_type, _)| self.place_on_type(job, num_gpus, gpu_type));
+        }
+        self.place_on_type(job, num_gpus, GpuType::NONE)
+    }
+
+    /// The same, on GPUs of one type.
+    #[inline]
+    pub(crate) fn place_on_type(&mut self, job: Job, num_gpus: u32, gpu_type: GpuType) -> bool {
         self.out.decisions += 1;
         let claim = self.claim(job, num_gpus);
-        self.placer.place(&mut self.cluster, &claim, &mut self.grant)
+        self.cluster.place_by(&mut self.placer, gpu_type, &claim, &mut self.grant)
     }
 
     #[inline]
     fn claim(&self, job: Job, num_gpus: u32) -> Claim {
-        let time = if self.cluster.gpu_times.is_some() { self.estimate(job) } else { 0.0 };
+        let time = if self.cluster.keeps_times() { self.estimate(job) } else { 0.0 };
         Claim { job, num_gpus, time }
     }
 
@@ -41,7 +52,7 @@ impl<S: Speed> Floor<'_, S> {
     pub(crate) fn place_at(&mut self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
         self.check_parts(job, parts)?;
         for &(server, count) in parts {
-            let idle = self.cluster.idle[server.index()];
+            let idle = self.cluster.idle(server);
             if count > idle {
                 return Err(self.lacks(server, u64::from(idle), count));
             }
@@ -68,18 +79,27 @@ impl<S: Speed> Floor<'_, S> {
     pub(crate) fn check_parts(&self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
         self.check_size(job, parts.iter().map(|&(_, count)| u64::from(count)).sum())?;
         for (at, &(server, count)) in parts.iter().enumerate() {
-            if server.index() >= self.cluster.sizes.len() {
+            if server.index() >= self.cluster.num_servers() {
                 return Err(format!(
                     "there is no server {}: the last one is {}",
                     server.number(),
-                    self.cluster.sizes.len() - 1
+                    self.cluster.num_servers() - 1
                 ));
             }
             if count == 0 || parts[..at].iter().any(|&(other, _)| other == server) {
                 return Err(format!("server {} is named twice, or for 0 GPUs", server.number()));
             }
+            if self.cluster.type_of(server) != self.cluster.type_of(parts[0].0) {
+                let (one, other) = (parts[0].0.number(), server.number());
+                return Err(format!("servers {one} and {other} have GPUs of different types"));
+            }
         }
-        Ok(())
+        match (self.jobs.kind_of(job), parts.first()) {
+            (Some(kind), Some(&(server, _))) if kind.speed_on(self.cluster.type_of(server)).is_none() => {
+                Err(format!("it may not use GPUs of the type of server {}", server.number()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Says that a server has too few idle GPUs.
@@ -139,7 +159,8 @@ impl<S: Speed> Floor<'_, S> {
             }
         };
         stay.since = stay.from;
-        stay.pace = self.speed.pace(&self.jobs, job, num_gpus);
+        stay.gpu_type = self.grant.gpu_type;
+        stay.pace = self.speed.pace(&self.jobs, job, num_gpus, stay.gpu_type);
         stay.alone = alone;
         stay.unit = f64::NAN;
         // A spanning job's pace is known once it is known who shares its links.
@@ -216,7 +237,7 @@ impl<S: Speed> Floor<'_, S> {
         self.check_parts(job, parts)?;
         for &(server, count) in parts {
             let own = stay.parts.iter().find(|part| part.0 == server).map_or(0, |part| part.1);
-            let idle = self.cluster.idle[server.index()] + own;
+            let idle = self.cluster.idle(server) + own;
             if count > idle {
                 return Err(self.lacks(server, u64::from(idle), count));
             }
@@ -231,11 +252,7 @@ impl<S: Speed> Floor<'_, S> {
     /// Takes the idle GPUs of given servers for a job.
     fn take(&mut self, job: Job, parts: &[(Server, u32)]) {
         let claim = self.claim(job, parts.iter().map(|part| part.1).sum());
-        self.cluster.mark();
-        self.grant.parts.clear();
-        for &(server, count) in parts {
-            self.cluster.take(server, count, &claim, &mut self.grant);
-        }
+        self.cluster.take(parts, &claim, &mut self.grant);
     }
 
     /// Ends a job before it is done, for good. `slot`: that of its stay, where it runs.
@@ -291,10 +308,7 @@ impl<S: Speed> Floor<'_, S> {
         // The GPUs were never given back: their U stays what it was.
         self.cluster.undo(job, &self.grant.parts);
         let claim = Claim { job, num_gpus: undone.stay.gpus(), time: 0.0 };
-        self.grant.parts.clear();
-        for &(server, count) in &undone.stay.parts {
-            self.cluster.take(server, count, &claim, &mut self.grant);
-        }
+        self.cluster.take(&undone.stay.parts, &claim, &mut self.grant);
         undone.put_back(self.ledger.as_mut(), &mut self.out);
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
         if slot.index() == self.stays.len() {

@@ -5,8 +5,8 @@
 
 use super::setting::options;
 use super::{
-    ClockKind, Discipline, Entry, Model, Order, Oversize, Placement, Predict, Preemption, Table, Ties, Users, Value,
-    Variant,
+    ClockKind, Discipline, Entry, Model, Order, Oversize, Placement, Predict, Preemption, Table, Ties, TypeOrder,
+    Users, Value, Variant,
 };
 use crate::error::{Error, Result};
 use crate::planner::{Dispatch, Planner};
@@ -101,6 +101,13 @@ options! {
             .form("rows|reverse|shuffle:SEED")
             .panel(EXECUTION)
             .help("Who goes first of one submission time: rows (the lower row), reverse, or shuffle:SEED.");
+        /// Which of the GPU types that a job may use it tries first.
+        type_order: TypeOrder = TypeOrder::Fastest => Entry::name("type-order", TypeOrder::NAMES)
+            .panel(POLICY)
+            .help(
+                "Which of the GPU types that a job may use it tries first: fastest (for this job), cheapest (price per \
+                 unit of its work) or listed (as in gpu_type). Where servers name types.",
+            );
         /// What to do with jobs that could never fit.
         oversize: Oversize = Oversize::Error => OVERSIZE;
         /// Timeline step, s; `None` for 2,000 points over the run.

@@ -9,12 +9,14 @@ mod fa_ffp;
 mod first_fit;
 mod lbsgf;
 mod least_loaded;
+mod pools;
 mod random;
 
 use crate::cluster::{Claim, Cluster, Grant, Needs};
-use crate::ids::Server;
+use crate::ids::{GpuType, Server};
 use crate::options::{Options, Placement, Variant};
 use crate::rng::SplitMix64;
+pub(crate) use pools::{Pools, Probes};
 
 /// A placement with its settings.
 #[derive(Clone, Debug)]
@@ -50,7 +52,7 @@ impl Room {
 
 /// Idle GPUs as they would be at another time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Probe {
+struct Probe {
     idle: Vec<u32>,
     total: u64,
     /// Servers by idle count.
@@ -58,7 +60,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    pub(crate) fn copy(&mut self, cluster: &Cluster) {
+    fn copy(&mut self, cluster: &Cluster) {
         self.idle.clone_from(&cluster.idle);
         self.total = cluster.total_idle;
         self.with_idle.clear();
@@ -68,18 +70,14 @@ impl Probe {
         }
     }
 
-    pub(crate) fn give(&mut self, parts: &[(Server, u32)]) {
-        for &(server, count) in parts {
-            self.set(server, self.idle[server.index()] + count);
-            self.total += u64::from(count);
-        }
+    fn give(&mut self, server: Server, count: u32) {
+        self.set(server, self.idle[server.index()] + count);
+        self.total += u64::from(count);
     }
 
-    pub(crate) fn take(&mut self, parts: &[(Server, u32)]) {
-        for &(server, count) in parts {
-            self.set(server, self.idle[server.index()] - count);
-            self.total -= u64::from(count);
-        }
+    fn take(&mut self, server: Server, count: u32) {
+        self.set(server, self.idle[server.index()] - count);
+        self.total -= u64::from(count);
     }
 
     fn set(&mut self, server: Server, idle: u32) {
@@ -168,8 +166,9 @@ impl Placer {
         self.variant == Variant::Practical || !matches!(self.placement, Placement::Lbsgf | Placement::SjfBco)
     }
 
-    /// Whether a gang could be placed on those idle GPUs, with U as it is now.
-    pub(crate) fn fits(&self, cluster: &mut Cluster, probe: &Probe, num_gpus: u32) -> bool {
+    /// Whether a gang could be placed on those idle GPUs of a type, with U as it is now.
+    pub(crate) fn fits(&self, pools: &mut Pools, probes: &Probes, gpu_type: GpuType, num_gpus: u32) -> bool {
+        let (cluster, probe) = (pools.of_mut(gpu_type), probes.of(gpu_type));
         if probe.total < u64::from(num_gpus) {
             return false;
         }

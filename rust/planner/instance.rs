@@ -6,7 +6,7 @@
 
 use crate::cluster::{FewestServers, Network, validate_servers};
 use crate::error::{Error, Result};
-use crate::ids::Job;
+use crate::ids::{GpuType, Job};
 use crate::options::{ClockKind, Options, Order, Oversize, Placement};
 use crate::planner::PlanOptions;
 use crate::replay::check_iteration;
@@ -184,7 +184,7 @@ impl<'a> Instance<'a> {
     pub(super) fn slots<S: Speed>(&self, speed: &S, position: usize, servers: u32, contention: u32) -> Option<u64> {
         let (jobs, slot) = (self.jobs.view(), self.options.slot);
         let job = Job::at(position);
-        let pace = speed.pace(&jobs, job, jobs.num_gpus[position]);
+        let pace = speed.pace(&jobs, job, jobs.num_gpus[position], GpuType::NONE);
         let per_slot = speed.per_slot(&pace, slot, speed.unit(&pace, servers, contention));
         let left = speed.work(&jobs, job, Some(slot));
         (per_slot > 0.0).then(|| whole_slots(left, per_slot) as u64)

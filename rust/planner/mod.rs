@@ -169,6 +169,7 @@ fn run_at<S: Speed + Sync>(
         schedules: effort.schedules,
         schedules_known: effort.known,
         schedule: Outcome {
+            on_types: Vec::new(),
             timeline,
             allocations: out.allocations.by_job(jobs.len()),
             kept: instance.kept.clone(),

@@ -7,6 +7,7 @@
 mod log;
 pub(crate) mod outside;
 pub(crate) mod queue;
+mod quotas;
 mod ranked;
 mod repack;
 mod roster;

@@ -4,9 +4,10 @@
 //! scheduler is `start` of all waiting jobs, strictly, at every pause.
 
 use super::Policy;
+use super::quotas::Quotas;
 use super::roster::Roster;
 use crate::decisions::Verb;
-use crate::ids::{Job, Server, Slot};
+use crate::ids::{GpuType, Job, Server, Slot};
 use crate::machine::{Clock, Floor};
 use crate::options::{Options, Placement};
 use crate::placement::Placer;
@@ -84,16 +85,23 @@ impl Outside {
     // Verbs.
 
     /// Starts waiting jobs in the order given, where a placement finds GPUs for them: `gpus`, or as many as each asks
-    /// for. `strict`: the first that finds none ends the call; otherwise it is passed over. Returns how many started.
+    /// for, of `gpu_type`, or of the first type that can place them. `strict`: the first that finds none ends the call; otherwise it is passed over. Returns how many started.
     pub(crate) fn start<S: Speed>(
         &mut self,
         floor: &mut Floor<'_, S>,
         jobs: &[Job],
         gpus: Option<u32>,
+        gpu_type: Option<GpuType>,
         placement: Option<Placement>,
         strict: bool,
     ) -> Result<usize, Refusal> {
         self.check_waiting(floor, jobs, Verb::Start)?;
+        if let Some(gpu_type) = gpu_type {
+            let may = |&&job: &&Job| !floor.jobs.types_tried(job).any(|tried| tried == gpu_type);
+            if let Some(&job) = jobs.iter().find(may) {
+                return Err((job, Verb::Start, "it may not use GPUs of that type".to_owned()));
+            }
+        }
         for &job in jobs.iter().filter(|_| gpus.is_some()) {
             floor.check_size(job, u64::from(gpus.unwrap_or(0))).map_err(|why| (job, Verb::Start, why))?;
         }
@@ -103,16 +111,21 @@ impl Outside {
         let mut started = 0;
         for &job in jobs {
             let size = gpus.unwrap_or(floor.asks(job));
-            if failed.contains(&size) {
+            let demand = (size, floor.jobs.demand(job).kind());
+            if failed.contains(&demand) {
                 continue;
             }
-            if floor.place_on(job, size) {
+            let placed = match gpu_type {
+                None => floor.place_on(job, size),
+                Some(gpu_type) => floor.place_on_type(job, size, gpu_type),
+            };
+            if placed {
                 self.begin(floor, job);
                 started += 1;
             } else if strict {
                 break;
             } else if monotone {
-                failed.insert(size);
+                failed.insert(demand);
             }
         }
         self.swap_placer(floor, placement);
@@ -166,7 +179,7 @@ impl Outside {
         let mut idle: BTreeMap<Server, u64> = BTreeMap::new();
         for slot in &slots {
             for &(server, count) in &floor.stays[slot.index()].parts {
-                let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle[server.index()]));
+                let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle(server)));
                 *at += u64::from(count);
             }
         }
@@ -174,7 +187,7 @@ impl Outside {
             let fail = |why: String| (*job, Verb::Move, why);
             floor.check_parts(*job, parts).map_err(fail)?;
             for &(server, count) in parts {
-                let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle[server.index()]));
+                let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle(server)));
                 let left = at.checked_sub(u64::from(count));
                 *at = left.ok_or_else(|| fail(floor.lacks(server, *at, count)))?;
             }
@@ -261,13 +274,12 @@ impl Outside {
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut chosen: Vec<Job> = Vec::with_capacity(order.len());
         if preemptive {
-            let mut quota: u64 = floor.cluster.sizes.iter().map(|&gpus| u64::from(gpus)).sum();
+            let mut quotas = Quotas::new(floor);
             let mut evicted = Vec::new();
             for &(_, job) in &order {
-                let num_gpus = u64::from(floor.asks(job));
-                let fits = num_gpus <= quota;
-                quota -= if fits { num_gpus } else { 0 };
-                match (self.roster.slot_of(job), fits) {
+                let slot = self.roster.slot_of(job);
+                let fits = quotas.draw(floor, job, slot);
+                match (slot, fits) {
                     (None, true) => chosen.push(job),
                     (Some(_), false) => evicted.push(job),
                     _ => {}
@@ -286,14 +298,14 @@ impl Outside {
         let monotone = floor.placer.is_monotone();
         let mut failed = BTreeSet::new();
         for job in chosen {
-            let size = floor.asks(job);
-            if failed.contains(&size) {
+            let demand = floor.jobs.demand(job);
+            if failed.contains(&demand) {
                 continue;
             }
             if floor.place(job) {
                 self.begin(floor, job);
             } else if monotone {
-                failed.insert(size);
+                failed.insert(demand);
             }
         }
     }

@@ -7,11 +7,12 @@ use crate::bound as bounds;
 use crate::cluster::Network;
 use crate::decisions::{DecisionLog, Verb};
 use crate::error::{Error, Result};
+use crate::ids::GpuType;
 use crate::machine::Watch;
 use crate::options::{Options, PlanOptions};
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
-use crate::trace::{Jobs, Range};
+use crate::trace::{Jobs, Kind, Range, Types};
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -73,6 +74,8 @@ pub(super) struct JobColumns<'py> {
     #[pyo3(default)]
     range: Option<(PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, u32>)>,
     #[pyo3(default)]
+    types: Option<TypeColumns<'py>>,
+    #[pyo3(default)]
     vc: Option<PyReadonlyArray1<'py, u32>>,
     #[pyo3(default)]
     deadline: Option<PyReadonlyArray1<'py, f64>>,
@@ -82,6 +85,26 @@ pub(super) struct JobColumns<'py> {
     key: Option<PyReadonlyArray1<'py, f64>>,
     #[pyo3(default)]
     log: Option<LogColumns<'py>>,
+}
+
+/// What GPU types mean to the jobs: each job's kind, and the kinds: (recorded speed, [(type, speed)]).
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct TypeColumns<'py> {
+    of: PyReadonlyArray1<'py, u32>,
+    kinds: Vec<(f64, Vec<(u32, f64)>)>,
+}
+
+impl TypeColumns<'_> {
+    fn kinds(&self) -> Vec<Kind> {
+        let of = |&(gpu_type, speed): &(u32, f64)| (GpuType::new(gpu_type), speed);
+        let kind = |(recorded, allowed): &(f64, Vec<(u32, f64)>)| Kind {
+            recorded_speed: *recorded,
+            allowed: allowed.iter().map(of).collect(),
+            order: 0,
+        };
+        self.kinds.iter().map(kind).collect()
+    }
 }
 
 /// The columns of a decision log; verbs are positions in `verbs()`.
@@ -115,13 +138,24 @@ impl JobColumns<'_> {
         slice(self.vc.as_ref())
     }
 
-    pub(super) fn jobs(&self) -> PyResult<Jobs<'_>> {
+    /// What the kinds of jobs are.
+    pub(super) fn kinds(&self) -> Vec<Kind> {
+        self.types.as_ref().map_or_else(Vec::new, TypeColumns::kinds)
+    }
+
+    /// The columns; `kinds` as the function of that name gives them.
+    pub(super) fn jobs<'a>(&'a self, kinds: &'a [Kind]) -> PyResult<Jobs<'a>> {
         let range = match &self.range {
             Some((min, max)) => Some(Range { min: min.as_slice()?, max: max.as_slice()? }),
             None => None,
         };
+        let types = match &self.types {
+            Some(types) => Some(Types { of: types.of.as_slice()?, kinds }),
+            None => None,
+        };
         Ok(Jobs {
             range,
+            types,
             submit: self.submit.as_slice()?,
             num_gpus: self.num_gpus.as_slice()?,
             duration: self.duration.as_slice()?,
@@ -140,13 +174,28 @@ pub(super) struct ClusterColumns<'py> {
     server_gpus: PyReadonlyArray1<'py, u32>,
     #[pyo3(default)]
     server_vc: Option<PyReadonlyArray1<'py, u32>>,
+    #[pyo3(default)]
+    server_types: Option<Vec<u32>>,
+    #[pyo3(default)]
+    type_prices: Option<Vec<f64>>,
     network: (f64, f64, f64, f64, f64, f64),
 }
 
 impl ClusterColumns<'_> {
-    pub(super) fn spec(&self) -> PyResult<ClusterSpec<'_>> {
-        let server_vc = slice(self.server_vc.as_ref())?;
-        Ok(ClusterSpec { server_gpus: self.server_gpus.as_slice()?, server_vc, network: self.network() })
+    /// The GPU type of each server.
+    pub(super) fn server_types(&self) -> Option<Vec<GpuType>> {
+        self.server_types.as_ref().map(|types| types.iter().map(|&of| GpuType::new(of)).collect())
+    }
+
+    /// The columns; `server_types` as the function of that name gives them.
+    pub(super) fn spec<'a>(&'a self, server_types: Option<&'a [GpuType]>) -> PyResult<ClusterSpec<'a>> {
+        Ok(ClusterSpec {
+            server_gpus: self.server_gpus.as_slice()?,
+            server_vc: slice(self.server_vc.as_ref())?,
+            server_types,
+            type_prices: self.type_prices.as_deref(),
+            network: self.network(),
+        })
     }
 
     fn network(&self) -> Network {
@@ -178,7 +227,8 @@ pub(super) fn replay(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<RunResult> {
     let options: Options = read(options)?;
-    let table = jobs.jobs()?;
+    let kinds = jobs.kinds();
+    let table = jobs.jobs(&kinds)?;
     let vc = jobs.vc()?;
     let log = jobs.log.as_ref().map(LogColumns::log).transpose()?;
     let extras = Extras {
@@ -187,7 +237,8 @@ pub(super) fn replay(
         key: slice(jobs.key.as_ref())?,
         log: log.as_ref(),
     };
-    let spec = cluster.spec()?;
+    let server_types = cluster.server_types();
+    let spec = cluster.spec(server_types.as_deref())?;
     let mut watch = PythonWatch::new(progress, table.len());
     let outcome = py.detach(|| replay_with(&table, &extras, vc, &spec, &options, &mut watch));
     watch.check()?;
@@ -209,7 +260,8 @@ pub(super) fn plan(
     threads: Option<usize>,
 ) -> PyResult<PlanResult> {
     let options: PlanOptions = read(options)?;
-    let table = jobs.jobs()?;
+    let kinds = jobs.kinds();
+    let table = jobs.jobs(&kinds)?;
     let submit = vec![0.0; table.len()];
     let table = Jobs { submit: &submit, ..table };
     let (server_gpus, network) = (cluster.server_gpus.as_slice()?, cluster.network());

@@ -46,8 +46,9 @@ impl Prepared {
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let options: Options = read(options)?;
-        let table = jobs.jobs()?;
-        let (vc, spec) = (jobs.vc()?, cluster.spec()?);
+        let (kinds, server_types) = (jobs.kinds(), cluster.server_types());
+        let table = jobs.jobs(&kinds)?;
+        let (vc, spec) = (jobs.vc()?, cluster.spec(server_types.as_deref())?);
         Table::new(table.to_owned(), vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
     }
 
@@ -148,16 +149,18 @@ impl Course {
         self.0.parts(row)
     }
 
-    /// Iterations (recorded seconds under `fixed`) a second of each row on `gpus` GPUs of `servers` servers, alone.
+    /// Iterations (recorded seconds under `fixed`) a second of each row on `gpus` GPUs of a type, of `servers` servers,
+    /// alone; None: of the type on which the row was recorded.
     fn rate<'py>(
         &self,
         py: Python<'py>,
         rows: PyReadonlyArray1<'py, u32>,
         gpus: PyReadonlyArray1<'py, u32>,
+        gpu_type: Option<u32>,
         servers: u32,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let pairs = rows.as_slice()?.iter().zip(gpus.as_slice()?);
-        let rates: Vec<f64> = pairs.map(|(&row, &gpus)| self.0.rate(row, gpus, servers)).collect();
+        let rates: Vec<f64> = pairs.map(|(&row, &gpus)| self.0.rate(row, gpus, gpu_type, servers)).collect();
         Ok(rates.into_pyarray(py))
     }
 
@@ -168,17 +171,19 @@ impl Course {
         Ok(())
     }
 
-    /// Starts waiting rows in the order given, on `gpus` GPUs each or on what they ask for. Returns how many started.
+    /// Starts waiting rows in the order given, on `gpus` GPUs each or on what they ask for, of a type or of the
+    /// first that can place them. Returns how many started.
     fn start(
         &mut self,
         py: Python<'_>,
         rows: PyReadonlyArray1<'_, u32>,
         gpus: Option<u32>,
+        gpu_type: Option<u32>,
         placement: Option<&str>,
         strict: bool,
     ) -> PyResult<usize> {
         let placement = placement.map(Placement::parse).transpose().map_err(|error| raise(py, &error))?;
-        self.0.start(rows.as_slice()?, gpus, placement, strict).map_err(|error| refused(py, &error))
+        self.0.start(rows.as_slice()?, gpus, gpu_type, placement, strict).map_err(|error| refused(py, &error))
     }
 
     /// Starts a waiting row on (server, GPUs).

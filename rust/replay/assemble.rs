@@ -38,6 +38,7 @@ pub(crate) fn assemble(
         refused: vec![false; n],
         ended: vec![false; n],
     });
+    let mut on_types = vec![0.0; jobs.types.map_or(0, |_| n)];
     let mut stretches = Vec::new();
     let mut log = DecisionLog::default();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
@@ -62,6 +63,9 @@ pub(crate) fn assemble(
                 (preempted.refused[row], preempted.ended[row]) = (outcome.refused[j], outcome.ended[j]);
                 kept[row] = !(outcome.refused[j] || outcome.ended[j]);
             }
+        }
+        for (&row, &longer) in part.rows.iter().zip(&outcome.on_types) {
+            on_types[row as usize] = longer;
         }
         for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
             wait_gpus[row as usize] = too_few as f32;
@@ -142,6 +146,7 @@ pub(crate) fn assemble(
         wait_fragmented,
         preemptions,
         preempted,
+        on_types,
         events,
         decisions,
         contention_seconds,

@@ -6,6 +6,7 @@
 use super::ClusterSpec;
 use super::Extras;
 use super::parts::Part;
+use super::types::Trials;
 use crate::cluster::Network;
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
@@ -13,7 +14,7 @@ use crate::machine::MOST_SLOTS;
 use crate::options::{ClockKind, Options, Oversize, Preemption};
 use crate::placement::Placer;
 use crate::speed::Ring;
-use crate::trace::Jobs;
+use crate::trace::{Jobs, OwnedTypes};
 
 /// Refuses times that slots cannot count.
 pub(super) fn check_slots(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
@@ -57,7 +58,8 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
     Ok(())
 }
 
-/// Deals the rows out to their clusters; refuses, or leaves out, what could never run.
+/// Deals the rows out to their clusters, and says which GPU types each tries; refuses, or leaves out, what could never
+/// run.
 ///
 /// A log places jobs itself. One that it does not name, and that could never be placed, was left out by the run that
 /// wrote it.
@@ -68,7 +70,7 @@ pub(super) fn keep(
     parts: &mut [Part],
     spec: &ClusterSpec<'_>,
     options: &Options,
-) -> Result<Vec<bool>> {
+) -> Result<(Vec<bool>, Option<OwnedTypes>)> {
     let placer = Placer::new(options);
     let network = &spec.network;
     let mut kept = vec![true; jobs.len()];
@@ -79,10 +81,13 @@ pub(super) fn keep(
             *placed = true;
         }
     }
+    let mut trials = jobs.types.map(|types| Trials::new(jobs, types, spec, options, &placer));
     for row in 0..jobs.len() {
         let part = &mut parts[vc.map_or(0, |v| v[row] as usize)];
         let num_gpus = jobs.num_gpus[row];
-        let refusal = if u64::from(num_gpus) > part.total {
+        let refusal = if let Some(trials) = &mut trials {
+            trials.add(row, part, placed[row])?
+        } else if u64::from(num_gpus) > part.total {
             Some(Error::Oversize { row, num_gpus, available: part.total })
         } else if !placed[row] && !placer.fits_empty(num_gpus, &part.shape) {
             Some(Error::Unplaceable { row, num_gpus, placement: options.placement.name() })
@@ -93,14 +98,14 @@ pub(super) fn keep(
             Some(error) if options.oversize == Oversize::Error => return Err(error),
             Some(_) => kept[row] = false,
             None => {
-                if options.rar() {
+                if options.rar() && trials.is_none() {
                     check_iteration(&Ring::of(jobs, row), row, part.few.of(num_gpus), network, options)?;
                 }
                 part.rows.push(row as u32);
             }
         }
     }
-    Ok(kept)
+    Ok((kept, trials.map(Trials::finish)))
 }
 
 /// Refuses a job whose iteration takes no time, or more than a slot even uncontended.

@@ -11,14 +11,16 @@ mod checks;
 mod logs;
 mod parts;
 mod run;
+mod types;
 
 use crate::cluster::{Network, validate_servers};
 use crate::decisions::DecisionLog;
 use crate::error::Result;
+use crate::ids::GpuType;
 use crate::machine::Watch;
 use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::trace::Jobs;
+use crate::trace::{Jobs, OwnedTypes};
 pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
 use checks::{check_extras, check_slots, keep};
@@ -26,6 +28,7 @@ use parts::{Part, job_vcs, order_by_submission, split};
 pub(crate) use run::part_options;
 use run::run_parts;
 use std::time::Instant;
+use types::check_types;
 
 /// Servers, and the virtual clusters they are parted into.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +37,10 @@ pub struct ClusterSpec<'a> {
     pub server_gpus: &'a [u32],
     /// The virtual cluster of every server, numbered from 0 without gaps; `None` for one cluster.
     pub server_vc: Option<&'a [u32]>,
+    /// The GPU type of every server; `None` where all GPUs are alike.
+    pub server_types: Option<&'a [GpuType]>,
+    /// The price of each type, any currency an hour (`TypeOrder::Cheapest`).
+    pub type_prices: Option<&'a [f64]>,
     /// Network constants.
     pub network: Network,
 }
@@ -80,7 +87,8 @@ pub fn replay_with(
     watch: &mut dyn Watch,
 ) -> Result<Outcome> {
     let began = Instant::now();
-    let Ready { parts, kept } = prepare(jobs, extras, vc, spec, options)?;
+    let Ready { parts, kept, types } = prepare(jobs, extras, vc, spec, options)?;
+    let jobs = &Jobs { types: types.as_ref().map(OwnedTypes::view), ..*jobs };
     let job_vc = vc.filter(|_| spec.server_vc.is_some());
     let logs = extras.log.map(|log| logs::deal_out(log, jobs, job_vc, &parts, spec)).transpose()?;
     let outcomes = run_parts(jobs, extras, logs.as_deref(), &parts, spec.network, options, watch)?;
@@ -94,6 +102,15 @@ pub(crate) struct Ready {
     pub(crate) parts: Vec<Part>,
     /// Whether each row is of a part.
     pub(crate) kept: Vec<bool>,
+    /// The GPU types that jobs try, in order; `None` where all GPUs are alike.
+    types: Option<OwnedTypes>,
+}
+
+impl Ready {
+    /// The jobs, with the GPU types that they try.
+    pub(crate) fn typed<'a>(&'a self, jobs: &Jobs<'a>) -> Jobs<'a> {
+        Jobs { types: self.types.as_ref().map(OwnedTypes::view), ..*jobs }
+    }
 }
 
 /// Checks everything and deals the jobs out to their clusters.
@@ -110,9 +127,10 @@ pub(crate) fn prepare(
     validate_servers(spec.server_gpus)?;
     jobs.validate(options.rar())?;
     check_slots(jobs, options)?;
+    check_types(jobs, spec, options)?;
     let mut parts = split(spec)?;
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
-    let kept = keep(jobs, job_vc, extras.log, &mut parts, spec, options)?;
+    let (kept, types) = keep(jobs, job_vc, extras.log, &mut parts, spec, options)?;
     order_by_submission(jobs, &mut parts, options.ties);
-    Ok(Ready { parts, kept })
+    Ok(Ready { parts, kept, types })
 }

@@ -6,6 +6,7 @@
 use super::ClusterSpec;
 use crate::cluster::FewestServers;
 use crate::error::{Error, Result};
+use crate::ids::GpuType;
 use crate::options::Ties;
 use crate::placement::Shape;
 use crate::rng::{GOLDEN, SplitMix64};
@@ -19,10 +20,31 @@ pub(crate) struct Part {
     pub(crate) few: FewestServers,
     pub(crate) shape: Shape,
     pub(crate) total: u64,
+    /// The GPU type of each of its servers, and the servers of each type; where GPUs differ.
+    pub(crate) server_types: Option<Vec<GpuType>>,
+    pub(crate) pools: Vec<Pool>,
     /// Rows in order of (submit_time, row), ties as the options say.
     pub(crate) rows: Vec<u32>,
     /// Whether that is the whole table in its own order.
     pub(crate) whole: bool,
+}
+
+/// The servers of one GPU type.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) few: FewestServers,
+    pub(crate) shape: Shape,
+    pub(crate) total: u64,
+}
+
+impl Pool {
+    fn new(server_gpus: &[u32]) -> Self {
+        Self {
+            few: FewestServers::new(server_gpus),
+            shape: Shape::new(server_gpus),
+            total: server_gpus.iter().map(|&g| u64::from(g)).sum(),
+        }
+    }
 }
 
 pub(super) fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
@@ -51,7 +73,11 @@ pub(super) fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
         .into_iter()
         .map(|servers| {
             let server_gpus: Vec<u32> = servers.iter().map(|&s| spec.server_gpus[s as usize]).collect();
+            let server_types: Option<Vec<GpuType>> =
+                spec.server_types.map(|types| servers.iter().map(|&s| types[s as usize]).collect());
             Part {
+                pools: server_types.as_ref().map_or_else(Vec::new, |types| pools(&server_gpus, types)),
+                server_types,
                 few: FewestServers::new(&server_gpus),
                 shape: Shape::new(&server_gpus),
                 total: server_gpus.iter().map(|&g| u64::from(g)).sum(),
@@ -62,6 +88,14 @@ pub(super) fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
             }
         })
         .collect())
+}
+
+/// The servers of each GPU type.
+fn pools(server_gpus: &[u32], types: &[GpuType]) -> Vec<Pool> {
+    let count = types.iter().map(|of| of.index() + 1).max().unwrap_or(0);
+    let mut sizes = vec![Vec::new(); count];
+    types.iter().zip(server_gpus).for_each(|(of, &gpus)| sizes[of.index()].push(gpus));
+    sizes.iter().map(|sizes| Pool::new(sizes)).collect()
 }
 
 /// Each job's virtual cluster, checked; `None` where all are in the one cluster.

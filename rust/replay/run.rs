@@ -65,6 +65,7 @@ pub(super) fn run_parts(
             user: user.as_deref(),
             key: key.as_deref(),
             log: dealt.map(|dealt| &dealt.log),
+            server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),
             ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)
         };
         policy::run(&setting, watch).map_err(|error| match dealt {

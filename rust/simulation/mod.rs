@@ -22,7 +22,7 @@ mod verbs;
 
 use crate::cluster::{FewestServers, Network};
 use crate::error::Result;
-use crate::ids::{Job, Server};
+use crate::ids::{GpuType, Job, Server};
 use crate::machine::{Machine, Pause, Watch};
 use crate::options::{Model, Options, Preemption};
 use crate::outcome::{ClusterOutcome, Outcome};
@@ -30,7 +30,7 @@ use crate::policy::{KeyedLine, Outside, Queued};
 use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare};
 use crate::setting::Setting;
 pub use crate::setting::When;
-use crate::speed::{FixedSpeed, Ring, RingSpeed};
+use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed};
 use crate::trace::OwnedJobs;
 pub use figures::Figure;
 use std::sync::Arc;
@@ -55,6 +55,7 @@ struct Inputs {
     rows: Vec<u32>,
     servers: Vec<u32>,
     server_gpus: Vec<u32>,
+    server_types: Option<Vec<GpuType>>,
     few: FewestServers,
     network: Network,
     options: Options,
@@ -115,10 +116,11 @@ impl Prepared {
             server_of[server as usize] = Server::at(number);
         }
         let inputs = Arc::new(Inputs {
-            jobs: self.jobs.view().gather(&own.rows, self.options.rar()),
+            jobs: self.ready.typed(&self.jobs.view()).gather(&own.rows, self.options.rar()),
             rows: own.rows.clone(),
             servers: own.servers.clone(),
             server_gpus: own.server_gpus.clone(),
+            server_types: own.server_types.clone(),
             few: own.few.clone(),
             network: self.network,
             options: part_options(&self.options, part),
@@ -145,17 +147,20 @@ impl Prepared {
             let part = course.part;
             outcomes[part] = course.into_outcome();
         }
-        let Ready { parts, kept } = &self.ready;
+        let Ready { parts, kept, .. } = &self.ready;
         let seconds = self.began.elapsed().as_secs_f64();
-        assemble(&self.jobs.view(), kept.clone(), parts, outcomes, &self.options, seconds)
+        assemble(&self.ready.typed(&self.jobs.view()), kept.clone(), parts, outcomes, &self.options, seconds)
     }
 }
 
 impl<'a> Paused<'a> {
     fn new(inputs: &'a Inputs) -> Self {
         let Inputs { rows, server_gpus, few, network, options, when, .. } = inputs;
-        let setting =
-            Setting { when: *when, ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options) };
+        let setting = Setting {
+            when: *when,
+            server_types: inputs.server_types.as_deref(),
+            ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)
+        };
         let ring = RingSpeed { network: inputs.network };
         match (inputs.options.preemption, inputs.options.model) {
             (Preemption::None, Model::Rar) => {
@@ -263,8 +268,8 @@ impl Course {
     #[must_use]
     pub fn idle(&self) -> Vec<u32> {
         let mut all = vec![0; self.inputs.server_of.len()];
-        let idle = each!(self.machine.get(), machine => &machine.floor.cluster.idle);
-        for (&server, &idle) in self.inputs.servers.iter().zip(idle) {
+        let idle = each!(self.machine.get(), machine => machine.floor.cluster.idle_by_server());
+        for (&server, idle) in self.inputs.servers.iter().zip(idle) {
             all[server as usize] = idle;
         }
         all
@@ -274,7 +279,7 @@ impl Course {
     #[must_use]
     pub fn gpu_times(&self) -> Vec<f64> {
         each!(self.machine.get(), machine => {
-            machine.floor.cluster.gpu_times.as_ref().map(|times| times.all().to_vec()).unwrap_or_default()
+            machine.floor.cluster.gpu_times()
         })
     }
 
@@ -295,18 +300,19 @@ impl Course {
         self.inputs.job_of.get(row as usize).copied().filter(|&job| job != Job::NONE)
     }
 
-    /// Iterations (recorded seconds under `fixed`) a second of a job on so many GPUs of so many servers, alone.
+    /// Iterations (recorded seconds under `fixed`) a second of a job on so many GPUs of so many servers, alone. `None`:
+    /// GPUs of the type on which it was recorded. 0 on a type that it may not use.
     #[must_use]
-    pub fn rate(&self, row: u32, gpus: u32, servers: u32) -> f64 {
+    pub fn rate(&self, row: u32, gpus: u32, gpu_type: Option<u32>, servers: u32) -> f64 {
         let Some(job) = self.job(row) else { return f64::NAN };
-        let (jobs, j) = (self.inputs.jobs.view(), job.index());
-        let share = f64::from(gpus) / f64::from(jobs.num_gpus[j]);
+        let jobs = self.inputs.jobs.view();
+        let gpu_type = gpu_type.map_or(GpuType::NONE, GpuType::new);
+        if gpu_type != GpuType::NONE && jobs.kind_of(job).is_some_and(|kind| kind.speed_on(gpu_type).is_none()) {
+            return 0.0;
+        }
         match self.inputs.options.model {
-            Model::Fixed => share,
-            Model::Rar => {
-                let ring = Ring::new(jobs.gradient_bytes[j], gpus, jobs.compute_time[j]);
-                share / ring.iteration_time(&self.inputs.network, servers, 1)
-            }
+            Model::Fixed => FixedSpeed.pace(&jobs, job, gpus, gpu_type),
+            Model::Rar => Ring::on(&jobs, job, gpus, gpu_type).rate(&self.inputs.network, servers),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{Course, Paused};
 use crate::decisions::Verb;
-use crate::ids::{Job, Server};
+use crate::ids::{GpuType, Job, Server};
 use crate::options::Placement;
 
 /// Does something with a machine whose decisions come from outside; the rest have no verbs.
@@ -71,8 +71,8 @@ impl Course {
         }
     }
 
-    /// Starts waiting jobs, in the order given, by a placement, on `gpus` GPUs each or on what they ask for. Returns how
-    /// many.
+    /// Starts waiting jobs, in the order given, by a placement, on `gpus` GPUs each or on what they ask for, of a GPU type
+    /// or of the first that can place them. Returns how many.
     ///
     /// # Errors
     /// A job that does not wait, or may not hold so many GPUs; then nothing has changed.
@@ -80,12 +80,17 @@ impl Course {
         &mut self,
         rows: &[u32],
         gpus: Option<u32>,
+        gpu_type: Option<u32>,
         placement: Option<Placement>,
         strict: bool,
     ) -> std::result::Result<usize, Refused> {
         let jobs = self.jobs_of(rows, Verb::Start)?;
+        // Where all GPUs are alike to every job, any type will do.
+        let gpu_type = gpu_type.filter(|_| self.inputs.server_types.is_some()).map(GpuType::new);
         self.act(Verb::Start, move |paused| {
-            outside!(paused, machine => machine.policy.start(&mut machine.floor, &jobs, gpus, placement, strict))
+            outside!(paused, machine => {
+                machine.policy.start(&mut machine.floor, &jobs, gpus, gpu_type, placement, strict)
+            })
         })
     }
 

@@ -1,11 +1,12 @@
 //! Model `fixed`: every job runs its recorded duration, wherever it is placed.
 //!
-//! A job on fewer or more GPUs than it asks for runs in proportion: 60 s on half of them take 120 s. Under the slot clock
+//! A job on fewer or more GPUs than it asks for runs in proportion: 60 s on half of them take 120 s. On GPUs of another
+//! type than it was recorded on it runs as much faster or slower as their speeds say. Under the slot clock
 //! work counts slots, and a job ends with its last whole one. For example, 21 s in slots of 0.7 s are 31 slots: the
 //! quotient is rounded up as float64 gives it (docs/model.md#clocks).
 
 use super::Speed;
-use crate::ids::Job;
+use crate::ids::{GpuType, Job};
 use crate::trace::Jobs;
 
 /// Work counts seconds, or slots under the slot clock; on all its GPUs a job takes a second, or a slot, for each.
@@ -14,7 +15,7 @@ pub(crate) struct FixedSpeed;
 
 impl Speed for FixedSpeed {
     const COUPLED: bool = false;
-    /// The share of the GPUs asked for.
+    /// Recorded seconds a second.
     type Pace = f64;
 
     #[inline]
@@ -23,18 +24,23 @@ impl Speed for FixedSpeed {
     }
 
     #[inline]
-    fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32) -> f64 {
-        f64::from(gpus) / f64::from(jobs.num_gpus[job.index()])
+    fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType) -> f64 {
+        let share = f64::from(gpus) / f64::from(jobs.num_gpus[job.index()]);
+        if jobs.types.is_none() || gpu_type == GpuType::NONE {
+            return share;
+        }
+        let (speed, recorded) = jobs.speeds_on(job, gpu_type);
+        share * speed / recorded
     }
 
     #[inline]
-    fn unit(&self, share: &f64, _servers: u32, _crowd: u32) -> f64 {
-        1.0 / share
+    fn unit(&self, rate: &f64, _servers: u32, _crowd: u32) -> f64 {
+        1.0 / rate
     }
 
     #[inline]
-    fn per_slot(&self, share: &f64, _slot: f64, _unit: f64) -> f64 {
-        *share
+    fn per_slot(&self, rate: &f64, _slot: f64, _unit: f64) -> f64 {
+        *rate
     }
 
     #[inline]

@@ -8,7 +8,7 @@ mod crowd;
 mod fixed;
 mod ring;
 
-use crate::ids::Job;
+use crate::ids::{GpuType, Job};
 use crate::trace::Jobs;
 pub(crate) use crowd::Crowd;
 pub(crate) use fixed::FixedSpeed;
@@ -25,8 +25,8 @@ pub(crate) trait Speed: Clone + Send {
     /// The whole work of a job. `slot`: the slot's length, s, under the slot clock.
     fn work(&self, jobs: &Jobs<'_>, job: Job, slot: Option<f64>) -> f64;
 
-    /// The pace of a job on that many GPUs.
-    fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32) -> Self::Pace;
+    /// The pace of a job on that many GPUs of a type; `NONE`: of the type on which it was recorded.
+    fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType) -> Self::Pace;
 
     /// What a unit of work takes on that many servers in that crowd, s.
     fn unit(&self, pace: &Self::Pace, servers: u32, crowd: u32) -> f64;

@@ -5,7 +5,7 @@
 
 use super::Speed;
 use crate::cluster::Network;
-use crate::ids::Job;
+use crate::ids::{GpuType, Job};
 use crate::trace::{Jobs, MAX_ITERATIONS};
 
 /// Relative tolerance with which iterations per slot are rounded down.
@@ -34,12 +34,19 @@ impl Ring {
         Self::new(jobs.gradient_bytes[row], jobs.num_gpus[row], jobs.compute_time[row])
     }
 
-    /// The ring of a row's job on other GPUs than it asks for: each does its own part of the recorded batch, so
-    /// fewer of them do less of it.
+    /// The ring of a job on other GPUs than it asks for, or of another type than it was recorded on (`NONE`: of that).
+    ///
+    /// Each GPU does its own part of the recorded batch, so fewer of them do less of it. A faster type computes faster.
     #[inline]
-    pub(crate) fn on(jobs: &Jobs<'_>, row: usize, gpus: u32) -> Self {
+    pub(crate) fn on(jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType) -> Self {
+        let row = job.index();
         let share = f64::from(gpus) / f64::from(jobs.num_gpus[row]);
-        Self { share, ..Self::new(jobs.gradient_bytes[row], gpus, jobs.compute_time[row]) }
+        let mut compute = jobs.compute_time[row];
+        if jobs.types.is_some() && gpu_type != GpuType::NONE {
+            let (speed, recorded) = jobs.speeds_on(job, gpu_type);
+            compute /= speed / recorded;
+        }
+        Self { share, ..Self::new(jobs.gradient_bytes[row], gpus, compute) }
     }
 
     /// tau_j (eq. 8), s: iteration time on `num_servers` servers with `contention` = p_j spanning jobs (eq. 6).
@@ -55,6 +62,11 @@ impl Ring {
             + self.exchanged / network.reduce_speed
             + network.server_overhead * f64::from(num_servers)
             + self.compute
+    }
+
+    /// Iterations a second on so many servers, without contention.
+    pub(crate) fn rate(&self, network: &Network, num_servers: u32) -> f64 {
+        self.share / self.iteration_time(network, num_servers, 1)
     }
 
     /// phi_j: whole iterations in a slot (eq. 9), at most as many as any job has.
@@ -79,8 +91,8 @@ impl Speed for RingSpeed {
     }
 
     #[inline]
-    fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32) -> Ring {
-        Ring::on(jobs, job.index(), gpus)
+    fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType) -> Ring {
+        Ring::on(jobs, job, gpus, gpu_type)
     }
 
     #[inline]

@@ -27,7 +27,13 @@ impl Case {
 
     pub(crate) fn spec(&self) -> ClusterSpec<'_> {
         let server_vc = self.server_vc.as_deref();
-        ClusterSpec { server_gpus: &self.server_gpus, server_vc, network: self.network }
+        ClusterSpec {
+            server_gpus: &self.server_gpus,
+            server_vc,
+            server_types: None,
+            type_prices: None,
+            network: self.network,
+        }
     }
 
     pub(crate) fn engine(&self) -> Result<Outcome> {

@@ -86,9 +86,9 @@ fn decide(course: &mut Course, draws: &mut Draws, kindly: bool, case: &Case) {
     let strict = draws.one_in(2);
     if draws.one_in(2) && !waiting.is_empty() {
         let gpus = size(draws, waiting[0]);
-        course.start(&waiting[..1], Some(gpus), placement, strict).unwrap();
+        course.start(&waiting[..1], Some(gpus), None, placement, strict).unwrap();
     } else {
-        course.start(&waiting, None, placement, strict).unwrap();
+        course.start(&waiting, None, None, placement, strict).unwrap();
     }
     // What was stopped at this instant may start again where it was.
     if draws.one_in(often) && !running.is_empty() {

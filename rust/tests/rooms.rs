@@ -30,8 +30,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("options", &["error", "planner::Dispatch", "planner::Planner", "policies"]),
     ("outcome", &["decisions", "error", "ids"]),
     ("policies", &["options"]),
-    ("setting", &["cluster", "decisions", "options", "trace"]),
-    ("trace", &["error"]),
+    ("setting", &["cluster", "decisions", "ids", "options", "trace"]),
+    ("trace", &["error", "ids"]),
     // The parts of the machine. None of them knows the machine or a policy.
     ("cluster", &["ds", "error", "ids"]),
     ("placement", &["cluster", "ids", "options", "rng"]),

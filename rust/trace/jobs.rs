@@ -3,7 +3,9 @@
 //! Invariant: after `validate` every column that the model reads has a value for each job, and every value is in its
 //! range (docs/job-table.md). For example, model `fixed` does not read `iterations`, so that column may be empty.
 
+use super::types::{Kind, OwnedTypes, Types};
 use crate::error::{Error, Result};
+use crate::ids::{GpuType, Job};
 
 /// Borrowed columns of a job table (docs/job-table.md), one value a job.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +24,8 @@ pub struct Jobs<'a> {
     pub compute_time: &'a [f64],
     /// The least and the most GPUs that a job may hold; `None` where every job takes just `num_gpus`.
     pub range: Option<Range<'a>>,
+    /// The GPU types that jobs may run on; `None` where all GPUs are alike to every job.
+    pub types: Option<Types<'a>>,
 }
 
 /// How many GPUs elastic jobs may hold: min <= `num_gpus` <= max.
@@ -31,6 +35,26 @@ pub struct Range<'a> {
     pub min: &'a [u32],
     /// The most, GPUs.
     pub max: &'a [u32],
+}
+
+/// What a job asks for: GPUs, and of what kind (see [`Jobs::demand`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Demand(u64);
+
+impl Demand {
+    /// GPUs asked for.
+    #[inline]
+    #[must_use]
+    pub const fn num_gpus(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// A kind that tries the same GPU types in the same order; 0 where all GPUs are alike.
+    #[inline]
+    #[must_use]
+    pub const fn kind(self) -> usize {
+        (self.0 & 0xffff_ffff) as usize
+    }
 }
 
 /// Largest iteration count whose float64 form is exact.
@@ -61,6 +85,53 @@ impl Jobs<'_> {
         self.range.map_or((self.num_gpus[row], self.num_gpus[row]), |range| (range.min[row], range.max[row]))
     }
 
+    /// What GPU types mean to a job; `None` where all GPUs are alike.
+    #[inline]
+    #[must_use]
+    pub fn kind_of(&self, job: Job) -> Option<&Kind> {
+        self.types.map(|types| &types.kinds[types.of[job.index()] as usize])
+    }
+
+    /// How fast GPUs of a type are for a job: (their speed, the speed recorded). (1, 1) for the type recorded.
+    #[inline]
+    #[must_use]
+    pub fn speeds_on(&self, job: Job, gpu_type: GpuType) -> (f64, f64) {
+        self.kind_of(job).and_then(|kind| kind.speed_on(gpu_type)).unwrap_or((1.0, 1.0))
+    }
+
+    /// The GPU types that a job may use, in the order in which they are tried; just `NONE` where all GPUs are alike.
+    #[inline]
+    pub fn types_tried(&self, job: Job) -> impl Iterator<Item = GpuType> + use<'_> {
+        let kind = self.kind_of(job);
+        let alike = kind.is_none().then_some(GpuType::NONE);
+        alike.into_iter().chain(kind.into_iter().flat_map(|kind| kind.allowed.iter().map(|choice| choice.0)))
+    }
+
+    /// What a job asks for, as a number: jobs of one number stand or fall together where nothing else is asked. Ascends
+    /// with the gang's size.
+    #[inline]
+    #[must_use]
+    pub fn demand(&self, job: Job) -> Demand {
+        let order = self.kind_of(job).map_or(0, |kind| kind.order);
+        Demand(u64::from(self.num_gpus[job.index()]) << 32 | u64::from(order))
+    }
+
+    /// The GPU types that jobs of a demand try, in order; just `NONE` where all GPUs are alike.
+    pub fn types_of(&self, demand: Demand) -> impl Iterator<Item = GpuType> + use<'_> {
+        let kind = self.types.map(|types| &types.kinds[demand.kind()]);
+        let alike = kind.is_none().then_some(GpuType::NONE);
+        alike.into_iter().chain(kind.into_iter().flat_map(|kind| kind.allowed.iter().map(|choice| choice.0)))
+    }
+
+    /// The demands that occur, ascending.
+    #[must_use]
+    pub fn demands(&self) -> Vec<Demand> {
+        let mut demands: Vec<Demand> = (0..self.len()).map(|job| self.demand(Job::at(job))).collect();
+        demands.sort_unstable();
+        demands.dedup();
+        demands
+    }
+
     /// Checks lengths and every value that the chosen model reads.
     ///
     /// # Errors
@@ -77,6 +148,9 @@ impl Jobs<'_> {
         }
         if let Some(range) = self.range {
             lengths.extend([("min_gpus", range.min.len()), ("max_gpus", range.max.len())]);
+        }
+        if let Some(types) = self.types {
+            lengths.push(("gpu_type", types.of.len()));
         }
         for (column, length) in lengths {
             if length != n {
@@ -116,6 +190,7 @@ impl Jobs<'_> {
             gradient_bytes: self.gradient_bytes.to_vec(),
             compute_time: self.compute_time.to_vec(),
             range: self.range.map(|range| (range.min.to_vec(), range.max.to_vec())),
+            types: self.types.map(|types| OwnedTypes { of: types.of.to_vec(), kinds: types.kinds.to_vec() }),
         }
     }
 
@@ -134,6 +209,7 @@ impl Jobs<'_> {
             gradient_bytes: take(self.gradient_bytes, model_rows),
             compute_time: take(self.compute_time, model_rows),
             range: self.range.map(|range| (take(range.min, all), take(range.max, all))),
+            types: self.types.map(|types| OwnedTypes { of: take(types.of, all), kinds: types.kinds.to_vec() }),
         }
     }
 }
@@ -167,6 +243,8 @@ pub struct OwnedJobs {
     pub compute_time: Vec<f64>,
     /// See [`Jobs::range`]: (min, max).
     pub range: Option<(Vec<u32>, Vec<u32>)>,
+    /// See [`Jobs::types`].
+    pub types: Option<OwnedTypes>,
 }
 
 impl OwnedJobs {
@@ -181,6 +259,7 @@ impl OwnedJobs {
             gradient_bytes: &self.gradient_bytes,
             compute_time: &self.compute_time,
             range: self.range.as_ref().map(|(min, max)| Range { min, max }),
+            types: self.types.as_ref().map(OwnedTypes::view),
         }
     }
 }

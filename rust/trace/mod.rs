@@ -1,5 +1,7 @@
 //! What is replayed: the job table as columns. They are borrowed from the caller, and nobody changes them.
 
 mod jobs;
+mod types;
 
-pub use jobs::{Jobs, MAX_ITERATIONS, OwnedJobs, Range};
+pub use jobs::{Demand, Jobs, MAX_ITERATIONS, OwnedJobs, Range};
+pub use types::{Kind, OwnedTypes, Types};

@@ -14,7 +14,7 @@ use crate::setting::Setting;
 /// Insert, remove and every search cost the logarithm of the class's size. `ASKED`: whether keys come from outside.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedLine<const ASKED: bool> {
-    /// The treap of each size, sizes ascending; of all jobs under a strict queue.
+    /// The treap of each demand, ascending; of all jobs under a strict queue.
     root: Vec<Job>,
     waiting: OrderedBits,
     // By job.
@@ -118,17 +118,12 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
     fn new(setting: &Setting<'_>, _estimate: impl Fn(Job) -> f64) -> Self {
         let (jobs, queue) = (&setting.jobs, setting.options.queue);
         let n = jobs.len();
-        let mut sizes = Vec::new();
-        if queue != Discipline::Strict {
-            sizes = jobs.num_gpus.to_vec();
-            sizes.sort_unstable();
-            sizes.dedup();
-        }
-        let class = |&size: &u32| sizes.partition_point(|&s| s < size) as u32;
+        let demands = if queue == Discipline::Strict { Vec::new() } else { jobs.demands() };
+        let class = |job: usize| demands.partition_point(|&other| other < jobs.demand(Job::at(job))) as u32;
         let easy = if queue == Discipline::Easy { n } else { 0 };
         Self {
-            class: jobs.num_gpus.iter().map(class).collect(),
-            root: vec![Job::NONE; sizes.len().max(1)],
+            class: (0..n).map(class).collect(),
+            root: vec![Job::NONE; demands.len().max(1)],
             waiting: OrderedBits::new(n),
             key: vec![0; n],
             left: vec![Job::NONE; n],

@@ -1,5 +1,6 @@
-//! Waiting jobs in the order of the queue: a line. Where a discipline tries more than the head, jobs of different size
-//! stand in classes of their own, so that a size that cannot be placed is passed over whole.
+//! Waiting jobs in the order of the queue: a line. Where a discipline tries more than the head, jobs that ask for
+//! different sizes, or GPU types, stand in classes of their own, so that a demand that cannot be placed is passed over
+//! whole.
 //!
 //! This file has lines whose order is known from the start, so that every job has its place and the line is a set of
 //! occupied places. Invariant: inside a class, places ascend as jobs rank. For example, three jobs of 4, 1 and 4 GPUs
@@ -163,8 +164,8 @@ impl Line for FixedLine {
     type Spot = (u32, u32);
 
     fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self {
-        let (num_gpus, options) = (setting.jobs.num_gpus, setting.options);
-        let n = num_gpus.len();
+        let (jobs, options) = (&setting.jobs, setting.options);
+        let n = jobs.len();
         let strict = options.queue == Discipline::Strict;
         // Jobs are numbered in order of (submit_time, row), which is fifo.
         let ordered: Option<Vec<Job>> = match options.order {
@@ -182,16 +183,16 @@ impl Line for FixedLine {
                 keyed.sort_unstable();
                 Some(keyed.into_iter().map(|(_, j)| j).collect())
             }
-            Order::Smallest => Some(by_size(num_gpus, None).0),
+            Order::Smallest => Some(grouped(n, |j| jobs.num_gpus[j.index()], None).0),
         };
         let (job, rank, mut first) = if strict {
             (ordered.unwrap_or_default(), Vec::new(), vec![0, n as u32])
         } else {
-            let (job, first) = by_size(num_gpus, ordered.as_deref());
+            let (job, first) = grouped(n, |j| jobs.demand(j), ordered.as_deref());
             (job, ordered.map(|o| inverse(&o)).unwrap_or_default(), first)
         };
         let promoted = options.aging.is_some().then(|| {
-            let (job, fifo) = if strict { Default::default() } else { by_size(num_gpus, None) };
+            let (job, fifo) = if strict { Default::default() } else { grouped(n, |j| jobs.demand(j), None) };
             let behind: Vec<u32> = first.iter().skip(1).map(|&place| place + n as u32).collect();
             first = if strict { vec![0, 2 * n as u32] } else { fifo.into_iter().chain(behind).collect() };
             Promoted { place: inverse(&job), job, members: OrderedBits::new(n) }
@@ -298,14 +299,13 @@ impl Line for FixedLine {
     }
 }
 
-/// Jobs grouped by size, sizes ascending, in the given order inside a size; where each size begins.
-fn by_size(num_gpus: &[u32], ordered: Option<&[Job]>) -> (Vec<Job>, Vec<u32>) {
-    let n = num_gpus.len();
-    let mut size: Vec<u32> = num_gpus.to_vec();
-    size.sort_unstable();
-    size.dedup();
-    let class = |j: Job| size.partition_point(|&s| s < num_gpus[j.index()]);
-    let mut first = vec![0u32; size.len() + 1];
+/// Jobs grouped by what `of` says of them, ascending, in the given order inside a group; where each group begins.
+fn grouped<K: Copy + Ord>(n: usize, of: impl Fn(Job) -> K, ordered: Option<&[Job]>) -> (Vec<Job>, Vec<u32>) {
+    let mut groups: Vec<K> = (0..n).map(Job::at).map(&of).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    let class = |j: Job| groups.partition_point(|&other| other < of(j));
+    let mut first = vec![0u32; groups.len() + 1];
     for j in 0..n {
         first[class(Job::at(j)) + 1] += 1;
     }
@@ -313,14 +313,14 @@ fn by_size(num_gpus: &[u32], ordered: Option<&[Job]>) -> (Vec<Job>, Vec<u32>) {
         first[c] += first[c - 1];
     }
     let mut next = first.clone();
-    let mut jobs = vec![Job::NONE; n];
+    let mut grouped = vec![Job::NONE; n];
     for i in 0..n {
         let j = ordered.map_or(Job::at(i), |o| o[i]);
         let at = &mut next[class(j)];
-        jobs[*at as usize] = j;
+        grouped[*at as usize] = j;
         *at += 1;
     }
-    (jobs, first)
+    (grouped, first)
 }
 
 /// The place of each job.

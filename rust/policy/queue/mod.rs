@@ -13,7 +13,7 @@ use super::Policy;
 use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::options::{Discipline, Options, Order};
-use crate::placement::Probe;
+use crate::placement::Probes;
 use crate::setting::Setting;
 use crate::speed::Speed;
 pub(crate) use keyed::KeyedLine;
@@ -51,7 +51,7 @@ struct Easy {
     by_end: BTreeSet<(u64, Job, Slot)>,
     end: Vec<f64>,
     held: Option<Reservation>,
-    probe: Probe,
+    probe: Probes,
 }
 
 /// The claim of a blocked head on the future.
@@ -59,8 +59,6 @@ struct Easy {
 struct Reservation {
     /// The head.
     job: Job,
-    /// GPUs it asks for.
-    num_gpus: u32,
     /// Earliest estimated end at which the head could be placed, s.
     shadow: f64,
 }
@@ -90,7 +88,7 @@ impl<'a, L: Line> Queued<'a, L> {
                 by_end: BTreeSet::new(),
                 end: Vec::new(),
                 held: None,
-                probe: Probe::default(),
+                probe: Probes::default(),
             }),
             aging: options.aging.map(|after| Aging { after, next: 0 }),
             qssf: (options.order == Order::Qssf).then(|| Qssf::new(setting)),

@@ -78,12 +78,12 @@ impl<L: Line> Queued<'_, L> {
             self.scratch.add(class, self.line.first(class));
         }
         while let Some((spot, class)) = self.scratch.next() {
-            if floor.cluster.total_idle == 0 {
+            if floor.cluster.total_idle() == 0 {
                 break;
             }
             let job = self.line.job_at(spot);
             if let (Some(blocked), None) = (head, reservation) {
-                if u64::from(floor.asks(job)) > floor.cluster.total_idle {
+                if u64::from(floor.asks(job)) > floor.cluster.total_idle() {
                     continue;
                 }
                 reservation = self.reserve(floor, blocked);
@@ -103,9 +103,9 @@ impl<L: Line> Queued<'_, L> {
                 continue;
             }
             if let (Some(held), Some(rng), Some(easy)) = (reservation, rng, &mut self.easy) {
-                easy.probe.take(&floor.grant.parts);
-                if !floor.placer.fits(&mut floor.cluster, &easy.probe, held.num_gpus) {
-                    easy.probe.give(&floor.grant.parts);
+                easy.probe.take(&floor.cluster, &floor.grant.parts);
+                if !floor.fits(&easy.probe, held.job) {
+                    easy.probe.give(&floor.cluster, &floor.grant.parts);
                     floor.undo(job, rng);
                     passed_over = true;
                     let next = if monotone {
@@ -150,10 +150,9 @@ impl<L: Line> Queued<'_, L> {
         if easy.held.is_some_and(|held| held.job == job) && floor.placer.is_monotone() {
             return easy.held;
         }
-        let num_gpus = floor.asks(job);
         let ends = easy.by_end.iter().map(|&(end, _, slot)| (end, slot));
-        let shadow = floor.shadow_time(&mut easy.probe, ends, num_gpus);
-        easy.held = Some(Reservation { job, num_gpus, shadow });
+        let shadow = floor.shadow_time(&mut easy.probe, ends, job);
+        easy.held = Some(Reservation { job, shadow });
         easy.held
     }
 }

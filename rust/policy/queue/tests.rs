@@ -17,6 +17,7 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
     let estimate = |job: Job| f64::from(u32::from(keys[job.index()]) * 7 % 11);
     let duration: Vec<f64> = keys.iter().map(|&key| f64::from(key)).collect();
     let jobs = Jobs {
+        types: None,
         submit: &zeros,
         num_gpus: sizes,
         duration: &duration,

@@ -8,16 +8,16 @@
 //! When it comes to the front it gets a close ceiling, and its true key for that pass alone if it is in front again. So a
 //! pass costs the running jobs near the end of the ranking, not all.
 
-use super::{Keys, Ranking, before};
+use super::{Keys, Ranking, before, pool_of};
 use crate::ds::EventHeap;
 use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::speed::Speed;
 
-/// Running jobs by key, the last of the ranking first.
-#[derive(Clone, Debug, Default)]
+/// Running jobs by key, the last of the ranking first, pool by pool: GPUs of one type.
+#[derive(Clone, Debug)]
 pub(super) struct FromTheEnd {
-    by_key: EventHeap,
+    by_key: Vec<EventHeap>,
     /// By the instant at which a key must be stored anew.
     by_expiry: EventHeap,
     expired: Vec<Slot>,
@@ -40,17 +40,28 @@ enum Held {
 }
 
 impl FromTheEnd {
-    pub(super) fn set(&mut self, slot: Slot, key: f64, job: Job) {
-        self.by_key.set(slot.number(), -key, !job.number());
+    pub(super) fn new(pools: usize) -> Self {
+        Self {
+            by_key: vec![EventHeap::default(); pools],
+            by_expiry: EventHeap::default(),
+            expired: Vec::new(),
+            held: Vec::new(),
+            truly: Vec::new(),
+            is_void: false,
+        }
     }
 
-    pub(super) fn remove(&mut self, slot: Slot) {
-        self.by_key.remove(slot.number());
+    pub(super) fn set(&mut self, pool: usize, slot: Slot, key: f64, job: Job) {
+        self.by_key[pool].set(slot.number(), -key, !job.number());
+    }
+
+    pub(super) fn remove(&mut self, pool: usize, slot: Slot) {
+        self.by_key[pool].remove(slot.number());
     }
 
     /// Forgets a stay that has ended.
-    pub(super) fn forget(&mut self, slot: Slot) {
-        self.by_key.remove(slot.number());
+    pub(super) fn forget(&mut self, slot: Slot, pool: usize) {
+        self.by_key[pool].remove(slot.number());
         self.by_expiry.remove(slot.number());
         if let Some(held) = self.held.get_mut(slot.index()) {
             *held = Held::Loosely;
@@ -63,8 +74,8 @@ impl FromTheEnd {
     }
 
     /// A number that no running job's key is above.
-    pub(super) fn ceiling(&self) -> Option<f64> {
-        self.by_key.peek().map(|(stored, _)| -stored)
+    pub(super) fn ceiling(&self, pool: usize) -> Option<f64> {
+        self.by_key[pool].peek().map(|(stored, _)| -stored)
     }
 
     /// Gives up all close ceilings.
@@ -85,7 +96,7 @@ impl FromTheEnd {
         }
         let stay = &floor.stays[slot.index()];
         let (ceiling, until) = ranking.ceiling(floor, stay, closely);
-        self.set(slot, ceiling, stay.job);
+        self.set(pool_of(floor, slot), slot, ceiling, stay.job);
         if until < f64::INFINITY {
             self.by_expiry.set(slot.number(), until, stay.job.number());
         } else {
@@ -116,7 +127,7 @@ impl FromTheEnd {
         while let Some(slot) = self.truly.pop() {
             if let Held::Truly(ceiling) = self.held[slot.index()] {
                 self.held[slot.index()] = Held::Closely(ceiling);
-                self.set(slot, ceiling, floor.stays[slot.index()].job);
+                self.set(pool_of(floor, slot), slot, ceiling, floor.stays[slot.index()].job);
             }
         }
         for &slot in &expired {
@@ -125,15 +136,16 @@ impl FromTheEnd {
         self.expired = expired;
     }
 
-    /// The running job that ranks last, if it ranks behind that (key, job): (key, job, slot).
+    /// The running job of a pool that ranks last, if it ranks behind that (key, job): (key, job, slot).
     pub(super) fn last_behind<R: Ranking, S: Speed>(
         &mut self,
+        pool: usize,
         place: (f64, Job),
         ranking: &mut R,
         floor: &Floor<'_, S>,
     ) -> Option<(f64, Job, Slot)> {
         loop {
-            let (stored, slot) = self.by_key.peek()?;
+            let (stored, slot) = self.by_key[pool].peek()?;
             let slot = Slot::new(slot);
             let stay = &floor.stays[slot.index()];
             let (ceiling, job) = (-stored, stay.job);
@@ -144,7 +156,7 @@ impl FromTheEnd {
                 None => {
                     let key = ranking.running_key(floor, stay);
                     if key != ceiling {
-                        self.set(slot, key, job);
+                        self.set(pool, slot, key, job);
                     }
                     key == ceiling
                 }
@@ -152,7 +164,7 @@ impl FromTheEnd {
                 Some(&Held::Closely(close)) => {
                     self.held[slot.index()] = Held::Truly(close);
                     self.truly.push(slot);
-                    self.set(slot, ranking.running_key(floor, stay), job);
+                    self.set(pool, slot, ranking.running_key(floor, stay), job);
                     false
                 }
                 Some(Held::Loosely) => {

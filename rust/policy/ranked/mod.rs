@@ -131,15 +131,20 @@ impl<R: Ranking> Ranked<R> {
     pub(super) fn new(setting: &Setting<'_>, ranking: R) -> Self {
         Self {
             ranking,
-            waiting: Waiting::new(setting.jobs.num_gpus),
+            waiting: Waiting::new(&setting.jobs),
             gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum(),
-            from_the_end: FromTheEnd::default(),
+            from_the_end: FromTheEnd::new(setting.num_pools()),
             selection: Selection::default(),
             changed: false,
             again: false,
             last_pass: f64::NEG_INFINITY,
         }
     }
+}
+
+/// The pool of the GPUs that the latest stay at a slot holds, or held.
+fn pool_of<S: Speed>(floor: &Floor<'_, S>, slot: Slot) -> usize {
+    floor.cluster.pool_of(floor.stays[slot.index()].gpu_type)
 }
 
 impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
@@ -150,12 +155,12 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
             return;
         }
         let key = self.ranking.waiting_key(floor, job);
-        self.waiting.insert(job, floor.asks(job), key);
+        self.waiting.insert(job, floor.jobs.demand(job), key);
         self.changed = true;
     }
 
     fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        self.from_the_end.forget(slot);
+        self.from_the_end.forget(slot, pool_of(floor, slot));
         self.ranking.completed(floor, job);
         self.changed = true;
     }
@@ -168,8 +173,9 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         let Some(interval) = self.ranking.interval() else {
             return if self.changed { now } else { f64::INFINITY };
         };
-        let busy = self.gpus - floor.cluster.total_idle;
-        let crowded = self.waiting.gpus() + busy > self.gpus;
+        let busy = self.gpus - floor.cluster.total_idle();
+        // With several GPU types a job may wait though there are GPUs for all.
+        let crowded = self.waiting.gpus() + busy > self.gpus || floor.cluster.is_parted();
         let wanted = if self.changed || self.again || (crowded && self.ranking.is_restless()) {
             now
         } else if R::KEYS == Keys::Stand {
@@ -196,27 +202,27 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
                 selection.walk(ranking, floor, waiting.walk(), from_the_end);
             }
             Keys::ByNumber => {
-                let fits = waiting.gpus() <= floor.cluster.total_idle;
+                let fits = waiting.gpus() <= floor.cluster.total_idle() && !floor.cluster.is_parted();
                 if !fits {
                     from_the_end.renew(ranking, floor);
                 }
                 let walk = waiting.walk_by(ranking);
                 selection.walk(ranking, floor, walk, from_the_end);
             }
-            Keys::Move => selection.walk_all(ranking, floor, waiting, self.gpus),
+            Keys::Move => selection.walk_all(ranking, floor, waiting),
         }
         selection.evicted.sort_unstable_by_key(|&slot| floor.stays[slot.index()].job);
         for &slot in &selection.evicted {
-            self.from_the_end.forget(slot);
+            self.from_the_end.forget(slot, pool_of(floor, slot));
             let job = floor.stop(slot);
             let key = self.ranking.waiting_key(floor, job);
-            self.waiting.insert(job, floor.asks(job), key);
+            self.waiting.insert(job, floor.jobs.demand(job), key);
         }
         let monotone = floor.placer.is_monotone();
         let mut passed_over = false;
         for &job in &selection.chosen {
             if floor.place(job) {
-                self.waiting.remove(job, floor.asks(job));
+                self.waiting.remove(job, floor.jobs.demand(job));
                 let slot = floor.start(job);
                 self.from_the_end.hold(&mut self.ranking, floor, slot, false);
                 self.again |= passed_over;

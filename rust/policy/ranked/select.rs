@@ -1,6 +1,6 @@
-//! The walk of a ranking with a quota of all GPUs: who should run.
+//! The walk of a ranking with a quota of all GPUs, or of each GPU type: who should run.
 //!
-//! Invariant: the jobs selected ask for no more GPUs than the cluster has. For example, of jobs of 4, 6 and 3 GPUs in
+//! Invariant: the jobs selected ask for no more GPUs than the cluster has, of each type. For example, of jobs of 4, 6 and 3 GPUs in
 //! this order a cluster of 8 runs the first and the third: the second does not fit in the 4 GPUs that are left.
 
 use super::from_the_end::FromTheEnd;
@@ -8,6 +8,7 @@ use super::waiting::{Waiting, Walk};
 use super::{Ranking, before};
 use crate::ids::{Job, Slot};
 use crate::machine::Floor;
+use crate::policy::quotas::Quotas;
 use crate::speed::Speed;
 
 /// What a walk decides, and what it needs on its way.
@@ -17,19 +18,27 @@ pub(super) struct Selection {
     pub(super) chosen: Vec<Job>,
     /// Slots of running jobs to preempt.
     pub(super) evicted: Vec<Slot>,
-    /// Running jobs taken from the end of the ranking: (key, job, slot, GPUs), last first.
-    tail: Vec<(f64, Job, Slot, u32)>,
+    pools: Vec<Pool>,
     /// All jobs, where they are ranked anew: (key, job, slot or none).
     all: Vec<((f64, f64), Job, Option<Slot>)>,
+}
+
+/// The GPUs of one type on a walk.
+#[derive(Clone, Debug, Default)]
+struct Pool {
+    /// What is left of the quota, if only the running jobs that were taken from the end give theirs back.
+    left: u64,
+    /// Those of them that the walk has not passed: (key, job, slot, GPUs), first of the ranking last.
+    tail: Vec<(f64, Job, Slot, u32)>,
 }
 
 impl Selection {
     /// Walks the ranking. It costs the waiting jobs chosen, and the running jobs that rank behind the first job that
     /// does not fit. Those are few, because they fit in what is left of the quota there.
     ///
-    /// Let W be the GPUs of the waiting jobs up to some place of the ranking, B those of all running jobs and T those
-    /// of the running jobs behind that place. The walk reaches the place with W + B - T GPUs given away if all before
-    /// fit; so the first that does not fit is found from the end, by the excess W + B - N over the N GPUs.
+    /// At a waiting job's place, what is left of the quota is at least the idle GPUs less those of the waiting jobs
+    /// chosen so far: all running jobs before that place were selected. The running jobs behind it have not drawn
+    /// theirs yet. So they are taken from the end of the ranking, one by one, until the job fits or none is left.
     pub(super) fn walk<R: Ranking, S: Speed>(
         &mut self,
         ranking: &mut R,
@@ -37,94 +46,66 @@ impl Selection {
         mut walk: Walk<'_>,
         ends: &mut FromTheEnd,
     ) {
-        let spare = floor.cluster.total_idle;
         self.chosen.clear();
         self.evicted.clear();
-        self.tail.clear();
-        let mut excess = -(spare as i64);
-        let mut behind = 0i64;
-        'walk: loop {
-            let next = walk.peek();
-            // A waiting job's key is needed where a running job's may lie in the same span.
-            let is_above = |key: Option<f64>| next.is_some_and(|n| key.is_some_and(|key| key < n.below));
-            if is_above(self.tail.last().map(|last| last.0)) {
-                walk.settle(ranking);
-                continue;
-            }
-            let first_too_many = self.tail.last().filter(|_| excess > 0);
-            if let Some(&(key, job, ..)) = first_too_many
-                && next.is_none_or(|n| before((key, job), (n.key, n.job)))
-            {
-                break;
-            }
-            let Some(next) = next else { return };
-            let with_it = excess + i64::from(next.num_gpus);
-            while behind < with_it {
-                if is_above(ends.ceiling()) {
-                    walk.settle(ranking);
-                    continue 'walk;
-                }
-                let Some((key, job, slot)) = ends.last_behind((next.key, next.job), ranking, floor) else { break };
-                let own = floor.asks(job);
-                self.tail.push((key, job, slot, own));
-                ends.remove(slot);
-                behind += i64::from(own);
-            }
-            if with_it > 0 && behind < with_it {
-                break;
-            }
-            self.chosen.push(next.job);
-            excess = with_it;
-            walk.pass();
+        self.pools.resize_with(floor.cluster.len(), Pool::default);
+        for (pool, idle) in self.pools.iter_mut().zip(floor.cluster.idle_by_pool()) {
+            pool.left = idle;
         }
-        // Everything before is selected; what is left of the quota goes to those behind that fit.
-        let mut quota = (behind - excess) as u64;
-        let mut kept = self.tail.len();
-        loop {
-            walk.leave_out_above(quota);
-            let next = walk.peek();
-            let own = kept.checked_sub(1).map(|i| self.tail[i]);
-            if next.is_some_and(|n| own.is_some_and(|own| own.0 < n.below)) {
-                walk.settle(ranking);
-                continue;
-            }
-            let (waits, num_gpus) = match (next, own) {
-                (None, None) => break,
-                (Some(n), Some(own)) => {
-                    let waits = before((n.key, n.job), (own.0, own.1));
-                    (waits, if waits { n.num_gpus } else { own.3 })
+        'walk: while let Some(next) = walk.peek() {
+            let num_gpus = u64::from(next.demand.num_gpus());
+            // A waiting job's key is needed where a running job's may lie in the same span.
+            let in_span = |key: f64| key < next.below;
+            let mut fits = false;
+            for gpu_type in floor.jobs.types_of(next.demand) {
+                let at = floor.cluster.pool_of(gpu_type);
+                let pool = &mut self.pools[at];
+                while let Some(&(key, job, ..)) = pool.tail.last() {
+                    if in_span(key) {
+                        walk.settle(ranking);
+                        continue 'walk;
+                    }
+                    if !before((key, job), (next.key, next.job)) {
+                        break;
+                    }
+                    pool.pass(at, ends, &mut self.evicted);
                 }
-                (Some(n), None) => (true, n.num_gpus),
-                (None, Some(own)) => (false, own.3),
-            };
-            let fits = u64::from(num_gpus) <= quota;
+                while pool.left < num_gpus {
+                    if ends.ceiling(at).is_some_and(in_span) {
+                        walk.settle(ranking);
+                        continue 'walk;
+                    }
+                    let Some((key, job, slot)) = ends.last_behind(at, (next.key, next.job), ranking, floor) else {
+                        break;
+                    };
+                    let own = floor.asks(job);
+                    pool.tail.push((key, job, slot, own));
+                    ends.remove(at, slot);
+                    pool.left += u64::from(own);
+                }
+                if pool.left >= num_gpus {
+                    pool.left -= num_gpus;
+                    fits = true;
+                    break;
+                }
+            }
             if fits {
-                quota -= u64::from(num_gpus);
-            }
-            if waits {
-                if let (Some(n), true) = (next, fits) {
-                    self.chosen.push(n.job);
-                }
+                self.chosen.push(next.job);
                 walk.pass();
-            } else if let Some((key, job, slot, _)) = own {
-                kept -= 1;
-                if fits {
-                    ends.set(slot, key, job);
-                } else {
-                    self.evicted.push(slot);
-                }
+            } else {
+                // Further on there is no more left for its like.
+                walk.leave_out();
+            }
+        }
+        for (at, pool) in self.pools.iter_mut().enumerate() {
+            while !pool.tail.is_empty() {
+                pool.pass(at, ends, &mut self.evicted);
             }
         }
     }
 
     /// Ranks every job anew and walks. Cost: all jobs that run or wait.
-    pub(super) fn walk_all<R: Ranking, S: Speed>(
-        &mut self,
-        ranking: &R,
-        floor: &Floor<'_, S>,
-        waiting: &Waiting,
-        gpus: u64,
-    ) {
+    pub(super) fn walk_all<R: Ranking, S: Speed>(&mut self, ranking: &R, floor: &Floor<'_, S>, waiting: &Waiting) {
         self.chosen.clear();
         self.evicted.clear();
         let mut all = std::mem::take(&mut self.all);
@@ -135,19 +116,27 @@ impl Selection {
             live.map(|(slot, stay)| (ranking.rank(floor, stay.job, Some(stay)), stay.job, Some(Slot::at(slot)))),
         );
         all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1)));
-        let mut quota = gpus;
+        let mut quotas = Quotas::new(floor);
         for &(_, job, slot) in &all {
-            let num_gpus = u64::from(floor.asks(job));
-            let fits = num_gpus <= quota;
-            if fits {
-                quota -= num_gpus;
-            }
-            match (slot, fits) {
+            match (slot, quotas.draw(floor, job, slot)) {
                 (None, true) => self.chosen.push(job),
                 (Some(slot), false) => self.evicted.push(slot),
                 _ => {}
             }
         }
         self.all = all;
+    }
+}
+
+impl Pool {
+    /// Passes the running job of the tail that comes next: it draws its GPUs, or there are too few.
+    fn pass(&mut self, at: usize, ends: &mut FromTheEnd, evicted: &mut Vec<Slot>) {
+        let Some((key, job, slot, num_gpus)) = self.tail.pop() else { return };
+        if u64::from(num_gpus) <= self.left {
+            self.left -= u64::from(num_gpus);
+            ends.set(at, slot, key, job);
+        } else {
+            evicted.push(slot);
+        }
     }
 }

@@ -1,11 +1,12 @@
-//! Waiting jobs by key. Each size is kept apart, so that a size that does not fit is passed over whole.
+//! Waiting jobs by key. Each demand is kept apart, so that one that does not fit is passed over whole.
 //!
-//! Invariant: `by_size` has (key, job) of every waiting job among those of its size. For example, with 2 GPUs of the
+//! Invariant: `by_demand` has (key, job) of every waiting job among those of its demand. For example, with 2 GPUs of the
 //! quota left, a walk leaves out all larger sizes without a look at their jobs.
 
 use super::Ranking;
 use crate::ds::ordered;
 use crate::ids::Job;
+use crate::trace::{Demand, Jobs};
 use std::cmp::Ordering;
 use std::collections::binary_heap::PeekMut;
 use std::collections::btree_set::Range;
@@ -14,9 +15,9 @@ use std::collections::{BTreeSet, BinaryHeap};
 /// Waiting jobs in order of (key, job); insert and remove cost the logarithm of their number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiting {
-    /// Sizes that occur, GPUs, ascending.
-    sizes: Vec<u32>,
-    by_size: Vec<BTreeSet<(u64, Job)>>,
+    /// Demands that occur, ascending.
+    demands: Vec<Demand>,
+    by_demand: Vec<BTreeSet<(u64, Job)>>,
     key: Vec<u64>,
     len: usize,
     gpus: u64,
@@ -28,12 +29,10 @@ fn unordered(bits: u64) -> f64 {
 }
 
 impl Waiting {
-    pub(crate) fn new(num_gpus: &[u32]) -> Self {
-        let mut sizes = num_gpus.to_vec();
-        sizes.sort_unstable();
-        sizes.dedup();
-        let by_size = vec![BTreeSet::new(); sizes.len()];
-        Self { sizes, by_size, key: vec![0; num_gpus.len()], len: 0, gpus: 0 }
+    pub(crate) fn new(jobs: &Jobs<'_>) -> Self {
+        let demands = jobs.demands();
+        let by_demand = vec![BTreeSet::new(); demands.len()];
+        Self { demands, by_demand, key: vec![0; jobs.len()], len: 0, gpus: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -45,46 +44,46 @@ impl Waiting {
         self.gpus
     }
 
-    fn class(&self, num_gpus: u32) -> usize {
-        self.sizes.partition_point(|&s| s < num_gpus)
+    fn class(&self, demand: Demand) -> usize {
+        self.demands.partition_point(|&other| other < demand)
     }
 
-    pub(crate) fn insert(&mut self, job: Job, num_gpus: u32, key: f64) {
-        let class = self.class(num_gpus);
+    pub(crate) fn insert(&mut self, job: Job, demand: Demand, key: f64) {
+        let class = self.class(demand);
         self.key[job.index()] = ordered(key);
-        self.by_size[class].insert((self.key[job.index()], job));
+        self.by_demand[class].insert((self.key[job.index()], job));
         self.len += 1;
-        self.gpus += u64::from(num_gpus);
+        self.gpus += u64::from(demand.num_gpus());
     }
 
-    pub(crate) fn remove(&mut self, job: Job, num_gpus: u32) {
-        let class = self.class(num_gpus);
-        if self.by_size[class].remove(&(self.key[job.index()], job)) {
+    pub(crate) fn remove(&mut self, job: Job, demand: Demand) {
+        let class = self.class(demand);
+        if self.by_demand[class].remove(&(self.key[job.index()], job)) {
             self.len -= 1;
-            self.gpus -= u64::from(num_gpus);
+            self.gpus -= u64::from(demand.num_gpus());
         }
     }
 
-    /// Every waiting job, by size.
+    /// Every waiting job, by demand.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.by_size.iter().flatten().map(|&(_, job)| job)
+        self.by_demand.iter().flatten().map(|&(_, job)| job)
     }
 
     /// The waiting jobs in order.
     pub(crate) fn walk(&self) -> Walk<'_> {
-        let sizes = self.sizes.iter().zip(&self.by_size);
-        Walk(sizes.filter_map(|(&size, jobs)| Line::new(size, None, jobs.range(..))).collect())
+        let lines = self.demands.iter().zip(&self.by_demand);
+        Walk(lines.filter_map(|(&demand, jobs)| Line::new(demand, None, jobs.range(..))).collect())
     }
 
     /// The waiting jobs in order of (key, job), where numbers stand for keys. While all jobs of a span have one number,
     /// they wait in the right order by the span, and no key is asked for.
     pub(super) fn walk_by<R: Ranking>(&self, ranking: &mut R) -> Walk<'_> {
         let mut groups = Vec::new();
-        for (&size, jobs) in self.sizes.iter().zip(&self.by_size) {
+        for (&demand, jobs) in self.demands.iter().zip(&self.by_demand) {
             let mut from = (0, Job::new(0));
             while let Some(&(number, _)) = jobs.range(from..).next() {
                 let span = ranking.span_of(unordered(number));
-                groups.push((span, number, size, jobs.range((number, Job::new(0))..=(number, Job::NONE))));
+                groups.push((span, number, demand, jobs.range((number, Job::new(0))..=(number, Job::NONE))));
                 from = (number + 1, Job::new(0));
             }
         }
@@ -92,10 +91,10 @@ impl Waiting {
         let mut lines = Vec::with_capacity(groups.len());
         for of_a_span in groups.chunk_by(|a, b| a.0 == b.0) {
             let alike = of_a_span.iter().all(|group| group.1 == of_a_span[0].1);
-            for &(span, number, size, ref jobs) in of_a_span {
+            for &(span, number, demand, ref jobs) in of_a_span {
                 let number = unordered(number);
                 let (key, below) = if alike { span } else { (ranking.key_of(number), f64::NEG_INFINITY) };
-                lines.extend(Line::new(size, Some(key), jobs.clone()).map(|line| Line { number, below, ..line }));
+                lines.extend(Line::new(demand, Some(key), jobs.clone()).map(|line| Line { number, below, ..line }));
             }
         }
         Walk(lines.into())
@@ -107,15 +106,15 @@ impl Waiting {
 pub(crate) struct Ranked {
     pub(crate) key: f64,
     pub(crate) job: Job,
-    pub(crate) num_gpus: u32,
+    pub(crate) demand: Demand,
     /// The end of the span, where `key` is only the start of it.
     pub(crate) below: f64,
 }
 
-/// Jobs of one size in order, from `head` on: its key and number.
+/// Jobs of one demand in order, from `head` on: its key and number.
 struct Line<'a> {
     head: (u64, Job),
-    num_gpus: u32,
+    demand: Demand,
     /// Whether all have the key of the head, whatever `jobs` says.
     alike: bool,
     /// What their key is made of, and the end of its span while it is not asked for.
@@ -125,10 +124,10 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(num_gpus: u32, key: Option<f64>, mut jobs: Range<'a, (u64, Job)>) -> Option<Self> {
+    fn new(demand: Demand, key: Option<f64>, mut jobs: Range<'a, (u64, Job)>) -> Option<Self> {
         let &(own, job) = jobs.next()?;
         let head = (key.map_or(own, ordered), job);
-        Some(Self { head, num_gpus, alike: key.is_some(), number: 0.0, below: f64::NEG_INFINITY, jobs })
+        Some(Self { head, demand, alike: key.is_some(), number: 0.0, below: f64::NEG_INFINITY, jobs })
     }
 }
 
@@ -153,7 +152,7 @@ impl PartialEq for Line<'_> {
 
 impl Eq for Line<'_> {}
 
-/// The waiting jobs in order of (key, job), with sizes left out on the way.
+/// The waiting jobs in order of (key, job), with demands left out on the way.
 pub(crate) struct Walk<'a>(BinaryHeap<Line<'a>>);
 
 impl Walk<'_> {
@@ -161,7 +160,7 @@ impl Walk<'_> {
     pub(crate) fn peek(&self) -> Option<Ranked> {
         let line = self.0.peek()?;
         let (key, job) = line.head;
-        Some(Ranked { key: unordered(key), job, num_gpus: line.num_gpus, below: line.below })
+        Some(Ranked { key: unordered(key), job, demand: line.demand, below: line.below })
     }
 
     /// Asks for all keys.
@@ -185,10 +184,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Leaves out the jobs still to come that ask for more than `num_gpus`.
-    pub(crate) fn leave_out_above(&mut self, num_gpus: u64) {
-        while self.0.peek().is_some_and(|line| u64::from(line.num_gpus) > num_gpus) {
-            self.0.pop();
-        }
+    /// Leaves out the job that comes next, and all of its demand behind it.
+    pub(crate) fn leave_out(&mut self) {
+        self.0.pop();
     }
 }

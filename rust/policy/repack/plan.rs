@@ -147,7 +147,7 @@ impl Plan {
         bench: &mut Bench,
     ) -> Option<Self> {
         residents.refresh(floor);
-        let cluster = &floor.cluster;
+        let cluster = floor.cluster.only();
         let mut with_idle = vec![0; cluster.largest as usize + 1];
         cluster.idle.iter().for_each(|&idle| with_idle[idle as usize] += 1);
         let mut scratch = Scratch { idle: cluster.idle.clone(), with_idle, taken: Vec::new(), plan: Self::default() };
@@ -183,13 +183,13 @@ fn make_room<S: Speed, F: Foresight>(
     let mut least = residents.take_least(num_gpus, movable);
     let tried = if variant::is("one server tried") { 1 } else { SERVERS_TRIED };
     let mut best: Vec<Offer> = Vec::new();
-    for server in (0..floor.cluster.sizes.len()).map(Server::at) {
+    for server in (0..floor.cluster.only().sizes.len()).map(Server::at) {
         let idle = scratch.idle[server.index()];
-        if floor.cluster.sizes[server.index()] < num_gpus {
+        if floor.cluster.only().sizes[server.index()] < num_gpus {
             continue;
         }
         // What the plan has changed already is not what is known of the server.
-        if idle < num_gpus && idle == floor.cluster.idle[server.index()] {
+        if idle < num_gpus && idle == floor.cluster.only().idle[server.index()] {
             let known = &mut least[server.index()];
             if known.version != residents.version(server) {
                 *known = least_of(floor, residents, server, num_gpus - idle, movable);

@@ -198,8 +198,8 @@ impl<F: Foresight> Residents<F> {
             let mut ends: Vec<(f64, u32)> =
                 self.on[s].iter().map(|&job| (self.earliest[job.index()], self.part(floor, job, server))).collect();
             ends.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-            let (mut idle, mut gone) = (floor.cluster.idle[s], 0);
-            for (need, free) in self.free.iter_mut().filter(|(need, _)| *need <= floor.cluster.sizes[s]) {
+            let (mut idle, mut gone) = (floor.cluster.only().idle[s], 0);
+            for (need, free) in self.free.iter_mut().filter(|(need, _)| *need <= floor.cluster.only().sizes[s]) {
                 while idle < *need && gone < ends.len() {
                     idle += ends[gone].1;
                     gone += 1;
@@ -223,7 +223,7 @@ impl<F: Foresight> Residents<F> {
     /// servers.
     pub(super) fn free_no_sooner<S: Speed>(&mut self, floor: &Floor<'_, S>, num_gpus: u32, seconds: f64) -> bool {
         self.refresh(floor);
-        let (largest, servers) = (floor.cluster.largest, floor.cluster.sizes.len());
+        let (largest, servers) = (floor.cluster.only().largest, floor.cluster.only().sizes.len());
         let (need, wanted) = (num_gpus.min(largest), num_gpus.div_ceil(largest));
         let Ok(at) = self.free.binary_search_by_key(&need, |free| free.0) else { return false };
         let horizon = Self::horizon(floor, seconds);
@@ -242,7 +242,7 @@ impl<F: Foresight> Residents<F> {
 
     /// Whether completions within so many seconds leave a server so many idle GPUs.
     fn frees<S: Speed>(&mut self, floor: &Floor<'_, S>, server: Server, need: u32, seconds: f64) -> bool {
-        let mut idle = floor.cluster.idle[server.index()];
+        let mut idle = floor.cluster.only().idle[server.index()];
         for at in 0..self.on[server.index()].len() {
             if idle >= need {
                 break;

@@ -44,6 +44,7 @@ fn mean_jct(setting: &Setting<'_>, recent: &[(Job, f64)], evicts: bool) -> f64 {
     let duration: Vec<f64> = recent.iter().map(|&(_, seconds)| seconds).collect();
     let rows: Vec<u32> = (0..recent.len() as u32).collect();
     let jobs = Jobs {
+        types: None,
         submit: &submit,
         num_gpus: &num_gpus,
         duration: &duration,

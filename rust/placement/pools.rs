@@ -1,0 +1,269 @@
+//! The servers of a cluster, parted by GPU type: each type is a cluster of its own.
+//!
+//! Invariant: every server is of one pool, and the numbers that leave this file are those of the whole cluster. Inside a
+//! pool servers are numbered anew, in the same order. For example, if servers 0 and 2 have V100s and server 1 has T4s,
+//! then server 2 is the second server of the first pool. Where all GPUs are alike there is one pool, and its servers
+//! keep their numbers.
+
+use super::{Placer, Probe};
+use crate::cluster::{Claim, Cluster, Grant, Needs};
+use crate::ids::{GpuType, Job, Server};
+
+/// One cluster, or one for each GPU type.
+#[derive(Clone, Debug)]
+pub(crate) struct Pools {
+    pools: Vec<Cluster>,
+    parted: Option<Parted>,
+}
+
+/// Where each server is.
+#[derive(Clone, Debug)]
+struct Parted {
+    /// The pool of every server, and its number there.
+    place: Vec<(GpuType, Server)>,
+    /// The servers of every pool.
+    members: Vec<Vec<Server>>,
+}
+
+impl Pools {
+    /// Idle servers. `types`: the GPU type of each; `None` where all are alike.
+    pub(crate) fn new(server_gpus: &[u32], types: Option<&[GpuType]>, needs: Needs) -> Self {
+        let Some(types) = types else {
+            return Self { pools: vec![Cluster::new(server_gpus, needs)], parted: None };
+        };
+        let count = types.iter().map(|of| of.index() + 1).max().unwrap_or(0);
+        let mut members = vec![Vec::new(); count];
+        let mut sizes = vec![Vec::new(); count];
+        let mut place = Vec::with_capacity(types.len());
+        for (server, (&of, &gpus)) in types.iter().zip(server_gpus).enumerate() {
+            place.push((of, Server::at(members[of.index()].len())));
+            members[of.index()].push(Server::at(server));
+            sizes[of.index()].push(gpus);
+        }
+        let pools = sizes.iter().map(|sizes| Cluster::new(sizes, needs)).collect();
+        Self { pools, parted: Some(Parted { place, members }) }
+    }
+
+    /// Whether servers are of several GPU types, or of one that is not alike to all jobs.
+    #[inline]
+    pub(crate) fn is_parted(&self) -> bool {
+        self.parted.is_some()
+    }
+
+    /// Number of pools.
+    pub(crate) fn len(&self) -> usize {
+        self.pools.len()
+    }
+
+    /// The pool of a GPU type; the only one where all are alike.
+    #[inline]
+    pub(crate) fn of_mut(&mut self, gpu_type: GpuType) -> &mut Cluster {
+        let pool = self.pool_of(gpu_type);
+        &mut self.pools[pool]
+    }
+
+    /// The only pool, where all GPUs are alike.
+    #[inline]
+    pub(crate) fn only(&self) -> &Cluster {
+        &self.pools[0]
+    }
+
+    /// The place of the pool of a GPU type.
+    #[inline]
+    pub(crate) fn pool_of(&self, gpu_type: GpuType) -> usize {
+        if gpu_type == GpuType::NONE { 0 } else { gpu_type.index() }
+    }
+
+    /// GPUs of each pool.
+    pub(crate) fn gpus(&self) -> Vec<u64> {
+        self.pools.iter().map(|pool| pool.sizes.iter().map(|&size| u64::from(size)).sum()).collect()
+    }
+
+    /// Idle GPUs of each pool.
+    pub(crate) fn idle_by_pool(&self) -> impl Iterator<Item = u64> + '_ {
+        self.pools.iter().map(|pool| pool.total_idle)
+    }
+
+    /// Number of servers.
+    pub(crate) fn num_servers(&self) -> usize {
+        self.parted.as_ref().map_or(self.pools[0].sizes.len(), |parted| parted.place.len())
+    }
+
+    /// The pool of a server, and its number there.
+    #[inline]
+    fn place(&self, server: Server) -> (usize, Server) {
+        self.parted.as_ref().map_or((0, server), |parted| {
+            let (of, own) = parted.place[server.index()];
+            (of.index(), own)
+        })
+    }
+
+    /// The GPU type of a server; `NONE` where all are alike.
+    #[inline]
+    pub(crate) fn type_of(&self, server: Server) -> GpuType {
+        self.parted.as_ref().map_or(GpuType::NONE, |parted| parted.place[server.index()].0)
+    }
+
+    /// Idle GPUs of a server.
+    #[inline]
+    pub(crate) fn idle(&self, server: Server) -> u32 {
+        let (pool, own) = self.place(server);
+        self.pools[pool].idle[own.index()]
+    }
+
+    /// Idle GPUs of each server.
+    pub(crate) fn idle_by_server(&self) -> Vec<u32> {
+        (0..self.num_servers()).map(|server| self.idle(Server::at(server))).collect()
+    }
+
+    /// Idle GPUs in all.
+    #[inline]
+    pub(crate) fn total_idle(&self) -> u64 {
+        match &self.parted {
+            None => self.pools[0].total_idle,
+            Some(_) => self.pools.iter().map(|pool| pool.total_idle).sum(),
+        }
+    }
+
+    /// U of every GPU, s, server by server; nothing where it is not kept.
+    pub(crate) fn gpu_times(&self) -> Vec<f64> {
+        let mut all = Vec::new();
+        for server in (0..self.num_servers()).map(Server::at) {
+            let (pool, own) = self.place(server);
+            if let Some(times) = &self.pools[pool].gpu_times {
+                all.extend_from_slice(times.of(own));
+            }
+        }
+        all
+    }
+
+    /// Whether U is kept.
+    #[inline]
+    pub(crate) fn keeps_times(&self) -> bool {
+        self.pools[0].gpu_times.is_some()
+    }
+
+    /// Keeps further indexes from now on.
+    pub(crate) fn keep(&mut self, needs: Needs) {
+        self.pools.iter_mut().for_each(|pool| pool.keep(needs));
+    }
+
+    /// Takes GPUs of a type by a placement, if it can. Where all are alike, any type will do.
+    #[inline(always)]
+    pub(crate) fn place_by(
+        &mut self,
+        placer: &mut Placer,
+        gpu_type: GpuType,
+        claim: &Claim,
+        grant: &mut Grant,
+    ) -> bool {
+        match &self.parted {
+            None => {
+                grant.gpu_type = GpuType::NONE;
+                placer.place(&mut self.pools[0], claim, grant)
+            }
+            Some(parted) => {
+                let placed = placer.place(&mut self.pools[gpu_type.index()], claim, grant);
+                if placed {
+                    grant.gpu_type = gpu_type;
+                    let members = &parted.members[gpu_type.index()];
+                    grant.parts.iter_mut().for_each(|part| part.0 = members[part.0.index()]);
+                }
+                placed
+            }
+        }
+    }
+
+    /// Takes idle GPUs of given servers, all of one type.
+    pub(crate) fn take(&mut self, parts: &[(Server, u32)], claim: &Claim, grant: &mut Grant) {
+        grant.parts.clear();
+        self.pools.iter_mut().for_each(Cluster::mark);
+        for &(server, count) in parts {
+            let (pool, own) = self.place(server);
+            grant.gpu_type = self.type_of(server);
+            self.pools[pool].take(own, count, claim, grant);
+            if let Some(part) = grant.parts.last_mut() {
+                part.0 = server;
+            }
+        }
+    }
+
+    /// Gives a job's GPUs back.
+    #[inline(always)]
+    pub(crate) fn release(&mut self, job: Job, parts: &[(Server, u32)]) {
+        if self.parted.is_none() {
+            return self.pools[0].release(job, parts);
+        }
+        for &(server, count) in parts {
+            let (pool, own) = self.place(server);
+            self.pools[pool].release(job, &[(own, count)]);
+        }
+    }
+
+    /// Gives back what the latest grant took, and the accumulated time with it.
+    pub(crate) fn undo(&mut self, job: Job, parts: &[(Server, u32)]) {
+        self.release(job, parts);
+        if let Some(&(server, _)) = parts.first() {
+            let (pool, _) = self.place(server);
+            self.pools[pool].forget();
+        }
+    }
+}
+
+/// Idle GPUs as they would be at another time, pool by pool.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Probes(Vec<Probe>);
+
+impl Probes {
+    /// As they are now.
+    pub(crate) fn copy(&mut self, pools: &Pools) {
+        self.0.resize_with(pools.len(), Probe::default);
+        self.0.iter_mut().zip(&pools.pools).for_each(|(probe, pool)| probe.copy(pool));
+    }
+
+    /// With these GPUs idle too.
+    pub(crate) fn give(&mut self, pools: &Pools, parts: &[(Server, u32)]) {
+        for &(server, count) in parts {
+            let (pool, own) = pools.place(server);
+            self.0[pool].give(own, count);
+        }
+    }
+
+    /// Without these idle GPUs.
+    pub(crate) fn take(&mut self, pools: &Pools, parts: &[(Server, u32)]) {
+        for &(server, count) in parts {
+            let (pool, own) = pools.place(server);
+            self.0[pool].take(own, count);
+        }
+    }
+
+    /// Those of a GPU type.
+    pub(super) fn of(&self, gpu_type: GpuType) -> &Probe {
+        &self.0[if gpu_type == GpuType::NONE { 0 } else { gpu_type.index() }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Options, Placement};
+
+    #[test]
+    fn a_gang_is_placed_on_one_type() {
+        let options = Options { placement: Placement::FirstFit, ..Options::default() };
+        let mut placer = Placer::new(&options);
+        let types = [0, 1, 0].map(GpuType::new);
+        let mut pools = Pools::new(&[2, 4, 2], Some(&types), placer.needs());
+        let mut grant = Grant::default();
+        let claim = Claim { job: Job::new(0), num_gpus: 3, time: 0.0 };
+        assert!(pools.place_by(&mut placer, types[0], &claim, &mut grant));
+        assert_eq!(grant.parts, [(Server::new(0), 2), (Server::new(2), 1)]);
+        assert_eq!(pools.idle_by_server(), [0, 4, 1]);
+        assert!(!pools.place_by(&mut placer, types[0], &Claim { job: Job::new(1), ..claim }, &mut grant));
+        assert!(pools.place_by(&mut placer, types[1], &Claim { job: Job::new(1), ..claim }, &mut grant));
+        assert_eq!((grant.gpu_type, &grant.parts[..]), (types[1], &[(Server::new(1), 3)][..]));
+        assert_eq!(pools.total_idle(), 2);
+        pools.release(Job::new(0), &[(Server::new(0), 2), (Server::new(2), 1)]);
+        assert_eq!(pools.idle_by_server(), [2, 1, 2]);
+    }
+}

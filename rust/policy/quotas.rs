@@ -1,0 +1,33 @@
+//! The GPUs that a ranking may give away: a quota for each GPU type, or one of all GPUs where they are alike.
+//!
+//! Invariant: no quota gives more than it has. A running job draws on the type that it holds, a waiting one on the first
+//! of its types with enough left. For example, with 4 GPUs left of each of two types, a gang of 6 draws on neither.
+
+use crate::ids::{Job, Slot};
+use crate::machine::Floor;
+use crate::speed::Speed;
+
+/// GPUs left, by pool.
+#[derive(Clone, Debug)]
+pub(super) struct Quotas(Vec<u64>);
+
+impl Quotas {
+    /// All GPUs.
+    pub(super) fn new<S: Speed>(floor: &Floor<'_, S>) -> Self {
+        Self(floor.cluster.gpus())
+    }
+
+    /// Draws a job's GPUs, if there are enough. `slot`: that of its stay, if it runs.
+    pub(super) fn draw<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, slot: Option<Slot>) -> bool {
+        let num_gpus = u64::from(floor.asks(job));
+        let held = slot.map(|slot| floor.stays[slot.index()].gpu_type);
+        let tried = floor.jobs.types_tried(job).filter(|_| held.is_none());
+        for pool in held.into_iter().chain(tried).map(|gpu_type| floor.cluster.pool_of(gpu_type)) {
+            if num_gpus <= self.0[pool] {
+                self.0[pool] -= num_gpus;
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,164 @@
+//! Which GPU types a job tries, and in what order (docs/heterogeneous.md).
+//!
+//! Invariant: a type that a job tries could hold it if all of its GPUs were idle. Kinds that try the same types in the
+//! same order share their `order`. For example, a gang of 16 that may use V100s and T4s tries V100s alone where the
+//! cluster has 8 T4s.
+
+use super::ClusterSpec;
+use super::parts::Part;
+use crate::error::{Error, Result};
+use crate::ids::{GpuType, Job};
+use crate::options::{ClockKind, Options, TypeOrder};
+use crate::placement::Placer;
+use crate::speed::Ring;
+use crate::trace::{Jobs, Kind, OwnedTypes, Types};
+use std::collections::HashMap;
+
+/// Gives jobs the types that they try. The kinds of jobs that try the same types at the same speeds are one.
+pub(super) struct Trials<'a> {
+    jobs: &'a Jobs<'a>,
+    types: Types<'a>,
+    spec: &'a ClusterSpec<'a>,
+    options: &'a Options,
+    placer: &'a Placer,
+    made: OwnedTypes,
+    /// The kinds made of each kind of the table: those of each order.
+    of_kind: Vec<Vec<u32>>,
+    /// The first kind made that tries these types in this order.
+    orders: HashMap<Vec<GpuType>, u32>,
+    /// What is being put in order: (rank, type, speed).
+    ranked: Vec<(f64, GpuType, f64)>,
+}
+
+impl<'a> Trials<'a> {
+    pub(super) fn new(
+        jobs: &'a Jobs<'a>,
+        types: Types<'a>,
+        spec: &'a ClusterSpec<'a>,
+        options: &'a Options,
+        placer: &'a Placer,
+    ) -> Self {
+        Self {
+            jobs,
+            types,
+            spec,
+            options,
+            placer,
+            made: OwnedTypes { of: vec![0; jobs.len()], kinds: Vec::new() },
+            of_kind: vec![Vec::new(); types.kinds.len()],
+            orders: HashMap::new(),
+            ranked: Vec::new(),
+        }
+    }
+
+    pub(super) fn finish(self) -> OwnedTypes {
+        self.made
+    }
+
+    /// Puts the types of a row's job in order. `None` where it tries some; else why it can run on none.
+    pub(super) fn add(&mut self, row: usize, part: &Part, placed: bool) -> Result<Option<Error>> {
+        let kind = &self.types.kinds[self.types.of[row] as usize];
+        let num_gpus = self.jobs.num_gpus[row];
+        let mut ranked = std::mem::take(&mut self.ranked);
+        ranked.clear();
+        let (mut available, mut placeable, mut slow) = (0, false, None);
+        for &(gpu_type, speed) in &kind.allowed {
+            let Some(pool) = part.pools.get(gpu_type.index()) else { continue };
+            available = available.max(pool.total);
+            if u64::from(num_gpus) > pool.total || !(placed || self.placer.fits_empty(num_gpus, &pool.shape)) {
+                placeable |= u64::from(num_gpus) > pool.total;
+                continue;
+            }
+            let Some(rate) = self.rate(row, gpu_type, pool.few.of(num_gpus).unwrap_or(1), &mut slow)? else { continue };
+            let rank = match self.options.type_order {
+                TypeOrder::Listed => 0.0,
+                TypeOrder::Fastest => -rate,
+                TypeOrder::Cheapest => self.spec.type_prices.map_or(f64::NAN, |of| of[gpu_type.index()]) / rate,
+            };
+            ranked.push((rank, gpu_type, speed));
+        }
+        if self.options.type_order != TypeOrder::Listed {
+            ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        }
+        let refusal = if !ranked.is_empty() {
+            self.made.of[row] = self.intern(self.types.of[row] as usize, &ranked);
+            None
+        } else if let Some(tau) = slow {
+            return Err(Error::SlotTooShort { row, tau, slot: self.options.slot });
+        } else if u64::from(num_gpus) > available || placeable {
+            Some(Error::Oversize { row, num_gpus, available })
+        } else {
+            Some(Error::Unplaceable { row, num_gpus, placement: self.options.placement.name() })
+        };
+        self.ranked = ranked;
+        Ok(refusal)
+    }
+
+    /// The rate of a job on its GPUs, on the fewest servers of a type and alone. `None` where a slot yields nothing; then
+    /// `slow` has the least time of an iteration, s.
+    fn rate(&self, row: usize, gpu_type: GpuType, servers: u32, slow: &mut Option<f64>) -> Result<Option<f64>> {
+        let job = Job::at(row);
+        if !self.options.rar() {
+            let (speed, recorded) = self.jobs.speeds_on(job, gpu_type);
+            return Ok(Some(speed / recorded));
+        }
+        let (network, ring) = (&self.spec.network, Ring::on(self.jobs, job, self.jobs.num_gpus[row], gpu_type));
+        if network.server_overhead == 0.0 && ring.iteration_time(network, 1, 0) == 0.0 {
+            return Err(Error::ZeroIterationTime { row });
+        }
+        let tau = ring.iteration_time(network, servers, 1);
+        if self.options.clock == ClockKind::Slot && Ring::per_slot(self.options.slot, tau) == 0.0 {
+            *slow = Some(slow.map_or(tau, |least| f64::min(least, tau)));
+            return Ok(None);
+        }
+        Ok(Some(ring.rate(network, servers)))
+    }
+
+    /// The kind made of a kind of the table that tries these types in this order.
+    fn intern(&mut self, kind: usize, ranked: &[(f64, GpuType, f64)]) -> u32 {
+        let same = |made: &u32| {
+            let allowed = &self.made.kinds[*made as usize].allowed;
+            allowed.len() == ranked.len() && allowed.iter().zip(ranked).all(|(a, b)| a.0 == b.1)
+        };
+        if let Some(&made) = self.of_kind[kind].iter().find(|made| same(made)) {
+            return made;
+        }
+        let new = self.made.kinds.len() as u32;
+        let order = *self.orders.entry(ranked.iter().map(|choice| choice.1).collect()).or_insert(new);
+        let recorded_speed = self.types.kinds[kind].recorded_speed;
+        let allowed = ranked.iter().map(|choice| (choice.1, choice.2)).collect();
+        self.made.kinds.push(Kind { recorded_speed, allowed, order });
+        self.of_kind[kind].push(new);
+        new
+    }
+}
+
+/// Checks kinds and prices.
+pub(super) fn check_types(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options) -> Result<()> {
+    let Some(types) = jobs.types else { return Ok(()) };
+    let fail = |name, value: String, expected: &str| Err(Error::Option { name, value, expected: expected.to_owned() });
+    let Some(server_types) = spec.server_types else {
+        return fail("cluster", "no GPU types".to_owned(), "the GPU type of every server");
+    };
+    if server_types.len() != spec.server_gpus.len() {
+        let (length, expected) = (server_types.len(), spec.server_gpus.len());
+        return Err(Error::ColumnLength { column: "server_types", length, expected });
+    }
+    if let Some(row) = types.of.iter().position(|&kind| kind as usize >= types.kinds.len()) {
+        let (value, expected) = (types.of[row].to_string(), "the number of a kind");
+        return Err(Error::Value { row, column: "gpu_type", value, expected });
+    }
+    let count = server_types.iter().map(|of| of.index() + 1).max().unwrap_or(0);
+    let good = |speed: f64| speed.is_finite() && speed > 0.0;
+    for kind in types.kinds {
+        let allowed = kind.allowed.iter();
+        if !good(kind.recorded_speed) || !allowed.clone().all(|&(of, speed)| of.index() < count && good(speed)) {
+            return fail("cluster", format!("{kind:?}"), "GPU types of the cluster, of finite speeds > 0");
+        }
+    }
+    let priced = |prices: &[f64]| prices.len() >= count && prices.iter().all(|price| price.is_finite());
+    if options.type_order == TypeOrder::Cheapest && !spec.type_prices.is_some_and(priced) {
+        return fail("type-order", "cheapest".to_owned(), "a price of every GPU type of the cluster");
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! GPU types: which of them a job may run on, and how fast each is for it.
+//!
+//! Jobs that ask for the same types, were recorded on the same one and gain the same by each are of one kind. Invariant:
+//! a kind names a type once. For example, a job recorded on a V100 (speed 1) that may also use an A100 (speed 2.5) has
+//! a recorded speed of 1 and the choices (V100, 1) and (A100, 2.5).
+
+use crate::ids::GpuType;
+
+/// The kind of every job.
+#[derive(Clone, Copy, Debug)]
+pub struct Types<'a> {
+    /// A place in `kinds`, one a job.
+    pub of: &'a [u32],
+    /// What the kinds are.
+    pub kinds: &'a [Kind],
+}
+
+/// What GPU types mean to a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kind {
+    /// The speed of the type on which the job was recorded.
+    pub recorded_speed: f64,
+    /// The types that it may run on, with their speeds: as the job lists them, or in the order in which they are tried.
+    pub allowed: Vec<(GpuType, f64)>,
+    /// The first of the kinds that try the same types in the same order.
+    pub order: u32,
+}
+
+impl Kind {
+    /// How fast a type is for the job: (its speed, the recorded speed).
+    #[must_use]
+    pub fn speed_on(&self, gpu_type: GpuType) -> Option<(f64, f64)> {
+        self.allowed.iter().find(|choice| choice.0 == gpu_type).map(|choice| (choice.1, self.recorded_speed))
+    }
+}
+
+/// Kinds that own their values.
+#[derive(Clone, Debug, Default)]
+pub struct OwnedTypes {
+    /// See [`Types::of`].
+    pub of: Vec<u32>,
+    /// See [`Types::kinds`].
+    pub kinds: Vec<Kind>,
+}
+
+impl OwnedTypes {
+    /// The kinds, borrowed.
+    #[must_use]
+    pub fn view(&self) -> Types<'_> {
+        Types { of: &self.of, kinds: &self.kinds }
+    }
+}
