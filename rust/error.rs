@@ -65,6 +65,11 @@ pub enum Error {
         /// The slot length, s.
         slot: f64,
     },
+    /// A job without a measured speed above 0 on any GPU type that it may use.
+    NoRate {
+        /// The job's row.
+        row: usize,
+    },
     /// An iteration that takes no time: nothing to compute and nothing to send.
     ZeroIterationTime {
         /// The job's row.
@@ -130,6 +135,7 @@ impl Error {
             Self::Oversize { .. } => "oversize",
             Self::Unplaceable { .. } => "unplaceable",
             Self::SlotTooShort { .. } => "slot-too-short",
+            Self::NoRate { .. } => "no-rate",
             Self::ZeroIterationTime { .. } => "zero-iteration-time",
             Self::Stuck { .. } => "stuck",
             Self::Decision { .. } => "decision",
@@ -149,6 +155,7 @@ impl Error {
             | Self::Oversize { row, .. }
             | Self::Unplaceable { row, .. }
             | Self::SlotTooShort { row, .. }
+            | Self::NoRate { row }
             | Self::ZeroIterationTime { row }
             | Self::NeverEnds { row }
             | Self::Decision { row, .. }
@@ -185,6 +192,7 @@ impl fmt::Display for Error {
             Self::SlotTooShort { tau, slot, .. } => {
                 write!(f, "one uncontended iteration takes {tau} s, longer than the slot of {slot} s")
             }
+            Self::NoRate { .. } => write!(f, "has no measured speed above 0 on any GPU type that it may use"),
             Self::ZeroIterationTime { .. } => write!(f, "one iteration takes no time"),
             Self::Stuck { running: true, time, .. } => {
                 write!(

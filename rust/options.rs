@@ -125,6 +125,8 @@ registry!(
         Rar => "rar",
         /// Every job runs exactly its recorded duration.
         Fixed => "fixed",
+        /// Speeds as they were measured.
+        Table => "table",
     }
 );
 

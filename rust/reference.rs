@@ -15,7 +15,7 @@ mod run;
 
 use crate::cluster::Network;
 use crate::error::{Error, Result};
-use crate::options::{ClockKind, Options, Order, Oversize, Preemption, Ties};
+use crate::options::{ClockKind, Model, Options, Order, Oversize, Preemption, Ties};
 use crate::replay::ClusterSpec;
 use crate::trace::Jobs;
 pub use mechanism::{Logged, replay_log};
@@ -144,9 +144,9 @@ impl Job {
 /// As `replay`; the time of `Stuck` is that of the last instant at which anything changed.
 pub fn replay(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, options: &Options) -> Result<Replay> {
     options.validate()?;
-    refuse_unknown(options)?;
+    refuse_unknown(jobs, options)?;
     spec.network.validate()?;
-    jobs.validate(options.rar())?;
+    jobs.validate(options.model)?;
     let vcs = virtual_clusters(spec)?;
     let home = |row: usize| -> Result<usize> {
         if spec.server_vc.is_none() {
@@ -203,7 +203,7 @@ pub fn replay(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, optio
 }
 
 /// Refuses the options that this reference would otherwise read as if they were not there.
-fn refuse_unknown(options: &Options) -> Result<()> {
+fn refuse_unknown(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     let unsupported =
         |option, value: &dyn std::fmt::Debug| Err(Error::Unsupported { option, value: format!("{value:?}") });
     if options.preemption != Preemption::None {
@@ -217,6 +217,15 @@ fn refuse_unknown(options: &Options) -> Result<()> {
     }
     if options.estimate_factor != 1.0 {
         return unsupported("estimate-factor", &options.estimate_factor);
+    }
+    if jobs.types.is_some() {
+        return unsupported("gpu_type", &"GPUs that differ");
+    }
+    if options.model == Model::Table {
+        return unsupported("model", &options.model.name());
+    }
+    if options.start_cost != 0.0 {
+        return unsupported("start-cost", &options.start_cost);
     }
     if options.ties != Ties::Rows {
         return unsupported("ties", &options.ties);

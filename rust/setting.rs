@@ -7,7 +7,8 @@ use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::ids::GpuType;
 use crate::options::Options;
-use crate::trace::Jobs;
+use crate::trace::{Jobs, RateTable};
+use std::sync::Arc;
 
 /// When decisions from outside are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -43,6 +44,11 @@ pub(crate) struct Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
+    /// The measured speeds; none where the model reads none.
+    pub(crate) fn rate_table(&self) -> Arc<RateTable> {
+        self.jobs.rates.map(|rates| Arc::clone(rates.table)).unwrap_or_default()
+    }
+
     /// Number of clusters that placements and quotas see: one for each GPU type, or one.
     pub(crate) fn num_pools(&self) -> usize {
         self.server_types.map_or(1, |types| types.iter().map(|of| of.index() + 1).max().unwrap_or(1))

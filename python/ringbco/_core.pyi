@@ -41,7 +41,8 @@ class RunResult:
     """A run's columns; per row of the job table, per stretch on a server, per sampled instant.
 
     held, lost, spread, refused and ended are None where the policy does not preempt; longer (s), held_gpus
-    and lost_gpus (GPU-seconds) where no job may hold other GPUs than it asks for.
+    and lost_gpus (GPU-seconds) where no job may hold other GPUs than it asks for; on_types (s) where all GPUs
+    are alike.
     """
 
     @property
@@ -72,6 +73,8 @@ class RunResult:
     def ended(self) -> NDArray[np.bool_] | None: ...
     @property
     def longer(self) -> NDArray[np.float64] | None: ...
+    @property
+    def on_types(self) -> NDArray[np.float64] | None: ...
     @property
     def held_gpus(self) -> NDArray[np.float64] | None: ...
     @property
@@ -162,6 +165,18 @@ class _Log(TypedDict):
     num_gpus: NDArray[np.uint32]
 
 @type_check_only
+class _Types(TypedDict):
+    of: NDArray[np.uint32]
+    kinds: list[tuple[float, int, list[tuple[int, float]]]]
+
+@type_check_only
+class _Rates(TypedDict):
+    model_of: NDArray[np.uint32]
+    models: int
+    types: int
+    rows: list[tuple[int, int, int, int, float]]
+
+@type_check_only
 class _Jobs(TypedDict):
     submit: NDArray[np.float64]
     num_gpus: NDArray[np.uint32]
@@ -170,6 +185,8 @@ class _Jobs(TypedDict):
     gradient_bytes: NDArray[np.float64]
     compute_time: NDArray[np.float64]
     range: NotRequired[tuple[NDArray[np.uint32], NDArray[np.uint32]] | None]
+    types: NotRequired[_Types | None]
+    rates: NotRequired[_Rates | None]
     vc: NotRequired[NDArray[np.uint32] | None]
     deadline: NotRequired[NDArray[np.float64] | None]
     user: NotRequired[NDArray[np.uint32] | None]
@@ -180,6 +197,8 @@ class _Jobs(TypedDict):
 class _Cluster(TypedDict):
     server_gpus: NDArray[np.uint32]
     server_vc: NotRequired[NDArray[np.uint32] | None]
+    server_types: NotRequired[list[int] | None]
+    type_prices: NotRequired[list[float] | None]
     network: tuple[float, float, float, float, float, float]
 
 @final
@@ -216,11 +235,16 @@ class Course:
     def gpu_times(self) -> NDArray[np.float64]: ...
     def parts(self, row: int) -> list[tuple[int, int]]: ...
     def rate(
-        self, rows: NDArray[np.uint32], gpus: NDArray[np.uint32], servers: int
+        self, rows: NDArray[np.uint32], gpus: NDArray[np.uint32], gpu_type: int | None, servers: int
     ) -> NDArray[np.float64]: ...
     def fill(self, figure: int, column: NDArray[np.float64]) -> None: ...
     def start(
-        self, rows: NDArray[np.uint32], gpus: int | None, placement: str | None, strict: bool
+        self,
+        rows: NDArray[np.uint32],
+        gpus: int | None,
+        gpu_type: int | None,
+        placement: str | None,
+        strict: bool,
     ) -> int: ...
     def start_on(self, row: int, parts: list[tuple[int, int]]) -> None: ...
     def stop(self, rows: NDArray[np.uint32]) -> None: ...

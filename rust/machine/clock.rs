@@ -8,6 +8,24 @@ use crate::options::{ClockKind, Options};
 /// 2^53: from here on float64 tells a slot no longer from the next.
 pub(crate) const MOST_SLOTS: f64 = 9_007_199_254_740_992.0;
 
+/// A pause, in machine time: whole slots and a part of one, or seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Rest {
+    pub(crate) whole: f64,
+    /// A part of a slot, in [0, 1); 0 under the continuous clock.
+    pub(crate) part: f64,
+}
+
+impl Rest {
+    /// No pause.
+    pub(crate) const NONE: Self = Self { whole: 0.0, part: 0.0 };
+
+    /// How long it is.
+    pub(crate) fn length(self) -> f64 {
+        self.whole + self.part
+    }
+}
+
 /// The clock of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
@@ -26,9 +44,16 @@ impl Clock {
         self.slot.map_or(time, |slot| time * slot)
     }
 
-    /// A length of time: whole slots under the slot clock, rounded up.
-    pub(crate) fn pause(self, seconds: f64) -> f64 {
-        self.slot.map_or(seconds, |slot| (seconds / slot).ceil())
+    /// A pause of so many seconds: under the slot clock in whole slots, rounded up, unless `to_the_second`.
+    pub(crate) fn pause(self, seconds: f64, to_the_second: bool) -> Rest {
+        match self.slot {
+            None => Rest { whole: seconds, part: 0.0 },
+            Some(slot) if to_the_second => {
+                let whole = (seconds / slot).floor();
+                Rest { whole, part: f64::max(0.0, seconds - whole * slot) / slot }
+            }
+            Some(slot) => Rest { whole: (seconds / slot).ceil(), part: 0.0 },
+        }
     }
 
     /// The first instant at which a submission can be seen: the first boundary not before it under the slot clock.

@@ -4,7 +4,7 @@
 //! what it needs and calls `place`, `start`, `stop` and `refuse`. For example, to run a waiting job at once it says
 //! `floor.place(job) && { floor.start(job); true }`.
 
-use super::clock::Clock;
+use super::clock::{Clock, Rest};
 use super::delays::Delays;
 use super::ledger::Ledger;
 use super::stays::Stay;
@@ -41,11 +41,12 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) crowd_since: f64,
     pub(super) dirty: Vec<Slot>,
     pub(super) ledger: Option<Ledger>,
-    /// Machine time that a resumed job holds its GPUs without progress.
-    pub(super) pause: f64,
-    /// The same of a job that moved, and of one that got another number of GPUs.
-    pub(super) move_pause: f64,
-    pub(super) resize_pause: f64,
+    /// How long a resumed job holds its GPUs without progress.
+    pub(super) pause: Rest,
+    /// The same of a job that moved, of one that got another number of GPUs, and of one that starts.
+    pub(super) move_pause: Rest,
+    pub(super) resize_pause: Rest,
+    pub(super) start_pause: Rest,
     pub(super) record: bool,
     pub(super) delays: Delays,
     /// What the latest `place` gave.
@@ -74,6 +75,8 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// `outside`: whether decisions come from outside; then U is kept whatever the placement.
     pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, nets: bool, outside: bool) -> Self {
         let options = setting.options;
+        // A pause at the start is time lost, which the ledger's columns tell.
+        let stops = stops || options.start_cost > 0.0;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let placer = Placer::new(options);
         let record = options.record_allocations;
@@ -92,9 +95,10 @@ impl<'a, S: Speed> Floor<'a, S> {
             crowd_since: 0.0,
             dirty: Vec::new(),
             ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
-            pause: clock.pause(options.preempt_cost),
-            move_pause: clock.pause(options.move_cost()),
-            resize_pause: clock.pause(options.resize_cost()),
+            pause: clock.pause(options.preempt_cost, S::USES_REST_OF_SLOT),
+            move_pause: clock.pause(options.move_cost(), S::USES_REST_OF_SLOT),
+            resize_pause: clock.pause(options.resize_cost(), S::USES_REST_OF_SLOT),
+            start_pause: clock.pause(options.start_cost, S::USES_REST_OF_SLOT),
             record,
             delays: Delays::new(&jobs),
             grant: Grant::default(),
@@ -216,7 +220,7 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// Seconds that a resumed job holds its GPUs without progress.
     pub(crate) fn pause_seconds(&self) -> f64 {
-        self.clock.seconds(self.pause)
+        self.clock.seconds(self.pause.length())
     }
 
     /// Attained service of a job that does not run, GPU-seconds.
@@ -315,7 +319,7 @@ impl<'a, S: Speed> Floor<'a, S> {
                 let all = self.speed.pace(&self.jobs, job, asks, stay.gpu_type);
                 let longer = alone(&stay.pace, num_gpus) - alone(&all, asks);
                 // Without rings work counts slots under the slot clock.
-                let seconds = if S::COUPLED { 1.0 } else { self.clock.slot.unwrap_or(1.0) };
+                let seconds = if S::COUNTS_ITERATIONS { 1.0 } else { self.clock.slot.unwrap_or(1.0) };
                 self.out.elastic[j].longer += did * longer * seconds;
             }
             if let Some(elastic) = self.out.elastic.get_mut(j) {
@@ -335,7 +339,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             let alone = |gpu_type| self.speed.unit(&self.speed.pace(&self.jobs, job, asks, gpu_type), servers, 1);
             // Without a ledger no policy stops jobs: a stay does all the work of its job.
             let done = done.unwrap_or_else(|| self.speed.work(&self.jobs, job, self.clock.slot));
-            let seconds = if S::COUPLED { 1.0 } else { self.clock.slot.unwrap_or(1.0) };
+            let seconds = if S::COUNTS_ITERATIONS { 1.0 } else { self.clock.slot.unwrap_or(1.0) };
             self.out.on_types[j] += done * (alone(stay.gpu_type) - alone(GpuType::NONE)) * seconds;
         }
         if self.record {

@@ -24,6 +24,9 @@ pub(crate) struct Stay<P> {
     /// Work left at `since`.
     pub(super) left: f64,
     pub(super) since: f64,
+    /// The part of the slot that ends at `since` that a pause takes, and the work done in its rest; `left` is without.
+    pub(super) part: f64,
+    pub(super) head: f64,
     /// What a unit of work takes now, s, and units in a slot.
     pub(super) unit: f64,
     pub(super) per_slot: f64,
@@ -48,7 +51,7 @@ impl<P> Stay<P> {
     #[inline]
     pub(crate) fn left_at(&self, now: f64, clock: Clock) -> f64 {
         if now <= self.since {
-            return self.left;
+            return if now < self.since { self.left + self.head } else { self.left };
         }
         let passed = now - self.since;
         let done = match clock.slot {
@@ -80,6 +83,10 @@ impl<P> Stay<P> {
         self.unit = unit;
         if let Some(slot) = clock.slot {
             self.per_slot = speed.per_slot(&self.pace, slot, unit);
+            if S::USES_REST_OF_SLOT && self.part > 0.0 && self.head == 0.0 {
+                self.head = speed.per_slot(&self.pace, slot * (1.0 - self.part), unit).min(self.left);
+                self.left -= self.head;
+            }
         }
         true
     }

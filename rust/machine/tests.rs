@@ -49,6 +49,7 @@ proptest! {
         let column = |f: &dyn Fn(&(u32, u32, u32)) -> f64| rows.iter().map(f).collect::<Vec<f64>>();
         let jobs = OwnedJobs {
             types: None,
+        rates: None,
             submit: column(&|row| f64::from(row.0)),
             num_gpus: rows.iter().map(|row| row.1).collect(),
             duration: column(&|row| f64::from(row.2)),
@@ -84,6 +85,7 @@ proptest! {
         match options.model {
             Model::Rar => with_policy(&setting, RingSpeed { network }, Forked(&times)),
             Model::Fixed => with_policy(&setting, FixedSpeed, Forked(&times)),
+            Model::Table => unreachable!("no case has tables"),
         }
     }
 }

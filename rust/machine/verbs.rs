@@ -5,6 +5,7 @@
 //! GPUs before an instant and who does after it (docs/own-policies.md). For example, a job that is stopped and started
 //! again on the same GPUs at one instant goes on with its stay.
 
+use super::clock::Rest;
 use super::floor::Floor;
 use super::stays::Stay;
 use super::undone::Undone;
@@ -151,14 +152,17 @@ impl<S: Speed> Floor<'_, S> {
         stay.start = self.now;
         (stay.crowd, stay.largest_crowd) = (0, 0);
         let mut resumed = false;
-        (stay.from, stay.left) = match &self.ledger {
-            None => (self.now, self.speed.work(&self.jobs, job, self.clock.slot)),
+        let (rest, left) = match &self.ledger {
+            None => (Rest::NONE, self.speed.work(&self.jobs, job, self.clock.slot)),
             Some(ledger) => {
                 resumed = self.out.preemptions[j] > 0;
-                (self.now + if resumed { pause } else { 0.0 }, ledger.left[j])
+                (if resumed { pause } else { self.start_pause }, ledger.left[j])
             }
         };
-        stay.since = stay.from;
+        stay.left = left;
+        stay.from = self.now + rest.length();
+        stay.since = if rest.part > 0.0 { self.now + rest.whole + 1.0 } else { stay.from };
+        (stay.part, stay.head) = (rest.part, 0.0);
         stay.gpu_type = self.grant.gpu_type;
         stay.pace = self.speed.pace(&self.jobs, job, num_gpus, stay.gpu_type);
         stay.alone = alone;

@@ -31,7 +31,11 @@ const REPLAY_POLICY: Entry = Entry::name("policy", &policies::NAMES)
     .panel(POLICY)
     .help("A preset of order + placement + queue, or log:FILE, the decisions.parquet of another run. {policies}.");
 // What a replay and a plan have in common.
-const MODEL: Entry = Entry::name("model", Model::NAMES)
+const MODEL: Entry = Entry::name("model", Model::NAMES).panel(EXECUTION).help(
+    "rar: ring-all-reduce with contention; fixed: every job runs its recorded duration; table: speeds as measured \
+        (--tables).",
+);
+const PLAN_MODEL: Entry = Entry::name("model", &["rar", "fixed"])
     .panel(EXECUTION)
     .help("rar: ring-all-reduce with contention; fixed: every job runs its recorded duration.");
 const SLOT: Entry =
@@ -124,6 +128,11 @@ options! {
             .of(PREEMPTS)
             .panel(OTHERS)
             .help("Policies that preempt: seconds that a resumed job holds its GPUs without progress.");
+        /// What a job pays at its first start, s without progress.
+        start_cost: f64 = 0.0 => Entry::number("start-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
+            .unit("s")
+            .panel(EXECUTION)
+            .help("Seconds that a job holds its GPUs without progress when it starts for the first time.");
         /// What a job that is moved pays, s without progress; `None` for as much as one that is resumed.
         move_cost: Option<f64> = None => Entry::number("move-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .or("preempt-cost")
@@ -207,7 +216,7 @@ options! {
         /// Reading of Algorithms 2 and 3.
         variant: Variant = Variant::Practical => VARIANT.of(Users::Planner(&[Planner::SjfBco]));
         /// Execution model.
-        model: Model = Model::Rar => MODEL;
+        model: Model = Model::Rar => PLAN_MODEL;
         /// Largest gang placed by FA-FFP, GPUs; `None` to try 1 and every size.
         kappa: Option<u32> = None => KAPPA
             .word("auto")

@@ -82,7 +82,7 @@ impl<'a> Instance<'a> {
         network.validate()?;
         validate_servers(server_gpus)?;
         let rar = options.rar();
-        jobs.validate(rar)?;
+        jobs.validate(options.model)?;
         let layout = Layout::new(server_gpus);
         let total = layout.server_of.len() as u64;
         let few = FewestServers::new(server_gpus);
@@ -120,7 +120,7 @@ impl<'a> Instance<'a> {
             rows.sort_by_key(|&r| jobs.num_gpus[r as usize]); // stable: equal sizes stay in row order
         }
         let charge = rows.iter().map(|&r| speed.estimate(jobs, Job::new(r)) / options.u).collect();
-        let jobs = OwnedJobs { submit: vec![0.0; rows.len()], ..jobs.gather(&rows, rar) };
+        let jobs = OwnedJobs { submit: vec![0.0; rows.len()], ..jobs.gather(&rows, options.model) };
         let mut instance = Self {
             options,
             run,

@@ -121,6 +121,11 @@ fn run(pool: Option<&rayon::ThreadPool>, task: &Task<'_>, watch: &mut dyn Watch)
     match task.options.model {
         Model::Rar => run_at(&RingSpeed { network: task.network }, pool, task, watch),
         Model::Fixed => run_at(&FixedSpeed, pool, task, watch),
+        Model::Table => Err(Error::Option {
+            name: "model",
+            value: Model::Table.name().to_owned(),
+            expected: "rar or fixed: a plan knows no measured speeds".to_owned(),
+        }),
     }
 }
 

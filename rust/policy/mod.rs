@@ -18,7 +18,7 @@ use crate::machine::{Floor, Machine, Watch};
 use crate::options::{Model, Order, Predict, Preemption};
 use crate::outcome::ClusterOutcome;
 use crate::setting::Setting;
-use crate::speed::{FixedSpeed, RingSpeed, Speed};
+use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
 use log::Logged;
 pub(crate) use outside::Outside;
 pub(crate) use queue::{FixedLine, KeyedLine, Queued};
@@ -129,5 +129,6 @@ pub(crate) fn run(setting: &Setting<'_>, watch: &mut dyn Watch) -> Result<Cluste
     match setting.options.model {
         Model::Rar => with_policy(setting, RingSpeed { network: setting.network }, ToTheEnd(watch)),
         Model::Fixed => with_policy(setting, FixedSpeed, ToTheEnd(watch)),
+        Model::Table => with_policy(setting, TableSpeed { table: setting.rate_table() }, ToTheEnd(watch)),
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn assemble(
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
     let mut preemptions = vec![0; n];
-    let mut preempted = (options.preemption != Preemption::None).then(|| Preempted {
+    let mut preempted = (options.preemption != Preemption::None || options.start_cost > 0.0).then(|| Preempted {
         held: vec![f64::NAN; n],
         lost: vec![0.0; n],
         spread: vec![0.0; n],

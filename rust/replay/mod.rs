@@ -125,7 +125,7 @@ pub(crate) fn prepare(
     check_extras(jobs, extras, options)?;
     spec.network.validate()?;
     validate_servers(spec.server_gpus)?;
-    jobs.validate(options.rar())?;
+    jobs.validate(options.model)?;
     check_slots(jobs, options)?;
     check_types(jobs, spec, options)?;
     let mut parts = split(spec)?;

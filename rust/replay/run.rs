@@ -53,7 +53,7 @@ pub(super) fn run_parts(
         let part = &parts[index];
         let own = part_options(options, index);
         // Columns already in order need no copy.
-        let gathered = (!part.whole).then(|| jobs.gather(&part.rows, options.rar()));
+        let gathered = (!part.whole).then(|| jobs.gather(&part.rows, options.model));
         let view = gathered.as_ref().map_or(*jobs, |g| g.view());
         let gather = gathered.is_some();
         let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));

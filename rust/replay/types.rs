@@ -8,7 +8,7 @@ use super::ClusterSpec;
 use super::parts::Part;
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job};
-use crate::options::{ClockKind, Options, TypeOrder};
+use crate::options::{ClockKind, Model, Options, TypeOrder};
 use crate::placement::Placer;
 use crate::speed::Ring;
 use crate::trace::{Jobs, Kind, OwnedTypes, Types};
@@ -61,7 +61,7 @@ impl<'a> Trials<'a> {
         let num_gpus = self.jobs.num_gpus[row];
         let mut ranked = std::mem::take(&mut self.ranked);
         ranked.clear();
-        let (mut available, mut placeable, mut slow) = (0, false, None);
+        let (mut available, mut placeable, mut slow, mut no_rate) = (0, false, None, false);
         for &(gpu_type, speed) in &kind.allowed {
             let Some(pool) = part.pools.get(gpu_type.index()) else { continue };
             available = available.max(pool.total);
@@ -69,7 +69,10 @@ impl<'a> Trials<'a> {
                 placeable |= u64::from(num_gpus) > pool.total;
                 continue;
             }
-            let Some(rate) = self.rate(row, gpu_type, pool.few.of(num_gpus).unwrap_or(1), &mut slow)? else { continue };
+            let Some(rate) = self.rate(row, gpu_type, pool.few.of(num_gpus).unwrap_or(1), &mut slow)? else {
+                no_rate |= slow.is_none();
+                continue;
+            };
             let rank = match self.options.type_order {
                 TypeOrder::Listed => 0.0,
                 TypeOrder::Fastest => -rate,
@@ -83,6 +86,8 @@ impl<'a> Trials<'a> {
         let refusal = if !ranked.is_empty() {
             self.made.of[row] = self.intern(self.types.of[row] as usize, &ranked);
             None
+        } else if no_rate {
+            Some(Error::NoRate { row })
         } else if let Some(tau) = slow {
             return Err(Error::SlotTooShort { row, tau, slot: self.options.slot });
         } else if u64::from(num_gpus) > available || placeable {
@@ -98,9 +103,13 @@ impl<'a> Trials<'a> {
     /// `slow` has the least time of an iteration, s.
     fn rate(&self, row: usize, gpu_type: GpuType, servers: u32, slow: &mut Option<f64>) -> Result<Option<f64>> {
         let job = Job::at(row);
-        if !self.options.rar() {
-            let (speed, recorded) = self.jobs.speeds_on(job, gpu_type);
-            return Ok(Some(speed / recorded));
+        match self.options.model {
+            Model::Rar => {}
+            Model::Fixed => {
+                let (speed, recorded) = self.jobs.speeds_on(job, gpu_type);
+                return Ok(Some(speed / recorded));
+            }
+            Model::Table => return self.measured(row, gpu_type, servers, slow),
         }
         let (network, ring) = (&self.spec.network, Ring::on(self.jobs, job, self.jobs.num_gpus[row], gpu_type));
         if network.server_overhead == 0.0 && ring.iteration_time(network, 1, 0) == 0.0 {
@@ -114,6 +123,27 @@ impl<'a> Trials<'a> {
         Ok(Some(ring.rate(network, servers)))
     }
 
+    /// The measured rate; `None` where it is 0.
+    fn measured(&self, row: usize, gpu_type: GpuType, servers: u32, slow: &mut Option<f64>) -> Result<Option<f64>> {
+        let (Some(rates), num_gpus) = (self.jobs.rates, self.jobs.num_gpus[row]) else { return Ok(None) };
+        let model = rates.model_of[row];
+        let (least, most) = self.jobs.range_of(row);
+        let at = |gpus| rates.table.rate(model, gpu_type.number(), gpus, servers);
+        if (least..=most).any(|gpus| at(gpus).is_none()) {
+            let expected = "a model of which the tables have the rate on every GPU type and number that it may use";
+            return Err(Error::Value { row, column: "model", value: model.to_string(), expected });
+        }
+        let rate = at(num_gpus).unwrap_or(0.0);
+        if rate == 0.0 {
+            return Ok(None);
+        }
+        if self.options.clock == ClockKind::Slot && Ring::per_slot(self.options.slot, 1.0 / rate) == 0.0 {
+            *slow = Some(slow.map_or(1.0 / rate, |least| f64::min(least, 1.0 / rate)));
+            return Ok(None);
+        }
+        Ok(Some(rate))
+    }
+
     /// The kind made of a kind of the table that tries these types in this order.
     fn intern(&mut self, kind: usize, ranked: &[(f64, GpuType, f64)]) -> u32 {
         let same = |made: &u32| {
@@ -125,9 +155,9 @@ impl<'a> Trials<'a> {
         }
         let new = self.made.kinds.len() as u32;
         let order = *self.orders.entry(ranked.iter().map(|choice| choice.1).collect()).or_insert(new);
-        let recorded_speed = self.types.kinds[kind].recorded_speed;
+        let Kind { recorded_speed, recorded_on, .. } = self.types.kinds[kind];
         let allowed = ranked.iter().map(|choice| (choice.1, choice.2)).collect();
-        self.made.kinds.push(Kind { recorded_speed, allowed, order });
+        self.made.kinds.push(Kind { recorded_speed, recorded_on, allowed, order });
         self.of_kind[kind].push(new);
         new
     }
@@ -135,8 +165,16 @@ impl<'a> Trials<'a> {
 
 /// Checks kinds and prices.
 pub(super) fn check_types(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options) -> Result<()> {
-    let Some(types) = jobs.types else { return Ok(()) };
     let fail = |name, value: String, expected: &str| Err(Error::Option { name, value, expected: expected.to_owned() });
+    let Some(types) = jobs.types else {
+        if options.model == Model::Table {
+            return fail("model", "table".to_owned(), "servers that name GPU types");
+        }
+        return Ok(());
+    };
+    if options.model == Model::Table && jobs.rates.is_none() {
+        return fail("model", "table".to_owned(), "tables of measured speeds");
+    }
     let Some(server_types) = spec.server_types else {
         return fail("cluster", "no GPU types".to_owned(), "the GPU type of every server");
     };

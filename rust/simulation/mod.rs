@@ -13,6 +13,8 @@ macro_rules! each {
             Paused::Fixed($machine) => $value,
             Paused::KeyedRing($machine) => $value,
             Paused::KeyedFixed($machine) => $value,
+            Paused::Table($machine) => $value,
+            Paused::KeyedTable($machine) => $value,
         }
     };
 }
@@ -30,7 +32,7 @@ use crate::policy::{KeyedLine, Outside, Queued};
 use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare};
 use crate::setting::Setting;
 pub use crate::setting::When;
-use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed};
+use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed, TableSpeed};
 use crate::trace::OwnedJobs;
 pub use figures::Figure;
 use std::sync::Arc;
@@ -72,6 +74,8 @@ enum Paused<'a> {
     Fixed(Box<Machine<'a, Outside, FixedSpeed>>),
     KeyedRing(Box<Machine<'a, Queued<'a, KeyedLine<true>>, RingSpeed>>),
     KeyedFixed(Box<Machine<'a, Queued<'a, KeyedLine<true>>, FixedSpeed>>),
+    Table(Box<Machine<'a, Outside, TableSpeed>>),
+    KeyedTable(Box<Machine<'a, Queued<'a, KeyedLine<true>>, TableSpeed>>),
 }
 
 /// Whether a run paused for a decision, reached the time that it was to reach, or is over.
@@ -116,7 +120,7 @@ impl Prepared {
             server_of[server as usize] = Server::at(number);
         }
         let inputs = Arc::new(Inputs {
-            jobs: self.ready.typed(&self.jobs.view()).gather(&own.rows, self.options.rar()),
+            jobs: self.ready.typed(&self.jobs.view()).gather(&own.rows, self.options.model),
             rows: own.rows.clone(),
             servers: own.servers.clone(),
             server_gpus: own.server_gpus.clone(),
@@ -162,6 +166,7 @@ impl<'a> Paused<'a> {
             ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)
         };
         let ring = RingSpeed { network: inputs.network };
+        let table = TableSpeed { table: setting.rate_table() };
         match (inputs.options.preemption, inputs.options.model) {
             (Preemption::None, Model::Rar) => {
                 Self::KeyedRing(Box::new(Machine::new(&setting, ring, Queued::new(&setting, &ring))))
@@ -169,6 +174,11 @@ impl<'a> Paused<'a> {
             (Preemption::None, Model::Fixed) => {
                 Self::KeyedFixed(Box::new(Machine::new(&setting, FixedSpeed, Queued::new(&setting, &FixedSpeed))))
             }
+            (Preemption::None, Model::Table) => {
+                let policy = Queued::new(&setting, &table);
+                Self::KeyedTable(Box::new(Machine::new(&setting, table, policy)))
+            }
+            (_, Model::Table) => Self::Table(Box::new(Machine::new(&setting, table, Outside::new(&setting)))),
             (_, Model::Rar) => Self::Ring(Box::new(Machine::new(&setting, ring, Outside::new(&setting)))),
             (_, Model::Fixed) => Self::Fixed(Box::new(Machine::new(&setting, FixedSpeed, Outside::new(&setting)))),
         }
@@ -312,6 +322,11 @@ impl Course {
         }
         match self.inputs.options.model {
             Model::Fixed => FixedSpeed.pace(&jobs, job, gpus, gpu_type),
+            Model::Table => {
+                let rate =
+                    |table: &Arc<_>| TableSpeed { table: Arc::clone(table) }.rate(&jobs, job, gpus, gpu_type, servers);
+                jobs.rates.map_or(f64::NAN, |rates| rate(rates.table))
+            }
             Model::Rar => Ring::on(&jobs, job, gpus, gpu_type).rate(&self.inputs.network, servers),
         }
     }

@@ -14,7 +14,8 @@ macro_rules! outside {
         match $paused {
             Paused::Ring($machine) => Some($value),
             Paused::Fixed($machine) => Some($value),
-            Paused::KeyedRing(_) | Paused::KeyedFixed(_) => None,
+            Paused::Table($machine) => Some($value),
+            Paused::KeyedRing(_) | Paused::KeyedFixed(_) | Paused::KeyedTable(_) => None,
         }
     };
 }
@@ -203,6 +204,7 @@ impl Course {
         match self.machine.get() {
             Paused::KeyedRing(machine) => self.rows(machine.policy.unkeyed().iter().copied()),
             Paused::KeyedFixed(machine) => self.rows(machine.policy.unkeyed().iter().copied()),
+            Paused::KeyedTable(machine) => self.rows(machine.policy.unkeyed().iter().copied()),
             _ => Vec::new(),
         }
     }
@@ -213,6 +215,7 @@ impl Course {
         self.machine.with_mut(move |paused| match paused {
             Paused::KeyedRing(machine) => machine.policy.give_keys(&machine.floor, &keys),
             Paused::KeyedFixed(machine) => machine.policy.give_keys(&machine.floor, &keys),
+            Paused::KeyedTable(machine) => machine.policy.give_keys(&machine.floor, &keys),
             _ => {}
         });
     }

@@ -15,6 +15,7 @@ pub(crate) struct FixedSpeed;
 
 impl Speed for FixedSpeed {
     const COUPLED: bool = false;
+    const COUNTS_ITERATIONS: bool = false;
     /// Recorded seconds a second.
     type Pace = f64;
 

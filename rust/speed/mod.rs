@@ -7,17 +7,25 @@
 mod crowd;
 mod fixed;
 mod ring;
+mod table;
 
 use crate::ids::{GpuType, Job};
 use crate::trace::Jobs;
 pub(crate) use crowd::Crowd;
 pub(crate) use fixed::FixedSpeed;
 pub(crate) use ring::{Ring, RingSpeed};
+pub(crate) use table::TableSpeed;
 
 /// An execution model.
 pub(crate) trait Speed: Clone + Send {
     /// Whether jobs that run slow each other down. If they do not, no stay is ever timed anew.
     const COUPLED: bool;
+
+    /// Whether work counts iterations, also under the slot clock, and not recorded seconds or slots.
+    const COUNTS_ITERATIONS: bool;
+
+    /// Whether the slot in which a pause ends yields what fits in its rest. If not, pauses take whole slots.
+    const USES_REST_OF_SLOT: bool = false;
 
     /// What a stay's rate hangs on beside its servers and its crowd.
     type Pace: Copy + Default + Send + std::fmt::Debug;

@@ -83,6 +83,7 @@ pub(crate) struct RingSpeed {
 
 impl Speed for RingSpeed {
     const COUPLED: bool = true;
+    const COUNTS_ITERATIONS: bool = true;
     type Pace = Ring;
 
     #[inline]

@@ -31,7 +31,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("outcome", &["decisions", "error", "ids"]),
     ("policies", &["options"]),
     ("setting", &["cluster", "decisions", "ids", "options", "trace"]),
-    ("trace", &["error", "ids"]),
+    ("trace", &["error", "ids", "options::Model"]),
     // The parts of the machine. None of them knows the machine or a policy.
     ("cluster", &["ds", "error", "ids"]),
     ("placement", &["cluster", "ids", "options", "rng"]),

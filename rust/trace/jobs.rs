@@ -3,9 +3,12 @@
 //! Invariant: after `validate` every column that the model reads has a value for each job, and every value is in its
 //! range (docs/job-table.md). For example, model `fixed` does not read `iterations`, so that column may be empty.
 
+use super::rates::{RateTable, Rates};
 use super::types::{Kind, OwnedTypes, Types};
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job};
+use crate::options::Model;
+use std::sync::Arc;
 
 /// Borrowed columns of a job table (docs/job-table.md), one value a job.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +29,8 @@ pub struct Jobs<'a> {
     pub range: Option<Range<'a>>,
     /// The GPU types that jobs may run on; `None` where all GPUs are alike to every job.
     pub types: Option<Types<'a>>,
+    /// Measured speeds (model `table`).
+    pub rates: Option<Rates<'a>>,
 }
 
 /// How many GPUs elastic jobs may hold: min <= `num_gpus` <= max.
@@ -136,21 +141,24 @@ impl Jobs<'_> {
     ///
     /// # Errors
     /// `ColumnLength` or `Value`, for the lowest offending row of the first offending column.
-    pub fn validate(&self, rar: bool) -> Result<()> {
+    pub fn validate(&self, model: Model) -> Result<()> {
+        let (rar, iterations) = (model == Model::Rar, model != Model::Fixed);
         let n = self.len();
         let mut lengths = vec![("num_gpus", self.num_gpus.len()), ("duration", self.duration.len())];
+        if iterations {
+            lengths.push(("iterations", self.iterations.len()));
+        }
         if rar {
-            lengths.extend([
-                ("iterations", self.iterations.len()),
-                ("gradient_bytes", self.gradient_bytes.len()),
-                ("compute_time", self.compute_time.len()),
-            ]);
+            lengths.extend([("gradient_bytes", self.gradient_bytes.len()), ("compute_time", self.compute_time.len())]);
         }
         if let Some(range) = self.range {
             lengths.extend([("min_gpus", range.min.len()), ("max_gpus", range.max.len())]);
         }
         if let Some(types) = self.types {
             lengths.push(("gpu_type", types.of.len()));
+        }
+        if let Some(rates) = self.rates {
+            lengths.push(("model", rates.model_of.len()));
         }
         for (column, length) in lengths {
             if length != n {
@@ -160,8 +168,10 @@ impl Jobs<'_> {
         check("submit_time", self.submit, "a finite time >= 0", |v| v.is_finite() && *v >= 0.0)?;
         check("num_gpus", self.num_gpus, "an integer >= 1", |v| *v >= 1)?;
         check("duration", self.duration, "a finite time > 0", |v| v.is_finite() && *v > 0.0)?;
-        if rar {
+        if iterations {
             check("iterations", self.iterations, "an integer from 1 to 2^53", |v| (1..=MAX_ITERATIONS).contains(v))?;
+        }
+        if rar {
             check("gradient_bytes", self.gradient_bytes, "a finite size >= 0", |v| v.is_finite() && *v >= 0.0)?;
             check("compute_time", self.compute_time, "a finite time >= 0", |v| v.is_finite() && *v >= 0.0)?;
         }
@@ -191,25 +201,28 @@ impl Jobs<'_> {
             compute_time: self.compute_time.to_vec(),
             range: self.range.map(|range| (range.min.to_vec(), range.max.to_vec())),
             types: self.types.map(|types| OwnedTypes { of: types.of.to_vec(), kinds: types.kinds.to_vec() }),
+            rates: self.rates.map(|rates| (rates.model_of.to_vec(), Arc::clone(rates.table))),
         }
     }
 
     /// A copy of the chosen rows, in the order given.
-    pub(crate) fn gather(&self, rows: &[u32], rar: bool) -> OwnedJobs {
+    pub(crate) fn gather(&self, rows: &[u32], model: Model) -> OwnedJobs {
         fn take<T: Copy>(from: &[T], rows: &[u32]) -> Vec<T> {
             rows.iter().map(|&r| from[r as usize]).collect()
         }
         let all: &[u32] = rows;
-        let model_rows: &[u32] = if rar { rows } else { &[] };
+        let of = |reads: bool| if reads { rows } else { &[] };
+        let (iterations, model_rows) = (of(model != Model::Fixed), of(model == Model::Rar));
         OwnedJobs {
             submit: take(self.submit, all),
             num_gpus: take(self.num_gpus, all),
             duration: take(self.duration, all),
-            iterations: take(self.iterations, model_rows),
+            iterations: take(self.iterations, iterations),
             gradient_bytes: take(self.gradient_bytes, model_rows),
             compute_time: take(self.compute_time, model_rows),
             range: self.range.map(|range| (take(range.min, all), take(range.max, all))),
             types: self.types.map(|types| OwnedTypes { of: take(types.of, all), kinds: types.kinds.to_vec() }),
+            rates: self.rates.map(|rates| (take(rates.model_of, all), Arc::clone(rates.table))),
         }
     }
 }
@@ -245,6 +258,8 @@ pub struct OwnedJobs {
     pub range: Option<(Vec<u32>, Vec<u32>)>,
     /// See [`Jobs::types`].
     pub types: Option<OwnedTypes>,
+    /// See [`Jobs::rates`]: the model of each job, and the table.
+    pub rates: Option<(Vec<u32>, Arc<RateTable>)>,
 }
 
 impl OwnedJobs {
@@ -260,6 +275,7 @@ impl OwnedJobs {
             compute_time: &self.compute_time,
             range: self.range.as_ref().map(|(min, max)| Range { min, max }),
             types: self.types.as_ref().map(OwnedTypes::view),
+            rates: self.rates.as_ref().map(|(model_of, table)| Rates { model_of, table }),
         }
     }
 }

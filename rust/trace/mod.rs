@@ -1,7 +1,9 @@
 //! What is replayed: the job table as columns. They are borrowed from the caller, and nobody changes them.
 
 mod jobs;
+mod rates;
 mod types;
 
 pub use jobs::{Demand, Jobs, MAX_ITERATIONS, OwnedJobs, Range};
+pub use rates::{RateTable, Rates};
 pub use types::{Kind, OwnedTypes, Types};

@@ -20,6 +20,8 @@ pub struct Types<'a> {
 pub struct Kind {
     /// The speed of the type on which the job was recorded.
     pub recorded_speed: f64,
+    /// That type itself; beyond those of the cluster where the cluster has none of it.
+    pub recorded_on: GpuType,
     /// The types that it may run on, with their speeds: as the job lists them, or in the order in which they are tried.
     pub allowed: Vec<(GpuType, f64)>,
     /// The first of the kinds that try the same types in the same order.

@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ringbco.cluster.gpu_types import CATALOGUE, GpuType, read_types
 from ringbco.cluster.network import NETWORK_RULES, Network, network_value
 from ringbco.cluster.presets import PRESETS, ServerGroup
 from ringbco.errors import ABSENT, InputError, show_toml
@@ -37,6 +38,7 @@ class Cluster:
     server_gpu_type: the GPU model of each server, or None when none is named.
     name: the cluster as the user wrote it.
     recorded: the cluster on which the trace's durations were recorded; None for `RECORDED`.
+    gpu_types: what the cluster itself says of GPU types, by name in lower case; the catalogue has the rest.
     """
 
     server_gpus: NDArray[np.uint32]
@@ -45,6 +47,7 @@ class Cluster:
     network: Network = field(default_factory=Network)
     name: str = ""
     recorded: Cluster | None = None
+    gpu_types: Mapping[str, GpuType] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         given = np.asarray(self.server_gpus)
@@ -58,6 +61,47 @@ class Cluster:
         for labels in (self.server_vc, self.server_gpu_type):
             if labels is not None and len(labels) != gpus.size:
                 raise InputError(f"{gpus.size} servers, but {len(labels)} labels for them")
+        if self.server_gpu_type is not None:
+            self._check_types(self.server_gpu_type)
+
+    def _check_types(self, labels: tuple[str | None, ...]) -> None:
+        if None in labels:
+            raise InputError(
+                "a gpu_type for every server or for none", hint=f"server {labels.index(None)} names none"
+            )
+        for label in dict.fromkeys(labels):
+            if label is not None and self.find_type(label) is None:
+                raise unknown_type(label, self.gpu_types, "servers.gpu_type", self.name or None)
+
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """GPU types of the servers in order of first appearance; empty where they name none.
+
+        Names compare without case: the first spelling counts.
+        """
+        first: dict[str, str] = {}
+        for label in self.server_gpu_type or ():
+            first.setdefault(str(label).casefold(), str(label))
+        return tuple(first.values())
+
+    @cached_property
+    def server_types(self) -> NDArray[np.uint32] | None:
+        """Each server's GPU type as an index into `types`; None where servers name none."""
+        if self.server_gpu_type is None:
+            return None
+        number = {name.casefold(): index for index, name in enumerate(self.types)}
+        return np.array([number[str(label).casefold()] for label in self.server_gpu_type], dtype=np.uint32)
+
+    @property
+    def type_facts(self) -> tuple[GpuType, ...]:
+        """What is known of each of `types`."""
+        found = ((name, self.find_type(name)) for name in self.types)
+        return tuple(dataclasses.replace(fact, name=name) for name, fact in found if fact is not None)
+
+    def find_type(self, name: str) -> GpuType | None:
+        """What is known of a GPU type, by the cluster itself, else by the catalogue; None if nothing is."""
+        key = name.casefold()
+        return self.gpu_types.get(key) or CATALOGUE.get(key)
 
     @staticmethod
     def parse(text: str | os.PathLike[str]) -> Cluster:
@@ -79,12 +123,16 @@ class Cluster:
 
         file: what errors name. name: the cluster's name, by default `file`. Raises InputError naming the key.
         """
-        _only_keys(document, ("network", "recorded", "servers"), file, "")
+        _only_keys(document, ("network", "recorded", "servers", "gpu_types"), file, "")
+        declared = read_types(_table(document.get("gpu_types", {}), file, "gpu_types"), file)
         network = _table(document.get("network", {}), file, "network")
         _only_keys(network, NETWORK_RULES, file, "network")
         servers = _servers(document.get("servers"), file, "servers")
         cluster = Cluster.from_groups(
-            servers, _network(network, file, "network"), name=file if name is None else name
+            servers,
+            _network(network, file, "network"),
+            name=file if name is None else name,
+            gpu_types=declared,
         )
         if "recorded" not in document:
             return cluster
@@ -92,7 +140,11 @@ class Cluster:
 
     @staticmethod
     def from_groups(
-        groups: Sequence[ServerGroup], network: Network | None = None, *, name: str = ""
+        groups: Sequence[ServerGroup],
+        network: Network | None = None,
+        *,
+        name: str = "",
+        gpu_types: Mapping[str, GpuType] | None = None,
     ) -> Cluster:
         """The cluster of these groups of equal servers, in their order; either all name a vc or none does."""
         counts = [group.count for group in groups]
@@ -107,6 +159,7 @@ class Cluster:
             server_gpu_type=types if any(types) else None,
             network=network or Network(),
             name=name,
+            gpu_types=gpu_types or {},
         )
 
     def with_network(self, **overrides: float | None) -> Cluster:
@@ -179,7 +232,18 @@ class Cluster:
         lines = ["[network]", *self._network_lines()]
         if self.recorded is not None:
             lines += self.recorded._recorded_lines()
-        return "\n".join(lines + self._server_lines("servers")) + "\n"
+        return "\n".join(lines + self._type_lines() + self._server_lines("servers")) + "\n"
+
+    def _type_lines(self) -> list[str]:
+        """What the cluster itself says of GPU types."""
+        lines: list[str] = []
+        for fact in self.gpu_types.values():
+            lines += ["", f"[gpu_types.{_toml_text(fact.name)}]"]
+            facts = ("speed", "memory_gb", "idle_watts", "busy_watts", "price_per_hour")
+            known = ((key, getattr(fact, key)) for key in facts)
+            lines += [f"{key} = {value!r}" for key, value in known if value is not None]
+            lines += [f"models.{_toml_text(model)} = {speed!r}" for model, speed in fact.models.items()]
+        return lines
 
     def _network_lines(self) -> list[str]:
         return [f"{name} = {getattr(self.network, name)!r}" for name in NETWORK_RULES]
@@ -209,7 +273,7 @@ class Cluster:
     def __reduce__(self) -> tuple[Any, ...]:
         # Through __init__, which copies: an array that Dask sent may lie at an odd address in its message.
         parts = (self.server_gpus, self.server_vc, self.server_gpu_type, self.network, self.name)
-        return Cluster, (*parts, self.recorded)
+        return Cluster, (*parts, self.recorded, dict(self.gpu_types))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Cluster):
@@ -222,7 +286,8 @@ class Cluster:
 
     def _profile(self) -> tuple[Any, ...]:
         """What two equal clusters have in common, but for the cluster that traces were recorded on."""
-        return self.server_gpus.tobytes(), self.server_vc, self.server_gpu_type, self.network
+        types = tuple((key, repr(fact)) for key, fact in sorted(self.gpu_types.items()))
+        return self.server_gpus.tobytes(), self.server_vc, self.server_gpu_type, self.network, types
 
 
 def preset_names() -> tuple[str, ...]:
@@ -322,10 +387,33 @@ def _servers(entries: object, file: str, key: str) -> list[ServerGroup]:
             key=f"{key}[{missing}].vc",
             hint="name a vc for every group of servers, or for none",
         )
+    typed = [number for number, group in enumerate(groups, start=1) if group.gpu_type is not None]
+    if typed and len(typed) < len(groups):
+        missing = next(number for number in range(1, len(groups) + 1) if number not in typed)
+        raise InputError(
+            f"a GPU type, since {key}[{typed[0]}] names one",
+            file=file,
+            key=f"{key}[{missing}].gpu_type",
+            hint="name a gpu_type for every group of servers, or for none",
+        )
     total = sum(group.count * group.gpus for group in groups)
     if total > MAX_GPUS:
         raise InputError(f"at most {MAX_GPUS} GPUs in all", file=file, key=key, value=total)
     return groups
+
+
+def unknown_type(name: str, declared: Iterable[str], key: str, file: str | None = None) -> InputError:
+    """What to say of a GPU type that neither the cluster file nor the catalogue knows."""
+    known = [*declared, *CATALOGUE]
+    close = difflib.get_close_matches(name.casefold(), known, n=1)
+    meant = f"did you mean {CATALOGUE[close[0]].name}? else " if close and close[0] in CATALOGUE else ""
+    return InputError(
+        "a GPU type that the cluster file declares or the catalogue knows",
+        file=file,
+        key=key,
+        value=name,
+        hint=f"{meant}declare it: [gpu_types.{_toml_text(name)}] and speed = 1.0 (V100 = 1)",
+    )
 
 
 def _table(value: object, file: str, key: str) -> dict[str, Any]:

@@ -104,8 +104,9 @@ def time_columns(outcome: Outcome) -> dict[str, pl.Expr]:
         }
         progress = pl.col("held_time") - pl.col("lost_time")
     parts["ideal_run_time"] = pl.col("ideal_run_time")
-    if "run_resized" in there:  # as if alone on the GPUs that it had
-        parts["ideal_run_time"] += pl.col("run_resized").cast(pl.Float64)
+    for name in ("run_resized", "run_on_type"):  # as if alone on the GPUs that it had
+        if name in there:
+            parts["ideal_run_time"] += pl.col(name).cast(pl.Float64)
     if {"run_spread", "run_contention"} <= set(there):
         return parts | {name: pl.col(name).cast(pl.Float64) for name in ("run_spread", "run_contention")}
     return parts | {"run_beyond": progress - pl.col("ideal_run_time")}

@@ -80,14 +80,14 @@ def by_cluster(vcs: Mapping[str, Bound], dropped: int = 0, elastic: int = 0) -> 
 def of_results(outcomes: Mapping[str, Outcome]) -> dict[str, float | None]:
     """The bound on the mean completion time of each result's jobs on its cluster, s, by label.
 
-    None where a result alone does not say it: jobs that may have held other GPUs than they ask for, rings
-    that may be faster over several servers than in one, a result that is damaged. Results of the same jobs
-    share the work.
+    None where a result alone does not say it: jobs that may have held other GPUs than they ask for, or faster
+    ones than they were recorded on; rings that may be faster over several servers than in one; a result that
+    is damaged. Results of the same jobs share the work.
     """
     found: list[tuple[object, pl.DataFrame, float | None]] = []
     told: dict[str, float | None] = {}
     for label, outcome in outcomes.items():
-        if _resizes(outcome):
+        if _resizes(outcome) or "run_on_type" in outcome.jobs.columns:
             told[label] = None
             continue
         jobs = outcome.jobs.select(name for name in _READ if name in outcome.jobs.columns)

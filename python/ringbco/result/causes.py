@@ -44,12 +44,14 @@ def split(
     the job could have been placed, but it was not its turn (the head of a strict queue, the reservation of
     EASY, the wait for a slot's boundary).
 
-    A run has two parts beyond the ideal run time (a third, run_resized, where jobs are elastic: what its work
-    took longer on other GPUs than it asks for). run_spread: what more servers than the fewest cost without
+    A run has two parts beyond the ideal run time. run_spread: what more servers than the fewest cost without
     contention (eq. 8 with k = 1). run_contention: what sharing links cost on top (k > 1). The slot clock's
-    rounding counts as run_contention if k ever exceeded 1, else as run_spread. Ideal run time, run_spread and
-    run_contention always add up to the time on GPUs with progress. That is the run time or, where jobs are
-    preempted, held_time - lost_time. What more servers cost a preempted job, the engine adds up stay by stay.
+    rounding counts as run_contention if k ever exceeded 1, else as run_spread. Where jobs are elastic a third
+    part is run_resized: what the work took longer on another number of GPUs than the job asks for. Where GPUs
+    differ another one is run_on_type: what it took longer on other types than it was recorded on, less than 0
+    on faster ones. Ideal run time and these parts always add up to the time on GPUs with progress. That is the
+    run time or, where jobs are preempted, held_time - lost_time. What more servers cost a preempted job, the
+    engine adds up stay by stay.
     """
     wait_gpus, wait_fragmented = result.wait_gpus, result.wait_fragmented
     wait = result.start - submit
@@ -87,8 +89,10 @@ def _longer(
     running = finish - start
     if result.held is not None and result.lost is not None:
         running = result.held[rows] - result.lost[rows]
-    if result.longer is not None:  # what other GPUs than those asked for cost is told apart
-        running = running - result.longer[rows]
+    # What other GPUs than those asked for, or of other types than recorded, cost is told apart.
+    for apart in (result.longer, result.on_types):
+        if apart is not None:
+            running = running - apart[rows]
     longer = running - workload.ideal_run_time[rows]
     # A run is a difference of instants, which late in a long trace are coarser than a short run's 1e-9.
     noise = np.maximum(1e-9 * running, 4 * np.spacing(finish))

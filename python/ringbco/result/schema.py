@@ -30,6 +30,7 @@ ELASTIC_SCHEMA: Final[
     "held_gpu_time": pl.Float64(),
     "lost_gpu_time": pl.Float64(),
 }
+TYPES_SCHEMA: Final[dict[str, pl.DataType]] = {"run_on_type": pl.Float32()}  # GPUs that differ
 CARRIED_COLUMNS: Final = ("user", "vc", "deadline")  # after the others, where the job table has them
 ALLOCATIONS_SCHEMA: Final = {
     "job_id": pl.String(),

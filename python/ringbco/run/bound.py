@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from ringbco.errors import InputError
 from ringbco.result.bound import Bound, by_cluster, lower_bound
 from ringbco.result.metrics import column
 from ringbco.run.options import as_cluster, checked
-from ringbco.trace import profiles
+from ringbco.trace import kinds, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
 
 
@@ -40,7 +41,12 @@ def bound(
     table = as_table(jobs)
     vc = profiles.vc_index(table, cluster)
     workload = profiles.resolve(table, cluster, model=model, seed=seed)
+    differ = kinds.resolve(table, cluster)
+    if differ is not None:  # no run is faster than one on the fastest type alone
+        workload = replace(workload, compute_time=workload.compute_time / differ.most_speedup())
     work = profiles.least_work(table, cluster, workload, model=model)
+    if differ is not None and model == "fixed":
+        work = work / differ.most_speedup()
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
     least, most = gpus_of(table.frame, "min_gpus"), gpus_of(table.frame, "max_gpus")
     parts, dropped, elastic = {}, 0, 0

@@ -39,7 +39,7 @@ from ringbco.run.steps import (
     summarise_run,
     timeline_frame,
 )
-from ringbco.trace import profiles
+from ringbco.trace import kinds, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import doubts, warn
 
@@ -85,6 +85,11 @@ def plan(
             hint="plan each virtual cluster by itself, or give the servers no vc",
         )
     table = as_table(jobs)
+    if kinds.resolve(table, cluster) is not None:
+        raise InputError(
+            f"cluster {cluster.name}: has GPUs that differ, and a plan takes all GPUs for equal",
+            hint="plan for servers without gpu_type, or for those of one type",
+        )
     warn(doubts(table, cluster))
     workload = profiles.resolve(table, cluster, model=values["model"], seed=values["seed"])
     _check_sample(values["sample"], float(workload.ideal_run_time.max()))

@@ -44,7 +44,7 @@ from ringbco.run.steps import (
     summarise_run,
     timeline_frame,
 )
-from ringbco.trace import profiles
+from ringbco.trace import kinds, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 
 
@@ -131,9 +131,22 @@ def prepare(
         "key": order_column(values["order"], table) if mine is None else None,
         "log": log.columns(str(policy), table, len(cluster.server_gpus)) if is_log(policy) else None,
     }
+    kinds_of = kinds.resolve(table, cluster)
+    if kinds_of is not None:
+        if chosen.preemption == "repack":
+            raise UsageError(
+                f"policy {chosen.name}: expected a policy that knows GPU types: it takes all GPUs for equal,"
+                " and the cluster's are not"
+            )
+        columns["types"] = {
+            "of": kinds_of.of,
+            "kinds": [(kind.recorded_speed, 0, list(kind.allowed)) for kind in kinds_of.kinds],
+        }
     servers: _core._Cluster = {
         "server_gpus": cluster.server_gpus,
         "server_vc": None if vc is None else _server_vc(cluster),
+        "server_types": _server_types(cluster) if kinds_of is not None else None,
+        "type_prices": _prices(cluster) if values["type_order"] == "cheapest" else None,
         "network": astuple(cluster.network),
     }
     told = {"preemption": chosen.preemption, **described(chosen, values)}
@@ -185,6 +198,23 @@ def _server_vc(cluster: Cluster) -> NDArray[np.uint32]:
     """Each server's virtual cluster as an index into `cluster.vc_names`."""
     number = {name: index for index, name in enumerate(cluster.vc_names)}
     return np.array([number[name] for name in cluster.server_vc or ()], dtype=np.uint32)
+
+
+def _server_types(cluster: Cluster) -> list[int] | None:
+    return None if cluster.server_types is None else cluster.server_types.tolist()
+
+
+def _prices(cluster: Cluster) -> list[float]:
+    """The price of every GPU type of the cluster."""
+    prices = []
+    for fact in cluster.type_facts:
+        if fact.price_per_hour is None:
+            raise UsageError(
+                f"option type-order: cheapest: expected a price of every GPU type; {fact.name} has none:"
+                f" give it as price_per_hour in [gpu_types.{fact.name}] of the cluster file"
+            )
+        prices.append(fact.price_per_hour)
+    return prices
 
 
 def _work(

@@ -166,9 +166,12 @@ class State:
         return self._setup.cluster.server_vc if self._setup.vc is not None else None
 
     @property
-    def type(self) -> None:
+    def type(self) -> tuple[str, ...] | None:
         """The GPU type of each server; None where servers name none."""
-        return
+        cluster = self._setup.cluster
+        if cluster.server_types is None:
+            return None
+        return tuple(cluster.types[number] for number in cluster.server_types)
 
     @property
     def U(self) -> NDArray[np.float64]:  # noqa: N802 - the paper's name
@@ -239,14 +242,26 @@ class State:
     ) -> NDArray[np.float64]:
         """Iterations a second of each row on so many GPUs of so many servers, alone.
 
-        Under the model `fixed`: recorded seconds a second. `type`: None, until servers name GPU types.
+        Under the model `fixed`: recorded seconds a second. type: a GPU type of the cluster, by name; None for
+        the one on which the job was recorded. The rate is 0 on a type that the job may not use.
         """
-        if type is not None or servers < 1:
-            expected = "None, for servers name no GPU types, and a number >= 1"
-            raise UsageError(f"rate: type {type!r}, servers {servers}: expected {expected}")
+        if servers < 1:
+            raise UsageError(f"rate: servers {servers}: expected a number >= 1")
+        gpu_type = self._type("rate", type)
         numbers = self._rows(rows, "rate")
         wanted = np.ascontiguousarray(np.broadcast_to(np.asarray(gpus, np.uint32), numbers.shape))
-        return self._course.rate(numbers, wanted, int(servers))
+        return self._course.rate(numbers, wanted, gpu_type, int(servers))
+
+    def _type(self, verb: str, name: str | None) -> int | None:
+        """The number of a GPU type; UsageError where the cluster has none of that name."""
+        if name is None:
+            return None
+        types = self._setup.cluster.types
+        for number, known in enumerate(types):
+            if known.casefold() == str(name).casefold():
+                return number
+        expected = f"one of {', '.join(types)}" if types else "None: the servers name no GPU types"
+        raise UsageError(f"{verb}: type {name!r}: expected {expected}")
 
     # Verbs.
 
@@ -264,13 +279,13 @@ class State:
 
         servers: (server, GPUs) pairs for a single row; None for where the run's placement puts each.
         gpus: how many each gets, from its min_gpus to its max_gpus; None for its num_gpus.
+        type: the GPU type that all get; None for the first, of those that a row may use, that can place it.
         placement: another placement than the run's. strict: whether the first row that finds no GPUs ends the
         call; otherwise it is passed over. Raises DecisionError, and changes nothing, for a row that does not
         wait and for GPUs that are not idle.
         """
         numbers = self._rows(rows, "start")
-        if type is not None:
-            raise UsageError(f"start: type {type!r}: expected None: the servers name no GPU types")
+        gpu_type = self._type("start", type)
         count = None if gpus is None else self._count(gpus, "start", numbers)
         if servers is not None:
             if numbers.size != 1:
@@ -285,7 +300,10 @@ class State:
             from ringbco.run.options_generated import REPLAY
 
             check_name("placement", placement, REPLAY["placement"].names)
-        return int(self._do("start", lambda: self._course.start(numbers, count, placement, bool(strict))))
+        strictly = bool(strict)
+        return int(
+            self._do("start", lambda: self._course.start(numbers, count, gpu_type, placement, strictly))
+        )
 
     def stop(self, rows: ArrayLike) -> None:
         """Stops running rows. They wait again and keep their progress. Raises as `start` does."""

@@ -19,6 +19,7 @@ from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_path
 from ringbco.result import causes, metrics
+from ringbco.result.by_type import by_type
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
@@ -27,6 +28,7 @@ from ringbco.result.schema import (
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
+    TYPES_SCHEMA,
 )
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
@@ -60,6 +62,8 @@ def explain(error: _core.CoreError, table: JobTable, command: str = "replay") ->
     if command == "plan":
         hint = _HINTS_OF_PLAN.get(error.kind, hint)
     job = table.frame.row(error.row, named=True)
+    if error.kind == "oversize" and job.get("gpu_type"):
+        hint = f"it may run on {job['gpu_type']} only; {hint}"
     about_size = error.kind in ("oversize", "unplaceable")
     return InputError(
         f"{wish}, but job {job['job_id']!r}: {error.message}",
@@ -105,8 +109,12 @@ def jobs_frame(
             result.lost_gpus,
         )
         columns |= dict(zip(ELASTIC_SCHEMA, map(_shared, elastic), strict=True))
+    if result.on_types is not None:
+        columns |= dict(zip(TYPES_SCHEMA, [_shared(result.on_types.astype(np.float32))], strict=True))
     columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
-    jobs = pl.DataFrame(columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA | ELASTIC_SCHEMA)
+    jobs = pl.DataFrame(
+        columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA | ELASTIC_SCHEMA | TYPES_SCHEMA
+    )
     return jobs if result.kept.all() else jobs.filter(pl.Series(result.kept))
 
 
@@ -252,6 +260,16 @@ def summarise_run(
         "decisions": result.decisions,
         "engine_seconds": result.engine_seconds,
     }
+    types = by_type(
+        cluster,
+        server=result.alloc_server,
+        num_gpus=result.alloc_gpus,
+        start=result.alloc_start,
+        end=result.alloc_end,
+        span=summary["makespan"],
+    )
+    if types and result.alloc_server.size:  # where allocations are written down
+        summary["gpu_types"] = types
     if vc is not None:
         rows = []
         vc_kept = vc[result.kept]

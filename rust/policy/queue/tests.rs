@@ -18,6 +18,7 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
     let duration: Vec<f64> = keys.iter().map(|&key| f64::from(key)).collect();
     let jobs = Jobs {
         types: None,
+        rates: None,
         submit: &zeros,
         num_gpus: sizes,
         duration: &duration,

@@ -45,6 +45,7 @@ fn mean_jct(setting: &Setting<'_>, recent: &[(Job, f64)], evicts: bool) -> f64 {
     let rows: Vec<u32> = (0..recent.len() as u32).collect();
     let jobs = Jobs {
         types: None,
+        rates: None,
         submit: &submit,
         num_gpus: &num_gpus,
         duration: &duration,

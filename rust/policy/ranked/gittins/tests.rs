@@ -214,6 +214,7 @@ fn runs_are_those_of_the_slow_twin() {
             |row: &(u32, u32, u32)| if whole { f64::from(row.2 / 60 * 60 + 60) } else { f64::from(row.2) / 7.0 };
         let jobs = OwnedJobs {
             types: None,
+            rates: None,
             submit: column(&|row| f64::from(row.0)),
             num_gpus: rows.iter().map(|row| row.1).collect(),
             duration: column(&length),

@@ -1,0 +1,109 @@
+"""What GPU types mean to jobs: which each may run on, and how fast it is there (docs/heterogeneous.md).
+
+Jobs that ask for the same types, were recorded on the same one and gain the same by each are of one kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringbco.cluster.gpu_types import GpuType
+from ringbco.cluster.spec import Cluster, unknown_type
+from ringbco.errors import InputError
+from ringbco.trace.jobs import JobTable
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What GPU types mean to a job.
+
+    recorded_on: the type on which it was recorded, by name; recorded_speed: that type's speed for the job's
+    model. allowed: (index into the cluster's types, speed for the job's model), as the job lists them.
+    """
+
+    recorded_on: str
+    recorded_speed: float
+    allowed: tuple[tuple[int, float], ...]
+
+    def most_speedup(self) -> float:
+        """The greatest speed allowed beside the recorded one; 1 where none is allowed."""
+        return max((speed / self.recorded_speed for _, speed in self.allowed), default=1.0)
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The kind of every job, by its place among `kinds`."""
+
+    of: NDArray[np.uint32]
+    kinds: tuple[Kind, ...]
+
+    def most_speedup(self) -> NDArray[np.float64]:
+        """Of each job: how much faster than recorded it may compute."""
+        return np.array([kind.most_speedup() for kind in self.kinds])[self.of]
+
+
+def resolve(table: JobTable, cluster: Cluster, *, always: bool = False) -> Kinds | None:
+    """What the cluster's GPU types mean to the jobs; None where they change nothing.
+
+    They change nothing where no server names one, and where every job may use all at its recorded speed and
+    there is only one. always: not None in the second case either.
+
+    Raises InputError for a recorded_on that neither the cluster file nor the catalogue knows.
+    """
+    if cluster.server_types is None:
+        return None
+    frame, facts = table.frame, cluster.type_facts
+    names = ["gpu_type", "recorded_on"]
+    if any(fact.models for fact in (*facts, *cluster.gpu_types.values())):
+        names.append("model")
+    there = [name for name in names if name in frame.columns]
+    number = {name.casefold(): index for index, name in enumerate(cluster.types)}
+    if there:
+        distinct = frame.select(there).unique(maintain_order=True).with_row_index("kind")
+        of = frame.select(there).join(distinct, on=there, how="left", nulls_equal=True, maintain_order="left")
+        rows, index = distinct.select(there).to_dicts(), of["kind"].to_numpy().astype(np.uint32)
+    else:
+        rows, index = [{}], np.zeros(frame.height, np.uint32)
+    kinds = tuple(_kind(row, table, cluster, facts, number) for row in rows)
+    plain = len(facts) == 1 and all(kind.allowed == ((0, kind.recorded_speed),) for kind in kinds)
+    return None if plain and not always else Kinds(index, kinds)
+
+
+def _kind(
+    row: Mapping[str, str | None],
+    table: JobTable,
+    cluster: Cluster,
+    facts: tuple[GpuType, ...],
+    number: Mapping[str, int],
+) -> Kind:
+    asked = [part.strip().casefold() for part in (row.get("gpu_type") or "").split("|")]
+    listed = [number[name] for name in dict.fromkeys(asked) if name in number]
+    allowed = listed if any(asked) else list(range(len(facts)))
+    model = row.get("model")
+    recorded = (row.get("recorded_on") or "").strip() or _recorded_on(cluster, listed)
+    fact = cluster.find_type(recorded)
+    if fact is None:
+        at = int((table.frame["recorded_on"] == row["recorded_on"]).arg_max() or 0)
+        unknown = unknown_type(recorded, cluster.gpu_types, "recorded_on")
+        raise InputError(
+            unknown.expected,
+            file=table.source,
+            row=at + 1,
+            column="recorded_on",
+            value=recorded,
+            hint=unknown.hint,
+        )
+    speeds = tuple((index, facts[index].speed_for(model)) for index in allowed)
+    return Kind(recorded, fact.speed_for(model), speeds)
+
+
+def _recorded_on(cluster: Cluster, listed: list[int]) -> str:
+    """The type on which a job that does not say it was recorded."""
+    labels = cluster.recorded.server_gpu_type if cluster.recorded is not None else None
+    if labels is not None and labels[0] is not None:
+        return labels[0]
+    return cluster.types[listed[0]] if listed else cluster.types[0]

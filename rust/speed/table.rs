@@ -1,0 +1,72 @@
+//! Model `table`: speeds as they were measured (docs/tables.md).
+//!
+//! Work counts iterations. Jobs do not slow each other down: what was measured is what counts. For example, a job of
+//! 1,000 iterations on GPUs where it makes 4 a second runs 250 s.
+
+use super::Speed;
+use super::ring::Ring;
+use crate::ids::{GpuType, Job};
+use crate::trace::{Jobs, RateTable, Rates};
+use std::sync::Arc;
+
+/// Work counts iterations; a unit takes what the table says.
+#[derive(Clone, Debug)]
+pub(crate) struct TableSpeed {
+    pub(crate) table: Arc<RateTable>,
+}
+
+/// What a stay asks the table.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Entry {
+    model: u32,
+    gpu_type: u32,
+    gpus: u32,
+}
+
+impl TableSpeed {
+    /// Iterations a second of a job on so many GPUs of a type, on so many servers; 0 where it cannot run.
+    pub(crate) fn rate(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType, servers: u32) -> f64 {
+        let entry = self.pace(jobs, job, gpus, gpu_type);
+        self.table.rate(entry.model, entry.gpu_type, entry.gpus, servers).unwrap_or(0.0)
+    }
+}
+
+impl Speed for TableSpeed {
+    const COUPLED: bool = false;
+    const COUNTS_ITERATIONS: bool = true;
+    const USES_REST_OF_SLOT: bool = true;
+    type Pace = Entry;
+
+    #[inline]
+    fn work(&self, jobs: &Jobs<'_>, job: Job, _slot: Option<f64>) -> f64 {
+        jobs.iterations[job.index()] as f64
+    }
+
+    fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType) -> Entry {
+        let model = jobs.rates.map_or(0, |rates: Rates<'_>| rates.model_of[job.index()]);
+        let recorded = || jobs.kind_of(job).map_or(GpuType::new(0), |kind| kind.recorded_on);
+        let of = if gpu_type == GpuType::NONE { recorded() } else { gpu_type };
+        Entry { model, gpu_type: of.number(), gpus }
+    }
+
+    #[inline]
+    fn unit(&self, entry: &Entry, servers: u32, _crowd: u32) -> f64 {
+        1.0 / self.table.rate(entry.model, entry.gpu_type, entry.gpus, servers).unwrap_or(0.0)
+    }
+
+    #[inline]
+    fn per_slot(&self, _entry: &Entry, slot: f64, unit: f64) -> f64 {
+        Ring::per_slot(slot, unit)
+    }
+
+    #[inline]
+    fn run_time(&self, jobs: &Jobs<'_>, job: Job, servers: u32, crowd: u32) -> f64 {
+        let entry = self.pace(jobs, job, jobs.num_gpus[job.index()], GpuType::NONE);
+        jobs.iterations[job.index()] as f64 * self.unit(&entry, servers, crowd)
+    }
+
+    #[inline]
+    fn remaining(&self, _jobs: &Jobs<'_>, _job: Job, left: f64, alone: f64, _slot: Option<f64>) -> f64 {
+        left * alone
+    }
+}

@@ -1,0 +1,124 @@
+//! Measured speeds: iterations a second of a model on so many GPUs of a type, on so many servers (docs/tables.md).
+//!
+//! Invariant: the rows of a model and type ascend by (servers, GPUs), and a pair of both has one row. For example, with 10
+//! iterations a second on 1 GPU and 30 on 3, a job on 2 GPUs of that type makes 20.
+
+use crate::error::{Error, Result};
+use std::sync::Arc;
+
+/// The rates of all models and types.
+#[derive(Clone, Copy, Debug)]
+pub struct Rates<'a> {
+    /// The model of every job, by its place among the models of the table.
+    pub model_of: &'a [u32],
+    /// What was measured.
+    pub table: &'a Arc<RateTable>,
+}
+
+/// What was measured of every model on every GPU type.
+#[derive(Clone, Debug, Default)]
+pub struct RateTable {
+    /// GPU types of the table: those of the cluster first, in its order, then others.
+    types: usize,
+    /// By model, then by type: sizes by number of servers, ascending.
+    measured: Vec<Vec<Sizes>>,
+}
+
+/// What was measured on a number of servers.
+#[derive(Clone, Debug)]
+struct Sizes {
+    servers: u32,
+    /// (GPUs, iterations a second), ascending.
+    rates: Vec<(u32, f64)>,
+}
+
+impl Sizes {
+    /// The rate on so many GPUs; `None` beyond what was measured.
+    fn at(&self, gpus: u32) -> Option<f64> {
+        let after = self.rates.partition_point(|&(measured, _)| measured < gpus);
+        let &(high, rate) = self.rates.get(after)?;
+        if high == gpus {
+            return Some(rate);
+        }
+        let (low, least) = *self.rates.get(after.checked_sub(1)?)?;
+        Some(least + (rate - least) * (f64::from(gpus - low) / f64::from(high - low)))
+    }
+}
+
+impl RateTable {
+    /// A table of rows (model, type, GPUs, servers, rate), in any order.
+    ///
+    /// # Errors
+    /// `Value` for a row out of range, or a second one of the same model, type, GPUs and servers.
+    pub fn new(models: usize, types: usize, rows: &[(u32, u32, u32, u32, f64)]) -> Result<Self> {
+        let mut measured: Vec<Vec<Sizes>> = vec![Vec::new(); models * types];
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by_key(|&row| (rows[row].3, rows[row].2));
+        for row in order {
+            let (model, gpu_type, gpus, servers, rate) = rows[row];
+            let fault = |column, value: String, expected| Err(Error::Value { row, column, value, expected });
+            if model as usize >= models || gpu_type as usize >= types {
+                return fault("model", model.to_string(), "the number of a model and of a type");
+            }
+            if gpus == 0 || servers == 0 || servers > gpus {
+                return fault("servers", servers.to_string(), "a number from 1 to gpus");
+            }
+            if !(rate.is_finite() && rate >= 0.0) {
+                return fault("rate", format!("{rate:?}"), "a finite number >= 0");
+            }
+            let sizes = &mut measured[model as usize * types + gpu_type as usize];
+            if sizes.last().is_none_or(|last| last.servers != servers) {
+                sizes.push(Sizes { servers, rates: Vec::new() });
+            }
+            if let Some(last) = sizes.last_mut() {
+                if last.rates.last().is_some_and(|&(before, _)| before == gpus) {
+                    return fault("gpus", gpus.to_string(), "a size that no other row has");
+                }
+                last.rates.push((gpus, rate));
+            }
+        }
+        Ok(Self { types, measured })
+    }
+
+    /// Number of types.
+    #[must_use]
+    pub fn types(&self) -> usize {
+        self.types
+    }
+
+    /// Iterations a second; `None` where nothing that was measured says it.
+    ///
+    /// What counts is the largest number of servers measured that is not above the real one and whose sizes lie around
+    /// `gpus`, else the least above.
+    #[must_use]
+    pub fn rate(&self, model: u32, gpu_type: u32, gpus: u32, servers: u32) -> Option<f64> {
+        let sizes = self.measured.get(model as usize * self.types + gpu_type as usize)?;
+        let above = sizes.partition_point(|sizes| sizes.servers <= servers);
+        let below = sizes[..above].iter().rev().find_map(|sizes| sizes.at(gpus));
+        below.or_else(|| sizes[above..].iter().find_map(|sizes| sizes.at(gpus)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn between_measured_sizes_rates_are_linear() {
+        let rows = [(0, 0, 1, 1, 10.0), (0, 0, 4, 1, 40.0), (0, 0, 4, 2, 32.0), (0, 0, 8, 2, 48.0), (0, 1, 2, 2, 1.0)];
+        let table = RateTable::new(1, 2, &rows).unwrap();
+        let rate = |gpus, servers| table.rate(0, 0, gpus, servers);
+        assert_eq!([rate(1, 1), rate(2, 1), rate(3, 1), rate(4, 1)], [10.0, 20.0, 30.0, 40.0].map(Some));
+        // On one server nothing was measured beyond 4, so two servers count. On two, nothing below 4.
+        assert_eq!([rate(6, 1), rate(6, 2), rate(6, 3), rate(3, 2)], [40.0, 40.0, 40.0, 30.0].map(Some));
+        assert_eq!([rate(4, 2), rate(4, 5), rate(9, 2)], [Some(32.0), Some(32.0), None]);
+        assert_eq!((table.rate(0, 1, 2, 1), table.rate(0, 1, 1, 1)), (Some(1.0), None));
+    }
+
+    #[test]
+    fn rows_out_of_range_are_refused() {
+        let refused = |row| RateTable::new(1, 1, &[(0, 0, 2, 1, 5.0), row]).is_err();
+        assert!(refused((0, 0, 2, 1, 6.0)) && refused((1, 0, 1, 1, 6.0)) && refused((0, 0, 1, 2, 6.0)));
+        assert!(refused((0, 0, 3, 1, -1.0)) && refused((0, 0, 3, 1, f64::NAN)) && !refused((0, 0, 3, 1, 0.0)));
+    }
+}
