@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(refused("preempt_cost", Value::Number(1e9 + 1.0)), cost);
         let kappa = "option kappa: 4294967296: expected an integer from 0 to 4294967295";
         assert_eq!(refused("kappa", Value::Integer(1 << 32)), kappa);
-        let model = "option model: ring: expected one of rar, fixed";
+        let model = "option model: ring: expected one of rar, fixed, table";
         assert_eq!(refused("model", Value::Text("ring".to_owned())), model);
         let steps = "option thresholds: 2,1: expected GPU-seconds > 0 in ascending order";
         assert_eq!(refused("thresholds", Value::Numbers(vec![2.0, 1.0])), steps);

@@ -44,14 +44,14 @@ def split(
     the job could have been placed, but it was not its turn (the head of a strict queue, the reservation of
     EASY, the wait for a slot's boundary).
 
-    A run has two parts beyond the ideal run time. run_spread: what more servers than the fewest cost without
-    contention (eq. 8 with k = 1). run_contention: what sharing links cost on top (k > 1). The slot clock's
-    rounding counts as run_contention if k ever exceeded 1, else as run_spread. Where jobs are elastic a third
-    part is run_resized: what the work took longer on another number of GPUs than the job asks for. Where GPUs
-    differ another one is run_on_type: what it took longer on other types than it was recorded on, less than 0
-    on faster ones. Ideal run time and these parts always add up to the time on GPUs with progress. That is the
-    run time or, where jobs are preempted, held_time - lost_time. What more servers cost a preempted job, the
-    engine adds up stay by stay.
+    A run has two parts beyond the ideal run time. run_spread: what more servers than the fewest cost
+    without contention (eq. 8 with k = 1). run_contention: what sharing links cost on top (k > 1). The slot
+    clock's rounding counts as run_contention if k ever exceeded 1, else as run_spread. Where jobs are
+    elastic a third part is run_resized: what the work took longer on another number of GPUs than the job
+    asks for. Where GPUs differ another one is run_on_type: what it took longer on other types than it was
+    recorded on, less than 0 on faster ones. Ideal run time and these parts always add up to the time on
+    GPUs with progress. That is the run time or, where jobs are preempted, held_time - lost_time. What more
+    servers cost a preempted job, the engine adds up stay by stay.
     """
     wait_gpus, wait_fragmented = result.wait_gpus, result.wait_fragmented
     wait = result.start - submit
