@@ -34,13 +34,16 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
         "vc": column("vc", np.uint32) if split else None,
         "deadline": None,
         "user": None,
+        "types": None,
     }
     cluster = {
         "server_gpus": np.array(case.servers, dtype=np.uint32),
         "server_vc": np.array(case.server_vc, dtype=np.uint32) if split else None,
+        "server_types": None,
+        "type_prices": None,
         "network": (net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
     }
     given = case.options.by_name()
     for name, value in more.items():
-        (jobs if name in jobs else given)[name] = value
+        next((group for group in (jobs, cluster) if name in group), given)[name] = value
     return _core.replay(jobs, cluster, given, None)

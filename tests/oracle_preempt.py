@@ -52,7 +52,7 @@ class Stretch:
     begin: float
     p: int = 0
     tau: float = math.nan
-    phi: int = 0
+    phi: float = 0
     left: float = 0.0  # at `since`; under the slot clock always up to date
     since: float = 0.0
 
@@ -206,15 +206,34 @@ class World:
             return list(self.line)
         return sorted(runs + self.waiting, key=keys[self.rules.policy])
 
+    def too_slow(self, row: int) -> bool:
+        """Not one iteration fits in a slot, even uncontended and on the fewest servers."""
+        fewest = fewest_servers(self.jobs[row].num_gpus, list(self.sizes.values()))
+        tau0 = iteration_time(self.jobs[row], fewest, 1, self.net)
+        return iterations_per_slot(tau0, self.options.slot) == 0
+
     # One pass.
 
-    def one_pass(self) -> None:
+    def select(self) -> list[int]:
+        """Who should run: the ranking walked with a quota of all GPUs."""
         quota = sum(self.sizes.values())
         selected = []
         for row in self.ranking():
             if self.jobs[row].num_gpus <= quota:
                 quota -= self.jobs[row].num_gpus
                 selected.append(row)
+        return selected
+
+    def find(self, row: int) -> tuple[list[GPU] | None, int]:
+        """The idle GPUs that a job would get, and the state of the random numbers afterwards."""
+        return place(self.jobs[row], self.floor(), self.options, self.rng)
+
+    def tau(self, run: Stretch, p: int) -> float:
+        """Seconds a unit of a job's work takes where it runs, among p spanning jobs."""
+        return 1.0 if self.fixed else iteration_time(self.jobs[run.row], len(run.servers), p, self.net)
+
+    def one_pass(self) -> None:
+        selected = self.select()
         for run in sorted(self.running, key=lambda run: run.row):
             if run.row not in selected:
                 self.result.preemptions[run.row] += 1
@@ -225,7 +244,7 @@ class World:
                 self.try_start(row)
 
     def try_start(self, row: int) -> None:
-        gpus, rng = place(self.jobs[row], self.floor(), self.options, self.rng)
+        gpus, rng = self.find(row)
         if gpus is None:
             return
         self.rng = rng
@@ -286,9 +305,9 @@ class World:
             run.p = contention(run.servers, spanning)
             most = self.result.max_contention
             most[run.row] = max(most[run.row], run.p)
-            tau = 1.0 if self.fixed else iteration_time(self.jobs[run.row], len(run.servers), run.p, self.net)
+            tau = self.tau(run, run.p)
             if self.slotted:
-                run.phi = 1 if self.fixed else iterations_per_slot(tau, self.options.slot)
+                run.phi = 1.0 / tau if self.fixed else iterations_per_slot(tau, self.options.slot)
             elif tau != run.tau:
                 if self.now > run.since and not math.isnan(run.tau):
                     run.left = max(0.0, run.left - (self.now - run.since) / run.tau)
@@ -309,7 +328,7 @@ class World:
         floor = self.floor()
         self.short = [row for row in self.waiting if len(floor.idle) < self.jobs[row].num_gpus]
         enough = [row for row in self.waiting if row not in self.short]
-        self.apart = [row for row in enough if place(self.jobs[row], floor, self.options, 0)[0] is None]
+        self.apart = [row for row in enough if self.find(row)[0] is None]
 
     def count_time(self) -> None:
         """What the time since the latest instant was spent on."""
@@ -349,7 +368,7 @@ class World:
                 if n > run.begin:
                     progress |= run.phi > 0
                     run.left -= run.phi
-                if run.left <= 0:
+                if run.left <= 1e-9 * run.phi:
                     run.left = 0
                     self.complete(run)
                     happened = True
@@ -408,8 +427,11 @@ def simulate(
     options: Options,
     rules: Preemption,
     server_vc: Sequence[int] | None = None,
+    world_type: type[World] = World,
 ) -> PreemptResult:
     """Replay `jobs` under a preemptive policy; deadlines are NaN where there is none.
+
+    `world_type` may be a World with other placements and speeds.
 
     Raises OversizeError, RefusedError or StuckError, naming a row at fault.
     """
@@ -436,19 +458,18 @@ def simulate(
         sizes = {s: size for s, size in enumerate(servers) if server_vc is None or server_vc[s] == v}
         mine = {row: job for row, job in enumerate(jobs) if server_vc is None or job.vc == v}
         seed = (options.seed + v * GOLDEN) & MASK
-        worlds.append(World(sizes, mine, deadlines, net, options, rules, seed, result))
+        worlds.append(world_type(sizes, mine, deadlines, net, options, rules, seed, result))
     for world in worlds:
         for row in list(world.jobs):
-            if place(world.jobs[row], world.floor(), options, 0)[0] is None:
+            if world.find(row)[0] is None:
                 result.kept[row] = False
                 del world.jobs[row]
     if options.oversize == "error" and not all(result.kept):
         raise OversizeError(result.kept.index(False))
     if options.clock == "slot" and options.model == "rar":
         for world in worlds:
-            for row, job in world.jobs.items():
-                fewest = fewest_servers(job.num_gpus, list(world.sizes.values()))
-                if iterations_per_slot(iteration_time(job, fewest, 1, net), options.slot) == 0:
+            for row in world.jobs:
+                if world.too_slow(row):
                     raise RefusedError(row)
     for world in worlds:
         world.future = list(world.jobs)

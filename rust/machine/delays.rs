@@ -63,7 +63,7 @@ impl Delays {
         for (state, demand) in self.state.iter_mut().zip(&self.demands) {
             let size = demand.num_gpus();
             *state = Obstacle::TooFew;
-            for gpu_type in jobs.types_of(*demand) {
+            for &(gpu_type, _) in jobs.tried_by(*demand) {
                 let pool = pools.of_mut(gpu_type);
                 if u64::from(size) > pool.total_idle {
                     continue;

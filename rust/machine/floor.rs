@@ -411,7 +411,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     pub(crate) fn fits(&mut self, probes: &Probes, job: Job) -> bool {
         let num_gpus = self.asks(job);
         let jobs = self.jobs;
-        jobs.types_tried(job).any(|gpu_type| self.placer.fits(&mut self.cluster, probes, gpu_type, num_gpus))
+        jobs.tried(job).iter().any(|&(gpu_type, _)| self.placer.fits(&mut self.cluster, probes, gpu_type, num_gpus))
     }
 
     /// The earliest of the given ends, in order, at which a job could be placed if nothing else started. The probes then

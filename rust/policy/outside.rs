@@ -97,7 +97,7 @@ impl Outside {
     ) -> Result<usize, Refusal> {
         self.check_waiting(floor, jobs, Verb::Start)?;
         if let Some(gpu_type) = gpu_type {
-            let may = |&&job: &&Job| !floor.jobs.types_tried(job).any(|tried| tried == gpu_type);
+            let may = |&&job: &&Job| !floor.jobs.tried(job).iter().any(|tried| tried.0 == gpu_type);
             if let Some(&job) = jobs.iter().find(may) {
                 return Err((job, Verb::Start, "it may not use GPUs of that type".to_owned()));
             }

@@ -20,14 +20,15 @@ impl Quotas {
     /// Draws a job's GPUs, if there are enough. `slot`: that of its stay, if it runs.
     pub(super) fn draw<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, slot: Option<Slot>) -> bool {
         let num_gpus = u64::from(floor.asks(job));
-        let held = slot.map(|slot| floor.stays[slot.index()].gpu_type);
-        let tried = floor.jobs.types_tried(job).filter(|_| held.is_none());
-        for pool in held.into_iter().chain(tried).map(|gpu_type| floor.cluster.pool_of(gpu_type)) {
-            if num_gpus <= self.0[pool] {
-                self.0[pool] -= num_gpus;
-                return true;
-            }
+        let mut draw = |gpu_type| {
+            let left = &mut self.0[floor.cluster.pool_of(gpu_type)];
+            let enough = num_gpus <= *left;
+            *left -= if enough { num_gpus } else { 0 };
+            enough
+        };
+        match slot {
+            Some(slot) => draw(floor.stays[slot.index()].gpu_type),
+            None => floor.jobs.tried(job).iter().any(|&(gpu_type, _)| draw(gpu_type)),
         }
-        false
     }
 }

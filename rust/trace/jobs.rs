@@ -62,6 +62,9 @@ impl Demand {
     }
 }
 
+/// What a job tries where all GPUs are alike.
+const ALIKE: &[(GpuType, f64)] = &[(GpuType::NONE, 1.0)];
+
 /// Largest iteration count whose float64 form is exact.
 pub const MAX_ITERATIONS: u64 = 1 << 53;
 
@@ -104,12 +107,12 @@ impl Jobs<'_> {
         self.kind_of(job).and_then(|kind| kind.speed_on(gpu_type)).unwrap_or((1.0, 1.0))
     }
 
-    /// The GPU types that a job may use, in the order in which they are tried; just `NONE` where all GPUs are alike.
+    /// The GPU types that a job may use, in the order in which they are tried, with their speeds; just `NONE` where all
+    /// GPUs are alike.
     #[inline]
-    pub fn types_tried(&self, job: Job) -> impl Iterator<Item = GpuType> + use<'_> {
-        let kind = self.kind_of(job);
-        let alike = kind.is_none().then_some(GpuType::NONE);
-        alike.into_iter().chain(kind.into_iter().flat_map(|kind| kind.allowed.iter().map(|choice| choice.0)))
+    #[must_use]
+    pub fn tried(&self, job: Job) -> &[(GpuType, f64)] {
+        self.kind_of(job).map_or(ALIKE, |kind| &kind.allowed)
     }
 
     /// What a job asks for, as a number: jobs of one number stand or fall together where nothing else is asked. Ascends
@@ -122,19 +125,24 @@ impl Jobs<'_> {
     }
 
     /// The GPU types that jobs of a demand try, in order; just `NONE` where all GPUs are alike.
-    pub fn types_of(&self, demand: Demand) -> impl Iterator<Item = GpuType> + use<'_> {
-        let kind = self.types.map(|types| &types.kinds[demand.kind()]);
-        let alike = kind.is_none().then_some(GpuType::NONE);
-        alike.into_iter().chain(kind.into_iter().flat_map(|kind| kind.allowed.iter().map(|choice| choice.0)))
+    #[inline]
+    #[must_use]
+    pub fn tried_by(&self, demand: Demand) -> &[(GpuType, f64)] {
+        self.types.map_or(ALIKE, |types| &types.kinds[demand.kind()].allowed)
     }
 
     /// The demands that occur, ascending.
     #[must_use]
     pub fn demands(&self) -> Vec<Demand> {
-        let mut demands: Vec<Demand> = (0..self.len()).map(|job| self.demand(Job::at(job))).collect();
-        demands.sort_unstable();
-        demands.dedup();
-        demands
+        fn distinct<T: Copy + Ord>(mut values: Vec<T>) -> Vec<T> {
+            values.sort_unstable();
+            values.dedup();
+            values
+        }
+        if self.types.is_none() {
+            return distinct(self.num_gpus.to_vec()).into_iter().map(|size| Demand(u64::from(size) << 32)).collect();
+        }
+        distinct((0..self.len()).map(|job| self.demand(Job::at(job))).collect())
     }
 
     /// Checks lengths and every value that the chosen model reads.

@@ -179,6 +179,14 @@ class World:
     def tau(self, gang: Gang) -> float:
         return iteration_time(self.jobs[gang.row], len(gang.servers), gang.p, self.net)
 
+    def fixed_time(self, gang: Gang) -> float:
+        """Seconds that a job runs under `fixed`."""
+        return self.jobs[gang.row].duration
+
+    def fixed_slots(self, gang: Gang) -> int:
+        """Slots that a job runs under `fixed`."""
+        return math.ceil(self.jobs[gang.row].duration / self.options.slot)
+
     def complete(self, gang: Gang, now: float) -> None:
         self.running.remove(gang)
         self.result.finish[gang.row] = now
@@ -208,7 +216,7 @@ class World:
             for gang in sorted(self.running, key=lambda gang: gang.row):
                 job = self.jobs[gang.row]
                 gang.done += gang.phi
-                if gang.done >= (math.ceil(job.duration / slot) if fixed else job.iterations):
+                if gang.done >= (self.fixed_slots(gang) if fixed else job.iterations):
                     self.complete(gang, now)
             self.arrive(now)
             for gang in self.running:
@@ -234,7 +242,7 @@ class World:
 
         def finish(gang: Gang) -> float:
             if fixed:
-                return gang.start + self.jobs[gang.row].duration
+                return gang.start + self.fixed_time(gang)
             return gang.since + gang.remaining * gang.tau
 
         now = -math.inf

@@ -219,7 +219,10 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
             self.waiting.insert(job, floor.jobs.demand(job), key);
         }
         let monotone = floor.placer.is_monotone();
-        let mut passed_over = false;
+        // A job may be placed on another type than it drew on: then the next pass finds other quotas.
+        let parted = floor.cluster.is_parted();
+        self.again = parted && !selection.evicted.is_empty();
+        let mut passed_over = parted;
         for &job in &selection.chosen {
             if floor.place(job) {
                 self.waiting.remove(job, floor.jobs.demand(job));
@@ -227,7 +230,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
                 self.from_the_end.hold(&mut self.ranking, floor, slot, false);
                 self.again |= passed_over;
             } else {
-                passed_over = !monotone;
+                passed_over |= !monotone;
             }
         }
         self.selection = selection;

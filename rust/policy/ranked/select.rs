@@ -57,7 +57,7 @@ impl Selection {
             // A waiting job's key is needed where a running job's may lie in the same span.
             let in_span = |key: f64| key < next.below;
             let mut fits = false;
-            for gpu_type in floor.jobs.types_of(next.demand) {
+            for &(gpu_type, _) in floor.jobs.tried_by(next.demand) {
                 let at = floor.cluster.pool_of(gpu_type);
                 let pool = &mut self.pools[at];
                 while let Some(&(key, job, ..)) = pool.tail.last() {

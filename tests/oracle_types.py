@@ -1,0 +1,188 @@
+"""The slow truth of GPU types: the oracles with servers that differ, straight from docs/heterogeneous.md.
+
+Each type is a cluster of its own to placements and quotas. A job tries the types that it may use, in the
+order of the run, and computes as fast as its type says. Nothing here imports ringbco.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from oracle.model import (
+    GPU,
+    Job,
+    Net,
+    Options,
+    RefusedError,
+    fewest_servers,
+    iteration_time,
+    iterations_per_slot,
+)
+from oracle.placement import Floor, place
+from oracle.simulate import Gang, World
+from oracle_preempt import Stretch
+from oracle_preempt import World as PreemptWorld
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a job may use: types as listed, the speed of each for it, and that of the type recorded on."""
+
+    listed: tuple[int, ...]
+    speed: dict[int, float]
+    recorded: float
+
+
+@dataclass(frozen=True)
+class Types:
+    """The type of every server, what each job may use, prices by type, the order in which types go."""
+
+    of: tuple[int, ...]
+    choices: tuple[Choices, ...]
+    price: tuple[float, ...]
+    order: str
+
+    def sizes(self, gpu_type: int, sizes: dict[int, int]) -> dict[int, int]:
+        return {s: size for s, size in sizes.items() if self.of[s] == gpu_type}
+
+    def on(self, row: int, job: Job, gpu_type: int) -> Job:
+        """The job as it computes on a type."""
+        choice = self.choices[row]
+        return replace(job, compute_time=job.compute_time / (choice.speed[gpu_type] / choice.recorded))
+
+    def ratio(self, row: int, gpu_type: int) -> float:
+        """Recorded seconds a second under `fixed`."""
+        return self.choices[row].speed[gpu_type] / self.choices[row].recorded
+
+    def tried(self, row: int, job: Job, sizes: dict[int, int], net: Net, options: Options) -> list[int]:
+        """The types that could hold the job, in the order in which they are tried.
+
+        Raises RefusedError where a slot is too short for an iteration on each of them.
+        """
+        found, slow = [], False
+        for gpu_type in self.choices[row].listed:
+            own = self.sizes(gpu_type, sizes)
+            gpus = [(s, g) for s in sorted(own) for g in range(own[s])]
+            if sum(own.values()) < job.num_gpus:
+                continue
+            if place(job, Floor(own, gpus, dict.fromkeys(gpus, 0.0)), options, 0)[0] is None:
+                continue
+            if options.model == "fixed":
+                rate = self.ratio(row, gpu_type)
+            else:
+                fewest = fewest_servers(job.num_gpus, list(own.values()))
+                tau = iteration_time(self.on(row, job, gpu_type), fewest, 1, net)
+                if options.clock == "slot" and iterations_per_slot(tau, options.slot) == 0:
+                    slow = True
+                    continue
+                rate = 1.0 / tau
+            found.append((rate, gpu_type))
+        if slow and not found:
+            raise RefusedError(row)
+        if self.order == "fastest":
+            found.sort(key=lambda pair: (-pair[0], pair[1]))
+        elif self.order == "cheapest":
+            found.sort(key=lambda pair: (self.price[pair[1]] / pair[0], pair[1]))
+        return [gpu_type for _, gpu_type in found]
+
+
+def _restricted(floor: Floor, own: dict[int, int]) -> Floor:
+    idle = [gpu for gpu in floor.idle if gpu[0] in own]
+    return Floor(own, idle, {gpu: load for gpu, load in floor.load.items() if gpu[0] in own})
+
+
+def queue_world(types: Types) -> type[World]:
+    """The oracle of jobs that run to their end."""
+
+    class TypedWorld(World):
+        def fits(
+            self, row: int, running: Sequence[Gang], placed: Sequence[tuple[int, list[GPU]]]
+        ) -> tuple[list[GPU] | None, int]:
+            floor, rng = self.floor(running, placed), self.rng
+            for gpu_type in types.tried(row, self.jobs[row], self.sizes, self.net, self.options):
+                own = types.sizes(gpu_type, self.sizes)
+                gpus, after = place(self.jobs[row], _restricted(floor, own), self.options, rng)
+                if gpus is not None:
+                    return gpus, after
+            return None, rng
+
+        def type_of(self, gang: Gang) -> int:
+            return types.of[gang.gpus[0][0]]
+
+        def too_slow(self, row: int) -> bool:
+            return False  # such types are not tried: see `tried`
+
+        def tau(self, gang: Gang) -> float:
+            job = types.on(gang.row, self.jobs[gang.row], self.type_of(gang))
+            return iteration_time(job, len(gang.servers), gang.p, self.net)
+
+        def fixed_time(self, gang: Gang) -> float:
+            return self.jobs[gang.row].duration / types.ratio(gang.row, self.type_of(gang))
+
+        def fixed_slots(self, gang: Gang) -> int:
+            slots = self.jobs[gang.row].duration / self.options.slot
+            return math.ceil(slots / types.ratio(gang.row, self.type_of(gang)) * (1.0 - 1e-12))
+
+    return TypedWorld
+
+
+def preempt_world(types: Types) -> type[PreemptWorld]:
+    """The oracle of the policies that preempt."""
+
+    class TypedWorld(PreemptWorld):
+        def tried(self, row: int) -> list[int]:
+            return types.tried(row, self.jobs[row], self.sizes, self.net, self.options)
+
+        def find(self, row: int) -> tuple[list[GPU] | None, int]:
+            floor, rng = self.floor(), self.rng
+            for gpu_type in self.tried(row):
+                own = _restricted(floor, types.sizes(gpu_type, self.sizes))
+                gpus, after = place(self.jobs[row], own, self.options, rng)
+                if gpus is not None:
+                    return gpus, after
+            return None, rng
+
+        def select(self) -> list[int]:
+            quota = {t: sum(types.sizes(t, self.sizes).values()) for t in set(types.of)}
+            held = {run.row: types.of[run.gpus[0][0]] for run in self.running}
+            selected = []
+            for row in self.ranking():
+                need = self.jobs[row].num_gpus
+                draws = [held[row]] if row in held else self.tried(row)
+                enough = next((t for t in draws if quota[t] >= need), None)
+                if enough is not None:
+                    quota[enough] -= need
+                    selected.append(row)
+            return selected
+
+        def too_slow(self, row: int) -> bool:
+            return False
+
+        def whole(self, row: int) -> float:
+            if self.fixed and self.slotted:
+                return self.jobs[row].duration / self.options.slot
+            return super().whole(row)
+
+        def tau(self, run: Stretch, p: int) -> float:
+            gpu_type = types.of[run.gpus[0][0]]
+            if self.fixed:
+                return 1.0 / types.ratio(run.row, gpu_type)
+            return iteration_time(
+                types.on(run.row, self.jobs[run.row], gpu_type), len(run.servers), p, self.net
+            )
+
+        def look(self) -> None:
+            super().look()
+            if not self.waiting:
+                return
+            idle = self.floor().idle
+            by_type = {t: sum(1 for s, _ in idle if types.of[s] == t) for t in set(types.of)}
+
+            def lacks(row: int) -> bool:
+                return all(by_type[t] < self.jobs[row].num_gpus for t in self.tried(row))
+
+            self.short = [row for row in self.waiting if lacks(row)]
+            enough = [row for row in self.waiting if row not in self.short]
+            self.apart = [row for row in enough if self.find(row)[0] is None]
+
+    return TypedWorld
