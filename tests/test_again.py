@@ -25,6 +25,9 @@ gpu_type = "V100"
 [[servers]]
 gpus = 4
 vc = "two"
+gpu_type = "B200"
+[gpu_types.B200]
+speed = 9.5
 """
 
 

@@ -360,6 +360,8 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "command": "replay",
         "policy": "rand",
         "admission": False,
+        "start_cost": 0.0,
+        "type_order": "fastest",
         "allocations": False,
         "decisions": False,
     }

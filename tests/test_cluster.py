@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ringbco.cluster.gpu_types import GpuType
 from ringbco.cluster.network import NETWORK_RULES, Network
 from ringbco.cluster.spec import Cluster, preset_names
 from ringbco.errors import InputError
@@ -25,10 +26,12 @@ gpu_type = "V100"
 [[servers]]
 gpus = 4
 vc = "b"
+gpu_type = "T4"
 [[servers]]
 count = 1
 gpus = 8
 vc = "6214e9"
+gpu_type = "v100"
 """
 
 
@@ -65,7 +68,7 @@ def test_toml(tmp_path: Path) -> None:
     cluster = parse_toml(tmp_path, MIXED)
     assert cluster.server_gpus.tolist() == [8, 8, 4, 8]
     assert cluster.server_vc == ("6214e9", "6214e9", "b", "6214e9")
-    assert cluster.server_gpu_type == ("V100", "V100", None, None)
+    assert cluster.server_gpu_type == ("V100", "V100", "T4", "v100")
     assert cluster.network == Network(inter_bandwidth=1e9, xi1=1.0)
     assert cluster.vc_names == ("6214e9", "b")
     assert cluster.vc_servers("6214e9").tolist() == [0, 1, 3]
@@ -94,18 +97,18 @@ NUMBER = st.floats(1e-300, 1e300)
 
 
 @given(
-    groups=st.lists(
-        st.tuples(st.integers(1, 4), st.integers(1, 16), LABEL, st.none() | LABEL), min_size=1, max_size=5
-    ),
+    groups=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 16), LABEL, LABEL), min_size=1, max_size=5),
     divided=st.booleans(),
+    typed=st.booleans(),
     network=st.builds(
         Network, NUMBER, NUMBER, NUMBER, st.floats(1e-300, 1.0), st.floats(0, 1e9), st.floats(0, 1e9)
     ),
 )
 def test_toml_round_trip_is_exact(
     tmp_path_factory: pytest.TempPathFactory,
-    groups: list[tuple[int, int, str, str | None]],
+    groups: list[tuple[int, int, str, str]],
     divided: bool,
+    typed: bool,
     network: Network,
 ) -> None:
     servers = [(gpus, vc, kind) for count, gpus, vc, kind in groups for _ in range(count)]
@@ -113,8 +116,9 @@ def test_toml_round_trip_is_exact(
     cluster = Cluster(
         np.array([gpus for gpus, _, _ in servers], dtype=np.uint32),
         server_vc=tuple(vc for _, vc, _ in servers) if divided else None,
-        server_gpu_type=kinds if any(kinds) else None,
+        server_gpu_type=kinds if typed else None,
         network=network,
+        gpu_types={kind.casefold(): GpuType(kind, 2.5, models={kind: 0.5}) for kind in kinds},
     )
     back = parse_toml(tmp_path_factory.getbasetemp(), cluster.to_toml())
     assert back == cluster
@@ -160,7 +164,7 @@ def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
         ("network = 1\n[[servers]]\ngpus = 8", "network: 1: expected a table"),
         (
             "[netwrk]\n[[servers]]\ngpus = 8",
-            "netwrk: expected only the keys network, recorded, servers; did you mean network?",
+            "netwrk: expected only the keys network, recorded, servers, gpu_types; did you mean network?",
         ),
         ("[network]\nxi3 = 1\n[[servers]]\ngpus = 8", "network.xi3: expected only the keys"),
         (
@@ -185,6 +189,28 @@ def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
             '[[servers]]\ngpus = 8\n[[servers]]\ngpus = 8\nvc = "a"',
             "servers[1].vc: expected a virtual cluster",
         ),
+        (
+            '[[servers]]\ngpus = 8\ngpu_type = "V100"\n[[servers]]\ngpus = 8',
+            "servers[2].gpu_type: expected a GPU type, since servers[1] names one",
+        ),
+        (
+            '[[servers]]\ngpus = 8\ngpu_type = "H1000"',
+            "servers.gpu_type: H1000: expected a GPU type that the cluster file declares or the catalogue knows;"
+            " did you mean H100? else declare it",
+        ),
+        (
+            "[gpu_types.X]\nspeed = 0\n[[servers]]\ngpus = 8",
+            "gpu_types.X.speed: 0: expected a finite number > 0",
+        ),
+        (
+            "[gpu_types.X]\nspeeed = 1\n[[servers]]\ngpus = 8",
+            "gpu_types.X.speeed: expected only the keys speed,",
+        ),
+        (
+            "[gpu_types.X]\nmodels.A = -1\n[[servers]]\ngpus = 8",
+            "gpu_types.X.models.A: -1: expected a finite number > 0",
+        ),
+        ("[gpu_types.x]\n[gpu_types.X]\n[[servers]]\ngpus = 8", "gpu_types.X: expected each GPU type once"),
         ("gpus = \n", "is not valid TOML (Invalid value (at line 1"),
     ],
 )

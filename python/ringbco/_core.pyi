@@ -167,14 +167,7 @@ class _Log(TypedDict):
 @type_check_only
 class _Types(TypedDict):
     of: NDArray[np.uint32]
-    kinds: list[tuple[float, int, list[tuple[int, float]]]]
-
-@type_check_only
-class _Rates(TypedDict):
-    model_of: NDArray[np.uint32]
-    models: int
-    types: int
-    rows: list[tuple[int, int, int, int, float]]
+    kinds: list[tuple[float, list[tuple[int, float]]]]
 
 @type_check_only
 class _Jobs(TypedDict):
@@ -186,7 +179,6 @@ class _Jobs(TypedDict):
     compute_time: NDArray[np.float64]
     range: NotRequired[tuple[NDArray[np.uint32], NDArray[np.uint32]] | None]
     types: NotRequired[_Types | None]
-    rates: NotRequired[_Rates | None]
     vc: NotRequired[NDArray[np.uint32] | None]
     deadline: NotRequired[NDArray[np.float64] | None]
     user: NotRequired[NDArray[np.uint32] | None]

@@ -12,12 +12,11 @@ use crate::machine::Watch;
 use crate::options::{Options, PlanOptions};
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
-use crate::trace::{Jobs, Kind, Range, RateTable, Rates, Types};
+use crate::trace::{Jobs, Kind, Range, Types};
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often a run looks at signals and tells its progress.
@@ -77,8 +76,6 @@ pub(super) struct JobColumns<'py> {
     #[pyo3(default)]
     types: Option<TypeColumns<'py>>,
     #[pyo3(default)]
-    rates: Option<RateColumns<'py>>,
-    #[pyo3(default)]
     vc: Option<PyReadonlyArray1<'py, u32>>,
     #[pyo3(default)]
     deadline: Option<PyReadonlyArray1<'py, f64>>,
@@ -90,42 +87,25 @@ pub(super) struct JobColumns<'py> {
     log: Option<LogColumns<'py>>,
 }
 
-/// What GPU types mean to the jobs: each job's kind, and the kinds: (recorded speed, recorded on, [(type, speed)]).
+/// What GPU types mean to the jobs: each job's kind, and the kinds: (recorded speed, [(type, speed)]).
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(super) struct TypeColumns<'py> {
     of: PyReadonlyArray1<'py, u32>,
-    kinds: Vec<(f64, u32, Vec<(u32, f64)>)>,
+    kinds: Vec<(f64, Vec<(u32, f64)>)>,
 }
 
 impl TypeColumns<'_> {
     fn kinds(&self) -> Vec<Kind> {
         let of = |&(gpu_type, speed): &(u32, f64)| (GpuType::new(gpu_type), speed);
-        let kind = |(recorded, on, allowed): &(f64, u32, Vec<(u32, f64)>)| Kind {
+        let kind = |(recorded, allowed): &(f64, Vec<(u32, f64)>)| Kind {
             recorded_speed: *recorded,
-            recorded_on: GpuType::new(*on),
+            recorded_on: GpuType::NONE,
             allowed: allowed.iter().map(of).collect(),
             order: 0,
         };
         self.kinds.iter().map(kind).collect()
     }
-}
-
-/// Measured speeds: the model of every job, how many models and types there are, and rows of (model, type, GPUs, servers,
-/// iterations a second).
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(super) struct RateColumns<'py> {
-    model_of: PyReadonlyArray1<'py, u32>,
-    models: usize,
-    types: usize,
-    rows: Vec<(u32, u32, u32, u32, f64)>,
-}
-
-/// What the columns of a job table only refer to.
-pub(super) struct Facts {
-    kinds: Vec<Kind>,
-    rates: Option<Arc<RateTable>>,
 }
 
 /// The columns of a decision log; verbs are positions in `verbs()`.
@@ -159,31 +139,25 @@ impl JobColumns<'_> {
         slice(self.vc.as_ref())
     }
 
-    /// What the columns refer to.
-    pub(super) fn facts(&self) -> Result<Facts> {
-        let kinds = self.types.as_ref().map_or_else(Vec::new, TypeColumns::kinds);
-        let rates = self.rates.as_ref().map(|rates| RateTable::new(rates.models, rates.types, &rates.rows));
-        Ok(Facts { kinds, rates: rates.transpose()?.map(Arc::new) })
+    /// What the kinds of jobs are.
+    pub(super) fn kinds(&self) -> Vec<Kind> {
+        self.types.as_ref().map_or_else(Vec::new, TypeColumns::kinds)
     }
 
-    /// The columns; `facts` as the function of that name gives them.
-    pub(super) fn jobs<'a>(&'a self, facts: &'a Facts) -> PyResult<Jobs<'a>> {
+    /// The columns; `kinds` as the function of that name gives them.
+    pub(super) fn jobs<'a>(&'a self, kinds: &'a [Kind]) -> PyResult<Jobs<'a>> {
         let range = match &self.range {
             Some((min, max)) => Some(Range { min: min.as_slice()?, max: max.as_slice()? }),
             None => None,
         };
         let types = match &self.types {
-            Some(types) => Some(Types { of: types.of.as_slice()?, kinds: &facts.kinds }),
+            Some(types) => Some(Types { of: types.of.as_slice()?, kinds }),
             None => None,
-        };
-        let rates = match (&self.rates, &facts.rates) {
-            (Some(rates), Some(table)) => Some(Rates { model_of: rates.model_of.as_slice()?, table }),
-            _ => None,
         };
         Ok(Jobs {
             range,
             types,
-            rates,
+            rates: None,
             submit: self.submit.as_slice()?,
             num_gpus: self.num_gpus.as_slice()?,
             duration: self.duration.as_slice()?,
@@ -255,8 +229,8 @@ pub(super) fn replay(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<RunResult> {
     let options: Options = read(options)?;
-    let facts = jobs.facts().map_err(|e| raise(py, &e))?;
-    let table = jobs.jobs(&facts)?;
+    let kinds = jobs.kinds();
+    let table = jobs.jobs(&kinds)?;
     let vc = jobs.vc()?;
     let log = jobs.log.as_ref().map(LogColumns::log).transpose()?;
     let extras = Extras {
@@ -288,8 +262,8 @@ pub(super) fn plan(
     threads: Option<usize>,
 ) -> PyResult<PlanResult> {
     let options: PlanOptions = read(options)?;
-    let facts = jobs.facts().map_err(|e| raise(py, &e))?;
-    let table = jobs.jobs(&facts)?;
+    let kinds = jobs.kinds();
+    let table = jobs.jobs(&kinds)?;
     let submit = vec![0.0; table.len()];
     let table = Jobs { submit: &submit, ..table };
     let (server_gpus, network) = (cluster.server_gpus.as_slice()?, cluster.network());

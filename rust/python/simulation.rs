@@ -46,9 +46,8 @@ impl Prepared {
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let options: Options = read(options)?;
-        let facts = jobs.facts().map_err(|error| raise(py, &error))?;
-        let server_types = cluster.server_types();
-        let table = jobs.jobs(&facts)?;
+        let (kinds, server_types) = (jobs.kinds(), cluster.server_types());
+        let table = jobs.jobs(&kinds)?;
         let (vc, spec) = (jobs.vc()?, cluster.spec(server_types.as_deref())?);
         Table::new(table.to_owned(), vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
     }

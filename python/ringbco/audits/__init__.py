@@ -24,6 +24,7 @@ from ringbco.audits import (
     queueing,
     rows,
     times,
+    types,
 )
 from ringbco.audits.facts import Facts, check_columns, gather
 from ringbco.audits.findings import Check, Finding, Report
@@ -44,6 +45,7 @@ RULES: Final = {
     "gangs": "gangs are complete all the time",
     "servers": "every server exists",
     "vcs": "jobs stay in their virtual cluster",
+    "types": "a gang is on GPUs of one type, one that the job may use",
     "capacity": "no server is over-committed",
     "num-servers": "num_servers is what the stretches use",
     "contention": "max_contention is what the stretches imply",
@@ -59,10 +61,21 @@ RULES: Final = {
     "timeline": "timeline.parquet follows from the jobs",
 }
 _NEED_ALLOCATIONS: Final = (
-    *("rows", "stretches", "gangs", "servers", "vcs", "capacity", "num-servers", "contention", "run-times"),
+    *(
+        "rows",
+        "stretches",
+        "gangs",
+        "servers",
+        "vcs",
+        "types",
+        "capacity",
+        "num-servers",
+        "contention",
+        "run-times",
+    ),
     *("held", "instants", "placement", "causes", "order", "idle", "reservation"),
 )
-_BEFORE_QUEUE: Final = ("jobs", "start", "slots", "stretches", "gangs", "servers", "vcs", "capacity")
+_BEFORE_QUEUE: Final = ("jobs", "start", "slots", "stretches", "gangs", "servers", "vcs", "types", "capacity")
 _BEFORE_INSTANTS: Final = ("jobs", "start", "slots", "stretches")
 _IN_QUEUE: Final = ("placement", "causes", "order", "idle", "reservation")
 
@@ -148,6 +161,10 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         placing.check_gangs(checks["gangs"], facts)
         placing.check_servers(checks["servers"], facts)
         placing.check_vcs(checks["vcs"], facts)
+        if checks["servers"].failed:
+            checks["types"].not_run = "servers failed"
+        else:
+            types.check_types(checks["types"], facts, eps)
         placing.check_capacity(checks["capacity"], facts)
         placing.check_num_servers(
             checks["num-servers"], facts, jobs["num_servers"].to_numpy().astype(np.int64), eps

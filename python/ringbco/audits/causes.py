@@ -15,6 +15,7 @@ from ringbco.audits.idling import any_idle_will_do, decided, obstacles
 from ringbco.audits.ranking import places
 from ringbco.audits.rows import PARTS_RELATIVE, PARTS_SECONDS, compare, numeric
 from ringbco.audits.times import gpus_held, iteration_time, pauses, progress, taus
+from ringbco.audits.types import speedups
 from ringbco.trace import profiles
 
 _WAITS: Final = ("wait_gpus", "wait_fragmented")
@@ -25,8 +26,9 @@ _HELD: Final = 1e-9
 
 def check_held(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes) -> None:
     """held_time is the time in a job's stretches; lost_time what of it went into resuming."""
-    if not facts.preemptive or not {"held_time", "lost_time"} <= set(jobs.columns):
-        check.not_run = "the policy preempts nobody" if not facts.preemptive else "the result does not say"
+    paused = facts.preemptive or facts.start_cost > 0
+    if not paused or not {"held_time", "lost_time"} <= set(jobs.columns):
+        check.not_run = "the result does not say" if paused else "the policy preempts nobody"
         return
     check.looked_at = facts.done
     held, lost = held_and_lost(facts, eps)
@@ -45,7 +47,9 @@ def check_held(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes) ->
 def held_and_lost(facts: Facts, eps: Episodes) -> tuple[Floats, Floats]:
     """Seconds that each job held GPUs, and those without progress: the first of every run but its first."""
     n, length = facts.start.size, eps.end - eps.start
-    idle = np.minimum(length, pauses(facts, eps)) if facts.preemptive else np.zeros(length.size)
+    idle = np.minimum(length, pauses(facts, eps))
+    if not facts.preemptive and not facts.start_cost:
+        idle = np.zeros(length.size)
     held: Floats = np.bincount(eps.job, length, n).astype(np.float64)
     lost: Floats = np.bincount(eps.job, idle, n).astype(np.float64)
     return held, lost
@@ -69,8 +73,9 @@ def check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes, 
         apart = (facts.start - turn) - obstacles(facts, np.arange(turn.size), turn, facts.start)[0]
         known[:] = True
     tolerance = PARTS_RELATIVE * wait + PARTS_SECONDS + resolution
-    compare(check, facts, numeric(jobs, "wait_gpus"), few, tolerance)
-    tolerance = np.where(known, tolerance, np.inf)
+    if facts.types is None:  # else whose GPUs a job lacked hangs on the types that it may use
+        compare(check, facts, numeric(jobs, "wait_gpus"), few, tolerance)
+    tolerance = np.where(known & (facts.types is None), tolerance, np.inf)
     compare(check, facts, numeric(jobs, "wait_fragmented"), apart, tolerance)
 
     tolerance = PARTS_RELATIVE * ran + PARTS_SECONDS + resolution
@@ -79,6 +84,11 @@ def check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes, 
         tolerance = tolerance + PARTS_RELATIVE * np.abs(resized)
         compare(check, facts, numeric(jobs, "run_resized"), resized, tolerance)
         ran = ran - resized
+    if facts.types is not None:
+        on_type = _on_type(facts, eps, parts)
+        tolerance = tolerance + PARTS_RELATIVE * np.abs(on_type)
+        compare(check, facts, numeric(jobs, "run_on_type"), on_type, tolerance)
+        ran = ran - on_type
     spread, contention = _longer(facts, jobs, eps, parts, ran)
     compare(check, facts, numeric(jobs, "run_spread"), spread, tolerance)
     compare(check, facts, numeric(jobs, "run_contention"), contention, tolerance)
@@ -132,17 +142,34 @@ def _resized(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
     held, asked = gpus_held(facts, eps), facts.num_gpus[eps.job]
     if facts.options["model"] == "fixed":
         parts = progress(facts, eps, parts)
-        share = held / asked
+        share = held / asked * speedups(facts, eps)
         done: Floats = np.bincount(parts.episode, parts.length, eps.job.size).astype(np.float64) * share
         _cap_last(facts, eps, done, facts.table.frame["duration"].to_numpy()[facts.row])
-        slower = done * (1.0 / share - 1.0)
+        slower = done * (1.0 / share - 1.0 / speedups(facts, eps))
     else:
-        slower = iteration_time(facts, eps.job, held, _fewest(facts, eps.job, held))
-        slower -= iteration_time(facts, eps.job, asked, _fewest(facts, eps.job, asked))
+        speedup = speedups(facts, eps)
+        slower = iteration_time(facts, eps.job, held, _fewest(facts, eps.job, held), speedup=speedup)
+        slower -= iteration_time(facts, eps.job, asked, _fewest(facts, eps.job, asked), speedup=speedup)
         slower *= _iterations(facts, eps, parts)
     longer: Floats = np.bincount(eps.job, np.where(held == asked, 0.0, slower), facts.start.size).astype(
         np.float64
     )
+    return longer
+
+
+def _on_type(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
+    """run_on_type: what its work took longer on other types than it was recorded on."""
+    speedup = speedups(facts, eps)
+    if facts.options["model"] == "fixed":
+        parts = progress(facts, eps, parts)
+        rate = gpus_held(facts, eps) / facts.num_gpus[eps.job] * speedup
+        done: Floats = np.bincount(parts.episode, parts.length, eps.job.size).astype(np.float64) * rate
+        _cap_last(facts, eps, done, facts.table.frame["duration"].to_numpy()[facts.row])
+        slower = done * (1.0 / speedup - 1.0)
+    else:
+        compute = facts.workload.compute_time[facts.row[eps.job]]
+        slower = (compute / speedup - compute) * _iterations(facts, eps, parts)
+    longer: Floats = np.bincount(eps.job, slower, facts.start.size).astype(np.float64)
     return longer
 
 
@@ -181,6 +208,8 @@ def check_nobody_waits_in_vain(check: Check, facts: Facts, eps: Episodes) -> Non
     That holds of the discipline `skip` and, where any idle GPUs will do, of the policies that preempt at
     arrivals and completions: who is not selected does not fit in what the selected ones leave.
     """
+    if facts.types is not None:
+        return
     ranked = facts.options.get("policy") in ("srtf", "edf")
     if facts.preemptive and not (ranked and any_idle_will_do(facts)):
         return

@@ -28,6 +28,9 @@ _RULES: Final = {
 def check_placement(check: Check, facts: Facts, eps: Episodes) -> None:
     """A gang is on the servers that its placement chooses among those idle when it starts."""
     name = _rule(facts)
+    if facts.types is not None:
+        check.not_run = "GPUs differ: where a job goes hangs on the types that it tries first"
+        return
     if facts.logged:
         check.not_run = "a log, or a policy of one's own, decided"
         return

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.audits.types import Types, read_types
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_value
 from ringbco.result.folder import cluster_of
@@ -37,7 +38,8 @@ _NUMBERS: Final = tuple(
 _WORDS: Final = {option.name: (option.word,) for option in PLAN.values() if option.word}
 _OPTIONAL: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(
-        ("wait_behind", "wait_gpus", "wait_fragmented", "run_spread", "run_contention"), pl.Float32()
+        ("wait_behind", "wait_gpus", "wait_fragmented", "run_spread", "run_contention", "run_on_type"),
+        pl.Float32(),
     ),
     **PREEMPTION_SCHEMA,
     **{"user": pl.String(), "vc": pl.String(), "deadline": pl.Float64()},
@@ -74,6 +76,7 @@ class Facts:
     vc: Ints
     server_vc: Ints
     vc_of_row: Ints
+    types: Types | None
     a_job: Ints
     a_server: Ints
     a_gpus: Ints
@@ -84,6 +87,11 @@ class Facts:
     def preemptive(self) -> bool:
         """Whether the policy may preempt."""
         return preempts(self.options)
+
+    @property
+    def start_cost(self) -> float:
+        """Seconds that a job holds its GPUs without progress at its first start."""
+        return float(self.options.get("start_cost") or 0.0)
 
     @property
     def logged(self) -> bool:
@@ -266,6 +274,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         vc=vc_of_row[row],
         server_vc=server_vc,
         vc_of_row=vc_of_row,
+        types=read_types(table.frame, cluster),
         a_job=a_job,
         a_server=column(stretches, "server", np.int64),
         a_gpus=column(stretches, "num_gpus", np.int64),

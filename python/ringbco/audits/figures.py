@@ -207,11 +207,11 @@ def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
 
 
 def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:
-    """Runs but the first of each job, and the GPU time in which they resumed."""
+    """Runs but the first of each job, and the GPU time in which they resumed, or paused at their start."""
     resumed = np.zeros(eps.job.size, dtype=bool)
     resumed[1:] = eps.job[1:] == eps.job[:-1]
     resumed &= chosen[eps.job]
-    lost = np.minimum(eps.end - eps.start, pauses(facts, eps))[resumed] * gpus_held(facts, eps)[resumed]
+    lost = (np.minimum(eps.end - eps.start, pauses(facts, eps)) * gpus_held(facts, eps))[chosen[eps.job]]
     return {"preemptions": int(np.count_nonzero(resumed)), "lost_gpu_seconds": float(lost.sum())}
 
 

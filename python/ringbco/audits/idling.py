@@ -13,8 +13,8 @@ ANY_IDLE = frozenset({"first-fit", "least-loaded", "random", "fa-ffp", "sjf-bco"
 def any_idle_will_do(facts: Facts) -> bool:
     """Whether a gang of any size can be placed once enough GPUs are idle, wherever they are."""
     name, literal = facts.options["placement"], facts.options["variant"] == "literal"
-    if facts.planned:
-        return False  # theta decides
+    if facts.planned or facts.types is not None:
+        return False  # theta decides, or the types that a job may use
     if name == "lbsgf":
         return not literal
     return name in ANY_IDLE and not (name == "sjf-bco" and literal)
@@ -22,7 +22,8 @@ def any_idle_will_do(facts: Facts) -> bool:
 
 def decided(facts: Facts) -> bool:
     """Whether idle GPUs, and where they are, say if a gang can be placed."""
-    return any_idle_will_do(facts) or (facts.options["placement"] == "consolidate" and not facts.planned)
+    consolidates = facts.options["placement"] == "consolidate" and not facts.planned
+    return any_idle_will_do(facts) or (consolidates and facts.types is None)
 
 
 class IdleGpus:

@@ -123,7 +123,7 @@ class _IdleUpTo(_Idle):
 def _idle(facts: Facts, sizes: dict[int, int], stretches: _Stretches) -> _Idle:
     """What to watch for the placement: a gang is said to fit only where that is sure."""
     name, literal = facts.options["placement"], facts.options["variant"] == "literal"
-    if name == "consolidate":
+    if name == "consolidate" and facts.types is None:
         return _IdleByServer(sizes, stretches)
     if _undecided(facts):
         return _IdleUpTo(sizes, 0)
@@ -135,8 +135,8 @@ def _idle(facts: Facts, sizes: dict[int, int], stretches: _Stretches) -> _Idle:
 def _undecided(facts: Facts) -> bool:
     """Whether more than idle GPUs decides if a gang fits, whatever its size."""
     name = facts.options["placement"]
-    if facts.planned:
-        return True  # theta
+    if facts.planned or facts.types is not None:
+        return True  # theta, or the types that a job may use
     if name == "lbsgf":
         return bool(facts.options["variant"] == "literal")
     return name not in ("first-fit", "consolidate", "least-loaded", "random", "fa-ffp", "sjf-bco")

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from ringbco.audits.facts import Facts, Floats, Ints
+from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import (
@@ -24,7 +24,7 @@ from ringbco.trace.jobs import JobTable
 
 _WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
 _RUNS: Final = ("ideal_run_time", "run_spread", "run_contention")
-_RESIZED: Final = "run_resized"
+_SOMETIMES: Final = ("run_resized", "run_on_type")
 # The parts are float32, and sums of many stretches of time.
 PARTS_RELATIVE: Final = 1e-5
 PARTS_SECONDS: Final = 1e-3
@@ -135,17 +135,34 @@ def dropped(facts: Facts) -> Ints:
     """Rows without a result that could not have one: no placement even on the empty cluster."""
     rows = left_out(facts)
     wanted = facts.table.frame["num_gpus"].to_numpy().astype(np.int64)[rows]
+    if facts.types is not None:
+        pools = [(own, facts.types.server == own) for own in range(facts.types.speedup.shape[1])]
+        fits = np.zeros(rows.size, dtype=bool)
+        for at, row in enumerate(rows.tolist()):
+            here = facts.server_vc == facts.vc_of_row[row]
+            allowed = [here & of for own, of in pools if not np.isnan(facts.types.speedup[row, own])]
+            fits[at] = any(_holds(facts, int(wanted[at]), servers) for servers in allowed)
+        return rows[~fits]
     room = np.bincount(facts.server_vc, weights=facts.server_gpus)[facts.vc_of_row[rows]]
     never = wanted > room
     if facts.options["placement"] == "consolidate":
         pairs = zip(wanted.tolist(), facts.vc_of_row[rows].tolist(), strict=True)
-        never |= np.array([not _consolidates(facts, gpus, vc) for gpus, vc in pairs], dtype=bool)
+        own = [not _consolidates(facts.server_gpus[facts.server_vc == vc], gpus) for gpus, vc in pairs]
+        never |= np.array(own, dtype=bool)
     return rows[never]
 
 
-def _consolidates(facts: Facts, wanted: int, vc: int) -> bool:
+def _holds(facts: Facts, wanted: int, servers: Bools) -> bool:
+    """Whether these servers, all idle, could hold so many GPUs."""
+    sizes = facts.server_gpus[servers]
+    if sizes.sum() < wanted:
+        return False
+    return facts.options["placement"] != "consolidate" or _consolidates(sizes, wanted)
+
+
+def _consolidates(sizes: Ints, wanted: int) -> bool:
     """Whether so many GPUs are one server, or whole largest ones and a remainder on one more."""
-    sizes = np.sort(facts.server_gpus[facts.server_vc == vc])[::-1]
+    sizes = np.sort(sizes)[::-1]
     if wanted <= sizes[0]:
         return True
     whole, rest = divmod(wanted, int(sizes[0]))
@@ -240,7 +257,7 @@ def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Fl
         for name in _WAITS:
             not_negative(name, wait)
     if set(_RUNS) <= set(jobs.columns):
-        runs = (*_RUNS, *((_RESIZED,) if _RESIZED in jobs.columns else ()))
+        runs = (*_RUNS, *(name for name in _SOMETIMES if name in jobs.columns))
         add_up(runs, values("held_time") - values("lost_time") if preemptive else values("run_time"))
 
 

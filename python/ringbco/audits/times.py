@@ -7,6 +7,7 @@ import numpy as np
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, blame, number
+from ringbco.audits.types import speedups
 from ringbco.trace import profiles
 
 RELATIVE = 1e-9
@@ -43,7 +44,8 @@ def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) 
 
     rar: the integral of 1/tau over its run is F_j; in slots, the sum of phi reaches F_j in its last slot.
     fixed: it runs for its recorded duration, in slots rounded up. A job that was preempted makes no progress
-    in the first preempt_cost seconds (in slots, rounded up) of each run but its first.
+    in the first preempt_cost seconds (in slots, rounded up) of each run but its first, and in the first
+    start_cost seconds of that. Each of its GPUs computes as fast as its type says.
     """
     n = facts.start.size
     placed = np.zeros(n, dtype=bool)
@@ -61,12 +63,12 @@ def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) 
 def pauses(facts: Facts, eps: Episodes) -> Floats:
     """Seconds at the beginning of each episode in which its job holds GPUs without progress.
 
-    0 for a job's first. A job whose last episode ended at this instant has moved, or was resized if it held
-    another number of GPUs; others were resumed.
+    A job's first has the start cost. A job whose last episode ended at this instant has moved, or was
+    resized if it held another number of GPUs; others were resumed.
     """
 
     def whole(cost: object) -> float:
-        seconds = float(facts.options["preempt_cost"] if cost is None else cost)  # type: ignore[arg-type]
+        seconds = float(facts.options.get("preempt_cost", 0.0) if cost is None else cost)  # type: ignore[arg-type]
         return float(np.ceil(seconds / facts.slot)) * facts.slot if facts.slots else seconds
 
     again = np.zeros(eps.job.size, dtype=bool)
@@ -76,12 +78,12 @@ def pauses(facts: Facts, eps: Episodes) -> Floats:
     resized[1:] = eps.gpus[1:] != eps.gpus[:-1]
     cost = np.where(moved, whole(facts.options.get("move_cost")), whole(None))
     cost = np.where(moved & resized, whole(facts.options.get("resize_cost")), cost)
-    return np.where(again, cost, 0.0)
+    return np.where(again, cost, whole(facts.start_cost))
 
 
 def progress(facts: Facts, eps: Episodes, parts: Segments) -> Segments:
     """The segments without the time that resumed jobs hold their GPUs idly."""
-    if not facts.preemptive:
+    if not facts.preemptive and not facts.start_cost:
         return parts
     begin = (eps.start + pauses(facts, eps))[parts.episode]
     kept = parts.end > begin
@@ -96,19 +98,29 @@ def gpus_held(facts: Facts, eps: Episodes) -> Ints:
 def taus(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
     """Iteration time of every segment, s."""
     at = parts.episode
-    return iteration_time(facts, eps.job[at], gpus_held(facts, eps)[at], eps.servers[at], parts.p)
+    held, speedup = gpus_held(facts, eps)[at], speedups(facts, eps)[at]
+    return iteration_time(facts, eps.job[at], held, eps.servers[at], parts.p, speedup=speedup)
 
 
-def iteration_time(facts: Facts, job: Ints, gpus: Ints, servers: Ints, p: Ints | None = None) -> Floats:
+def iteration_time(
+    facts: Facts,
+    job: Ints,
+    gpus: Ints,
+    servers: Ints,
+    p: Ints | None = None,
+    *,
+    speedup: Floats | float = 1.0,
+) -> Floats:
     """Seconds that an iteration takes on so many GPUs of so many servers, without `p` alone on its links.
 
-    On fewer GPUs than asked for an iteration takes several turns.
+    On fewer GPUs than asked for an iteration takes several turns. `speedup`: how fast they compute beside
+    those that the job was recorded on.
     """
     row = facts.row[job]
     once = profiles.iteration_time(
         gpus.astype(np.uint32),
         facts.workload.gradient_bytes[row],
-        facts.workload.compute_time[row],
+        facts.workload.compute_time[row] / speedup,
         servers.astype(np.uint32),
         facts.cluster.network,
         contention=None if p is None else p.astype(np.uint32),
@@ -119,10 +131,10 @@ def iteration_time(facts: Facts, job: Ints, gpus: Ints, servers: Ints, p: Ints |
 def _fixed(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
     duration = facts.table.frame["duration"].to_numpy()[facts.row]
     start = facts.start
-    if facts.elastic or not facts.finished.all():
+    if facts.elastic or facts.types is not None or not facts.finished.all():
         _fixed_shares(check, facts, eps, parts, placed)
         return
-    if facts.preemptive:
+    if facts.preemptive or facts.start_cost:
         # As if it had run without a break: all its time in progress, up to its finish.
         done = np.bincount(eps.job[parts.episode], weights=parts.length, minlength=start.size)
         start = facts.finish - done
@@ -145,7 +157,7 @@ def _fixed_shares(check: Check, facts: Facts, eps: Episodes, parts: Segments, pl
     """Work counts recorded seconds, of which a job on half of its GPUs does half a one a second."""
     n = facts.start.size
     job = eps.job[parts.episode]
-    rate = (gpus_held(facts, eps) / facts.num_gpus[eps.job])[parts.episode]
+    rate = (gpus_held(facts, eps) / facts.num_gpus[eps.job] * speedups(facts, eps))[parts.episode]
     done = np.bincount(job, weights=parts.length * rate, minlength=n)
     wanted = facts.table.frame["duration"].to_numpy()[facts.row]
     slack = RELATIVE * wanted + 8 * np.spacing(facts.finish)

@@ -10,7 +10,7 @@ that the catalogue does not know:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -81,6 +81,13 @@ CATALOGUE: Final[dict[str, GpuType]] = dict(
     )
 )
 """By name in lower case."""
+
+
+def undisclosed(names: Iterable[str | None]) -> dict[str, GpuType]:
+    """Those of the names that the catalogue does not know, declared with a V100's speed."""
+    unknown = (name for name in names if name is not None and name.casefold() not in CATALOGUE)
+    return {name.casefold(): GpuType(name) for name in unknown}
+
 
 _LIMITS: Final = {
     "speed": "a finite number > 0",

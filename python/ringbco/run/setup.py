@@ -140,7 +140,7 @@ def prepare(
             )
         columns["types"] = {
             "of": kinds_of.of,
-            "kinds": [(kind.recorded_speed, 0, list(kind.allowed)) for kind in kinds_of.kinds],
+            "kinds": [(kind.recorded_speed, list(kind.allowed)) for kind in kinds_of.kinds],
         }
     servers: _core._Cluster = {
         "server_gpus": cluster.server_gpus,

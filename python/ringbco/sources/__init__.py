@@ -70,6 +70,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     under `options.strict`, for the first row that would be dropped or changed); UsageError for options that
     the source does not have, or for a cluster it cannot know.
     """
+    from ringbco.cluster.gpu_types import undisclosed
     from ringbco.cluster.spec import Cluster
     from ringbco.sources.source import Options as Choices
     from ringbco.sources.source import refuse_empty
@@ -100,7 +101,9 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     table = from_frame(trace.frame, main, metadata)
     cluster = None
     if options.want_cluster and trace.servers is not None:
-        cluster = Cluster.from_groups(trace.servers, name=source.name)
+        cluster = Cluster.from_groups(
+            trace.servers, name=source.name, gpu_types=undisclosed(group.gpu_type for group in trace.servers)
+        )
     return Conversion(table, trace.account, cluster, tuple(trace.notes), trace.epoch)
 
 
