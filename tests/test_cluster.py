@@ -195,8 +195,8 @@ def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
         ),
         (
             '[[servers]]\ngpus = 8\ngpu_type = "H1000"',
-            "servers.gpu_type: H1000: expected a GPU type that the cluster file declares or the catalogue knows;"
-            " did you mean H100? else declare it",
+            "servers.gpu_type: H1000: expected a GPU type that the cluster file declares or the catalogue"
+            " knows; did you mean H100? else declare it",
         ),
         (
             "[gpu_types.X]\nspeed = 0\n[[servers]]\ngpus = 8",
