@@ -47,6 +47,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
     _compare(check, "", summary, expected)
     _check_sizes(check, facts, eps, summary)
     _check_effort(check, facts, eps, summary)
+    _check_types(check, facts, summary)
     policy = facts.options.get("policy")
     if "policy" in summary and summary["policy"] != policy:
         check.fail(f"policy is {summary['policy']}; run.toml says {policy}")
@@ -86,6 +87,30 @@ def _counts(facts: Facts, eps: Episodes, missing: Ints) -> dict[str, float]:
 def _refused(facts: Facts, missing: Ints) -> Ints:
     """Rows that admission refused, with `missing` those that fit nowhere."""
     return np.setdiff1d(refusable(facts), missing) if facts.options.get("admission") else missing[:0]
+
+
+def _check_types(check: Check, facts: Facts, summary: Mapping[str, Any]) -> None:
+    """The rows of gpu_types, where the summary has them: what each GPU type was used for."""
+    rows = {row.get("gpu_type"): row for row in summary.get("gpu_types", []) if isinstance(row, Mapping)}
+    labels = np.array([str(label).lower() for label in facts.cluster.server_gpu_type or ()])
+    hours = (facts.a_end - facts.a_start) * facts.a_gpus / 3600.0
+    span = float(facts.finish.max() - facts.submit.min()) / 3600.0
+    for name, row in rows.items():
+        own = labels == str(name).lower()
+        fact = facts.cluster.find_type(str(name))
+        if not own.any() or fact is None:
+            check.fail(f"gpu_types has a row {name!r}; the cluster has no such GPU type")
+            continue
+        gpus, held = int(facts.server_gpus[own].sum()), float(hours[own[facts.a_server]].sum())
+        expected = {"gpus": gpus, "servers": int(own.sum()), "gpu_hours": held}
+        if span > 0:
+            expected["utilisation"] = held / (gpus * span)
+        if fact.price_per_hour is not None:
+            expected["cost"] = held * fact.price_per_hour
+        if fact.busy_watts is not None and fact.idle_watts is not None:
+            idle = gpus * span - held
+            expected["energy_kwh"] = (held * fact.busy_watts + idle * fact.idle_watts) / 1000.0
+        _compare(check, f"{name}: ", row, expected)
 
 
 def _check_effort(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, Any]) -> None:

@@ -27,6 +27,8 @@ def summary_tables(summary: Mapping[str, Any]) -> RenderableType:
     parts: list[RenderableType] = [spread, _figures(summary)]
     if len(summary["size_classes"]) > 1:
         parts.append(_size_classes(summary["size_classes"]))
+    if len(summary.get("gpu_types", ())) > 1:
+        parts.append(_gpu_types(summary["gpu_types"]))
     if summary.get("vcs"):
         parts.append(_virtual_clusters(summary["vcs"]))
     return Group(*parts)
@@ -110,6 +112,21 @@ def _size_classes(rows: Sequence[Mapping[str, Any]]) -> Table:
     for row in rows:
         times = (duration(row["mean_wait"]), duration(row["mean_jct"]))
         table.add_row(row["gpus"], f"{row['jobs']:,}", *times, f"{row['mean_slowdown']:,.2f}")
+    return table
+
+
+def _gpu_types(rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("GPU type")
+    for title in ("GPUs", "GPU hours", "utilisation", "energy, kWh", "cost"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        told = (row.get(name) for name in ("energy_kwh", "cost"))
+        table.add_row(
+            Text(row["gpu_type"]),
+            *(f"{row['gpus']:,}", f"{row['gpu_hours']:,.0f}", f"{row['utilisation']:.1%}"),
+            *("-" if value is None else f"{value:,.0f}" for value in told),
+        )
     return table
 
 
