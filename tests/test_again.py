@@ -25,6 +25,12 @@ gpu_type = "V100"
 [[servers]]
 gpus = 4
 vc = "two"
+gpu_type = "lab-gpu"
+[gpu_types.lab-gpu]
+price_per_hour = 0.5
+models."my model" = 1.5
+[recorded]
+gpu_type = "V100"
 """
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ringbco.cluster.gpu_types import CATALOGUE, TYPE_KEYS, GpuType, type_key
 from ringbco.cluster.network import NETWORK_RULES, Network
+from ringbco.cluster.presets import ServerGroup
 from ringbco.cluster.spec import Cluster, preset_names
 from ringbco.errors import InputError
 
@@ -25,10 +30,12 @@ gpu_type = "V100"
 [[servers]]
 gpus = 4
 vc = "b"
+gpu_type = "T4"
 [[servers]]
 count = 1
 gpus = 8
 vc = "6214e9"
+gpu_type = "v100"
 """
 
 
@@ -65,7 +72,7 @@ def test_toml(tmp_path: Path) -> None:
     cluster = parse_toml(tmp_path, MIXED)
     assert cluster.server_gpus.tolist() == [8, 8, 4, 8]
     assert cluster.server_vc == ("6214e9", "6214e9", "b", "6214e9")
-    assert cluster.server_gpu_type == ("V100", "V100", None, None)
+    assert cluster.server_gpu_type == ("V100", "V100", "T4", "V100")
     assert cluster.network == Network(inter_bandwidth=1e9, xi1=1.0)
     assert cluster.vc_names == ("6214e9", "b")
     assert cluster.vc_servers("6214e9").tolist() == [0, 1, 3]
@@ -90,22 +97,34 @@ def test_with_network_overrides_what_is_given() -> None:
 
 
 LABEL = st.text(min_size=1, max_size=6)
+TYPE = LABEL.filter(lambda name: name.strip() and "|" not in name)
+SPEED = st.floats(1e-300, 1e300)
+TOLD = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(("speed", "memory_gb"), SPEED),
+        **dict.fromkeys(("idle_watts", "busy_watts", "price_per_hour"), st.floats(0, 1e300)),
+        "models": st.dictionaries(st.text(max_size=6), SPEED, max_size=2),
+    },
+)
 NUMBER = st.floats(1e-300, 1e300)
 
 
 @given(
-    groups=st.lists(
-        st.tuples(st.integers(1, 4), st.integers(1, 16), LABEL, st.none() | LABEL), min_size=1, max_size=5
-    ),
+    groups=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 16), LABEL, TYPE), min_size=1, max_size=5),
     divided=st.booleans(),
+    typed=st.booleans(),
+    told=st.lists(TOLD, min_size=5, max_size=5),
     network=st.builds(
         Network, NUMBER, NUMBER, NUMBER, st.floats(1e-300, 1.0), st.floats(0, 1e9), st.floats(0, 1e9)
     ),
 )
 def test_toml_round_trip_is_exact(
     tmp_path_factory: pytest.TempPathFactory,
-    groups: list[tuple[int, int, str, str | None]],
+    groups: list[tuple[int, int, str, str]],
     divided: bool,
+    typed: bool,
+    told: list[dict[str, Any]],
     network: Network,
 ) -> None:
     servers = [(gpus, vc, kind) for count, gpus, vc, kind in groups for _ in range(count)]
@@ -113,8 +132,9 @@ def test_toml_round_trip_is_exact(
     cluster = Cluster(
         np.array([gpus for gpus, _, _ in servers], dtype=np.uint32),
         server_vc=tuple(vc for _, vc, _ in servers) if divided else None,
-        server_gpu_type=kinds if any(kinds) else None,
+        server_gpu_type=kinds if typed else None,
         network=network,
+        gpu_types=dict(zip({type_key(kind): kind for kind in kinds}.values(), told, strict=False)),
     )
     back = parse_toml(tmp_path_factory.getbasetemp(), cluster.to_toml())
     assert back == cluster
@@ -160,7 +180,7 @@ def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
         ("network = 1\n[[servers]]\ngpus = 8", "network: 1: expected a table"),
         (
             "[netwrk]\n[[servers]]\ngpus = 8",
-            "netwrk: expected only the keys network, recorded, servers; did you mean network?",
+            "netwrk: expected only the keys network, recorded, gpu_types, servers; did you mean network?",
         ),
         ("[network]\nxi3 = 1\n[[servers]]\ngpus = 8", "network.xi3: expected only the keys"),
         (
@@ -178,6 +198,33 @@ def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
         ('[[servers]]\ngpus = 8\nvc = ""', "servers[1].vc: '': expected a non-empty text"),
         ("[[servers]]\ngpus = 8\ngpu_type = 1", "servers[1].gpu_type: 1"),
         (
+            '[[servers]]\ngpus = 8\n[[servers]]\ngpus = 8\ngpu_type = "T4"',
+            "servers[1].gpu_type: expected a GPU type, since servers[2] names one; name a gpu_type for every",
+        ),
+        (
+            '[[servers]]\ngpus = 8\ngpu_type = "V10"',
+            "servers[1].gpu_type: V10: expected a GPU type that the catalogue has or the cluster file"
+            " declares; did you mean V100? Else declare it in the cluster file: [gpu_types.V10] with"
+            " speed = 1",
+        ),
+        ('[[servers]]\ngpus = 8\ngpu_type = "T4|A10"', 'servers[1].gpu_type: "T4|A10": expected the name of'),
+        (
+            '[recorded]\ngpu_type = "x"\n[[servers]]\ngpus = 8',
+            "recorded.gpu_type: x: expected a GPU type",
+        ),
+        ("gpu_types = 1\n[[servers]]\ngpus = 8", "gpu_types: 1: expected a table"),
+        ("[gpu_types]\nA10 = 1\n[[servers]]\ngpus = 8", "gpu_types.A10: 1: expected a table"),
+        (
+            "[gpu_types.A10]\n[gpu_types.a10]\n[[servers]]\ngpus = 8",
+            "gpu_types.a10: expected every type once",
+        ),
+        (
+            "[gpu_types.A10]\nsped = 1\n[[servers]]\ngpus = 8",
+            "gpu_types.A10.sped: expected only the keys speed, memory_gb, idle_watts, busy_watts,"
+            " price_per_hour, models; did you mean speed?",
+        ),
+        ("[gpu_types.A10]\nmodels = 1\n[[servers]]\ngpus = 8", "gpu_types.A10.models: 1: expected a table"),
+        (
             '[[servers]]\ngpus = 8\nvc = "a"\n[[servers]]\ngpus = 8',
             "servers[2].vc: expected a virtual cluster",
         ),
@@ -193,6 +240,74 @@ def test_a_bad_file_names_its_key(tmp_path: Path, text: str, words: str) -> None
         parse_toml(tmp_path, text)
     assert str(caught.value).startswith(f"{tmp_path / 'c.toml'}: ")
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("key", [*TYPE_KEYS[:-1], "models.BERT"])
+@pytest.mark.parametrize("value", ["-1", "0", "nan", "inf", "true", '"fast"', "1" + "0" * 400])
+def test_a_bad_figure_of_a_gpu_type(tmp_path: Path, key: str, value: str) -> None:
+    text = f"[gpu_types.A10]\n{key} = {value}\n[[servers]]\ngpus = 8\n"
+    if value == "0" and key not in {"speed", "memory_gb", "models.BERT"}:
+        assert parse_toml(tmp_path, text).gpu_types == {"A10": {key: 0.0}}
+        return
+    with pytest.raises(InputError, match=r"expected a finite (number|price)") as caught:
+        parse_toml(tmp_path, text)
+    assert caught.value.key == f"gpu_types.A10.{key}"
+
+
+def test_gpu_types(tmp_path: Path) -> None:
+    cluster = parse_toml(
+        tmp_path,
+        """\
+[recorded]
+gpu_type = "k80"
+[gpu_types.v100]
+price_per_hour = 2
+models.BERT-large = 1.5
+[gpu_types.mine]
+[[servers]]
+gpus = 8
+gpu_type = "mine"
+[[servers]]
+gpus = 8
+gpu_type = "V100"
+[[servers]]
+gpus = 4
+gpu_type = "MINE"
+""",
+    )
+    assert cluster.types == ("mine", "V100")
+    assert cluster.server_types is not None
+    assert cluster.server_types.tolist() == [0, 1, 0]
+    assert cluster.server_types.dtype == np.uint32
+    catalogued = CATALOGUE["v100"]
+    mine, v100 = cluster.type_facts
+    assert mine == GpuType("mine")
+    assert v100 == replace(catalogued, price_per_hour=2.0, models={"BERT-large": 1.5})
+    assert cluster.speed("V100") == 1
+    assert cluster.speed("v100", "bert-LARGE") == 1.5
+    assert cluster.speed("T4", "BERT-large") == CATALOGUE["t4"].speed
+    assert cluster.recorded_type == "k80"
+    assert Cluster.parse("2x8").types == ()
+    assert Cluster.parse("2x8").server_types is None
+    with pytest.raises(InputError, match="did you mean V100"):
+        cluster.speed("V1000")
+    for again in (pickle.loads(pickle.dumps(cluster)), parse_toml(tmp_path, cluster.to_toml())):
+        assert again == cluster
+        assert again.type_facts == cluster.type_facts
+
+
+def test_the_recorded_cluster_brings_what_it_says_of_types(tmp_path: Path) -> None:
+    other = parse_toml(
+        tmp_path,
+        "[gpu_types.old]\nspeed = 0.1\n[gpu_types.t4]\nspeed = 9\n[[servers]]\ngpus = 8\ngpu_type = 'old'",
+    )
+    ours = Cluster(np.array([8]), server_gpu_type=("T4",), gpu_types={"T4": {"speed": 0.5}}).with_recorded(
+        other
+    )
+    assert ours.recorded_type == "old"
+    assert (ours.speed("old"), ours.speed("t4")) == (0.1, 0.5)
+    assert parse_toml(tmp_path, ours.to_toml()) == ours
+    assert ours.with_recorded(Cluster.parse("1x8")).recorded_type is None
 
 
 BAD_CONSTANTS = [
@@ -231,6 +346,12 @@ def test_a_cluster_made_in_python_is_checked() -> None:
             Cluster(np.array(servers))
     with pytest.raises(InputError, match="2 servers, but 1 labels"):
         Cluster(np.array([8, 8]), server_vc=("a",))
+    with pytest.raises(InputError, match="gpu_type: X9: expected a GPU type"):
+        Cluster(np.array([8]), server_gpu_type=("X9",))
+    with pytest.raises(InputError, match=r"gpu_types\.T4\.speed: 0: expected"):
+        Cluster(np.array([8]), gpu_types={"T4": {"speed": 0}})
+    with pytest.raises(InputError, match="a GPU type for every server, or for none"):
+        Cluster.from_groups([ServerGroup(1, 8), ServerGroup(1, 8, gpu_type="T4")])
 
 
 def test_the_page_lists_every_key_and_preset() -> None:

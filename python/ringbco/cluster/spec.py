@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import itertools
-import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +16,19 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ringbco.cluster.gpu_types import (
+    Declared,
+    GpuType,
+    check_declared,
+    check_name,
+    find_type,
+    require_type,
+    type_key,
+)
 from ringbco.cluster.network import NETWORK_RULES, Network, network_value
 from ringbco.cluster.presets import PRESETS, ServerGroup
 from ringbco.errors import ABSENT, InputError, show_toml
-from ringbco.io.toml import read_toml
+from ringbco.io.toml import read_toml, toml_key, toml_string
 
 MAX_GPUS: Final = 2**24
 """The most GPUs (and servers) a cluster may have: far above any real one, far below what exhausts memory."""
@@ -34,17 +42,19 @@ class Cluster:
 
     server_gpus: GPUs of each server, uint32[servers], read-only.
     server_vc: the virtual cluster of each server, or None when the cluster has none.
-    server_gpu_type: the GPU model of each server, or None when none is named.
+    server_gpu_type: the GPU type of each server, or None when none is named; one spelling a type, the first.
     name: the cluster as the user wrote it.
     recorded: the cluster on which the trace's durations were recorded; None for `RECORDED`.
+    gpu_types: what is said of GPU types beside the catalogue, as in TOML: {"V100": {"speed": 1.0}}.
     """
 
     server_gpus: NDArray[np.uint32]
     server_vc: tuple[str, ...] | None = None
-    server_gpu_type: tuple[str | None, ...] | None = None
+    server_gpu_type: tuple[str, ...] | None = None
     network: Network = field(default_factory=Network)
     name: str = ""
     recorded: Cluster | None = None
+    gpu_types: Declared = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         given = np.asarray(self.server_gpus)
@@ -58,6 +68,19 @@ class Cluster:
         for labels in (self.server_vc, self.server_gpu_type):
             if labels is not None and len(labels) != gpus.size:
                 raise InputError(f"{gpus.size} servers, but {len(labels)} labels for them")
+        object.__setattr__(self, "gpu_types", check_declared(self.gpu_types))
+        if self.server_gpu_type is not None:
+            object.__setattr__(self, "server_gpu_type", self._spelled(self.server_gpu_type))
+
+    def _spelled(self, types: Sequence[str]) -> tuple[str, ...]:
+        """The servers' types, each in its first spelling. Raises InputError for one that is not known."""
+        first: dict[str, str] = {}
+        for name in dict.fromkeys(types):
+            check_name(name, None, "gpu_type")
+            require_type(name, self.gpu_types, key="gpu_type")
+            first.setdefault(type_key(name), name)
+        spelling = {name: first[type_key(name)] for name in dict.fromkeys(types)}
+        return tuple(spelling[name] for name in types)
 
     @staticmethod
     def parse(text: str | os.PathLike[str]) -> Cluster:
@@ -79,34 +102,47 @@ class Cluster:
 
         file: what errors name. name: the cluster's name, by default `file`. Raises InputError naming the key.
         """
-        _only_keys(document, ("network", "recorded", "servers"), file, "")
+        _only_keys(document, ("network", "recorded", "gpu_types", "servers"), file, "")
         network = _table(document.get("network", {}), file, "network")
         _only_keys(network, NETWORK_RULES, file, "network")
-        servers = _servers(document.get("servers"), file, "servers")
+        types = check_declared(document.get("gpu_types", {}), file)
         cluster = Cluster.from_groups(
-            servers, _network(network, file, "network"), name=file if name is None else name
+            _servers(document.get("servers"), file, "servers", types),
+            _network(network, file, "network"),
+            name=file if name is None else name,
+            gpu_types=types,
         )
         if "recorded" not in document:
             return cluster
-        return cluster.with_recorded(_recorded(_table(document["recorded"], file, "recorded"), file))
+        return cluster.with_recorded(_recorded(_table(document["recorded"], file, "recorded"), file, types))
 
     @staticmethod
     def from_groups(
-        groups: Sequence[ServerGroup], network: Network | None = None, *, name: str = ""
+        groups: Sequence[ServerGroup],
+        network: Network | None = None,
+        *,
+        name: str = "",
+        gpu_types: Declared | None = None,
     ) -> Cluster:
-        """The cluster of these groups of equal servers, in their order; either all name a vc or none does."""
+        """The cluster of these groups of equal servers, in their order.
+
+        Either all name a vc or none does, and likewise a GPU type.
+        """
         counts = [group.count for group in groups]
         total = sum(group.count * group.gpus for group in groups)
         if total > MAX_GPUS:  # before its servers are spread out
             raise InputError(f"a cluster of at most {MAX_GPUS} GPUs", value=total)
         vcs = tuple(group.vc for group in groups for _ in range(group.count) if group.vc is not None)
-        types = tuple(group.gpu_type for group in groups for _ in range(group.count))
+        types = tuple(group.gpu_type for group in groups for _ in range(group.count) if group.gpu_type)
+        if types and len(types) < sum(counts):
+            raise InputError("a GPU type for every server, or for none", key="gpu_type")
         return Cluster(
             np.repeat(np.array([group.gpus for group in groups], dtype=np.uint32), counts),
             server_vc=vcs or None,
-            server_gpu_type=types if any(types) else None,
+            server_gpu_type=types or None,
             network=network or Network(),
             name=name,
+            gpu_types=gpu_types or {},
         )
 
     def with_network(self, **overrides: float | None) -> Cluster:
@@ -122,15 +158,59 @@ class Cluster:
         return dataclasses.replace(self, server_vc=None)
 
     def with_recorded(self, recorded: Cluster | None) -> Cluster:
-        """The same cluster, for traces that were recorded on another one; None keeps the present one."""
+        """The same cluster, for traces that were recorded on another one; None keeps the present one.
+
+        What the other one declares of GPU types is taken over where this one says nothing of them.
+        """
         if recorded is None:
             return self
-        return dataclasses.replace(self, recorded=dataclasses.replace(recorded, recorded=None))
+        mine = {type_key(name) for name in self.gpu_types}
+        others = {name: told for name, told in recorded.gpu_types.items() if type_key(name) not in mine}
+        types = {**self.gpu_types, **others}
+        recorded = dataclasses.replace(recorded, recorded=None, gpu_types=types)
+        return dataclasses.replace(self, recorded=recorded, gpu_types=types)
 
     @property
     def recorded_on(self) -> Cluster:
         """The cluster on which the trace was recorded: `recorded`, else servers of 8 GPUs (`RECORDED`)."""
         return self.recorded or RECORDED
+
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """Names of the servers' GPU types in order of first appearance; empty when none is named."""
+        return tuple(dict.fromkeys(self.server_gpu_type or ()))
+
+    @cached_property
+    def server_types(self) -> NDArray[np.uint32] | None:
+        """The type of each server as an index into `types`, read-only; None when none is named."""
+        if self.server_gpu_type is None:
+            return None
+        number = {name: index for index, name in enumerate(self.types)}
+        index = np.array([number[name] for name in self.server_gpu_type], dtype=np.uint32)
+        index.flags.writeable = False
+        return index
+
+    @cached_property
+    def type_facts(self) -> tuple[GpuType, ...]:
+        """What is known of each of `types`."""
+        return tuple(require_type(name, self.gpu_types) for name in self.types)
+
+    @property
+    def recorded_type(self) -> str | None:
+        """The GPU type of the recorded cluster, where it says so and has but one."""
+        types = self.recorded_on.types
+        return types[0] if len(types) == 1 else None
+
+    def speed(self, type_name: str, model: str | None = None) -> float:
+        """Computing speed of a GPU of this type, a V100's being 1, for a model by name.
+
+        The type need not be one of the servers'. Raises InputError for one that is not known.
+        """
+        return require_type(type_name, self.gpu_types, key="gpu_type").speed_of(model)
+
+    def knows_type(self, name: str) -> bool:
+        """Whether the catalogue or this cluster says anything of a type."""
+        return find_type(name, self.gpu_types) is not None
 
     @property
     def character(self) -> str:
@@ -179,6 +259,8 @@ class Cluster:
         lines = ["[network]", *self._network_lines()]
         if self.recorded is not None:
             lines += self.recorded._recorded_lines()
+        for name, told in self.gpu_types.items():
+            lines += ["", f"[gpu_types.{toml_key(name)}]", *_type_lines(told)]
         return "\n".join(lines + self._server_lines("servers")) + "\n"
 
     def _network_lines(self) -> list[str]:
@@ -187,11 +269,10 @@ class Cluster:
     def _recorded_lines(self) -> list[str]:
         """This cluster as another one's [recorded]: the size of its servers or, where they differ, all."""
         lines = ["", "[recorded]", *self._network_lines()]
-        types = set(self.server_gpu_type or [None])
-        if self.server_vc is not None or np.ptp(self.server_gpus) or len(types) > 1:
+        if self.server_vc is not None or np.ptp(self.server_gpus) or len(self.types) > 1:
             return lines + self._server_lines("recorded.servers")
         lines.append(f"gpus = {self.server_gpus[0]}")
-        return lines + [f"gpu_type = {_toml_text(name)}" for name in types if name is not None]
+        return lines + [f"gpu_type = {toml_string(name)}" for name in self.types]
 
     def _server_lines(self, key: str) -> list[str]:
         lines: list[str] = []
@@ -201,27 +282,27 @@ class Cluster:
         for (gpus, vc, gpu_type), run in itertools.groupby(servers):
             lines += ["", f"[[{key}]]", f"count = {sum(1 for _ in run)}", f"gpus = {gpus}"]
             if vc is not None:
-                lines.append(f"vc = {_toml_text(vc)}")
+                lines.append(f"vc = {toml_string(vc)}")
             if gpu_type is not None:
-                lines.append(f"gpu_type = {_toml_text(gpu_type)}")
+                lines.append(f"gpu_type = {toml_string(gpu_type)}")
         return lines
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Through __init__, which copies: an array that Dask sent may lie at an odd address in its message.
         parts = (self.server_gpus, self.server_vc, self.server_gpu_type, self.network, self.name)
-        return Cluster, (*parts, self.recorded)
+        return Cluster, (*parts, self.recorded, self.gpu_types)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Cluster):
             return NotImplemented
         mine, others = ((cluster._profile(), cluster.recorded_on._profile()) for cluster in (self, other))
-        return mine == others
+        return mine == others and self.gpu_types == other.gpu_types
 
     def __hash__(self) -> int:
         return hash((*self._profile(), self.recorded_on._profile()))
 
     def _profile(self) -> tuple[Any, ...]:
-        """What two equal clusters have in common, but for the cluster that traces were recorded on."""
+        """What two equal clusters have in common, but for the recorded one and what is said of GPU types."""
         return self.server_gpus.tobytes(), self.server_vc, self.server_gpu_type, self.network
 
 
@@ -273,13 +354,14 @@ def _network(table: dict[str, Any], file: str, where: str) -> Network:
     return Network(**dict(zip(given, values, strict=True)))
 
 
-def _recorded(table: dict[str, Any], file: str) -> Cluster:
+def _recorded(table: dict[str, Any], file: str, types: Declared) -> Cluster:
     """The recorded cluster of [recorded]: `gpus` a server and `gpu_type`, or `servers` where they differ."""
     _only_keys(table, ("gpus", "gpu_type", "servers", *NETWORK_RULES), file, "recorded")
     network = _network(table, file, "recorded")
     if "servers" not in table:
         gpus = _whole(table, "gpus", file, "recorded", default=int(RECORDED.server_gpus[0]))
-        groups = [ServerGroup(count=1, gpus=gpus, gpu_type=_label(table, "gpu_type", file, "recorded"))]
+        gpu_type = _gpu_type(table, file, "recorded", types)
+        groups = [ServerGroup(count=1, gpus=gpus, gpu_type=gpu_type)]
     elif "gpus" in table or "gpu_type" in table:
         raise InputError(
             "either gpus and gpu_type or a list of servers",
@@ -288,11 +370,11 @@ def _recorded(table: dict[str, Any], file: str) -> Cluster:
             hint="leave out gpus and gpu_type",
         )
     else:
-        groups = _servers(table["servers"], file, "recorded.servers")
-    return Cluster.from_groups(groups, network, name=f"[recorded] of {file}")
+        groups = _servers(table["servers"], file, "recorded.servers", types)
+    return Cluster.from_groups(groups, network, name=f"[recorded] of {file}", gpu_types=types)
 
 
-def _servers(entries: object, file: str, key: str) -> list[ServerGroup]:
+def _servers(entries: object, file: str, key: str, types: Declared) -> list[ServerGroup]:
     example = f"write [[{key}]], then count = 32 and gpus = 8"
     if isinstance(entries, dict):
         raise InputError("a list of tables, not one table", file=file, key=key, hint=example)
@@ -310,22 +392,27 @@ def _servers(entries: object, file: str, key: str) -> list[ServerGroup]:
                 count=_whole(entry, "count", file, where, default=1),
                 gpus=_whole(entry, "gpus", file, where),
                 vc=_label(entry, "vc", file, where),
-                gpu_type=_label(entry, "gpu_type", file, where),
+                gpu_type=_gpu_type(entry, file, where, types),
             )
         )
-    named = [number for number, group in enumerate(groups, start=1) if group.vc is not None]
-    if named and len(named) < len(groups):
-        missing = next(number for number in range(1, len(groups) + 1) if number not in named)
-        raise InputError(
-            f"a virtual cluster, since {key}[{named[0]}] names one",
-            file=file,
-            key=f"{key}[{missing}].vc",
-            hint="name a vc for every group of servers, or for none",
-        )
+    for label, what in (("vc", "virtual cluster"), ("gpu_type", "GPU type")):
+        _all_or_none([getattr(group, label) for group in groups], label, what, file, key)
     total = sum(group.count * group.gpus for group in groups)
     if total > MAX_GPUS:
         raise InputError(f"at most {MAX_GPUS} GPUs in all", file=file, key=key, value=total)
     return groups
+
+
+def _all_or_none(labels: Sequence[str | None], label: str, what: str, file: str, key: str) -> None:
+    """Raise InputError where some groups of servers have a label and some have none."""
+    named = [number for number, given in enumerate(labels, start=1) if given is not None]
+    if named and len(named) < len(labels):
+        raise InputError(
+            f"a {what}, since {key}[{named[0]}] names one",
+            file=file,
+            key=f"{key}[{labels.index(None) + 1}].{label}",
+            hint=f"name a {label} for every group of servers, or for none",
+        )
 
 
 def _table(value: object, file: str, key: str) -> dict[str, Any]:
@@ -373,6 +460,14 @@ def _label(entry: dict[str, Any], name: str, file: str, where: str) -> str | Non
     return value
 
 
+def _gpu_type(entry: dict[str, Any], file: str, where: str, types: Declared) -> str | None:
+    name = _label(entry, "gpu_type", file, where)
+    if name is not None:
+        check_name(name, file, f"{where}.gpu_type")
+        require_type(name, types, file=file, key=f"{where}.gpu_type")
+    return name
+
+
 def _preset_meant(text: str) -> str:
     """For a text that is no file: the preset that it names without the prefix, if any."""
     name = text.strip().lower().replace("_", "-")
@@ -385,9 +480,11 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean {close[0]}?" if close else None
 
 
-def _toml_text(text: str) -> str:
-    """A TOML basic string: JSON's escapes are TOML's, once DEL is escaped too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
+def _type_lines(told: Mapping[str, Any]) -> list[str]:
+    """What a cluster says of one GPU type, as TOML."""
+    numbers = [f"{key} = {value!r}" for key, value in told.items() if key != "models"]
+    models: Mapping[str, float] = told.get("models", {})
+    return numbers + [f"models.{toml_key(model)} = {speed!r}" for model, speed in models.items()]
 
 
 RECORDED: Final = Cluster(np.full(1, 8, dtype=np.uint32), name="default")

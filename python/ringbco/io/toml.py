@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ringbco.errors import InputError
+
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def read_toml(path: str | os.PathLike[str], *, hint: str | None = None) -> dict[str, Any]:
@@ -23,6 +27,16 @@ def read_toml(path: str | os.PathLike[str], *, hint: str | None = None) -> dict[
         raise InputError(f"is not valid TOML ({error})", file=path, hint=hint) from None
     except ValueError:  # what Python says of an integer beyond its limit
         raise InputError("is not valid TOML (an integer of too many digits)", file=path, hint=hint) from None
+
+
+def toml_key(text: str) -> str:
+    """A key of TOML: bare where it may be, else quoted."""
+    return text if _BARE_KEY.fullmatch(text) else toml_string(text)
+
+
+def toml_string(text: str) -> str:
+    """A TOML basic string: JSON's escapes are TOML's, once DEL is escaped too."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 def toml_text(document: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 METADATA_PREFIX: Final = "ringbco."
-UNREAD: Final = ("status", "gpu_type")
+UNREAD: Final = ("status",)
 """Columns that no replay reads or carries along: whatever they hold, it is in nobody's way."""
 
 

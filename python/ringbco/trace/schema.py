@@ -86,6 +86,7 @@ COLUMNS: Final[dict[str, Column]] = {
     "status": _text("status"),
     "model": _text("model"),
     "gpu_type": _text("gpu_type"),
+    "recorded_on": _text("recorded_on"),
     "iterations": Column(pl.UInt64, False, "an integer >= 1", _LEAVE_OUT, 1, True, MAX_COUNT),
     "gradient_bytes": Column(pl.Float64, False, "a finite number of bytes >= 0", _LEAVE_OUT, 0.0),
     "batch_size": Column(pl.UInt32, False, "an integer >= 1", _LEAVE_OUT, 1, True, 2**32 - 1),
