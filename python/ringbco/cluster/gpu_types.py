@@ -143,6 +143,12 @@ def find_type(name: str, declared: Declared) -> GpuType | None:
     return replace(known or GpuType(name), name=name, **(given or {}))
 
 
+def unknown_types(names: Iterable[str | None]) -> dict[str, dict[str, Any]]:
+    """A declaration, with speed 1, of each of the names that the catalogue does not have."""
+    unknown = {type_key(name): name for name in names if name is not None and type_key(name) not in CATALOGUE}
+    return {name: {"speed": 1.0} for name in unknown.values()}
+
+
 def require_type(
     name: str, declared: Declared, *, file: str | None = None, key: str | None = None
 ) -> GpuType:

@@ -97,8 +97,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         submit_time=pl.col("creation_time"),
         duration=pl.col("deletion_time") - pl.col("scheduled_time"),
         num_gpus=pl.col("num_gpu").cast(pl.UInt32),
-        # gpu_spec may allow several models (V100M16|V100M32): a type only where it leaves no choice.
-        gpu_type=pl.when(~pl.col("gpu_spec").str.contains("|", literal=True)).then("gpu_spec"),
+        gpu_type=pl.col("gpu_spec"),  # several models are separated by |, as gpu_type has them
     )
     servers: tuple[ServerGroup, ...] | None = None
     if options.want_cluster and "nodes" in inputs:
