@@ -25,7 +25,9 @@ class Options(TypedDict, total=False):
     queue: str | None
     """What happens behind a job that cannot start: strict, skip, easy. Default: the policy's."""
     model: str
-    """rar: ring-all-reduce with contention; fixed: every job runs its recorded duration. Default: rar."""
+    """rar: ring-all-reduce with contention; fixed: every job runs its recorded duration; table: speeds
+    as measured (--tables). Default: rar.
+    """
     clock: str
     """continuous, or slot: decisions at multiples of --slot and whole iterations per slot. Default:
     continuous.
@@ -46,6 +48,11 @@ class Options(TypedDict, total=False):
     """Who goes first of one submission time: rows (the lower row), reverse, or shuffle:SEED. Default:
     rows.
     """
+    type_order: str
+    """Which of the GPU types that a job may use it tries first: fastest (for this job), cheapest
+    (price per unit of its work) or listed (as in gpu_type). Where servers name types. Default:
+    fastest.
+    """
     oversize: str
     """A job larger than its cluster is an error, or (drop) left out and counted. Default: error."""
     sample: float | None
@@ -58,6 +65,10 @@ class Options(TypedDict, total=False):
     """
     preempt_cost: float
     """Policies that preempt: seconds that a resumed job holds its GPUs without progress. Default: 30."""
+    start_cost: float
+    """Seconds that a job holds its GPUs without progress when it starts for the first time. Default:
+    0.
+    """
     move_cost: float | None
     """Policies that move jobs: seconds that a moved job holds its GPUs without progress. Default:
     preempt-cost.
@@ -162,9 +173,12 @@ REPLAY: Final[dict[str, Option]] = {
         name="model",
         kind="name",
         default="rar",
-        help=("rar: ring-all-reduce with contention; fixed: every job runs its recorded duration."),
+        help=(
+            "rar: ring-all-reduce with contention; fixed: every job runs its recorded "
+            "duration; table: speeds as measured (--tables)."
+        ),
         panel="Execution",
-        names=("rar", "fixed"),
+        names=("rar", "fixed", "table"),
     ),
     "clock": Option(
         name="clock",
@@ -241,6 +255,18 @@ REPLAY: Final[dict[str, Option]] = {
         names=("rows", "reverse"),
         form="rows|reverse|shuffle:SEED",
     ),
+    "type_order": Option(
+        name="type_order",
+        kind="name",
+        default="fastest",
+        help=(
+            "Which of the GPU types that a job may use it tries first: fastest (for this "
+            "job), cheapest (price per unit of its work) or listed (as in gpu_type). Where "
+            "servers name types."
+        ),
+        panel="Policy",
+        names=("fastest", "cheapest", "listed"),
+    ),
     "oversize": Option(
         name="oversize",
         kind="name",
@@ -296,6 +322,16 @@ REPLAY: Final[dict[str, Option]] = {
             ),
         ),
         policies=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack"),
+    ),
+    "start_cost": Option(
+        name="start_cost",
+        kind="number",
+        default=0.0,
+        help=("Seconds that a job holds its GPUs without progress when it starts for the first time."),
+        panel="Execution",
+        expected="a time >= 0 and <= 1e+09 s",
+        most=1000000000.0,
+        unit="s",
     ),
     "move_cost": Option(
         name="move_cost",
