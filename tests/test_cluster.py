@@ -118,7 +118,9 @@ def test_toml_round_trip_is_exact(
         server_vc=tuple(vc for _, vc, _ in servers) if divided else None,
         server_gpu_type=kinds if typed else None,
         network=network,
-        gpu_types={kind.casefold(): GpuType(kind, 2.5, 80.0, 50.0, 400.0, 1.5, {kind: 0.5}) for kind in kinds},
+        gpu_types={
+            kind.casefold(): GpuType(kind, 2.5, 80.0, 50.0, 400.0, 1.5, {kind: 0.5}) for kind in kinds
+        },
     )
     back = parse_toml(tmp_path_factory.getbasetemp(), cluster.to_toml())
     assert back == cluster

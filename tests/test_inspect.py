@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
+import re
 import tarfile
 from collections.abc import Callable
 from importlib import import_module
@@ -84,6 +86,24 @@ def test_groups() -> None:
     assert bare["vcs"] is bare["users"] is bare["statuses"] is bare["models"] is None
 
 
+def test_asked_types(invoke: Invoke, tmp_path: Path) -> None:
+    asked = pl.Series(["T4", None, " ", "t4", "T4|A10", ""])
+    frame = JOBS.drop("gradient_byte").with_columns(gpu_type=asked)
+    seen = inspect_jobs(from_frame(frame))["gpu_types"]
+    assert [(row["gpu_type"], row["jobs"], row["gpu_seconds"]) for row in seen] == [
+        (None, 3, 10_120.0),
+        ("T4", 2, 32_000_010.0),
+        ("T4|A10", 1, 2_000.0),
+    ]
+    assert inspect_jobs(from_frame(JOBS))["gpu_types"] is None
+    assert inspect_jobs(from_frame(JOBS.with_columns(gpu_type=pl.lit(""))))["gpu_types"] is None
+    write_jobs(from_frame(frame), tmp_path / "jobs.parquet")
+    told = invoke("inspect", "jobs.parquet").stdout
+    assert re.search(r"GPU type asked +jobs +share +GPU-hours", told)
+    assert re.search(r"T4 +2 +33\.3% +8,889 ", told)
+    assert re.search(r"\(any\) +3 +50\.0% +3 ", told)
+
+
 def test_columns() -> None:
     columns = inspect_jobs(from_frame(JOBS))["columns"]
     assert columns["present"]["model"] == 3
@@ -122,6 +142,19 @@ def test_jobs_that_the_cluster_cannot_hold() -> None:
     seen = reasons(inspect_jobs(from_frame(JOBS), divided))
     assert seen["larger than its cluster"] == (1, 2)
     assert seen["its vc is not in the cluster"] == (4, 3)
+
+
+def test_jobs_that_no_type_of_the_cluster_can_hold() -> None:
+    table = from_frame(JOBS.with_columns(gpu_type=pl.Series(["T4", "A10", "V100", None, None, "A10|T4"])))
+    mixed = Cluster(np.array([8, 4, 4]), server_gpu_type=("T4", "A10", "A10"))
+    seen = reasons(inspect_jobs(table, mixed))
+    assert seen["no GPU of a type that it may use"] == (1, 3)
+    assert seen["larger than its cluster"] == (1, 4)  # 16 GPUs, but 8 of each type
+    # The servers of its own virtual cluster count.
+    divided = dataclasses.replace(mixed, server_vc=("x", "y", "x"))
+    seen = reasons(inspect_jobs(table, divided))
+    assert seen["no GPU of a type that it may use"] == (1, 3)
+    assert seen["larger than its cluster"] == (2, 2)  # 8 A10 where x has 4; 16 of any where y has 4
 
 
 def test_a_single_job_has_no_span() -> None:

@@ -12,6 +12,7 @@ from ringbco.errors import InputError
 from ringbco.sources import convert
 from ringbco.sources.source import Options
 
+A100 = "A100-SXM-80GB"
 SEREN = "5778432,u5907,1,8,128,Other,FAILED,2023-03-01 00:18:22+08:00,2023-03-01 00:18:54+08:00,"
 KALOS = "dlctk,uf794,8,64,960,1000,100.0,Other,FAILED,2023-05-17 11:00:58+00:00,2023-05-17 11:01:08+00:00,"
 
@@ -24,6 +25,7 @@ def test_every_planted_defect_is_accounted_for(cluster: str, seed: int, tmp_path
     assert result.cluster is not None
     assert result.cluster.num_gpus == {"seren": 2288, "kalos": 2416}[cluster]
     assert set(result.cluster.server_gpus.tolist()) == {8}
+    assert result.cluster.types == (A100,)
 
 
 def test_the_published_examples_by_hand(tmp_path: Path) -> None:
@@ -31,7 +33,7 @@ def test_the_published_examples_by_hand(tmp_path: Path) -> None:
     path.write_text(",".join(acme.SEREN) + f"\n{SEREN}2023-03-01 00:20:51+08:00,117,32,936.0\n")
     result = convert("acme", [path], Options(strict=True))
     assert result.epoch == "2023-02-28T16:18:22Z"
-    assert result.table.frame.row(0) == ("5778432", 0.0, 8, 117.0, "u5907", "FAILED", "Other")
+    assert result.table.frame.row(0) == ("5778432", 0.0, 8, 117.0, "u5907", "FAILED", A100, "Other")
 
     # In Kalos the recorded 18 s are end - submit: the job ran 8 s.
     path = tmp_path / "trace_kalos.csv"
@@ -41,7 +43,7 @@ def test_the_published_examples_by_hand(tmp_path: Path) -> None:
     )
     result = convert("acme", [path], Options(strict=True))
     assert result.epoch == "2023-05-17T11:00:58Z"
-    assert result.table.frame.row(0) == ("dlctk", 0.0, 64, 8.0, "uf794", "FAILED", "Other")
+    assert result.table.frame.row(0) == ("dlctk", 0.0, 64, 8.0, "uf794", "FAILED", A100, "Other")
     assert result.account.noted == {acme.RECORDED: 1}
 
 

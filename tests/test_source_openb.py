@@ -16,6 +16,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.sources import convert
 from ringbco.sources.account import Account
 from ringbco.sources.source import Options
+from ringbco.trace.kinds import resolve
 
 POD = "openb-pod-0001,6000,12288,1,460,,LS,Running,427061,12902960,427061"
 
@@ -79,6 +80,38 @@ def test_the_real_nodes_are_the_preset_in_another_order(shared_traces: Path) -> 
 def kinds(cluster: Cluster) -> Counter[tuple[int, str | None]]:
     types = cluster.server_gpu_type or ()
     return Counter(zip(cluster.server_gpus.tolist(), types, strict=True))
+
+
+def test_what_the_real_pods_may_run_on(shared_traces: Path) -> None:
+    nodes = shared_traces / "openb" / "openb_node_list_gpu_node.csv"
+    result = convert("openb", [real_pods(shared_traces), nodes], Options(want_cluster=True))
+    assert result.cluster is not None
+    assert result.sorted(cluster.gpu_types) == ["unknown", "x9"]
+    assert set(result.cluster.types) == {"G2", "G3", "V100M16", "V100M32", "T4", "P100", "A10"}
+    kinds = resolve(result.table, result.cluster)
+    assert kinds is not None
+    # This list of pods has the column gpu_spec, but nothing in it: every pod may run anywhere.
+    assert result.table.frame["gpu_type"].null_count() == result.table.num_jobs
+    assert [len(kind.allowed) for kind in kinds.kinds] == [7]
+
+
+def test_a_node_of_a_type_nobody_knows_is_declared(tmp_path: Path) -> None:
+    pods, nodes = openb.generate().write(tmp_path)
+    nodes.write_text("sn,gpu,model\na,2,X9\nb,2,\nc,2,T4\nd,0,\n")
+    result = convert("openb", [pods, nodes], Options(want_cluster=True))
+    assert result.cluster is not None
+    assert result.cluster.server_gpu_type == ("X9", "unknown", "T4")
+    assert result.sorted(cluster.gpu_types) == ["unknown", "x9"]
+    (tmp_path / "c.toml").write_text(result.cluster.to_toml())
+    assert Cluster.parse(tmp_path / "c.toml") == result.cluster
+    assert result.account.noted["node without model: its GPU type is unknown"] == 1
+    assert any("GPU types X9, unknown" in note for note in result.notes)
+    nodes.write_text("sn,gpu,model\na,2,\nb,2,\n")
+    result = convert("openb", [pods, nodes], Options(want_cluster=True))
+    assert result.cluster is not None
+    assert result.cluster.types == ()
+    assert not result.notes
+    assert "node without model: its GPU type is unknown" not in result.account.noted
 
 
 def test_servers_from_nodes(tmp_path: Path) -> None:
@@ -165,13 +198,13 @@ def test_a_censored_pod_is_no_defect(tmp_path: Path) -> None:
     assert account.noted == {openb.CENSORED: 1}
 
 
-def test_a_type_only_where_the_spec_leaves_no_choice(tmp_path: Path) -> None:
+def test_the_spec_lists_the_types_that_a_pod_may_run_on(tmp_path: Path) -> None:
     path = tmp_path / "pods.csv"
     specs = ["", "V100M16", "V100M16|V100M32"]
     rows = [POD.replace(",,", f",{spec},").replace("pod-0001", f"pod-{spec}") for spec in specs]
     path.write_text("\n".join([",".join(openb.COLUMNS), *rows]))
     frame = convert("openb", [path]).table.frame
-    assert frame["gpu_type"].to_list() == [None, "V100M16", None]
+    assert frame["gpu_type"].to_list() == [None, *specs[1:]]
     assert frame["gpu_spec"].to_list() == [None, *specs[1:]]
     assert frame["gpu_share"].to_list() == [0.46] * 3
     assert frame["num_gpus"].to_list() == [1] * 3

@@ -230,12 +230,27 @@ def test_the_footer_says_how_the_table_was_made(tmp_path: Path) -> None:
         ({"load": 0.0}, "option load: 0.0"),
         ({"load": float("nan")}, "option load: nan"),
         ({"load": float("inf")}, "option load: inf"),
+        ({"types": {" ": 0.5}}, "option types: ' ': expected the name"),
+        ({"types": {"T4": 0.0}}, "option types: T4: 0.0: expected a share above 0"),
+        ({"types": {"T4": 1.1}}, "option types: T4: 1.1"),
+        ({"types": {"T4": float("nan")}}, "option types: T4: nan"),
+        ({"types": {"T4": 0.7, "A10": 0.6}}, "option types: shares of 1.3 in all: expected at most 1"),
     ],
 )
 def test_bad_options(change: dict[str, object], words: str) -> None:
     options: dict[str, object] = {"preset": "philly", "num_jobs": 10, "seed": 0}
     with pytest.raises(UsageError, match=words):
         generate(**(options | change))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_types_are_asked_for_by_shares_and_change_nothing_else(preset: str) -> None:
+    table = generate(preset, 1_001, 3, types={"A100": 0.3, " V100 | T4": 0.2})
+    assert table.frame.drop("gpu_type").equals(generate(preset, 1_001, 3).frame)
+    assert dict(table.frame["gpu_type"].value_counts().rows()) == {"A100": 300, "V100|T4": 200, None: 501}
+    assert json.loads(table.metadata["ringbco.options"])["types"] == {"A100": 0.3, " V100 | T4": 0.2}
+    assert generate(preset, 1_001, 3, types={"A100": 0.3, " V100 | T4": 0.2}).frame.equals(table.frame)
+    assert generate(preset, 10, 3, types={"T4": 1 / 3, "A10": 2 / 3}).frame["gpu_type"].null_count() == 0
 
 
 def test_shapes_are_only_data() -> None:
@@ -260,6 +275,18 @@ def test_generate_writes_a_table_and_says_what_is_in_it(invoke: Invoke, tmp_path
     assert invoke(*arguments, "-o", "jobs.parquet", "--force", "-q").stdout == ""
     assert invoke(*arguments, "-o", "jobs.csv").returncode == 0
     assert read_jobs(tmp_path / "jobs.csv").frame.equals(read_jobs(tmp_path / "jobs.parquet").frame)
+
+
+def test_generate_takes_shares_of_types(invoke: Invoke, tmp_path: Path) -> None:
+    start = ("generate", "--preset", "philly", "--jobs", 50, "-o", "jobs.parquet", "--types")
+    assert invoke(*start, "A100:0.5, V100|T4:.3").returncode == 0
+    table = generate("philly", 50, 0, types={"A100": 0.5, "V100|T4": 0.3})
+    assert read_jobs(tmp_path / "jobs.parquet").frame.equals(table.frame)
+    for wrong in ("", "A100", "A100:x", ":0.5", "A100:0.5,", "A100:nan"):
+        done = invoke(*start, wrong, "--force")
+        assert done.returncode == 2
+        assert "expected TYPE:SHARE,..." in done.stderr
+    assert "T4 is given twice" in invoke(*start, "T4:0.1,T4:0.1", "--force").stderr
 
 
 def test_generate_refuses_bad_options_and_leaves_nothing(invoke: Invoke, tmp_path: Path) -> None:

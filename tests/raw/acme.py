@@ -89,6 +89,7 @@ def generate(cluster: str, seed: int = 0, good: int = 60, each: int = 2) -> Raw:
                 "duration": float(length),
                 "user": row["user"],
                 "status": row["state"],
+                "gpu_type": "A100-SXM-80GB",
                 "type": row["type"],
             }
         )

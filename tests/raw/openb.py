@@ -106,7 +106,7 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
                 "num_gpus": gpus,
                 "duration": float(deleted - scheduled),
                 "status": phase,
-                "gpu_type": "V100M16" if spec == "V100M16" else None,
+                "gpu_type": spec or None,
                 "gpu_share": milli / 1000,
                 "gpu_spec": spec or None,
                 "qos": row["qos"],

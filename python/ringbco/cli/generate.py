@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -52,6 +53,15 @@ def generate(
             "scales the arrivals. Not for paper, where all jobs come at 0.",
         ),
     ] = 0.9,
+    types: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE:SHARE,...",
+            help="Shares of the jobs that ask for a GPU type, such as V100:0.5,A100:0.3, or for one of"
+            " several: 'V100|T4:0.2'. The others may run on any. Default: no job asks for a type.",
+            show_default=False,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the table's figures as JSON and nothing else.")
@@ -71,7 +81,7 @@ def generate(
 
     check_output_name(out)
     check_output(out, force=force)
-    table = make(preset, jobs, seed, gpus=gpus, load=load)
+    table = make(preset, jobs, seed, gpus=gpus, load=load, types=_shares(types))
     write_jobs(table, out, force=force)
     if as_json or not quiet:
         from rich.console import Console
@@ -86,3 +96,22 @@ def generate(
         console = Console(highlight=False)
         console.print(f"{table.num_jobs:,} jobs of preset {preset}, seed {seed}, in {out}", markup=False)
         console.print(tables(inspection, brief=True))
+
+
+def _shares(text: str | None) -> dict[str, float]:
+    """What --types says: name -> share. Raises UsageError for what is not TYPE:SHARE, or a type twice."""
+    from ringbco.errors import UsageError
+
+    shares: dict[str, float] = {}
+    for entry in text.split(",") if text is not None else ():
+        name, _, share = entry.rpartition(":")
+        try:
+            number = float(share)
+        except ValueError:
+            number = math.nan
+        if not name.strip() or math.isnan(number):
+            raise UsageError(f"option types: {entry!r}: expected TYPE:SHARE,..., such as V100:0.5,A100:0.3")
+        if name.strip() in shares:
+            raise UsageError(f"option types: {name.strip()} is given twice")
+        shares[name.strip()] = number
+    return shares

@@ -182,6 +182,8 @@ def tables(inspection: Mapping[str, Any], *, brief: bool = False) -> RenderableT
         for title, column, key in _GROUPS:
             if inspection[key]:
                 parts.append(_groups(title, column, inspection[key]))
+        if inspection["gpu_types"]:
+            parts.append(_asked_types(inspection["gpu_types"]))
         if inspection["cluster"] and inspection["cluster"]["vcs"]:
             parts.append(_loads(inspection["cluster"]["vcs"]))
         parts.append(_cleaning(inspection["cleaning"]))
@@ -282,6 +284,23 @@ def _groups(title: str, column: str, groups: Sequence[Mapping[str, Any]]) -> Fit
         shares = (sum(group[name] for group in rest) for name in ("share", "work_share"))
         jobs = sum(group["jobs"] for group in rest)
         table.add_row(f"{len(rest):,} others", f"{jobs:,}", *(f"{share:.1%}" for share in shares), "", "")
+    return table
+
+
+def _asked_types(groups: Sequence[Mapping[str, Any]]) -> Fitted:
+    from ringbco.cli.fitted import Fitted
+    from ringbco.units import duration
+
+    table = Fitted("GPU type asked", "jobs", "share", "GPU-hours", "share of work", "median run")
+    for group in groups:
+        table.add_row(
+            group["gpu_type"] or "(any)",
+            f"{group['jobs']:,}",
+            f"{group['share']:.1%}",
+            f"{group['gpu_seconds'] / 3600:,.0f}",
+            f"{group['work_share']:.1%}",
+            duration(group["median_duration"]),
+        )
     return table
 
 

@@ -83,7 +83,12 @@ CATALOGUE: Final[dict[str, GpuType]] = dict(
 """By name in lower case."""
 
 
-def undisclosed(names: Iterable[str | None]) -> dict[str, GpuType]:
+def listed_types(text: str | None) -> tuple[str, ...]:
+    """The types that a cell of gpu_type lists, separated by |; () where it allows any."""
+    return tuple(name.strip() for name in (text or "").split("|") if name.strip())
+
+
+def unknown_types(names: Iterable[str | None]) -> dict[str, GpuType]:
     """Those of the names that the catalogue does not know, declared with a V100's speed."""
     unknown = (name for name in names if name is not None and name.casefold() not in CATALOGUE)
     return {name.casefold(): GpuType(name) for name in unknown}

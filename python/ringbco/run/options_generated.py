@@ -25,9 +25,7 @@ class Options(TypedDict, total=False):
     queue: str | None
     """What happens behind a job that cannot start: strict, skip, easy. Default: the policy's."""
     model: str
-    """rar: ring-all-reduce with contention; fixed: every job runs its recorded duration; table: speeds
-    as measured (--tables). Default: rar.
-    """
+    """rar: ring-all-reduce with contention; fixed: every job runs its recorded duration. Default: rar."""
     clock: str
     """continuous, or slot: decisions at multiples of --slot and whole iterations per slot. Default:
     continuous.
@@ -173,12 +171,9 @@ REPLAY: Final[dict[str, Option]] = {
         name="model",
         kind="name",
         default="rar",
-        help=(
-            "rar: ring-all-reduce with contention; fixed: every job runs its recorded "
-            "duration; table: speeds as measured (--tables)."
-        ),
+        help=("rar: ring-all-reduce with contention; fixed: every job runs its recorded duration."),
         panel="Execution",
-        names=("rar", "fixed", "table"),
+        names=("rar", "fixed"),
     ),
     "clock": Option(
         name="clock",

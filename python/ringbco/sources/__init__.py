@@ -70,7 +70,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     under `options.strict`, for the first row that would be dropped or changed); UsageError for options that
     the source does not have, or for a cluster it cannot know.
     """
-    from ringbco.cluster.gpu_types import undisclosed
+    from ringbco.cluster.gpu_types import unknown_types
     from ringbco.cluster.spec import Cluster
     from ringbco.sources.source import Options as Choices
     from ringbco.sources.source import refuse_empty
@@ -99,12 +99,16 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     if trace.epoch_note:
         metadata["ringbco.epoch_note"] = trace.epoch_note
     table = from_frame(trace.frame, main, metadata)
-    cluster = None
+    cluster, notes = None, list(trace.notes)
     if options.want_cluster and trace.servers is not None:
-        cluster = Cluster.from_groups(
-            trace.servers, name=source.name, gpu_types=undisclosed(group.gpu_type for group in trace.servers)
-        )
-    return Conversion(table, trace.account, cluster, tuple(trace.notes), trace.epoch)
+        declared = unknown_types(group.gpu_type for group in trace.servers)
+        cluster = Cluster.from_groups(trace.servers, name=source.name, gpu_types=declared)
+        if declared:
+            notes.append(
+                f"nothing is known of the GPU types {', '.join(declared)}: the cluster file gives each"
+                " speed 1 under [gpu_types], to be mended there"
+            )
+    return Conversion(table, trace.account, cluster, tuple(notes), trace.epoch)
 
 
 def recognise(path: Path) -> tuple[str, str] | None:

@@ -80,18 +80,20 @@ def read(inputs: Inputs, options: Options) -> Trace:
     )
     epoch = first_submission(frame)
     name = "kalos" if log.table is KALOS else "seren"
+    servers = PRESETS[f"acme-{name}"].servers
     return Trace(
         by_submission(
             frame,
-            ["job_id", "submit_time", "num_gpus", "duration", "user", "status", "type"],
+            ["job_id", "submit_time", "num_gpus", "duration", "user", "status", "gpu_type", "type"],
             submit_time=pl.col("submit_time") - epoch,
             duration=pl.col("end_time") - pl.col("start_time"),
             num_gpus=pl.col("gpu_num").cast(pl.UInt32),
+            gpu_type=pl.lit(servers[0].gpu_type),  # all of the cluster is of one type
         ),
         account,
         iso(epoch, utc=True),
         "the first kept submission",
-        PRESETS[f"acme-{name}"].servers,
+        servers,
         choices={"cluster": name},
     )
 

@@ -97,7 +97,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         submit_time=pl.col("creation_time"),
         duration=pl.col("deletion_time") - pl.col("scheduled_time"),
         num_gpus=pl.col("num_gpu").cast(pl.UInt32),
-        gpu_type=pl.col("gpu_spec"),  # several models that it may use: V100M16|V100M32
+        gpu_type=pl.col("gpu_spec"),  # several models are separated by |, as gpu_type has them
     )
     servers: tuple[ServerGroup, ...] | None = None
     if options.want_cluster and "nodes" in inputs:

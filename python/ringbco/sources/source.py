@@ -40,6 +40,8 @@ class Shape(Protocol):
 
 
 _NAMES_SHOWN: Final = 8
+UNKNOWN_TYPE: Final = "unknown"
+"""The GPU type of nodes whose model is left blank, where others have one."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,8 @@ def read_nodes(
 ) -> tuple[tuple[ServerGroup, ...], tuple[Entry, ...]]:
     """The servers that a table of nodes lists, in its order; equal neighbours make one group.
 
-    Nodes of no GPUs are left out: the second part of the answer notes how many. Raises InputError for a
+    Nodes of no GPUs are left out: the second part of the answer notes how many. Where some nodes have a
+    model, the others are of `UNKNOWN_TYPE`, since servers name types all or none. Raises InputError for a
     number of GPUs that is none (under `options.strict` a blank one too), a node listed twice, or if no GPU
     is left.
     """
@@ -220,11 +223,17 @@ def read_nodes(
     twice = rows.filter(pl.col(name).is_not_null() & ~pl.col(name).is_first_distinct())
     if twice.height:
         raise file.bad_cell(int(twice[ROW][0]), name, "a node of its own; an earlier row has it, so drop one")
-    left_out = (
+    unnamed = pl.col(model).is_null()
+    if rows.filter(count > 0, ~unnamed).is_empty():
+        unnamed = pl.lit(value=False)  # no node has a model: no server names a type
+    noted = (
         (f"node left out of the cluster: no GPUs ({gpus} = 0)", rows.filter(count == 0).height),
         (f"node left out of the cluster: {gpus} is blank", rows.filter(blank).height),
+        (f"node without {model}: its GPU type is {UNKNOWN_TYPE}", rows.filter(count > 0, unnamed).height),
     )
-    kinds = rows.filter(count > 0).select(count.cast(pl.UInt32), model)
+    kinds = rows.filter(count > 0).select(
+        count.cast(pl.UInt32), pl.when(unnamed).then(pl.lit(UNKNOWN_TYPE)).otherwise(model).alias(model)
+    )
     if kinds.is_empty():
         raise InputError("lists no node with a GPU", file=file.opened.shown)
     groups = kinds.group_by(pl.struct(gpus, model).rle_id().alias("run"), maintain_order=True).agg(
@@ -232,5 +241,5 @@ def read_nodes(
     )
     return (
         tuple(ServerGroup(count, size, None, kind) for _, count, size, kind in groups.iter_rows()),
-        tuple(Entry("noted", reason, count, count) for reason, count in left_out if count),
+        tuple(Entry("noted", reason, count, count) for reason, count in noted if count),
     )

@@ -29,6 +29,7 @@ from ringbco.trace.jobs import (
     near_name,
     screen_jobs,
 )
+from ringbco.trace.kinds import resolve
 from ringbco.trace.plausibility import MILLI, doubts, warn
 from ringbco.trace.profiles import CATALOGUE
 
@@ -141,6 +142,7 @@ def inspect_jobs(
         "vcs": _groups(frame, work, "vc"),
         "users": _groups(frame, work, "user"),
         "statuses": _groups(frame, work, "status"),
+        "gpu_types": _asked_types(frame, work),
         "models": _models(frame),
         "elastic": _elastic(frame),
         "columns": _columns(frame),
@@ -149,7 +151,7 @@ def inspect_jobs(
         "cluster": None if cluster is None else _on_cluster(frame, work, span, cluster, periods),
         "cleaning": {
             "dropped": [_broken(entry) for entry in dropped],
-            "questionable": _questionable(frame, work, cluster, lacks_vc, rows),
+            "questionable": _questionable(table, work, cluster, lacks_vc, rows),
         },
         "account": None if account is None else account.to_dict(),
         "metadata": metadata,
@@ -205,6 +207,20 @@ def _groups(frame: pl.DataFrame, work: NDArray[np.float64], column: str) -> list
     if column == "num_gpus":
         return groups.sort(column).to_dicts()
     return groups.sort("jobs", column, descending=[True, False], nulls_last=True).to_dicts()
+
+
+def _asked_types(frame: pl.DataFrame, work: NDArray[np.float64]) -> list[dict[str, Any]] | None:
+    """As `_groups`, by the types that jobs ask for in gpu_type, null for any; None if no job asks."""
+    if "gpu_type" not in frame.columns:
+        return None
+    # Names compare without case; a group is shown as its first job spells it.
+    spelled = frame["gpu_type"].str.strip_chars().replace("", None)
+    if spelled.null_count() == frame.height:
+        return None
+    key = spelled.str.to_lowercase()
+    first = pl.DataFrame({"key": key, "gpu_type": spelled}).unique("key", keep="first")
+    shown = pl.DataFrame({"key": key}).join(first, on="key", how="left", maintain_order="left")["gpu_type"]
+    return _groups(frame.with_columns(shown), work, "gpu_type")
 
 
 def _models(frame: pl.DataFrame) -> dict[str, Any] | None:
@@ -281,32 +297,50 @@ def _on_cluster(
     return figures
 
 
-def _room(frame: pl.DataFrame, cluster: Cluster) -> NDArray[np.int64]:
-    """GPUs that each job may use at most; 0 for a job of no virtual cluster."""
-    if not cluster.vc_names:
-        return np.full(frame.height, cluster.num_gpus)
-    room = {name: int(cluster.server_gpus[cluster.vc_servers(name)].sum()) for name in cluster.vc_names}
-    if "vc" not in frame.columns:
-        return np.zeros(frame.height, dtype=np.int64)
-    gpus = frame["vc"].replace_strict(list(room), list(room.values()), default=0, return_dtype=pl.Int64)
-    return gpus.to_numpy()
+def _vc_numbers(frame: pl.DataFrame, cluster: Cluster) -> NDArray[np.int64]:
+    """Each job's virtual cluster as an index into the cluster's, -1 for none of them; 0 if it has none."""
+    names = cluster.vc_names
+    if not names or "vc" not in frame.columns:
+        return np.full(frame.height, -1 if names else 0)
+    numbers = list(range(len(names)))
+    return frame["vc"].replace_strict(list(names), numbers, default=-1, return_dtype=pl.Int64).to_numpy()
+
+
+def _room(table: JobTable, cluster: Cluster) -> NDArray[np.int64]:
+    """GPUs that each job may hold at most: of its virtual cluster, and all of one type that it may use."""
+    number = {name: index for index, name in enumerate(cluster.vc_names)}
+    kinds = resolve(table, cluster)
+    one = np.zeros(cluster.num_servers, dtype=np.int64)
+    server_vc = one if cluster.server_vc is None else np.array([number[name] for name in cluster.server_vc])
+    server_type = one if kinds is None or cluster.server_types is None else cluster.server_types
+    gpus = np.zeros((int(server_vc.max()) + 1, int(server_type.max()) + 1), dtype=np.int64)
+    np.add.at(gpus, (server_vc, server_type), cluster.server_gpus)
+    vc = _vc_numbers(table.frame, cluster)
+    if kinds is None:
+        most = gpus[vc, 0]
+    else:
+        types = ([index for index, _ in kind.allowed] for kind in kinds.kinds)
+        most = np.array([gpus[:, allowed].max(axis=1, initial=0) for allowed in types])[kinds.of, vc]
+    room: NDArray[np.int64] = np.where(vc >= 0, most, 0)
+    return room
 
 
 def _without_vc(frame: pl.DataFrame, cluster: Cluster | None) -> NDArray[np.bool_]:
     if cluster is None:
         return np.zeros(frame.height, dtype=np.bool_)
-    lacks: NDArray[np.bool_] = _room(frame, cluster) == 0
+    lacks: NDArray[np.bool_] = _vc_numbers(frame, cluster) < 0
     return lacks
 
 
 def _questionable(
-    frame: pl.DataFrame,
+    table: JobTable,
     work: NDArray[np.float64],
     cluster: Cluster | None,
     lacks_vc: NDArray[np.bool_],
     rows: NDArray[np.int64] | None,
 ) -> list[dict[str, Any]]:
     """Rows that break no rule but that a cleaner would look at, by reason, where there are any."""
+    frame = table.frame
     duration = frame["duration"].to_numpy()
     reasons = [
         ("runs longer than two weeks", "cleaners of the Helios traces cap it there", duration > LONG_RUN),
@@ -328,10 +362,13 @@ def _questionable(
             ("same user, second, size and run time as another", "the log may hold it twice", same.to_numpy())
         )
     if cluster is not None:
-        too_large = (frame["num_gpus"].to_numpy() > _room(frame, cluster)) & ~lacks_vc
+        room = _room(table, cluster)
+        no_type, too_large = room == 0, frame["num_gpus"].to_numpy() > room
+        refused = "the replay refuses it, or drops it with --oversize drop"
         reasons += [
             ("its vc is not in the cluster", "the replay refuses it", lacks_vc),
-            ("larger than its cluster", "the replay refuses it, or drops it with --oversize drop", too_large),
+            ("no GPU of a type that it may use", refused, no_type & ~lacks_vc),
+            ("larger than its cluster", refused, too_large & ~no_type & ~lacks_vc),
         ]
     total = float(work.sum())
     return [

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ringbco.cluster.gpu_types import GpuType
+from ringbco.cluster.gpu_types import GpuType, listed_types
 from ringbco.cluster.spec import Cluster, unknown_type
 from ringbco.errors import InputError
 from ringbco.trace.jobs import JobTable
@@ -80,9 +80,9 @@ def _kind(
     facts: tuple[GpuType, ...],
     number: Mapping[str, int],
 ) -> Kind:
-    asked = [part.strip().casefold() for part in (row.get("gpu_type") or "").split("|")]
+    asked = [name.casefold() for name in listed_types(row.get("gpu_type"))]
     listed = [number[name] for name in dict.fromkeys(asked) if name in number]
-    allowed = listed if any(asked) else list(range(len(facts)))
+    allowed = listed if asked else list(range(len(facts)))
     model = row.get("model")
     recorded = (row.get("recorded_on") or "").strip() or _recorded_on(cluster, listed)
     fact = cluster.find_type(recorded)

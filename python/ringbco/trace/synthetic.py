@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.cluster.gpu_types import listed_types
 from ringbco.cluster.network import Network
 from ringbco.cluster.presets import PRESETS as CLUSTERS
 from ringbco.errors import UsageError
@@ -100,7 +101,14 @@ _HOURS: Final = (5, 4, 3, 3, 3, 3, 4, 5, 7, 10, 13, 13, 9, 11, 14, 14, 14, 13, 1
 _WEEKEND: Final = 0.55
 
 
-def generate(preset: str, num_jobs: int, seed: int, gpus: int = 2048, load: float = 0.9) -> JobTable:
+def generate(  # noqa: PLR0917 - the options of the command
+    preset: str,
+    num_jobs: int,
+    seed: int,
+    gpus: int = 2048,
+    load: float = 0.9,
+    types: Mapping[str, float] | None = None,
+) -> JobTable:
     """A synthetic job table; the same arguments give the same table.
 
     `philly` and `helios`: the first job comes at 0 and times are whole seconds. Arrivals are scaled so that
@@ -108,6 +116,10 @@ def generate(preset: str, num_jobs: int, seed: int, gpus: int = 2048, load: floa
     submission) / gpus; it is exact but for the rounding of that span to a whole second. No job asks for more
     than a tenth of `gpus`: larger sizes are left out of the mix. `paper`: all jobs come at time 0 in the
     paper's mix of sizes, with iterations, gradients and compute times; `gpus` and `load` do not matter.
+
+    types: share of the jobs that ask for a GPU type, or for one of several, such as {"A100": 0.3,
+    "V100|T4": 0.2}; the others may run on any. Each share is met exactly, to a job, by jobs drawn at random;
+    the other columns are what they are without.
 
     Raises UsageError for an unknown preset or a number out of range.
     """
@@ -126,6 +138,7 @@ def generate(preset: str, num_jobs: int, seed: int, gpus: int = 2048, load: floa
             raise UsageError(f"option {name}: {value}: expected an integer from {low} to {high}")
     if not 0 < load < math.inf:
         raise UsageError(f"option load: {load}: expected a finite number > 0")
+    types = _checked(types or {})
     rng = np.random.Generator(np.random.PCG64(seed))
     options: dict[str, object] = {"preset": preset, "jobs": num_jobs, "seed": seed}
     if preset == "paper":
@@ -133,6 +146,9 @@ def generate(preset: str, num_jobs: int, seed: int, gpus: int = 2048, load: floa
     else:
         columns = _trace(SHAPES[preset], num_jobs, gpus, load, rng)
         options |= {"gpus": gpus, "load": load}
+    if types:
+        columns["gpu_type"] = _asked(types, num_jobs, seed)
+        options["types"] = types
     ids = pl.select((preset + "-") + pl.int_range(num_jobs, dtype=pl.Int64).cast(pl.String)).to_series()
     return from_frame(
         pl.DataFrame({"job_id": ids, **columns}),
@@ -144,6 +160,28 @@ def generate(preset: str, num_jobs: int, seed: int, gpus: int = 2048, load: floa
 
 
 Columns = dict[str, pl.Series]
+
+
+def _checked(types: Mapping[str, float]) -> dict[str, float]:
+    """The shares of the types that jobs ask for. Raises UsageError for names or shares that are none."""
+    for name, share in types.items():
+        if not listed_types(name):
+            raise UsageError(f"option types: {name!r}: expected the name of a GPU type")
+        if not 0 < share <= 1:
+            raise UsageError(f"option types: {name}: {share}: expected a share above 0 and at most 1")
+    if math.fsum(types.values()) > 1 + 1e-9:
+        raise UsageError(f"option types: shares of {math.fsum(types.values()):g} in all: expected at most 1")
+    return dict(types)
+
+
+def _asked(types: Mapping[str, float], num_jobs: int, seed: int) -> pl.Series:
+    """The types that each job asks for, null for any, from random numbers of their own."""
+    rest = max(0.0, 1.0 - math.fsum(types.values()))
+    counts = _quota(num_jobs, (*types.values(), rest))
+    rng = np.random.Generator(np.random.PCG64([seed, 1]))
+    dealt = rng.permutation(np.repeat(np.arange(counts.size), counts))
+    names = ["|".join(listed_types(name)) for name in types]
+    return pl.Series([*names, None], dtype=pl.String).gather(dealt)
 
 
 def _trace(shape: Shape, num_jobs: int, gpus: int, load: float, rng: np.random.Generator) -> Columns:
