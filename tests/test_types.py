@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from conftest import Invoke
 from core_run import AUDITS
 from ringbco.cluster.gpu_types import CATALOGUE, GpuType
 from ringbco.cluster.network import Network
-from ringbco.cluster.spec import Cluster
+from ringbco.cluster.spec import Cluster, preset_names
 from ringbco.errors import DecisionError, InputError, UsageError
 from ringbco.trace import kinds
 from strategies import COMBINATIONS, build_case
@@ -39,6 +40,30 @@ gpu_type = "Fast"
 gpus = 4
 gpu_type = "slow"
 """
+
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_type_of_a_preset_is_in_the_catalogue() -> None:
+    for name in preset_names():
+        assert {kind.casefold() for kind in Cluster.parse(f"preset:{name}").types} <= set(CATALOGUE)
+
+
+def test_the_page_of_types_is_the_catalogue() -> None:
+    page = (ROOT / "docs" / "gpu-types.md").read_text(encoding="utf-8")
+    rows = [row.strip("| ").split("|") for row in page.splitlines() if row.startswith("| ")][2:]
+    told: dict[str, GpuType] = {}
+    for names, *cells in rows:
+        figures = [float(cell.split()[0]) if cell.strip() else None for cell in cells]
+        told |= {name.strip().casefold(): GpuType(name.strip(), *figures) for name in names.split(",")}  # type: ignore[arg-type]
+    assert told == CATALOGUE
+
+
+def test_the_cluster_file_of_the_page_is_one() -> None:
+    page = (ROOT / "docs" / "heterogeneous.md").read_text(encoding="utf-8")
+    cluster = Cluster.from_document(tomllib.loads(page.split("```toml")[1].partition("```")[0]), "page")
+    assert cluster.types == ("V100", "B200")
 
 
 @pytest.fixture

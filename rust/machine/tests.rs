@@ -89,3 +89,65 @@ proptest! {
         }
     }
 }
+
+/// Model `table`: speeds as measured. The engine knows it; no option of a replay gives tables yet.
+mod measured {
+    use crate::Unwatched;
+    use crate::cluster::{FewestServers, Network};
+    use crate::ids::GpuType;
+    use crate::options::{ClockKind, Model, Options, Order, Placement};
+    use crate::policy;
+    use crate::setting::Setting;
+    use crate::trace::{Kind, OwnedJobs, OwnedTypes, RateTable};
+    use std::sync::Arc;
+
+    /// (start, finish) of jobs of 300 iterations on 1 GPU of type 0, 2.5 a second, or of type 1, 4 a second.
+    fn times(options: Options, jobs: usize) -> Vec<(f64, f64)> {
+        let rows = [(0, 0, 1, 1, 2.5), (0, 1, 1, 1, 4.0)];
+        let table = RateTable::new(1, 2, &rows).unwrap();
+        let types = [1, 0].map(GpuType::new);
+        let kind = Kind {
+            recorded_speed: 1.0,
+            recorded_on: types[1],
+            allowed: types.iter().map(|&of| (of, 1.0)).collect(),
+            order: 0,
+        };
+        let table = OwnedJobs {
+            submit: vec![0.0; jobs],
+            num_gpus: vec![1; jobs],
+            duration: vec![1.0; jobs],
+            iterations: vec![300; jobs],
+            types: Some(OwnedTypes { of: vec![0; jobs], kinds: vec![kind] }),
+            rates: Some((vec![0; jobs], Arc::new(table))),
+            ..OwnedJobs::default()
+        };
+        let (servers, of) = ([1, 1], [0, 1].map(GpuType::new));
+        let options =
+            Options { model: Model::Table, order: Order::Fifo, placement: Placement::FirstFit, slot: 60.0, ..options };
+        let (rows, few): (Vec<u32>, _) = ((0..jobs as u32).collect(), FewestServers::new(&servers));
+        let setting = Setting {
+            server_types: Some(&of),
+            ..Setting::new(table.view(), &rows, &servers, &few, Network::default(), &options)
+        };
+        let out = policy::run(&setting, &mut Unwatched).unwrap();
+        out.start.into_iter().zip(out.finish).collect()
+    }
+
+    #[test]
+    fn the_measured_rate_of_the_type_counts() {
+        // The first job tries type 1 first: 300 / 4 s. The second gets type 0: 300 / 2.5 s. The third waits for type 1.
+        assert_eq!(times(Options::default(), 3), [(0.0, 75.0), (0.0, 120.0), (75.0, 150.0)]);
+    }
+
+    #[test]
+    fn the_slot_in_which_a_pause_ends_yields_what_fits_in_its_rest() {
+        let slots = Options { clock: ClockKind::Slot, ..Options::default() };
+        // 240 iterations a slot on type 1, 150 on type 0.
+        assert_eq!(times(slots.clone(), 2), [(0.0, 120.0), (0.0, 120.0)]);
+        // After 30 s without progress, 120 and 75 in the first slot.
+        let late = Options { start_cost: 30.0, ..slots };
+        assert_eq!(times(late.clone(), 2), [(0.0, 120.0), (0.0, 180.0)]);
+        // A pause of 90 s takes the first slot and half of the second.
+        assert_eq!(times(Options { start_cost: 90.0, ..late }, 2), [(0.0, 180.0), (0.0, 240.0)]);
+    }
+}

@@ -1,4 +1,4 @@
-//! Model `table`: speeds as they were measured (docs/tables.md).
+//! Model `table`: speeds as they were measured.
 //!
 //! Work counts iterations. Jobs do not slow each other down: what was measured is what counts. For example, a job of
 //! 1,000 iterations on GPUs where it makes 4 a second runs 250 s.

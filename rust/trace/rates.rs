@@ -1,4 +1,4 @@
-//! Measured speeds: iterations a second of a model on so many GPUs of a type, on so many servers (docs/tables.md).
+//! Measured speeds: iterations a second of a model on so many GPUs of a type, on so many servers.
 //!
 //! Invariant: the rows of a model and type ascend by (servers, GPUs), and a pair of both has one row. For example, with 10
 //! iterations a second on 1 GPU and 30 on 3, a job on 2 GPUs of that type makes 20.

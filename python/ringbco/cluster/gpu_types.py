@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from ringbco.errors import InputError, show_toml
@@ -41,46 +41,33 @@ class GpuType:
         return self.models.get(model, self.speed)
 
 
-def _known(name: str, *facts: float | None) -> tuple[str, GpuType]:
-    return name.casefold(), GpuType(name, *facts)  # type: ignore[arg-type]
-
-
-_V100: Final = (1.0, 16.0, 40.0, 300.0, 2.48)
-_P100: Final = (0.64, 16.0, 30.0, 250.0, 1.46)
-_A100: Final = (2.4, 80.0, 50.0, 400.0, 3.93)
-
-# name, speed, memory_gb, idle_watts, busy_watts, price_per_hour; docs/heterogeneous.md has the sources.
-CATALOGUE: Final[dict[str, GpuType]] = dict(
-    (
-        _known("K80", 0.14, 12.0, 25.0, 150.0, 0.45),
-        _known("P100", *_P100),
-        _known("Pascal", *_P100),
-        _known("P4", 0.2, 8.0, 7.0, 75.0, 0.6),
-        _known("V100", *_V100),
-        _known("Volta", *_V100),
-        _known("V100M16", *_V100),
-        _known("V100M32", 1.0, 32.0, *_V100[2:]),
-        _known("T4", 0.43, 16.0, 10.0, 70.0, 0.35),
-        _known("A10", 0.82, 24.0, 15.0, 150.0),
-        _known("A100", *_A100),
-        _known("A100-SXM-80GB", *_A100),
-        _known("A100-SXM4-80GB", *_A100),
-        _known("A800", *_A100[:4]),
-        _known("H100", 5.4, 80.0, 70.0, 700.0, 11.06),
-        _known("H800", 5.4, 80.0, 70.0, 700.0),
-        _known("H200", 6.5, 141.0, 75.0, 700.0),
-        _known("H20", 1.9, 96.0, 60.0, 400.0),
-        _known("L20", 0.91, 48.0, 35.0, 275.0),
-        _known("L40S", 1.7, 48.0, 35.0, 350.0),
-        _known("MI250X", 3.3, 128.0, 88.0, 560.0),
-        # Models that their clusters do not disclose.
-        _known("G1"),
-        _known("G2"),
-        _known("G3"),
-        _known("MISC"),
-    )
+# Name, speed, GB, idle watts, busy watts, US dollars per hour; docs/gpu-types.md has the sources.
+_V100: Final = GpuType("V100", 1.0, 16.0, 45.0, 300.0, 3.06)
+_P100: Final = GpuType("P100", 0.62, 16.0, 26.0, 250.0, 1.46)
+_A100_40: Final = GpuType("A100-SXM4-40GB", 2.1, 40.0, 44.0, 400.0, 4.10)
+_A100_80: Final = GpuType("A100-SXM4-80GB", 2.43, 80.0, 47.0, 400.0, 5.12)
+_H100: Final = GpuType("H100-SXM5", 4.24, 80.0, 70.0, 700.0, 12.29)
+_KNOWN: Final = (
+    GpuType("K80", 0.2, 12.0, 26.0, 150.0, 0.90),
+    *(replace(_P100, name=name) for name in ("P100", "Pascal")),
+    *(replace(_V100, name=name) for name in ("V100", "V100M16", "Volta")),
+    replace(_V100, name="V100M32", memory_gb=32.0),
+    GpuType("T4", 0.36, 16.0, 9.0, 70.0, 0.526),
+    GpuType("A10", 0.8, 24.0, 20.0, 150.0, 1.006),
+    GpuType("A30", 1.1, 24.0, 32.0, 165.0),
+    *(replace(_A100_40, name=name) for name in ("A100", "A100-SXM4-40GB")),
+    *(replace(_A100_80, name=name) for name in ("A100-SXM4-80GB", "A100-SXM-80GB")),
+    GpuType("A100-PCIE-40GB", 2.02, 40.0, 34.0, 250.0),
+    GpuType("A100-PCIE-80GB", 2.3, 80.0, 45.0, 300.0),
+    *(replace(_H100, name=name) for name in ("H100", "H100-SXM5")),
+    GpuType("H100-PCIE", 3.04, 80.0, None, 350.0),
+    GpuType("H200", 4.7, 141.0, 70.0, 700.0),
+    GpuType("MI250X", 1.7, 128.0, None, 560.0),
+    # Names of public traces whose models are not disclosed: their speed of 1 says nothing.
+    *(GpuType(name) for name in ("G2", "G3", "MISC", "GPU-series-1", "GPU-series-2")),
 )
-"""By name in lower case."""
+CATALOGUE: Final[dict[str, GpuType]] = {known.name.casefold(): known for known in _KNOWN}
+"""Known types, by name in lower case."""
 
 
 def listed_types(text: str | None) -> tuple[str, ...]:
