@@ -43,6 +43,11 @@ def build(rnd: random.Random, policy: str, base: Options) -> PreemptCase:
     case = build_case(rnd, base, vcs=rnd.random() < 0.1, oversize=rnd.random() < 0.1)
     while policy in INTERVALS and case.jobs[0].submit > 2.0**50:
         case = build_case(rnd, base)  # the oracle counts every tick from 0 on
+    return PreemptCase(case, *rules_for(rnd, policy, case))
+
+
+def rules_for(rnd: random.Random, policy: str, case: Case) -> tuple[tuple[float, ...], Preemption]:
+    """Deadlines of a case's jobs, and what the policy is told."""
     slot = case.options.slot
     interval = slot * rnd.choice((0.5, 1.0, 2.0, 3.0, rnd.uniform(0.3, 5.0)))
     cost = slot * rnd.choice((0.0, 0.25, 1.0, 2.0, rnd.uniform(0.0, 3.0)))
@@ -57,7 +62,7 @@ def build(rnd: random.Random, policy: str, base: Options) -> PreemptCase:
         math.nan if rnd.random() < 0.2 else job.submit + slot * rnd.randint(0, 60) for job in case.jobs
     )
     admission = policy == "edf" and rnd.random() < 0.3
-    return PreemptCase(case, deadlines, Preemption(policy, cost, thresholds, interval, admission))
+    return deadlines, Preemption(policy, cost, thresholds, interval, admission)
 
 
 def replay(problem: PreemptCase) -> "_core.RunResult":
