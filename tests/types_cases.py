@@ -1,7 +1,8 @@
 """Random small replays on GPU types that differ, as a user writes them: a cluster file and a job table.
 
 What they mean is written down twice, here and by the package: for the oracle every speed is a plain number
-that follows from what was drawn, by the words of docs/heterogeneous.md. Nothing here imports ringbco.
+that follows from what was drawn, by the words of docs/heterogeneous.md. Of the package only the figures of
+the catalogue are read.
 """
 
 import random
@@ -12,9 +13,10 @@ import polars as pl
 
 from oracle import Options
 from oracle_types import Choices, Types
+from ringbco.cluster.gpu_types import CATALOGUE
 from strategies import Case, build_case
 
-KNOWN = {"V100": 1.0, "T4": 0.43, "K80": 0.14, "A100": 2.4}
+KNOWN = {name: CATALOGUE[name.lower()].speed for name in ("V100", "T4", "K80", "A100")}
 """Speeds of the catalogue that cases may rely on."""
 DECLARED = ("fast-1", "Slow 2")
 MODELS = ("resnet", "bert", None)

@@ -22,49 +22,58 @@ Heads = dict[float, tuple[int, int]]
 class _Running:
     """The running jobs of a cluster by their estimated ends, and what is idle."""
 
-    def __init__(self, sizes: dict[int, int], together: bool) -> None:
-        self.servers = Servers(sizes)
-        self.together = together
+    def __init__(self, facts: Facts, sizes: dict[int, int]) -> None:
+        self.pool: dict[int, int] = {server: int(facts.pool[server]) for server in sizes}
+        among: dict[int, dict[int, int]] = {}
+        for server, size in sizes.items():
+            among.setdefault(self.pool[server], {})[server] = size
+        self.servers = {own: Servers(servers) for own, servers in among.items()}
+        self.together = facts.options["placement"] == "consolidate"
+        self.tries = facts.tries
         self.ends: list[tuple[float, int]] = []
         self.parts: dict[int, Parts] = {}
 
     def start(self, job: int, end: float, parts: Parts) -> None:
         insort(self.ends, (end, job))
         self.parts[job] = parts
-        self.servers.change(parts, -1)
+        self._change(parts, -1)
 
     def finish(self, job: int, end: float) -> None:
         del self.ends[bisect_left(self.ends, (end, job))]
-        self.servers.change(self.parts.pop(job), 1)
+        self._change(self.parts.pop(job), 1)
 
-    def _fits(self, wanted: int) -> bool:
+    def _change(self, parts: Parts, sign: int) -> None:
+        self.servers[self.pool[parts[0][0]]].change(parts, sign)
+
+    def _fits(self, job: int, wanted: int) -> bool:
+        tried = (self.servers[own] for own in self.tries[job].tolist() if own >= 0)
         if self.together:
-            return self.servers.consolidate(wanted) is not None
-        return self.servers.total >= wanted
+            return any(servers.consolidate(wanted) is not None for servers in tried)
+        return any(servers.total >= wanted for servers in tried)
 
-    def shadow(self, wanted: int) -> float:
-        """The earliest estimated end at which so many GPUs could be placed if nothing else started."""
+    def shadow(self, job: int, wanted: int) -> float:
+        """The earliest estimated end at which a job's GPUs could be placed if nothing else started."""
         freed: list[Parts] = []
         found = np.inf
-        for i, (end, job) in enumerate(self.ends):
-            freed.append(self.parts[job])
-            self.servers.change(freed[-1], 1)
+        for i, (end, gone) in enumerate(self.ends):
+            freed.append(self.parts[gone])
+            self._change(freed[-1], 1)
             more = i + 1 < len(self.ends) and self.ends[i + 1][0] == end
-            if not more and self._fits(wanted):
+            if not more and self._fits(job, wanted):
                 found = end
                 break
         for parts in freed:
-            self.servers.change(parts, -1)
+            self._change(parts, -1)
         return found
 
-    def fits_then(self, wanted: int, shadow: float) -> bool:
-        """Whether so many GPUs could be placed once all are gone whose estimated end is no later."""
-        gone = [self.parts[job] for end, job in self.ends[: bisect_left(self.ends, (shadow, np.inf))]]
+    def fits_then(self, job: int, wanted: int, shadow: float) -> bool:
+        """Whether a job's GPUs could be placed once all are gone whose estimated end is no later."""
+        gone = [self.parts[left] for _, left in self.ends[: bisect_left(self.ends, (shadow, np.inf))]]
         for parts in gone:
-            self.servers.change(parts, 1)
-        fits = self._fits(wanted)
+            self._change(parts, 1)
+        fits = self._fits(job, wanted)
         for parts in gone:
-            self.servers.change(parts, -1)
+            self._change(parts, -1)
         return fits
 
 
@@ -88,7 +97,7 @@ def check_reservations(check: Check, facts: Facts, started: Started, sizes: dict
     estimate = (factor * facts.workload.estimate[facts.row[jobs]]).tolist()
     start, finish = facts.start[jobs].tolist(), facts.finish[jobs].tolist()
     wanted = facts.num_gpus[jobs].tolist()
-    running = _Running(sizes, facts.options["placement"] == "consolidate")
+    running = _Running(facts, sizes)
     starting = np.lexsort((started.place, facts.start[jobs])).tolist()
     ending = np.argsort(facts.finish[jobs], kind="stable").tolist()
     places = started.place.tolist()
@@ -111,12 +120,14 @@ def check_reservations(check: Check, facts: Facts, started: Started, sizes: dict
                 continue
             behind = places[j] > head_place and t not in unclear
             if behind and shadow is None:
-                shadow = running.shadow(wanted[head])
+                shadow = running.shadow(jobs[head], wanted[head])
             running.start(j, t + estimate[j], parts[j])
             if not behind or shadow is None:
                 continue
             slack = SLACK * abs(shadow) if shadow < np.inf else 0.0
-            if t + estimate[j] > shadow + slack and not running.fits_then(wanted[head], shadow + slack):
+            if t + estimate[j] > shadow + slack and not running.fits_then(
+                jobs[head], wanted[head], shadow + slack
+            ):
                 said = (
                     f"overtakes job {facts.id(jobs[head])}, which could start at {number(shadow)} s by the"
                     f" estimates; expected it to end by then or to leave room, not to last until"

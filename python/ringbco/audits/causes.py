@@ -73,9 +73,8 @@ def check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes, 
         apart = (facts.start - turn) - obstacles(facts, np.arange(turn.size), turn, facts.start)[0]
         known[:] = True
     tolerance = PARTS_RELATIVE * wait + PARTS_SECONDS + resolution
-    if facts.types is None:  # else whose GPUs a job lacked hangs on the types that it may use
-        compare(check, facts, numeric(jobs, "wait_gpus"), few, tolerance)
-    tolerance = np.where(known & (facts.types is None), tolerance, np.inf)
+    compare(check, facts, numeric(jobs, "wait_gpus"), few, tolerance)
+    tolerance = np.where(known, tolerance, np.inf)
     compare(check, facts, numeric(jobs, "wait_fragmented"), apart, tolerance)
 
     tolerance = PARTS_RELATIVE * ran + PARTS_SECONDS + resolution
@@ -208,9 +207,8 @@ def check_nobody_waits_in_vain(check: Check, facts: Facts, eps: Episodes) -> Non
     That holds of the discipline `skip` and, where any idle GPUs will do, of the policies that preempt at
     arrivals and completions: who is not selected does not fit in what the selected ones leave.
     """
-    if facts.types is not None:
-        return
-    ranked = facts.options.get("policy") in ("srtf", "edf")
+    # A job that loses its GPUs of one type waits for the next pass, though those of another may be idle.
+    ranked = facts.options.get("policy") in ("srtf", "edf") and facts.types is None
     if facts.preemptive and not (ranked and any_idle_will_do(facts)):
         return
     if not facts.preemptive and not (facts.options["queue"] == "skip" and decided(facts)):

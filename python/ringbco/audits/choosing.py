@@ -28,9 +28,6 @@ _RULES: Final = {
 def check_placement(check: Check, facts: Facts, eps: Episodes) -> None:
     """A gang is on the servers that its placement chooses among those idle when it starts."""
     name = _rule(facts)
-    if facts.types is not None:
-        check.not_run = "GPUs differ: where a job goes hangs on the types that it tries first"
-        return
     if facts.logged:
         check.not_run = "a log, or a policy of one's own, decided"
         return
@@ -77,11 +74,15 @@ def _parts(facts: Facts, eps: Episodes) -> list[Parts]:
 
 
 def _check_shapes(check: Check, stays: _Stays) -> None:
-    """`consolidate`: on one server if one can hold the gang, else whole largest servers and one more."""
+    """`consolidate`: on one server if one can hold the gang, else whole largest servers and one more.
+
+    The servers are those of the gang's type.
+    """
     facts, eps, parts = stays.facts, stays.eps, stays.parts
-    vcs = facts.vc[eps.job]
-    largest = np.array([facts.server_gpus[facts.server_vc == vc].max() for vc in range(int(vcs.max()) + 1)])
-    gpus, most = facts.num_gpus[eps.job], largest[vcs]
+    largest = np.zeros((int(facts.server_vc.max()) + 1, int(facts.pool.max()) + 1), dtype=np.int64)
+    np.maximum.at(largest, (facts.server_vc, facts.pool), facts.server_gpus)
+    first = np.array([gang[0][0] for gang in parts], dtype=np.int64)
+    gpus, most = facts.num_gpus[eps.job], largest[facts.vc[eps.job], facts.pool[first]]
     fewest = np.where(gpus <= most, 1, -(-gpus // most))
     bad = (eps.servers != fewest).tolist()
     for e in np.flatnonzero(gpus > most).tolist():
@@ -176,6 +177,11 @@ class Servers:
             chosen.append((last, rest))
         return sorted(chosen)
 
+    def choose(self, name: str, wanted: int) -> Parts | None:
+        """The servers that a placement takes; None where it takes none."""
+        rules = {"consolidate": self.consolidate, "first-fit": self.first_fit, "fa-ffp": self.fa_ffp}
+        return rules[name](wanted)
+
     def first_fit(self, wanted: int) -> Parts | None:
         """The servers that `first-fit` takes."""
         if wanted > self.total:
@@ -214,11 +220,8 @@ def _lowest(bits: int) -> int:
 
 def _sweep(check: Check, stays: _Stays, vc: int, name: str) -> None:
     facts, eps, parts = stays.facts, stays.eps, stays.parts
-    sizes = {s: int(facts.server_gpus[s]) for s in np.flatnonzero(facts.server_vc == vc).tolist()}
-    servers = Servers(sizes)
-    choose = {"consolidate": servers.consolidate, "first-fit": servers.first_fit, "fa-ffp": servers.fa_ffp}[
-        name
-    ]
+    pools = _pools(facts, vc)
+    pool, tries = facts.pool.tolist(), facts.tries[eps.job].tolist()
     upto = int(facts.options["kappa"]) if facts.options["placement"] == "sjf-bco" else None
     mine = np.flatnonzero((facts.vc[eps.job] == vc) & (eps.end > eps.start))
     instant = set(eps.start[(facts.vc[eps.job] == vc) & (eps.end <= eps.start)].tolist())
@@ -235,19 +238,29 @@ def _sweep(check: Check, stays: _Stays, vc: int, name: str) -> None:
         if left < 0:
             return
         while gone < len(leaving) and ends[leaving[gone]] <= t:
-            servers.change(parts[leaving[gone]], 1)
+            freed = parts[leaving[gone]]
+            pools[pool[freed[0][0]]].change(freed, 1)
             gone += 1
         # Who of several was placed first is known where the queue has an order. Where a job came and went at
         # this very instant, what was idle is not known.
         clear = (len(group) == 1 or not facts.preemptive) and t not in instant
         for e in group:
             if clear and (upto is None or wanted[e] <= upto):
-                right = choose(wanted[e])
+                tried = (pools[own].choose(name, wanted[e]) for own in tries[e] if own >= 0)
+                right = next((gang for gang in tried if gang is not None), None)
                 if right != parts[e]:
                     said = _misplaced(stays.parts[e], right, name)
                     check.fail(said, facts.id(eps.job[e]), t)
                     clear = False
-            servers.change(parts[e], -1)
+            pools[pool[parts[e][0][0]]].change(parts[e], -1)
+
+
+def _pools(facts: Facts, vc: int) -> dict[int, Servers]:
+    """The servers of a (virtual) cluster, by GPU type."""
+    sizes: dict[int, dict[int, int]] = {}
+    for server in np.flatnonzero(facts.server_vc == vc).tolist():
+        sizes.setdefault(int(facts.pool[server]), {})[server] = int(facts.server_gpus[server])
+    return {own: Servers(among) for own, among in sizes.items()}
 
 
 def _starts(facts: Facts, eps: Episodes, mine: Ints, vc: int) -> Iterator[tuple[float, list[int]]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.audits.types import Types, read_types
+from ringbco.audits.types import Types, read_types, tries
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_value
 from ringbco.result.folder import cluster_of
@@ -92,6 +93,16 @@ class Facts:
     def start_cost(self) -> float:
         """Seconds that a job holds its GPUs without progress at its first start."""
         return float(self.options.get("start_cost") or 0.0)
+
+    @cached_property
+    def tries(self) -> Ints:
+        """By job: the GPU types that it tries, in their order, then -1."""
+        return tries(self)
+
+    @cached_property
+    def pool(self) -> Ints:
+        """The GPU type of each server; 0 for all where they are alike."""
+        return np.zeros(self.cluster.num_servers, np.int64) if self.types is None else self.types.server
 
     @property
     def logged(self) -> bool:

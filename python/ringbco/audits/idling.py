@@ -13,8 +13,8 @@ ANY_IDLE = frozenset({"first-fit", "least-loaded", "random", "fa-ffp", "sjf-bco"
 def any_idle_will_do(facts: Facts) -> bool:
     """Whether a gang of any size can be placed once enough GPUs are idle, wherever they are."""
     name, literal = facts.options["placement"], facts.options["variant"] == "literal"
-    if facts.planned or facts.types is not None:
-        return False  # theta decides, or the types that a job may use
+    if facts.planned:
+        return False  # theta decides
     if name == "lbsgf":
         return not literal
     return name in ANY_IDLE and not (name == "sjf-bco" and literal)
@@ -22,22 +22,24 @@ def any_idle_will_do(facts: Facts) -> bool:
 
 def decided(facts: Facts) -> bool:
     """Whether idle GPUs, and where they are, say if a gang can be placed."""
-    consolidates = facts.options["placement"] == "consolidate" and not facts.planned
-    return any_idle_will_do(facts) or (consolidates and facts.types is None)
+    return any_idle_will_do(facts) or (facts.options["placement"] == "consolidate" and not facts.planned)
 
 
 class IdleGpus:
-    """The idle GPUs of one (virtual) cluster from beginning to end."""
+    """The idle GPUs of a type in one (virtual) cluster from beginning to end.
 
-    def __init__(self, facts: Facts, vc: int) -> None:
+    The changes of its other types count as changes of nothing, so that all its types have the same instants.
+    """
+
+    def __init__(self, facts: Facts, vc: int, gpu_type: int) -> None:
         chosen = (facts.server_vc[facts.a_server] == vc) & (facts.a_end > facts.a_start)
         server, gpus = facts.a_server[chosen], facts.a_gpus[chosen]
         server = np.concatenate([server, server])
         time = np.concatenate([facts.a_start[chosen], facts.a_end[chosen]])
-        change = np.concatenate([-gpus, gpus])
+        change = np.concatenate([-gpus, gpus]) * (facts.pool[server] == gpu_type)
         order = np.lexsort((time, server))
         server, time, change = server[order], time[order], change[order]
-        sizes = facts.server_gpus[facts.server_vc == vc]
+        sizes = facts.server_gpus[(facts.server_vc == vc) & (facts.pool == gpu_type)]
         self.largest = int(sizes.max())
         self._sizes = sizes
         # The changes of one server add up to nothing, so one running sum gives each server's own.
@@ -98,12 +100,19 @@ def obstacles(facts: Facts, job: Ints, begin: Floats, end: Floats) -> tuple[Floa
     waits = np.flatnonzero(end > begin)
     for vc in np.unique(facts.vc[job[waits]]).tolist():
         mine = waits[facts.vc[job[waits]] == vc]
-        idle = IdleGpus(facts, vc)
-        sizes = facts.num_gpus[job[mine]]
-        for size in np.unique(sizes).tolist():
-            at = mine[sizes == size]
-            short = idle.too_few(size)
-            few[at] = idle.seconds(short, begin[at], end[at])
+        # A wait is as long as it is on all the types that the job tries, whatever their order.
+        types = np.sort(facts.tries[job[mine]], axis=1)
+        wants = np.column_stack([facts.num_gpus[job[mine]], types])
+        distinct, which = np.unique(wants, axis=0, return_inverse=True)
+        pools = {own: IdleGpus(facts, vc, own) for own in np.unique(types[types >= 0]).tolist()}
+        for number, (size, *tried) in enumerate(distinct.tolist()):
+            at = mine[which == number]
+            idle = [pools[own] for own in tried if own >= 0]
+            if not idle:
+                continue
+            short = np.logical_and.reduce([pool.too_few(size) for pool in idle])
+            few[at] = idle[0].seconds(short, begin[at], end[at])
             if together:
-                apart[at] = idle.seconds(idle.apart(size) & ~short, begin[at], end[at])
+                split = np.logical_and.reduce([pool.apart(size) for pool in idle])
+                apart[at] = idle[0].seconds(split & ~short, begin[at], end[at])
     return few, apart, known

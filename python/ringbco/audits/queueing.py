@@ -120,10 +120,31 @@ class _IdleUpTo(_Idle):
         return wanted <= self.kappa and super().fits(wanted)
 
 
+class _Pools:
+    """The idle GPUs of each type, and which of them each job tries."""
+
+    def __init__(self, facts: Facts, servers: list[int], stretches: _Stretches) -> None:
+        self.facts = facts
+        self.stretches = stretches
+        sizes: dict[int, dict[int, int]] = {}
+        for server in servers:
+            sizes.setdefault(int(facts.pool[server]), {})[server] = int(facts.server_gpus[server])
+        self.by_type = {own: _idle(facts, among, stretches) for own, among in sizes.items()}
+
+    def change(self, job: int, gpus: int, sign: int) -> None:
+        """`job` takes (-1) or frees (+1) its GPUs, which are of one type."""
+        server, _ = self.stretches.of(job)[0]
+        self.by_type[int(self.facts.pool[server])].change(job, gpus, sign)
+
+    def fits(self, job: int, wanted: int) -> bool:
+        """Whether any of the types that the job tries could hold it now."""
+        return any(own >= 0 and self.by_type[own].fits(wanted) for own in self.facts.tries[job].tolist())
+
+
 def _idle(facts: Facts, sizes: dict[int, int], stretches: _Stretches) -> _Idle:
     """What to watch for the placement: a gang is said to fit only where that is sure."""
     name, literal = facts.options["placement"], facts.options["variant"] == "literal"
-    if name == "consolidate" and facts.types is None:
+    if name == "consolidate":
         return _IdleByServer(sizes, stretches)
     if _undecided(facts):
         return _IdleUpTo(sizes, 0)
@@ -135,8 +156,8 @@ def _idle(facts: Facts, sizes: dict[int, int], stretches: _Stretches) -> _Idle:
 def _undecided(facts: Facts) -> bool:
     """Whether more than idle GPUs decides if a gang fits, whatever its size."""
     name = facts.options["placement"]
-    if facts.planned or facts.types is not None:
-        return True  # theta, or the types that a job may use
+    if facts.planned:
+        return True  # theta
     if name == "lbsgf":
         return bool(facts.options["variant"] == "literal")
     return name not in ("first-fit", "consolidate", "least-loaded", "random", "fa-ffp", "sjf-bco")
@@ -147,7 +168,7 @@ def _sweep(checks: _Checks, facts: Facts, stretches: _Stretches, v: int) -> None
     if not jobs.size:
         return
     servers = np.flatnonzero(facts.server_vc == v).tolist()
-    idle = _idle(facts, {s: int(facts.server_gpus[s]) for s in servers}, stretches)
+    idle = _Pools(facts, servers, stretches)
 
     place = places(facts, jobs)
     start, finish = facts.start[jobs], facts.finish[jobs]
@@ -197,7 +218,7 @@ def _sweep(checks: _Checks, facts: Facts, stretches: _Stretches, v: int) -> None
             )
         if begin > began:
             heads[t] = head, first
-        if head not in suspects and idle.fits(wanted[head]):
+        if head not in suspects and idle.fits(numbers[head], wanted[head]):
             suspects[head] = t
     if checks.reservation is not None:
         sizes = {s: int(facts.server_gpus[s]) for s in servers}

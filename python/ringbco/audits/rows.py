@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from ringbco.audits.facts import Bools, Facts, Floats, Ints
+from ringbco.audits.facts import Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
+from ringbco.audits.types import consolidates, holds
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
@@ -141,33 +142,15 @@ def dropped(facts: Facts) -> Ints:
         for at, row in enumerate(rows.tolist()):
             here = facts.server_vc == facts.vc_of_row[row]
             allowed = [here & of for own, of in pools if not np.isnan(facts.types.speedup[row, own])]
-            fits[at] = any(_holds(facts, int(wanted[at]), servers) for servers in allowed)
+            fits[at] = any(holds(facts, int(wanted[at]), servers) for servers in allowed)
         return rows[~fits]
     room = np.bincount(facts.server_vc, weights=facts.server_gpus)[facts.vc_of_row[rows]]
     never = wanted > room
     if facts.options["placement"] == "consolidate":
         pairs = zip(wanted.tolist(), facts.vc_of_row[rows].tolist(), strict=True)
-        own = [not _consolidates(facts.server_gpus[facts.server_vc == vc], gpus) for gpus, vc in pairs]
+        own = [not consolidates(facts.server_gpus[facts.server_vc == vc], gpus) for gpus, vc in pairs]
         never |= np.array(own, dtype=bool)
     return rows[never]
-
-
-def _holds(facts: Facts, wanted: int, servers: Bools) -> bool:
-    """Whether these servers, all idle, could hold so many GPUs."""
-    sizes = facts.server_gpus[servers]
-    if sizes.sum() < wanted:
-        return False
-    return facts.options["placement"] != "consolidate" or _consolidates(sizes, wanted)
-
-
-def _consolidates(sizes: Ints, wanted: int) -> bool:
-    """Whether so many GPUs are one server, or whole largest ones and a remainder on one more."""
-    sizes = np.sort(sizes)[::-1]
-    if wanted <= sizes[0]:
-        return True
-    whole, rest = divmod(wanted, int(sizes[0]))
-    sizes = np.append(sizes, 0)
-    return bool(whole < sizes.size and sizes[whole - 1] == sizes[0] and sizes[whole] >= rest)
 
 
 def check_inputs(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
