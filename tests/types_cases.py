@@ -14,7 +14,7 @@ from oracle import Options
 from oracle_types import Choices, Types
 from strategies import Case, build_case
 
-KNOWN = {"V100": 1.0, "T4": 0.43, "K80": 0.14, "A100": 2.4}
+KNOWN = {"V100": 1.0, "T4": 0.36, "K80": 0.2, "A100": 2.1}
 """Speeds of the catalogue that cases may rely on."""
 DECLARED = ("fast-1", "Slow 2")
 MODELS = ("resnet", "bert", None)
