@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringbco.cluster.gpu_types import GpuType
+from ringbco.cluster.gpu_types import CATALOGUE, GpuType
 from ringbco.cluster.network import NETWORK_RULES, Network
 from ringbco.cluster.spec import Cluster, preset_names
 from ringbco.errors import InputError
@@ -93,11 +94,12 @@ def test_with_network_overrides_what_is_given() -> None:
 
 
 LABEL = st.text(min_size=1, max_size=6)
+TYPE = LABEL.filter(lambda name: "|" not in name and name == name.strip())
 NUMBER = st.floats(1e-300, 1e300)
 
 
 @given(
-    groups=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 16), LABEL, LABEL), min_size=1, max_size=5),
+    groups=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 16), LABEL, TYPE), min_size=1, max_size=5),
     divided=st.booleans(),
     typed=st.booleans(),
     network=st.builds(
@@ -126,6 +128,34 @@ def test_toml_round_trip_is_exact(
     assert back == cluster
     assert hash(back) == hash(cluster)
     assert back.to_toml() == cluster.to_toml()
+
+
+def test_only_what_a_file_declares_of_types_is_written(tmp_path: Path) -> None:
+    text = (
+        "[gpu_types.v100]\nprice_per_hour = 9\n[gpu_types.lab]\nspeed = 2\nmodels.BERT = 3\n"
+        '[recorded]\ngpu_type = "lab"\n[[servers]]\ngpus = 8\ngpu_type = "V100"\n'
+    )
+    cluster = parse_toml(tmp_path, text)
+    declared = tomllib.loads(cluster.to_toml())["gpu_types"]
+    assert declared == {"v100": {"price_per_hour": 9.0}, "lab": {"speed": 2.0, "models": {"BERT": 3.0}}}
+    assert cluster.type_facts[0].memory_gb == CATALOGUE["v100"].memory_gb
+    back = parse_toml(tmp_path, cluster.to_toml())
+    assert (back, back.to_toml()) == (cluster, cluster.to_toml())
+
+
+def test_what_another_file_says_of_the_recorded_type_goes_along(tmp_path: Path) -> None:
+    servers = '[[servers]]\ngpus = 8\ngpu_type = "{}"\n'
+    types = "[gpu_types.lab]\nspeed = 2\n[gpu_types.other]\nspeed = 5\n"
+    recorded = parse_toml(tmp_path, types + servers.format("LAB"))
+    cluster = parse_toml(tmp_path, servers.format("V100")).with_recorded(recorded)
+    fact = cluster.find_type("lab")
+    assert fact is not None
+    assert fact.speed == 2.0
+    assert cluster.find_type("other") is None
+    assert parse_toml(tmp_path, cluster.to_toml()) == cluster
+    own = parse_toml(tmp_path, "[gpu_types.lab]\nspeed = 3\n" + servers.format("lab")).with_recorded(recorded)
+    assert own.type_facts[0].speed == 3.0
+    assert parse_toml(tmp_path, own.to_toml()) == own
 
 
 def test_presets() -> None:
@@ -197,7 +227,7 @@ def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
         ),
         (
             '[[servers]]\ngpus = 8\ngpu_type = "H1000"',
-            "servers.gpu_type: H1000: expected a GPU type that the cluster file declares or the catalogue"
+            "servers[1].gpu_type: H1000: expected a GPU type that the cluster file declares or the catalogue"
             " knows; did you mean H100? else declare it",
         ),
         (
@@ -211,6 +241,38 @@ def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
         (
             "[gpu_types.X]\nmodels.A = -1\n[[servers]]\ngpus = 8",
             "gpu_types.X.models.A: -1: expected a finite number > 0",
+        ),
+        *(
+            (
+                f"[gpu_types.X]\n{key} = {bad}\n[[servers]]\ngpus = 8",
+                f"gpu_types.X.{key}: {shown}: expected a",
+            )
+            for key, bad, shown in (
+                ("speed", "-1.5", "-1.5"),
+                ("speed", "inf", "inf"),
+                ("speed", "nan", "NaN"),
+                ("speed", "true", "true"),
+                ("memory_gb", "0", "0"),
+                ("idle_watts", "-1", "-1"),
+                ("busy_watts", "inf", "inf"),
+                ("price_per_hour", "-0.1", "-0.1"),
+            )
+        ),
+        ("gpu_types = 3\n[[servers]]\ngpus = 8", "gpu_types: 3: expected a table"),
+        ("[gpu_types]\nX = 3\n[[servers]]\ngpus = 8", "gpu_types.X: 3: expected a table"),
+        ("[gpu_types.X]\nmodels = 3\n[[servers]]\ngpus = 8", "gpu_types.X.models: expected only the keys"),
+        (
+            '[[servers]]\ngpus = 8\ngpu_type = "V100|T4"',
+            "servers[1].gpu_type: V100|T4: expected a name without |",
+        ),
+        ('[[servers]]\ngpus = 8\ngpu_type = " T4"', "servers[1].gpu_type: ' T4': expected a name without |"),
+        (
+            '[recorded]\ngpu_type = "V10"\n[[servers]]\ngpus = 8',
+            "recorded.gpu_type: V10: expected a GPU type that the cluster file declares",
+        ),
+        (
+            '[[recorded.servers]]\ngpus = 8\ngpu_type = "V10"\n[[servers]]\ngpus = 8',
+            "recorded.servers[1].gpu_type: V10: expected a GPU type that the cluster file declares",
         ),
         ("[gpu_types.x]\n[gpu_types.X]\n[[servers]]\ngpus = 8", "gpu_types.X: expected each GPU type once"),
         ("gpus = \n", "is not valid TOML (Invalid value (at line 1"),

@@ -120,9 +120,9 @@ def test_servers_from_nodes(tmp_path: Path) -> None:
     result = converted("openb", raw, tmp_path, want_cluster=True)
     assert result.cluster is not None
     # A node without GPUs is left out; equal neighbours are one group.
-    assert result.cluster.server_gpus.tolist() == [2, 2, 2, 8, 8, 2]
-    assert result.cluster.server_gpu_type == ("P100", "P100", "P100", "G2", "G2", "P100")
-    assert result.cluster.to_toml().count("[[servers]]") == 3
+    assert result.cluster.server_gpus.tolist() == [2, 2, 2, 8, 8, 2, 8]
+    assert result.cluster.server_gpu_type == (*["P100"] * 3, "G2", "G2", "P100", "V100M16")
+    assert result.cluster.to_toml().count("[[servers]]") == 4
     pods, nodes = openb.generate().write(tmp_path)
     with pytest.raises(UsageError, match=r"give openb_node_list_gpu_node\.csv beside the pods"):
         convert("openb", [pods], Options(want_cluster=True))

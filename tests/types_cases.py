@@ -57,7 +57,7 @@ def build_typed(rnd: random.Random, base: Options, *, vcs: bool = False) -> Type
     labels[: len(drawn)] = drawn[: len(labels)]
     rnd.shuffle(labels)
     names = tuple(dict.fromkeys(labels))
-    recorded = rnd.choice((None, None, rnd.choice([*KNOWN])))
+    recorded = rnd.choice((None, None, rnd.choice([*KNOWN, *DECLARED])))
     order = rnd.choice(("fastest", "cheapest", "listed"))
 
     rows, choices = [], []

@@ -112,9 +112,11 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
                 "qos": row["qos"],
             }
         )
+    # Some pods may run on a V100M16 only.
+    servers = [(2, "P100")] * 3 + [(0, "")] + [(8, "G2")] * 2 + [(2, "P100"), (8, "V100M16")]
     nodes = [
         {"sn": f"openb-node-{i:04d}", "cpu_milli": 64000, "memory_mib": 262144, "gpu": g, "model": m}
-        for i, (g, m) in enumerate([(2, "P100")] * 3 + [(0, "")] + [(8, "G2")] * 2 + [(2, "P100")])
+        for i, (g, m) in enumerate(servers)
     ]
     return Raw(
         {

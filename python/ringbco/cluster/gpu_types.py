@@ -23,7 +23,7 @@ class GpuType:
 
     speed: of compute, a V100's being 1. memory_gb: in 10^9 bytes. idle_watts, busy_watts: what a GPU draws.
     price_per_hour: of a GPU, in any one currency. models: the speed for jobs of a model, where it differs.
-    None: not known.
+    None: not known. declared: the keys that a cluster file gives, the rest being the catalogue's; None: all.
     """
 
     name: str
@@ -33,6 +33,7 @@ class GpuType:
     busy_watts: float | None = None
     price_per_hour: float | None = None
     models: Mapping[str, float] = field(default_factory=dict)
+    declared: frozenset[str] | None = field(default=None, compare=False, repr=False)
 
     def speed_for(self, model: str | None) -> float:
         """The speed for jobs of that model; None for jobs that name none."""
@@ -104,6 +105,7 @@ def read_types(tables: Mapping[str, Any], file: str) -> dict[str, GpuType]:
             raise InputError("each GPU type once (names compare without case)", file=file, key=where)
         known = CATALOGUE.get(name.casefold(), GpuType(name))
         facts = {item.name: getattr(known, item.name) for item in fields(GpuType)} | {"name": name}
+        facts["declared"] = frozenset(table)
         for key, value in table.items():
             if key == "models" and isinstance(value, dict):
                 for model, speed in value.items():

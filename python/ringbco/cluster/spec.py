@@ -127,7 +127,7 @@ class Cluster:
         declared = read_types(_table(document.get("gpu_types", {}), file, "gpu_types"), file)
         network = _table(document.get("network", {}), file, "network")
         _only_keys(network, NETWORK_RULES, file, "network")
-        servers = _servers(document.get("servers"), file, "servers")
+        servers = _servers(document.get("servers"), file, "servers", declared)
         cluster = Cluster.from_groups(
             servers,
             _network(network, file, "network"),
@@ -136,7 +136,8 @@ class Cluster:
         )
         if "recorded" not in document:
             return cluster
-        return cluster.with_recorded(_recorded(_table(document["recorded"], file, "recorded"), file))
+        recorded = _table(document["recorded"], file, "recorded")
+        return cluster.with_recorded(_recorded(recorded, file, declared))
 
     @staticmethod
     def from_groups(
@@ -178,7 +179,12 @@ class Cluster:
         """The same cluster, for traces that were recorded on another one; None keeps the present one."""
         if recorded is None:
             return self
-        return dataclasses.replace(self, recorded=dataclasses.replace(recorded, recorded=None))
+        # What is said of the recorded types goes along: a TOML file has one [gpu_types] for both clusters.
+        known = {**recorded.gpu_types, **self.gpu_types}
+        named = {str(label).casefold() for label in recorded.server_gpu_type or ()}
+        types = {key: fact for key, fact in known.items() if key in named}
+        recorded = dataclasses.replace(recorded, recorded=None, gpu_types=types)
+        return dataclasses.replace(self, recorded=recorded, gpu_types={**self.gpu_types, **types})
 
     @property
     def recorded_on(self) -> Cluster:
@@ -240,7 +246,8 @@ class Cluster:
         for fact in self.gpu_types.values():
             lines += ["", f"[gpu_types.{_toml_text(fact.name)}]"]
             facts = ("speed", "memory_gb", "idle_watts", "busy_watts", "price_per_hour")
-            known = ((key, getattr(fact, key)) for key in facts)
+            said = [key for key in facts if fact.declared is None or key in fact.declared]
+            known = ((key, getattr(fact, key)) for key in said)
             lines += [f"{key} = {value!r}" for key, value in known if value is not None]
             lines += [f"models.{_toml_text(model)} = {speed!r}" for model, speed in fact.models.items()]
         return lines
@@ -338,13 +345,13 @@ def _network(table: dict[str, Any], file: str, where: str) -> Network:
     return Network(**dict(zip(given, values, strict=True)))
 
 
-def _recorded(table: dict[str, Any], file: str) -> Cluster:
+def _recorded(table: dict[str, Any], file: str, declared: Mapping[str, GpuType]) -> Cluster:
     """The recorded cluster of [recorded]: `gpus` a server and `gpu_type`, or `servers` where they differ."""
     _only_keys(table, ("gpus", "gpu_type", "servers", *NETWORK_RULES), file, "recorded")
     network = _network(table, file, "recorded")
     if "servers" not in table:
         gpus = _whole(table, "gpus", file, "recorded", default=int(RECORDED.server_gpus[0]))
-        groups = [ServerGroup(count=1, gpus=gpus, gpu_type=_label(table, "gpu_type", file, "recorded"))]
+        groups = [ServerGroup(count=1, gpus=gpus, gpu_type=_gpu_type(table, file, "recorded", declared))]
     elif "gpus" in table or "gpu_type" in table:
         raise InputError(
             "either gpus and gpu_type or a list of servers",
@@ -353,11 +360,11 @@ def _recorded(table: dict[str, Any], file: str) -> Cluster:
             hint="leave out gpus and gpu_type",
         )
     else:
-        groups = _servers(table["servers"], file, "recorded.servers")
-    return Cluster.from_groups(groups, network, name=f"[recorded] of {file}")
+        groups = _servers(table["servers"], file, "recorded.servers", declared)
+    return Cluster.from_groups(groups, network, name=f"[recorded] of {file}", gpu_types=declared)
 
 
-def _servers(entries: object, file: str, key: str) -> list[ServerGroup]:
+def _servers(entries: object, file: str, key: str, declared: Mapping[str, GpuType]) -> list[ServerGroup]:
     example = f"write [[{key}]], then count = 32 and gpus = 8"
     if isinstance(entries, dict):
         raise InputError("a list of tables, not one table", file=file, key=key, hint=example)
@@ -375,7 +382,7 @@ def _servers(entries: object, file: str, key: str) -> list[ServerGroup]:
                 count=_whole(entry, "count", file, where, default=1),
                 gpus=_whole(entry, "gpus", file, where),
                 vc=_label(entry, "vc", file, where),
-                gpu_type=_label(entry, "gpu_type", file, where),
+                gpu_type=_gpu_type(entry, file, where, declared),
             )
         )
     named = [number for number, group in enumerate(groups, start=1) if group.vc is not None]
@@ -459,6 +466,19 @@ def _label(entry: dict[str, Any], name: str, file: str, where: str) -> str | Non
             hint=f'write it in quotes: {name} = "..."',
         )
     return value
+
+
+def _gpu_type(entry: dict[str, Any], file: str, where: str, declared: Mapping[str, GpuType]) -> str | None:
+    """The GPU type that a group of servers names: one that the file declares or the catalogue knows."""
+    name, key = _label(entry, "gpu_type", file, where), f"{where}.gpu_type"
+    if name is None:
+        return None
+    if "|" in name or name != name.strip():
+        # The column gpu_type separates types by |, and blanks around a name do not count there.
+        raise InputError("a name without | and without blanks around it", file=file, key=key, value=name)
+    if name.casefold() not in declared and name.casefold() not in CATALOGUE:
+        raise unknown_type(name, declared, key, file)
+    return name
 
 
 def _preset_meant(text: str) -> str:

@@ -105,7 +105,8 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
         cluster = Cluster.from_groups(trace.servers, name=source.name, gpu_types=declared)
         if declared:
             notes.append(
-                f"nothing is known of the GPU types {', '.join(declared)}: the cluster file gives each"
+                f"nothing is known of the GPU types {', '.join(fact.name for fact in declared.values())}: the"
+                " cluster file gives each"
                 " speed 1 under [gpu_types], to be mended there"
             )
     return Conversion(table, trace.account, cluster, tuple(notes), trace.epoch)
