@@ -118,7 +118,7 @@ def test_queues(placement: str, tmp_path: Path) -> None:
         same(typed, outcome, truth, stays)
         check_on_type(typed, outcome, truth.allocations)
         finished += 1
-    assert finished > 0.75 * len(numbers)
+    assert finished > 0.5 * len(numbers)
 
 
 def check_on_type(typed: TypedCase, outcome: ringbco.Outcome, allocations: list[dict[int, int]]) -> None:
@@ -175,4 +175,4 @@ def test_rankings(policy: str, tmp_path: Path) -> None:
         assert outcome.jobs["preemptions"].to_list() == kept
         same(typed, outcome, truth, stays)
         finished += 1
-    assert finished > 0.7 * len(numbers)
+    assert finished > 0.5 * len(numbers)
