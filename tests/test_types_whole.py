@@ -32,6 +32,19 @@ Stay = tuple[int, float, int, int, float]
 """(row, start, server, GPUs, end)."""
 
 
+TIMES = ("job_id", "start_time", "finish_time", "preemptions")
+
+
+class ShortestRemaining(ringbco.RankPolicy):
+    """srtf as a ranking of one's own: the same quotas, the same places."""
+
+    clairvoyant = True
+    preemptive = True
+
+    def rank(self, state: ringbco.State, rows: Any) -> Any:
+        return state.remaining[rows]
+
+
 def options_of(typed: TypedCase) -> dict[str, Any]:
     options = typed.case.options
     given = asdict(options if options.clock == "slot" else replace(options, slot=1.0))
@@ -174,5 +187,10 @@ def test_rankings(policy: str, tmp_path: Path) -> None:
         kept = [n for n, keep in zip(truth.preemptions, truth.kept, strict=True) if keep]
         assert outcome.jobs["preemptions"].to_list() == kept
         same(typed, outcome, truth, stays)
+        if policy == "srtf":
+            own = replayed(typed, tmp_path, **{**options, "policy": ShortestRemaining})
+            assert own.jobs.select(TIMES).equals(outcome.jobs.select(TIMES)), (typed.toml, frame.to_dicts())
+            assert own.allocations is not None
+            assert own.allocations.equals(outcome.allocations)
         finished += 1
     assert finished > 0.5 * len(numbers)
