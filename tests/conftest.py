@@ -170,6 +170,17 @@ def invoke(
 
 
 @pytest.fixture
+def unvalidated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Altair holds no chart against the schema of Vega-Lite, which takes almost half the time of a page.
+
+    For tests of something else: the same charts are validated in test_report, and in those of other pages.
+    """
+    from altair.utils.schemapi import SchemaBase
+
+    monkeypatch.setattr(SchemaBase, "validate", lambda *_: None)
+
+
+@pytest.fixture
 def spec(small_jobs: Path) -> Path:
     """Six runs of the small table that lies beside the specification."""
     path = small_jobs.with_name("spec.toml")

@@ -88,6 +88,9 @@ class Parsed(HTMLParser):
         return any(name in text for text in self.texts) or any(written in text for text in self.scripts)
 
 
+pytestmark = pytest.mark.usefixtures("unvalidated")
+
+
 @pytest.fixture(autouse=True)
 def _small_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """A megabyte less to parse for each page; that it is there is tested with the report."""
