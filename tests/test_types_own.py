@@ -197,7 +197,7 @@ def test_verbs(placement: str, model: str, clock: str, tmp_path: Path) -> None:
         assert ringbco.audit(outcome, elastic(typed, rules)) == [], said
         finished += 1
         noted |= {(line[0], line[-1] == "refused") for line in mine.log}
-    assert finished > 0.5 * len(numbers)
+    assert finished > 0.4 * len(numbers)
     # Each verb was carried out, and each that can be refused was refused.
     done = {(verb, False) for verb in ("asked", "start", "stop", "move", "exchange", "resize", "end")}
     assert noted >= done | {(verb, True) for verb in ("start", "move", "exchange", "resize")}
