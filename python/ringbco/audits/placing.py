@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
+from ringbco.audits.types import first_type
 
 
 def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
@@ -154,6 +155,31 @@ def check_vcs(check: Check, facts: Facts) -> None:
             f"belongs to {names[facts.server_vc[facts.a_server[i]]]}; the job to"
             f" {names[facts.vc[facts.a_job[i]]]}"
         ),
+    )
+
+
+def check_types(check: Check, facts: Facts, eps: Episodes) -> None:
+    """A gang holds GPUs of one type, and one that its job may use."""
+    if facts.types is None:
+        check.not_run = "all GPUs are alike to every job"
+        return
+    check.looked_at = eps.job.size
+    of = facts.types.server[np.minimum(eps.pair_server, facts.types.server.size - 1)]
+    first = first_type(facts, eps)
+    mixed = np.zeros(eps.job.size, dtype=bool)
+    mixed[eps.pair_episode[of != first[eps.pair_episode]]] = True
+    at = np.flatnonzero(mixed)
+    said = "holds GPUs of several types at once; expected those of one"
+    blame(check, facts, at, said, job=eps.job, time=eps.start)
+    names = facts.cluster.types
+    banned = np.isnan(facts.types.speedup[facts.row[eps.job], first]) & ~mixed
+    blame(
+        check,
+        facts,
+        np.flatnonzero(banned),
+        lambda i: f"holds GPUs of type {names[first[i]]}, which it may not use",
+        job=eps.job,
+        time=eps.start,
     )
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from ringbco.audits.contention import Episodes
     from ringbco.audits.facts import Facts
-    from ringbco.audits.findings import Check
     from ringbco.cluster.spec import Cluster
 
 
@@ -162,41 +161,14 @@ def consolidates(sizes: NDArray[np.int64], wanted: int) -> bool:
     return rest == 0 or (whole < sizes.size and int(sizes[whole]) >= rest)
 
 
-def check_types(check: Check, facts: Facts, eps: Episodes) -> None:
-    """A gang holds GPUs of one type, and one that its job may use."""
-    from ringbco.audits.findings import blame
-
-    if facts.types is None:
-        check.not_run = "all GPUs are alike to every job"
-        return
-    check.looked_at = eps.job.size
-    of = facts.types.server[np.minimum(eps.pair_server, facts.types.server.size - 1)]
-    first = _first(facts, eps)
-    mixed = np.zeros(eps.job.size, dtype=bool)
-    mixed[eps.pair_episode[of != first[eps.pair_episode]]] = True
-    at = np.flatnonzero(mixed)
-    said = "holds GPUs of several types at once; expected those of one"
-    blame(check, facts, at, said, job=eps.job, time=eps.start)
-    names = facts.cluster.types
-    banned = np.isnan(facts.types.speedup[facts.row[eps.job], first]) & ~mixed
-    blame(
-        check,
-        facts,
-        np.flatnonzero(banned),
-        lambda i: f"holds GPUs of type {names[first[i]]}, which it may not use",
-        job=eps.job,
-        time=eps.start,
-    )
-
-
 def speedups(facts: Facts, eps: Episodes) -> NDArray[np.float64]:
     """How fast each episode computes beside the type recorded on; 1 where all GPUs are alike."""
     if facts.types is None:
         return np.ones(eps.job.size)
-    return np.nan_to_num(facts.types.speedup[facts.row[eps.job], _first(facts, eps)], nan=1.0)
+    return np.nan_to_num(facts.types.speedup[facts.row[eps.job], first_type(facts, eps)], nan=1.0)
 
 
-def _first(facts: Facts, eps: Episodes) -> NDArray[np.int64]:
+def first_type(facts: Facts, eps: Episodes) -> NDArray[np.int64]:
     """The type of each episode's first server."""
     first = np.zeros(eps.job.size, dtype=np.int64)
     if facts.types is not None:
