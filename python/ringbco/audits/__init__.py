@@ -24,7 +24,6 @@ from ringbco.audits import (
     queueing,
     rows,
     times,
-    types,
 )
 from ringbco.audits.facts import Facts, check_columns, gather
 from ringbco.audits.findings import Check, Finding, Report
@@ -164,7 +163,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         if checks["servers"].failed:
             checks["types"].not_run = "servers failed"
         else:
-            types.check_types(checks["types"], facts, eps)
+            placing.check_types(checks["types"], facts, eps)
         placing.check_capacity(checks["capacity"], facts)
         placing.check_num_servers(
             checks["num-servers"], facts, jobs["num_servers"].to_numpy().astype(np.int64), eps

@@ -215,3 +215,25 @@ def until(when: Floats, times: Floats, what: NDArray[Any] | None = None) -> NDAr
     order = np.argsort(when, kind="stable")
     total = np.append(0, np.cumsum(what[order]))
     return np.asarray(total[np.searchsorted(when[order], times, side="right")])
+
+
+def check_types(check: Check, facts: Facts, eps: Episodes) -> None:
+    """A gang holds GPUs of one type, and one that its job may use."""
+    if facts.types is None:
+        check.not_run = "all GPUs are alike to every job"
+        return
+    check.looked_at = eps.job.size
+    first, mixed = facts.types.of_episodes(eps.pair_episode, eps.pair_server, eps.job.size)
+    at = np.flatnonzero(mixed)
+    said = "holds GPUs of several types at once; expected those of one"
+    blame(check, facts, at, said, job=eps.job, time=eps.start)
+    names = facts.cluster.types
+    banned = np.isnan(facts.types.speedup[facts.row[eps.job], first]) & ~mixed
+    blame(
+        check,
+        facts,
+        np.flatnonzero(banned),
+        lambda i: f"holds GPUs of type {names[first[i]]}, which it may not use",
+        job=eps.job,
+        time=eps.start,
+    )

@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import polars as pl
 
-    from ringbco.audits.contention import Episodes
-    from ringbco.audits.facts import Facts
-    from ringbco.audits.findings import Check
     from ringbco.cluster.spec import Cluster
 
 
@@ -26,6 +23,20 @@ class Types:
 
     server: NDArray[np.int64]
     speedup: NDArray[np.float64]
+
+    def of_episodes(
+        self, pair_episode: NDArray[np.int64], pair_server: NDArray[np.int64], episodes: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The type of each episode's first server, and whether it has servers of other types too.
+
+        The pairs are those of `contention.Episodes`.
+        """
+        of = self.server[np.minimum(pair_server, self.server.size - 1)]
+        first = np.zeros(episodes, dtype=np.int64)
+        first[pair_episode[::-1]] = of[::-1]
+        mixed = np.zeros(episodes, dtype=np.bool_)
+        mixed[pair_episode[of != first[pair_episode]]] = True
+        return first, mixed
 
 
 def read_types(frame: pl.DataFrame, cluster: Cluster) -> Types | None:
@@ -68,46 +79,3 @@ def _speedups(
     own = speed(str(recorded).strip())
     may = set(there) if allowed else set(types)
     return [speed(name) / own if name in may else np.nan for name in types]
-
-
-def check_types(check: Check, facts: Facts, eps: Episodes) -> None:
-    """A gang holds GPUs of one type, and one that its job may use."""
-    from ringbco.audits.findings import blame
-
-    if facts.types is None:
-        check.not_run = "all GPUs are alike to every job"
-        return
-    check.looked_at = eps.job.size
-    of = facts.types.server[np.minimum(eps.pair_server, facts.types.server.size - 1)]
-    first = _first(facts, eps)
-    mixed = np.zeros(eps.job.size, dtype=bool)
-    mixed[eps.pair_episode[of != first[eps.pair_episode]]] = True
-    at = np.flatnonzero(mixed)
-    said = "holds GPUs of several types at once; expected those of one"
-    blame(check, facts, at, said, job=eps.job, time=eps.start)
-    names = facts.cluster.types
-    banned = np.isnan(facts.types.speedup[facts.row[eps.job], first]) & ~mixed
-    blame(
-        check,
-        facts,
-        np.flatnonzero(banned),
-        lambda i: f"holds GPUs of type {names[first[i]]}, which it may not use",
-        job=eps.job,
-        time=eps.start,
-    )
-
-
-def speedups(facts: Facts, eps: Episodes) -> NDArray[np.float64]:
-    """How fast each episode computes beside the type recorded on; 1 where all GPUs are alike."""
-    if facts.types is None:
-        return np.ones(eps.job.size)
-    return np.nan_to_num(facts.types.speedup[facts.row[eps.job], _first(facts, eps)], nan=1.0)
-
-
-def _first(facts: Facts, eps: Episodes) -> NDArray[np.int64]:
-    """The type of each episode's first server."""
-    first = np.zeros(eps.job.size, dtype=np.int64)
-    if facts.types is not None:
-        server = np.minimum(eps.pair_server, facts.types.server.size - 1)
-        first[eps.pair_episode[::-1]] = facts.types.server[server[::-1]]
-    return first
