@@ -87,18 +87,21 @@ pub(super) struct JobColumns<'py> {
     log: Option<LogColumns<'py>>,
 }
 
-/// What GPU types mean to the jobs: each job's kind, and the kinds: (recorded speed, [(type, speed)]).
+/// A kind: the recorded speed, and the types allowed, each with its speed.
+type KindColumns = (f64, Vec<(u32, f64)>);
+
+/// What GPU types mean to the jobs: each job's kind, and the kinds.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(super) struct TypeColumns<'py> {
     of: PyReadonlyArray1<'py, u32>,
-    kinds: Vec<(f64, Vec<(u32, f64)>)>,
+    kinds: Vec<KindColumns>,
 }
 
 impl TypeColumns<'_> {
     fn kinds(&self) -> Vec<Kind> {
         let of = |&(gpu_type, speed): &(u32, f64)| (GpuType::new(gpu_type), speed);
-        let kind = |(recorded, allowed): &(f64, Vec<(u32, f64)>)| Kind {
+        let kind = |(recorded, allowed): &KindColumns| Kind {
             recorded_speed: *recorded,
             recorded_on: GpuType::NONE,
             allowed: allowed.iter().map(of).collect(),

@@ -14,8 +14,7 @@ from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.idling import any_idle_will_do, decided, obstacles
 from ringbco.audits.ranking import places
 from ringbco.audits.rows import PARTS_RELATIVE, PARTS_SECONDS, compare, numeric
-from ringbco.audits.times import gpus_held, iteration_time, pauses, progress, taus
-from ringbco.audits.types import speedups
+from ringbco.audits.times import gpus_held, iteration_time, pauses, progress, speedups, taus
 from ringbco.trace import profiles
 
 _WAITS: Final = ("wait_gpus", "wait_fragmented")

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
-from ringbco.audits.types import first_type
 
 
 def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
@@ -158,31 +157,6 @@ def check_vcs(check: Check, facts: Facts) -> None:
     )
 
 
-def check_types(check: Check, facts: Facts, eps: Episodes) -> None:
-    """A gang holds GPUs of one type, and one that its job may use."""
-    if facts.types is None:
-        check.not_run = "all GPUs are alike to every job"
-        return
-    check.looked_at = eps.job.size
-    of = facts.types.server[np.minimum(eps.pair_server, facts.types.server.size - 1)]
-    first = first_type(facts, eps)
-    mixed = np.zeros(eps.job.size, dtype=bool)
-    mixed[eps.pair_episode[of != first[eps.pair_episode]]] = True
-    at = np.flatnonzero(mixed)
-    said = "holds GPUs of several types at once; expected those of one"
-    blame(check, facts, at, said, job=eps.job, time=eps.start)
-    names = facts.cluster.types
-    banned = np.isnan(facts.types.speedup[facts.row[eps.job], first]) & ~mixed
-    blame(
-        check,
-        facts,
-        np.flatnonzero(banned),
-        lambda i: f"holds GPUs of type {names[first[i]]}, which it may not use",
-        job=eps.job,
-        time=eps.start,
-    )
-
-
 def check_capacity(check: Check, facts: Facts) -> None:
     """At no time are more GPUs of a server allocated than it has."""
     check.looked_at = facts.cluster.num_servers
@@ -241,3 +215,25 @@ def until(when: Floats, times: Floats, what: NDArray[Any] | None = None) -> NDAr
     order = np.argsort(when, kind="stable")
     total = np.append(0, np.cumsum(what[order]))
     return np.asarray(total[np.searchsorted(when[order], times, side="right")])
+
+
+def check_types(check: Check, facts: Facts, eps: Episodes) -> None:
+    """A gang holds GPUs of one type, and one that its job may use."""
+    if facts.types is None:
+        check.not_run = "all GPUs are alike to every job"
+        return
+    check.looked_at = eps.job.size
+    first, mixed = facts.types.of_episodes(eps.pair_episode, eps.pair_server, eps.job.size)
+    at = np.flatnonzero(mixed)
+    said = "holds GPUs of several types at once; expected those of one"
+    blame(check, facts, at, said, job=eps.job, time=eps.start)
+    names = facts.cluster.types
+    banned = np.isnan(facts.types.speedup[facts.row[eps.job], first]) & ~mixed
+    blame(
+        check,
+        facts,
+        np.flatnonzero(banned),
+        lambda i: f"holds GPUs of type {names[first[i]]}, which it may not use",
+        job=eps.job,
+        time=eps.start,
+    )

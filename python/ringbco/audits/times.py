@@ -7,7 +7,6 @@ import numpy as np
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, blame, number
-from ringbco.audits.types import speedups
 from ringbco.trace import profiles
 
 RELATIVE = 1e-9
@@ -93,6 +92,14 @@ def progress(facts: Facts, eps: Episodes, parts: Segments) -> Segments:
 def gpus_held(facts: Facts, eps: Episodes) -> Ints:
     """GPUs that each episode's job holds: what it asks for, unless it may hold others."""
     return eps.gpus if facts.elastic else facts.num_gpus[eps.job]
+
+
+def speedups(facts: Facts, eps: Episodes) -> Floats:
+    """How fast each episode computes beside the type recorded on; 1 where all GPUs are alike."""
+    if facts.types is None:
+        return np.ones(eps.job.size)
+    first, _ = facts.types.of_episodes(eps.pair_episode, eps.pair_server, eps.job.size)
+    return np.nan_to_num(facts.types.speedup[facts.row[eps.job], first], nan=1.0)
 
 
 def taus(facts: Facts, eps: Episodes, parts: Segments) -> Floats:

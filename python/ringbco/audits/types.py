@@ -16,7 +16,6 @@ from ringbco.trace import profiles
 if TYPE_CHECKING:
     import polars as pl
 
-    from ringbco.audits.contention import Episodes
     from ringbco.audits.facts import Facts
     from ringbco.cluster.spec import Cluster
 
@@ -33,6 +32,20 @@ class Types:
     price: NDArray[np.float64]
     speedup: NDArray[np.float64]
     listed: NDArray[np.float64]
+
+    def of_episodes(
+        self, pair_episode: NDArray[np.int64], pair_server: NDArray[np.int64], episodes: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The type of each episode's first server, and whether it has servers of other types too.
+
+        The pairs are those of `contention.Episodes`.
+        """
+        of = self.server[np.minimum(pair_server, self.server.size - 1)]
+        first = np.zeros(episodes, dtype=np.int64)
+        first[pair_episode[::-1]] = of[::-1]
+        mixed = np.zeros(episodes, dtype=np.bool_)
+        mixed[pair_episode[of != first[pair_episode]]] = True
+        return first, mixed
 
 
 def read_types(frame: pl.DataFrame, cluster: Cluster) -> Types | None:
@@ -159,19 +172,3 @@ def consolidates(sizes: NDArray[np.int64], wanted: int) -> bool:
     if np.count_nonzero(sizes == sizes[0]) < whole:
         return False
     return rest == 0 or (whole < sizes.size and int(sizes[whole]) >= rest)
-
-
-def speedups(facts: Facts, eps: Episodes) -> NDArray[np.float64]:
-    """How fast each episode computes beside the type recorded on; 1 where all GPUs are alike."""
-    if facts.types is None:
-        return np.ones(eps.job.size)
-    return np.nan_to_num(facts.types.speedup[facts.row[eps.job], first_type(facts, eps)], nan=1.0)
-
-
-def first_type(facts: Facts, eps: Episodes) -> NDArray[np.int64]:
-    """The type of each episode's first server."""
-    first = np.zeros(eps.job.size, dtype=np.int64)
-    if facts.types is not None:
-        server = np.minimum(eps.pair_server, facts.types.server.size - 1)
-        first[eps.pair_episode[::-1]] = facts.types.server[server[::-1]]
-    return first

@@ -9,6 +9,7 @@ that the catalogue does not know:
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -80,6 +81,20 @@ def unknown_types(names: Iterable[str | None]) -> dict[str, GpuType]:
     """Those of the names that the catalogue does not know, declared with a V100's speed."""
     unknown = (name for name in names if name is not None and name.casefold() not in CATALOGUE)
     return {name.casefold(): GpuType(name) for name in unknown}
+
+
+def unknown_type(name: str, declared: Iterable[str], key: str, file: str | None = None) -> InputError:
+    """What to say of a GPU type that neither the cluster file nor the catalogue knows."""
+    known = [*declared, *CATALOGUE]
+    close = difflib.get_close_matches(name.casefold(), known, n=1)
+    meant = f"did you mean {CATALOGUE[close[0]].name}? else " if close and close[0] in CATALOGUE else ""
+    return InputError(
+        "a GPU type that the cluster file declares or the catalogue knows",
+        file=file,
+        key=key,
+        value=name,
+        hint=f"{meant}declare it: [gpu_types.{show_toml(name)}] and speed = 1.0 (V100 = 1)",
+    )
 
 
 _LIMITS: Final = {

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ringbco.cluster.gpu_types import CATALOGUE, GpuType, read_types
+from ringbco.cluster.gpu_types import CATALOGUE, GpuType, read_types, unknown_type
 from ringbco.cluster.network import NETWORK_RULES, Network, network_value
 from ringbco.cluster.presets import PRESETS, ServerGroup
 from ringbco.errors import ABSENT, InputError, show_toml
@@ -407,20 +407,6 @@ def _servers(entries: object, file: str, key: str, declared: Mapping[str, GpuTyp
     if total > MAX_GPUS:
         raise InputError(f"at most {MAX_GPUS} GPUs in all", file=file, key=key, value=total)
     return groups
-
-
-def unknown_type(name: str, declared: Iterable[str], key: str, file: str | None = None) -> InputError:
-    """What to say of a GPU type that neither the cluster file nor the catalogue knows."""
-    known = [*declared, *CATALOGUE]
-    close = difflib.get_close_matches(name.casefold(), known, n=1)
-    meant = f"did you mean {CATALOGUE[close[0]].name}? else " if close and close[0] in CATALOGUE else ""
-    return InputError(
-        "a GPU type that the cluster file declares or the catalogue knows",
-        file=file,
-        key=key,
-        value=name,
-        hint=f"{meant}declare it: [gpu_types.{_toml_text(name)}] and speed = 1.0 (V100 = 1)",
-    )
 
 
 def _table(value: object, file: str, key: str) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ringbco.cluster.gpu_types import GpuType, listed_types
-from ringbco.cluster.spec import Cluster, unknown_type
+from ringbco.cluster.gpu_types import GpuType, listed_types, unknown_type
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.trace.jobs import JobTable
 
