@@ -100,14 +100,16 @@ def obstacles(facts: Facts, job: Ints, begin: Floats, end: Floats) -> tuple[Floa
     waits = np.flatnonzero(end > begin)
     for vc in np.unique(facts.vc[job[waits]]).tolist():
         mine = waits[facts.vc[job[waits]] == vc]
-        # A wait is as long as it is on all the types that the job tries, whatever their order.
-        types = np.sort(facts.tries[job[mine]], axis=1)
-        wants = np.column_stack([facts.num_gpus[job[mine]], types])
-        distinct, which = np.unique(wants, axis=0, return_inverse=True)
-        pools = {own: IdleGpus(facts, vc, own) for own in np.unique(types[types >= 0]).tolist()}
-        for number, (size, *tried) in enumerate(distinct.tolist()):
-            at = mine[which == number]
-            idle = [pools[own] for own in tried if own >= 0]
+        wanted, tried = facts.num_gpus[job[mine]], facts.tries[job[mine]]
+        pools = {own: IdleGpus(facts, vc, own) for own in np.unique(tried[tried >= 0]).tolist()}
+        # Jobs of as many GPUs that try the same types, in whatever order, wait for the same.
+        alike = wanted
+        for own in pools:
+            alike = np.unique(2 * alike + (tried == own).any(axis=1), return_inverse=True)[1]
+        _, first, which = np.unique(alike, return_index=True, return_inverse=True)
+        for number, one in enumerate(first.tolist()):
+            at, size = mine[which == number], int(wanted[one])
+            idle = [pools[own] for own in tried[one].tolist() if own >= 0]
             if not idle:
                 continue
             short = np.logical_and.reduce([pool.too_few(size) for pool in idle])
