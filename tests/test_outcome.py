@@ -34,6 +34,7 @@ from ringbco.result.schema import (
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
+    TYPES_SCHEMA,
 )
 
 RESULT_FILES = {"jobs.parquet", "allocations.parquet", "timeline.parquet", "summary.json", "run.toml"}
@@ -361,7 +362,7 @@ def test_every_file_and_column_is_documented() -> None:
         section = page.split(f"## {table}.parquet\n")[1].split("\n## ")[0]
         rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
         documented = [row[0].removeprefix("| ") for row in rows if len(row) > 2][2:]
-        more = CAUSES_SCHEMA | PREEMPTION_SCHEMA | ELASTIC_SCHEMA if table == "jobs" else {}
+        more = CAUSES_SCHEMA | PREEMPTION_SCHEMA | ELASTIC_SCHEMA | TYPES_SCHEMA if table == "jobs" else {}
         extra = [*more, ", ".join(CARRIED_COLUMNS)] if more else []
         assert documented == list(schema) + extra
         types = {row[0].removeprefix("| "): row[1].split(",")[0] for row in rows if len(row) > 2}

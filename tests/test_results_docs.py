@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from ringbco import Outcome, Policy, plan, replay
+from ringbco.cluster.gpu_types import GpuType
 from ringbco.cluster.spec import Cluster, ServerGroup
 from test_report import busy_jobs
 
@@ -54,6 +55,13 @@ CLASSES = keys(after("An entry of `size_classes`"))
 VCS = keys(after("An entry of `vcs`"))
 
 
+TYPES = keys(after("An entry of `gpu_types`"))
+MIXED = Cluster.from_groups(
+    [ServerGroup(2, 8, gpu_type="V100"), ServerGroup(2, 8, gpu_type="card")],
+    gpu_types={"card": GpuType("card", 2.0)},
+)
+
+
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcome]:
     """Results that together have everything."""
@@ -73,6 +81,7 @@ def outcomes() -> dict[str, Outcome]:
         "elastic": replay(
             due.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2), split, policy=Elastic
         ),
+        "types": replay(jobs, MIXED, policy="fifo"),
         "plan": plan(jobs.with_columns(submit_time=pl.lit(0.0)), "4x4", slot=5.0),
     }
 
@@ -104,6 +113,11 @@ def test_every_key_of_a_size_class_and_of_a_virtual_cluster_is_documented(
     assert "preemptions" in plain
     assert not plain & {"lost_gpu_seconds", "deadlines", "jain_index_users"}
     assert "jobs_refused" not in outcomes["users"].summary
+
+
+def test_every_key_of_a_gpu_type_is_documented(outcomes: dict[str, Outcome]) -> None:
+    assert found(outcomes["types"].summary["gpu_types"]) == set(TYPES)
+    assert "cost" not in outcomes["types"].summary["gpu_types"][1]
 
 
 def test_every_option_of_a_run_is_documented(outcomes: dict[str, Outcome]) -> None:
