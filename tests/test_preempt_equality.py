@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,7 +66,8 @@ def rules_for(rnd: random.Random, policy: str, case: Case) -> tuple[tuple[float,
     return deadlines, Preemption(policy, cost, thresholds, interval, admission)
 
 
-def replay(problem: PreemptCase) -> "_core.RunResult":
+def replay(problem: PreemptCase, **more: Any) -> "_core.RunResult":
+    """What the engine makes of a case; `more` as for `run_core`."""
     rules = problem.rules
     return run_core(
         problem.case,
@@ -78,6 +80,7 @@ def replay(problem: PreemptCase) -> "_core.RunResult":
         quantum=rules.interval,
         admission=rules.admission,
         deadline=np.array(problem.deadlines) if rules.policy == "edf" else None,
+        **more,
     )
 
 

@@ -17,7 +17,7 @@ from oracle_types import Choices, Types, preempt_world, queue_world
 from ringbco import _core
 from strategies import COMBINATIONS, PLACEMENTS, Case, build_case
 from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
-from test_preempt_equality import POLICIES, build
+from test_preempt_equality import POLICIES, build, replay
 
 ORDERS = ("fastest", "cheapest", "listed")
 
@@ -111,25 +111,8 @@ def test_rankings(policy: str) -> None:
             # Times so coarse that a stay has no length: it counts for nothing, but the oracle counts it.
             problem = build(rnd, policy, PREEMPT_COMBINATIONS[number % len(PREEMPT_COMBINATIONS)])
         case = replace(problem.case, options=replace(problem.case.options, oversize="drop"))
-        types = types_of(rnd, case)
-        rules = problem.rules
-
-        def told(case: Case = case, types: Types = types, problem: Any = problem) -> "_core.RunResult":
-            rules = problem.rules
-            return run_core(
-                case,
-                order="fifo",
-                queue="strict",
-                preemption=rules.policy,
-                preempt_cost=rules.cost,
-                thresholds=list(rules.thresholds),
-                interval=rules.interval,
-                quantum=rules.interval,
-                admission=rules.admission,
-                deadline=np.array(problem.deadlines) if rules.policy == "edf" else None,
-                **columns(types),
-            )
-
+        problem = replace(problem, case=case)
+        types, rules = types_of(rnd, case), problem.rules
         try:
             truth = simulate_preempt(
                 case.jobs, problem.deadlines, case.servers, case.net, case.options, rules, case.server_vc,
@@ -137,11 +120,11 @@ def test_rankings(policy: str) -> None:
             )  # fmt: skip
         except (RefusedError, StuckError) as error:
             with pytest.raises(_core.CoreError) as caught:
-                told()
+                replay(problem, **columns(types))
             kind = "stuck" if isinstance(error, StuckError) else "slot-too-short"
             assert caught.value.kind == kind, (problem, types)
             continue
-        run = told()
+        run = replay(problem, **columns(types))
         assert run.held is not None
         assert list(run.kept) == truth.kept, (problem, types)
         assert list(run.preemptions) == truth.preemptions, (problem, types)

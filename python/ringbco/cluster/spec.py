@@ -385,24 +385,16 @@ def _servers(entries: object, file: str, key: str, declared: Mapping[str, GpuTyp
                 gpu_type=_gpu_type(entry, file, where, declared),
             )
         )
-    named = [number for number, group in enumerate(groups, start=1) if group.vc is not None]
-    if named and len(named) < len(groups):
-        missing = next(number for number in range(1, len(groups) + 1) if number not in named)
-        raise InputError(
-            f"a virtual cluster, since {key}[{named[0]}] names one",
-            file=file,
-            key=f"{key}[{missing}].vc",
-            hint="name a vc for every group of servers, or for none",
-        )
-    typed = [number for number, group in enumerate(groups, start=1) if group.gpu_type is not None]
-    if typed and len(typed) < len(groups):
-        missing = next(number for number in range(1, len(groups) + 1) if number not in typed)
-        raise InputError(
-            f"a GPU type, since {key}[{typed[0]}] names one",
-            file=file,
-            key=f"{key}[{missing}].gpu_type",
-            hint="name a gpu_type for every group of servers, or for none",
-        )
+    for label, what in (("vc", "virtual cluster"), ("gpu_type", "GPU type")):
+        named = [number for number, group in enumerate(groups, start=1) if getattr(group, label) is not None]
+        if named and len(named) < len(groups):
+            missing = next(number for number in range(1, len(groups) + 1) if number not in named)
+            raise InputError(
+                f"a {what}, since {key}[{named[0]}] names one",
+                file=file,
+                key=f"{key}[{missing}].{label}",
+                hint=f"name a {label} for every group of servers, or for none",
+            )
     total = sum(group.count * group.gpus for group in groups)
     if total > MAX_GPUS:
         raise InputError(f"at most {MAX_GPUS} GPUs in all", file=file, key=key, value=total)
