@@ -44,11 +44,9 @@ pub(in crate::policy) trait Foresight: Clone + Send {
     /// The job waits no longer.
     fn leave(&mut self, job: Job);
 
-    fn line(&mut self) -> &mut Line;
+    fn line(&self) -> &Line;
 
-    fn num_waiting(&self) -> usize;
-
-    fn waiting(&self) -> impl Iterator<Item = Job> + '_;
+    fn line_mut(&mut self) -> &mut Line;
 }
 
 /// Bits of GPUs x run time left: the least goes first.
@@ -111,15 +109,11 @@ impl Foresight for Exact {
         self.line.remove(class, rank);
     }
 
-    fn line(&mut self) -> &mut Line {
+    fn line(&self) -> &Line {
+        &self.line
+    }
+
+    fn line_mut(&mut self) -> &mut Line {
         &mut self.line
-    }
-
-    fn num_waiting(&self) -> usize {
-        self.line.len()
-    }
-
-    fn waiting(&self) -> impl Iterator<Item = Job> + '_ {
-        self.line.jobs()
     }
 }
