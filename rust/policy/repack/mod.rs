@@ -146,7 +146,8 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
             let least = if variant::is("no half test") { 0.0 } else { 2.0 * cost };
             if self.waits_for(floor, waits, &mut ahead, least) {
                 let evicts = self.residents.foresight.evicts() && !variant::is("no evictions");
-                let asker = Asker { num_gpus, run: waits.run, cost, evicts };
+                let work = f64::from(self.residents.foresight.weight(num_gpus)) * waits.run;
+                let asker = Asker { num_gpus, run: waits.run, work, cost, evicts };
                 match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
                     None => failed.push(num_gpus),
                     Some(plan) if self.pays(floor, &plan, waits, &mut ahead) => {
