@@ -38,6 +38,7 @@ EXACT: Final = {
     "one server tried": "one server tried, not three",
     "spreading by expected cost": "a gang spreads where that costs less than waiting",
     "key without num_gpus": "key = rem, without num_gpus",
+    "gangs by all their GPUs": "w = num_gpus for all jobs",
 }
 HISTORY: Final = {
     "": "as documented",
@@ -98,20 +99,21 @@ def run(
 def table(
     title: str, variants: dict[str, str], results: list[list[tuple[float, float]]], best: list[float]
 ) -> None:
-    """The rows: the mean over Philly's clusters of the change of mean JCT against the best other policy, and
-    that on Helios, which is the last cluster of each speed."""
+    """The rows: at each speed the mean over Philly's clusters of the change of mean JCT against the best
+    other policy, and their worst slowdown; then the change on Helios, the last cluster of each speed."""
     half = len(best) // 2
     print(
-        f"\n| {title} | 100 Gb/s, mean JCT | worst slowdown | 10 Gb/s, mean JCT | worst slowdown | Helios |"
+        f"\n| {title} | 100 Gb/s, mean JCT | worst slowdown | 10 Gb/s, mean JCT | worst slowdown"
+        " | Helios, 100 Gb/s | 10 Gb/s |"
     )
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for what, found in zip(variants.values(), results, strict=True):
         cells = [what]
         changes = [100 * (mean / least - 1) for (mean, _), least in zip(found, best, strict=True)]
         for part in (slice(None, half - 1), slice(half, -1)):
             change, worst = statistics.fmean(changes[part]), max(worst for _, worst in found[part])
             cells += [f"{change:+.3f} %", f"{worst:,.1f}"]
-        cells.append(f"{changes[half - 1]:+.2f} %")
+        cells += [f"{changes[at]:+.2f} %" for at in (half - 1, -1)]
         print(f"| {' | '.join(cells)} |")
 
 

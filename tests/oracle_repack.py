@@ -123,8 +123,14 @@ class Repack(ringbco.Policy):
         left = self.left[row] if self.predictions is None else self.predictions.left(row)
         return left + self.rest[row]
 
+    def weight(self, row: int) -> int:
+        """w of the page."""
+        gpus = self.gpus(row)
+        known = self.predictions is None
+        return min(gpus, max(self.sizes.values())) if known and 2 * gpus > sum(self.sizes.values()) else gpus
+
     def key(self, row: int) -> float:
-        return self.gpus(row) * self.rem(row)
+        return self.weight(row) * self.rem(row)
 
     def takes(self, row: int) -> float:
         """r of the page."""
@@ -289,8 +295,8 @@ class Repack(ringbco.Policy):
     def evictable(self, row: int, winner: int) -> bool:
         if self.predictions is not None and not self.predictions.evicting:
             return False
-        work = self.gpus(winner) * self.takes(winner)
-        return self.gpus(row) * max(0.0, self.rem(row) - self.cost) > work
+        work = self.weight(winner) * self.takes(winner)
+        return self.weight(row) * max(0.0, self.rem(row) - self.cost) > work
 
     def price(self, winner: int, evicted: list[int], count: int) -> float:
         """What a set of `count` jobs costs. One product for all, so that equal sums are equal floats."""

@@ -289,6 +289,18 @@ def test_the_twin_decides_the_same_on_a_public_trace(
     sound(built_in, jobs, servers, {}, tmp_path / "r")
 
 
+def test_the_twin_decides_the_same_where_gangs_take_most_of_a_cluster(
+    shared_traces: Path, tmp_path: Path
+) -> None:
+    """Links are slow, so that long gangs of more than half of the GPUs wait for each other."""
+    jobs = ringbco.read_jobs(shared_traces / "helios/venus_2vc_2020-09.csv")
+    jobs = from_frame(jobs.frame[: None if LONG else 200])
+    cluster = Cluster.parse("20x8").with_network(inter_bandwidth=1.25e9)
+    built_in = agree(jobs, cluster, {}, "exact")
+    assert changes(built_in)["evictions"] > 50
+    sound(built_in, jobs, cluster, {}, tmp_path / "r")
+
+
 # By hand
 
 
@@ -363,6 +375,14 @@ def test_who_has_little_more_to_do_stays(left: float, evicted: bool) -> None:
     """The page's example with other times: 4 x (left - 30) must be above 800."""
     outcome = by_hand([(0, 4, 100 + left), (100, 8, 100)], "1x8")
     assert outcome.jobs["preemptions"].to_list() == [int(evicted), 0]
+
+
+@pytest.mark.parametrize(("cluster", "others", "begun"), [("4x8", 0, 100.0), ("6x8", 2, 1100.0)])
+def test_a_gang_of_more_than_half_counts_as_one_server(cluster: str, others: int, begun: float) -> None:
+    """The last job asks for 24 GPUs for 700 s. The first has 16 GPUs and 1,000 s left: 16 x 970 is more than
+    8 x 700, but less than 24 x 700."""
+    jobs = [(0.0, 16, 1100.0)] + [(0.0, 8, 1100.0)] * others + [(100.0, 24, 700.0)]
+    assert by_hand(jobs, cluster).jobs["start_time"].to_list()[-1] == begun
 
 
 def test_a_short_wait_is_waited_out() -> None:

@@ -35,6 +35,11 @@ pub(in crate::policy) trait Foresight: Clone + Send {
     /// Run time left of a running job now, s, without the rest of its pause.
     fn left_of<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64;
 
+    /// GPUs that count in a key of a job that asks for so many.
+    fn weight(&self, num_gpus: u32) -> u32 {
+        num_gpus
+    }
+
     /// Run time left of a waiting job, s.
     fn left_waiting(&mut self, job: Job) -> f64;
 
@@ -44,16 +49,14 @@ pub(in crate::policy) trait Foresight: Clone + Send {
     /// The job waits no longer.
     fn leave(&mut self, job: Job);
 
-    fn line(&mut self) -> &mut Line;
+    fn line(&self) -> &Line;
 
-    fn num_waiting(&self) -> usize;
-
-    fn waiting(&self) -> impl Iterator<Item = Job> + '_;
+    fn line_mut(&mut self) -> &mut Line;
 }
 
-/// Bits of GPUs x run time left: the least goes first.
-pub(super) fn key(num_gpus: u32, left: f64) -> u64 {
-    let by = if variant::is("key without num_gpus") { 1.0 } else { f64::from(num_gpus) };
+/// Bits of GPUs that count x run time left: the least goes first.
+pub(super) fn key(weight: u32, left: f64) -> u64 {
+    let by = if variant::is("key without num_gpus") { 1.0 } else { f64::from(weight) };
     (by * left).to_bits()
 }
 
@@ -62,6 +65,9 @@ pub(super) fn key(num_gpus: u32, left: f64) -> u64 {
 pub(in crate::policy) struct Exact {
     line: Line,
     num_gpus: Vec<u32>,
+    /// GPUs of the largest server, and of the cluster.
+    largest: u32,
+    gpus: u64,
     /// What a unit of a job's work takes on the fewest servers without contention, s.
     unit: Vec<f64>,
     /// Run time left of a waiting job, s.
@@ -71,13 +77,19 @@ pub(in crate::policy) struct Exact {
 impl Exact {
     pub(in crate::policy) fn new(setting: &Setting<'_>) -> Self {
         let jobs = setting.jobs.len();
-        let num_gpus = setting.jobs.num_gpus.to_vec();
-        Self { line: Line::default(), num_gpus, unit: vec![0.0; jobs], left: vec![0.0; jobs] }
+        Self {
+            line: Line::default(),
+            num_gpus: setting.jobs.num_gpus.to_vec(),
+            largest: setting.server_gpus.iter().copied().max().unwrap_or(0),
+            gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum(),
+            unit: vec![0.0; jobs],
+            left: vec![0.0; jobs],
+        }
     }
 
     fn place(&self, job: Job) -> (Class, Rank) {
         let num_gpus = self.num_gpus[job.index()];
-        ((num_gpus, 0), (key(num_gpus, self.left[job.index()]), job))
+        ((num_gpus, 0), (key(self.weight(num_gpus), self.left[job.index()]), job))
     }
 }
 
@@ -96,6 +108,12 @@ impl Foresight for Exact {
         floor.left_at_best_of(stay, self.unit[stay.job.index()])
     }
 
+    fn weight(&self, num_gpus: u32) -> u32 {
+        // No two gangs of more than half of the GPUs run side by side: among them time alone counts.
+        let runs_alone = 2 * u64::from(num_gpus) > self.gpus && !variant::is("gangs by all their GPUs");
+        if runs_alone { num_gpus.min(self.largest) } else { num_gpus }
+    }
+
     fn left_waiting(&mut self, job: Job) -> f64 {
         self.left[job.index()]
     }
@@ -111,15 +129,11 @@ impl Foresight for Exact {
         self.line.remove(class, rank);
     }
 
-    fn line(&mut self) -> &mut Line {
+    fn line(&self) -> &Line {
+        &self.line
+    }
+
+    fn line_mut(&mut self) -> &mut Line {
         &mut self.line
-    }
-
-    fn num_waiting(&self) -> usize {
-        self.line.len()
-    }
-
-    fn waiting(&self) -> impl Iterator<Item = Job> + '_ {
-        self.line.jobs()
     }
 }

@@ -198,15 +198,11 @@ impl Foresight for History<'_> {
         self.line.remove(self.class[job.index()], (0, job));
     }
 
-    fn line(&mut self) -> &mut Line {
+    fn line(&self) -> &Line {
+        &self.line
+    }
+
+    fn line_mut(&mut self) -> &mut Line {
         &mut self.line
-    }
-
-    fn num_waiting(&self) -> usize {
-        self.line.len()
-    }
-
-    fn waiting(&self) -> impl Iterator<Item = Job> + '_ {
-        self.line.jobs()
     }
 }

@@ -60,7 +60,7 @@ impl<F: Foresight> Repack<F> {
     fn pays<S: Speed>(&mut self, floor: &Floor<'_, S>, plan: &Plan, waits: Waits, ahead: &mut u64) -> bool {
         let (evicted, moved) = (plan.evicted.len() as f64, plan.moved.len() as f64);
         let stops = floor.pause_seconds() * (evicted + moved);
-        let others = self.residents.foresight.num_waiting() > 1 && !variant::is("cost test also in a queue");
+        let others = self.residents.foresight.line().len() > 1 && !variant::is("cost test also in a queue");
         let alone = if others || variant::is("no cost test") { 0.0 } else { stops + waits.run * evicted };
         let half = if variant::is("no half test") { 0.0 } else { 2.0 * stops };
         self.waits_for(floor, waits, ahead, f64::max(half, alone))
@@ -77,7 +77,7 @@ impl<F: Foresight> Repack<F> {
             return true;
         }
         let before = *ahead;
-        self.residents.foresight.line().count_aside(waits.rank, self.gpus, ahead);
+        self.residents.foresight.line_mut().count_aside(waits.rank, self.gpus, ahead);
         *ahead > before && self.residents.released_no_sooner(floor, wanted(*ahead), seconds)
     }
 
@@ -118,7 +118,7 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
     }
 
     fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
-        if self.changed && self.residents.foresight.num_waiting() > 0 { floor.now } else { f64::INFINITY }
+        if self.changed && self.residents.foresight.line().len() > 0 { floor.now } else { f64::INFINITY }
     }
 
     fn pass(&mut self, floor: &mut Floor<'_, S>) {
@@ -127,8 +127,8 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
         let cost = floor.pause_seconds();
         let mut failed: Vec<u32> = Vec::new();
         let mut ahead = 0;
-        self.residents.foresight.line().begin_walk();
-        while let Some((rank, _)) = self.residents.foresight.line().next(|num_gpus| failed.contains(&num_gpus)) {
+        self.residents.foresight.line_mut().begin_walk();
+        while let Some((rank, _)) = self.residents.foresight.line_mut().next(|num_gpus| failed.contains(&num_gpus)) {
             let job = rank.1;
             let num_gpus = floor.asks(job);
             if floor.place(job) {
@@ -146,7 +146,8 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
             let least = if variant::is("no half test") { 0.0 } else { 2.0 * cost };
             if self.waits_for(floor, waits, &mut ahead, least) {
                 let evicts = self.residents.foresight.evicts() && !variant::is("no evictions");
-                let asker = Asker { num_gpus, run: waits.run, cost, evicts };
+                let work = f64::from(self.residents.foresight.weight(num_gpus)) * waits.run;
+                let asker = Asker { num_gpus, run: waits.run, work, cost, evicts };
                 match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
                     None => failed.push(num_gpus),
                     Some(plan) if self.pays(floor, &plan, waits, &mut ahead) => {
@@ -162,10 +163,10 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
     }
 
     fn is_waiting(&self) -> bool {
-        self.residents.foresight.num_waiting() > 0
+        self.residents.foresight.line().len() > 0
     }
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.residents.foresight.waiting()
+        self.residents.foresight.line().jobs()
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Asker {
     pub(super) num_gpus: u32,
     /// Run time left, s, with the pause of a job that runs again.
     pub(super) run: f64,
+    /// GPUs that count x that time.
+    pub(super) work: f64,
     /// The pause, s.
     pub(super) cost: f64,
     /// Whether anybody may be evicted.
@@ -243,7 +245,7 @@ impl Least {
     /// Whether an offer may rank before `last`. key: at least the greatest key of the server's jobs.
     #[inline]
     fn may_precede(&self, last: Option<&Offer>, key: f64, asker: &Asker) -> bool {
-        let evicts = asker.evicts && key > f64::from(asker.num_gpus) * asker.run;
+        let evicts = asker.evicts && key > asker.work;
         if (if evicts { self.all } else { self.moves }) == u32::MAX {
             return false;
         }
@@ -323,7 +325,6 @@ fn offer<S: Speed, F: Foresight>(
     if need == 0 {
         return Some(Offer { server, cost: 0.0, count: 0, key: f64::NEG_INFINITY });
     }
-    let limit = f64::from(asker.num_gpus) * asker.run;
     let (mut most, mut greatest) = (0, 0.0);
     for at in 0..residents.on(server).len() {
         let job = residents.on(server)[at];
@@ -332,8 +333,10 @@ fn offer<S: Speed, F: Foresight>(
             continue;
         }
         let (num_gpus, left) = (floor.asks(job), residents.left(floor, job));
-        greatest = f64::max(greatest, f64::from(num_gpus) * left);
-        let evictable = asker.evicts && f64::from(num_gpus) * f64::max(0.0, left - asker.cost) > limit;
+        let weight = f64::from(residents.foresight.weight(num_gpus));
+        let key = weight * left;
+        greatest = f64::max(greatest, key);
+        let evictable = asker.evicts && weight * f64::max(0.0, left - asker.cost) > asker.work;
         let elsewhere = || {
             let servers = bench.with_at_least.get(num_gpus as usize).copied().unwrap_or(0);
             servers > u32::from(idle >= num_gpus)
@@ -343,7 +346,7 @@ fn offer<S: Speed, F: Foresight>(
         if movable || evictable {
             let part = residents.part(floor, job, server);
             most += part;
-            bench.victims.push(Victim { job, part, num_gpus, key: f64::from(num_gpus) * left, movable, evictable });
+            bench.victims.push(Victim { job, part, num_gpus, key, movable, evictable });
         }
     }
     let key = &mut residents.key[server.index()];

@@ -24,7 +24,7 @@ const ROUNDING: f64 = 1e-9;
 pub(super) struct Residents<F> {
     pub(super) foresight: F,
     on: Vec<Vec<Job>>,
-    /// By server: at least the greatest GPUs x run time left of its jobs.
+    /// By server: at least the greatest GPUs that count x run time left of its jobs.
     pub(super) key: Vec<f64>,
     /// By server: a number that is another one when its jobs are others; whether its bounds must be made anew.
     version: Vec<u32>,
@@ -207,8 +207,8 @@ impl<F: Foresight> Residents<F> {
                 let since = gone.checked_sub(1).map_or(f64::NEG_INFINITY, |last| ends[last].0);
                 free.set(s, since);
             }
-            let keys = self.on[s].iter().map(|&job| f64::from(floor.asks(job)) * self.left[job.index()]);
-            self.key[s] = keys.fold(0.0, f64::max);
+            let key = |&job: &Job| f64::from(self.foresight.weight(floor.asks(job))) * self.left[job.index()];
+            self.key[s] = self.on[s].iter().map(key).fold(0.0, f64::max);
             self.is_stale[s] = false;
         }
     }
