@@ -320,6 +320,7 @@ impl Cluster {
     }
 
     /// Gives a job's GPUs back.
+    #[inline(always)]
     pub(crate) fn release(&mut self, job: Job, parts: &[(Server, u32)]) {
         for &(server, count) in parts {
             if let Some(times) = &mut self.gpu_times {

@@ -4,6 +4,8 @@
 //! obstacle has been there. Only time in which somebody waits counts. For example, with 2 idle GPUs on each of two
 //! servers of 4, a gang of 5 finds too few. For `consolidate` a gang of 3 finds them fragmented.
 
+use crate::cluster::Cluster;
+use crate::ids::GpuType;
 use crate::placement::{Placer, Pools};
 use crate::trace::{Demand, Jobs};
 
@@ -29,6 +31,20 @@ enum Obstacle {
     None,
     TooFew,
     Fragmented,
+}
+
+impl Obstacle {
+    /// What is in the way of a gang of that size among the GPUs of one type.
+    #[inline(always)]
+    fn of(size: u32, pool: &mut Cluster, placer: &Placer) -> Self {
+        if u64::from(size) > pool.total_idle {
+            Self::TooFew
+        } else if placer.can_place(pool, size) {
+            Self::None
+        } else {
+            Self::Fragmented
+        }
+    }
 }
 
 impl Delays {
@@ -62,13 +78,17 @@ impl Delays {
         }
         for (state, demand) in self.state.iter_mut().zip(&self.demands) {
             let size = demand.num_gpus();
+            if jobs.types.is_none() {
+                *state = Obstacle::of(size, pools.of_mut(GpuType::NONE), placer);
+                continue;
+            }
+            // Fragmented on one type says more than too few on another.
             *state = Obstacle::TooFew;
             for &(gpu_type, _) in jobs.tried_by(*demand) {
-                let pool = pools.of_mut(gpu_type);
-                if u64::from(size) > pool.total_idle {
-                    continue;
+                match Obstacle::of(size, pools.of_mut(gpu_type), placer) {
+                    Obstacle::TooFew => {}
+                    other => *state = other,
                 }
-                *state = if placer.can_place(pool, size) { Obstacle::None } else { Obstacle::Fragmented };
                 if *state == Obstacle::None {
                     break;
                 }
@@ -86,7 +106,7 @@ impl Delays {
 mod tests {
     use super::*;
     use crate::cluster::{Claim, Grant};
-    use crate::ids::{GpuType, Job, Server};
+    use crate::ids::{Job, Server};
     use crate::options::{Options, Placement};
     use crate::trace::OwnedJobs;
 

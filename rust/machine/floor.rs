@@ -275,7 +275,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// Notes that a job begins to wait, or that its wait is over.
     ///
     /// What it met in earlier waits is m. A wait from a to b turns that into a - m, then into b - (a - m) = m + (b - a).
-    #[inline]
+    #[inline(always)]
     pub(super) fn turn_wait(&mut self, job: Job) {
         let (too_few, fragmented) = self.delays.spent(self.jobs.demand(job));
         let met = &mut self.out.obstacles[job.index()];

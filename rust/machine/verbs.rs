@@ -24,13 +24,13 @@ impl<S: Speed> Floor<'_, S> {
 
     /// As `place`, on that many GPUs, which the job may hold: of the first type, of those that it may use, that can
     /// place them.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place_on(&mut self, job: Job, num_gpus: u32) -> bool {
-        let jobs = self.jobs;
-        if let Some(kind) = jobs.kind_of(job) {
-            return kind.allowed.iter().any(|&(gpu_type, _)| self.place_on_type(job, num_gpus, gpu_type));
+        if self.jobs.types.is_none() {
+            return self.place_on_type(job, num_gpus, GpuType::NONE);
         }
-        self.place_on_type(job, num_gpus, GpuType::NONE)
+        let jobs = self.jobs;
+        jobs.tried(job).iter().any(|&(gpu_type, _)| self.place_on_type(job, num_gpus, gpu_type))
     }
 
     /// The same, on GPUs of one type.
@@ -41,7 +41,7 @@ impl<S: Speed> Floor<'_, S> {
         self.cluster.place_by(&mut self.placer, gpu_type, &claim, &mut self.grant)
     }
 
-    #[inline]
+    #[inline(always)]
     fn claim(&self, job: Job, num_gpus: u32) -> Claim {
         let time = if self.cluster.keeps_times() { self.estimate(job) } else { 0.0 };
         Claim { job, num_gpus, time }
@@ -137,9 +137,9 @@ impl<S: Speed> Floor<'_, S> {
         // Whoever held other GPUs up to this instant has moved, whatever the verbs were.
         let before = self.undone.iter().find(|undone| undone.stay.job == job);
         let pause = match before {
-            None => self.pause,
-            Some(undone) if undone.stay.gpus() == num_gpus => self.move_pause,
-            Some(_) => self.resize_pause,
+            None => &self.pause,
+            Some(undone) if undone.stay.gpus() == num_gpus => &self.move_pause,
+            Some(_) => &self.resize_pause,
         };
         let alone = if self.ledger.is_some() { self.alone(job) } else { f64::NAN };
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
@@ -156,13 +156,18 @@ impl<S: Speed> Floor<'_, S> {
             None => (Rest::NONE, self.speed.work(&self.jobs, job, self.clock.slot)),
             Some(ledger) => {
                 resumed = self.out.preemptions[j] > 0;
-                (if resumed { pause } else { self.start_pause }, ledger.left[j])
+                (if resumed { *pause } else { self.start_pause }, ledger.left[j])
             }
         };
         stay.left = left;
         stay.from = self.now + rest.length();
-        stay.since = if rest.part > 0.0 { self.now + rest.whole + 1.0 } else { stay.from };
-        (stay.part, stay.head) = (rest.part, 0.0);
+        stay.since = stay.from;
+        if S::USES_REST_OF_SLOT {
+            (stay.part, stay.head) = (rest.part, 0.0);
+            if rest.part > 0.0 {
+                stay.since = self.now + rest.whole + 1.0;
+            }
+        }
         stay.gpu_type = self.grant.gpu_type;
         stay.pace = self.speed.pace(&self.jobs, job, num_gpus, stay.gpu_type);
         stay.alone = alone;

@@ -180,6 +180,7 @@ impl Placer {
     }
 
     /// Whether a gang for which there are enough idle GPUs could be placed on them now.
+    #[inline(always)]
     pub(crate) fn can_place(&self, cluster: &mut Cluster, num_gpus: u32) -> bool {
         match (self.of(num_gpus), self.variant) {
             (Placement::Consolidate, _) => consolidate::can_place(cluster, num_gpus),

@@ -18,17 +18,23 @@ impl Quotas {
     }
 
     /// Draws a job's GPUs, if there are enough. `slot`: that of its stay, if it runs.
+    #[inline(always)]
     pub(super) fn draw<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, slot: Option<Slot>) -> bool {
         let num_gpus = u64::from(floor.asks(job));
-        let mut draw = |gpu_type| {
-            let left = &mut self.0[floor.cluster.pool_of(gpu_type)];
-            let enough = num_gpus <= *left;
-            *left -= if enough { num_gpus } else { 0 };
-            enough
-        };
+        if let [left] = self.0.as_mut_slice() {
+            return draw_from(left, num_gpus);
+        }
+        let mut draw = |gpu_type| draw_from(&mut self.0[floor.cluster.pool_of(gpu_type)], num_gpus);
         match slot {
             Some(slot) => draw(floor.stays[slot.index()].gpu_type),
             None => floor.jobs.tried(job).iter().any(|&(gpu_type, _)| draw(gpu_type)),
         }
     }
+}
+
+#[inline]
+fn draw_from(left: &mut u64, num_gpus: u64) -> bool {
+    let enough = num_gpus <= *left;
+    *left -= if enough { num_gpus } else { 0 };
+    enough
 }

@@ -37,7 +37,7 @@ impl Ring {
     /// The ring of a job on other GPUs than it asks for, or of another type than it was recorded on (`NONE`: of that).
     ///
     /// Each GPU does its own part of the recorded batch, so fewer of them do less of it. A faster type computes faster.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on(jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType) -> Self {
         let row = job.index();
         let share = f64::from(gpus) / f64::from(jobs.num_gpus[row]);
@@ -91,7 +91,7 @@ impl Speed for RingSpeed {
         jobs.iterations[job.index()] as f64
     }
 
-    #[inline]
+    #[inline(always)]
     fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType) -> Ring {
         Ring::on(jobs, job, gpus, gpu_type)
     }
