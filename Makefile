@@ -54,7 +54,7 @@ test-python: build
 	$(PYTEST)
 
 # Modules with random or golden cases, or moments, of which RINGBCO_CASES sets the number.
-LONG := equality preempt_equality planner audit audit_genuine audit_queue golden own_policies shell repack
+LONG := equality preempt_equality types_equality planner audit audit_genuine audit_queue golden own_policies shell repack
 
 test-long: build ## the random comparisons and audits again, with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings

@@ -127,6 +127,8 @@ def test_a_damaged_table(
         ({"makespan": 10**400}, "makespan: 10+\\.\\.\\.: expected a finite number"),
         ({"jain_index_users": None}, "jain_index_users: null: expected a finite number"),
         ({"jobs_refused": "two"}, "jobs_refused: two: expected a finite number"),
+        ({"gpu_types": 3}, "gpu_types: 3: expected GPU types, each with its figures"),
+        ({"gpu_types": [{"gpu_type": "T4"}]}, "gpu_types: .*: expected GPU types, each with its figures"),
     ],
 )
 def test_a_damaged_summary(outcome: Outcome, tmp_path: Path, invoke: Invoke, summary: Any, says: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ringbco.reports.facts import facts, headline
 from ringbco.reports.series import MOST_IN_LEGEND, SHOWN, TONES, WINDOW
 from ringbco.reports.style import on_page, tone_name
-from ringbco.reports.tables import MOST_COLUMNS, longest_waits, named, rankings
+from ringbco.reports.tables import MOST_COLUMNS, longest_waits, named, rankings, types
 from ringbco.reports.templates import render
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
@@ -42,6 +42,7 @@ def page(results: Mapping[str, Outcome], chapters: Sequence[Chapter], *, title: 
         unlike=Comparison(dict(results)).unlike if len(results) > 1 else (),
         chapters=chapters,
         longest_waits=longest_waits(results),
+        gpu_types=types(results),
         versions=sorted({outcome.run.get("ringbco", {}).get("version", "?") for outcome in results.values()}),
     )
 

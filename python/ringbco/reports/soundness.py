@@ -122,6 +122,9 @@ class _Result:
         for key in (*(measure.key for measure in MEASURES), "jobs_refused", "jobs_ended", "jobs_dropped"):
             if key in summary and not _is_number(summary[key]):
                 raise self._key(_SUMMARY, summary, key, _NUMBER)
+        types = summary.get("gpu_types", [])
+        if not isinstance(types, list) or not all(map(_is_type, types)):
+            raise self._key(_SUMMARY, summary, "gpu_types", "GPU types, each with its figures")
 
     def check_run(self) -> None:
         """run.toml says which servers there were, and what else the page tells is of the right kind."""
@@ -232,6 +235,16 @@ def _is_number(value: object) -> bool:
     """A finite one, and no truth value."""
     most = sys.float_info.max
     return isinstance(value, int | float) and not isinstance(value, bool) and -most <= value <= most
+
+
+def _is_type(row: object) -> bool:
+    """Whether it is a GPU type's row of summary.json."""
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("gpu_type"), str)
+        and all(_is_number(row.get(key)) for key in ("gpus", "gpu_hours", "utilisation"))
+        and all(_is_number(row[key]) for key in ("energy_kwh", "cost") if key in row)
+    )
 
 
 def _is_group(group: object) -> bool:

@@ -19,6 +19,15 @@ _MOST_MEASURES: Final = 6
 _SHORT: Final = 16
 _SORTED_BY: Final = "mean completion time"
 _TIMES: Final = frozenset(("submit_time", "wait_time", "run_time", *CAUSES))
+_OF_TYPES: Final = {
+    # key of summary.json's gpu_types: (title, number format)
+    "gpu_type": ("GPU type", "{}"),
+    "gpus": ("GPUs", "{:,}"),
+    "gpu_hours": ("GPU-hours", "{:,.0f}"),
+    "utilisation": ("utilisation", "{:.1%}"),
+    "energy_kwh": ("energy, kWh", "{:,.0f}"),
+    "cost": ("cost", "{:,.0f}"),
+}
 _TITLES: Final = {
     "job_id": "job",
     "num_gpus": "GPUs",
@@ -85,6 +94,13 @@ class Waits(NamedTuple):
     rows: list[list[Told]]
 
 
+class TypeTable(NamedTuple):
+    """A table with a row a result and GPU type."""
+
+    columns: list[str]
+    rows: list[list[Told]]
+
+
 def swatch(number: int) -> Swatch:
     """The line with which the charts draw the result of that number."""
     dash = DASHES[number // len(COLOURS) % len(DASHES)]
@@ -130,6 +146,27 @@ def _ranking(lines: Sequence[Line], results: Sequence[Named], by: Line) -> Ranki
 def longest_waits(results: Mapping[str, Outcome]) -> list[Waits]:
     """The jobs that waited longest, a table a result."""
     return [_waits(label, outcome) for label, outcome in results.items()]
+
+
+def types(results: Mapping[str, Outcome]) -> TypeTable | None:
+    """What each result used of each GPU type; None where no result tells types apart."""
+    rows = [
+        (label, row) for label, outcome in results.items() for row in outcome.summary.get("gpu_types", ())
+    ]
+    if not rows:
+        return None
+    told = [key for key in _OF_TYPES if any(key in row for _, row in rows)]
+    cells = [
+        [
+            Told(label, True),
+            *(
+                Told(_OF_TYPES[key][1].format(row[key]) if key in row else "", key == "gpu_type")
+                for key in told
+            ),
+        ]
+        for label, row in rows
+    ]
+    return TypeTable(["result", *(_OF_TYPES[key][0] for key in told)], cells)
 
 
 def _waits(label: str, outcome: Outcome) -> Waits:
