@@ -21,6 +21,8 @@ pub(crate) struct Delays {
     spent: Vec<(f64, f64)>,
     /// What held for each size since then.
     state: Vec<Obstacle>,
+    /// The same of the size looked at now, by type, as far as it is known.
+    known: Vec<Option<Obstacle>>,
     since: f64,
     /// Whether somebody waited then.
     waiting: bool,
@@ -34,16 +36,10 @@ enum Obstacle {
 }
 
 impl Obstacle {
-    /// What is in the way of a gang of that size among the GPUs of one type.
+    /// What is in the way of a gang among GPUs of one type, of which enough are idle.
     #[inline(always)]
-    fn of(size: u32, pool: &mut Cluster, placer: &Placer) -> Self {
-        if u64::from(size) > pool.total_idle {
-            Self::TooFew
-        } else if placer.can_place(pool, size) {
-            Self::None
-        } else {
-            Self::Fragmented
-        }
+    fn among(size: u32, pool: &mut Cluster, placer: &Placer) -> Self {
+        if placer.can_place(pool, size) { Self::None } else { Self::Fragmented }
     }
 }
 
@@ -51,7 +47,14 @@ impl Delays {
     pub(crate) fn new(jobs: &Jobs<'_>) -> Self {
         let demands = jobs.demands();
         let count = demands.len();
-        Self { demands, spent: vec![(0.0, 0.0); count], state: vec![Obstacle::None; count], since: 0.0, waiting: false }
+        Self {
+            demands,
+            spent: vec![(0.0, 0.0); count],
+            state: vec![Obstacle::None; count],
+            known: Vec::new(),
+            since: 0.0,
+            waiting: false,
+        }
     }
 
     /// Adds up the time since the state was last looked at, s.
@@ -76,20 +79,39 @@ impl Delays {
         if !waiting {
             return;
         }
-        for (state, demand) in self.state.iter_mut().zip(&self.demands) {
-            let size = demand.num_gpus();
-            if jobs.types.is_none() {
-                *state = Obstacle::of(size, pools.of_mut(GpuType::NONE), placer);
-                continue;
+        let idle = pools.idle_by_pool().max().unwrap_or(0);
+        let enough = self.demands.partition_point(|demand| u64::from(demand.num_gpus()) <= idle);
+        let (state, beyond) = self.state.split_at_mut(enough);
+        beyond.fill(Obstacle::TooFew);
+        if jobs.types.is_none() {
+            let pool = pools.of_mut(GpuType::NONE);
+            for (state, demand) in state.iter_mut().zip(&self.demands) {
+                *state = Obstacle::among(demand.num_gpus(), pool, placer);
             }
-            // Fragmented on one type says more than too few on another.
+            return;
+        }
+        let (known, mut size) = (&mut self.known, 0);
+        for (state, demand) in state.iter_mut().zip(&self.demands) {
+            if demand.num_gpus() != size {
+                size = demand.num_gpus();
+                known.clear();
+                known.resize(pools.len(), None);
+            }
             *state = Obstacle::TooFew;
             for &(gpu_type, _) in jobs.tried_by(*demand) {
-                match Obstacle::of(size, pools.of_mut(gpu_type), placer) {
-                    Obstacle::TooFew => {}
-                    other => *state = other,
+                let found = known[gpu_type.index()].get_or_insert_with(|| {
+                    let pool = pools.of_mut(gpu_type);
+                    if u64::from(size) > pool.total_idle {
+                        Obstacle::TooFew
+                    } else {
+                        Obstacle::among(size, pool, placer)
+                    }
+                });
+                // Fragmented on one type says more than too few on another.
+                if *found != Obstacle::TooFew {
+                    *state = *found;
                 }
-                if *state == Obstacle::None {
+                if *found == Obstacle::None {
                     break;
                 }
             }

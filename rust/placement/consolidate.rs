@@ -20,6 +20,7 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant
 }
 
 /// Whether the rule finds servers now.
+#[inline(always)]
 pub(super) fn can_place(cluster: &Cluster, num_gpus: u32) -> bool {
     let largest = cluster.largest;
     if num_gpus <= largest {
