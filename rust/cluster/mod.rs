@@ -204,6 +204,8 @@ pub(crate) struct Cluster {
     pub(crate) idle: Vec<u32>,
     /// Idle GPUs in all.
     pub(crate) total_idle: u64,
+    /// How often a server's idle GPUs have changed.
+    pub(crate) changes: u64,
     /// The largest O_s.
     pub(crate) largest: u32,
     by_idle: Option<IdleIndex>,
@@ -223,6 +225,7 @@ impl Cluster {
         let index = |wanted: bool| wanted.then(|| IdleIndex::new(servers, largest));
         let mut cluster = Self {
             idle: sizes.clone(),
+            changes: 0,
             total_idle: sizes.iter().map(|&g| u64::from(g)).sum(),
             largest,
             by_idle: index(needs.by_idle),
@@ -347,6 +350,7 @@ impl Cluster {
     #[inline]
     fn set_idle(&mut self, server: Server, idle: u32) {
         let s = server.index();
+        self.changes += 1;
         let was = std::mem::replace(&mut self.idle[s], idle);
         let size = self.sizes[s];
         self.total_idle = self.total_idle + u64::from(idle) - u64::from(was);

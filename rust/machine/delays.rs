@@ -4,54 +4,48 @@
 //! obstacle has been there. Only time in which somebody waits counts. For example, with 2 idle GPUs on each of two
 //! servers of 4, a gang of 5 finds too few. For `consolidate` a gang of 3 finds them fragmented.
 
-use crate::cluster::Cluster;
-use crate::ids::GpuType;
 use crate::placement::{Placer, Pools};
 use crate::trace::{Demand, Jobs};
 
 /// Time that each gang size, of each kind where GPUs differ, could not be placed, for want of idle GPUs or because they
 /// lay apart.
 ///
-/// Kept only while the queue is not empty: O(demands) an instant.
+/// Kept only while the queue is not empty: O(demands) an instant at which GPUs changed hands.
 #[derive(Clone, Debug)]
 pub(crate) struct Delays {
     /// What the jobs of the trace ask for, ascending.
     demands: Vec<Demand>,
     /// Time with fewer idle GPUs than that, and with enough that the placement could not use, since the start.
     spent: Vec<(f64, f64)>,
-    /// What held for each size since then.
+    /// What held for each demand since then.
     state: Vec<Obstacle>,
-    /// The same of the size looked at now, by type, as far as it is known.
-    known: Vec<Option<Obstacle>>,
+    /// The gang sizes of the trace, ascending; what is in the way of each in each pool, and as of which change there.
+    sizes: Vec<u32>,
+    pools: Vec<(Vec<Obstacle>, Option<u64>)>,
     since: f64,
     /// Whether somebody waited then.
     waiting: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What is in the way of a demand, least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Obstacle {
     None,
-    TooFew,
     Fragmented,
-}
-
-impl Obstacle {
-    /// What is in the way of a gang among GPUs of one type, of which enough are idle.
-    #[inline(always)]
-    fn among(size: u32, pool: &mut Cluster, placer: &Placer) -> Self {
-        if placer.can_place(pool, size) { Self::None } else { Self::Fragmented }
-    }
+    TooFew,
 }
 
 impl Delays {
-    pub(crate) fn new(jobs: &Jobs<'_>) -> Self {
+    pub(crate) fn new(jobs: &Jobs<'_>, pools: usize) -> Self {
         let demands = jobs.demands();
-        let count = demands.len();
+        let mut sizes: Vec<u32> = demands.iter().map(|demand| demand.num_gpus()).collect();
+        sizes.dedup();
         Self {
+            spent: vec![(0.0, 0.0); demands.len()],
+            state: vec![Obstacle::None; demands.len()],
+            pools: vec![(vec![Obstacle::None; sizes.len()], None); pools],
             demands,
-            spent: vec![(0.0, 0.0); count],
-            state: vec![Obstacle::None; count],
-            known: Vec::new(),
+            sizes,
             since: 0.0,
             waiting: false,
         }
@@ -79,42 +73,33 @@ impl Delays {
         if !waiting {
             return;
         }
-        let idle = pools.idle_by_pool().max().unwrap_or(0);
-        let enough = self.demands.partition_point(|demand| u64::from(demand.num_gpus()) <= idle);
-        let (state, beyond) = self.state.split_at_mut(enough);
-        beyond.fill(Obstacle::TooFew);
-        if jobs.types.is_none() {
-            let pool = pools.of_mut(GpuType::NONE);
-            for (state, demand) in state.iter_mut().zip(&self.demands) {
-                *state = Obstacle::among(demand.num_gpus(), pool, placer);
+        let mut changed = false;
+        for (pool, (obstacles, as_of)) in pools.iter_mut().zip(&mut self.pools) {
+            if as_of.replace(pool.changes) == Some(pool.changes) {
+                continue;
             }
+            changed = true;
+            let enough = self.sizes.partition_point(|&size| u64::from(size) <= pool.total_idle);
+            for (obstacle, &size) in obstacles[..enough].iter_mut().zip(&self.sizes) {
+                *obstacle = if placer.can_place(pool, size) { Obstacle::None } else { Obstacle::Fragmented };
+            }
+            obstacles[enough..].fill(Obstacle::TooFew);
+        }
+        if !changed {
             return;
         }
-        let (known, mut size) = (&mut self.known, 0);
-        for (state, demand) in state.iter_mut().zip(&self.demands) {
-            if demand.num_gpus() != size {
-                size = demand.num_gpus();
-                known.clear();
-                known.resize(pools.len(), None);
+        if jobs.types.is_none() {
+            self.state.copy_from_slice(&self.pools[0].0);
+            return;
+        }
+        let mut at = 0;
+        for (state, demand) in self.state.iter_mut().zip(&self.demands) {
+            while self.sizes[at] < demand.num_gpus() {
+                at += 1;
             }
-            *state = Obstacle::TooFew;
-            for &(gpu_type, _) in jobs.tried_by(*demand) {
-                let found = known[gpu_type.index()].get_or_insert_with(|| {
-                    let pool = pools.of_mut(gpu_type);
-                    if u64::from(size) > pool.total_idle {
-                        Obstacle::TooFew
-                    } else {
-                        Obstacle::among(size, pool, placer)
-                    }
-                });
-                // Fragmented on one type says more than too few on another.
-                if *found != Obstacle::TooFew {
-                    *state = *found;
-                }
-                if *found == Obstacle::None {
-                    break;
-                }
-            }
+            // The least of its types: fragmented on one says more than too few on another.
+            let found = jobs.tried_by(*demand).iter().map(|&(gpu_type, _)| self.pools[gpu_type.index()].0[at]);
+            *state = found.min().unwrap_or(Obstacle::TooFew);
         }
     }
 
@@ -128,7 +113,7 @@ impl Delays {
 mod tests {
     use super::*;
     use crate::cluster::{Claim, Grant};
-    use crate::ids::{Job, Server};
+    use crate::ids::{GpuType, Job, Server};
     use crate::options::{Options, Placement};
     use crate::trace::OwnedJobs;
 
@@ -139,7 +124,7 @@ mod tests {
         let mut pools = Pools::new(&[4, 4], None, placer.needs());
         let table = OwnedJobs { submit: vec![0.0; 5], num_gpus: vec![1, 2, 3, 6, 8], ..OwnedJobs::default() };
         let jobs = table.view();
-        let mut delays = Delays::new(&jobs);
+        let mut delays = Delays::new(&jobs, 1);
         let spent = |delays: &Delays, size: u32| {
             delays.spent(jobs.demand(Job::at(table.num_gpus.iter().position(|&s| s == size).unwrap())))
         };

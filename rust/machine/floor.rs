@@ -82,8 +82,10 @@ impl<'a, S: Speed> Floor<'a, S> {
         let record = options.record_allocations;
         let mut needs = placer.needs();
         needs.gpu_times |= outside;
+        let cluster = Pools::new(setting.server_gpus, setting.server_types, needs);
         Self {
-            cluster: Pools::new(setting.server_gpus, setting.server_types, needs),
+            delays: Delays::new(&jobs, cluster.len()),
+            cluster,
             placer,
             few: setting.few,
             now: 0.0,
@@ -100,7 +102,6 @@ impl<'a, S: Speed> Floor<'a, S> {
             resize_pause: clock.pause(options.resize_cost(), S::USES_REST_OF_SLOT),
             start_pause: clock.pause(options.start_cost, S::USES_REST_OF_SLOT),
             record,
-            delays: Delays::new(&jobs),
             grant: Grant::default(),
             gone: 0,
             record_log: options.record_decisions,

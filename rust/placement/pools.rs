@@ -50,6 +50,11 @@ impl Pools {
         self.parted.is_some()
     }
 
+    /// Every pool, in order.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Cluster> {
+        self.pools.iter_mut()
+    }
+
     /// Number of pools.
     pub(crate) fn len(&self) -> usize {
         self.pools.len()
