@@ -98,6 +98,8 @@ def test_the_function_the_verb_and_the_types_have_every_option(
 def test_a_default_is_allowed_and_a_wrong_value_is_named(option: Option) -> None:
     assert check(option, option.default) == option.default
     for wrong in (object(), [object()], "no such thing", -1, 2j):
+        if option.kind == "file" and isinstance(wrong, str):
+            continue  # the name of a file, which is looked for when it is read
         with pytest.raises(UsageError, match=f"^option {option.typed}: .*: expected "):
             check(option, wrong)
     if option.word:
@@ -146,7 +148,7 @@ def test_the_engine_takes_what_python_gives_and_names_what_it_refuses() -> None:
 
 
 def test_run_toml_holds_every_option_in_order(tmp_path: Path, small_jobs: Path) -> None:
-    names = [option.name for option in REPLAY.values()]
+    names = [option.name for option in REPLAY.values() if option.kind != "file"]  # [tables] tells of that
     replay(small_jobs, "2x8", sample=60.0, aging=5.0, move_cost=9.0, resize_cost=9.0).write(tmp_path / "r")
     assert list(tomllib.loads((tmp_path / "r/run.toml").read_text())["options"]) == ["command", *names]
     plan(small_jobs, "2x8", sample=60.0).write(tmp_path / "p")

@@ -51,7 +51,7 @@ def columns(types: Types) -> dict[str, Any]:
         dict.fromkeys((c.recorded, tuple((t, c.speed[t]) for t in c.listed)) for c in types.choices)
     )
     of = [distinct.index((c.recorded, tuple((t, c.speed[t]) for t in c.listed))) for c in types.choices]
-    kinds = [(recorded, list(allowed)) for recorded, allowed in distinct]
+    kinds = [(recorded, None, list(allowed)) for recorded, allowed in distinct]
     return {
         "types": {"of": np.array(of, np.uint32), "kinds": kinds},
         "server_types": list(types.of),

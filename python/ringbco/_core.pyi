@@ -11,6 +11,7 @@ __all__ = [
     "PlanResult",
     "Prepared",
     "RunResult",
+    "SpeedTable",
     "bound",
     "build",
     "exchange",
@@ -167,7 +168,12 @@ class _Log(TypedDict):
 @type_check_only
 class _Types(TypedDict):
     of: NDArray[np.uint32]
-    kinds: list[tuple[float, list[tuple[int, float]]]]
+    kinds: list[tuple[float, int | None, list[tuple[int, float]]]]
+
+@type_check_only
+class _Speeds(TypedDict):
+    model_of: NDArray[np.uint32]
+    table: SpeedTable
 
 @type_check_only
 class _Jobs(TypedDict):
@@ -179,6 +185,7 @@ class _Jobs(TypedDict):
     compute_time: NDArray[np.float64]
     range: NotRequired[tuple[NDArray[np.uint32], NDArray[np.uint32]] | None]
     types: NotRequired[_Types | None]
+    speeds: NotRequired[_Speeds | None]
     vc: NotRequired[NDArray[np.uint32] | None]
     deadline: NotRequired[NDArray[np.float64] | None]
     user: NotRequired[NDArray[np.uint32] | None]
@@ -192,6 +199,26 @@ class _Cluster(TypedDict):
     server_types: NotRequired[list[int] | None]
     type_prices: NotRequired[list[float] | None]
     network: tuple[float, float, float, float, float, float]
+
+@final
+class SpeedTable:
+    """Measured speeds: iterations a second by model, GPU type (both by number), GPUs and servers."""
+
+    def __new__(
+        cls,
+        size: tuple[int, int],
+        entries: tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]],
+        rate: NDArray[np.float64],
+    ) -> Self:
+        """Numbers of models and of types; rows as columns: model, type, GPUs, servers, and the rate."""
+    def rates(
+        self,
+        model: NDArray[np.uint32],
+        gpu_type: NDArray[np.uint32],
+        gpus: NDArray[np.uint32],
+        servers: NDArray[np.uint32],
+    ) -> NDArray[np.float64]:
+        """The rate of each; NaN where nothing that was measured says it."""
 
 @final
 class Prepared:

@@ -35,6 +35,8 @@ pub enum Kind {
     Name(&'static [&'static str]),
     /// One of these texts, or another one that `Ties::parse` takes.
     Ties(&'static [&'static str]),
+    /// A file, which the caller reads: the engine never sees its name.
+    File,
 }
 
 /// The finite numbers from `least` to `most`.
@@ -202,6 +204,12 @@ impl Entry {
     #[must_use]
     pub const fn ties(name: &'static str, texts: &'static [&'static str]) -> Self {
         Self::new(name, Kind::Ties(texts), Ties::EXPECTED)
+    }
+
+    /// A file that the caller reads.
+    #[must_use]
+    pub const fn file(name: &'static str, expected: &'static str) -> Self {
+        Self::new(name, Kind::File, expected)
     }
 
     /// No value may be given, which means `absent`.

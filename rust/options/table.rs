@@ -30,8 +30,12 @@ const DECIDES_AT_INTERVALS: Users = Users::Preemption(&[Preemption::Tiresias, Pr
 const REPLAY_POLICY: Entry = Entry::name("policy", &policies::NAMES)
     .panel(POLICY)
     .help("A preset of order + placement + queue, or log:FILE, the decisions.parquet of another run. {policies}.");
+const REPLAY_TABLES: Entry = Entry::file("tables", "a Parquet or CSV file, or a frame, of measured speeds")
+    .or("none")
+    .form("FILE")
+    .panel(EXECUTION)
+    .help("Model table: measured speeds, with the columns model, gpu_type, gpus, servers, rate (docs/tables.md).");
 // What a replay and a plan have in common.
-// `table` is known to the engine alone, until there is a way to give it tables.
 const MODEL: Entry = Entry::name("model", &["rar", "fixed"])
     .panel(EXECUTION)
     .help("rar: ring-all-reduce with contention; fixed: every job runs its recorded duration.");
@@ -77,7 +81,10 @@ options! {
             .panel(POLICY)
             .help("What happens behind a job that cannot start: {names}.");
         /// Execution model.
-        model: Model = Model::Rar => MODEL;
+        model: Model = Model::Rar => Entry::name("model", Model::NAMES)
+            .panel(EXECUTION)
+            .help("rar: ring-all-reduce with contention; fixed: every job runs its recorded duration; table: speeds as \
+                measured (--tables).");
         /// Clock.
         clock: ClockKind = ClockKind::Continuous => Entry::name("clock", ClockKind::NAMES)
             .panel(EXECUTION)
@@ -320,6 +327,8 @@ pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     let text = |name: &str| Value::Text(name.to_owned());
     let mut replay = rows(&Options::default());
     replay.insert(0, (REPLAY_POLICY, text(policies::DEFAULT)));
+    let after_model = 1 + replay.iter().position(|(entry, _)| entry.name == "model").unwrap_or_default();
+    replay.insert(after_model, (REPLAY_TABLES, Value::Absent));
     let mut plan = rows(&PlanOptions::default());
     plan.push((ALLOCATIONS, Value::Flag(true)));
     [("replay", replay), ("plan", plan)]
@@ -385,7 +394,7 @@ mod tests {
         assert_eq!(refused("preempt_cost", Value::Number(1e9 + 1.0)), cost);
         let kappa = "option kappa: 4294967296: expected an integer from 0 to 4294967295";
         assert_eq!(refused("kappa", Value::Integer(1 << 32)), kappa);
-        let model = "option model: ring: expected one of rar, fixed";
+        let model = "option model: ring: expected one of rar, fixed, table";
         assert_eq!(refused("model", Value::Text("ring".to_owned())), model);
         let steps = "option thresholds: 2,1: expected GPU-seconds > 0 in ascending order";
         assert_eq!(refused("thresholds", Value::Numbers(vec![2.0, 1.0])), steps);

@@ -3,6 +3,7 @@
 //! `run`: a replay and a plan. `simulation`: a run that pauses for decisions. `options`: their options, from Python and for Python. `results`: their columns.
 
 mod options;
+mod rates;
 mod results;
 mod run;
 mod simulation;
@@ -91,6 +92,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CoreError", module.py().get_type::<CoreError>())?;
     module.add_class::<results::RunResult>()?;
     module.add_class::<results::PlanResult>()?;
+    module.add_class::<rates::SpeedTable>()?;
     module.add_class::<simulation::Prepared>()?;
     module.add_class::<simulation::Course>()?;
     module.add_function(wrap_pyfunction!(run::replay, module)?)?;

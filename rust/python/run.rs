@@ -2,6 +2,7 @@
 
 use super::options::read;
 use super::raise;
+use super::rates::SpeedTable;
 use super::results::{PlanResult, RunResult};
 use crate::bound as bounds;
 use crate::cluster::Network;
@@ -12,11 +13,12 @@ use crate::machine::Watch;
 use crate::options::{Options, PlanOptions};
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
-use crate::trace::{Jobs, Kind, Range, Types};
+use crate::trace::{Jobs, Kind, Range, RateTable, Rates, Types};
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often a run looks at signals and tells its progress.
@@ -76,6 +78,8 @@ pub(super) struct JobColumns<'py> {
     #[pyo3(default)]
     types: Option<TypeColumns<'py>>,
     #[pyo3(default)]
+    speeds: Option<SpeedColumns<'py>>,
+    #[pyo3(default)]
     vc: Option<PyReadonlyArray1<'py, u32>>,
     #[pyo3(default)]
     deadline: Option<PyReadonlyArray1<'py, f64>>,
@@ -87,8 +91,24 @@ pub(super) struct JobColumns<'py> {
     log: Option<LogColumns<'py>>,
 }
 
-/// A kind: the recorded speed, and the types allowed, each with its speed.
-type KindColumns = (f64, Vec<(u32, f64)>);
+/// A kind: the recorded speed, the recorded type's number where the model asks for it, and the types allowed, each with
+/// its speed.
+type KindColumns = (f64, Option<u32>, Vec<(u32, f64)>);
+
+/// Measured speeds: each job's model, and what was measured.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct SpeedColumns<'py> {
+    model_of: PyReadonlyArray1<'py, u32>,
+    table: Py<SpeedTable>,
+}
+
+impl SpeedColumns<'_> {
+    fn rates<'a>(&'a self) -> PyResult<Rates<'a>> {
+        let table: &'a Arc<RateTable> = &self.table.get().0;
+        Ok(Rates { model_of: self.model_of.as_slice()?, table })
+    }
+}
 
 /// What GPU types mean to the jobs: each job's kind, and the kinds.
 #[derive(FromPyObject)]
@@ -101,9 +121,9 @@ pub(super) struct TypeColumns<'py> {
 impl TypeColumns<'_> {
     fn kinds(&self) -> Vec<Kind> {
         let of = |&(gpu_type, speed): &(u32, f64)| (GpuType::new(gpu_type), speed);
-        let kind = |(recorded, allowed): &KindColumns| Kind {
-            recorded_speed: *recorded,
-            recorded_on: GpuType::NONE,
+        let kind = |(speed, recorded, allowed): &KindColumns| Kind {
+            recorded_speed: *speed,
+            recorded_on: recorded.map_or(GpuType::NONE, GpuType::new),
             allowed: allowed.iter().map(of).collect(),
             order: 0,
         };
@@ -160,7 +180,7 @@ impl JobColumns<'_> {
         Ok(Jobs {
             range,
             types,
-            rates: None,
+            rates: self.speeds.as_ref().map(SpeedColumns::rates).transpose()?,
             submit: self.submit.as_slice()?,
             num_gpus: self.num_gpus.as_slice()?,
             duration: self.duration.as_slice()?,

@@ -72,6 +72,7 @@ _TYPES: Final = {
     "numbers": "Sequence[float]",
     "name": "str",
     "ties": "str",
+    "file": "object",
 }
 # By command: the module, the TypedDict, the table.
 _NAMES: Final = {
@@ -270,6 +271,8 @@ def _of_runs(table: Mapping[str, Sequence[Row]]) -> str:
     """What [options] of run.toml holds, within a cell."""
     told = []
     for row in table["replay"]:
+        if row["kind"] == "file":  # of which [tables] tells
+            continue
         notes = [row["unit"]] if row["unit"] else []
         planned = "policy" in dict(row["users"])
         if row["absent"] and not planned and not row["absent"].startswith("the policy"):

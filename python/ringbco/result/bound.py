@@ -131,7 +131,10 @@ def _of_result(outcome: Outcome) -> float | None:
 def _faster_spread(outcome: Outcome, cluster: Cluster) -> bool:
     """Whether a ring may be faster over several servers than in one."""
     network = cluster.network
-    return _told(outcome, "options", "model") != "fixed" and network.inter_bandwidth > network.intra_bandwidth
+    return (
+        _told(outcome, "options", "model") not in ("fixed", "table")
+        and network.inter_bandwidth > network.intra_bandwidth
+    )
 
 
 def _parts(jobs: pl.DataFrame, cluster: Cluster) -> Iterator[tuple[str, pl.Series, int]]:

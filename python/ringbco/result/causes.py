@@ -68,7 +68,7 @@ def split(
         rows = slice(first, first + _BLOCK)
         with np.errstate(over="ignore", invalid="ignore"):  # constants beyond all measure
             spread[rows], contention[rows] = _longer(
-                num_gpus, workload, network, result, rows, fixed=model == "fixed"
+                num_gpus, workload, network, result, rows, fixed=model != "rar"
             )
     spread[~result.kept] = contention[~result.kept] = np.nan
     return columns | {"run_spread": spread, "run_contention": contention}

@@ -19,7 +19,7 @@ from ringbco.io.threads import at_once
 from ringbco.io.toml import toml_text
 from ringbco.result.folder import read_run, read_summary, whole_folder
 from ringbco.result.metrics import with_seconds
-from ringbco.result.schema import OPTIONAL, RUN, SUMMARY, TABLES
+from ringbco.result.schema import RUN, SUMMARY, TABLES, has_table
 from ringbco.result.views import view
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Outcome:
     allocations: one row a stretch on a server; None when they were not recorded.
     timeline: the cluster's state at sampled instants.
     decisions: one row a decision, or a server of a start; None unless they were asked for.
+    speeds: the measured speeds of model `table`; None under another one.
     summary: plain values, as summary.json holds them.
     run: everything needed to repeat the run, as run.toml holds it.
     """
@@ -45,6 +46,7 @@ class Outcome:
     summary: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
     decisions: pl.DataFrame | None = None
+    speeds: pl.DataFrame | None = None
 
     def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> dict[str, Any]:
         """Writes the result folder, whole or not at all; with `force` a result already there is replaced.
@@ -131,7 +133,7 @@ class Outcome:
         tables = {
             name: read_table(path / file, schema)
             for name, (file, schema) in TABLES.items()
-            if options.get(name, OPTIONAL.get(name, True))
+            if has_table(name, options)
         }
         return cls(
             jobs=tables["jobs"],
@@ -140,6 +142,7 @@ class Outcome:
             summary=read_summary(path / SUMMARY),
             run=run,
             decisions=tables.get("decisions"),
+            speeds=tables.get("speeds"),
         )
 
 

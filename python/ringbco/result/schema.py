@@ -48,6 +48,15 @@ TIMELINE_SCHEMA: Final = {
     "spanning_jobs": pl.UInt32(),
     "mean_contention": pl.Float64(),
 }
+SPEEDS_SCHEMA: Final = {
+    "model": pl.String(),
+    "gpu_type": pl.String(),
+    "gpus": pl.UInt32(),
+    "servers": pl.UInt32(),
+    "rate": pl.Float64(),
+    "partner": pl.String(),
+    "partner_rate": pl.Float64(),
+}
 DECISIONS_SCHEMA: Final = {
     "time": pl.Float64(),
     "verb": pl.String(),
@@ -55,14 +64,25 @@ DECISIONS_SCHEMA: Final = {
     "server": pl.UInt32(),
     "num_gpus": pl.UInt32(),
 }
+SPEEDS: Final = "speeds.parquet"
 TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "jobs": ("jobs.parquet", JOBS_SCHEMA),
     "allocations": ("allocations.parquet", ALLOCATIONS_SCHEMA),
     "timeline": ("timeline.parquet", TIMELINE_SCHEMA),
     "decisions": ("decisions.parquet", DECISIONS_SCHEMA),
+    "speeds": (SPEEDS, SPEEDS_SCHEMA),
 }
 OPTIONAL: Final = {"allocations": True, "decisions": False}
 """Tables that a result may lack, and whether one has them that does not say."""
+
+
+def has_table(name: str, options: Mapping[str, object]) -> bool:
+    """Whether the result of a run with these options has the table of that name."""
+    if name == "speeds":
+        return options.get("model") == "table"
+    return bool(options.get(name, OPTIONAL.get(name, True)))
+
+
 SUMMARY: Final = "summary.json"
 RUN: Final = "run.toml"
 RESULT_FILES: Final = frozenset({SUMMARY, RUN, *(file for file, _ in TABLES.values())})

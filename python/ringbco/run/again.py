@@ -15,7 +15,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, one_line
 from ringbco.result.folder import cluster_of, read_run
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import RESULT_FILES
+from ringbco.result.schema import RESULT_FILES, SPEEDS
 from ringbco.run import own
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan import plan
@@ -102,13 +102,16 @@ def read_repeat(folder: str | os.PathLike[str], jobs: str | os.PathLike[str] | N
         cluster = cluster_of(run)
     except InputError as error:
         raise InputError(str(error), file=path) from None
+    given = _options(command, options, record)
+    if given.get("model") == "table":
+        given["tables"] = path / SPEEDS  # the copy: the file itself may have changed
     return Repeat(
         folder=path,
         command=command,
         trace=place,
         sha256=None if sha256 is None else str(sha256),
         cluster=cluster,
-        options=_options(command, options, record),
+        options=given,
         versions=_table(run, "ringbco", record),
         parameters=_parameters(run, record),
     )

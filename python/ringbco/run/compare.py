@@ -76,7 +76,7 @@ def compare(
                 table,
                 one.cluster,
                 policy=one.policy,
-                workload=workloads[one.workload],
+                workload=workloads.get(one.workload),
                 progress=tell,
                 parameters=one.parameters,
                 **one.options,

@@ -127,6 +127,7 @@ def resolve_workloads(
     return {
         key: profiles.resolve(table, key[0], model=key[1], seed=key[2])
         for key in dict.fromkeys(repeat.workload for repeat in repeats)
+        if key[1] != "table"  # whose tables each replay reads
     }
 
 

@@ -23,7 +23,7 @@ class Option(NamedTuple):
     """
 
     name: str
-    kind: Literal["flag", "integer", "number", "numbers", "name", "ties"]
+    kind: Literal["flag", "integer", "number", "numbers", "name", "ties", "file"]
     default: Any
     help: str
     panel: str

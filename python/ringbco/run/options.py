@@ -20,6 +20,7 @@ from ringbco.run.options_generated import REPLAY
 from ringbco.run.policies_generated import PRESETS
 from ringbco.trace import ties as ties_
 from ringbco.trace.other_names import nearest
+from ringbco.trace.rate_table import is_rate_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +67,7 @@ def checked(given: Mapping[str, Any], table: Mapping[str, Option] = REPLAY) -> d
 
 def described(policy: Policy, values: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a replay as run.toml and the engine have them, parts of the policy in effect."""
-    told = {option.name: values[name] for name, option in REPLAY.items() if name != "policy"}
+    told = {option.name: values[name] for name, option in REPLAY.items() if name not in ("policy", "tables")}
     return {
         **told,
         **{part: getattr(policy, part) for part in PARTS},
@@ -89,6 +90,9 @@ def check(option: Option, value: Any) -> Any:
             if not isinstance(value, str):
                 raise refusal(name, value, "rows, reverse or shuffle:SEED")
             ties_.check(value)
+        case "file":
+            if not is_rate_table(value):
+                raise refusal(name, value, option.expected)
         case "flag":
             return flag(name, value)
         case "integer":

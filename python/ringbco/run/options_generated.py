@@ -25,7 +25,13 @@ class Options(TypedDict, total=False):
     queue: str | None
     """What happens behind a job that cannot start: strict, skip, easy. Default: the policy's."""
     model: str
-    """rar: ring-all-reduce with contention; fixed: every job runs its recorded duration. Default: rar."""
+    """rar: ring-all-reduce with contention; fixed: every job runs its recorded duration; table: speeds
+    as measured (--tables). Default: rar.
+    """
+    tables: object | None
+    """Model table: measured speeds, with the columns model, gpu_type, gpus, servers, rate
+    (docs/tables.md). Default: none.
+    """
     clock: str
     """continuous, or slot: decisions at multiples of --slot and whole iterations per slot. Default:
     continuous.
@@ -171,9 +177,26 @@ REPLAY: Final[dict[str, Option]] = {
         name="model",
         kind="name",
         default="rar",
-        help=("rar: ring-all-reduce with contention; fixed: every job runs its recorded duration."),
+        help=(
+            "rar: ring-all-reduce with contention; fixed: every job runs its recorded "
+            "duration; table: speeds as measured (--tables)."
+        ),
         panel="Execution",
-        names=("rar", "fixed"),
+        names=("rar", "fixed", "table"),
+    ),
+    "tables": Option(
+        name="tables",
+        kind="file",
+        default=None,
+        help=(
+            "Model table: measured speeds, with the columns model, gpu_type, gpus, servers, "
+            "rate (docs/tables.md)."
+        ),
+        panel="Execution",
+        expected="a Parquet or CSV file, or a frame, of measured speeds",
+        optional=True,
+        absent="none",
+        form="FILE",
     ),
     "clock": Option(
         name="clock",

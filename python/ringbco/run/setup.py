@@ -44,15 +44,16 @@ from ringbco.run.steps import (
     summarise_run,
     timeline_frame,
 )
-from ringbco.trace import kinds, profiles
+from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
+from ringbco.trace.rate_table import RateTable, as_rate_table
 
 
 @dataclass(frozen=True)
 class Setup:
     """A run before it starts.
 
-    own: the policy of one's own, if it is one. vc: as `profiles.vc_index` has it.
+    own: the policy of one's own, if it is one. vc: as `profiles.vc_index` has it. rates: of model `table`.
     """
 
     started: float
@@ -63,6 +64,7 @@ class Setup:
     workload: profiles.Workload
     vc: NDArray[np.uint32] | None
     own: own.Own | None
+    rates: RateTable | None
     jobs: _core._Jobs
     servers: _core._Cluster
     options: dict[str, Any]
@@ -118,8 +120,14 @@ def prepare(
     if not isinstance(workload, profiles.Workload | None):
         raise refusal("workload", workload, "what profiles.resolve gave, or None")
     cluster = as_cluster(cluster, recorded_cluster)
+    rates = _rates(values, workload)
+    if rates is not None:
+        cluster = rates.typed(cluster)
     table = as_table(jobs)
     vc = profiles.vc_index(table, cluster)
+    speeds = None if rates is None else measured.resolve(table, cluster, rates)
+    if speeds is not None:
+        workload = speeds.workload
     workload = workload or profiles.resolve(table, cluster, model=values["model"], seed=values["seed"])
     _check_sample(values["sample"], table, workload)
     check_passes(chosen, values, _work(table, cluster, workload, vc))
@@ -131,26 +139,22 @@ def prepare(
         "key": order_column(values["order"], table) if mine is None else None,
         "log": log.columns(str(policy), table, len(cluster.server_gpus)) if is_log(policy) else None,
     }
-    kinds_of = kinds.resolve(table, cluster)
-    if kinds_of is not None:
-        if chosen.preemption == "repack":
-            raise UsageError(
-                f"policy {chosen.name}: expected a policy that knows GPU types: it takes all GPUs for equal,"
-                " and the cluster's are not"
-            )
-        columns["types"] = {
-            "of": kinds_of.of,
-            "kinds": [(kind.recorded_speed, list(kind.allowed)) for kind in kinds_of.kinds],
-        }
+    types = _types(table, cluster) if speeds is None else speeds.types
+    if types is not None and chosen.preemption == "repack":
+        raise UsageError(
+            f"policy {chosen.name}: expected a policy that knows GPU types: it takes all GPUs for equal,"
+            " and the cluster's are not"
+        )
+    columns["types"], columns["speeds"] = types, None if speeds is None else speeds.speeds
     servers: _core._Cluster = {
         "server_gpus": cluster.server_gpus,
         "server_vc": None if vc is None else _server_vc(cluster),
-        "server_types": _server_types(cluster) if kinds_of is not None else None,
+        "server_types": _server_types(cluster) if types is not None else None,
         "type_prices": _prices(cluster) if values["type_order"] == "cheapest" else None,
         "network": astuple(cluster.network),
     }
     told = {"preemption": chosen.preemption, **described(chosen, values)}
-    return Setup(started, table, cluster, chosen, values, workload, vc, mine, columns, servers, told)
+    return Setup(started, table, cluster, chosen, values, workload, vc, mine, rates, columns, servers, told)
 
 
 def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
@@ -176,12 +180,15 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     run = describe_run(table, setup.cluster, name, setup.described())
     if setup.own is not None:
         run["own_policy"] = {"name": name, **setup.own.described}
+    if setup.rates is not None:
+        run["tables"] = setup.rates.told()
     outcome = Outcome(
         jobs=finished,
         allocations=allocations_frame(frame, result) if values["allocations"] else None,
         timeline=timeline_frame(result),
         decisions=decisions_frame(frame, result) if values["decisions"] else None,
         run=run,
+        speeds=None if setup.rates is None else setup.rates.frame,
     )
     seconds = time.perf_counter() - setup.started
     cluster, vc = setup.cluster, setup.vc
@@ -192,6 +199,31 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         )
 
     return summarised_later(outcome, figures)
+
+
+def _rates(values: Mapping[str, Any], workload: profiles.Workload | None) -> RateTable | None:
+    """The measured speeds; None under another model than `table`."""
+    tables = values["tables"]
+    if values["model"] != "table":
+        if tables is not None:
+            raise UsageError("option tables: expected it together with model table")
+        return None
+    if tables is None:
+        raise UsageError("option model: table: expected it together with tables, a file of measured speeds")
+    if workload is not None:
+        raise refusal("workload", workload, "None under model table: the tables say it")
+    return as_rate_table(tables)
+
+
+def _types(table: JobTable, cluster: Cluster) -> _core._Types | None:
+    """What the cluster's GPU types mean to the jobs; None where they change nothing."""
+    found = kinds.resolve(table, cluster)
+    if found is None:
+        return None
+    return {
+        "of": found.of,
+        "kinds": [(kind.recorded_speed, None, list(kind.allowed)) for kind in found.kinds],
+    }
 
 
 def _server_vc(cluster: Cluster) -> NDArray[np.uint32]:

@@ -29,6 +29,7 @@ from ringbco.run.plan_options_generated import PLAN
 from ringbco.run.scheduling import fit
 from ringbco.sweeps.objects import Objects
 from ringbco.trace.jobs import JobTable, from_frame
+from ringbco.trace.rate_table import RateTable, as_rate_table
 
 COMMANDS: Final = ("replay", "plan")
 MOST_RUNS: Final = 1_000_000
@@ -103,7 +104,8 @@ class Run:
 
     settings: every setting by its name in the specification, as written or by default, `None` where there is
     none (`load` as recorded, parts as the policy has them where a command knows no parts).
-    own: the policy, if it is one's own, with its text as it was read with the specification.
+    own: the policy, if it is one's own, with its text as it was read with the specification. rates: likewise
+    the measured speeds, which `options` lack.
     """
 
     command: str
@@ -114,6 +116,7 @@ class Run:
     settings: Mapping[str, Any]
     version: str
     own: Carried | None = None
+    rates: RateTable | None = None
 
     @cached_property
     def key(self) -> str:
@@ -126,6 +129,8 @@ class Run:
             "cluster": self.cluster.to_toml(),
             "options": dict(self.options),
         }
+        if self.rates is not None:
+            content["options"] |= {"tables": self.rates.sha256}
         if self.own is not None:
             # A policy of one's own is what its file says, wherever that stands.
             content["options"] |= {"policy": self.own.name.rpartition(":")[2]}
@@ -311,6 +316,8 @@ class _Reader:
         read = self._read(option, value, where)
         if name == "policy":
             read = self._policy(read)
+        if name == "tables":
+            read = replace(as_rate_table(self._folder / read), source=read)
         self._try(name, read, where)
         return read
 
@@ -442,6 +449,7 @@ class _Reader:
         defaults = {name: option.default for name, option in known.items()}
         given = {name: values[name] for name in known if name in values}
         options = defaults | self._fitted(given)
+        rates = options.pop("tables", None)
         written = defaults | given
         if self._command == "replay":
             parts = {name: options[name] for name in PARTS}
@@ -465,11 +473,13 @@ class _Reader:
         }
         name = str(options.get("policy"))
         settings["policy"] = self._policies.get(name, settings["policy"])
+        if rates is not None:
+            settings["tables"] = rates.source
         if is_own(name) and name not in self._own:
             self._own[name] = carried(name)
         mine = self._own.get(name)
         load, version = values.get("load"), ringbco.__version__
-        return Run(self._command, trace, load, cluster, options, settings, version, mine)
+        return Run(self._command, trace, load, cluster, options, settings, version, mine, rates)
 
     def _error(
         self, expected: str, key: str, value: object = ABSENT, *, hint: str | None = None

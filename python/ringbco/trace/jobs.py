@@ -123,7 +123,7 @@ def read_jobs(path: str | os.PathLike[str], *, without: Collection[str] = ()) ->
     `ringbco convert` command that makes a job table of it.
     """
     with _no_raw_trace(path):
-        raw = _read(path, without)
+        raw = read_columns(path, without)
         wanted = raw.frame.drop(without, strict=False)
         frame = _validate(wanted, raw.source, line_of=raw.line_of, as_text=raw.as_text)
     return JobTable(frame, raw.source, raw.metadata)
@@ -136,7 +136,7 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
     matter of rows: the file, its columns.
     """
     with _no_raw_trace(path):
-        raw = _read(path)
+        raw = read_columns(path)
         frame, faults = raw.frame, check(raw.frame, raw.source, as_text=raw.as_text)[1]
     gone = pl.repeat(False, frame.height, dtype=pl.Boolean, eager=True)
     dropped = []
@@ -265,7 +265,7 @@ def provenance(
     return {METADATA_PREFIX + key: value for key, value in metadata.items()}
 
 
-class _Raw(NamedTuple):
+class Raw(NamedTuple):
     """A file's columns before any rule is applied."""
 
     frame: pl.DataFrame
@@ -275,11 +275,12 @@ class _Raw(NamedTuple):
     metadata: dict[str, str]
 
 
-def _read(path: str | os.PathLike[str], without: Collection[str] = ()) -> _Raw:
+def read_columns(path: str | os.PathLike[str], without: Collection[str] = ()) -> Raw:
+    """The columns of a Parquet or CSV file, told apart by content, before any rule is applied."""
     source = os.fspath(path)
     if _is_parquet(path):
         frame, metadata = _read_parquet(path, without)
-        return _Raw(frame, source, False, None, metadata)
+        return Raw(frame, source, False, None, metadata)
     data = read_bytes(path)
     if source.lower().endswith((".parquet", ".pq")):
         refuse_foreign(path, data)
@@ -289,7 +290,7 @@ def _read(path: str | os.PathLike[str], without: Collection[str] = ()) -> _Raw:
             hint="it may be damaged; a CSV file needs a name ending in .csv",
         )
     text = read_text_table(path, data)
-    return _Raw(text.frame, source, True, text.line, {})
+    return Raw(text.frame, source, True, text.line, {})
 
 
 def _own_keys(metadata: Mapping[str, str]) -> dict[str, str]:

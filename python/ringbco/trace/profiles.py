@@ -226,7 +226,7 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Work
     names, else one chosen by `choose`. With virtual clusters, tau0 is for the servers of the job's own.
 
     Raises InputError for a job of no virtual cluster of the cluster, or whose iteration takes no time or no
-    finite time; UsageError for a model other than `rar` and `fixed`.
+    finite time; UsageError for a model other than `rar` and `fixed`: `measured.resolve` is for `table`.
     """
     frame = table.frame
     duration = frame["duration"].to_numpy()
@@ -276,14 +276,23 @@ def least_work(table: JobTable, cluster: Cluster, workload: Workload, *, model: 
     return asked * (workload.iterations * np.minimum(one, two))
 
 
+def fewest(table: JobTable, cluster: Cluster) -> NDArray[np.uint32]:
+    """The fewest servers of the cluster, or of the job's virtual cluster, that hold each job."""
+    return _fewest(table.frame["num_gpus"].to_numpy(), vc_index(table, cluster), cluster)
+
+
+def fewest_recorded(table: JobTable, recorded: Cluster) -> NDArray[np.uint32]:
+    """The same of the cluster that recorded the trace; a job of none of its virtual clusters counts all."""
+    return _fewest(table.frame["num_gpus"].to_numpy(), _known_vc(table, recorded), recorded)
+
+
 def recorded_time(table: JobTable, recorded: Cluster, gradient_bytes: Floats, compute_time: Floats) -> Floats:
     """Seconds per uncontended iteration on the fewest servers of the cluster that recorded the trace.
 
     Where that cluster has virtual clusters, a job counts the servers of its own; one that names none of them
     counts all servers. Raises InputError for an iteration of no or no finite time.
     """
-    num_gpus = table.frame["num_gpus"].to_numpy()
-    fewest = _fewest(num_gpus, _known_vc(table, recorded), recorded)
+    num_gpus, fewest = table.frame["num_gpus"].to_numpy(), fewest_recorded(table, recorded)
     tau = iteration_time(num_gpus, gradient_bytes, compute_time, fewest, recorded.network)
     _require_time(table, (tau > 0) & np.isfinite(tau), "a recorded iteration of some and of finite time")
     return tau
@@ -372,9 +381,9 @@ def _fnv1a(texts: pl.Series, block: int = 1 << 16) -> NDArray[np.uint64]:
 
 def _gradient_and_compute(frame: pl.DataFrame, seed: int) -> tuple[Floats, Floats]:
     """gradient_bytes and compute_time, from the table's columns where they speak, else from the catalogue."""
-    gradient = _floats(frame, "gradient_bytes")
-    forward, backward = _floats(frame, "fp_time"), _floats(frame, "bp_time")
-    batch = _floats(frame, "batch_size")
+    gradient = floats(frame, "gradient_bytes")
+    forward, backward = floats(frame, "fp_time"), floats(frame, "bp_time")
+    batch = floats(frame, "batch_size")
     absent = np.isnan(forward) & np.isnan(backward)
     with np.errstate(over="ignore"):  # beyond all measure: `resolve` says so of the job
         compute = np.nan_to_num(forward) * np.where(np.isnan(batch), 1.0, batch) + np.nan_to_num(backward)
@@ -401,7 +410,7 @@ def entries(frame: pl.DataFrame, seed: int) -> NDArray[np.intp]:
 def _iterations(table: JobTable, duration: Floats, tau0: Floats) -> NDArray[np.uint64]:
     with np.errstate(over="ignore"):
         derived = np.maximum(1.0, np.rint(duration / tau0))
-    given = _floats(table.frame, "iterations")
+    given = floats(table.frame, "iterations")
     iterations = np.where(np.isnan(given), derived, given)
     row = _first(iterations > MAX_COUNT)
     if row is not None:
@@ -436,7 +445,7 @@ def _fewest(num_gpus: NDArray[np.uint32], index: NDArray[Any] | None, cluster: C
     return fewest
 
 
-def _floats(frame: pl.DataFrame, name: str) -> Floats:
+def floats(frame: pl.DataFrame, name: str) -> Floats:
     """A numeric column as float64 with NaN for absent values; all NaN when there is no such column."""
     if name not in frame.columns:
         return np.full(frame.height, np.nan)

@@ -180,11 +180,17 @@ def _beyond_num_gpus(columns: dict[str, pl.Series], as_text: bool) -> list[Fault
 
 def _checked(series: pl.Series, source: str, as_text: bool) -> tuple[pl.Series, list[Fault]]:
     """A column in its canonical dtype, null where it breaks its rule, and what is wrong with it."""
-    column = COLUMNS[series.name]
-    cast = _text_column if column.dtype is pl.String else _number_column
-    made, fault = cast(series, column, source, as_text)
+    made, fault = check_column(series, COLUMNS[series.name], source, as_text)
     faults = [] if fault is None else [fault]
     return made, faults + (_repeated(series) if series.name == "job_id" else [])
+
+
+def check_column(
+    series: pl.Series, column: Column, source: str, as_text: bool
+) -> tuple[pl.Series, Fault | None]:
+    """A series in the column's dtype, null where it breaks the column's rule, and its fault if it does."""
+    cast = _text_column if column.dtype is pl.String else _number_column
+    return cast(series, column, source, as_text)
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:

@@ -1,0 +1,169 @@
+"""Tables of measured speeds: reading and checking them (docs/tables.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from ringbco.cluster.gpu_types import GpuType
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import InputError, show_path
+from ringbco.io.csvtext import refuse_doubled
+from ringbco.io.frames import ArrowTable, as_polars
+from ringbco.trace.jobs import read_columns
+from ringbco.trace.schema import Column, Fault, check_column
+
+_GIVE: Final = "give the number that was measured, or drop the row"
+_PAIR: Final = "partner and partner_rate stand together: give both, or neither"
+COLUMNS: Final[dict[str, Column]] = {
+    "model": Column(pl.String, True, "a non-empty text", "name the model as the job table does"),
+    "gpu_type": Column(pl.String, True, "a non-empty text", "name the GPU type as the cluster file does"),
+    "gpus": Column(pl.UInt32, True, "an integer >= 1", _GIVE, 1.0, True, 2**32 - 1),
+    "servers": Column(pl.UInt32, True, "an integer from 1 to gpus", _GIVE, 1.0, True, 2**32 - 1),
+    "rate": Column(pl.Float64, True, "a finite number of iterations/s >= 0", _GIVE, 0.0),
+    "partner": Column(pl.String, False, "text or nothing", _PAIR),
+    "partner_rate": Column(pl.Float64, False, "a finite number of iterations/s >= 0", _PAIR, 0.0),
+}
+"""The schema. A row with a partner has the rate beside it on the same GPUs, and the partner's own there."""
+
+_REQUIRED: Final = tuple(name for name, column in COLUMNS.items() if column.required)
+_KEY: Final = ("model", "gpu_type", "gpus", "servers", "partner")
+
+
+@dataclass(frozen=True, eq=False)
+class RateTable:
+    """A checked table of measured speeds: the columns of `COLUMNS`, rows in input order.
+
+    source: where it comes from. sha256: of the file's bytes; None for a frame.
+    """
+
+    frame: pl.DataFrame
+    source: str
+    sha256: str | None = None
+
+    @property
+    def alone(self) -> pl.DataFrame:
+        """The rows without a partner: a job that has its GPUs to itself."""
+        return self.frame.filter(pl.col("partner").is_null())
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The GPU types that it knows, in order of first appearance; names compare without case."""
+        first: dict[str, str] = {}
+        for name in self.frame["gpu_type"].unique(maintain_order=True):
+            first.setdefault(name.casefold(), name)
+        return tuple(first.values())
+
+    def typed(self, cluster: Cluster) -> Cluster:
+        """The cluster; where its servers name no GPU type, they are of the table's only one.
+
+        Raises InputError where the table has several.
+        """
+        if cluster.server_types is not None:
+            return cluster
+        if len(self.types) > 1:
+            raise InputError(
+                f"a cluster whose servers name their GPU types: the table has {', '.join(self.types)}",
+                file=self.source,
+                column="gpu_type",
+                hint='write gpu_type = "..." to each [[servers]] of the cluster file',
+            )
+        (name,) = self.types
+        known = {} if cluster.find_type(name) else {name.casefold(): GpuType(name)}
+        return replace(
+            cluster,
+            server_gpu_type=(name,) * cluster.num_servers,
+            gpu_types={**cluster.gpu_types, **known},
+        )
+
+    def told(self) -> dict[str, object]:
+        """What run.toml says of it."""
+        return {"path": show_path(self.source), "sha256": self.sha256, "rows": self.frame.height}
+
+
+def as_rate_table(tables: object) -> RateTable:
+    """The table that `tables` stands for: itself, a frame, or the Parquet or CSV file of that name.
+
+    Raises InputError naming file, row, column, value and what was expected, for the lowest row at fault.
+    """
+    if isinstance(tables, RateTable):
+        return tables
+    if isinstance(tables, str | os.PathLike):
+        raw = read_columns(tables)
+        with open(tables, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        frame = _checked(raw.frame, raw.source, as_text=raw.as_text, line_of=raw.line_of)
+        return RateTable(frame, raw.source, digest)
+    return RateTable(_checked(as_polars(tables), "<tables>", as_text=False), "<tables>")
+
+
+def is_rate_table(value: object) -> bool:
+    """Whether `as_rate_table` takes it."""
+    return isinstance(value, RateTable | str | os.PathLike | pl.LazyFrame | ArrowTable)
+
+
+def _checked(
+    frame: pl.DataFrame, source: str, *, as_text: bool, line_of: Callable[[int], int] | None = None
+) -> pl.DataFrame:
+    refuse_doubled(source, frame.columns)
+    missing = [name for name in _REQUIRED if name not in frame.columns]
+    if missing:
+        raise InputError(
+            f"has no column {', '.join(missing)}",
+            file=source,
+            hint=f"speeds have the columns {', '.join(_REQUIRED)}, and may have partner, partner_rate",
+        )
+    if frame.height == 0:
+        raise InputError("holds no speeds, only column names", file=source)
+    if as_text:
+        # An empty cell of CSV is no text.
+        frame = frame.with_columns(
+            pl.col(name).replace("", None) for name in COLUMNS if name in frame.columns
+        )
+    columns: list[pl.Series] = []
+    faults: list[Fault] = []
+    for name, column in COLUMNS.items():
+        if name not in frame.columns:
+            columns.append(pl.repeat(None, frame.height, dtype=column.dtype(), eager=True).rename(name))
+            continue
+        cells, fault = check_column(frame[name], column, source, as_text)
+        columns.append(cells)
+        faults += [] if fault is None else [fault]
+    made = pl.DataFrame(columns)
+    faults += _beyond_a_row(made)
+    if faults:
+        worst = min(faults, key=lambda fault: fault.first)
+        raise InputError(
+            worst.expected,
+            file=source,
+            row=worst.first + 1,
+            column=worst.column,
+            value=worst.value,
+            hint=worst.hint,
+            line=None if line_of is None else line_of(worst.first + 1),
+        )
+    return made.rechunk()
+
+
+def _beyond_a_row(frame: pl.DataFrame) -> Iterator[Fault]:
+    """What is wrong beyond one cell: more servers than GPUs, half a pair, a measurement told twice."""
+    lonely = pl.col("partner").is_null() != pl.col("partner_rate").is_null()
+    which = frame.select(
+        servers=(pl.col("servers") > pl.col("gpus")).fill_null(value=False), partner_rate=lonely
+    )
+    for name in which.columns:
+        if which[name].any():
+            told = (
+                COLUMNS[name].rule if name == "servers" else "a rate where there is a partner, else nothing"
+            )
+            yield Fault(name, which[name], frame[name], told, told, COLUMNS[name].hint)
+    key = frame.select(*_KEY).with_columns(pl.col("gpu_type").map_elements(str.casefold, pl.String))
+    doubled = ~key.select(pl.struct(pl.all()).is_first_distinct()).to_series()
+    if doubled.any():
+        told = "each model, gpu_type, gpus, servers and partner once; a row above has them too"
+        yield Fault("gpus", doubled, frame["gpus"], told, told, "drop one of the rows")

@@ -1,0 +1,59 @@
+//! Measured speeds from Python: checked once, asked there about single jobs, and given to runs.
+
+use super::raise;
+use crate::error::Error;
+use crate::trace::RateTable;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// A table of measured speeds. Columns: models and types by number, GPUs, servers, iterations a second.
+#[pyclass(frozen, module = "ringbco._core")]
+pub(super) struct SpeedTable(pub(super) Arc<RateTable>);
+
+type Numbers<'py> = PyReadonlyArray1<'py, u32>;
+
+#[pymethods]
+impl SpeedTable {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        size: (usize, usize),
+        entries: (Numbers<'_>, Numbers<'_>, Numbers<'_>, Numbers<'_>),
+        rate: PyReadonlyArray1<'_, f64>,
+    ) -> PyResult<Self> {
+        let rate = rate.as_slice()?;
+        let entries = columns(&entries)?;
+        if entries.iter().any(|column| column.len() != rate.len()) {
+            let (length, expected) = (rate.len(), entries[0].len());
+            return Err(raise(py, &Error::ColumnLength { column: "rate", length, expected }));
+        }
+        let [model, gpu_type, gpus, servers] = entries;
+        let rows: Vec<_> =
+            (0..rate.len()).map(|row| (model[row], gpu_type[row], gpus[row], servers[row], rate[row])).collect();
+        let (models, types) = size;
+        RateTable::new(models, types, &rows).map(|table| Self(Arc::new(table))).map_err(|error| raise(py, &error))
+    }
+
+    /// Iterations a second of every question; NaN where nothing that was measured says it.
+    fn rates<'py>(
+        &self,
+        py: Python<'py>,
+        model: Numbers<'py>,
+        gpu_type: Numbers<'py>,
+        gpus: Numbers<'py>,
+        servers: Numbers<'py>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let asked = (model, gpu_type, gpus, servers);
+        let [model, gpu_type, gpus, servers] = columns(&asked)?;
+        let asked = model.iter().zip(gpu_type).zip(gpus.iter().zip(servers));
+        let found: Vec<f64> = asked
+            .map(|((&model, &of), (&gpus, &servers))| self.0.rate(model, of, gpus, servers).unwrap_or(f64::NAN))
+            .collect();
+        Ok(found.into_pyarray(py))
+    }
+}
+
+fn columns<'a>(of: &'a (Numbers<'_>, Numbers<'_>, Numbers<'_>, Numbers<'_>)) -> PyResult<[&'a [u32]; 4]> {
+    Ok([of.0.as_slice()?, of.1.as_slice()?, of.2.as_slice()?, of.3.as_slice()?])
+}
