@@ -61,14 +61,14 @@ impl Delays {
             return;
         }
         for (state, demand) in self.state.iter_mut().zip(&self.demands) {
-            let size = demand.num_gpus();
+            let units = demand.units();
             *state = Obstacle::TooFew;
             for &(gpu_type, _) in jobs.tried_by(*demand) {
                 let pool = pools.of_mut(gpu_type);
-                if u64::from(size) > pool.total_idle {
+                if u64::from(units) > pool.idle_units() {
                     continue;
                 }
-                *state = if placer.can_place(pool, size) { Obstacle::None } else { Obstacle::Fragmented };
+                *state = if placer.can_place(pool, units) { Obstacle::None } else { Obstacle::Fragmented };
                 if *state == Obstacle::None {
                     break;
                 }
@@ -107,7 +107,7 @@ mod tests {
             assert!(pools.place_by(
                 &mut placer,
                 GpuType::NONE,
-                &Claim { job: Job::new(job), num_gpus: 3, time: 0.0 },
+                &Claim { job: Job::new(job), num_gpus: 3, time: 0.0, share: 0 },
                 &mut grant
             ));
         }
@@ -117,7 +117,7 @@ mod tests {
         assert!(pools.place_by(
             &mut placer,
             GpuType::NONE,
-            &Claim { job: Job::new(2), num_gpus: 1, time: 0.0 },
+            &Claim { job: Job::new(2), num_gpus: 1, time: 0.0, share: 0 },
             &mut grant
         ));
         pools.release(Job::new(0), &[(Server::new(0), 3)]);
@@ -131,13 +131,13 @@ mod tests {
         assert!(pools.place_by(
             &mut placer,
             GpuType::NONE,
-            &Claim { job: Job::new(3), num_gpus: 1, time: 0.0 },
+            &Claim { job: Job::new(3), num_gpus: 1, time: 0.0, share: 0 },
             &mut grant
         ));
         assert!(pools.place_by(
             &mut placer,
             GpuType::NONE,
-            &Claim { job: Job::new(4), num_gpus: 2, time: 0.0 },
+            &Claim { job: Job::new(4), num_gpus: 2, time: 0.0, share: 0 },
             &mut grant
         ));
         delays.look(&jobs, &mut pools, &placer, false);

@@ -1,4 +1,4 @@
-//! The GPUs that a ranking may give away: a quota for each GPU type, or one of all GPUs where they are alike.
+//! The GPUs that a ranking may give away, in thousandths where the table has shares: a quota for each GPU type, or one of all GPUs where they are alike.
 //!
 //! Invariant: no quota gives more than it has. A running job draws on the type that it holds, a waiting one on the first
 //! of its types with enough left. For example, with 4 GPUs left of each of two types, a gang of 6 draws on neither.
@@ -7,23 +7,23 @@ use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::speed::Speed;
 
-/// GPUs left, by pool.
+/// What is left, by pool: GPUs, or thousandths of one where the table has shares.
 #[derive(Clone, Debug)]
 pub(super) struct Quotas(Vec<u64>);
 
 impl Quotas {
     /// All GPUs.
     pub(super) fn new<S: Speed>(floor: &Floor<'_, S>) -> Self {
-        Self(floor.cluster.gpus())
+        Self(floor.cluster.units())
     }
 
     /// Draws a job's GPUs, if there are enough. `slot`: that of its stay, if it runs.
     pub(super) fn draw<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, slot: Option<Slot>) -> bool {
-        let num_gpus = u64::from(floor.asks(job));
+        let units = u64::from(floor.units(job));
         let mut draw = |gpu_type| {
             let left = &mut self.0[floor.cluster.pool_of(gpu_type)];
-            let enough = num_gpus <= *left;
-            *left -= if enough { num_gpus } else { 0 };
+            let enough = units <= *left;
+            *left -= if enough { units } else { 0 };
             enough
         };
         match slot {
