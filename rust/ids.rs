@@ -4,6 +4,9 @@
 //! says so. For example, a stay's `job` cannot be given where a `Slot` is wanted. Columns that leave the crate are plain
 //! `u32`.
 
+/// A whole GPU, in thousandths.
+pub const WHOLE: u32 = 1000;
+
 macro_rules! id {
     ($(#[$doc:meta])+ $name:ident) => {
         $(#[$doc])+

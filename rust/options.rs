@@ -95,6 +95,12 @@ registry!(
         FirstFit => "first-fit",
         /// The Helios simulator's rule: best fit, never spread below a server's size.
         Consolidate => "consolidate",
+        /// The server, or the GPU, with the least room that is enough.
+        BestFit => "best-fit",
+        /// The server, or the GPU, with the most room.
+        WorstFit => "worst-fit",
+        /// Where fragmentation rises least.
+        Fgd => "fgd",
         /// The idle GPUs with least accumulated time.
         LeastLoaded => "least-loaded",
         /// Uniform without replacement from the idle GPUs.

@@ -140,9 +140,9 @@ pub struct Timeline {
     pub running_jobs: Vec<u32>,
     /// Jobs waiting; under the slot clock a job waits from the first boundary not before its submission.
     pub queued_jobs: Vec<u32>,
-    /// GPUs held.
+    /// GPUs held; thousandths of one where the table has shares.
     pub busy_gpus: Vec<u64>,
-    /// GPUs asked for by waiting jobs.
+    /// GPUs asked for by waiting jobs; thousandths of one where the table has shares.
     pub queued_gpus: Vec<u64>,
     /// Jobs on two or more servers.
     pub spanning_jobs: Vec<u32>,
@@ -293,7 +293,7 @@ pub(crate) struct Span {
     pub(crate) seen: f64,
     pub(crate) start: f64,
     pub(crate) finish: f64,
-    /// GPUs asked for while it waits, and held then.
+    /// GPUs asked for while it waits, and held then; thousandths of one where the table has shares.
     pub(crate) asks: u32,
     pub(crate) num_gpus: u32,
     pub(crate) spanning: bool,
@@ -301,8 +301,13 @@ pub(crate) struct Span {
     pub(crate) cluster: u32,
 }
 
-/// What the stretches of all jobs that ran held while jobs were still submitted to `clusters` virtual clusters.
-pub(crate) fn held_while_submitting(spans: impl Iterator<Item = Span> + Clone, clusters: usize) -> HeldWhileSubmitting {
+/// What the stretches of all jobs that ran held while jobs were still submitted to `clusters` virtual clusters. Spans
+/// count GPUs in units, of which a GPU has `units`.
+pub(crate) fn held_while_submitting(
+    spans: impl Iterator<Item = Span> + Clone,
+    clusters: usize,
+    units: f64,
+) -> HeldWhileSubmitting {
     let mut last = vec![f64::NEG_INFINITY; clusters];
     for span in spans.clone() {
         let own = &mut last[span.cluster as usize];
@@ -311,7 +316,7 @@ pub(crate) fn held_while_submitting(spans: impl Iterator<Item = Span> + Clone, c
     let last_of_all = last.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut held = HeldWhileSubmitting { all: 0.0, by_cluster: vec![0.0; clusters] };
     for span in spans {
-        let until = |end: f64| f64::from(span.num_gpus) * (span.finish.min(end) - span.start).max(0.0);
+        let until = |end: f64| f64::from(span.num_gpus) / units * (span.finish.min(end) - span.start).max(0.0);
         held.all += until(last_of_all);
         held.by_cluster[span.cluster as usize] += until(last[span.cluster as usize]);
     }
@@ -411,7 +416,7 @@ mod tests {
             span(1.0, 2.0, 30.0, 4, 1),
             span(10.0, 30.0, 31.0, 1, 1),
         ];
-        let held = held_while_submitting(spans.iter().copied(), 2);
+        let held = held_while_submitting(spans.iter().copied(), 2, 1.0);
         assert_eq!(held.by_cluster, [2.0 * (4.0 + 1.0), 4.0 * 8.0]);
         assert_eq!(held.all, 2.0 * (4.0 + 3.0) + 1.0 + 4.0 * 8.0);
     }

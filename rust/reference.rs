@@ -190,7 +190,7 @@ pub fn replay(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, optio
     let mut failed: Option<Error> = None;
     for (v, (servers, jobs)) in vcs.iter().zip(&members).enumerate() {
         let sizes: Vec<u32> = servers.iter().map(|&s| spec.server_gpus[s]).collect();
-        let cluster = Cluster::new(&sizes, place::Draws::of_cluster(options.seed, v as u64));
+        let cluster = Cluster::new(&sizes, place::Draws::of_cluster(options.seed, v as u64), jobs);
         let mut run = Run::new(jobs, cluster, spec.network, options);
         match run.simulate() {
             Ok(()) => run.report(servers, &mut result),
@@ -220,6 +220,9 @@ fn refuse_unknown(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     }
     if jobs.types.is_some() {
         return unsupported("gpu_type", &"GPUs that differ");
+    }
+    if jobs.shares.is_some() {
+        return unsupported("gpu_share", &"shares of a GPU");
     }
     if options.model == Model::Table {
         return unsupported("model", &options.model.name());
@@ -259,7 +262,7 @@ fn refusal(job: &Job, sizes: &[u32], options: &Options) -> Option<Error> {
     if u64::from(num_gpus) > available {
         return Some(Error::Oversize { row, num_gpus, available });
     }
-    let mut empty = Cluster::new(sizes, place::Draws::of_cluster(0, 0));
+    let mut empty = Cluster::new(sizes, place::Draws::of_cluster(0, 0), &[]);
     match empty.place(job, options) {
         Some(_) => None,
         None => Some(Error::Unplaceable { row, num_gpus, placement: options.placement.name() }),

@@ -91,6 +91,12 @@ class RunResult:
     @property
     def alloc_end(self) -> NDArray[np.float64]: ...
     @property
+    def alloc_gpu(self) -> NDArray[np.uint32]:
+        """The GPU's index on its server; empty where the jobs have no shares, as `alloc_share` is."""
+    @property
+    def alloc_share(self) -> NDArray[np.uint32]:
+        """Thousandths of the GPU; 0 for all of it."""
+    @property
     def timeline_time(self) -> NDArray[np.float64]: ...
     @property
     def running(self) -> NDArray[np.uint32]: ...
@@ -186,6 +192,7 @@ class _Jobs(TypedDict):
     range: NotRequired[tuple[NDArray[np.uint32], NDArray[np.uint32]] | None]
     types: NotRequired[_Types | None]
     speeds: NotRequired[_Speeds | None]
+    shares: NotRequired[NDArray[np.uint32] | None]
     vc: NotRequired[NDArray[np.uint32] | None]
     deadline: NotRequired[NDArray[np.float64] | None]
     user: NotRequired[NDArray[np.uint32] | None]

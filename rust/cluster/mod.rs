@@ -6,11 +6,15 @@
 //!
 //! The network's constants and the checks of server sizes are here too.
 
+mod loss;
+mod shares;
 mod times;
 
 use crate::ds::{Fenwick, OrderedBits};
 use crate::error::{Error, Result};
-use crate::ids::{GpuType, Job, Server};
+use crate::ids::{GpuType, Job, Server, WHOLE};
+pub(crate) use loss::{Loss, Want};
+use shares::Shares;
 use times::GpuTimes;
 
 /// Network and overhead constants of the contention model (docs/model.md#contention).
@@ -136,6 +140,10 @@ pub(crate) struct Needs {
     pub(crate) least_time: bool,
     /// Servers by mean accumulated time.
     pub(crate) mean_time: bool,
+    /// The first GPU with room for a share, where there are shares.
+    pub(crate) first_room: bool,
+    /// What idle GPUs are lost to the demands of the job table.
+    pub(crate) loss: bool,
 }
 
 /// Servers in order of (idle GPUs, index): member `idle * servers + server`.
@@ -193,6 +201,8 @@ pub(crate) struct Claim {
     pub(crate) num_gpus: u32,
     /// rho_j / u, s: what U grows by on each of its GPUs.
     pub(crate) time: f64,
+    /// Thousandths of one GPU; 0 for whole GPUs.
+    pub(crate) share: u32,
 }
 
 /// The state of the servers.
@@ -204,7 +214,7 @@ pub(crate) struct Cluster {
     pub(crate) idle: Vec<u32>,
     /// Idle GPUs in all.
     pub(crate) total_idle: u64,
-    /// How often a server's idle GPUs have changed.
+    /// How often what is idle has changed.
     pub(crate) changes: u64,
     /// The largest O_s.
     pub(crate) largest: u32,
@@ -215,6 +225,9 @@ pub(crate) struct Cluster {
     by_rank: Option<Fenwick>,
     /// Accumulated time of every GPU, where the placement reads it.
     pub(crate) gpu_times: Option<GpuTimes>,
+    /// The room of every GPU, where jobs may hold shares. Then `idle` counts the empty GPUs.
+    shares: Option<Box<Shares>>,
+    loss: Option<Box<Loss>>,
 }
 
 impl Cluster {
@@ -234,6 +247,8 @@ impl Cluster {
             with_idle: needs.with_idle.then(|| OrderedBits::new(servers)),
             by_rank: needs.by_rank.then(|| Fenwick::new(&sizes)),
             gpu_times: needs.gpu_times.then(|| GpuTimes::new(&sizes, needs.least_time, needs.mean_time)),
+            shares: None,
+            loss: None,
             sizes,
         };
         for (s, &size) in cluster.sizes.iter().enumerate() {
@@ -281,6 +296,37 @@ impl Cluster {
         }
     }
 
+    /// Lets jobs hold shares of GPUs from now on, while all are empty.
+    pub(crate) fn share(&mut self, needs: Needs) {
+        self.shares = Some(Box::new(Shares::new(&self.sizes, needs.first_room)));
+    }
+
+    /// Keeps what idle GPUs are lost to the demands of the job table: see [`Loss::new`].
+    pub(crate) fn weigh(&mut self, demands: &[Want]) {
+        self.loss = Some(Box::new(Loss::new(demands, self.largest)));
+    }
+
+    /// Who holds what of which GPU; `None` where no job holds a share.
+    #[inline]
+    pub(crate) fn shares(&self) -> Option<&Shares> {
+        self.shares.as_deref()
+    }
+
+    pub(crate) fn loss(&self) -> Option<&Loss> {
+        self.loss.as_deref()
+    }
+
+    /// Units of a GPU: 1, or its thousandths where jobs may hold shares.
+    pub(crate) fn units_a_gpu(&self) -> u64 {
+        self.shares.as_ref().map_or(1, |_| u64::from(WHOLE))
+    }
+
+    /// What is idle: GPUs, or thousandths of one where jobs may hold shares.
+    #[inline]
+    pub(crate) fn idle_units(&self) -> u64 {
+        self.shares.as_ref().map_or(self.total_idle, |shares| shares.total())
+    }
+
     pub(crate) fn by_idle(&self) -> Option<&IdleIndex> {
         self.by_idle.as_ref()
     }
@@ -308,8 +354,22 @@ impl Cluster {
         if let Some(times) = &mut self.gpu_times {
             times.take_least(server, count, claim);
         }
+        if let Some(shares) = &mut self.shares {
+            shares.take_empty(server, count, claim.job);
+        }
         self.set_idle(server, self.idle[server.index()] - count);
         grant.parts.push((server, count));
+    }
+
+    /// Takes a share of a GPU that has room for it.
+    pub(crate) fn take_share(&mut self, gpu: usize, claim: &Claim, grant: &mut Grant) {
+        let Some(shares) = &mut self.shares else { return };
+        self.changes += 1;
+        let server = shares.server_of(gpu);
+        if shares.take(gpu, claim.job, claim.share) {
+            self.set_idle(server, self.idle[server.index()] - 1);
+        }
+        grant.parts.push((server, 1));
     }
 
     /// Takes the one idle GPU with least U of all.
@@ -325,6 +385,13 @@ impl Cluster {
     /// Gives a job's GPUs back.
     #[inline(always)]
     pub(crate) fn release(&mut self, job: Job, parts: &[(Server, u32)]) {
+        if let Some(shares) = &mut self.shares {
+            self.changes += 1;
+            for server in shares.release(job) {
+                self.set_idle(server, self.idle[server.index()] + 1);
+            }
+            return;
+        }
         for &(server, count) in parts {
             if let Some(times) = &mut self.gpu_times {
                 times.release(server, count, job);

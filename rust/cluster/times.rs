@@ -373,7 +373,7 @@ mod tests {
             for (job, (kind, server, time, length)) in steps.into_iter().enumerate() {
                 let server = Server::at(server.index(sizes.len()));
                 // What is undone was large: its entry stays behind for long.
-                let claim = Claim { job: Job::at(job), num_gpus: 1, time: f64::from(time) * if kind & 2 == 2 { 1000.0 } else { 1.0 } };
+                let claim = Claim { share: 0, job: Job::at(job), num_gpus: 1, time: f64::from(time) * if kind & 2 == 2 { 1000.0 } else { 1.0 } };
                 times.mark();
                 times.take_least(server, 1, &claim);
                 if kind & 1 == 1 {

@@ -38,7 +38,7 @@ enum Obstacle {
 impl Delays {
     pub(crate) fn new(jobs: &Jobs<'_>, pools: usize) -> Self {
         let demands = jobs.demands();
-        let mut sizes: Vec<u32> = demands.iter().map(|demand| demand.num_gpus()).collect();
+        let mut sizes: Vec<u32> = demands.iter().map(|demand| demand.units()).collect();
         sizes.dedup();
         Self {
             spent: vec![(0.0, 0.0); demands.len()],
@@ -79,7 +79,7 @@ impl Delays {
                 continue;
             }
             changed = true;
-            let enough = self.sizes.partition_point(|&size| u64::from(size) <= pool.total_idle);
+            let enough = self.sizes.partition_point(|&size| u64::from(size) <= pool.idle_units());
             for (obstacle, &size) in obstacles[..enough].iter_mut().zip(&self.sizes) {
                 *obstacle = if placer.can_place(pool, size) { Obstacle::None } else { Obstacle::Fragmented };
             }
@@ -94,7 +94,7 @@ impl Delays {
         }
         let mut at = 0;
         for (state, demand) in self.state.iter_mut().zip(&self.demands) {
-            while self.sizes[at] < demand.num_gpus() {
+            while self.sizes[at] < demand.units() {
                 at += 1;
             }
             // The least of its types: fragmented on one says more than too few on another.
@@ -134,7 +134,7 @@ mod tests {
             assert!(pools.place_by(
                 &mut placer,
                 GpuType::NONE,
-                &Claim { job: Job::new(job), num_gpus: 3, time: 0.0 },
+                &Claim { job: Job::new(job), num_gpus: 3, time: 0.0, share: 0 },
                 &mut grant
             ));
         }
@@ -144,7 +144,7 @@ mod tests {
         assert!(pools.place_by(
             &mut placer,
             GpuType::NONE,
-            &Claim { job: Job::new(2), num_gpus: 1, time: 0.0 },
+            &Claim { job: Job::new(2), num_gpus: 1, time: 0.0, share: 0 },
             &mut grant
         ));
         pools.release(Job::new(0), &[(Server::new(0), 3)]);
@@ -158,13 +158,13 @@ mod tests {
         assert!(pools.place_by(
             &mut placer,
             GpuType::NONE,
-            &Claim { job: Job::new(3), num_gpus: 1, time: 0.0 },
+            &Claim { job: Job::new(3), num_gpus: 1, time: 0.0, share: 0 },
             &mut grant
         ));
         assert!(pools.place_by(
             &mut placer,
             GpuType::NONE,
-            &Claim { job: Job::new(4), num_gpus: 2, time: 0.0 },
+            &Claim { job: Job::new(4), num_gpus: 2, time: 0.0, share: 0 },
             &mut grant
         ));
         delays.look(&jobs, &mut pools, &placer, false);

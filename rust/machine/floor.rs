@@ -12,11 +12,11 @@ use super::undone::Undone;
 use crate::cluster::{FewestServers, Grant};
 use crate::decisions::Verb;
 use crate::ds::EventHeap;
-use crate::ids::{GpuType, Job, Slot};
+use crate::ids::{GpuType, Job, Slot, WHOLE};
 use crate::outcome::{ClusterOutcome, Elastic, Stretch};
 use crate::placement::{Placer, Pools, Probes};
 use crate::setting::Setting;
-use crate::speed::{Crowd, Speed};
+use crate::speed::{Beside, Crowd, Speed};
 use crate::trace::Jobs;
 
 /// The state of a cluster and its jobs at one instant. Jobs are numbered in order of (submit_time, row).
@@ -36,6 +36,8 @@ pub(crate) struct Floor<'a, S: Speed> {
     /// Stays by when they end.
     pub(super) ends: EventHeap,
     pub(super) crowd: Crowd,
+    /// Shares on one GPU, where they slow each other down.
+    pub(super) beside: Option<Box<Beside>>,
     /// Sum of p_j over the spanning jobs, and since when.
     pub(super) crowd_sum: u64,
     pub(super) crowd_since: f64,
@@ -82,8 +84,12 @@ impl<'a, S: Speed> Floor<'a, S> {
         let record = options.record_allocations;
         let mut needs = placer.needs();
         needs.gpu_times |= outside;
-        let cluster = Pools::new(setting.server_gpus, setting.server_types, needs);
-        Self {
+        let mut cluster = Pools::new(setting.server_gpus, setting.server_types, needs);
+        if jobs.shares.is_some() {
+            cluster.share(needs);
+        }
+        let interferes = jobs.shares.is_some() && options.interference > 0.0;
+        let mut floor = Self {
             delays: Delays::new(&jobs, cluster.len()),
             cluster,
             placer,
@@ -93,6 +99,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             free: Vec::new(),
             ends: EventHeap::default(),
             crowd: Crowd::new(setting.server_gpus.len()),
+            beside: interferes.then(|| Box::new(Beside::new(setting.server_gpus, options.interference))),
             crowd_sum: 0,
             crowd_since: 0.0,
             dirty: Vec::new(),
@@ -123,7 +130,11 @@ impl<'a, S: Speed> Floor<'a, S> {
             jobs,
             speed,
             clock,
+        };
+        if needs.loss {
+            floor.weigh();
         }
+        floor
     }
 
     // What a policy may read.
@@ -138,6 +149,12 @@ impl<'a, S: Speed> Floor<'a, S> {
     #[inline]
     pub(crate) fn asks(&self, job: Job) -> u32 {
         self.jobs.num_gpus[job.index()]
+    }
+
+    /// The same in units: GPUs, or thousandths of one where the table has shares.
+    #[inline]
+    pub(crate) fn units(&self, job: Job) -> u32 {
+        self.jobs.units(job.index())
     }
 
     /// rho_j, s.
@@ -226,13 +243,13 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// Attained service of a job that does not run, GPU-seconds.
     pub(crate) fn attained(&self, job: Job) -> f64 {
-        f64::from(self.asks(job)) * self.clock.seconds(self.ledger(job).1)
+        self.jobs.gpus(job.index()) * self.clock.seconds(self.ledger(job).1)
     }
 
     /// Attained service of a stay's job now, GPU-seconds. Holding GPUs is service, progress or not.
     pub(crate) fn attained_of(&self, stay: &Stay<S::Pace>) -> f64 {
         let held = self.ledger(stay.job).1 + self.share_of(stay) * (self.now - stay.start);
-        f64::from(self.asks(stay.job)) * self.clock.seconds(held)
+        self.jobs.gpus(stay.job.index()) * self.clock.seconds(held)
     }
 
     /// GPUs that a stay holds, as a share of those that its job asks for.
@@ -245,7 +262,7 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// When the attained service of a stay's job reaches `service` GPU-seconds, give or take rounding (machine time).
     pub(crate) fn attains_at(&self, stay: &Stay<S::Pace>, service: f64) -> f64 {
-        let held = service / f64::from(self.asks(stay.job)) / self.clock.slot.unwrap_or(1.0);
+        let held = service / self.jobs.gpus(stay.job.index()) / self.clock.slot.unwrap_or(1.0);
         stay.start + (held - self.ledger(stay.job).1)
     }
 
@@ -344,7 +361,12 @@ impl<'a, S: Speed> Floor<'a, S> {
             self.out.on_types[j] += done * (alone(stay.gpu_type) - alone(GpuType::NONE)) * seconds;
         }
         if self.record {
-            self.out.allocations.push(job, &stay.parts, stay.start, self.now);
+            if self.jobs.shares.is_none() {
+                self.out.allocations.push(job, &stay.parts, stay.start, self.now);
+            } else {
+                let (gpus, share) = self.cluster.held(job, stay.gpu_type);
+                self.out.allocations.push_gpus(job, &gpus, share % WHOLE, stay.start, self.now);
+            }
         }
         let servers = &mut self.out.num_servers[j];
         *servers = (*servers).max(stay.parts.len() as u32);
@@ -363,9 +385,12 @@ impl<'a, S: Speed> Floor<'a, S> {
         let (job, crowd) = (stay.job, stay.crowd);
         self.cluster.release(job, &stay.parts);
         if stay.parts.len() > 1 {
-            self.crowd.leave(slot, &stay.parts);
+            self.crowd.leave(slot, stay.servers());
             self.account_crowd();
             self.crowd_sum -= u64::from(crowd);
+        }
+        if let Some(beside) = &mut self.beside {
+            beside.leave(slot);
         }
         self.stays[slot.index()].parts.clear();
         self.free.push(slot);
@@ -376,12 +401,16 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// New crowds, paces and ends of the stays whose servers changed. Nothing else sets an end anew.
     pub(super) fn settle(&mut self) {
+        self.settle_shares();
+        if self.crowd.is_settled() {
+            return;
+        }
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.clear();
         self.crowd.drain_changed(&mut dirty);
         for &slot in &dirty {
             let stay = &mut self.stays[slot.index()];
-            let crowd = self.crowd.of(&stay.parts);
+            let crowd = self.crowd.of(stay.servers());
             if crowd == stay.crowd {
                 continue;
             }

@@ -11,6 +11,7 @@ mod clock;
 mod delays;
 mod floor;
 mod ledger;
+mod sharing;
 mod stays;
 #[cfg(test)]
 mod tests;
@@ -220,7 +221,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         let waiting = self.policy.is_waiting();
         let Floor { jobs, delays, cluster, placer, .. } = &mut self.floor;
         delays.look(jobs, cluster, placer, waiting);
-        if !self.floor.crowd.is_settled() {
+        if !self.floor.is_settled() {
             self.floor.settle();
         }
         Ok(())

@@ -33,6 +33,8 @@ pub(crate) struct Stay<P> {
     /// What a unit takes on one server without contention, s (kept where a policy may stop jobs).
     pub(crate) alone: f64,
     pub(super) pace: P,
+    /// How many times as long a unit takes for the other shares of its GPU.
+    pub(super) slowed: f64,
     /// p_j, and the largest that this stay has met.
     pub(super) crowd: u32,
     pub(super) largest_crowd: u32,
@@ -45,6 +47,12 @@ impl<P> Stay<P> {
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
         !self.parts.is_empty()
+    }
+
+    /// The places of its servers.
+    #[inline]
+    pub(super) fn servers(&self) -> impl Iterator<Item = usize> + '_ {
+        self.parts.iter().map(|part| part.0.index())
     }
 
     /// Work left now.
@@ -74,7 +82,7 @@ impl<P> Stay<P> {
     /// Goes on in the crowd that it has now. Returns whether that makes another pace.
     #[inline]
     pub(super) fn set_pace<S: Speed<Pace = P>>(&mut self, speed: &S, now: f64, clock: Clock) -> bool {
-        let unit = speed.unit(&self.pace, self.parts.len() as u32, self.crowd);
+        let unit = speed.unit(&self.pace, self.parts.len() as u32, self.crowd) * self.slowed;
         if unit == self.unit {
             return false;
         }
@@ -83,6 +91,9 @@ impl<P> Stay<P> {
         self.unit = unit;
         if let Some(slot) = clock.slot {
             self.per_slot = speed.per_slot(&self.pace, slot, unit);
+            if !S::COUNTS_ITERATIONS {
+                self.per_slot /= self.slowed;
+            }
             if S::USES_REST_OF_SLOT && self.part > 0.0 && self.head == 0.0 {
                 self.head = speed.per_slot(&self.pace, slot * (1.0 - self.part), unit).min(self.left);
                 self.left -= self.head;

@@ -50,6 +50,7 @@ proptest! {
         let jobs = OwnedJobs {
             types: None,
         rates: None,
+        shares: None,
             submit: column(&|row| f64::from(row.0)),
             num_gpus: rows.iter().map(|row| row.1).collect(),
             duration: column(&|row| f64::from(row.2)),

@@ -44,7 +44,7 @@ impl<S: Speed> Floor<'_, S> {
     #[inline(always)]
     fn claim(&self, job: Job, num_gpus: u32) -> Claim {
         let time = if self.cluster.keeps_times() { self.estimate(job) } else { 0.0 };
-        Claim { job, num_gpus, time }
+        Claim { job, num_gpus, time, share: self.jobs.share_of(job.index()) }
     }
 
     /// Gives a job the GPUs of given servers. If they can be had, they are taken, and `start` must follow.
@@ -172,10 +172,19 @@ impl<S: Speed> Floor<'_, S> {
         stay.pace = self.speed.pace(&self.jobs, job, num_gpus, stay.gpu_type);
         stay.alone = alone;
         stay.unit = f64::NAN;
+        stay.slowed = 1.0;
+        if let Some(beside) = &mut self.beside
+            && self.jobs.share_of(j) > 0
+        {
+            for (server, gpu) in self.cluster.held(job, stay.gpu_type).0 {
+                beside.join(slot, server, gpu);
+            }
+            stay.slowed = beside.slowdown(slot);
+        }
         // A spanning job's pace is known once it is known who shares its links.
         stay.fresh = stay.parts.len() > 1;
         if stay.fresh {
-            self.crowd.join(slot, &stay.parts);
+            self.crowd.join(slot, stay.servers());
         } else {
             stay.set_pace(&self.speed, self.now, self.clock);
             self.ends.set(slot.number(), stay.end(self.clock), job.number());
@@ -316,7 +325,7 @@ impl<S: Speed> Floor<'_, S> {
         let undone = self.undone.swap_remove(at);
         // The GPUs were never given back: their U stays what it was.
         self.cluster.undo(job, &self.grant.parts);
-        let claim = Claim { job, num_gpus: undone.stay.gpus(), time: 0.0 };
+        let claim = Claim { job, num_gpus: undone.stay.gpus(), time: 0.0, share: 0 };
         self.cluster.take(&undone.stay.parts, &claim, &mut self.grant);
         undone.put_back(self.ledger.as_mut(), &mut self.out);
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
@@ -325,7 +334,7 @@ impl<S: Speed> Floor<'_, S> {
         }
         self.ends.set(slot.number(), undone.stay.end(self.clock), job.number());
         if undone.stay.parts.len() > 1 {
-            self.crowd.join(slot, &undone.stay.parts);
+            self.crowd.join(slot, undone.stay.servers());
             self.crowd_sum += u64::from(undone.stay.crowd);
         }
         self.stays[slot.index()] = undone.stay;

@@ -1,4 +1,4 @@
-//! Who held which GPUs from when to when: a row a stay and server.
+//! Who held which GPUs from when to when: a row a stay and server, or a stay and GPU where jobs may hold shares.
 //!
 //! Invariant: all columns are of one length, and the rows of one stay are neighbours. For example, a job of 6 GPUs that
 //! ran on servers 0 and 1 has two rows, of one start and one end.
@@ -18,6 +18,10 @@ pub struct Allocations {
     pub start: Vec<f64>,
     /// To, s.
     pub end: Vec<f64>,
+    /// The GPU's index on the server; empty where no job of the table asks for a share.
+    pub gpu: Vec<u32>,
+    /// Thousandths of that GPU, 0 for all of it; empty where `gpu` is.
+    pub share: Vec<u32>,
 }
 
 impl Allocations {
@@ -30,6 +34,7 @@ impl Allocations {
             num_gpus: Vec::with_capacity(rows),
             start: Vec::with_capacity(rows),
             end: Vec::with_capacity(rows),
+            ..Self::default()
         }
     }
 
@@ -41,6 +46,15 @@ impl Allocations {
             self.num_gpus.push(count);
             self.start.push(start);
             self.end.push(end);
+        }
+    }
+
+    /// Adds the rows of a stay on GPUs that have an index.
+    pub(crate) fn push_gpus(&mut self, job: Job, gpus: &[(Server, u32)], share: u32, start: f64, end: f64) {
+        for &(server, gpu) in gpus {
+            self.push(job, &[(server, 1)], start, end);
+            self.gpu.push(gpu);
+            self.share.push(share);
         }
     }
 
@@ -93,6 +107,10 @@ impl Allocations {
         sort(&mut self.num_gpus, &order);
         sort(&mut self.start, &order);
         sort(&mut self.end, &order);
+        if !self.gpu.is_empty() {
+            sort(&mut self.gpu, &order);
+            sort(&mut self.share, &order);
+        }
         self
     }
 }

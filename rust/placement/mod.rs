@@ -6,17 +6,21 @@
 
 mod consolidate;
 mod fa_ffp;
+mod fgd;
 mod first_fit;
 mod lbsgf;
 mod least_loaded;
 mod pools;
 mod random;
+mod share;
+mod worst_fit;
 
 use crate::cluster::{Claim, Cluster, Grant, Needs};
-use crate::ids::{GpuType, Server};
+use crate::ids::{GpuType, Server, WHOLE};
 use crate::options::{Options, Placement, Variant};
 use crate::rng::SplitMix64;
 pub(crate) use pools::{Pools, Probes};
+pub(crate) use share::WITH_SHARES;
 
 /// A placement with its settings.
 #[derive(Clone, Debug)]
@@ -118,7 +122,9 @@ impl Placer {
             Placement::SjfBco => (true, true),
             _ => (false, false),
         };
-        needs.by_idle = self.placement == Placement::Consolidate;
+        needs.by_idle = self.packs();
+        needs.first_room = self.placement == Placement::FirstFit;
+        needs.loss = self.placement == Placement::Fgd;
         needs.with_idle = self.placement == Placement::FirstFit;
         needs.by_rank = self.placement == Placement::Random;
         needs.least_time = self.placement == Placement::LeastLoaded || (fa_ffp && literal);
@@ -132,6 +138,9 @@ impl Placer {
     /// nothing changes.
     pub(crate) fn place(&mut self, cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
         grant.parts.clear();
+        if claim.share > 0 {
+            return share::place(cluster, self.placement, claim, &mut self.rng, grant);
+        }
         if cluster.total_idle < u64::from(claim.num_gpus) {
             return false;
         }
@@ -139,7 +148,11 @@ impl Placer {
         self.room.chosen.clear();
         match (self.of(claim.num_gpus), self.variant) {
             (Placement::FirstFit, _) => first_fit::place(cluster, claim, grant),
-            (Placement::Consolidate, _) => consolidate::place(cluster, claim, &mut self.room, grant),
+            (Placement::Consolidate | Placement::BestFit, _) => {
+                consolidate::place(cluster, claim, &mut self.room, grant)
+            }
+            (Placement::WorstFit, _) => worst_fit::place(cluster, claim, &mut self.room, grant),
+            (Placement::Fgd, _) => fgd::place(cluster, claim, &mut self.room, grant),
             (Placement::Random, _) => random::place(cluster, claim, &mut self.rng, &mut self.room, grant),
             (Placement::LeastLoaded, _) | (Placement::FaFfp, Variant::Literal) => {
                 least_loaded::place(cluster, claim, grant)
@@ -149,6 +162,11 @@ impl Placer {
                 lbsgf::place(cluster, claim, variant, self.lambda, &mut self.room, grant)
             }
         }
+    }
+
+    /// Whether it finds a place where `consolidate` does: on one server, or on whole ones and one more.
+    fn packs(&self) -> bool {
+        matches!(self.placement, Placement::Consolidate | Placement::BestFit | Placement::WorstFit | Placement::Fgd)
     }
 
     /// State that a refused trial must not move.
@@ -172,18 +190,31 @@ impl Placer {
         if probe.total < u64::from(num_gpus) {
             return false;
         }
+        if self.packs() {
+            return consolidate::fits(cluster, probe, num_gpus);
+        }
         match (self.of(num_gpus), self.variant) {
-            (Placement::Consolidate, _) => consolidate::fits(cluster, probe, num_gpus),
             (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, Some(&probe.idle), num_gpus, self.lambda),
             _ => true,
         }
     }
 
-    /// Whether a gang for which there are enough idle GPUs could be placed on them now.
-    #[inline(always)]
-    pub(crate) fn can_place(&self, cluster: &mut Cluster, num_gpus: u32) -> bool {
+    /// Whether a job for which enough is idle could be placed on it now. `units`: GPUs, or thousandths of one where jobs
+    /// may hold shares.
+    #[inline]
+    pub(crate) fn can_place(&self, cluster: &mut Cluster, units: u32) -> bool {
+        let num_gpus = match cluster.shares() {
+            None => units,
+            Some(shares) if units < WHOLE => return shares.has_room(units),
+            Some(_) => units / WHOLE,
+        };
+        if u64::from(num_gpus) > cluster.total_idle {
+            return false;
+        }
+        if self.packs() {
+            return consolidate::can_place(cluster, num_gpus);
+        }
         match (self.of(num_gpus), self.variant) {
-            (Placement::Consolidate, _) => consolidate::can_place(cluster, num_gpus),
             (Placement::Lbsgf, Variant::Literal) => lbsgf::fits(cluster, None, num_gpus, self.lambda),
             _ => true,
         }
@@ -191,7 +222,7 @@ impl Placer {
 
     /// Whether a gang that the cluster has GPUs for could be placed on it when it is empty.
     pub(crate) fn fits_empty(&self, num_gpus: u32, shape: &Shape) -> bool {
-        self.of(num_gpus) != Placement::Consolidate || consolidate::fits_empty(num_gpus, shape)
+        !self.packs() || consolidate::fits_empty(num_gpus, shape)
     }
 }
 

@@ -6,7 +6,7 @@
 //! keep their numbers.
 
 use super::{Placer, Probe};
-use crate::cluster::{Claim, Cluster, Grant, Needs};
+use crate::cluster::{Claim, Cluster, Grant, Needs, Want};
 use crate::ids::{GpuType, Job, Server};
 
 /// One cluster, or one for each GPU type.
@@ -79,14 +79,15 @@ impl Pools {
         if gpu_type == GpuType::NONE { 0 } else { gpu_type.index() }
     }
 
-    /// GPUs of each pool.
-    pub(crate) fn gpus(&self) -> Vec<u64> {
-        self.pools.iter().map(|pool| pool.sizes.iter().map(|&size| u64::from(size)).sum()).collect()
+    /// GPUs of each pool, or thousandths of one where jobs may hold shares.
+    pub(crate) fn units(&self) -> Vec<u64> {
+        let of = |pool: &Cluster| pool.sizes.iter().map(|&size| u64::from(size)).sum::<u64>() * pool.units_a_gpu();
+        self.pools.iter().map(of).collect()
     }
 
-    /// Idle GPUs of each pool.
+    /// The same of what is idle.
     pub(crate) fn idle_by_pool(&self) -> impl Iterator<Item = u64> + '_ {
-        self.pools.iter().map(|pool| pool.total_idle)
+        self.pools.iter().map(Cluster::idle_units)
     }
 
     /// Number of servers.
@@ -121,13 +122,41 @@ impl Pools {
         (0..self.num_servers()).map(|server| self.idle(Server::at(server))).collect()
     }
 
-    /// Idle GPUs in all.
+    /// The same in all.
     #[inline]
-    pub(crate) fn total_idle(&self) -> u64 {
+    pub(crate) fn idle_units(&self) -> u64 {
         match &self.parted {
-            None => self.pools[0].total_idle,
-            Some(_) => self.pools.iter().map(|pool| pool.total_idle).sum(),
+            None => self.pools[0].idle_units(),
+            Some(_) => self.idle_by_pool().sum(),
         }
+    }
+
+    /// Lets jobs hold shares of GPUs from now on, while all are empty.
+    pub(crate) fn share(&mut self, needs: Needs) {
+        self.pools.iter_mut().for_each(|pool| pool.share(needs));
+    }
+
+    /// Keeps what idle GPUs are lost to the demands of a job table, as the servers of each type see them.
+    pub(crate) fn weigh(&mut self, demands: impl Fn(GpuType) -> Vec<Want>) {
+        for (of, pool) in self.pools.iter_mut().enumerate() {
+            pool.weigh(&demands(GpuType::at(of)));
+        }
+    }
+
+    /// Whether that is kept.
+    pub(crate) fn is_weighed(&self) -> bool {
+        self.pools[0].loss().is_some()
+    }
+
+    /// The GPUs of a job, (server, index on it), and the thousandths that it holds of each; nothing where GPUs have no
+    /// index.
+    pub(crate) fn held(&self, job: Job, gpu_type: GpuType) -> (Vec<(Server, u32)>, u32) {
+        let Some(shares) = self.pools[self.pool_of(gpu_type)].shares() else { return (Vec::new(), 0) };
+        let (mut gpus, share) = shares.held(job);
+        if let Some(parted) = &self.parted {
+            gpus.iter_mut().for_each(|gpu| gpu.0 = parted.members[gpu_type.index()][gpu.0.index()]);
+        }
+        (gpus, share)
     }
 
     /// U of every GPU, s, server by server; nothing where it is not kept.
@@ -260,14 +289,14 @@ mod tests {
         let types = [0, 1, 0].map(GpuType::new);
         let mut pools = Pools::new(&[2, 4, 2], Some(&types), placer.needs());
         let mut grant = Grant::default();
-        let claim = Claim { job: Job::new(0), num_gpus: 3, time: 0.0 };
+        let claim = Claim { job: Job::new(0), num_gpus: 3, time: 0.0, share: 0 };
         assert!(pools.place_by(&mut placer, types[0], &claim, &mut grant));
         assert_eq!(grant.parts, [(Server::new(0), 2), (Server::new(2), 1)]);
         assert_eq!(pools.idle_by_server(), [0, 4, 1]);
         assert!(!pools.place_by(&mut placer, types[0], &Claim { job: Job::new(1), ..claim }, &mut grant));
         assert!(pools.place_by(&mut placer, types[1], &Claim { job: Job::new(1), ..claim }, &mut grant));
         assert_eq!((grant.gpu_type, &grant.parts[..]), (types[1], &[(Server::new(1), 3)][..]));
-        assert_eq!(pools.total_idle(), 2);
+        assert_eq!(pools.idle_units(), 2);
         pools.release(Job::new(0), &[(Server::new(0), 2), (Server::new(2), 1)]);
         assert_eq!(pools.idle_by_server(), [2, 1, 2]);
     }

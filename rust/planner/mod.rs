@@ -137,6 +137,10 @@ fn run_at<S: Speed + Sync>(
 ) -> Result<Plan> {
     let began = Instant::now();
     let &Task { jobs, server_gpus, network, options } = task;
+    if jobs.shares.is_some() {
+        let expected = "whole GPUs: a plan gives no shares of one".to_owned();
+        return Err(Error::Option { name: "gpu_share", value: "shares of a GPU".to_owned(), expected });
+    }
     let instance = Instance::new(jobs, server_gpus, network, options, speed)?;
     if instance.rows.is_empty() {
         return Err(Error::NoJobs);

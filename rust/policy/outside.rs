@@ -138,6 +138,9 @@ impl Outside {
         let own = Options { placement, ..self.options.clone() };
         let other = self.placers.entry(placement.name()).or_insert_with(|| Placer::new(&own));
         floor.cluster.keep(other.needs());
+        if other.needs().loss {
+            floor.weigh();
+        }
         std::mem::swap(&mut floor.placer, other);
     }
 

@@ -1,4 +1,4 @@
-//! The GPUs that a ranking may give away: a quota for each GPU type, or one of all GPUs where they are alike.
+//! The GPUs that a ranking may give away, in thousandths where the table has shares: a quota for each GPU type, or one of all GPUs where they are alike.
 //!
 //! Invariant: no quota gives more than it has. A running job draws on the type that it holds, a waiting one on the first
 //! of its types with enough left. For example, with 4 GPUs left of each of two types, a gang of 6 draws on neither.
@@ -7,24 +7,24 @@ use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::speed::Speed;
 
-/// GPUs left, by pool.
+/// What is left, by pool: GPUs, or thousandths of one where the table has shares.
 #[derive(Clone, Debug)]
 pub(super) struct Quotas(Vec<u64>);
 
 impl Quotas {
     /// All GPUs.
     pub(super) fn new<S: Speed>(floor: &Floor<'_, S>) -> Self {
-        Self(floor.cluster.gpus())
+        Self(floor.cluster.units())
     }
 
     /// Draws a job's GPUs, if there are enough. `slot`: that of its stay, if it runs.
     #[inline(always)]
     pub(super) fn draw<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, slot: Option<Slot>) -> bool {
-        let num_gpus = u64::from(floor.asks(job));
+        let units = u64::from(floor.units(job));
         if let [left] = self.0.as_mut_slice() {
-            return draw_from(left, num_gpus);
+            return draw_from(left, units);
         }
-        let mut draw = |gpu_type| draw_from(&mut self.0[floor.cluster.pool_of(gpu_type)], num_gpus);
+        let mut draw = |gpu_type| draw_from(&mut self.0[floor.cluster.pool_of(gpu_type)], units);
         match slot {
             Some(slot) => draw(floor.stays[slot.index()].gpu_type),
             None => floor.jobs.tried(job).iter().any(|&(gpu_type, _)| draw(gpu_type)),
@@ -33,8 +33,8 @@ impl Quotas {
 }
 
 #[inline]
-fn draw_from(left: &mut u64, num_gpus: u64) -> bool {
-    let enough = num_gpus <= *left;
-    *left -= if enough { num_gpus } else { 0 };
+fn draw_from(left: &mut u64, units: u64) -> bool {
+    let enough = units <= *left;
+    *left -= if enough { units } else { 0 };
     enough
 }

@@ -80,6 +80,8 @@ pub(super) struct JobColumns<'py> {
     #[pyo3(default)]
     speeds: Option<SpeedColumns<'py>>,
     #[pyo3(default)]
+    shares: Option<PyReadonlyArray1<'py, u32>>,
+    #[pyo3(default)]
     vc: Option<PyReadonlyArray1<'py, u32>>,
     #[pyo3(default)]
     deadline: Option<PyReadonlyArray1<'py, f64>>,
@@ -181,6 +183,7 @@ impl JobColumns<'_> {
             range,
             types,
             rates: self.speeds.as_ref().map(SpeedColumns::rates).transpose()?,
+            shares: slice(self.shares.as_ref())?,
             submit: self.submit.as_slice()?,
             num_gpus: self.num_gpus.as_slice()?,
             duration: self.duration.as_slice()?,

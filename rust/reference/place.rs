@@ -23,13 +23,16 @@ struct Gpu {
 pub(super) struct Cluster {
     servers: Vec<Vec<Gpu>>,
     draws: Draws,
+    /// The GPUs that each job of the cluster asks for (fgd).
+    sizes: Vec<usize>,
 }
 
 impl Cluster {
     /// Idle servers of these sizes.
-    pub(super) fn new(sizes: &[u32], draws: Draws) -> Self {
+    pub(super) fn new(sizes: &[u32], draws: Draws, jobs: &[Job]) -> Self {
         let idle = Gpu { holder: None, time: 0.0 };
-        Self { servers: sizes.iter().map(|&g| vec![idle; g as usize]).collect(), draws }
+        let servers = sizes.iter().map(|&g| vec![idle; g as usize]).collect();
+        Self { servers, draws, sizes: jobs.iter().map(|job| job.num_gpus as usize).collect() }
     }
 
     /// Puts the job on the GPUs that its placement names, and adds rho_j to their U. `None`, and no change, if the job
@@ -61,7 +64,9 @@ impl Cluster {
     fn choose(&mut self, w: usize, options: &Options) -> Option<Vec<Site>> {
         match options.placement {
             Placement::FirstFit => first(self.idle(), w),
-            Placement::Consolidate => self.consolidate(w),
+            Placement::Consolidate | Placement::BestFit => self.consolidate(w),
+            Placement::WorstFit => self.on_a_server(w, |s| -(self.idle_on(s).len() as i64)),
+            Placement::Fgd => self.on_a_server(w, |s| self.loss(s, w)),
             Placement::LeastLoaded => self.least_time(self.idle(), w),
             Placement::Random => self.random(w),
             Placement::FaFfp => self.fa_ffp(w, options.variant),
@@ -109,6 +114,23 @@ impl Cluster {
             sites.extend(first(self.idle_on(most), rest)?);
         }
         Some(sites)
+    }
+
+    /// On the server with the least number, the lower one on ties; larger gangs as under `consolidate`.
+    fn on_a_server(&self, w: usize, number: impl Fn(usize) -> i64) -> Option<Vec<Site>> {
+        if w > self.servers.iter().map(Vec::len).max()? {
+            return self.consolidate(w);
+        }
+        let holds = (0..self.servers.len()).filter(|&s| self.idle_on(s).len() >= w);
+        first(self.idle_on(holds.min_by_key(|&s| (number(s), s))?), w)
+    }
+
+    /// By how many GPUs fragmentation rises if w GPUs of a server are taken: a job for which there are too few idle GPUs
+    /// loses them all.
+    fn loss(&self, s: usize, w: usize) -> i64 {
+        let idle = self.idle_on(s).len();
+        let lost = |idle: usize| (idle * self.sizes.iter().filter(|&&size| size > idle).count()) as i64;
+        lost(idle - w) - lost(idle)
     }
 
     /// Uniform without replacement (Floyd's algorithm over the ranks of the idle GPUs).

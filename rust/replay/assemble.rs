@@ -90,6 +90,8 @@ pub(crate) fn assemble(
         own.job.iter_mut().for_each(|j| *j = part.rows[*j as usize]);
         allocations.job.append(&mut own.job);
         allocations.num_gpus.append(&mut own.num_gpus);
+        allocations.gpu.append(&mut own.gpu);
+        allocations.share.append(&mut own.share);
         allocations.start.append(&mut own.start);
         allocations.end.append(&mut own.end);
         allocations.server.extend(own.server.iter().map(|&s| part.servers[s as usize]));
@@ -113,8 +115,8 @@ pub(crate) fn assemble(
             seen: before.map_or_else(|| seen(row), |before| before.end),
             start: s.start,
             finish: s.end,
-            asks: jobs.num_gpus[row],
-            num_gpus: s.num_gpus,
+            asks: jobs.units(row),
+            num_gpus: if jobs.share_of(row) > 0 { jobs.units(row) } else { s.num_gpus * jobs.units_a_gpu() as u32 },
             spanning: s.spanning,
             cluster: cluster_of(row),
         }
@@ -126,15 +128,15 @@ pub(crate) fn assemble(
         seen: seen(j),
         start: start[j],
         finish: finish[j],
-        asks: jobs.num_gpus[j],
-        num_gpus: jobs.num_gpus[j],
+        asks: jobs.units(j),
+        num_gpus: jobs.units(j),
         spanning: num_servers[j] > 1,
         cluster: cluster_of(j),
     });
     let spans = spans.chain(in_stretches);
     let spanning_seconds = spans.clone().filter(|s| s.spanning).map(|s| s.finish - s.start).sum();
     Ok(Outcome {
-        held_while_submitting: held_while_submitting(spans.clone(), parts.len()),
+        held_while_submitting: held_while_submitting(spans.clone(), parts.len(), jobs.units_a_gpu() as f64),
         timeline: timeline(spans, &contention, options.sample)?,
         allocations: allocations.by_job(n),
         kept,

@@ -11,8 +11,8 @@ use crate::cluster::Network;
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
 use crate::machine::MOST_SLOTS;
-use crate::options::{ClockKind, Options, Oversize, Preemption};
-use crate::placement::Placer;
+use crate::options::{ClockKind, Discipline, Options, Oversize, Preemption};
+use crate::placement::{Placer, WITH_SHARES};
 use crate::speed::Ring;
 use crate::trace::{Jobs, OwnedTypes};
 
@@ -29,6 +29,29 @@ pub(super) fn check_slots(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     match (beyond(jobs.submit), beyond(jobs.duration)) {
         (Some(row), _) => fault(row, "submit_time", jobs.submit[row]),
         (None, Some(row)) if !options.rar() => fault(row, "duration", jobs.duration[row]),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what shares of a GPU are not defined for.
+pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
+    if jobs.shares.is_none() {
+        return Ok(());
+    }
+    let fail = |name, value: &str, expected: &str| {
+        let expected = format!("{expected}: the job table has shares of a GPU (gpu_share)");
+        Err(Error::Option { name, value: value.to_owned(), expected })
+    };
+    if !WITH_SHARES.contains(&options.placement) {
+        let names: Vec<_> = WITH_SHARES.iter().map(|placement| placement.name()).collect();
+        return fail("placement", options.placement.name(), &format!("one of {}", names.join(", ")));
+    }
+    if options.queue == Discipline::Easy && options.preemption == Preemption::None {
+        return fail("queue", options.queue.name(), "strict or skip");
+    }
+    match options.preemption {
+        Preemption::Repack => fail("policy", "repack", "another policy"),
+        Preemption::Outside | Preemption::Log => fail("policy", options.preemption.name(), "a policy by name"),
         _ => Ok(()),
     }
 }

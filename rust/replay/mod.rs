@@ -23,7 +23,7 @@ use crate::outcome::Outcome;
 use crate::trace::{Jobs, OwnedTypes};
 pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
-use checks::{check_extras, check_slots, keep};
+use checks::{check_extras, check_shares, check_slots, keep};
 use parts::{Part, job_vcs, order_by_submission, split};
 pub(crate) use run::part_options;
 use run::run_parts;
@@ -126,6 +126,7 @@ pub(crate) fn prepare(
     spec.network.validate()?;
     validate_servers(spec.server_gpus)?;
     jobs.validate(options.model)?;
+    check_shares(jobs, options)?;
     check_slots(jobs, options)?;
     check_types(jobs, spec, options)?;
     let mut parts = split(spec)?;

@@ -23,7 +23,7 @@ mod figures;
 mod verbs;
 
 use crate::cluster::{FewestServers, Network};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job, Server};
 use crate::machine::{Machine, Pause, Watch};
 use crate::options::{Model, Options, Preemption};
@@ -96,6 +96,11 @@ impl Prepared {
     /// As [`replay`](crate::replay::replay_with).
     pub fn new(jobs: OwnedJobs, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, options: Options) -> Result<Self> {
         let began = Instant::now();
+        if jobs.shares.is_some() {
+            let (value, expected) =
+                ("one of one's own".to_owned(), "a policy by name: the job table has shares of a GPU");
+            return Err(Error::Option { name: "policy", value, expected: expected.to_owned() });
+        }
         let ready = prepare(&jobs.view(), &Extras::default(), vc, spec, &options)?;
         Ok(Self { ready, network: spec.network, options, began, jobs })
     }

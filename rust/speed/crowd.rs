@@ -2,9 +2,10 @@
 //!
 //! Invariant: `spanning[s]` holds the stays of all spanning jobs with GPUs on server s, and `changed` the servers of
 //! which that is not yet known to those stays. For example, two jobs that both span servers 0 and 1 have p_j = 2. When
-//! one of them ends, both servers are noted, and the other is looked at again.
+//! one of them ends, both servers are noted, and the other is looked at again. `beside` counts the shares on every GPU in
+//! the same way, with GPUs for servers.
 
-use crate::ids::{Server, Slot};
+use crate::ids::Slot;
 
 /// How many spanning jobs run on every server, and which.
 ///
@@ -13,7 +14,7 @@ use crate::ids::{Server, Slot};
 #[derive(Clone, Debug)]
 pub(crate) struct Crowd {
     spanning: Vec<Vec<Slot>>,
-    changed: Vec<Server>,
+    changed: Vec<usize>,
     is_changed: Vec<bool>,
     /// How often the changes were drained, and the latest time that each member was among those found.
     drains: u64,
@@ -31,19 +32,19 @@ impl Crowd {
         }
     }
 
-    pub(crate) fn join(&mut self, member: Slot, parts: &[(Server, u32)]) {
+    pub(crate) fn join(&mut self, member: Slot, servers: impl Iterator<Item = usize>) {
         if self.found.len() <= member.index() {
             self.found.resize(member.index() + 1, 0);
         }
-        for &(server, _) in parts {
-            self.spanning[server.index()].push(member);
+        for server in servers {
+            self.spanning[server].push(member);
             self.note(server);
         }
     }
 
-    pub(crate) fn leave(&mut self, member: Slot, parts: &[(Server, u32)]) {
-        for &(server, _) in parts {
-            let members = &mut self.spanning[server.index()];
+    pub(crate) fn leave(&mut self, member: Slot, servers: impl Iterator<Item = usize>) {
+        for server in servers {
+            let members = &mut self.spanning[server];
             if let Some(at) = members.iter().position(|&m| m == member) {
                 members.swap_remove(at);
             }
@@ -52,8 +53,8 @@ impl Crowd {
     }
 
     /// p_j of a spanning job (eq. 6).
-    pub(crate) fn of(&self, parts: &[(Server, u32)]) -> u32 {
-        parts.iter().map(|&(s, _)| self.spanning[s.index()].len()).max().unwrap_or(0) as u32
+    pub(crate) fn of(&self, servers: impl Iterator<Item = usize>) -> u32 {
+        servers.map(|server| self.spanning[server].len()).max().unwrap_or(0) as u32
     }
 
     /// Moves the spanning jobs on servers that changed since the last call to `members`, each once: a gang shares many
@@ -61,8 +62,8 @@ impl Crowd {
     pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
         self.drains += 1;
         for server in self.changed.drain(..) {
-            self.is_changed[server.index()] = false;
-            for &member in &self.spanning[server.index()] {
+            self.is_changed[server] = false;
+            for &member in &self.spanning[server] {
                 if std::mem::replace(&mut self.found[member.index()], self.drains) != self.drains {
                     members.push(member);
                 }
@@ -74,8 +75,8 @@ impl Crowd {
         self.changed.is_empty()
     }
 
-    fn note(&mut self, server: Server) {
-        if !std::mem::replace(&mut self.is_changed[server.index()], true) {
+    fn note(&mut self, server: usize) {
+        if !std::mem::replace(&mut self.is_changed[server], true) {
             self.changed.push(server);
         }
     }
@@ -87,14 +88,14 @@ mod tests {
 
     #[test]
     fn the_crowd_is_that_of_the_worst_server() {
-        let parts = |servers: [u32; 2]| servers.map(|server| (Server::new(server), 1));
+        let on = |servers: [usize; 2]| servers.into_iter();
         let mut crowd = Crowd::new(4);
-        crowd.join(Slot::new(0), &parts([0, 1]));
-        crowd.join(Slot::new(1), &parts([1, 2]));
-        crowd.join(Slot::new(2), &parts([1, 3]));
-        assert_eq!(crowd.of(&parts([0, 1])), 3);
-        crowd.leave(Slot::new(1), &parts([1, 2]));
-        assert_eq!(crowd.of(&parts([0, 1])), 2);
+        crowd.join(Slot::new(0), on([0, 1]));
+        crowd.join(Slot::new(1), on([1, 2]));
+        crowd.join(Slot::new(2), on([1, 3]));
+        assert_eq!(crowd.of(on([0, 1])), 3);
+        crowd.leave(Slot::new(1), on([1, 2]));
+        assert_eq!(crowd.of(on([0, 1])), 2);
         let mut members = Vec::new();
         crowd.drain_changed(&mut members);
         members.sort_unstable();

@@ -4,6 +4,7 @@
 //! the crowd around the stay changes. A model decides nothing. For example, under `fixed` a job of 60 s has 60 units of
 //! work, and each takes a second, whatever runs beside it.
 
+mod beside;
 mod crowd;
 mod fixed;
 mod ring;
@@ -11,6 +12,7 @@ mod table;
 
 use crate::ids::{GpuType, Job};
 use crate::trace::Jobs;
+pub(crate) use beside::Beside;
 pub(crate) use crowd::Crowd;
 pub(crate) use fixed::FixedSpeed;
 pub(crate) use ring::{Ring, RingSpeed};

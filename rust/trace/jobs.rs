@@ -6,7 +6,7 @@
 use super::rates::{RateTable, Rates};
 use super::types::{Kind, OwnedTypes, Types};
 use crate::error::{Error, Result};
-use crate::ids::{GpuType, Job};
+use crate::ids::{GpuType, Job, WHOLE};
 use crate::options::Model;
 use std::sync::Arc;
 
@@ -31,6 +31,8 @@ pub struct Jobs<'a> {
     pub types: Option<Types<'a>>,
     /// Measured speeds (model `table`).
     pub rates: Option<Rates<'a>>,
+    /// Thousandths of one GPU that a job asks for, 0 for whole GPUs; `None` where no job asks for a share.
+    pub shares: Option<&'a [u32]>,
 }
 
 /// How many GPUs elastic jobs may hold: min <= `num_gpus` <= max.
@@ -47,10 +49,10 @@ pub struct Range<'a> {
 pub struct Demand(u64);
 
 impl Demand {
-    /// GPUs asked for.
+    /// GPUs asked for, or thousandths of one where the table has shares.
     #[inline]
     #[must_use]
-    pub const fn num_gpus(self) -> u32 {
+    pub const fn units(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
@@ -93,6 +95,41 @@ impl Jobs<'_> {
         self.range.map_or((self.num_gpus[row], self.num_gpus[row]), |range| (range.min[row], range.max[row]))
     }
 
+    /// Thousandths of one GPU that a row's job asks for; 0 for whole GPUs.
+    #[inline]
+    #[must_use]
+    pub fn share_of(&self, row: usize) -> u32 {
+        self.shares.map_or(0, |shares| shares[row])
+    }
+
+    /// What a row's job asks for: GPUs, or thousandths of one where the table has shares.
+    #[inline]
+    #[must_use]
+    pub fn units(&self, row: usize) -> u32 {
+        let num_gpus = self.num_gpus[row];
+        match self.shares {
+            None => num_gpus,
+            Some(shares) if shares[row] > 0 => shares[row],
+            Some(_) => num_gpus.saturating_mul(WHOLE),
+        }
+    }
+
+    /// Units of a GPU: 1, or its thousandths where the table has shares.
+    #[must_use]
+    pub fn units_a_gpu(&self) -> u64 {
+        self.shares.map_or(1, |_| u64::from(WHOLE))
+    }
+
+    /// GPUs that a row's job asks for; less than 1 for a share.
+    #[inline]
+    #[must_use]
+    pub fn gpus(&self, row: usize) -> f64 {
+        match self.share_of(row) {
+            0 => f64::from(self.num_gpus[row]),
+            share => f64::from(share) / f64::from(WHOLE),
+        }
+    }
+
     /// What GPU types mean to a job; `None` where all GPUs are alike.
     #[inline]
     #[must_use]
@@ -121,7 +158,7 @@ impl Jobs<'_> {
     #[must_use]
     pub fn demand(&self, job: Job) -> Demand {
         let order = self.kind_of(job).map_or(0, |kind| kind.order);
-        Demand(u64::from(self.num_gpus[job.index()]) << 32 | u64::from(order))
+        Demand(u64::from(self.units(job.index())) << 32 | u64::from(order))
     }
 
     /// The GPU types that jobs of a demand try, in order; just `NONE` where all GPUs are alike.
@@ -140,7 +177,8 @@ impl Jobs<'_> {
             values
         }
         if self.types.is_none() {
-            return distinct(self.num_gpus.to_vec()).into_iter().map(|size| Demand(u64::from(size) << 32)).collect();
+            let units = (0..self.len()).map(|row| self.units(row)).collect();
+            return distinct(units).into_iter().map(|units| Demand(u64::from(units) << 32)).collect();
         }
         distinct((0..self.len()).map(|job| self.demand(Job::at(job))).collect())
     }
@@ -168,6 +206,9 @@ impl Jobs<'_> {
         if let Some(rates) = self.rates {
             lengths.push(("model", rates.model_of.len()));
         }
+        if let Some(shares) = self.shares {
+            lengths.push(("gpu_share", shares.len()));
+        }
         for (column, length) in lengths {
             if length != n {
                 return Err(Error::ColumnLength { column, length, expected: n });
@@ -194,6 +235,13 @@ impl Jobs<'_> {
                 return fault("max_gpus", max, "an integer >= num_gpus");
             }
         }
+        check("gpu_share", self.shares.unwrap_or_default(), "fewer than 1,000 thousandths of a GPU", |v| *v < WHOLE)?;
+        for row in 0..self.shares.map_or(0, |_| n) {
+            if self.share_of(row) > 0 && (self.num_gpus[row], self.range_of(row)) != (1, (1, 1)) {
+                let (value, expected) = (self.share_of(row).to_string(), "a share of one GPU, for a job of 1 GPU");
+                return Err(Error::Value { row, column: "gpu_share", value, expected });
+            }
+        }
         Ok(())
     }
 
@@ -210,6 +258,7 @@ impl Jobs<'_> {
             range: self.range.map(|range| (range.min.to_vec(), range.max.to_vec())),
             types: self.types.map(|types| OwnedTypes { of: types.of.to_vec(), kinds: types.kinds.to_vec() }),
             rates: self.rates.map(|rates| (rates.model_of.to_vec(), Arc::clone(rates.table))),
+            shares: self.shares.map(<[u32]>::to_vec),
         }
     }
 
@@ -231,6 +280,7 @@ impl Jobs<'_> {
             range: self.range.map(|range| (take(range.min, all), take(range.max, all))),
             types: self.types.map(|types| OwnedTypes { of: take(types.of, all), kinds: types.kinds.to_vec() }),
             rates: self.rates.map(|rates| (take(rates.model_of, all), Arc::clone(rates.table))),
+            shares: self.shares.map(|shares| take(shares, all)),
         }
     }
 }
@@ -268,6 +318,8 @@ pub struct OwnedJobs {
     pub types: Option<OwnedTypes>,
     /// See [`Jobs::rates`]: the model of each job, and the table.
     pub rates: Option<(Vec<u32>, Arc<RateTable>)>,
+    /// See [`Jobs::shares`].
+    pub shares: Option<Vec<u32>>,
 }
 
 impl OwnedJobs {
@@ -284,6 +336,7 @@ impl OwnedJobs {
             range: self.range.as_ref().map(|(min, max)| Range { min, max }),
             types: self.types.as_ref().map(OwnedTypes::view),
             rates: self.rates.as_ref().map(|(model_of, table)| Rates { model_of, table }),
+            shares: self.shares.as_deref(),
         }
     }
 }

@@ -10,7 +10,10 @@ GPU = tuple[int, int]
 
 @dataclass(frozen=True)
 class Job:
-    """One gang. Times in seconds, `gradient_bytes` in bytes; `vc` is the number of its virtual cluster."""
+    """One gang. Times in seconds, `gradient_bytes` in bytes; `vc` is the number of its virtual cluster.
+
+    share: thousandths of one GPU, 0 for whole GPUs (`oracle_shares`).
+    """
 
     submit: float
     num_gpus: int
@@ -19,6 +22,7 @@ class Job:
     gradient_bytes: float = 0.0
     compute_time: float = 1.0
     vc: int | None = None
+    share: int = 0
 
 
 @dataclass(frozen=True)

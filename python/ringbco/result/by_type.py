@@ -18,14 +18,15 @@ def by_type(
     cluster: Cluster,
     *,
     server: NDArray[np.uint32],
-    num_gpus: NDArray[np.uint32],
+    num_gpus: NDArray[np.uint32] | NDArray[np.float64],
     start: NDArray[np.float64],
     end: NDArray[np.float64],
     span: float,
 ) -> list[dict[str, Any]]:
     """A row a GPU type of the cluster, in its order; empty where servers name none.
 
-    server, num_gpus, start, end: the rows of allocations.parquet; times in s. span: the makespan, s.
+    server, num_gpus, start, end: the rows of allocations.parquet, shares as parts of a GPU; times in s. span:
+    the makespan, s.
 
     Keys: gpu_type, servers, gpus, gpu_hours (held by jobs), utilisation (of the type's GPU-hours over the
     makespan). Where the type has watts: energy_kwh, held GPUs at busy_watts and the others at idle_watts over

@@ -35,6 +35,7 @@ def split(
     result: _core.RunResult,
     *,
     model: str,
+    shares: NDArray[np.uint32] | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """The columns of `CAUSES_SCHEMA`, one value a job of the table (NaN where it was dropped).
 
@@ -45,7 +46,8 @@ def split(
     EASY, the wait for a slot's boundary).
 
     A run has two parts beyond the ideal run time. run_spread: what more servers than the fewest cost
-    without contention (eq. 8 with k = 1). run_contention: what sharing links cost on top (k > 1). The slot
+    without contention (eq. 8 with k = 1). run_contention: what sharing links cost on top (k > 1), and what
+    other shares of its GPU cost a job. The slot
     clock's rounding counts as run_contention if k ever exceeded 1, else as run_spread. Where jobs are
     elastic a third part is run_resized: what the work took longer on another number of GPUs than the job
     asks for. Where GPUs differ another one is run_on_type: what it took longer on other types than it was
@@ -70,6 +72,11 @@ def split(
             spread[rows], contention[rows] = _longer(
                 num_gpus, workload, network, result, rows, fixed=model != "rar"
             )
+            if shares is not None:
+                # On one GPU: nothing but the others on it takes longer, but for the slot clock's rounding.
+                own = shares[rows] > 0
+                contention[rows] += np.where(own, spread[rows], 0.0)
+                spread[rows] = np.where(own, 0.0, spread[rows])
     spread[~result.kept] = contention[~result.kept] = np.nan
     return columns | {"run_spread": spread, "run_contention": contention}
 

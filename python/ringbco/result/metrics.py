@@ -64,17 +64,24 @@ def makespan(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> float:
     return float(last - first)
 
 
+def gpus_of(jobs: pl.DataFrame) -> NDArray[Any]:
+    """GPUs that each job asks for; less than 1 for a share of one."""
+    gpus = column(jobs, "num_gpus")
+    return gpus * jobs["gpu_share"].fill_null(1.0).to_numpy() if "gpu_share" in jobs.columns else gpus
+
+
 def gpu_seconds(jobs: pl.DataFrame) -> float:
     """GPU-seconds that the jobs held.
 
-    held_gpu_time where jobs may be resized, else num_gpus x held_time, or x run_time where none is preempted.
+    held_gpu_time where jobs may be resized, else num_gpus (the share of one) x held_time, or x run_time where
+    none is preempted.
 
     Not a BLAS product, whose last bit depends on the number of threads it may use.
     """
     if "held_gpu_time" in jobs.columns:
         return float(column(jobs, "held_gpu_time").sum())
     held = "held_time" if "held_time" in jobs.columns else "run_time"
-    return float((column(jobs, "num_gpus") * column(jobs, held)).sum())
+    return float((gpus_of(jobs) * column(jobs, held)).sum())
 
 
 def utilisation(jobs: pl.DataFrame, num_gpus: int, cut_short: CutShort | None = None) -> float:
@@ -164,7 +171,7 @@ class _Fairness:
         if "lost_gpu_time" in jobs.columns:
             lost = column(jobs, "lost_gpu_time")
         elif "lost_time" in jobs.columns:
-            lost = column(jobs, "num_gpus") * column(jobs, "lost_time")
+            lost = gpus_of(jobs) * column(jobs, "lost_time")
         if "deadline" in jobs.columns:
             late = column(jobs, "finish_time") - jobs["deadline"].fill_null(float("nan")).to_numpy()
         if "user" in jobs.columns:

@@ -19,8 +19,8 @@ class Options(TypedDict, total=False):
     table; the least comes first. Default: the policy's.
     """
     placement: str | None
-    """Which idle GPUs a job gets: first-fit, consolidate, least-loaded, random, fa-ffp, lbsgf, sjf-
-    bco. Default: the policy's.
+    """Which idle GPUs a job gets: first-fit, consolidate, best-fit, worst-fit, fgd, least-loaded,
+    random, fa-ffp, lbsgf, sjf-bco. Default: the policy's.
     """
     queue: str | None
     """What happens behind a job that cannot start: strict, skip, easy. Default: the policy's."""
@@ -66,6 +66,10 @@ class Options(TypedDict, total=False):
     decisions: bool
     """Write down every decision: who starts, stops or is refused, when and where (decisions.parquet).
     Default: false.
+    """
+    interference: float
+    """Shares of a GPU: with n jobs on one, each runs at 1 / (1 + interference (n - 1)) of its rate.
+    Default: 0.
     """
     preempt_cost: float
     """Policies that preempt: seconds that a resumed job holds its GPUs without progress. Default: 30."""
@@ -155,11 +159,22 @@ REPLAY: Final[dict[str, Option]] = {
         kind="name",
         default=None,
         help=(
-            "Which idle GPUs a job gets: first-fit, consolidate, least-loaded, random, "
-            "fa-ffp, lbsgf, sjf-bco."
+            "Which idle GPUs a job gets: first-fit, consolidate, best-fit, worst-fit, fgd, "
+            "least-loaded, random, fa-ffp, lbsgf, sjf-bco."
         ),
         panel="Policy",
-        names=("first-fit", "consolidate", "least-loaded", "random", "fa-ffp", "lbsgf", "sjf-bco"),
+        names=(
+            "first-fit",
+            "consolidate",
+            "best-fit",
+            "worst-fit",
+            "fgd",
+            "least-loaded",
+            "random",
+            "fa-ffp",
+            "lbsgf",
+            "sjf-bco",
+        ),
         optional=True,
         absent="the policy's",
     ),
@@ -323,6 +338,16 @@ REPLAY: Final[dict[str, Option]] = {
         ),
         panel="Output",
         expected="True or False",
+    ),
+    "interference": Option(
+        name="interference",
+        kind="number",
+        default=0.0,
+        help=(
+            "Shares of a GPU: with n jobs on one, each runs at 1 / (1 + interference (n - 1)) of its rate."
+        ),
+        panel="Execution",
+        expected="a finite number >= 0",
     ),
     "preempt_cost": Option(
         name="preempt_cost",

@@ -47,6 +47,7 @@ from ringbco.run.steps import (
 from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.rate_table import RateTable, as_rate_table
+from ringbco.trace.shares import WHOLE, thousandths
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         setup.cluster.network,
         result,
         model=values["model"],
+        shares=setup.jobs.get("shares") if values["interference"] > 0 else None,
     )
     finished = jobs_frame(frame, setup.workload.ideal_run_time, why, result)
     name = setup.chosen.name
@@ -185,7 +187,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     outcome = Outcome(
         jobs=finished,
         allocations=allocations_frame(frame, result) if values["allocations"] else None,
-        timeline=timeline_frame(result),
+        timeline=timeline_frame(result, shares=setup.jobs.get("shares") is not None),
         decisions=decisions_frame(frame, result) if values["decisions"] else None,
         run=run,
         speeds=None if setup.rates is None else setup.rates.frame,
@@ -253,7 +255,9 @@ def _work(
     table: JobTable, cluster: Cluster, workload: profiles.Workload, vc: NDArray[np.uint32] | None
 ) -> Iterator[tuple[float, float]]:
     """Of each (virtual) cluster, the GPU-seconds that its jobs ask for, and its GPUs."""
-    asked = metrics.column(table.frame, "num_gpus") * workload.ideal_run_time
+    shares = thousandths(table.frame)
+    gpus = metrics.column(table.frame, "num_gpus")
+    asked = (gpus if shares is None else np.where(shares > 0, shares / WHOLE, gpus)) * workload.ideal_run_time
     if vc is None:
         yield float(asked.sum()), cluster.num_gpus
     else:

@@ -33,6 +33,7 @@ from ringbco.result.schema import (
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.plausibility import doubts
+from ringbco.trace.shares import WHOLE, thousandths
 
 _WISHES: Final = {
     "oversize": (
@@ -111,11 +112,20 @@ def jobs_frame(
         columns |= dict(zip(ELASTIC_SCHEMA, map(_shared, elastic), strict=True))
     if result.on_types is not None:
         columns |= dict(zip(TYPES_SCHEMA, [_shared(result.on_types.astype(np.float32))], strict=True))
+    shares = thousandths(frame)
+    if shares is not None:
+        columns["gpu_share"] = _share(shares)
     columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
     jobs = pl.DataFrame(
         columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA | ELASTIC_SCHEMA | TYPES_SCHEMA
     )
     return jobs if result.kept.all() else jobs.filter(pl.Series(result.kept))
+
+
+def _share(shares: NDArray[np.uint32]) -> pl.Series:
+    """Thousandths as a part of a GPU; null for a whole one."""
+    part = pl.Series(shares / WHOLE)
+    return part.set(part == 0.0, None)
 
 
 def refused(result: _core.RunResult) -> NDArray[np.bool_]:
@@ -129,7 +139,7 @@ def ended(result: _core.RunResult) -> NDArray[np.bool_]:
 
 
 def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
-    """allocations.parquet: one row a stretch of a job on a server."""
+    """allocations.parquet: one row a stretch of a job on a server, or on a GPU where the table has shares."""
     columns = {
         "job_id": frame["job_id"].gather(_shared(result.alloc_job)),
         "server": _shared(result.alloc_server),
@@ -137,6 +147,8 @@ def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFr
         "start_time": _shared(result.alloc_start),
         "end_time": _shared(result.alloc_end),
     }
+    if thousandths(frame) is not None:
+        columns |= {"gpu": _shared(result.alloc_gpu), "share": _share(result.alloc_share)}
     return pl.DataFrame(columns, schema_overrides=ALLOCATIONS_SCHEMA)
 
 
@@ -150,6 +162,7 @@ def job_columns(frame: pl.DataFrame, workload: profiles.Workload) -> _core._Jobs
         "gradient_bytes": workload.gradient_bytes,
         "compute_time": workload.compute_time,
         "range": _range(frame),
+        "shares": thousandths(frame),
     }
 
 
@@ -199,14 +212,18 @@ def _shared(values: NDArray[Any]) -> pl.Series:
     return pl.Series(_Borrowed(values))
 
 
-def timeline_frame(result: _core.RunResult) -> pl.DataFrame:
-    """timeline.parquet: the cluster's state at sampled instants."""
+def timeline_frame(result: _core.RunResult, *, shares: bool = False) -> pl.DataFrame:
+    """timeline.parquet: the cluster's state at sampled instants. shares: GPUs are counted in thousandths."""
+
+    def gpus(units: NDArray[np.uint64]) -> pl.Series:
+        return _shared((units + WHOLE // 2) // WHOLE if shares else units)
+
     columns = {
         "time": _shared(result.timeline_time),
         "running_jobs": _shared(result.running),
         "queued_jobs": _shared(result.queued),
-        "busy_gpus": _shared(result.busy_gpus),
-        "queued_gpus": _shared(result.queued_gpus),
+        "busy_gpus": gpus(result.busy_gpus),
+        "queued_gpus": gpus(result.queued_gpus),
         "spanning_jobs": _shared(result.spanning),
         "mean_contention": _shared(result.mean_contention),
     }
@@ -222,10 +239,17 @@ def _cut_short(
         return None
     held = result.held_gpus
     if held is None:
-        held = metrics.column(frame, "num_gpus") * result.held
+        held = metrics.column(frame, "num_gpus") * result.held  # no share: no verb ends one
     submit = metrics.column(frame, "submit_time")[those]
     submitted = float(submit.min()), float(submit.max())
     return metrics.CutShort(float(held[those].sum()), submitted, float(result.finish[those].max()))
+
+
+def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint32]:
+    """GPUs of each row of the allocations; less than 1 of a share."""
+    if result.alloc_share.size == 0:
+        return result.alloc_gpus
+    return np.where(result.alloc_share > 0, result.alloc_share / WHOLE, 1.0)
 
 
 def summarise_run(
@@ -263,7 +287,7 @@ def summarise_run(
     types = by_type(
         cluster,
         server=result.alloc_server,
-        num_gpus=result.alloc_gpus,
+        num_gpus=held_gpus(result),
         start=result.alloc_start,
         end=result.alloc_end,
         span=summary["makespan"],

@@ -100,6 +100,15 @@ COLUMNS: Final[dict[str, Column]] = {
     ),
     "min_gpus": _gpus("an integer from 1 to num_gpus"),
     "max_gpus": _gpus("an integer >= num_gpus"),
+    "gpu_share": Column(
+        pl.Float64,
+        False,
+        "a share of one GPU > 0",
+        "give the part of a GPU that the job asks for, or {empty} for whole GPUs",
+        0.0,
+        False,
+        1,
+    ),
 }
 """The schema, in canonical order: name -> (polars dtype, required, rule, ...)."""
 
@@ -157,7 +166,8 @@ def check(frame: pl.DataFrame, source: str, *, as_text: bool = False) -> tuple[l
     checked = at_once(partial(_checked, frame[name], source, as_text) for name in names)
     columns = [column for column, _ in checked]
     faults = [fault for _, found in checked for fault in found]
-    faults += _beyond_num_gpus({column.name: column for column in columns}, as_text)
+    by_name = {column.name: column for column in columns}
+    faults += _beyond_num_gpus(by_name, as_text) + _shares_of_gangs(by_name, as_text)
     broken = {fault.column for fault in faults}
     return [column for column in columns if column.name not in broken], faults
 
@@ -176,6 +186,23 @@ def _beyond_num_gpus(columns: dict[str, pl.Series], as_text: bool) -> list[Fault
             beside = f"num_gpus {asks}"
             faults.append(Fault(name, bad, limit, f"{sign} num_gpus", told, column.mend(as_text), beside))
     return faults
+
+
+def _shares_of_gangs(columns: dict[str, pl.Series], as_text: bool) -> list[Fault]:
+    """The fault of shares of several GPUs, or of jobs that may hold several."""
+    if "gpu_share" not in columns:
+        return []
+    share, mend = columns["gpu_share"], COLUMNS["gpu_share"].mend(as_text)
+    for name in ("num_gpus", "max_gpus"):
+        if name not in columns:
+            continue
+        gpus = columns[name]
+        bad = share.is_not_null() & (gpus > 1).fill_null(False)
+        if bad.any():
+            has = f"{name} {gpus[int(bad.arg_max() or 0)]}"
+            told = f"a share only where {name} is 1; this row has {has}"
+            return [Fault("gpu_share", bad, share, f"only where {name} is 1", told, mend, has)]
+    return []
 
 
 def _checked(series: pl.Series, source: str, as_text: bool) -> tuple[pl.Series, list[Fault]]:

@@ -78,12 +78,12 @@ impl<L: Line> Queued<'_, L> {
             self.scratch.add(class, self.line.first(class));
         }
         while let Some((spot, class)) = self.scratch.next() {
-            if floor.cluster.total_idle() == 0 {
+            if floor.cluster.idle_units() == 0 {
                 break;
             }
             let job = self.line.job_at(spot);
             if let (Some(blocked), None) = (head, reservation) {
-                if u64::from(floor.asks(job)) > floor.cluster.total_idle() {
+                if u64::from(floor.asks(job)) > floor.cluster.idle_units() {
                     continue;
                 }
                 reservation = self.reserve(floor, blocked);

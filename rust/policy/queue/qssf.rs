@@ -62,12 +62,12 @@ impl<'a> Qssf<'a> {
     pub(super) fn key(&self, jobs: &Jobs<'_>, job: Job) -> f64 {
         let num_gpus = jobs.num_gpus[job.index()];
         if self.predict == Predict::Exact {
-            return jobs.duration[job.index()] * f64::from(num_gpus);
+            return jobs.duration[job.index()] * jobs.gpus(job.index());
         }
         let user = self.user_of(job);
         let known = self.by_size.get(&(user, num_gpus)).or_else(|| self.by_user.get(&user));
         let duration = known.copied().unwrap_or(self.all);
-        if duration.count == 0 { 0.0 } else { duration.of() * f64::from(num_gpus) }
+        if duration.count == 0 { 0.0 } else { duration.of() * jobs.gpus(job.index()) }
     }
 
     pub(super) fn completed(&mut self, jobs: &Jobs<'_>, job: Job) {

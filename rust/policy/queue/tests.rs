@@ -19,6 +19,7 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
     let jobs = Jobs {
         types: None,
         rates: None,
+        shares: None,
         submit: &zeros,
         num_gpus: sizes,
         duration: &duration,

@@ -117,8 +117,8 @@ fn before(a: (f64, Job), b: (f64, Job)) -> bool {
 pub(super) struct Ranked<R> {
     ranking: R,
     waiting: Waiting,
-    /// GPUs of the cluster.
-    gpus: u64,
+    /// GPUs of the cluster, or thousandths of one where the table has shares.
+    units: u64,
     from_the_end: FromTheEnd,
     selection: Selection,
     /// Whether a job came or went since the last pass, and whether that pass would do more if repeated.
@@ -132,7 +132,7 @@ impl<R: Ranking> Ranked<R> {
         Self {
             ranking,
             waiting: Waiting::new(&setting.jobs),
-            gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum(),
+            units: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum::<u64>() * setting.jobs.units_a_gpu(),
             from_the_end: FromTheEnd::new(setting.num_pools()),
             selection: Selection::default(),
             changed: false,
@@ -173,9 +173,9 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         let Some(interval) = self.ranking.interval() else {
             return if self.changed { now } else { f64::INFINITY };
         };
-        let busy = self.gpus - floor.cluster.total_idle();
+        let busy = self.units - floor.cluster.idle_units();
         // With several GPU types a job may wait though there are GPUs for all.
-        let crowded = self.waiting.gpus() + busy > self.gpus || floor.cluster.is_parted();
+        let crowded = self.waiting.units() + busy > self.units || floor.cluster.is_parted();
         let wanted = if self.changed || self.again || (crowded && self.ranking.is_restless()) {
             now
         } else if R::KEYS == Keys::Stand {
@@ -202,7 +202,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
                 selection.walk(ranking, floor, waiting.walk(), from_the_end);
             }
             Keys::ByNumber => {
-                let fits = waiting.gpus() <= floor.cluster.total_idle() && !floor.cluster.is_parted();
+                let fits = waiting.units() <= floor.cluster.idle_units() && !floor.cluster.is_parted();
                 if !fits {
                     from_the_end.renew(ranking, floor);
                 }

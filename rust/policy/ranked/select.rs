@@ -23,12 +23,12 @@ pub(super) struct Selection {
     all: Vec<((f64, f64), Job, Option<Slot>)>,
 }
 
-/// The GPUs of one type on a walk.
+/// The GPUs of one type on a walk, in units: GPUs, or thousandths of one where the table has shares.
 #[derive(Clone, Debug, Default)]
 struct Pool {
     /// What is left of the quota, if only the running jobs that were taken from the end give theirs back.
     left: u64,
-    /// Those of them that the walk has not passed: (key, job, slot, GPUs), first of the ranking last.
+    /// Those of them that the walk has not passed: (key, job, slot, units), first of the ranking last.
     tail: Vec<(f64, Job, Slot, u32)>,
 }
 
@@ -53,7 +53,7 @@ impl Selection {
             pool.left = idle;
         }
         'walk: while let Some(next) = walk.peek() {
-            let num_gpus = u64::from(next.demand.num_gpus());
+            let units = u64::from(next.demand.units());
             // A waiting job's key is needed where a running job's may lie in the same span.
             let in_span = |key: f64| key < next.below;
             let mut fits = false;
@@ -70,7 +70,7 @@ impl Selection {
                     }
                     pool.pass(at, ends, &mut self.evicted);
                 }
-                while pool.left < num_gpus {
+                while pool.left < units {
                     if ends.ceiling(at).is_some_and(in_span) {
                         walk.settle(ranking);
                         continue 'walk;
@@ -78,13 +78,13 @@ impl Selection {
                     let Some((key, job, slot)) = ends.last_behind(at, (next.key, next.job), ranking, floor) else {
                         break;
                     };
-                    let own = floor.asks(job);
+                    let own = floor.units(job);
                     pool.tail.push((key, job, slot, own));
                     ends.remove(at, slot);
                     pool.left += u64::from(own);
                 }
-                if pool.left >= num_gpus {
-                    pool.left -= num_gpus;
+                if pool.left >= units {
+                    pool.left -= units;
                     fits = true;
                     break;
                 }
@@ -131,9 +131,9 @@ impl Selection {
 impl Pool {
     /// Passes the running job of the tail that comes next: it draws its GPUs, or there are too few.
     fn pass(&mut self, at: usize, ends: &mut FromTheEnd, evicted: &mut Vec<Slot>) {
-        let Some((key, job, slot, num_gpus)) = self.tail.pop() else { return };
-        if u64::from(num_gpus) <= self.left {
-            self.left -= u64::from(num_gpus);
+        let Some((key, job, slot, units)) = self.tail.pop() else { return };
+        if u64::from(units) <= self.left {
+            self.left -= u64::from(units);
             ends.set(at, slot, key, job);
         } else {
             evicted.push(slot);

@@ -20,7 +20,7 @@ pub(crate) struct Waiting {
     by_demand: Vec<BTreeSet<(u64, Job)>>,
     key: Vec<u64>,
     len: usize,
-    gpus: u64,
+    units: u64,
 }
 
 /// The number of which [`ordered`] makes these bits.
@@ -32,16 +32,16 @@ impl Waiting {
     pub(crate) fn new(jobs: &Jobs<'_>) -> Self {
         let demands = jobs.demands();
         let by_demand = vec![BTreeSet::new(); demands.len()];
-        Self { demands, by_demand, key: vec![0; jobs.len()], len: 0, gpus: 0 }
+        Self { demands, by_demand, key: vec![0; jobs.len()], len: 0, units: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// GPUs that the waiting jobs ask for.
-    pub(crate) fn gpus(&self) -> u64 {
-        self.gpus
+    /// What the waiting jobs ask for: GPUs, or thousandths of one where the table has shares.
+    pub(crate) fn units(&self) -> u64 {
+        self.units
     }
 
     fn class(&self, demand: Demand) -> usize {
@@ -53,14 +53,14 @@ impl Waiting {
         self.key[job.index()] = ordered(key);
         self.by_demand[class].insert((self.key[job.index()], job));
         self.len += 1;
-        self.gpus += u64::from(demand.num_gpus());
+        self.units += u64::from(demand.units());
     }
 
     pub(crate) fn remove(&mut self, job: Job, demand: Demand) {
         let class = self.class(demand);
         if self.by_demand[class].remove(&(self.key[job.index()], job)) {
             self.len -= 1;
-            self.gpus -= u64::from(demand.num_gpus());
+            self.units -= u64::from(demand.units());
         }
     }
 

@@ -72,7 +72,7 @@ impl<F: Foresight> Repack<F> {
         if seconds <= 0.0 || self.residents.free_no_sooner(floor, waits.num_gpus, seconds) {
             return true;
         }
-        let wanted = |ahead: u64| (ahead + u64::from(waits.num_gpus)).saturating_sub(floor.cluster.total_idle());
+        let wanted = |ahead: u64| (ahead + u64::from(waits.num_gpus)).saturating_sub(floor.cluster.idle_units());
         if self.residents.released_no_sooner(floor, wanted(*ahead), seconds) {
             return true;
         }

@@ -46,6 +46,7 @@ fn mean_jct(setting: &Setting<'_>, recent: &[(Job, f64)], evicts: bool) -> f64 {
     let jobs = Jobs {
         types: None,
         rates: None,
+        shares: None,
         submit: &submit,
         num_gpus: &num_gpus,
         duration: &duration,

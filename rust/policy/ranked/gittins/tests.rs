@@ -215,6 +215,7 @@ fn runs_are_those_of_the_slow_twin() {
         let jobs = OwnedJobs {
             types: None,
             rates: None,
+            shares: None,
             submit: column(&|row| f64::from(row.0)),
             num_gpus: rows.iter().map(|row| row.1).collect(),
             duration: column(&length),

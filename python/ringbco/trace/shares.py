@@ -1,0 +1,26 @@
+"""Shares of a GPU (docs/shares.md): the column gpu_share in thousandths."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+WHOLE: Final = 1000
+"""Thousandths of a GPU."""
+
+
+def thousandths(frame: pl.DataFrame) -> NDArray[np.uint32] | None:
+    """Thousandths of one GPU that each job asks for, 0 for whole GPUs; None where every job asks for those.
+
+    A share is rounded to thousandths, half a thousandth to the even one, and is at least one. A share that
+    comes to 1,000 is a whole GPU.
+    """
+    if "gpu_share" not in frame.columns:
+        return None
+    share = frame["gpu_share"].fill_null(1.0).to_numpy()
+    rounded = np.maximum(np.rint(share * WHOLE), 1.0).astype(np.uint32)
+    rounded[rounded == WHOLE] = 0
+    return rounded if rounded.any() else None

@@ -1,0 +1,107 @@
+//! What idle GPUs are lost to the demands of a job table: fragmentation (Weng et al., "Beware of Fragmentation", ATC
+//! 2023).
+//!
+//! The fragmentation of a server is the sum, over the demands of the table, of the idle thousandths that a demand cannot
+//! use there: all of them if it cannot run there, else those on GPUs too small for it. A share that no GPU has room for
+//! finds every GPU too small. So what a GPU is lost for hangs on its own room alone, and beside that whole-GPU demands
+//! lose all empty GPUs of a server with too few of them. Both are tables. For example, with demands of 500 thousandths
+//! and of 2 GPUs, a GPU with room for 300 loses 300 for each, and a lone empty GPU loses 1,000 for the second.
+//!
+//! All numbers are whole, so equal choices tie exactly.
+
+use crate::ids::WHOLE;
+
+/// What some jobs of a table ask for, as the servers of one type see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want {
+    pub(crate) num_gpus: u32,
+    /// Thousandths of one GPU; 0 for whole GPUs.
+    pub(crate) share: u32,
+    /// Whether they may use these servers.
+    pub(crate) usable: bool,
+    /// How many jobs.
+    pub(crate) jobs: u64,
+}
+
+/// Thousandths lost, summed over the demands of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    /// On a GPU, by its room.
+    by_room: Vec<i64>,
+    /// On the empty GPUs of a server, by their number, for demands of more GPUs than that.
+    by_empty: Vec<i64>,
+}
+
+impl Loss {
+    /// `largest`: the most GPUs of a server.
+    pub(crate) fn new(demands: &[Want], largest: u32) -> Self {
+        let whole = WHOLE as usize;
+        // How many demands find a GPU of that room too small.
+        let mut too_small = vec![0i64; whole + 1];
+        let mut larger = vec![0i64; largest as usize + 1];
+        for &Want { num_gpus, share, usable, jobs } in demands {
+            let needs = match (usable, share) {
+                (false, _) => whole + 1,
+                (true, 0) => whole,
+                (true, share) => share as usize,
+            };
+            too_small[..needs].iter_mut().for_each(|count| *count += jobs as i64);
+            if usable && share == 0 {
+                let below = num_gpus.min(largest + 1) as usize;
+                larger[..below].iter_mut().for_each(|count| *count += jobs as i64);
+            }
+        }
+        let times = |(number, count): (usize, i64), each: i64| number as i64 * each * count;
+        Self {
+            by_room: too_small.into_iter().enumerate().map(|counted| times(counted, 1)).collect(),
+            by_empty: larger.into_iter().enumerate().map(|counted| times(counted, i64::from(WHOLE))).collect(),
+        }
+    }
+
+    /// By how much the loss rises if a share is taken of a GPU with that room, not an empty one.
+    pub(crate) fn of_share(&self, room: u32, share: u32) -> i64 {
+        self.by_room[(room - share) as usize] - self.by_room[room as usize]
+    }
+
+    /// The same of an empty GPU on a server with so many.
+    pub(crate) fn of_opening(&self, empty: u32, share: u32) -> i64 {
+        self.of_share(WHOLE, share) + self.by_empty[empty as usize - 1] - self.by_empty[empty as usize]
+    }
+
+    /// The same if whole GPUs are taken of a server with so many empty ones.
+    pub(crate) fn of_gpus(&self, empty: u32, num_gpus: u32) -> i64 {
+        let left = (empty - num_gpus) as usize;
+        self.by_empty[left] - self.by_empty[empty as usize] - i64::from(num_gpus) * self.by_room[WHOLE as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition, GPU by GPU.
+    fn fragmentation(demands: &[Want], rooms: &[u32]) -> i64 {
+        let empty = rooms.iter().filter(|&&room| room == WHOLE).count() as u32;
+        let all: u32 = rooms.iter().sum();
+        let lost = |&Want { num_gpus, share, usable, jobs }: &Want| {
+            let needs = if share == 0 { WHOLE } else { share };
+            let runs = usable && if share == 0 { empty >= num_gpus } else { rooms.iter().any(|&room| room >= share) };
+            let small: u32 = rooms.iter().filter(|&&room| room < needs).sum();
+            i64::from(if runs { small } else { all }) * jobs as i64
+        };
+        demands.iter().map(lost).sum()
+    }
+
+    #[test]
+    fn the_tables_say_what_the_definition_says() {
+        let demands = [(1, 500, true, 3), (2, 0, true, 2), (1, 0, true, 5), (8, 0, true, 1), (1, 250, false, 7)]
+            .map(|(num_gpus, share, usable, jobs)| Want { num_gpus, share, usable, jobs });
+        let loss = Loss::new(&demands, 4);
+        let rises = |before: &[u32], after: &[u32]| fragmentation(&demands, after) - fragmentation(&demands, before);
+        assert_eq!(loss.of_share(700, 300), rises(&[700, 1000, 1000, 0], &[400, 1000, 1000, 0]));
+        assert_eq!(loss.of_opening(2, 300), rises(&[700, 1000, 1000, 0], &[700, 700, 1000, 0]));
+        assert_eq!(loss.of_opening(1, 1), rises(&[1000], &[999]));
+        assert_eq!(loss.of_gpus(4, 3), rises(&[1000; 4], &[0, 0, 0, 1000]));
+        assert_eq!(loss.of_gpus(2, 2), rises(&[1000, 300, 1000], &[0, 300, 0]));
+    }
+}

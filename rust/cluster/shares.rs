@@ -1,0 +1,220 @@
+//! Shares: GPUs that several jobs may hold at once, each some thousandths of one.
+//!
+//! Invariant: `room[g]` is what nobody holds of GPU g, and `by_room` has (room, GPU) of every GPU. A job that holds whole
+//! GPUs has all of each. For example, a GPU with shares of 300 and 500 thousandths has room for 200 more.
+//!
+//! GPUs are numbered by (server, index on the server).
+
+use crate::ds::{Minima, OrderedBits};
+use crate::ids::{Job, Server, WHOLE};
+use std::collections::BTreeMap;
+
+/// The room of every GPU, and who holds what.
+#[derive(Clone, Debug)]
+pub(crate) struct Shares {
+    /// The first GPU of each server, and the end.
+    first: Vec<u32>,
+    /// The server of each GPU.
+    server: Vec<Server>,
+    /// Thousandths that nobody holds.
+    room: Vec<u16>,
+    /// Their sum.
+    total: u64,
+    /// Member `room * GPUs + GPU`.
+    by_room: OrderedBits,
+    /// Rooms, negated, by GPU (first-fit only).
+    first_fit: Option<Minima>,
+    /// The GPUs of each job, ascending, and the thousandths that it holds of each.
+    held: BTreeMap<Job, (Vec<u32>, u32)>,
+}
+
+impl Shares {
+    /// Empty GPUs. `first_fit`: whether the placement looks for the first GPU with room.
+    pub(super) fn new(sizes: &[u32], first_fit: bool) -> Self {
+        let mut first = vec![0];
+        let mut server = Vec::new();
+        for (s, &size) in sizes.iter().enumerate() {
+            server.extend((0..size).map(|_| Server::at(s)));
+            first.push(server.len() as u32);
+        }
+        let gpus = server.len();
+        let mut shares = Self {
+            first,
+            server,
+            room: vec![WHOLE as u16; gpus],
+            total: gpus as u64 * u64::from(WHOLE),
+            by_room: OrderedBits::new(gpus * (WHOLE as usize + 1)),
+            first_fit: first_fit.then(|| Minima::new(gpus)),
+            held: BTreeMap::new(),
+        };
+        for gpu in 0..gpus {
+            shares.by_room.insert(WHOLE as usize * gpus + gpu);
+            if let Some(rooms) = &mut shares.first_fit {
+                rooms.set(gpu, -f64::from(WHOLE));
+            }
+        }
+        shares
+    }
+
+    /// Thousandths that nobody holds, in all.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    pub(crate) fn server_of(&self, gpu: usize) -> Server {
+        self.server[gpu]
+    }
+
+    fn gpus(&self) -> usize {
+        self.room.len()
+    }
+
+    /// The GPUs of a job, (server, index on it), and the thousandths that it holds of each.
+    pub(crate) fn held(&self, job: Job) -> (Vec<(Server, u32)>, u32) {
+        self.held.get(&job).map_or((Vec::new(), 0), |(gpus, share)| (self.named(gpus), *share))
+    }
+
+    fn named(&self, gpus: &[u32]) -> Vec<(Server, u32)> {
+        let name = |&gpu: &u32| {
+            let server = self.server[gpu as usize];
+            (server, gpu - self.first[server.index()])
+        };
+        gpus.iter().map(name).collect()
+    }
+
+    // Where there is room for a share. Each takes the lowest GPU on ties.
+
+    /// Whether some GPU has room for it.
+    pub(crate) fn has_room(&self, share: u32) -> bool {
+        self.by_room.next(share as usize * self.gpus()).is_some()
+    }
+
+    /// The first GPU with room for a share.
+    pub(crate) fn first(&self, share: u32) -> Option<usize> {
+        let enough = |room: f64| room <= -f64::from(share);
+        self.first_fit.as_ref()?.next(0, self.gpus(), enough)
+    }
+
+    /// The GPU with the least room that is enough.
+    pub(crate) fn tightest(&self, share: u32) -> Option<usize> {
+        self.by_room.next(share as usize * self.gpus()).map(|member| member % self.gpus())
+    }
+
+    /// The GPU with the most room, if that is enough.
+    pub(crate) fn roomiest(&self, share: u32) -> Option<usize> {
+        let last = self.by_room.prev((WHOLE as usize + 1) * self.gpus())?;
+        let most = last / self.gpus();
+        if most < share as usize { None } else { self.lowest(most) }
+    }
+
+    /// How many GPUs have room for a share.
+    pub(crate) fn count(&self, share: u32) -> u64 {
+        self.room.iter().filter(|&&room| u32::from(room) >= share).count() as u64
+    }
+
+    /// The GPU of that rank among those with room for a share.
+    pub(crate) fn of_rank(&self, share: u32, rank: u64) -> Option<usize> {
+        let fits = |gpu: &usize| u32::from(self.room[*gpu]) >= share;
+        (0..self.gpus()).filter(fits).nth(rank as usize)
+    }
+
+    /// (room, the lowest GPU that has it), of every room from that of a share up to less than a whole GPU.
+    pub(crate) fn opened(&self, share: u32) -> impl Iterator<Item = (u32, usize)> + '_ {
+        let mut from = share as usize * self.gpus();
+        std::iter::from_fn(move || {
+            let member = self.by_room.next(from).filter(|&member| member < WHOLE as usize * self.gpus())?;
+            let room = member / self.gpus();
+            from = (room + 1) * self.gpus();
+            Some((room as u32, member % self.gpus()))
+        })
+    }
+
+    fn lowest(&self, room: usize) -> Option<usize> {
+        self.by_room.next(room * self.gpus()).map(|member| member % self.gpus())
+    }
+
+    /// The lowest empty GPU of a server that has one.
+    pub(crate) fn empty_on(&self, server: Server) -> Option<usize> {
+        self.by_room
+            .next(WHOLE as usize * self.gpus() + self.first[server.index()] as usize)
+            .map(|member| member - WHOLE as usize * self.gpus())
+    }
+
+    // How GPUs change hands. The caller keeps the counts of empty GPUs.
+
+    /// Takes the lowest empty GPUs of a server.
+    pub(super) fn take_empty(&mut self, server: Server, count: u32, job: Job) {
+        for _ in 0..count {
+            if let Some(gpu) = self.empty_on(server) {
+                self.give_to(gpu, job, WHOLE);
+            }
+        }
+    }
+
+    /// Takes a share of a GPU. Returns whether it was empty.
+    pub(super) fn take(&mut self, gpu: usize, job: Job, share: u32) -> bool {
+        let was_empty = u32::from(self.room[gpu]) == WHOLE;
+        self.give_to(gpu, job, share);
+        was_empty
+    }
+
+    fn give_to(&mut self, gpu: usize, job: Job, share: u32) {
+        self.set(gpu, u32::from(self.room[gpu]) - share);
+        let held = self.held.entry(job).or_insert_with(|| (Vec::new(), share));
+        // Ascending, whatever the order of the servers.
+        let at = held.0.partition_point(|&other| (other as usize) < gpu);
+        held.0.insert(at, gpu as u32);
+    }
+
+    /// Gives back what a job holds. Returns its GPUs that are empty now, by server: one entry each.
+    pub(super) fn release(&mut self, job: Job) -> Vec<Server> {
+        let Some((gpus, share)) = self.held.remove(&job) else { return Vec::new() };
+        let mut emptied = Vec::new();
+        for gpu in gpus {
+            let gpu = gpu as usize;
+            self.set(gpu, u32::from(self.room[gpu]) + share);
+            if u32::from(self.room[gpu]) == WHOLE {
+                emptied.push(self.server[gpu]);
+            }
+        }
+        emptied
+    }
+
+    fn set(&mut self, gpu: usize, room: u32) {
+        let was = u32::from(std::mem::replace(&mut self.room[gpu], room as u16));
+        let gpus = self.gpus();
+        self.by_room.remove(was as usize * gpus + gpu);
+        self.by_room.insert(room as usize * gpus + gpu);
+        self.total = self.total + u64::from(room) - u64::from(was);
+        if let Some(rooms) = &mut self.first_fit {
+            rooms.set(gpu, -f64::from(room));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_finds_its_gpu() {
+        let mut shares = Shares::new(&[2, 2], true);
+        let job = |number| Job::new(number);
+        assert!(shares.take(1, job(0), 600));
+        assert!(!shares.take(1, job(1), 100));
+        assert!(shares.take(2, job(2), 500));
+        // Rooms: 1000, 300, 500, 1000.
+        assert_eq!([300, 400, 600].map(|share| shares.tightest(share)), [Some(1), Some(2), Some(0)]);
+        assert_eq!([300, 400].map(|share| shares.first(share)), [Some(0), Some(0)]);
+        assert_eq!((shares.roomiest(100), shares.roomiest(1000)), (Some(0), Some(0)));
+        assert_eq!(shares.opened(200).collect::<Vec<_>>(), [(300, 1), (500, 2)]);
+        assert_eq!((shares.count(400), shares.of_rank(400, 1)), (3, Some(2)));
+        assert_eq!(shares.total(), 2800);
+        shares.take_empty(Server::new(1), 1, job(3));
+        assert_eq!(shares.held(job(3)), (vec![(Server::new(1), 1)], WHOLE));
+        assert!(shares.release(job(0)).is_empty());
+        assert_eq!(shares.release(job(1)), [Server::new(0)]);
+        assert_eq!(shares.empty_on(Server::new(0)), Some(0));
+        assert!(!shares.has_room(1001));
+    }
+}

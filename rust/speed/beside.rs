@@ -1,0 +1,87 @@
+//! Shares beside one another: on a GPU with n jobs each runs at 1 / (1 + interference (n - 1)) of its rate.
+//!
+//! Kept only where they slow each other down. Invariant: `place` has the GPU of every stay that holds a share. For
+//! example, with an interference of 0.5 a job that shares its GPU with two others takes twice as long.
+
+use super::Crowd;
+use crate::ids::{Server, Slot};
+
+/// Stands for no GPU.
+const NOWHERE: u32 = u32::MAX;
+
+/// Who is on which GPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Beside {
+    interference: f64,
+    /// The first GPU of each server.
+    first: Vec<u32>,
+    crowd: Crowd,
+    /// The GPU of the stay at each slot.
+    place: Vec<u32>,
+}
+
+impl Beside {
+    pub(crate) fn new(server_gpus: &[u32], interference: f64) -> Self {
+        let mut gpus = 0;
+        let mut first = Vec::with_capacity(server_gpus.len());
+        for &size in server_gpus {
+            first.push(gpus);
+            gpus += size;
+        }
+        Self { interference, first, crowd: Crowd::new(gpus as usize), place: Vec::new() }
+    }
+
+    /// A stay begins on a GPU, by its index on a server.
+    pub(crate) fn join(&mut self, slot: Slot, server: Server, gpu: u32) {
+        if self.place.len() <= slot.index() {
+            self.place.resize(slot.index() + 1, NOWHERE);
+        }
+        let place = self.first[server.index()] + gpu;
+        self.place[slot.index()] = place;
+        self.crowd.join(slot, std::iter::once(place as usize));
+    }
+
+    /// A stay ends, if it holds a share.
+    pub(crate) fn leave(&mut self, slot: Slot) {
+        let Some(place) = self.place.get_mut(slot.index()) else { return };
+        let place = std::mem::replace(place, NOWHERE);
+        if place != NOWHERE {
+            self.crowd.leave(slot, std::iter::once(place as usize));
+        }
+    }
+
+    /// How many times as long a stay takes as alone on its GPU.
+    pub(crate) fn slowdown(&self, slot: Slot) -> f64 {
+        let jobs = self.crowd.of(std::iter::once(self.place[slot.index()] as usize));
+        1.0 + self.interference * f64::from(jobs - 1)
+    }
+
+    /// Moves the stays on GPUs that changed since the last call to `members`.
+    pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
+        self.crowd.drain_changed(members);
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.crowd.is_settled()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_shares_a_gpu_is_slowed_down() {
+        let mut beside = Beside::new(&[2, 2], 0.5);
+        beside.join(Slot::new(0), Server::new(1), 0);
+        beside.join(Slot::new(2), Server::new(1), 0);
+        beside.join(Slot::new(1), Server::new(0), 1);
+        assert_eq!([0, 1, 2].map(|slot| beside.slowdown(Slot::new(slot))), [1.5, 1.0, 1.5]);
+        beside.drain_changed(&mut Vec::new());
+        beside.leave(Slot::new(2));
+        beside.leave(Slot::new(7));
+        let mut members = Vec::new();
+        beside.drain_changed(&mut members);
+        assert_eq!((members, beside.slowdown(Slot::new(0))), (vec![Slot::new(0)], 1.0));
+    }
+}

@@ -1,0 +1,356 @@
+"""The slow truth of shares of a GPU: the oracles with GPUs that several jobs hold (docs/shares.md).
+
+At every instant the room of every GPU is added up anew from who runs, and so is fragmentation, demand by
+demand and GPU by GPU. Nothing here imports ringbco.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from oracle.model import GPU, Job, Options, StuckError, iteration_time, iterations_per_slot
+from oracle.placement import Floor, place, splitmix64
+from oracle.simulate import Gang, World
+from oracle_preempt import Stretch
+from oracle_preempt import World as PreemptWorld
+from oracle_types import Types
+
+WHOLE = 1000
+PLACEMENTS = ("first-fit", "consolidate", "best-fit", "worst-fit", "fgd", "random")
+
+Rooms = dict[GPU, int]
+"""Thousandths that nobody holds, of every GPU in order of (server, GPU)."""
+Row = tuple[int, float, float, int, int, int]
+"""(row, start, end, server, GPU, thousandths or 0)."""
+
+
+def weight(job: Job) -> float:
+    """GPUs that a job holds."""
+    return job.share / WHOLE if job.share else float(job.num_gpus)
+
+
+def asked(job: Job) -> int:
+    """The same in thousandths."""
+    return job.share or job.num_gpus * WHOLE
+
+
+@dataclass(frozen=True)
+class Demands:
+    """The demands of the job table: those that may use some servers, and how many may not."""
+
+    usable: tuple[Job, ...]
+    others: int
+
+    def fragmentation(self, rooms: Sequence[int]) -> int:
+        """Idle thousandths of a server that the demands cannot use, added up over the demands."""
+        idle = sum(rooms)
+        lost = self.others * idle
+        for job in self.usable:
+            if job.share:
+                runs, needs = any(room >= job.share for room in rooms), job.share
+            else:
+                runs, needs = rooms.count(WHOLE) >= job.num_gpus, WHOLE
+            lost += sum(room for room in rooms if room < needs) if runs else idle
+        return lost
+
+    def rise(self, rooms: Rooms, taken: dict[GPU, int]) -> int:
+        """By how much fragmentation of one server rises if so much is taken of its GPUs."""
+        (server,) = {s for s, _ in taken}
+        before = [room for (s, _), room in rooms.items() if s == server]
+        after = [room - taken.get(gpu, 0) for gpu, room in rooms.items() if gpu[0] == server]
+        return self.fragmentation(after) - self.fragmentation(before)
+
+
+def choose(
+    job: Job, rooms: Rooms, options: Options, rng: int, demands: Demands
+) -> tuple[list[GPU] | None, int]:
+    """The GPUs that a job would get of these, and the state of the random numbers afterwards."""
+    name = options.placement
+    if job.share:
+        return _share(job.share, rooms, name, rng, demands)
+    empty = [gpu for gpu, room in rooms.items() if room == WHOLE]
+    sizes: dict[int, int] = {}
+    for server, _ in rooms:
+        sizes[server] = sizes.get(server, 0) + 1
+    options = _of_gangs(options)
+    gpus: list[GPU] | None
+    if name in ("worst-fit", "fgd") and job.num_gpus <= max(sizes.values()):
+        gpus = _on_a_server(job.num_gpus, rooms, name, sizes, empty, demands)
+    else:
+        gpus, rng = place(job, Floor(sizes, empty, dict.fromkeys(rooms, 0.0)), options, rng)
+    if gpus is None:
+        return None, rng
+    # Of each server the lowest empty ones.
+    count = {s: sum(1 for gpu in gpus if gpu[0] == s) for s, _ in gpus}
+    return [gpu for s in sorted(count) for gpu in [g for g in empty if g[0] == s][: count[s]]], rng
+
+
+def _of_gangs(options: Options) -> Options:
+    """The rule of gangs larger than a server, and of who fits on an empty cluster."""
+    own = options.placement in ("best-fit", "worst-fit", "fgd")
+    return replace(options, placement="consolidate") if own else options
+
+
+def _share(share: int, rooms: Rooms, name: str, rng: int, demands: Demands) -> tuple[list[GPU] | None, int]:
+    fits = [gpu for gpu, room in rooms.items() if room >= share]
+    if not fits:
+        return None, rng
+    if name == "first-fit":
+        return fits[:1], rng
+    if name == "random":
+        number, rng = splitmix64(rng)
+        return [fits[(number * len(fits)) >> 64]], rng
+    if name == "worst-fit":
+        return [min(fits, key=lambda gpu: (-rooms[gpu], gpu))], rng
+    if name == "fgd":
+        return [min(fits, key=lambda gpu: (demands.rise(rooms, {gpu: share}), gpu))], rng
+    return [min(fits, key=lambda gpu: (rooms[gpu], gpu))], rng
+
+
+def _on_a_server(
+    w: int, rooms: Rooms, name: str, sizes: dict[int, int], empty: list[GPU], demands: Demands
+) -> list[GPU] | None:
+    on = {s: [gpu for gpu in empty if gpu[0] == s] for s in sizes}
+    holding = [s for s in sizes if len(on[s]) >= w]
+    if not holding:
+        return None
+    if name == "worst-fit":
+        best = min(holding, key=lambda s: (-len(on[s]), s))
+    else:
+        best = min(holding, key=lambda s: (demands.rise(rooms, dict.fromkeys(on[s][:w], WHOLE)), s))
+    return on[best][:w]
+
+
+@dataclass
+class Sharing:
+    """What the worlds of a run have in common: GPU types, interference, and the rows of allocations."""
+
+    types: Types | None = None
+    interference: float = 0.0
+    rows: list[Row] = field(default_factory=list)
+
+    def rooms(self, sizes: dict[int, int], jobs: dict[int, Job], running: Sequence[Gang | Stretch]) -> Rooms:
+        rooms = {(s, g): WHOLE for s in sorted(sizes) for g in range(sizes[s])}
+        for run in running:
+            for gpu in run.gpus:
+                rooms[gpu] -= jobs[run.row].share or WHOLE
+        return rooms
+
+    def find(
+        self, world: World | PreemptWorld, row: int, running: Sequence[Gang | Stretch]
+    ) -> tuple[list[GPU] | None, int]:
+        rooms = self.rooms(world.sizes, world.jobs, running)
+        for own, demands in self._pools(world, row):
+            mine = {gpu: room for gpu, room in rooms.items() if gpu[0] in own}
+            gpus, rng = choose(world.jobs[row], mine, world.options, world.rng, demands)
+            if gpus is not None:
+                return gpus, rng
+        return None, world.rng
+
+    def tried(self, world: World | PreemptWorld, row: int) -> list[int]:
+        """The types that a job tries; 0 where all are alike."""
+        if self.types is None:
+            return [0]
+        options = _of_gangs(world.options)
+        return self.types.tried(row, world.jobs[row], world.sizes, world.net, options)
+
+    def pool(self, world: World | PreemptWorld, gpu_type: int) -> dict[int, int]:
+        return world.sizes if self.types is None else self.types.sizes(gpu_type, world.sizes)
+
+    def _pools(self, world: World | PreemptWorld, row: int) -> Iterator[tuple[dict[int, int], Demands]]:
+        """The servers that a job tries, type by type, and who else may use them."""
+        for gpu_type in self.tried(world, row):
+            usable: tuple[Job, ...] = ()
+            if world.options.placement == "fgd":
+                usable = tuple(world.jobs[j] for j in world.jobs if gpu_type in self.tried(world, j))
+            yield self.pool(world, gpu_type), Demands(usable, len(world.jobs) - len(usable))
+
+    def slowdown(self, world: World | PreemptWorld, run: Gang | Stretch) -> float:
+        """How many times as long a job takes for the others on its GPU."""
+        if not world.jobs[run.row].share:
+            return 1.0
+        return 1.0 + self.interference * (sum(1 for other in world.running if other.gpus == run.gpus) - 1)
+
+    def tau(self, world: World | PreemptWorld, run: Gang | Stretch, p: int) -> float:
+        """Seconds an iteration takes alone on its GPUs."""
+        job = world.jobs[run.row]
+        if self.types is not None:
+            job = self.types.on(run.row, job, self.types.of[run.gpus[0][0]])
+        return iteration_time(job, len(run.servers), p, world.net)
+
+    def rate(self, run: Gang | Stretch) -> float:
+        """Recorded seconds a second under `fixed`, alone on its GPUs."""
+        return 1.0 if self.types is None else self.types.ratio(run.row, self.types.of[run.gpus[0][0]])
+
+    def note(self, job: Job, run: Gang | Stretch, start: float, end: float) -> None:
+        self.rows += [(run.row, start, end, s, g, job.share) for s, g in run.gpus]
+
+
+def queue_world(sharing: Sharing) -> type[World]:
+    """The oracle of jobs that run to their end."""
+
+    class ShareWorld(World):
+        def fits(
+            self, row: int, running: Sequence[Gang], placed: Sequence[tuple[int, list[GPU]]]
+        ) -> tuple[list[GPU] | None, int]:
+            return sharing.find(self, row, running)
+
+        def too_slow(self, row: int) -> bool:
+            return sharing.types is None and super().too_slow(row)
+
+        def complete(self, gang: Gang, now: float) -> None:
+            super().complete(gang, now)
+            sharing.note(self.jobs[gang.row], gang, gang.start, now)
+
+        def tau(self, gang: Gang) -> float:
+            slowed = sharing.slowdown(self, gang)
+            if self.options.model == "fixed":
+                return slowed / sharing.rate(gang)
+            return sharing.tau(self, gang, gang.p) * slowed
+
+        def run_slots(self) -> None:
+            """Every slot. Under `fixed` a stretch at one rate is counted at once, from `since` on."""
+            slot, fixed = self.options.slot, self.options.model == "fixed"
+            n = 0
+            while self.future or self.queue or self.running:
+                now = n * slot
+                for gang in sorted(self.running, key=lambda gang: gang.row):
+                    if fixed:
+                        needs = gang.remaining / gang.tau
+                        whole = math.ceil(needs if gang.tau == int(gang.tau) else needs * (1.0 - 1e-12))
+                        done = n >= gang.since + whole
+                    else:
+                        gang.done += gang.phi
+                        done = gang.done >= self.jobs[gang.row].iterations
+                    if done:
+                        self.complete(gang, now)
+                self.arrive(now)
+                for gang in self.running:
+                    if not fixed:
+                        gang.phi = iterations_per_slot(self.tau(gang), slot)
+                        continue
+                    gang.phi = 1
+                    rate = sharing.rate(gang) / sharing.slowdown(self, gang)
+                    if math.isnan(gang.tau):
+                        gang.remaining, gang.since = self.jobs[gang.row].duration / slot, n
+                    elif rate != gang.tau:
+                        gang.remaining = max(0.0, gang.remaining - gang.tau * (n - gang.since))
+                        gang.since = n
+                    gang.tau = rate
+                if not self.future and all(gang.phi == 0 for gang in self.running):
+                    left = [gang.row for gang in self.running] + self.queue
+                    if left:
+                        raise StuckError(min(left))
+                n += 1
+
+        def run_events(self) -> None:
+            def finish(gang: Gang) -> float:
+                return gang.since + gang.remaining * gang.tau
+
+            fixed = self.options.model == "fixed"
+            while self.future or self.queue or self.running:
+                instants = [finish(gang) for gang in self.running]
+                now = min(instants + [self.jobs[row].submit for row in self.future])
+                for gang in sorted(self.running, key=lambda gang: gang.row):
+                    if finish(gang) <= now:
+                        self.complete(gang, now)
+                self.arrive(now)
+                for gang in self.running:
+                    tau, job = self.tau(gang), self.jobs[gang.row]
+                    if math.isnan(gang.tau):
+                        gang.remaining = job.duration if fixed else float(job.iterations)
+                        gang.since = now
+                    elif tau != gang.tau:
+                        gang.remaining = max(0.0, gang.remaining - (now - gang.since) / gang.tau)
+                        gang.since = now
+                    gang.tau = tau
+
+    return ShareWorld
+
+
+def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
+    """The oracle of the policies that preempt."""
+
+    @dataclass
+    class ShareWorld(PreemptWorld):
+        at_rate: dict[int, tuple[float, float]] = field(default_factory=dict)
+        """Of each running job: the work left when its present rate began, and when that was (slots)."""
+
+        def find(self, row: int) -> tuple[list[GPU] | None, int]:
+            return sharing.find(self, row, self.running)
+
+        def floor(self) -> Floor:
+            rooms = sharing.rooms(self.sizes, self.jobs, self.running)
+            return Floor(dict(sorted(self.sizes.items())), [g for g in rooms if rooms[g] == WHOLE], {})
+
+        def select(self) -> list[int]:
+            types = [0] if sharing.types is None else sorted(set(sharing.types.of))
+            quota = {t: WHOLE * sum(sharing.pool(self, t).values()) for t in types}
+            held = {run.row: self.type_of(run) for run in self.running}
+            selected = []
+            for row in self.ranking():
+                need = asked(self.jobs[row])
+                draws = [held[row]] if row in held else sharing.tried(self, row)
+                enough = next((t for t in draws if quota[t] >= need), None)
+                if enough is not None:
+                    quota[enough] -= need
+                    selected.append(row)
+            return selected
+
+        def type_of(self, run: Stretch) -> int:
+            return 0 if sharing.types is None else sharing.types.of[run.gpus[0][0]]
+
+        def too_slow(self, row: int) -> bool:
+            return sharing.types is None and super().too_slow(row)
+
+        def whole(self, row: int) -> float:
+            if self.fixed and self.slotted:
+                return self.jobs[row].duration / self.options.slot
+            return super().whole(row)
+
+        def left_now(self, row: int) -> float:
+            """Under `fixed` a stretch at one rate is counted at once, which rounds once."""
+            run = next((run for run in self.running if run.row == row), None)
+            if run is None or run.phi == 0 or not (self.fixed and self.slotted):
+                return super().left_now(row)
+            left, since = self.at_rate[row]
+            return max(0.0, left - run.phi * (self.now - since)) if self.now > since else left
+
+        def new_rates(self) -> None:
+            before = {run.row: (run.phi, self.left_now(run.row)) for run in self.running}
+            super().new_rates()
+            for run in self.running:
+                phi, left = before[run.row]
+                if run.phi != phi:
+                    self.at_rate[run.row] = left, max(self.now, run.begin)
+
+        def attained(self, row: int) -> float:
+            held = self.served[row]
+            for run in self.running:
+                if run.row == row:
+                    held += self.now - run.start
+            return weight(self.jobs[row]) * self.seconds(held)
+
+        def tau(self, run: Stretch, p: int) -> float:
+            slowed = sharing.slowdown(self, run)
+            if self.fixed:
+                return slowed / sharing.rate(run)
+            return sharing.tau(self, run, p) * slowed
+
+        def stop(self, run: Stretch) -> None:
+            sharing.note(self.jobs[run.row], run, self.seconds(run.start), self.seconds(self.now))
+            super().stop(run)
+
+        def look(self) -> None:
+            self.looked = self.now
+            self.short, self.apart = [], []
+            rooms = sharing.rooms(self.sizes, self.jobs, self.running)
+            for row in self.waiting:
+                pools = [sharing.pool(self, t) for t in sharing.tried(self, row)]
+                idle = [sum(room for gpu, room in rooms.items() if gpu[0] in pool) for pool in pools]
+                if all(units < asked(self.jobs[row]) for units in idle):
+                    self.short.append(row)
+                elif self.find(row)[0] is None:
+                    self.apart.append(row)
+
+    return ShareWorld
