@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +49,14 @@ def convert(
             rich_help_panel=_OUTPUT,
         ),
     ] = None,
+    tables_out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="T.parquet",
+            help="gavel, pollux: also write the measured speeds, for `ringbco replay --tables`.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -83,6 +91,22 @@ def convert(
             metavar="ours=theirs",
             help="csv: the file's name for a column of the job table; repeatable. start_time and end_time"
             " stand in for a missing duration.",
+            rich_help_panel=_SOURCE,
+        ),
+    ] = None,
+    throughputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="gavel: the measured throughputs, simulation_throughputs.json, plain or as gzip.",
+            rich_help_panel=_SOURCE,
+        ),
+    ] = None,
+    profiles: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="pollux: the folder of the profiles, with a folder an application.",
             rich_help_panel=_SOURCE,
         ),
     ] = None,
@@ -136,7 +160,9 @@ def convert(
         raise UsageError(f"convert {source}: give {chosen.shapes[0].what}")
     if out is None:
         raise UsageError(f"convert {source}: say where the job table goes: -o JOBS.parquet")
-    _check_targets(out, cluster_out, inputs, force)
+    if tables_out is not None and not chosen.options & {"throughputs", "profiles"}:
+        raise UsageError(f"--tables-out: {source} has no measured speeds; gavel and pollux have")
+    _check_targets(out, cluster_out, tables_out, inputs, force)
     options = Options(
         strict=strict,
         known_vcs=known_vcs,
@@ -144,14 +170,16 @@ def convert(
         snapshot=snapshot,
         column_map=_column_map(column_map or []),
         want_cluster=cluster_out is not None,
+        throughputs=throughputs,
+        profiles=profiles,
     )
     with _spinner(f"reading {', '.join(path.name for path in inputs)}", quiet=quiet):
         conversion = run(source, inputs, options)
-        _write(conversion, out, cluster_out, force=force, csv_safe=csv_safe)
+        _write(conversion, out, cluster_out, tables_out, force=force, csv_safe=csv_safe)
     if as_json:
-        _print_json(source, conversion, out, cluster_out)
+        _print_json(source, conversion, out, cluster_out, tables_out)
     elif not quiet:
-        _show(source, conversion, out, cluster_out)
+        _show(source, conversion, out, cluster_out, tables_out)
 
 
 def _column_map(entries: list[str]) -> dict[str, str]:
@@ -168,7 +196,9 @@ def _column_map(entries: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _check_targets(out: Path, cluster_out: Path | None, inputs: list[Path], force: bool) -> None:
+def _check_targets(
+    out: Path, cluster_out: Path | None, tables_out: Path | None, inputs: list[Path], force: bool
+) -> None:
     """Refuse before any work what could not be written, or would overwrite an input."""
     from os.path import realpath
 
@@ -177,29 +207,44 @@ def _check_targets(out: Path, cluster_out: Path | None, inputs: list[Path], forc
     from ringbco.trace.jobs import check_output_name
 
     check_output_name(out)
-    targets = [target for target in (out, cluster_out) if target is not None]
-    # realpath, not resolve: that raises where links go round.
-    if len({realpath(target) for target in targets}) < len(targets):
-        raise UsageError(f"--out and --cluster-out are both {out}")
-    for target in targets:
+    if tables_out is not None:
+        check_output_name(tables_out)
+    named = {"--out": out, "--cluster-out": cluster_out, "--tables-out": tables_out}
+    targets: dict[str, str] = {}
+    for option, target in named.items():
+        # realpath, not resolve: that raises where links go round.
+        if target is not None and (other := targets.setdefault(realpath(target), option)) != option:
+            raise UsageError(f"{other} and {option} are both {target}")
+    for target in named.values():
+        if target is None:
+            continue
         if any(realpath(target) == realpath(path) for path in inputs):
             raise UsageError(f"{target} is one of the inputs: write somewhere else")
         check_output(target, force=force)
 
 
 def _write(
-    conversion: Conversion, out: Path, cluster_out: Path | None, *, force: bool, csv_safe: bool
+    conversion: Conversion,
+    out: Path,
+    cluster_out: Path | None,
+    tables_out: Path | None,
+    *,
+    force: bool,
+    csv_safe: bool,
 ) -> None:
-    """Both files or neither: the cluster's takes its name only once the job table is in place."""
+    """All files or none: the others take their names only once the job table is in place."""
     from ringbco.io.atomic import replacing
     from ringbco.trace.jobs import write_jobs
 
-    if cluster_out is None or conversion.cluster is None:
-        write_jobs(conversion.table, out, force=force, csv_safe=csv_safe)
-        return
-    with replacing(cluster_out, force=force) as file:
-        file.write(conversion.cluster.to_toml().encode())
-        file.flush()
+    with ExitStack() as others:
+        if cluster_out is not None and conversion.cluster is not None:
+            file = others.enter_context(replacing(cluster_out, force=force))
+            file.write(conversion.cluster.to_toml().encode())
+            file.flush()
+        if tables_out is not None and conversion.tables is not None:
+            file = others.enter_context(replacing(tables_out, force=force))
+            conversion.tables.write(file, as_csv=tables_out.suffix.lower() == ".csv")
+            file.flush()
         write_jobs(conversion.table, out, force=force, csv_safe=csv_safe)
 
 
@@ -227,13 +272,16 @@ def _cite(source: str) -> None:
         print(chosen.citation)
 
 
-def _print_json(source: str, conversion: Conversion, out: Path, cluster_out: Path | None) -> None:
+def _print_json(
+    source: str, conversion: Conversion, out: Path, cluster_out: Path | None, tables_out: Path | None
+) -> None:
     import json
 
     document: dict[str, Any] = {
         "source": source,
         "jobs": str(out),
         "cluster": None if cluster_out is None else str(cluster_out),
+        **({} if tables_out is None else {"tables": str(tables_out)}),
         "epoch": conversion.epoch,
         **conversion.account.to_dict(),
         "notes": list(conversion.notes),
@@ -241,7 +289,9 @@ def _print_json(source: str, conversion: Conversion, out: Path, cluster_out: Pat
     print(json.dumps(document, indent=2))
 
 
-def _show(source: str, conversion: Conversion, out: Path, cluster_out: Path | None) -> None:
+def _show(
+    source: str, conversion: Conversion, out: Path, cluster_out: Path | None, tables_out: Path | None
+) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=False)
@@ -253,5 +303,9 @@ def _show(source: str, conversion: Conversion, out: Path, cluster_out: Path | No
         console.print(
             f"{cluster.num_servers:,} servers, {cluster.num_gpus:,} GPUs in {cluster_out}", markup=False
         )
+    if tables_out is not None and conversion.tables is not None:
+        models = conversion.tables.frame["model"].n_unique()
+        told = f"{conversion.tables.frame.height:,} speeds of {models} models in {tables_out}"
+        console.print(told, markup=False)
     for note in conversion.notes:
         print(f"note: {note}", file=sys.stderr)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ringbco.sources.opening import Opened
     from ringbco.sources.source import Inputs, Options, Shape, Source
     from ringbco.trace.jobs import JobTable
+    from ringbco.trace.rate_table import RateTable
 
 __all__ = ["SOURCES", "Conversion", "convert", "get", "recognise"]
 
@@ -30,6 +31,8 @@ SOURCES: Final[Mapping[str, str]] = {
     "openb": "openb",
     "spot-gpu": "spot_gpu",
     "elasticflow": "elasticflow",
+    "gavel": "gavel",
+    "pollux": "pollux",
     "swf": "swf",
     "csv": "csv_table",
 }
@@ -37,13 +40,17 @@ SOURCES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Conversion:
-    """A finished conversion: the job table, its account, the cluster (None unless asked for), remarks."""
+    """A finished conversion: the job table, its account, the cluster (None unless asked for), remarks.
+
+    tables: the measured speeds, None where the source has none.
+    """
 
     table: JobTable
     account: Account
     cluster: Cluster | None
     notes: tuple[str, ...]
     epoch: str
+    tables: RateTable | None = None
 
 
 def get(name: str) -> Source:
@@ -75,6 +82,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     from ringbco.sources.source import Options as Choices
     from ringbco.sources.source import refuse_empty
     from ringbco.trace.jobs import from_frame, provenance
+    from ringbco.trace.rate_table import as_rate_table
 
     options = options or Choices()
     source = get(name)
@@ -109,7 +117,8 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
                 " cluster file gives each"
                 " speed 1 under [gpu_types], to be mended there"
             )
-    return Conversion(table, trace.account, cluster, tuple(notes), trace.epoch)
+    tables = None if trace.tables is None else as_rate_table(trace.tables)
+    return Conversion(table, trace.account, cluster, tuple(notes), trace.epoch, tables)
 
 
 def recognise(path: Path) -> tuple[str, str] | None:
@@ -133,6 +142,8 @@ def _refuse_foreign_options(source: Source, options: Options) -> None:
         "snapshot": options.snapshot,
         "map": options.column_map,
         "known-vcs": options.known_vcs,
+        "throughputs": options.throughputs,
+        "profiles": options.profiles,
     }
     for option, value in given.items():
         if value and option not in source.options:

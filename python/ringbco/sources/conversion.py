@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ringbco.errors import UsageError
 from ringbco.sources import Conversion
@@ -20,6 +21,8 @@ def convert(
     snapshot: str | None = None,
     column_map: Mapping[str, str] | None = None,
     cluster: bool = False,
+    throughputs: str | os.PathLike[str] | None = None,
+    profiles: str | os.PathLike[str] | None = None,
     strict: bool = False,
 ) -> Conversion:
     """Turns the files of a public trace into a job table, cleaned as the field cleans it; writes nothing.
@@ -28,10 +31,12 @@ def convert(
     mode, known_vcs, snapshot, column_map: options of one source, as `ringbco convert --help` has them;
         column_map is {our name: the file's name}.
     cluster: whether to work out the servers that the trace ran on as well.
+    throughputs, profiles: of gavel and pollux, the file and the folder of their measured speeds.
     strict: whether the first row that would be dropped or changed is an error.
 
     Returns the job table (times in seconds), the account of its rows, the cluster (None unless asked for),
-    notes and the epoch; `ringbco.write_jobs(conversion.table, path)` writes the table with its account.
+    notes, the epoch and the measured speeds (None where the source has none);
+    `ringbco.write_jobs(conversion.table, path)` writes the table with its account.
 
     Raises InputError for files that are missing, damaged or of another source, UsageError for an unknown
     source, for an option that it does not have, and for a cluster that nobody published.
@@ -46,5 +51,7 @@ def convert(
         snapshot=snapshot,
         column_map=dict(column_map or {}),
         want_cluster=cluster,
+        throughputs=None if throughputs is None else Path(throughputs),
+        profiles=None if profiles is None else Path(profiles),
     )
     return run(source, [os.fspath(path) for path in paths], options)

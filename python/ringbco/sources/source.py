@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import polars as pl
@@ -49,6 +50,7 @@ class Options:
     """What a user may choose in a conversion.
 
     known_vcs: leave out jobs of virtual clusters without servers. want_cluster: the servers too are wanted.
+    throughputs, profiles: where measured speeds stand, for sources that have them apart.
     """
 
     strict: bool = False
@@ -57,6 +59,8 @@ class Options:
     snapshot: str | None = None
     column_map: Mapping[str, str] = field(default_factory=dict)
     want_cluster: bool = False
+    throughputs: Path | None = None
+    profiles: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ class Trace:
     servers: tuple[ServerGroup, ...] | None = None
     notes: Sequence[str] = ()
     choices: Mapping[str, str] = field(default_factory=dict)  # options that shaped it, for the footer
+    tables: pl.DataFrame | None = None  # measured speeds, where the source has them
 
 
 @dataclass(frozen=True)

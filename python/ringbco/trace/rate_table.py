@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import BinaryIO, Final
 
 import polars as pl
 
@@ -31,6 +31,7 @@ COLUMNS: Final[dict[str, Column]] = {
 }
 """The schema. A row with a partner has the rate beside it on the same GPUs, and the partner's own there."""
 
+SCHEMA: Final = {name: column.dtype() for name, column in COLUMNS.items()}
 _REQUIRED: Final = tuple(name for name, column in COLUMNS.items() if column.required)
 _KEY: Final = ("model", "gpu_type", "gpus", "servers", "partner")
 
@@ -80,6 +81,15 @@ class RateTable:
             server_gpu_type=(name,) * cluster.num_servers,
             gpu_types={**cluster.gpu_types, **known},
         )
+
+    def write(self, file: BinaryIO, *, as_csv: bool) -> None:
+        """Writes it as CSV or as Parquet; without the columns of partners where there are none."""
+        paired = self.frame["partner"].is_not_null().any()
+        frame = self.frame if paired else self.frame.drop("partner", "partner_rate")
+        if as_csv:
+            frame.write_csv(file)
+        else:
+            frame.write_parquet(file, compression="zstd")
 
     def told(self) -> dict[str, object]:
         """What run.toml says of it."""

@@ -1,0 +1,276 @@
+"""Pollux' workloads and its profiles of six applications on T4 servers (OSDI 2021).
+
+A job trains to the last epoch that was profiled, at the global batch size of the workload, which is part of
+its model here: `cifar10 (batch size 2048)`. Iterations are thousandths of a step at the initial batch size.
+The rates are goodputs: steps a second times what a step at that batch size is worth, averaged so that the
+whole job takes as long as epoch by epoch.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco import _core
+from ringbco.errors import InputError, UsageError
+from ringbco.sources.account import ROW, drop
+from ringbco.sources.parsing import number, optional_text
+from ringbco.sources.rules import SECONDS, has_id, not_negative, timed, whole_gpus
+from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv
+from ringbco.sources.tables import CsvTable
+from ringbco.trace.jobs import read_columns
+from ringbco.trace.rate_table import SCHEMA
+
+JOBS: Final = CsvTable(
+    role="jobs",
+    what="a Pollux workload (workload-N.csv)",
+    columns=("name", "time", "application", "num_replicas", "batch_size"),
+    required=("name", "time", "application", "num_replicas", "batch_size"),
+)
+FINE: Final = 1000
+"""Iterations in a step at the initial batch size: whole steps would lose time to the slot clock's floor."""
+GPU_TYPE: Final = "T4"
+_GPUS: Final = 4
+"""GPUs of a server."""
+_MOST_LOCAL: Final = {"yolov3": 8}
+"""The largest batch on a GPU, where the simulator allows less than was profiled."""
+_PROFILE: Final = ("local_bsz", "step_time", "sync_time")
+
+
+@dataclass(frozen=True)
+class Application:
+    """What was profiled of an application.
+
+    placed: (GPUs, servers) -> samples (local_bsz, step_time, sync_time), ascending by the first. epochs: by
+    global batch size, rows (progress, grad_sqr, grad_var) an epoch.
+    """
+
+    name: str
+    placed: Mapping[tuple[int, int], NDArray[np.float64]]
+    epochs: Mapping[int, NDArray[np.float64]]
+    most_local: int
+
+    @property
+    def first_batch(self) -> int:
+        """The initial batch size: what a step at it does is one."""
+        return min(self.epochs)
+
+    @property
+    def progress(self) -> NDArray[np.float64]:
+        """Steps at the initial batch size at the end of each epoch."""
+        rows = min(len(epochs) for epochs in self.epochs.values())
+        least: NDArray[np.float64] = np.min([epochs[:rows, 0] for epochs in self.epochs.values()], axis=0)
+        return least
+
+    def batches(self, gpus: int, wanted: int) -> tuple[int, int]:
+        """The batch on a GPU, and how many of them make a step, for a global batch size."""
+        local = math.ceil(wanted / gpus)
+        parts = math.ceil(local / self.most_local)
+        if gpus == 1 and wanted > self.first_batch:
+            parts = max(2, parts)  # the simulator measures the gradients' noise between two parts
+        atomic = min(math.ceil(local / parts), max(self.epochs) // (gpus * parts))
+        return atomic, parts
+
+    def rate(self, gpus: int, servers: int, wanted: int) -> float | None:
+        """Goodput, steps at the initial batch size a second; None where that batch was not profiled."""
+        atomic, parts = self.batches(gpus, wanted)
+        sizes, step, sync = self.placed[gpus, servers].T
+        if not sizes[0] <= atomic <= sizes[-1]:
+            return None
+        step_time, sync_time = float(np.interp(atomic, sizes, step)), float(np.interp(atomic, sizes, sync))
+        took = step_time + (parts - 1) * (step_time - sync_time)
+        done = np.diff(self.progress, prepend=0.0)
+        steps = float((done / self._gains(gpus * atomic * parts)).sum())
+        return float(self.progress[-1]) / (steps * took)
+
+    def _gains(self, batch: int) -> NDArray[np.float64]:
+        """What a step at a global batch size is worth in each epoch."""
+        sizes = sorted(self.epochs)
+        rows = self.progress.size
+        batch = min(max(batch, sizes[0]), sizes[-1])
+        low = max(size for size in sizes if size <= batch)
+        high = min(size for size in sizes if size >= batch)
+        share = 0.0 if low == high else (batch - low) / (high - low)
+        stats = (1.0 - share) * self.epochs[low][:rows] + share * self.epochs[high][:rows]
+        square, variance = stats[:, 1], stats[:, 2]
+        gains: NDArray[np.float64] = (variance + square) / (variance * self.first_batch / batch + square)
+        return gains
+
+
+def read(inputs: Inputs, options: Options) -> Trace:
+    """The jobs, and the rates of every application and batch size among them."""
+    if options.profiles is None:
+        raise UsageError(
+            "convert pollux: give --profiles DIR, the folder with a folder an application (placements.csv,"
+            " scalability.csv, validation-*.csv)"
+        )
+    folder = options.profiles
+    if not folder.is_dir():
+        raise InputError("the folder of Pollux' profiles", file=folder, key="profiles", value=str(folder))
+    names = sorted(entry.name for entry in folder.iterdir() if (entry / "placements.csv").is_file())
+    if not names:
+        raise InputError("holds no folder of an application with a placements.csv", file=folder)
+    batch = pl.col("batch_size")
+    frame, account = clean_csv(
+        inputs.csv("jobs"),
+        [
+            optional_text("name").alias("job_id"),
+            optional_text("application"),
+            *map(number, ("time", "num_replicas", "batch_size")),
+        ],
+        (
+            has_id("name"),
+            whole_gpus("num_replicas"),
+            drop("num_replicas is 0", pl.col("num_replicas") == 0, "num_replicas", "one GPU or more"),
+            *timed("time", expected=SECONDS),
+            not_negative("time"),
+            drop(
+                "batch_size missing or not a whole number",
+                batch.is_null() | (batch < 1) | (batch != batch.floor()),
+                "batch_size",
+                "a whole number of samples, 1 or more",
+            ),
+            drop(
+                "application without a profile",
+                ~pl.col("application").is_in(names).fill_null(value=False),
+                "application",
+                f"one of {', '.join(names)}",
+            ),
+        ),
+        unit="jobs",
+        options=options,
+        id_column="name",
+    )
+    frame = frame.with_columns(
+        model=pl.format("{} (batch size {})", "application", batch.cast(pl.UInt32)),
+        num_gpus=pl.col("num_replicas").cast(pl.UInt32),
+    )
+    asked = frame.select("application", "model", batch.cast(pl.UInt32)).unique(maintain_order=True)
+    applications = {
+        name: _application(folder / name) for name in asked["application"].unique(maintain_order=True)
+    }
+    rows = [row for name, model, size in asked.iter_rows() for row in _rates(applications[name], model, size)]
+    tables = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    work = {name: round(FINE * float(found.progress[-1])) for name, found in applications.items()}
+    frame = frame.with_columns(
+        iterations=pl.col("application").replace_strict(work, return_dtype=pl.UInt64),
+        rate=pl.Series(_alone(frame, tables), dtype=pl.Float64),
+    )
+    unknown = frame.filter(pl.col("rate").is_nan())
+    if unknown.height:
+        expected = f"a number of GPUs at which {unknown['model'][0]} was profiled in {folder}"
+        raise inputs.csv("jobs").bad_cell(int(unknown[ROW][0]), "num_replicas", expected)
+    frame = by_submission(
+        frame.rename({"time": "submit_time"}),
+        ["job_id", "submit_time", "num_gpus", "duration", "model", "gpu_type", "iterations"],
+        gpu_type=pl.lit(GPU_TYPE),
+        duration=pl.col("iterations") / pl.col("rate"),
+    )
+    return Trace(
+        frame,
+        account,
+        "1970-01-01T00:00:00",
+        "a placeholder: the workload counts seconds from its beginning",
+        choices={"profiles": folder.name},
+        tables=tables,
+    )
+
+
+def _alone(frame: pl.DataFrame, tables: pl.DataFrame) -> NDArray[np.float64]:
+    """The rate of each job on the fewest servers of four GPUs; NaN where nothing profiled says it."""
+    number = {model: index for index, model in enumerate(tables["model"].unique(maintain_order=True))}
+    model = np.array([number[name] for name in tables["model"]], np.uint32)
+    sizes = (tables["gpus"].to_numpy(), tables["servers"].to_numpy())
+    speeds = _core.SpeedTable(
+        (len(number) + 1, 1), (model, np.zeros_like(model), *sizes), tables["rate"].to_numpy()
+    )
+    asked = np.array([number.get(name, len(number)) for name in frame["model"]], np.uint32)
+    gpus = frame["num_gpus"].to_numpy()
+    return speeds.rates(asked, np.zeros_like(asked), gpus, (gpus + _GPUS - 1) // _GPUS)
+
+
+def _rates(application: Application, model: str, batch: int) -> Iterator[tuple[Any, ...]]:
+    """The rows of a model: what was profiled of its batch size."""
+    for gpus, servers in sorted(application.placed):
+        rate = application.rate(gpus, servers, batch)
+        if rate is not None:
+            yield model, GPU_TYPE, gpus, servers, FINE * rate, None, None
+
+
+def _application(folder: Path) -> Application:
+    """The profiles in a folder. Raises InputError for a file that is missing or of another shape."""
+    placements = _numbers(folder / "placements.csv", ("placement", *_PROFILE))
+    placed: dict[tuple[int, int], NDArray[np.float64]] = {}
+    packed: dict[tuple[int, int], str] = {}
+    for key, own in placements.group_by("placement", maintain_order=True):
+        # Of several ways to hold so many GPUs on so many servers, that which fills the most servers counts.
+        digits = "".join(sorted(str(int(key[0])), reverse=True))
+        size = sum(map(int, digits)), len(digits)
+        if "0" in digits or digits <= packed.get(size, ""):
+            continue
+        packed[size], placed[size] = digits, own.select(_PROFILE).sort("local_bsz").to_numpy()
+    scalability = _numbers(folder / "scalability.csv", ("num_replicas", "num_nodes", *_PROFILE))
+    for key, own in scalability.group_by("num_replicas", "num_nodes", maintain_order=True):
+        size = int(key[0]), int(key[1])
+        placed.setdefault(size, own.select(_PROFILE).sort("local_bsz").to_numpy())
+    epochs = {}
+    for path in sorted(folder.glob("validation-*.csv")):
+        batch = path.stem.removeprefix("validation-")
+        if not re.fullmatch("[1-9][0-9]*", batch):
+            raise InputError("a name such as validation-128.csv, with a batch size", file=path)
+        epochs[int(batch)] = _numbers(path, ("progress", "grad_sqr", "grad_var")).to_numpy()
+    if not epochs:
+        raise InputError("holds no validation-*.csv", file=folder)
+    most = _MOST_LOCAL.get(folder.name, int(placements["local_bsz"].max()))  # type: ignore[arg-type]
+    return Application(folder.name, placed, epochs, most)
+
+
+def _numbers(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """Columns of a CSV file, numbers > 0 or >= 0. Raises InputError naming the cell at fault."""
+    raw = read_columns(path)
+    missing = [name for name in columns if name not in raw.frame.columns]
+    if missing:
+        raise InputError(f"has no column {', '.join(missing)}", file=path, hint="is it a profile of Pollux?")
+    frame = raw.frame.select(pl.col(name).cast(pl.Float64, strict=False) for name in columns)
+    if frame.height == 0:
+        raise InputError("has a header but no rows", file=path)
+    for name in columns:
+        may_be_0 = name in ("grad_sqr", "sync_time")  # what cannot be told from nothing
+        good = frame[name] >= 0 if may_be_0 else frame[name] > 0
+        bad = ~(frame[name].is_finite() & good).fill_null(value=False)
+        if bad.any():
+            row = int(bad.arg_max() or 0)
+            value = raw.frame[name][row]
+            expected = f"a finite number {'>=' if may_be_0 else '>'} 0"
+            raise InputError(expected, file=path, row=row + 1, column=name, value=value)
+    return frame
+
+
+SOURCE: Final = Source(
+    name="pollux",
+    title="Pollux (Petuum): workloads with profiles of six applications",
+    url="https://github.com/petuum/adaptdl/tree/osdi21-artifact",
+    licence="Apache-2.0",
+    citation="""\
+@inproceedings{qiao2021pollux,
+  author    = {Qiao, Aurick and Choe, Sang Keun and Subramanya, Suhas Jayaram and Neiswanger, Willie and
+               Ho, Qirong and Zhang, Hao and Ganger, Gregory R. and Xing, Eric P.},
+  title     = {Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning},
+  booktitle = {15th USENIX Symposium on Operating Systems Design and Implementation (OSDI 21)},
+  pages     = {1--18},
+  year      = {2021}
+}""",
+    shapes=(JOBS,),
+    needs=("jobs",),
+    read=read,
+    options=frozenset({"profiles"}),
+    cluster_hint="the paper's has 16 servers of 4 T4: --cluster 16x4",
+)
