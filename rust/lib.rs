@@ -14,7 +14,7 @@
 //! - `speed`: how fast a job runs where it runs. `cluster`: servers and GPUs.
 //! - [`decisions`]: what a policy decided, as data.
 //! - [`simulation`]: a run whose decisions come from outside.
-//! - [`planner`]: the offline planner, Algorithm 1.
+//! - [`planner`]: the offline planner, Algorithm 1. [`pack`](mod@pack): who finds room where nobody leaves.
 //! - [`outcome`]: result columns. [`bound`](mod@bound): what no schedule can fall below.
 //! - [`files`]: renames that refuse to replace, for outputs that appear whole.
 //! - [`ids`]: numbers of jobs, slots and servers. `ds`, `rng`: data structures, random numbers.
@@ -35,6 +35,7 @@ pub mod ids;
 mod machine;
 pub mod options;
 pub mod outcome;
+pub mod pack;
 mod placement;
 pub mod planner;
 pub mod policies;

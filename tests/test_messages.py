@@ -60,7 +60,7 @@ def test_a_name_like_none_gets_no_suggestion() -> None:
         ("order", "shortest-job-first", "sjf"),
         ("placement", "first_fit", "first-fit"),
         ("placement", "pack", "consolidate"),
-        ("placement", "best-fit", "consolidate"),
+        ("placement", "best_fit", "best-fit"),
         ("queue", "backfill", "easy"),
         ("queue", "fifo", "strict"),
         ("model", "ring-all-reduce", "rar"),

@@ -64,6 +64,8 @@ ALLOWED: Final[dict[str, set[str]]] = {
     "plan small.csv --cluster 2x8 -o done --force -q": RESULTS,
     "bound small.csv --cluster 2x8": RESULTS | {"rich"},
     "bound small.csv --cluster 2x8 --json": RESULTS,
+    "pack small.csv --cluster 2x8": RESULTS | {"rich"},
+    "pack small.csv --cluster 2x8 --json": RESULTS,
     "compare small.csv --cluster 2x8 --policy fifo --policy sjf -o c": RESULTS
     | CHARTS
     | {"rich", "vl_convert", "numpy.ma"},

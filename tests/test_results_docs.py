@@ -82,6 +82,9 @@ def outcomes() -> dict[str, Outcome]:
             due.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2), split, policy=Elastic
         ),
         "types": replay(jobs, MIXED, policy="fifo"),
+        "shares": replay(
+            jobs.with_columns(gpu_share=pl.when(pl.col("num_gpus") == 1).then(0.5)), "4x4", policy="fifo"
+        ),
         "plan": plan(jobs.with_columns(submit_time=pl.lit(0.0)), "4x4", slot=5.0),
     }
 

@@ -57,7 +57,8 @@ def test_the_real_pods_one_by_one(shared_traces: Path) -> None:
             ran = int(pod["deletion_time"]) - scheduled
             assert ran > 0
             assert scheduled >= created
-            gpus, share = int(pod["num_gpu"]), int(pod["gpu_milli"]) / 1000
+            gpus, milli = int(pod["num_gpu"]), int(pod["gpu_milli"])
+            share = milli / 1000 if milli < 1000 else None
             expected.append((pod["name"], float(created), gpus, float(ran), pod["pod_phase"], share))
     frame = convert("openb", [path]).table.frame
     columns = ["job_id", "submit_time", "num_gpus", "duration", "status", "gpu_share"]

@@ -84,8 +84,9 @@ def by_hand(pods: Pods) -> tuple[Counter[str], int, list[tuple[object, ...]]]:
         seen.add(pod["name"])
         outlived += pod["pod_phase"] == "Running" and float(pod["deletion_time"]) == 12_902_960
         ran = float(pod["deletion_time"]) - float(pod["scheduled_time"])
-        share = float(pod["gpu_milli"]) / 1000
-        jobs.append((pod["name"], float(pod["creation_time"]), int(float(pod["num_gpu"])), ran, share))
+        gpus, milli = int(float(pod["num_gpu"])), float(pod["gpu_milli"])
+        share = milli / 1000 if gpus == 1 and milli < 1000 else None
+        jobs.append((pod["name"], float(pod["creation_time"]), gpus, ran, share))
     return dropped, outlived, sorted(jobs, key=lambda job: job[1])
 
 

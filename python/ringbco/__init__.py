@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ringbco.run.bound import bound
     from ringbco.run.compare import compare
     from ringbco.run.own import KeyPolicy, Policy, RankPolicy
+    from ringbco.run.pack import Packing, pack
     from ringbco.run.plan import plan
     from ringbco.run.replay import replay
     from ringbco.run.simulation import Simulation
@@ -45,6 +46,7 @@ __all__ = [
     "KeyPolicy",
     "Network",
     "Outcome",
+    "Packing",
     "Policy",
     "RankPolicy",
     "Simulation",
@@ -58,6 +60,7 @@ __all__ = [
     "from_frame",
     "generate",
     "inspect",
+    "pack",
     "plan",
     "profile",
     "read_jobs",
@@ -77,6 +80,7 @@ _HOMES = {
     "KeyPolicy": "run.own",
     "Network": "cluster.network",
     "Outcome": "result.outcome",
+    "Packing": "run.pack",
     "Policy": "run.own",
     "RankPolicy": "run.own",
     "Simulation": "run.simulation",
@@ -88,6 +92,7 @@ _HOMES = {
     "from_frame": "trace.jobs",
     "generate": "trace.synthetic",
     "inspect": "study.inspection",
+    "pack": "run.pack",
     "plan": "run.plan",
     "profile": "study.profile",
     "read_jobs": "trace.jobs",

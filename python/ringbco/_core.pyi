@@ -16,6 +16,7 @@ __all__ = [
     "build",
     "exchange",
     "options",
+    "pack",
     "plan",
     "policies",
     "presets",
@@ -297,6 +298,11 @@ def plan(
     *,
     threads: int | None = None,
 ) -> PlanResult: ...
+def pack(
+    jobs: _Jobs, cluster: _Cluster, options: dict[str, Any], order: NDArray[np.uint32]
+) -> NDArray[np.bool_]:
+    """Whether each of the rows that ask one after the other finds room; nobody ever leaves."""
+
 def bound(
     submit: NDArray[np.float64], shortest: NDArray[np.float64], work: NDArray[np.float64], gpus: int
 ) -> tuple[float, list[int], list[int]]:

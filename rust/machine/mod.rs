@@ -26,6 +26,7 @@ use crate::setting::Setting;
 use crate::speed::Speed;
 pub(crate) use clock::{Clock, MOST_SLOTS};
 pub(crate) use floor::Floor;
+pub(crate) use sharing::wants;
 pub(crate) use stays::Stay;
 
 /// Told now and then how far the run is; may end it.

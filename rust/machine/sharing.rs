@@ -6,8 +6,23 @@ use super::floor::Floor;
 use crate::cluster::Want;
 use crate::ids::{GpuType, Job};
 use crate::speed::Speed;
-use crate::trace::Demand;
+use crate::trace::{Demand, Jobs};
 use std::collections::BTreeMap;
+
+/// What the jobs ask for, as the servers of a type see it.
+pub(crate) fn wants(jobs: &Jobs<'_>, gpu_type: GpuType) -> Vec<Want> {
+    let mut demands: BTreeMap<Demand, (usize, u64)> = BTreeMap::new();
+    for row in 0..jobs.len() {
+        demands.entry(jobs.demand(Job::at(row))).or_insert((row, 0)).1 += 1;
+    }
+    let want = |(demand, (row, count)): (Demand, (usize, u64))| Want {
+        num_gpus: jobs.num_gpus[row],
+        share: jobs.share_of(row),
+        usable: jobs.tried_by(demand).iter().any(|&(of, _)| of == gpu_type || of == GpuType::NONE),
+        jobs: count,
+    };
+    demands.into_iter().map(want).collect()
+}
 
 impl<S: Speed> Floor<'_, S> {
     /// Keeps what idle GPUs are lost to the demands of the jobs, from now on.
@@ -16,19 +31,7 @@ impl<S: Speed> Floor<'_, S> {
             return;
         }
         let jobs = self.jobs;
-        let mut demands: BTreeMap<Demand, (usize, u64)> = BTreeMap::new();
-        for row in 0..jobs.len() {
-            demands.entry(jobs.demand(Job::at(row))).or_insert((row, 0)).1 += 1;
-        }
-        self.cluster.weigh(|gpu_type| {
-            let want = |(&demand, &(row, count)): (&Demand, &(usize, u64))| Want {
-                num_gpus: jobs.num_gpus[row],
-                share: jobs.share_of(row),
-                usable: jobs.tried_by(demand).iter().any(|&(of, _)| of == gpu_type || of == GpuType::NONE),
-                jobs: count,
-            };
-            demands.iter().map(want).collect()
-        });
+        self.cluster.weigh(|gpu_type| wants(&jobs, gpu_type));
     }
 
     /// Whether every stay runs at the pace that its servers and its GPU give it.

@@ -11,10 +11,11 @@ use crate::error::{Error, Result};
 use crate::ids::GpuType;
 use crate::machine::Watch;
 use crate::options::{Options, PlanOptions};
+use crate::pack as packing;
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
 use crate::trace::{Jobs, Kind, Range, RateTable, Rates, Types};
-use numpy::PyReadonlyArray1;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -308,6 +309,27 @@ pub(super) fn plan(
     });
     watch.check()?;
     PlanResult::new(py, planned.map_err(|e| raise(py, &e))?)
+}
+
+/// Whether each of the jobs that ask one after the other, by row, finds room; nobody ever leaves.
+///
+/// options: those of the table that are not at their default.
+#[pyfunction]
+pub(super) fn pack<'py>(
+    py: Python<'py>,
+    jobs: JobColumns<'_>,
+    cluster: ClusterColumns<'_>,
+    options: &Bound<'_, PyDict>,
+    order: PyReadonlyArray1<'_, u32>,
+) -> PyResult<Bound<'py, PyArray1<bool>>> {
+    let options: Options = read(options)?;
+    let kinds = jobs.kinds();
+    let table = jobs.jobs(&kinds)?;
+    let server_types = cluster.server_types();
+    let spec = cluster.spec(server_types.as_deref())?;
+    let order = order.as_slice()?;
+    let found = py.detach(|| packing::pack(&table, &spec, &options, order)).map_err(|error| raise(py, &error))?;
+    Ok(found.into_pyarray(py))
 }
 
 /// The lower bound of jobs on so many GPUs: its sum, s, then sets and jobs by term (run times, shortest, busy).

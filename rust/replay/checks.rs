@@ -39,7 +39,8 @@ pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
         return Ok(());
     }
     let fail = |name, value: &str, expected: &str| {
-        let expected = format!("{expected}: the job table has shares of a GPU (gpu_share)");
+        let expected =
+            format!("{expected}: the job table has shares of a GPU; without its gpu_share each takes a whole one");
         Err(Error::Option { name, value: value.to_owned(), expected })
     };
     if !WITH_SHARES.contains(&options.placement) {

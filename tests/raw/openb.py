@@ -107,7 +107,7 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
                 "duration": float(deleted - scheduled),
                 "status": phase,
                 "gpu_type": spec or None,
-                "gpu_share": milli / 1000,
+                "gpu_share": milli / 1000 if gpus == 1 and milli < 1000 else None,
                 "gpu_spec": spec or None,
                 "qos": row["qos"],
             }

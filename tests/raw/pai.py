@@ -148,6 +148,7 @@ def generate(seed: int = 0, good: int = 60, each: int = 2, *, header: bool = Fal
                 "user": job["user"],
                 "status": job["status"],
                 "gpu_type": worker["gpu_type"],
+                "gpu_share": gpus if gpus < 1 else None,
                 "plan_gpus": gpus,
                 "num_machines": machines,
             }

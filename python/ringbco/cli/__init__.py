@@ -26,6 +26,7 @@ VERBS: Final = {
     "profile": "Fill in what a job table does not say of its jobs: iterations, gradients, compute time.",
     "replay": "Replay a job table on a cluster under a scheduling policy.",
     "plan": "Plan a job table offline, as the paper does: SJF-BCO or a baseline.",
+    "pack": "Say how full a placement packs the GPUs before jobs find no room.",
     "bound": "Say how low the mean completion time of a job table can be at best.",
     "compare": "Replay a job table under several policies, side by side.",
     "reproduce": "Make the paper's figures 4 to 7 again, beside its values.",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ringbco.errors import InputError
 from ringbco.result.folder import cluster_of
+from ringbco.result.metrics import gpus_of
 
 if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
@@ -21,7 +22,7 @@ Floats = NDArray[np.float64]
 
 TERMS: Final = ("run_times", "srpt", "busy")
 """What the bound of a set follows from, in the engine's order."""
-_READ: Final = ("submit_time", "num_gpus", "ideal_run_time", "vc")
+_READ: Final = ("submit_time", "num_gpus", "gpu_share", "ideal_run_time", "vc")
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,5 @@ def _parts(jobs: pl.DataFrame, cluster: Cluster) -> Iterator[tuple[str, pl.Serie
 
 
 def _of_columns(jobs: pl.DataFrame, gpus: int) -> Bound:
-    submit, ideal, asked = (
-        jobs[name].cast(pl.Float64).to_numpy() for name in ("submit_time", "ideal_run_time", "num_gpus")
-    )
-    return lower_bound(submit, ideal, asked * ideal, gpus)
+    submit, ideal = (jobs[name].cast(pl.Float64).to_numpy() for name in ("submit_time", "ideal_run_time"))
+    return lower_bound(submit, ideal, gpus_of(jobs) * ideal, gpus)

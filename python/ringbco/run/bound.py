@@ -16,6 +16,7 @@ from ringbco.result.metrics import column
 from ringbco.run.options import as_cluster, checked
 from ringbco.trace import kinds, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
+from ringbco.trace.shares import WHOLE, thousandths
 
 
 def bound(
@@ -45,6 +46,8 @@ def bound(
     if differ is not None:  # no run is faster than one on the fastest type alone
         workload = replace(workload, compute_time=workload.compute_time / differ.most_speedup())
     work = profiles.least_work(table, cluster, workload, model=model)
+    shares = thousandths(table.frame)
+    part = 1.0 if shares is None else np.where(shares > 0, shares / WHOLE, 1.0)
     if differ is not None and model == "fixed":
         work = work / differ.most_speedup()
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
@@ -59,7 +62,7 @@ def bound(
         if kept.size:
             elastic += int(np.count_nonzero(least[kept] < most[kept]))
             shortest = work[kept] / np.minimum(most[kept], gpus)
-            parts[name] = lower_bound(submit[kept], shortest, work[kept], gpus)
+            parts[name] = lower_bound(submit[kept], shortest, (work * part)[kept], gpus)
     if not parts:
         raise InputError("no job is left to bound: each one is larger than the cluster", file=table.source)
     return by_cluster(parts, dropped, elastic)

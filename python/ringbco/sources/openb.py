@@ -89,7 +89,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         id_column="name",
     )
     frame = by_submission(
-        frame.with_columns(divided(frame["gpu_milli"], 1000).alias("gpu_share")),
+        frame.with_columns(_share(frame).alias("gpu_share")),
         [
             *("job_id", "submit_time", "num_gpus", "duration", "status", "gpu_type"),
             *("gpu_share", "gpu_spec", "qos"),
@@ -110,6 +110,12 @@ def read(inputs: Inputs, options: Options) -> Trace:
         "a placeholder: the log counts seconds from an undisclosed moment",
         servers,
     )
+
+
+def _share(frame: pl.DataFrame) -> pl.Series:
+    """The share of its one GPU that a pod asks for; null for whole GPUs."""
+    share = divided(frame["gpu_milli"], 1000)
+    return share.set((share == 1.0) | (frame["num_gpu"] != 1), None)
 
 
 SOURCE: Final = Source(

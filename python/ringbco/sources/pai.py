@@ -129,7 +129,8 @@ def read(inputs: Inputs, options: Options) -> Trace:
         unique_column="job_name",
     )
     servers, left_out = _servers(inputs, options) if options.want_cluster else (None, ())
-    columns = ["job_id", "submit_time", "num_gpus", "duration", "user", "status", "gpu_type", "plan_gpus"]
+    columns = ["job_id", "submit_time", "num_gpus", "duration", "user", "status", "gpu_type", "gpu_share"]
+    columns.append("plan_gpus")
     if "instances" in inputs:
         kept = kept.join(_machines(inputs), on="job_id", how="left", maintain_order="left")
         columns.append("num_machines")
@@ -140,6 +141,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
             submit_time=pl.col("start_time"),
             duration=pl.col("last_task_end") - pl.col("first_task_start"),
             num_gpus=whole_gpus_for(pl.col("plan_gpus")),
+            gpu_share=pl.when(pl.col("plan_gpus") < 1).then("plan_gpus"),
         ),
         account.plus(left_out),
         "1970-01-01T08:00:00+08:00",

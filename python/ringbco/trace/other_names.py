@@ -42,7 +42,10 @@ _OF_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "placement": {
         **dict.fromkeys(("ff", "firstfit", "first"), "first-fit"),
-        **dict.fromkeys(("pack", "packing", "packed", "best-fit", "bestfit", "consolidated"), "consolidate"),
+        **dict.fromkeys(("pack", "packing", "packed", "consolidated"), "consolidate"),
+        **dict.fromkeys(("bestfit", "bf", "tightest"), "best-fit"),
+        **dict.fromkeys(("worstfit", "wf"), "worst-fit"),
+        **dict.fromkeys(("fragmentation", "frag", "fragmentation-gradient-descent"), "fgd"),
         **dict.fromkeys(("ls", "spread"), "least-loaded"),
         "rand": "random",
         **dict.fromkeys(("faffp", "ffp"), "fa-ffp"),

@@ -1,0 +1,87 @@
+"""`ringbco pack`: how full a placement packs the GPUs before jobs find no room."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ringbco.cli import inputs
+
+if TYPE_CHECKING:
+    from ringbco.cli.fitted import Fitted
+    from ringbco.run.pack import Packing
+
+_PLACEMENTS: Final = ("first-fit", "consolidate", "best-fit", "worst-fit", "fgd", "random")
+
+
+def pack(
+    jobs: inputs.Jobs,
+    *,
+    cluster: inputs.ClusterName,
+    placement: Annotated[
+        str,
+        typer.Option(metavar="L", help=f"Which GPUs a job gets: {', '.join(_PLACEMENTS)}."),
+    ] = "fgd",
+    until: Annotated[
+        str,
+        typer.Option(metavar="PERCENT", help="How much of all GPUs is asked for in all, such as 130%."),
+    ] = "130%",
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the order in which jobs ask.")] = 0,
+    runs: Annotated[
+        int,
+        typer.Option(metavar="N", help="How many orders: those of the seed, the seed + 1 and so on."),
+    ] = 1,
+    vc: inputs.VirtualClusters = "split",
+    as_json: inputs.Json = False,
+) -> None:
+    """Say how full a placement packs the GPUs of a cluster before jobs find no room.
+
+    The jobs of JOBS ask for their GPUs, or shares of one, in random order. Nobody ever leaves, and who finds
+    no room is turned away. Told is the share of all GPUs that is allocated when so much of them has been
+    asked for (docs/shares.md#how-full-a-placement-packs).
+
+    Example: ringbco pack openb.parquet --cluster openb.toml --placement fgd --until 130% --runs 10
+    """
+    from ringbco.run.pack import pack as run
+
+    machine = inputs.parse_cluster(cluster, {}, vc)
+    found = run(
+        inputs.read_table(jobs, quiet=True),
+        machine,
+        placement=placement,
+        until=_share(until),
+        seed=seed,
+        runs=runs,
+    )
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=2))
+        return
+    from rich.console import Console
+
+    from ringbco.cli.fitted import Fitted
+
+    console = Console(highlight=False)
+    orders = f"seed {seed}" if runs == 1 else f"mean of seeds {seed} to {seed + runs - 1}"
+    title = f"{jobs.name} on {machine.name}: {found.jobs:,} jobs, {found.gpus:,} GPUs, {placement}, {orders}"
+    console.print(title, markup=False, soft_wrap=True)
+    console.print(_table(found, Fitted("asked for", "allocated", "least", "most")))
+
+
+def _table(found: Packing, table: Fitted) -> Fitted:
+    for number, asked in enumerate(found.asked):
+        of_runs = [curve[number] for curve in found.allocated]
+        shown = (asked, found.mean[number], min(of_runs), max(of_runs))
+        table.add_row(f"{asked:.0%}", *(f"{value:.2%}" for value in shown[1:]))
+    return table
+
+
+def _share(percent: str) -> float:
+    """130% and 130 are 1.3."""
+    from ringbco.errors import UsageError
+
+    try:
+        return float(percent.strip().removesuffix("%")) / 100.0
+    except ValueError:
+        raise UsageError(f"option until: {percent!r}: expected a percentage, such as 130%") from None

@@ -1,0 +1,157 @@
+"""How full a placement packs a cluster: jobs ask in random order, and nobody ever leaves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringbco import _core
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import InputError
+from ringbco.result.metrics import column
+from ringbco.run.options import as_cluster, integer, refusal
+from ringbco.run.steps import explain
+from ringbco.trace import kinds
+from ringbco.trace.jobs import JobTable, TableLike, as_table
+from ringbco.trace.shares import WHOLE, thousandths
+
+MOST_ASKED: Final = 100.0
+"""The most that may be asked for, in capacities of the cluster."""
+MOST_RUNS: Final = 10_000
+STEP: Final = 0.1
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How much of all GPUs was allocated when so much of them had been asked for. All are shares of 1.
+
+    asked: 0, 0.1, ... and `until`. allocated: of each seed, one value for each of `asked`. mean: over the
+    seeds. refused: of each seed, how many jobs found no room.
+    """
+
+    placement: str
+    jobs: int
+    gpus: int
+    until: float
+    seeds: tuple[int, ...]
+    asked: tuple[float, ...]
+    allocated: tuple[tuple[float, ...], ...]
+    mean: tuple[float, ...]
+    refused: tuple[int, ...]
+
+    @property
+    def at_the_end(self) -> float:
+        """The share of all GPUs that was allocated when `until` had been asked for, mean over the seeds."""
+        return self.mean[-1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+def pack(
+    jobs: TableLike,
+    cluster: Cluster | str | os.PathLike[str],
+    *,
+    placement: str = "fgd",
+    until: float = 1.3,
+    seed: int = 0,
+    runs: int = 1,
+) -> Packing:
+    """Packs jobs in random order until `until` x the cluster's GPUs have been asked for (docs/shares.md).
+
+    The order is a permutation of the rows; should that not ask for enough, rows drawn at random follow.
+    Durations and times of submission do not count. A job that finds no room is turned away.
+
+    placement: one that gives shares of a GPU. runs: how many orders; those of `seed`, `seed` + 1 and so on.
+
+    Raises InputError for a job that the cluster can never hold, UsageError for a bad option.
+    """
+    if not isinstance(until, int | float) or not 0.0 < until <= MOST_ASKED:
+        raise refusal("until", until, f"a number > 0 and <= {MOST_ASKED:g}")
+    seed = integer("seed", seed, 0, 2**64 - MOST_RUNS)
+    runs = integer("runs", runs, 1, MOST_RUNS)
+    cluster = as_cluster(cluster, None)
+    if cluster.server_vc is not None:
+        raise InputError(
+            f"cluster {cluster.name}: has virtual clusters, and packing is for one cluster",
+            hint="give the servers no vc, or --vc pool",
+        )
+    table = as_table(jobs)
+    columns, servers = _columns(table, cluster)
+    shares = columns.get("shares")
+    gpus = column(table.frame, "num_gpus").astype(np.int64) * WHOLE
+    units = gpus if shares is None else np.where(shares > 0, shares, gpus)
+    capacity = cluster.num_gpus * WHOLE
+    # Whole steps first, then the rest of the way.
+    steps = [number * STEP for number in range(int(until / STEP + 1e-9) + 1)]
+    asked = [*steps, until] if until - steps[-1] > 1e-9 else steps
+    allocated, refused = [], []
+    for own in range(seed, seed + runs):
+        order = _order(units, until * capacity, np.random.default_rng(own))
+        options = {"placement": placement, "order": "fifo", "model": "fixed", "seed": own}
+        try:
+            placed = _core.pack(columns, servers, options, order)
+        except _core.CoreError as error:
+            raise explain(error, table) from None
+        allocated.append(_curve(units[order], placed, [share * capacity for share in asked], capacity))
+        refused.append(int(np.count_nonzero(~placed)))
+    mean = tuple(float(value) for value in np.mean(allocated, axis=0))
+    return Packing(
+        placement,
+        table.num_jobs,
+        cluster.num_gpus,
+        float(until),
+        tuple(range(seed, seed + runs)),
+        tuple(round(share, 9) for share in asked),
+        tuple(allocated),
+        mean,
+        tuple(refused),
+    )
+
+
+def _columns(table: JobTable, cluster: Cluster) -> tuple[_core._Jobs, _core._Cluster]:
+    """What the engine reads. GPU types count only where some job may not use all of them."""
+    frame = table.frame
+    none = np.zeros(0)
+    columns: _core._Jobs = {
+        "submit": column(frame, "submit_time"),
+        "num_gpus": column(frame, "num_gpus"),
+        "duration": column(frame, "duration"),
+        "iterations": none.astype(np.uint64),
+        "gradient_bytes": none,
+        "compute_time": none,
+        "shares": thousandths(frame),
+    }
+    servers: _core._Cluster = {"server_gpus": cluster.server_gpus, "network": astuple(cluster.network)}
+    found = kinds.resolve(table, cluster)
+    if found is not None and any(len(kind.allowed) < len(cluster.types) for kind in found.kinds):
+        told = [(kind.recorded_speed, list(kind.allowed)) for kind in found.kinds]
+        columns["types"] = {"of": found.of, "kinds": told}
+        assert cluster.server_types is not None
+        servers["server_types"] = cluster.server_types.tolist()
+    return columns, servers
+
+
+def _order(units: NDArray[np.int64], wanted: float, rng: np.random.Generator) -> NDArray[np.uint32]:
+    """Rows in the order in which they ask, until they have asked for so much."""
+    order = rng.permutation(units.size)
+    while units[order].sum() < wanted:
+        order = np.concatenate([order, rng.integers(0, units.size, units.size)])
+    enough = int(np.searchsorted(np.cumsum(units[order]), wanted)) + 1
+    return order[:enough].astype(np.uint32)
+
+
+def _curve(
+    units: NDArray[np.int64], placed: NDArray[np.bool_], asked: Sequence[float], capacity: int
+) -> tuple[float, ...]:
+    """The share of the capacity that is allocated as soon as so much has been asked for."""
+    given = np.concatenate([[0], np.cumsum(np.where(placed, units, 0))])
+    demanded = np.concatenate([[0], np.cumsum(units)])
+    at = np.searchsorted(demanded, np.asarray(asked) - 1e-6)
+    return tuple(float(value) for value in given[at] / capacity)

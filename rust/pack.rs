@@ -1,0 +1,82 @@
+//! Packing: jobs ask one after the other, whoever finds no room is turned away, and nobody ever leaves.
+//!
+//! That is the experiment by which placements of shares are compared (Weng et al., "Beware of Fragmentation", ATC 2023).
+//! For example, on two GPUs shares of 600, 600 and 500 thousandths leave no room for the third.
+
+use crate::cluster::{Claim, Grant};
+use crate::error::{Error, Result};
+use crate::ids::Job;
+use crate::machine::wants;
+use crate::options::Options;
+use crate::placement::{Placer, Pools, WITH_SHARES};
+use crate::replay::{ClusterSpec, Extras, prepare};
+use crate::trace::Jobs;
+
+/// Whether each of the jobs that ask, rows in the order in which they ask, finds room. A row may ask more than once.
+///
+/// # Errors
+/// As [`replay`](crate::replay::replay); `Option` for a placement that gives no shares.
+pub fn pack(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, order: &[u32]) -> Result<Vec<bool>> {
+    if !WITH_SHARES.contains(&options.placement) {
+        let names: Vec<_> = WITH_SHARES.iter().map(|placement| placement.name()).collect();
+        let (value, expected) = (options.placement.name().to_owned(), format!("one of {}", names.join(", ")));
+        return Err(Error::Option { name: "placement", value, expected });
+    }
+    if let Some(&row) = order.iter().find(|&&row| row as usize >= jobs.len()) {
+        let (value, expected) = (row.to_string(), "rows of the table".to_owned());
+        return Err(Error::Option { name: "order", value, expected });
+    }
+    let ready = prepare(jobs, &Extras::default(), None, spec, options)?;
+    let jobs = ready.typed(jobs);
+    let mut placer = Placer::new(options);
+    let needs = placer.needs();
+    let mut pools = Pools::new(spec.server_gpus, spec.server_types.filter(|_| jobs.types.is_some()), needs);
+    if jobs.shares.is_some() {
+        pools.share(needs);
+    }
+    if needs.loss {
+        pools.weigh(|gpu_type| wants(&jobs, gpu_type));
+    }
+    let mut grant = Grant::default();
+    let mut asks = |(turn, &row): (usize, &u32)| {
+        let (num_gpus, share) = (jobs.num_gpus[row as usize], jobs.share_of(row as usize));
+        let claim = Claim { job: Job::at(turn), num_gpus, time: 0.0, share };
+        jobs.tried(Job::new(row)).iter().any(|&(of, _)| pools.place_by(&mut placer, of, &claim, &mut grant))
+    };
+    Ok(order.iter().enumerate().map(&mut asks).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Network;
+    use crate::options::{Model, Order, Placement};
+    use crate::trace::OwnedJobs;
+
+    #[test]
+    fn who_finds_no_room_is_turned_away() {
+        let shares = vec![600, 400, 0];
+        let table = OwnedJobs {
+            submit: vec![0.0; 3],
+            num_gpus: vec![1; 3],
+            duration: vec![1.0; 3],
+            shares: Some(shares),
+            ..OwnedJobs::default()
+        };
+        let spec = ClusterSpec {
+            server_gpus: &[2],
+            server_vc: None,
+            server_types: None,
+            type_prices: None,
+            network: Network::default(),
+        };
+        let packed = |placement, order: &[u32]| {
+            let options = Options { placement, order: Order::Fifo, model: Model::Fixed, ..Options::default() };
+            pack(&table.view(), &spec, &options, order)
+        };
+        assert_eq!(packed(Placement::BestFit, &[0, 1, 2, 1]), Ok(vec![true, true, true, false]));
+        assert_eq!(packed(Placement::WorstFit, &[0, 1, 2, 1]), Ok(vec![true, true, false, true]));
+        assert!(packed(Placement::SjfBco, &[0]).is_err());
+        assert!(packed(Placement::Fgd, &[3]).is_err());
+    }
+}
