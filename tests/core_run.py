@@ -35,6 +35,7 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
         "deadline": None,
         "user": None,
         "types": None,
+        "speeds": None,
     }
     cluster = {
         "server_gpus": np.array(case.servers, dtype=np.uint32),
