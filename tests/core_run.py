@@ -36,6 +36,7 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
         "user": None,
         "types": None,
         "shares": None,
+        "speeds": None,
     }
     cluster = {
         "server_gpus": np.array(case.servers, dtype=np.uint32),

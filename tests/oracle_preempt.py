@@ -358,6 +358,10 @@ class World:
 
     # The clocks.
 
+    def yielded(self, run: Stretch) -> float:
+        """Work done in the slot that ends now."""
+        return run.phi
+
     def run_slots(self) -> None:
         n = idle = tick = 0
         while self.future or self.waiting or self.running:
@@ -367,7 +371,7 @@ class World:
             for run in sorted(self.running, key=lambda run: run.row):
                 if n > run.begin:
                     progress |= run.phi > 0
-                    run.left -= run.phi
+                    run.left -= self.yielded(run)
                 if run.left <= 1e-9 * run.phi:
                     run.left = 0
                     self.complete(run)

@@ -72,6 +72,8 @@ class Types:
             else:
                 fewest = fewest_servers(job.num_gpus, list(own.values()))
                 tau = iteration_time(self.on(row, job, gpu_type), fewest, 1, net)
+                if math.isinf(tau):
+                    continue  # measured, and nothing was done
                 if options.clock == "slot" and iterations_per_slot(tau, options.slot) == 0:
                     slow = True
                     continue

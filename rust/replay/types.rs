@@ -70,7 +70,7 @@ impl<'a> Trials<'a> {
                 continue;
             }
             let Some(rate) = self.rate(row, gpu_type, pool.few.of(num_gpus).unwrap_or(1), &mut slow)? else {
-                no_rate |= slow.is_none();
+                no_rate = true;
                 continue;
             };
             let rank = match self.options.type_order {
@@ -86,10 +86,10 @@ impl<'a> Trials<'a> {
         let refusal = if !ranked.is_empty() {
             self.made.of[row] = self.intern(self.types.of[row] as usize, &ranked);
             None
-        } else if no_rate {
-            Some(Error::NoRate { row })
         } else if let Some(tau) = slow {
             return Err(Error::SlotTooShort { row, tau, slot: self.options.slot });
+        } else if no_rate {
+            Some(Error::NoRate { row })
         } else if u64::from(num_gpus) > available || placeable {
             Some(Error::Oversize { row, num_gpus, available })
         } else {
