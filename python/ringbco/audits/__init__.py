@@ -197,6 +197,9 @@ def _queue(
         # With jobs missing or GPUs taken twice, what was idle and who waited is anybody's guess.
         _leave_out(checks, _IN_QUEUE, f"{', '.join(broken)} failed")
         return
+    if facts.shared:
+        _leave_out(checks, _IN_QUEUE, "jobs share GPUs: what is idle is no number of GPUs")
+        return
     choosing.check_placement(checks["placement"], facts, eps)
     causes.check_causes(checks["causes"], facts, jobs, eps, parts)
     queueing.check_queue(checks["order"], checks["idle"], checks["reservation"], facts)

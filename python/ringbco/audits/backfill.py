@@ -11,6 +11,7 @@ import numpy as np
 from ringbco.audits.choosing import Parts, Servers
 from ringbco.audits.facts import Facts, Ints
 from ringbco.audits.findings import Check, number
+from ringbco.audits.types import PACKING
 
 SLACK: Final = 1e-12
 """How much later than the shadow time an estimated finish may seem, relative: the rounding of estimates."""
@@ -28,7 +29,7 @@ class _Running:
         for server, size in sizes.items():
             among.setdefault(self.pool[server], {})[server] = size
         self.servers = {own: Servers(servers) for own, servers in among.items()}
-        self.together = facts.options["placement"] == "consolidate"
+        self.together = facts.options["placement"] in PACKING
         self.tries = facts.tries
         self.ends: list[tuple[float, int]] = []
         self.parts: dict[int, Parts] = {}

@@ -20,6 +20,7 @@ MOST: Final = 1_000_000
 """Stays looked at one by one, the earliest: a policy that preempts may have made many times as many."""
 _RULES: Final = {
     "consolidate": "the one with the fewest idle GPUs that holds it, or whole servers and one more",
+    "worst-fit": "the one with the most idle GPUs, or whole servers and one more",
     "first-fit": "the first idle GPUs",
     "fa-ffp": "the opened one with the fewest idle GPUs that holds it, else an unopened one, else several",
 }
@@ -39,7 +40,7 @@ def check_placement(check: Check, facts: Facts, eps: Episodes) -> None:
         return
     check.looked_at = min(eps.job.size, MOST)
     stays = _Stays(facts, eps, _parts(facts, eps))
-    if name == "consolidate":
+    if name in ("consolidate", "worst-fit"):
         _check_shapes(check, stays)
         if check.failed:
             return
@@ -59,7 +60,9 @@ class _Stays:
 def _rule(facts: Facts) -> str | None:
     """The rule by which servers are chosen; that of sjf-bco is fa-ffp up to kappa GPUs."""
     name, literal = facts.options["placement"], facts.options["variant"] == "literal"
-    if name in ("consolidate", "first-fit"):
+    if name == "best-fit":
+        return "consolidate"
+    if name in ("consolidate", "first-fit", "worst-fit"):
         return str(name)
     return "fa-ffp" if name in ("fa-ffp", "sjf-bco") and not literal else None
 
@@ -177,9 +180,21 @@ class Servers:
             chosen.append((last, rest))
         return sorted(chosen)
 
+    def worst_fit(self, wanted: int) -> Parts | None:
+        """The servers that `worst-fit` takes."""
+        if wanted > self.largest:
+            return self.consolidate(wanted)
+        server = next(self._from_most(self.all), None)
+        return None if server is None or self.idle[server] < wanted else [(server, wanted)]
+
     def choose(self, name: str, wanted: int) -> Parts | None:
         """The servers that a placement takes; None where it takes none."""
-        rules = {"consolidate": self.consolidate, "first-fit": self.first_fit, "fa-ffp": self.fa_ffp}
+        rules = {
+            "consolidate": self.consolidate,
+            "first-fit": self.first_fit,
+            "worst-fit": self.worst_fit,
+            "fa-ffp": self.fa_ffp,
+        }
         return rules[name](wanted)
 
     def first_fit(self, wanted: int) -> Parts | None:

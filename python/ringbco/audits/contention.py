@@ -33,12 +33,16 @@ class Episodes:
 
 @dataclass(frozen=True)
 class Segments:
-    """Stretches of time in which an episode's p is constant, sorted by episode and time."""
+    """Stretches of time in which an episode's p is constant, sorted by episode and time.
+
+    slowed: how many times as long the job takes for others on its GPU; None where nobody slows it down.
+    """
 
     episode: Ints
     start: Floats
     end: Floats
     p: Ints
+    slowed: Floats | None = None
 
     @property
     def length(self) -> Floats:

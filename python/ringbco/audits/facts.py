@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.audits import gpu_rows
 from ringbco.audits.types import Types, read_types, tries
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_value
@@ -21,6 +22,7 @@ from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan_options_generated import PLAN
 from ringbco.trace import profiles, ties
 from ringbco.trace.jobs import JobTable, gpus_of
+from ringbco.trace.shares import WHOLE, thousandths
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -57,6 +59,9 @@ class Facts:
 
     Jobs that a policy ended before they were done have no row in jobs.parquet. They come after the `done`
     that have: from their first stretch to the end of their last. `least` and `most` GPUs may each job hold.
+
+    `share` is in thousandths of a GPU, 0 for whole GPUs. `on_gpus` are the rows of the allocations where some
+    job has a share; then the allocation columns have one entry a stretch and server as ever.
     """
 
     outcome: Outcome
@@ -74,6 +79,8 @@ class Facts:
     least: Ints
     most: Ints
     done: int
+    share: Ints
+    on_gpus: gpu_rows.OnGpus | None
     vc: Ints
     server_vc: Ints
     vc_of_row: Ints
@@ -93,6 +100,26 @@ class Facts:
     def start_cost(self) -> float:
         """Seconds that a job holds its GPUs without progress at its first start."""
         return float(self.options.get("start_cost") or 0.0)
+
+    @property
+    def shared(self) -> bool:
+        """Whether some job of the table asks for a share of a GPU."""
+        return self.on_gpus is not None
+
+    @cached_property
+    def weight(self) -> Ints | Floats:
+        """GPUs of each job; less than 1 of a share."""
+        if not self.shared:
+            return self.num_gpus
+        return np.where(self.share > 0, self.share / WHOLE, self.num_gpus)
+
+    @cached_property
+    def a_held(self) -> Ints | Floats:
+        """The same of each stretch."""
+        if not self.shared:
+            return self.a_gpus
+        share = self.share[self.a_job]
+        return np.where(share > 0, self.a_gpus * share / WHOLE, self.a_gpus)
 
     @cached_property
     def tries(self) -> Ints:
@@ -255,6 +282,11 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         )
         strays = stretches.filter(pl.col("_job").is_null())
         stretches = stretches.filter(pl.col("_job").is_not_null())
+    shares = thousandths(table.frame)
+    on_gpus = None
+    if shares is not None:
+        on_gpus = gpu_rows.read(stretches)
+        stretches = gpu_rows.by_server(stretches)
 
     done = jobs.height
     row = np.concatenate([column(jobs, "_row", np.int64), column(ended.sort("_row"), "_row", np.int64)])
@@ -282,6 +314,8 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         least=gpus_of(table.frame, "min_gpus")[row].astype(np.int64),
         most=gpus_of(table.frame, "max_gpus")[row].astype(np.int64),
         done=done,
+        share=np.zeros(row.size, np.int64) if shares is None else shares[row].astype(np.int64),
+        on_gpus=on_gpus,
         vc=vc_of_row[row],
         server_vc=server_vc,
         vc_of_row=vc_of_row,

@@ -18,6 +18,7 @@ from ringbco.audits.placing import busy_gpus, servers_used, until
 from ringbco.audits.rows import dropped, left_out, refusable
 from ringbco.audits.times import gpus_held, pauses
 from ringbco.errors import show_value
+from ringbco.trace.shares import WHOLE
 
 RELATIVE = 1e-9
 """How far sums may be from what they should be: they depend on the order of adding up."""
@@ -93,7 +94,7 @@ def _check_types(check: Check, facts: Facts, summary: Mapping[str, Any]) -> None
     """The rows of gpu_types, where the summary has them: what each GPU type was used for."""
     rows = {row.get("gpu_type"): row for row in summary.get("gpu_types", []) if isinstance(row, Mapping)}
     labels = np.array([str(label).lower() for label in facts.cluster.server_gpu_type or ()])
-    hours = (facts.a_end - facts.a_start) * facts.a_gpus / 3600.0
+    hours = (facts.a_end - facts.a_start) * facts.a_held / 3600.0
     span = float(facts.finish.max() - facts.submit.min()) / 3600.0
     for name, row in rows.items():
         own = labels == str(name).lower()
@@ -138,13 +139,13 @@ def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str,
             figures[f"{label}_{name}"] = _percentile(values, share)
     if facts.preemptive and facts.outcome.allocations is not None:
         mine = chosen[facts.a_job]
-        held = float((facts.a_gpus[mine] * (facts.a_end[mine] - facts.a_start[mine])).sum())
+        held = float((facts.a_held[mine] * (facts.a_end[mine] - facts.a_start[mine])).sum())
         figures |= _preemption(facts, eps, done)
     else:
         # Without its stretches only held_time says how long a job that was preempted held its GPUs.
         told = facts.preemptive and "held_time" in facts.jobs.columns
         seconds = facts.jobs["held_time"].to_numpy()[chosen] if told else finish - start
-        held = float((facts.num_gpus[chosen] * seconds).sum())
+        held = float((facts.weight[chosen] * seconds).sum())
         if "held_gpu_time" in facts.jobs.columns:
             held = float(facts.jobs["held_gpu_time"].to_numpy()[chosen].sum())
     figures["utilisation"] = held / (gpus * makespan) if makespan > 0 else 0.0
@@ -164,9 +165,9 @@ def _while_submitting(facts: Facts, chosen: Bools, gpus: int) -> dict[str, float
         return {}  # nothing tells when a preempted job held its GPUs
     if facts.preemptive:
         mine = chosen[facts.a_job]
-        start, end, held = facts.a_start[mine], facts.a_end[mine], facts.a_gpus[mine]
+        start, end, held = facts.a_start[mine], facts.a_end[mine], facts.a_held[mine]
     else:
-        start, end, held = facts.start[chosen], facts.finish[chosen], facts.num_gpus[chosen]
+        start, end, held = facts.start[chosen], facts.finish[chosen], facts.weight[chosen]
     before = np.maximum(np.minimum(end, last) - start, 0.0)
     # Without a window there is no such share: whatever a summary says of it is wrong.
     share = math.fsum(held * before) / (gpus * window) if window > 0 else math.nan
@@ -236,7 +237,8 @@ def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:
     resumed = np.zeros(eps.job.size, dtype=bool)
     resumed[1:] = eps.job[1:] == eps.job[:-1]
     resumed &= chosen[eps.job]
-    lost = (np.minimum(eps.end - eps.start, pauses(facts, eps)) * gpus_held(facts, eps))[chosen[eps.job]]
+    held = facts.weight[eps.job] if facts.shared else gpus_held(facts, eps)
+    lost = (np.minimum(eps.end - eps.start, pauses(facts, eps)) * held)[chosen[eps.job]]
     return {"preemptions": int(np.count_nonzero(resumed)), "lost_gpu_seconds": float(lost.sum())}
 
 
@@ -274,10 +276,11 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
 
     arrival = facts.arrival()
     started = until(facts.start, times)
+    units = _units(facts)
     expected: dict[str, NDArray[Any]] = {
         "running_jobs": started - until(facts.finish, times),
         "queued_jobs": until(arrival, times) - started,
-        "queued_gpus": until(arrival, times, facts.num_gpus) - until(facts.start, times, facts.num_gpus),
+        "queued_gpus": until(arrival, times, units) - until(facts.start, times, units),
     }
     if facts.preemptive:
         # Between two runs a job waits; without its stretches nothing tells when that was.
@@ -293,6 +296,9 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
             parts.end[busy], times, parts.p[busy]
         )
         expected["mean_contention"] = contention / np.maximum(spanning, 1)
+    if facts.shared:  # thousandths, rounded to whole GPUs
+        for name in {"queued_gpus", "busy_gpus"} & set(expected):
+            expected[name] = (expected[name] + WHOLE // 2) // WHOLE
     for name, values in expected.items():
         found = timeline[name].to_numpy()
         bad = np.flatnonzero(np.abs(found.astype(np.float64) - values) > RELATIVE * np.abs(values))
@@ -309,17 +315,23 @@ def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
         )
 
 
+def _units(facts: Facts) -> Ints:
+    """GPUs that each job asks for, in thousandths where some ask for shares."""
+    return np.rint(facts.weight * WHOLE).astype(np.int64) if facts.shared else facts.num_gpus
+
+
 def _in_stretches(facts: Facts, eps: Episodes, arrival: Floats, times: Floats) -> dict[str, NDArray[Any]]:
     """Who runs and who waits where jobs run in several stretches."""
     last = np.append(eps.job[1:] != eps.job[:-1], True)[: eps.job.size]
-    gpus = facts.num_gpus[eps.job]  # those asked for: what it holds may be others
+    units = _units(facts)
+    gpus = units[eps.job]  # those asked for: what it holds may be others
     preempted = eps.end[~last]
     started, started_gpus = until(eps.start, times), until(eps.start, times, gpus)
     back, back_gpus = until(preempted, times), until(preempted, times, gpus[~last])
     return {
         "running_jobs": started - until(eps.end, times),
         "queued_jobs": until(arrival, times) + back - started,
-        "queued_gpus": until(arrival, times, facts.num_gpus) + back_gpus - started_gpus,
+        "queued_gpus": until(arrival, times, units) + back_gpus - started_gpus,
     }
 
 

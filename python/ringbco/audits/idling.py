@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
+from ringbco.audits.types import PACKING
 
 ANY_IDLE = frozenset({"first-fit", "least-loaded", "random", "fa-ffp", "sjf-bco"})
 """Placements for which any idle GPUs will do; of the literal sjf-bco that holds up to kappa only."""
@@ -22,7 +23,7 @@ def any_idle_will_do(facts: Facts) -> bool:
 
 def decided(facts: Facts) -> bool:
     """Whether idle GPUs, and where they are, say if a gang can be placed."""
-    return any_idle_will_do(facts) or (facts.options["placement"] == "consolidate" and not facts.planned)
+    return any_idle_will_do(facts) or (facts.options["placement"] in PACKING and not facts.planned)
 
 
 class IdleGpus:
@@ -90,13 +91,14 @@ class IdleGpus:
 def obstacles(facts: Facts, job: Ints, begin: Floats, end: Floats) -> tuple[Floats, Floats, Bools]:
     """Of each wait of a job, from `begin` to `end`: seconds with too few idle GPUs, and enough but apart.
 
-    The last array says where the second is known; for `consolidate` and where any idle GPUs will do.
+    The last array says where the second is known: for `consolidate` and its like, and where any idle GPUs
+    will do.
     """
     few, apart = np.zeros(job.size), np.zeros(job.size)
     known = np.full(job.size, decided(facts))
     if facts.options["placement"] == "sjf-bco" and not facts.planned:
         known |= facts.num_gpus[job] <= int(facts.options["kappa"])
-    together = facts.options["placement"] == "consolidate" and not facts.planned
+    together = facts.options["placement"] in PACKING and not facts.planned
     waits = np.flatnonzero(end > begin)
     for vc in np.unique(facts.vc[job[waits]]).tolist():
         mine = waits[facts.vc[job[waits]] == vc]

@@ -9,9 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.audits import sharing
 from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
+from ringbco.trace.shares import WHOLE
 
 
 def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
@@ -71,7 +73,7 @@ def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
 def check_gangs(check: Check, facts: Facts) -> None:
     """The GPUs of a job's stretches add up to num_gpus all the time, from start to finish.
 
-    Those of an elastic job add up to min_gpus to max_gpus.
+    Those of an elastic job add up to min_gpus to max_gpus. A share is that of the job table.
     """
     n = facts.num_gpus.size
     check.looked_at = n
@@ -91,6 +93,7 @@ def check_gangs(check: Check, facts: Facts) -> None:
     )
     empty = np.flatnonzero(facts.a_gpus == 0)
     blame_stretches(check, facts, empty, "a stretch of 0 GPUs; expected at least 1")
+    sharing.check_holdings(check, facts)
     odd = list(_uneven_gangs(check.code, facts, uneven[facts.a_job] & held))
     check.add(odd, len(odd))
 
@@ -158,8 +161,12 @@ def check_vcs(check: Check, facts: Facts) -> None:
 
 
 def check_capacity(check: Check, facts: Facts) -> None:
-    """At no time are more GPUs of a server allocated than it has."""
+    """At no time are more GPUs of a server allocated than it has, or more of a GPU than all of it."""
     check.looked_at = facts.cluster.num_servers
+    if facts.shared:
+        check.looked_at = facts.cluster.num_gpus
+        sharing.check_room(check, facts)
+        return
     known = (facts.a_server < facts.cluster.num_servers) & (facts.a_end > facts.a_start)
     server, gpus = facts.a_server[known], facts.a_gpus[known]
     server = np.concatenate([server, server])
@@ -201,9 +208,11 @@ def servers_used(jobs: int, eps: Episodes) -> Ints:
 
 
 def busy_gpus(facts: Facts, times: Floats) -> Ints:
-    """GPUs allocated at each of `times`, right-continuous."""
+    """GPUs allocated at each of `times`, right-continuous; in thousandths where jobs have shares."""
     held = facts.a_end > facts.a_start
     gpus = facts.a_gpus[held]
+    if facts.shared:
+        gpus = np.rint(facts.a_held[held] * WHOLE).astype(np.int64)
     taken, freed = facts.a_start[held], facts.a_end[held]
     return np.asarray(until(taken, times, gpus) - until(freed, times, gpus))
 

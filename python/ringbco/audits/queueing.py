@@ -12,6 +12,7 @@ from ringbco.audits.facts import Facts
 from ringbco.audits.findings import Check, Finding, number
 from ringbco.audits.idling import decided
 from ringbco.audits.ranking import ORDERS, places
+from ringbco.audits.types import PACKING
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class _Pools:
 def _idle(facts: Facts, sizes: dict[int, int], stretches: _Stretches) -> _Idle:
     """What to watch for the placement: a gang is said to fit only where that is sure."""
     name, literal = facts.options["placement"], facts.options["variant"] == "literal"
-    if name == "consolidate":
+    if name in PACKING:
         return _IdleByServer(sizes, stretches)
     if _undecided(facts):
         return _IdleUpTo(sizes, 0)
@@ -160,7 +161,7 @@ def _undecided(facts: Facts) -> bool:
         return True  # theta
     if name == "lbsgf":
         return bool(facts.options["variant"] == "literal")
-    return name not in ("first-fit", "consolidate", "least-loaded", "random", "fa-ffp", "sjf-bco")
+    return name not in PACKING and name not in ("first-fit", "least-loaded", "random", "fa-ffp", "sjf-bco")
 
 
 def _sweep(checks: _Checks, facts: Facts, stretches: _Stretches, v: int) -> None:

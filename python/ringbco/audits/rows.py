@@ -12,7 +12,7 @@ import polars as pl
 
 from ringbco.audits.facts import Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
-from ringbco.audits.types import consolidates, holds
+from ringbco.audits.types import PACKING, consolidates, holds
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
@@ -146,7 +146,7 @@ def dropped(facts: Facts) -> Ints:
         return rows[~fits]
     room = np.bincount(facts.server_vc, weights=facts.server_gpus)[facts.vc_of_row[rows]]
     never = wanted > room
-    if facts.options["placement"] == "consolidate":
+    if facts.options["placement"] in PACKING:
         pairs = zip(wanted.tolist(), facts.vc_of_row[rows].tolist(), strict=True)
         own = [not consolidates(facts.server_gpus[facts.server_vc == vc], gpus) for gpus, vc in pairs]
         never |= np.array(own, dtype=bool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ringbco.audits import sharing
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, blame, number
@@ -44,13 +45,14 @@ def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) 
     rar: the integral of 1/tau over its run is F_j; in slots, the sum of phi reaches F_j in its last slot.
     fixed: it runs for its recorded duration, in slots rounded up. A job that was preempted makes no progress
     in the first preempt_cost seconds (in slots, rounded up) of each run but its first, and in the first
-    start_cost seconds of that. Each of its GPUs computes as fast as its type says.
+    start_cost seconds of that. Each of its GPUs computes as fast as its type says; with n shares on one each
+    takes 1 + interference (n - 1) times as long.
     """
     n = facts.start.size
     placed = np.zeros(n, dtype=bool)
     placed[eps.job] = True
     check.looked_at = int(placed.sum())
-    parts = progress(facts, eps, parts)
+    parts = sharing.slowed(facts, eps, progress(facts, eps, parts))
     if facts.options["model"] == "fixed":
         _fixed(check, facts, eps, parts, placed)
     elif facts.slots:
@@ -106,7 +108,8 @@ def taus(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
     """Iteration time of every segment, s."""
     at = parts.episode
     held, speedup = gpus_held(facts, eps)[at], speedups(facts, eps)[at]
-    return iteration_time(facts, eps.job[at], held, eps.servers[at], parts.p, speedup=speedup)
+    tau = iteration_time(facts, eps.job[at], held, eps.servers[at], parts.p, speedup=speedup)
+    return tau if parts.slowed is None else tau * parts.slowed
 
 
 def iteration_time(
@@ -138,7 +141,7 @@ def iteration_time(
 def _fixed(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
     duration = facts.table.frame["duration"].to_numpy()[facts.row]
     start = facts.start
-    if facts.elastic or facts.types is not None or not facts.finished.all():
+    if facts.elastic or facts.types is not None or parts.slowed is not None or not facts.finished.all():
         _fixed_shares(check, facts, eps, parts, placed)
         return
     if facts.preemptive or facts.start_cost:
@@ -165,6 +168,8 @@ def _fixed_shares(check: Check, facts: Facts, eps: Episodes, parts: Segments, pl
     n = facts.start.size
     job = eps.job[parts.episode]
     rate = (gpus_held(facts, eps) / facts.num_gpus[eps.job] * speedups(facts, eps))[parts.episode]
+    if parts.slowed is not None:
+        rate = rate / parts.slowed
     done = np.bincount(job, weights=parts.length * rate, minlength=n)
     wanted = facts.table.frame["duration"].to_numpy()[facts.row]
     slack = RELATIVE * wanted + 8 * np.spacing(facts.finish)

@@ -6,7 +6,7 @@ A gang holds GPUs of one type, one that its job may use. Where types change noth
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,12 +155,16 @@ def _rank(
     return np.where(slow, np.inf, rank)
 
 
+PACKING: Final = frozenset({"consolidate", "best-fit", "worst-fit", "fgd"})
+"""Placements that take one server, or whole ones and one more: they find a place where the others do."""
+
+
 def holds(facts: Facts, wanted: int, servers: NDArray[np.bool_]) -> bool:
     """Whether these servers, all idle, could hold so many GPUs."""
     sizes = facts.server_gpus[servers]
     if sizes.sum() < wanted:
         return False
-    return facts.options["placement"] != "consolidate" or consolidates(sizes, wanted)
+    return facts.options["placement"] not in PACKING or consolidates(sizes, wanted)
 
 
 def consolidates(sizes: NDArray[np.int64], wanted: int) -> bool:

@@ -1,0 +1,53 @@
+"""The rows of allocations.parquet where GPUs have an index: those of job tables with shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.trace.shares import WHOLE
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class OnGpus:
+    """The rows of allocations.parquet where GPUs have an index. units: thousandths, -1 where it says nothing.
+
+    job: as `Facts.a_job`. gpu: the index on the server, -1 where it says none.
+    """
+
+    job: Ints
+    server: Ints
+    gpu: Ints
+    num_gpus: Ints
+    units: Ints
+    start: Floats
+    end: Floats
+
+
+def read(stretches: pl.DataFrame) -> OnGpus:
+    """The rows; `_job` numbers their jobs."""
+
+    def column(name: str) -> Ints:
+        if name not in stretches.columns:
+            return np.full(stretches.height, -1, np.int64)
+        return stretches[name].cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
+
+    units = np.full(stretches.height, -1, np.int64)
+    if "share" in stretches.columns:
+        share = stretches["share"].cast(pl.Float64, strict=False).fill_null(1.0).to_numpy()
+        units = np.rint(np.nan_to_num(share, nan=-1.0) * WHOLE).astype(np.int64)
+    times = (stretches[name].to_numpy().astype(np.float64) for name in ("start_time", "end_time"))
+    start, end = times
+    return OnGpus(column("_job"), column("server"), column("gpu"), column("num_gpus"), units, start, end)
+
+
+def by_server(stretches: pl.DataFrame) -> pl.DataFrame:
+    """The rows as a result without shares has them: one a stay and server."""
+    keys = ["_job", "server", "start_time", "end_time"]
+    return stretches.group_by(keys, maintain_order=True).agg(pl.col("num_gpus").sum())

@@ -1,0 +1,148 @@
+"""Shares of a GPU: the room of every GPU over time, and how much jobs on one GPU slow each other down."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from ringbco.audits.findings import Check, Finding, blame
+from ringbco.trace.shares import WHOLE
+
+if TYPE_CHECKING:
+    from ringbco.audits.contention import Episodes, Segments
+    from ringbco.audits.facts import Facts, Floats, Ints
+    from ringbco.audits.gpu_rows import OnGpus
+
+
+def check_holdings(check: Check, facts: Facts) -> None:
+    """A job holds the share that it asks for, or whole GPUs, each one once; jobs.parquet says the same."""
+    rows = facts.on_gpus
+    if rows is None:
+        return
+    wanted = np.where(facts.share[rows.job] > 0, facts.share[rows.job], WHOLE)
+    odd = np.flatnonzero((rows.units != wanted) | (rows.num_gpus != 1))
+    blame(
+        check,
+        facts,
+        odd,
+        lambda i: (
+            f"holds {rows.num_gpus[i]} x {rows.units[i]} thousandths of a GPU; expected {wanted[i]} of one"
+        ),
+        job=rows.job,
+        time=rows.start,
+    )
+    order = np.lexsort((rows.gpu, rows.server, rows.end, rows.start, rows.job))
+    same = np.ones(max(order.size - 1, 0), bool)
+    for column in (rows.job, rows.start, rows.end, rows.server, rows.gpu):
+        same &= column[order][1:] == column[order][:-1]
+    twice = order[1:][same]
+    blame(check, facts, twice, "holds one GPU twice", job=rows.job, time=rows.start)
+    if "gpu_share" not in facts.jobs.columns:
+        check.fail("jobs.parquet has no column gpu_share; the job table has shares")
+        return
+    told = facts.jobs["gpu_share"].cast(pl.Float64, strict=False).fill_null(0.0).to_numpy()
+    wrong = np.flatnonzero(~(np.abs(told * WHOLE - facts.share[: facts.done]) < 1e-6))
+    blame(check, facts, wrong, lambda j: f"gpu_share is {told[j]}; expected {facts.share[j] / WHOLE}")
+
+
+def check_room(check: Check, facts: Facts) -> None:
+    """No GPU has more than 1,000 thousandths of it taken: so whole-GPU jobs are alone on theirs."""
+    rows = facts.on_gpus
+    if rows is None:
+        return
+    known = rows.server < facts.cluster.num_servers
+    known[known] = (rows.gpu[known] >= 0) & (rows.gpu[known] < facts.server_gpus[rows.server[known]])
+    blame(
+        check,
+        facts,
+        np.flatnonzero(~known),
+        lambda i: f"holds GPU {rows.gpu[i]} of server {rows.server[i]}, which is none of it",
+        job=rows.job,
+        time=rows.start,
+    )
+    held = known & (rows.end > rows.start)
+    place, units = _places(facts, rows)[held], np.maximum(rows.units[held], 0)
+    place = np.concatenate([place, place])
+    time = np.concatenate([rows.start[held], rows.end[held]])
+    change = np.concatenate([units, -units])
+    order = np.lexsort((change, time, place))
+    place, time, used = place[order], time[order], np.cumsum(change[order])
+    over = used > WHOLE
+    began = np.flatnonzero(over & ~np.append(False, over[:-1] & (place[1:] == place[:-1])))
+    first = np.append(0, np.cumsum(facts.server_gpus))
+    server = np.searchsorted(first, place[began], side="right") - 1
+    check.add(
+        (
+            Finding(
+                check.code,
+                f"{used[i]} thousandths of GPU {place[i] - first[s]} in use; it has {WHOLE}",
+                server=int(s),
+                time=float(time[i]),
+            )
+            for i, s in zip(began, server, strict=True)
+        ),
+        began.size,
+    )
+
+
+def _places(facts: Facts, rows: OnGpus) -> Ints:
+    """GPUs numbered by (server, index)."""
+    first = np.append(0, np.cumsum(facts.server_gpus))
+    return np.asarray(first[np.minimum(rows.server, facts.cluster.num_servers)] + rows.gpu)
+
+
+def slowed(facts: Facts, eps: Episodes, parts: Segments) -> Segments:
+    """The segments, cut where the number n of jobs on a share's GPU changes: 1 + interference (n - 1)."""
+    interference = float(facts.options.get("interference") or 0.0)
+    rows = facts.on_gpus
+    if rows is None or interference == 0.0:
+        return parts
+    own = np.flatnonzero(facts.share[rows.job] > 0)
+    own = own[np.lexsort((rows.end[own], rows.start[own], rows.job[own]))]
+    of_shares = np.flatnonzero(facts.share[eps.job] > 0)  # sorted by job, then time
+    if not np.array_equal(rows.job[own], eps.job[of_shares]):
+        return parts  # other checks say what is wrong with these rows
+    places = _places(facts, rows)
+    place = np.full(eps.job.size, -1, np.int64)
+    place[of_shares] = places[own]
+    crowds = _crowds(places[own], rows.start[own], rows.end[own])
+    cut: list[tuple[int, float, float, int, float]] = []
+    columns = (column.tolist() for column in (parts.episode, parts.start, parts.end, parts.p))
+    for e, a, b, p in zip(*columns, strict=True):
+        times, jobs = crowds.get(int(place[e]), ([], []))
+        inside = times[bisect_right(times, a) : bisect_left(times, b)]
+        for low, high in zip([a, *inside], [*inside, b], strict=True):
+            at = bisect_right(times, low) - 1
+            beside = max(jobs[at], 1) - 1 if at >= 0 else 0
+            cut.append((e, low, high, p, 1.0 + interference * beside))
+    episode, start, end, contention, factor = zip(*cut, strict=True) if cut else ((),) * 5
+    return replace(
+        parts,
+        episode=np.array(episode, np.int64),
+        start=np.array(start, np.float64),
+        end=np.array(end, np.float64),
+        p=np.array(contention, np.int64),
+        slowed=np.array(factor, np.float64),
+    )
+
+
+def _crowds(place: Ints, start: Floats, end: Floats) -> dict[int, tuple[list[float], list[int]]]:
+    """By GPU: the instants at which the number of jobs on it changes, and what it is from then on."""
+    held = end > start
+    place = np.concatenate([place[held], place[held]])
+    time = np.concatenate([start[held], end[held]])
+    change = np.concatenate([np.ones(int(held.sum()), np.int64), -np.ones(int(held.sum()), np.int64)])
+    order = np.lexsort((time, place))
+    place, time = place[order], time[order]
+    jobs = np.cumsum(change[order])  # the changes of one GPU add up to nothing
+    last = np.append((place[1:] != place[:-1]) | (time[1:] != time[:-1]), True)[: place.size]
+    place, time, jobs = place[last], time[last], jobs[last]
+    bounds = np.flatnonzero(np.append(True, place[1:] != place[:-1])[: place.size]).tolist()
+    return {
+        int(place[a]): (time[a:b].tolist(), jobs[a:b].tolist())
+        for a, b in zip(bounds, [*bounds[1:], place.size], strict=True)
+    }

@@ -1,0 +1,151 @@
+"""The audit of results with shares of a GPU: genuine ones pass, and whatever is wrong with one is found."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+
+import ringbco
+from core_run import AUDITS
+from ringbco.cluster.spec import Cluster
+
+PLACEMENTS = ("first-fit", "consolidate", "best-fit", "worst-fit", "fgd", "random")
+POLICIES = ("fifo", "sjf", "smallest", "qssf", "srtf", "tiresias", "gittins", "ftf", "time-slice")
+MIXED = """\
+[[servers]]
+count = 2
+gpus = 2
+gpu_type = "V100"
+[[servers]]
+gpus = 4
+gpu_type = "T4"
+"""
+
+
+def random_jobs(rnd: random.Random, *, share: float) -> pl.DataFrame:
+    rows = []
+    now = 0.0
+    for row in range(rnd.randint(5, 40)):
+        now += rnd.choice((0.0, 1.0, 7.5, 30.0))
+        part = rnd.choice((0.1, 0.25, 0.3, 0.5, 0.7)) if rnd.random() < share else None
+        gpus = 1 if part is not None else rnd.choice((1, 1, 2, 4))
+        kind = rnd.choice((None, "V100", "T4|V100", "T4"))
+        rows.append((f"j{row}", now, gpus, rnd.choice((5.0, 20.0, 60.0, 333.3)), part, kind, f"u{row % 3}"))
+    columns = ("job_id", "submit_time", "num_gpus", "duration", "gpu_share", "gpu_type", "user")
+    kinds = {"gpu_share": pl.Float64, "gpu_type": pl.String}
+    frame = pl.DataFrame(rows, schema=columns, orient="row", schema_overrides=kinds)
+    return (
+        frame
+        if share == 0 or frame["gpu_share"].count()
+        else frame.with_columns(gpu_share=pl.when(pl.int_range(pl.len()) == 0).then(0.5), num_gpus=pl.lit(1))
+    )
+
+
+@pytest.mark.parametrize("share", [0.0, 0.6])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_genuine_results_pass(placement: str, share: float) -> None:
+    for number in range(AUDITS):
+        rnd = random.Random(f"audit of shares {placement} {share} {number}")
+        jobs = random_jobs(rnd, share=share)
+        cluster = Cluster.from_document(tomllib.loads(MIXED), "mixed.toml")
+        if rnd.random() < 0.5:
+            cluster = Cluster.parse("3x4")
+        clock = rnd.choice(("continuous", "slot"))
+        options: dict[str, Any] = {"policy": rnd.choice(POLICIES), "placement": placement}
+        options |= {"model": rnd.choice(("fixed", "rar")), "clock": clock, "oversize": "drop"}
+        options |= {"slot": 7.0} if clock == "slot" else {}
+        options |= {"interference": rnd.choice((0.0, 0.5, 1.0, 0.3)), "seed": number}
+        if options["policy"] == "time-slice":
+            options |= {"quantum": 120.0}
+        outcome = ringbco.replay(jobs, cluster, **options)
+        assert ringbco.audit(outcome, jobs) == [], (number, options)
+
+
+JOBS = pl.DataFrame(
+    {
+        "job_id": ["a", "b", "c", "d", "e"],
+        "submit_time": [0.0, 0.0, 0.0, 10.0, 10.0],
+        "num_gpus": [1, 1, 2, 1, 1],
+        "duration": [100.0, 100.0, 50.0, 100.0, 40.0],
+        "gpu_share": [0.6, 0.5, None, 0.4, 0.3],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def outcome() -> ringbco.Outcome:
+    """The example of docs/shares.md."""
+    options = {"policy": "fifo", "placement": "best-fit", "model": "fixed", "interference": 0.5}
+    found = ringbco.replay(JOBS, "1x4", **options)
+    assert ringbco.audit(found, JOBS) == []
+    return found
+
+
+def on(job: str) -> pl.Expr:
+    return pl.col("job_id") == job
+
+
+def put(column: str, job: str, value: Any) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    def corrupt(frame: pl.DataFrame) -> pl.DataFrame:
+        dtype = frame.schema[column]
+        changed = pl.when(on(job)).then(pl.lit(value, dtype)).otherwise(column)
+        return frame.with_columns(changed.alias(column))
+
+    return corrupt
+
+
+@pytest.mark.parametrize(
+    ("corrupt", "code", "said"),
+    [
+        (put("gpu", "b", 0), "capacity", "1100 thousandths of GPU 0 in use"),
+        (put("gpu", "d", 2), "capacity", "1400 thousandths of GPU 2 in use"),
+        (put("gpu", "d", 4), "capacity", "holds GPU 4 of server 0, which is none of it"),
+        (put("gpu", "c", 2), "gangs", "holds one GPU twice"),
+        (put("share", "b", 0.4), "gangs", "holds 1 x 400 thousandths of a GPU; expected 500 of one"),
+        (put("share", "c", 0.5), "gangs", "holds 1 x 500 thousandths of a GPU; expected 1000 of one"),
+        (put("num_gpus", "a", 2), "gangs", "2 GPUs allocated"),
+        (lambda frame: frame.drop("gpu", "share"), "gangs", "holds 1 x -1 thousandths"),
+        # Not beside a, d would have run alone.
+        (put("gpu", "e", 0), "run-times", "recorded seconds"),
+    ],
+)
+def test_what_is_wrong_with_the_allocations(
+    outcome: ringbco.Outcome, corrupt: Callable[[pl.DataFrame], pl.DataFrame], code: str, said: str
+) -> None:
+    assert outcome.allocations is not None
+    wrong = dataclasses.replace(outcome, allocations=corrupt(outcome.allocations))
+    findings = ringbco.audit(wrong, JOBS)
+    assert any(finding.code == code and said in str(finding) for finding in findings), findings
+
+
+def test_times_hang_on_interference(outcome: ringbco.Outcome) -> None:
+    for value, codes in ((0.5, set()), (0.0, {"run-times"}), (0.25, {"run-times"})):
+        options = {**outcome.run["options"], "interference": value}
+        claimed = dataclasses.replace(outcome, run={**outcome.run, "options": options})
+        assert {finding.code for finding in ringbco.audit(claimed, JOBS)} == codes
+
+
+def test_the_share_of_a_job_is_that_of_the_table(outcome: ringbco.Outcome) -> None:
+    wrong = dataclasses.replace(outcome, jobs=put("gpu_share", "a", 0.5)(outcome.jobs))
+    assert "gangs" in {finding.code for finding in ringbco.audit(wrong, JOBS)}
+    missing = dataclasses.replace(outcome, jobs=outcome.jobs.drop("gpu_share"))
+    assert "gangs" in {finding.code for finding in ringbco.audit(missing, JOBS)}
+
+
+def test_best_fit_and_worst_fit_choose_other_servers() -> None:
+    jobs = JOBS.drop("gpu_share").with_columns(num_gpus=pl.Series([3, 1, 1, 1, 1]))
+    results = {
+        name: ringbco.replay(jobs, "2x4", policy="fifo", placement=name, model="fixed")
+        for name in ("best-fit", "worst-fit")
+    }
+    for name, other in (("best-fit", "worst-fit"), ("worst-fit", "best-fit")):
+        assert ringbco.audit(results[name], jobs) == []
+        options = {**results[name].run["options"], "placement": other}
+        claimed = dataclasses.replace(results[name], run={**results[name].run, "options": options})
+        assert {finding.code for finding in ringbco.audit(claimed, jobs)} == {"placement"}
