@@ -19,6 +19,7 @@ from ringbco.result.folder import cluster_of
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import PREEMPTION_SCHEMA
 from ringbco.run.options_generated import REPLAY
+from ringbco.run.own import BUILT_IN
 from ringbco.run.plan_options_generated import PLAN
 from ringbco.trace import profiles, ties
 from ringbco.trace.jobs import JobTable, gpus_of
@@ -194,8 +195,9 @@ def preempts(options: Mapping[str, Any]) -> bool:
 
 
 def decides_itself(options: Mapping[str, Any]) -> bool:
-    """Whether a log or a policy of one's own says who runs where; one that only orders the queue does not."""
-    return ":" in str(options.get("policy")) and options.get("order") != "column"
+    """Whether a log or a policy in Python says who runs where; one that only orders the queue does not."""
+    policy = str(options.get("policy"))
+    return policy in BUILT_IN or (":" in policy and options.get("order") != "column")
 
 
 def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -51,14 +51,14 @@ def policies(
 
 
 def _installed() -> list[dict[str, Any]]:
-    """The policies that installed packages offer by name."""
-    from ringbco.run.own import RankPolicy, installed
+    """The policies in Python that this and other installed packages offer by name."""
+    from ringbco.run.own import KeyPolicy, installed
 
     return [
         {
             "name": name,
             "paper": (kind.__doc__ or "").strip().partition("\n")[0],
-            "preemptive": not issubclass(kind, RankPolicy) or kind.preemptive,
+            "preemptive": getattr(kind, "preemptive", not issubclass(kind, KeyPolicy)),
             "clairvoyant": kind.clairvoyant,
             "clairvoyant_with": [],
             "order": None,

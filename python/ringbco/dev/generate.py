@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from ringbco import _core
 from ringbco.run.option import Option
+from ringbco.run.own import BUILT_IN
 
 FOLDER: Final = Path("python/ringbco/run")
 REFERENCE: Final = Path("docs/cli.md")
@@ -144,7 +145,7 @@ def _table() -> dict[str, list[Row]]:
         + (f"{order} + {placement} + {queue}" if preemption == "none" else f"preemptive + {placement}")
         for name, order, placement, queue, preemption in _core.presets()
     )
-    policies = "; ".join(parts)
+    policies = "; ".join((*parts, f"{', '.join(BUILT_IN)}: on GPU types, by linear programs (extra lp)"))
     return {
         command: [
             {

@@ -123,6 +123,8 @@ def _parameters(run: Mapping[str, Any], record: Path) -> Mapping[str, Any]:
     if not isinstance(told, Mapping):
         return {}
     name, sha256 = str(told.get("name")), told.get("sha256")
+    if name in own.BUILT_IN:
+        return _as_mapping(told.get("parameters"))
     if ":" not in name or sha256 is None:
         raise InputError(
             "a policy that stands in a file; this one was made in memory",

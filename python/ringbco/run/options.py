@@ -85,7 +85,7 @@ def check(option: Option, value: Any) -> Any:
     match option.kind:
         case "name":
             if not _is_open(option, value):
-                check_name(name, value, option.names)
+                check_name(name, value, _names(option))
         case "ties":
             if not isinstance(value, str):
                 raise refusal(name, value, "rows, reverse or shuffle:SEED")
@@ -127,6 +127,13 @@ def _ascending(option: Option, value: Any) -> tuple[float, ...]:
         shown = ",".join(map(str, steps))
         raise UsageError(f"option {option.typed}: {shown}: expected {option.expected}")
     return tuple(map(float, steps))
+
+
+def _names(option: Option) -> Sequence[str]:
+    """The names that an option may have."""
+    from ringbco.run.own import BUILT_IN
+
+    return (*option.names, *BUILT_IN) if option is REPLAY["policy"] else option.names
 
 
 def _is_open(option: Option, value: object) -> bool:

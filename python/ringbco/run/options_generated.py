@@ -120,7 +120,8 @@ REPLAY: Final[dict[str, Option]] = {
             "sjf-bco + strict; qssf: qssf + consolidate + strict; srtf: preemptive + "
             "consolidate; tiresias: preemptive + consolidate; gittins: preemptive + "
             "consolidate; ftf: preemptive + consolidate; edf: preemptive + consolidate; "
-            "time-slice: preemptive + consolidate; repack: preemptive + consolidate."
+            "time-slice: preemptive + consolidate; repack: preemptive + consolidate; gavel, "
+            "allox: on GPU types, by linear programs (extra lp)."
         ),
         panel="Policy",
         names=(

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 GROUP: Final = "ringbco.policies"
 """The entry points under which an installed package offers its policies by name."""
+BUILT_IN: Final = {"gavel": "ringbco.policies.gavel:Gavel", "allox": "ringbco.policies.allox:Allox"}
+"""The policies of this package that are written as one's own are, by name."""
 _RUNNING: Final = RLock()
 _DIGESTS: Final[dict[str, str]] = {}  # SHA-256 of the text of each module that was made of a file's
 
@@ -87,11 +89,12 @@ class Own:
 
 
 def is_own(policy: object) -> bool:
-    """Whether a policy is one's own: an object, a class, `module:Class`, `file.py:Class`, an entry point."""
+    """Whether a policy is run as one's own: an object, a class, `module:Class`, `file.py:Class`, a name that
+    an entry point or this package has for one."""
     if isinstance(policy, Carried):
         return True
     if isinstance(policy, str):
-        named = policy not in PRESETS and policy in _entry_points()
+        named = policy in BUILT_IN or (policy not in PRESETS and policy in _entry_points())
         return (":" in policy and not policy.startswith("log:")) or named
     return isinstance(policy, Scheduler) or (isinstance(policy, type) and issubclass(policy, Scheduler))
 
@@ -120,7 +123,7 @@ def named(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
     text: bytes | None = None
     if isinstance(policy, Carried):
         text, policy = policy.text, policy.name
-    name = policy if isinstance(policy, str) and ":" in policy else ""
+    name = policy if isinstance(policy, str) and (":" in policy or policy in BUILT_IN) else ""
     found: Any = _named(policy, text) if isinstance(policy, str) else policy
     kind = found if isinstance(found, type) else type(found)
     if not issubclass(kind, Scheduler) or kind in (Scheduler, KeyPolicy, RankPolicy, Policy):
@@ -163,17 +166,20 @@ def _entry_points() -> Sequence[str]:
 
 
 def installed() -> list[tuple[str, type[Scheduler], list[str]]]:
-    """(name, class, fields) of every policy that an installed package offers."""
+    """(name, class, fields) of every policy in Python that this or another installed package offers."""
     from importlib.metadata import entry_points
 
+    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     found = []
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        kind = point.load()
+    for name, kind in [
+        *((name, _named(name)) for name in BUILT_IN),
+        *((point.name, point.load()) for point in points if point.name not in BUILT_IN),
+    ]:
         if isinstance(kind, type) and issubclass(kind, Scheduler):
             fields: list[str] = []
             if dataclasses.is_dataclass(kind):
                 fields = [field.name for field in dataclasses.fields(kind)]
-            found.append((point.name, kind, fields))
+            found.append((name, kind, fields))
     return found
 
 
@@ -184,6 +190,7 @@ def _named(name: str, text: bytes | None = None) -> Any:
     """
     from importlib.metadata import entry_points
 
+    name = BUILT_IN.get(name, name)
     place, colon, _ = name.rpartition(":")
     if not colon:
         return next(iter(entry_points(group=GROUP, name=name))).load()
@@ -314,6 +321,8 @@ def _described(name: str, scheduler: Scheduler) -> dict[str, Any]:
         )
     except (OSError, TypeError):  # made in a shell or a notebook
         pass
+    if name in BUILT_IN:  # the version of the package says which one it was
+        told.pop("sha256", None)
     interval = getattr(scheduler, "interval", None)
     if interval is not None:
         told["interval"] = interval

@@ -1,0 +1,134 @@
+"""Linear programs, solved by HiGHS, and the GPU types over which they are set up.
+
+Invariant: the same program gives the same bytes. One thread, a fixed seed and the dual simplex method see to
+that. An optimum that is not unique is the corner at which the simplex method ends.
+
+Needs the extra `lp`: `pip install 'ringbco[lp]'`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringbco.errors import UsageError
+from ringbco.run.state import State
+
+_SETTINGS: Final[dict[str, Any]] = {
+    "output_flag": False,
+    "threads": 1,
+    "parallel": "off",
+    "random_seed": 0,
+    "solver": "simplex",
+    "simplex_strategy": 1,
+}
+
+
+def need_solver(policy: str) -> None:
+    """Raises UsageError unless HiGHS is installed."""
+    try:
+        import highspy  # noqa: F401 - only whether it is there
+    except ModuleNotFoundError as error:
+        if error.name != "highspy":
+            raise
+        raise UsageError(
+            f"option policy: {policy}: the package highspy is not installed: pip install 'ringbco[lp]'"
+        ) from None
+
+
+def seconds(name: str, value: object, *, least: float = 0.0) -> None:
+    """Raises UsageError unless a field of a policy is a time of more than `least` s."""
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not known or not least < float(value) <= 1e9:  # type: ignore[arg-type] # known says that it is a number
+        raise UsageError(f"option P: {name}: {value}: expected a number of seconds > {least:g} and <= 1e+09")
+
+
+@dataclass
+class Program:
+    """Maximises the sum of gain times value: every value from 0 to `most`, rows of sums within bounds."""
+
+    gains: NDArray[np.float64]
+    most: NDArray[np.float64]
+    lower: list[float] = field(default_factory=list)
+    upper: list[float] = field(default_factory=list)
+    _starts: list[int] = field(default_factory=lambda: [0])
+    _columns: list[NDArray[np.int32]] = field(default_factory=list)
+    _factors: list[NDArray[np.float64]] = field(default_factory=list)
+
+    def row(self, columns: Any, factors: Any, *, lower: float = -math.inf, upper: float = math.inf) -> None:
+        """The sum of factor times value over these columns is to lie between `lower` and `upper`."""
+        columns = np.asarray(columns, np.int32)
+        self._columns.append(columns)
+        self._factors.append(np.broadcast_to(np.asarray(factors, np.float64), columns.shape))
+        self._starts.append(self._starts[-1] + columns.size)
+        self.lower.append(lower)
+        self.upper.append(upper)
+
+    def solve(self) -> NDArray[np.float64]:
+        """The values at an optimum."""
+        import highspy
+
+        model: Any = highspy.HighsLp()
+        model.num_col_, model.num_row_ = self.gains.size, len(self.lower)
+        model.col_cost_ = -self.gains
+        model.col_lower_, model.col_upper_ = np.zeros(self.gains.size), self.most
+        model.row_lower_, model.row_upper_ = np.array(self.lower), np.array(self.upper)
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_ = np.array(self._starts, np.int32)
+        model.a_matrix_.index_ = np.concatenate(self._columns)
+        model.a_matrix_.value_ = np.concatenate(self._factors)
+        solver: Any = highspy.Highs()  # type: ignore[no-untyped-call] # it has no types
+        for name, value in _SETTINGS.items():
+            solver.setOptionValue(name, value)
+        solver.passModel(model)
+        solver.run()
+        status = solver.getModelStatus()
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise RuntimeError(f"HiGHS found no optimum: {solver.modelStatusToString(status)}")
+        values: NDArray[np.float64] = np.array(solver.getSolution().col_value)
+        return np.clip(values, 0.0, self.most)
+
+
+class Types:
+    """The GPU types of a (virtual) cluster; one without a name where servers name none.
+
+    names: in the cluster's order. of: the type of each server, as a number; -1 for servers of other virtual
+    clusters. gpus: GPUs of each type.
+    """
+
+    def __init__(self, state: State) -> None:
+        own = state.idle.astype(np.int64)
+        for row in state.running:
+            for server, count in state.parts(row):
+                own[server] += count
+        kinds = state.type
+        self.names: list[str | None] = [None]
+        self.of = np.where(own > 0, 0, -1)
+        if kinds is not None:
+            here = [kind for kind, count in zip(kinds, own, strict=True) if count]
+            self.names = list(dict.fromkeys(here))
+            number = {name: index for index, name in enumerate(self.names)}
+            self.of = np.array(
+                [number[kind] if count else -1 for kind, count in zip(kinds, own, strict=True)]
+            )
+        self.gpus = np.bincount(self.of[self.of >= 0], own[self.of >= 0], len(self.names)).astype(np.int64)
+        self._servers = [np.sort(own[self.of == kind])[::-1].cumsum() for kind in range(len(self.names))]
+
+    def rates(self, state: State, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
+        """Iterations a second of each row on each type: num_gpus on the fewest servers, alone.
+
+        0 where the job may not use the type, or the type has too few GPUs.
+        """
+        wanted = state.jobs.num_gpus[rows].astype(np.int64)
+        rates = np.zeros((rows.size, len(self.names)))
+        for kind, name in enumerate(self.names):
+            servers = np.searchsorted(self._servers[kind], wanted) + 1
+            fits = wanted <= self.gpus[kind]
+            for count in np.unique(servers[fits]):
+                those = fits & (servers == count)
+                rates[those, kind] = state.rate(rows[those], wanted[those], type=name, servers=int(count))
+        return rates
