@@ -41,7 +41,9 @@ class GavelFifo(ringbco.Policy):
         for name, gpus in zip(state.type, state.gpus, strict=True):
             free[name] = free.get(name, 0) + int(gpus)
         chosen = {}
-        for row in sorted([*state.running, *state.waiting], key=lambda row: (state.jobs.submit_time[row], row)):
+        for row in sorted(
+            [*state.running, *state.waiting], key=lambda row: (state.jobs.submit_time[row], row)
+        ):
             gpus = int(state.jobs.num_gpus[row])
             rates = {name: state.rate([row], [gpus], type=name)[0] for name in free if free[name] >= gpus}
             best = max(rates, key=rates.get, default=None)
