@@ -14,7 +14,7 @@ from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.idling import any_idle_will_do, decided, obstacles
 from ringbco.audits.ranking import places
 from ringbco.audits.rows import PARTS_RELATIVE, PARTS_SECONDS, compare, numeric
-from ringbco.audits.times import gpus_held, iteration_time, pauses, progress, speedups, taus
+from ringbco.audits.times import gpus_held, iteration_time, measured_work, pauses, progress, speedups, taus
 from ringbco.trace import profiles
 
 _WAITS: Final = ("wait_gpus", "wait_fragmented")
@@ -120,7 +120,7 @@ def _longer(
 ) -> tuple[Floats, Floats]:
     """run_spread and run_contention as docs/results.md defines them."""
     longer = ran - facts.workload.ideal_run_time[facts.row]
-    if facts.options["model"] == "fixed":
+    if facts.options["model"] != "rar":
         return longer, np.zeros(longer.size)
     held = gpus_held(facts, eps)
     slower = iteration_time(facts, eps.job, held, eps.servers) - iteration_time(
@@ -144,6 +144,10 @@ def _resized(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
         done: Floats = np.bincount(parts.episode, parts.length, eps.job.size).astype(np.float64) * share
         _cap_last(facts, eps, done, facts.table.frame["duration"].to_numpy()[facts.row])
         slower = done * (1.0 / share - 1.0 / speedups(facts, eps))
+    elif facts.speeds is not None:
+        of = _types_of(facts, eps)
+        slower = _alone(facts, eps, of, held) - _alone(facts, eps, of, asked)
+        slower *= _iterations(facts, eps, parts)
     else:
         speedup = speedups(facts, eps)
         slower = iteration_time(facts, eps.job, held, _fewest(facts, eps.job, held), speedup=speedup)
@@ -164,11 +168,28 @@ def _on_type(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
         done: Floats = np.bincount(parts.episode, parts.length, eps.job.size).astype(np.float64) * rate
         _cap_last(facts, eps, done, facts.table.frame["duration"].to_numpy()[facts.row])
         slower = done * (1.0 / speedup - 1.0)
+    elif facts.speeds is not None:
+        asked, recorded = facts.num_gpus[eps.job], facts.speeds.reference[facts.row[eps.job]]
+        slower = _alone(facts, eps, _types_of(facts, eps), asked) - _alone(facts, eps, recorded, asked)
+        slower *= _iterations(facts, eps, parts)
     else:
         compute = facts.workload.compute_time[facts.row[eps.job]]
         slower = (compute / speedup - compute) * _iterations(facts, eps, parts)
     longer: Floats = np.bincount(eps.job, slower, facts.start.size).astype(np.float64)
     return longer
+
+
+def _types_of(facts: Facts, eps: Episodes) -> Ints:
+    """The GPU type of each episode."""
+    assert facts.types is not None, "servers name GPU types"
+    return facts.types.of_episodes(eps.pair_episode, eps.pair_server, eps.job.size)[0]
+
+
+def _alone(facts: Facts, eps: Episodes, gpu_type: Ints, gpus: Ints) -> Floats:
+    """Seconds an iteration was measured to take on so many GPUs of a type, on the fewest servers."""
+    assert facts.speeds is not None, "model table"
+    rate = facts.speeds.rate(facts.row[eps.job], gpu_type, gpus, _fewest(facts, eps.job, gpus))
+    return 1.0 / rate
 
 
 def _fewest(facts: Facts, job: Ints, gpus: Ints) -> Ints:
@@ -184,10 +205,14 @@ def _fewest(facts: Facts, job: Ints, gpus: Ints) -> Ints:
 def _iterations(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
     """How many iterations each episode did."""
     parts = progress(facts, eps, parts)
-    rate = 1.0 / taus(facts, eps, parts)
-    if facts.slots:
-        rate = np.floor(facts.slot * rate * (1.0 + 1e-12)) / facts.slot
-    done: Floats = np.bincount(parts.episode, parts.length * rate, eps.job.size).astype(np.float64)
+    if facts.speeds is not None:
+        work = measured_work(facts, eps, parts)
+    else:
+        rate = 1.0 / taus(facts, eps, parts)
+        if facts.slots:
+            rate = np.floor(facts.slot * rate * (1.0 + 1e-12)) / facts.slot
+        work = parts.length * rate
+    done: Floats = np.bincount(parts.episode, work, eps.job.size).astype(np.float64)
     _cap_last(facts, eps, done, facts.workload.iterations[facts.row])
     return done
 

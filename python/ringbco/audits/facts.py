@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.audits import gpu_rows
+from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.types import Types, read_types, tries
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_value
@@ -86,6 +87,7 @@ class Facts:
     server_vc: Ints
     vc_of_row: Ints
     types: Types | None
+    speeds: Speeds | None
     a_job: Ints
     a_server: Ints
     a_gpus: Ints
@@ -252,7 +254,12 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     """
     cluster = cluster_of(outcome.run)
     options = options_of(outcome.run)
-    workload = profiles.resolve(table, cluster, model=options["model"], seed=int(options.get("seed", 0)))
+    speeds = read_speeds(outcome.speeds, table, cluster) if options["model"] == "table" else None
+    workload = (
+        profiles.resolve(table, cluster, model=options["model"], seed=int(options.get("seed", 0)))
+        if speeds is None
+        else speeds.workload
+    )
     index = profiles.vc_index(table, cluster)
     vc_of_row = np.zeros(table.num_jobs, np.int64) if index is None else index.astype(np.int64)
     numbers = {name: number for number, name in enumerate(cluster.vc_names)}
@@ -321,7 +328,8 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         vc=vc_of_row[row],
         server_vc=server_vc,
         vc_of_row=vc_of_row,
-        types=read_types(table.frame, cluster),
+        types=read_types(table.frame, cluster, always=speeds is not None),
+        speeds=speeds,
         a_job=a_job,
         a_server=column(stretches, "server", np.int64),
         a_gpus=column(stretches, "num_gpus", np.int64),

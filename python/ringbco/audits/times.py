@@ -55,6 +55,8 @@ def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) 
     parts = sharing.slowed(facts, eps, progress(facts, eps, parts))
     if facts.options["model"] == "fixed":
         _fixed(check, facts, eps, parts, placed)
+    elif facts.speeds is not None and facts.slots:
+        _measured_slots(check, facts, eps, parts, placed)
     elif facts.slots:
         _rar_slots(check, facts, eps, parts, placed)
     else:
@@ -70,7 +72,8 @@ def pauses(facts: Facts, eps: Episodes) -> Floats:
 
     def whole(cost: object) -> float:
         seconds = float(facts.options.get("preempt_cost", 0.0) if cost is None else cost)  # type: ignore[arg-type]
-        return float(np.ceil(seconds / facts.slot)) * facts.slot if facts.slots else seconds
+        to_the_second = not facts.slots or facts.speeds is not None
+        return seconds if to_the_second else float(np.ceil(seconds / facts.slot)) * facts.slot
 
     again = np.zeros(eps.job.size, dtype=bool)
     again[1:] = eps.job[1:] == eps.job[:-1]  # episodes are sorted by job, then time
@@ -107,9 +110,27 @@ def speedups(facts: Facts, eps: Episodes) -> Floats:
 def taus(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
     """Iteration time of every segment, s."""
     at = parts.episode
+    if facts.speeds is not None:
+        return (1.0 / measured_rates(facts, eps))[at]
     held, speedup = gpus_held(facts, eps)[at], speedups(facts, eps)[at]
     tau = iteration_time(facts, eps.job[at], held, eps.servers[at], parts.p, speedup=speedup)
     return tau if parts.slowed is None else tau * parts.slowed
+
+
+def measured_rates(facts: Facts, eps: Episodes) -> Floats:
+    """Iterations a second of every episode, under model `table`."""
+    assert facts.speeds is not None, "model table"
+    assert facts.types is not None, "servers name GPU types"
+    first, _ = facts.types.of_episodes(eps.pair_episode, eps.pair_server, eps.job.size)
+    rate = facts.speeds.rate(facts.row[eps.job], first, gpus_held(facts, eps), eps.servers)
+    return np.nan_to_num(rate)
+
+
+def measured_work(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
+    """Iterations that every segment does, under model `table`."""
+    assert facts.speeds is not None, "model table"
+    slot = facts.slot if facts.slots else None
+    return facts.speeds.done(parts.length, measured_rates(facts, eps)[parts.episode], slot)
 
 
 def iteration_time(
@@ -227,6 +248,21 @@ def _rar_slots(check: Check, facts: Facts, eps: Episodes, parts: Segments, place
     # Segments are sorted by job and time: the last one written stays.
     last = np.zeros(n, dtype=np.int64)
     last[job] = phi.astype(np.int64)
+    bad = np.where(facts.finished, (done < wanted) | (done - last >= wanted), done >= wanted)
+    _blame_work(check, facts, bad & placed, done, wanted)
+
+
+def _measured_slots(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
+    """The slot in which a pause ends yields what fits in its rest."""
+    n = facts.start.size
+    job = eps.job[parts.episode]
+    whole = measured_work(facts, eps, parts)
+    wanted = facts.workload.iterations[facts.row].astype(np.float64)
+    done = np.bincount(job, whole, n)
+    # What the last slot yields: a segment's last slot is whole unless there is no other.
+    last = np.zeros(n)
+    phi = np.floor(facts.slot / taus(facts, eps, parts) * (1.0 + 1e-12))
+    last[job] = np.minimum(phi, whole)
     bad = np.where(facts.finished, (done < wanted) | (done - last >= wanted), done >= wanted)
     _blame_work(check, facts, bad & placed, done, wanted)
 

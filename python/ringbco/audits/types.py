@@ -48,8 +48,11 @@ class Types:
         return first, mixed
 
 
-def read_types(frame: pl.DataFrame, cluster: Cluster) -> Types | None:
-    """What the job table and the cluster say; None where no server names a type, or all GPUs are alike."""
+def read_types(frame: pl.DataFrame, cluster: Cluster, *, always: bool = False) -> Types | None:
+    """What the job table and the cluster say; None where no server names a type, or all GPUs are alike.
+
+    always: not None in the second case either.
+    """
     if cluster.server_gpu_type is None:
         return None
     names = [str(label).lower() for label in cluster.server_gpu_type]
@@ -65,7 +68,7 @@ def read_types(frame: pl.DataFrame, cluster: Cluster) -> Types | None:
     ]
     shape = (frame.height, len(types))
     speedup = np.array([row[0] for row in rows], dtype=np.float64).reshape(shape)
-    if len(types) == 1 and (speedup == 1.0).all():
+    if not always and len(types) == 1 and (speedup == 1.0).all():
         return None
     listed = np.array([row[1] for row in rows], dtype=np.float64).reshape(shape)
     facts = [cluster.find_type(name) for name in types]
@@ -78,15 +81,24 @@ def read_types(frame: pl.DataFrame, cluster: Cluster) -> Types | None:
     )
 
 
+def recorded_type(asked: str | None, recorded: str | None, types: list[str], cluster: Cluster) -> str:
+    """The type on which a job was recorded: as it or the recorded cluster says, else its first here."""
+    if (recorded or "").strip():
+        return str(recorded).strip()
+    labels = cluster.recorded.server_gpu_type if cluster.recorded is not None else None
+    if labels is not None and labels[0] is not None:
+        return labels[0]
+    listed = [name.strip().lower() for name in (asked or "").split("|")]
+    return next((name for name in listed if name in types), types[0])
+
+
 def _allowed(
     asked: str | None, recorded: str | None, model: str | None, types: list[str], cluster: Cluster
 ) -> tuple[list[float], list[float]]:
     """Of a job, by type: its speed beside that on the type recorded on, and the type's place in its list."""
     allowed = [name.strip().lower() for name in (asked or "").split("|") if name.strip()]
     there = [name for name in allowed if name in types]
-    if not (recorded or "").strip():
-        labels = cluster.recorded.server_gpu_type if cluster.recorded is not None else None
-        recorded = labels[0] if labels is not None else (there or types)[0]
+    recorded = recorded_type(asked, recorded, types, cluster)
 
     def speed(name: str) -> float:
         fact = cluster.find_type(name)
@@ -94,7 +106,7 @@ def _allowed(
             return np.nan
         return fact.models.get(model, fact.speed) if model is not None else fact.speed
 
-    own = speed(str(recorded).strip())
+    own = speed(recorded)
     may = list(dict.fromkeys(there)) if allowed else types
     return (
         [speed(name) / own if name in may else np.nan for name in types],
@@ -136,7 +148,14 @@ def _rank(
     row = facts.row[at]
     rate = kinds.speedup[row, own]
     slow = np.zeros(at.size, dtype=bool)
-    if facts.options["model"] != "fixed":
+    if facts.speeds is not None:
+        asked = facts.num_gpus[at]
+        few = profiles.fewest_servers(asked.astype(np.uint32), sizes.astype(np.uint32)).astype(np.int64)
+        rate = np.nan_to_num(facts.speeds.rate(row, np.full(at.size, own), asked, few))
+        slow = rate == 0
+        if facts.slots:
+            slow |= np.floor(facts.slot * rate * (1.0 + 1e-12)) == 0
+    elif facts.options["model"] != "fixed":
         gpus = facts.num_gpus[at].astype(np.uint32)
         tau = profiles.iteration_time(
             gpus,
@@ -151,7 +170,8 @@ def _rank(
     if order == "listed":
         rank = kinds.listed[row, own]
     else:
-        rank = kinds.price[own] / rate if order == "cheapest" else -rate
+        with np.errstate(divide="ignore"):
+            rank = kinds.price[own] / rate if order == "cheapest" else -rate
     return np.where(slow, np.inf, rank)
 
 

@@ -1,0 +1,174 @@
+"""pollux: workloads, and profiles of applications as tables of speeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ringbco
+from conftest import Invoke
+from ringbco.errors import InputError, UsageError
+from ringbco.sources import recognise
+
+WORKLOAD = "name,time,application,num_replicas,batch_size\na,60,toy,2,16\nb,0,toy,1,8\nc,5,toy,1,16\n"
+FILES = {
+    # 2 GPUs of one server, 3 GPUs on two in two ways, of which the one that fills a server counts.
+    "placements.csv": (
+        "placement,local_bsz,step_time,sync_time\n1,4,1.0,0.0\n1,8,2.0,0.0\n2,4,1.2,0.2\n2,8,2.4,0.4\n"
+        "11,4,1.5,0.5\n11,8,2.5,0.5\n12,4,3.0,1.0\n12,8,4.0,1.0\n"
+    ),
+    "scalability.csv": "num_nodes,num_replicas,local_bsz,step_time,sync_time\n6,6,1,9.0,1.0\n6,6,8,9.0,1.0\n",
+    # Two epochs of 10 and 30 steps. In the first a step at 16 is worth 2 steps at 8, in the second 1.
+    "validation-8.csv": "progress,iteration,metric,grad_sqr,grad_var\n10,10,0.5,1,1\n40,40,0.9,1,1\n",
+    "validation-16.csv": "progress,iteration,metric,grad_sqr,grad_var\n11,6,0.5,0,1\n41,40,0.9,1e9,1e-9\n",
+}
+
+
+@pytest.fixture
+def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("profiles/toy").mkdir(parents=True)
+    for name, text in FILES.items():
+        Path("profiles/toy", name).write_text(text)
+    Path("workload-1.csv").write_text(WORKLOAD)
+    return Path("workload-1.csv")
+
+
+def converted(workload: Path, **options: Any) -> Any:
+    return ringbco.convert("pollux", workload, **{"profiles": "profiles"} | options)
+
+
+def test_by_hand(workload: Path) -> None:
+    """40 steps at batch 8 take 40 x 2 s on a GPU. At 16 they are 5 + 30 = 35, on a GPU in two parts each."""
+    result = converted(workload, strict=True)
+    rates = {
+        row[:4]: row[4]
+        for row in result.tables.frame.select("model", "gpu_type", "gpus", "servers", "rate").rows()
+    }
+    eight, sixteen = "toy (batch size 8)", "toy (batch size 16)"
+    assert rates[eight, "T4", 1, 1] == pytest.approx(1000 / 2.0)
+    assert rates[eight, "T4", 2, 1] == pytest.approx(1000 / 1.2)  # 4 on each
+    assert rates[eight, "T4", 2, 2] == pytest.approx(1000 / 1.5)
+    assert rates[sixteen, "T4", 1, 1] == pytest.approx(1000 * 40 / 35 / (2 * 2.0))
+    assert rates[sixteen, "T4", 2, 1] == pytest.approx(1000 * 40 / 35 / 2.4)  # 8 on each
+    assert rates[sixteen, "T4", 2, 2] == pytest.approx(1000 * 40 / 35 / 2.5)
+    # 5 on each of 3 GPUs, 15 in all: between the gradients measured at 8 and at 16.
+    steps = 10 / _gain(0.125, 1.0) + 30 / _gain(0.125 + 0.875e9, 0.125 + 0.875e-9)
+    assert rates[sixteen, "T4", 3, 2] == pytest.approx(1000 * 40 / steps / 3.25)
+    # At 8 in all nobody profiled 3 on a GPU; on 6 GPUs 2 on each are 12 in all.
+    assert [key[2:] for key in rates if key[0] == eight] == [(1, 1), (2, 1), (2, 2), (6, 6)]
+    frame = result.table.frame
+    assert frame.select("job_id", "submit_time", "num_gpus", "model", "gpu_type", "iterations").rows() == [
+        ("b", 0.0, 1, eight, "T4", 40_000),
+        ("c", 5.0, 1, sixteen, "T4", 40_000),
+        ("a", 60.0, 2, sixteen, "T4", 40_000),
+    ]
+    assert frame["duration"].to_list() == pytest.approx([80.0, 35 * 4.0, 35 * 2.4])
+
+
+def _gain(square: float, variance: float) -> float:
+    """What a step at 15 is worth beside one at 8."""
+    return (variance + square) / (variance * 8 / 15 + square)
+
+
+def test_both_tables_are_what_a_replay_wants(invoke: Invoke, workload: Path) -> None:
+    done = invoke(
+        "convert", "pollux", workload, "--profiles", "profiles", "-o", "j.parquet", "--tables-out", "t.csv"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "speeds of 2 models in t.csv" in done.stdout
+    done = invoke(
+        *("replay", "j.parquet", "--cluster", "2x4", "--policy", "tiresias", "--thresholds", "57600"),
+        *(
+            "--clock",
+            "slot",
+            "--slot",
+            "60",
+            "--start-cost",
+            "30",
+            "--model",
+            "table",
+            "--tables",
+            "t.csv",
+            "-o",
+            "r",
+        ),
+    )
+    assert done.returncode == 0, done.stderr
+    # After 30 s: b 80 s of work, c 140 s, a 84 s; c and a start at 60.
+    assert ringbco.Outcome.read("r").jobs["finish_time"].to_list() == [120.0, 240.0, 180.0]
+    assert invoke("audit", "r").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "told"),
+    [
+        ("a,60,toy,2,16", "a,60,toy,0,16", "column num_replicas: 0: expected one GPU or more"),
+        ("a,60,toy,2,16", "a,60,toy,2,1.5", "column batch_size: 1.5: expected a whole number of samples"),
+        ("a,60,toy,2,16", "a,60,gpt,2,16", "application: gpt: expected one of toy"),
+        ("a,60,toy,2,16", "a,-60,toy,2,16", "column time: -60: expected 0 s or later"),
+        (
+            "a,60,toy,2,16",
+            "a,60,toy,40,16",
+            "column num_replicas: 40: expected a number of GPUs at which toy",
+        ),
+        ("a,60,toy,2,16", "a,60,toy,2,99", "column num_replicas: 2: expected a number of GPUs at which toy"),
+    ],
+)
+def test_bad_lines(workload: Path, was: str, now: str, told: str) -> None:
+    workload.write_text(WORKLOAD.replace(was, now))
+    with pytest.raises(InputError, match=told) as raised:
+        converted(workload, strict=True)
+    assert str(raised.value).startswith("workload-1.csv: row 1 (line 2), ")
+
+
+@pytest.mark.parametrize(
+    ("file", "was", "now", "told"),
+    [
+        ("placements.csv", "step_time", "time", "placements.csv: has no column step_time; is it a"),
+        ("placements.csv", "1.0,0.0", "0,0.0", "column step_time: 0: expected a finite number > 0"),
+        ("placements.csv", "1.0,0.0", "x,0.0", "column step_time: x: expected a finite number > 0"),
+        (
+            "validation-8.csv",
+            "10,10,0.5,1,1",
+            "10,10,0.5,1,",
+            "column grad_var: .*: expected a finite number > 0",
+        ),
+        (
+            "scalability.csv",
+            FILES["scalability.csv"].partition("\n")[2],
+            "",
+            "scalability.csv: has a header but no rows",
+        ),
+    ],
+)
+def test_bad_profiles(workload: Path, file: str, was: str, now: str, told: str) -> None:
+    Path("profiles/toy", file).write_text(FILES[file].replace(was, now, 1))
+    with pytest.raises(InputError, match=told) as raised:
+        converted(workload)
+    assert "\n" not in str(raised.value)
+
+
+def test_missing_profiles(workload: Path) -> None:
+    with pytest.raises(UsageError, match="convert pollux: give --profiles DIR"):
+        ringbco.convert("pollux", workload)
+    with pytest.raises(InputError, match="expected the folder of Pollux' profiles"):
+        converted(workload, profiles="nowhere")
+    with pytest.raises(InputError, match="holds no folder of an application"):
+        converted(workload, profiles="profiles/toy")
+    Path("profiles/toy/validation-8.csv").rename("profiles/toy/validation-x.csv")
+    with pytest.raises(InputError, match=r"a name such as validation-128.csv"):
+        converted(workload)
+    for path in Path("profiles/toy").glob("validation*"):
+        path.unlink()
+    with pytest.raises(InputError, match=r"holds no validation-\*.csv"):
+        converted(workload)
+    Path("profiles/toy/scalability.csv").unlink()
+    with pytest.raises(InputError, match=r"scalability.csv: no such file"):
+        converted(workload)
+
+
+def test_a_workload_is_recognised(workload: Path) -> None:
+    assert recognise(workload) == ("pollux", "a Pollux workload (workload-N.csv)")
