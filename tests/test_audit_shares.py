@@ -138,6 +138,32 @@ def test_the_share_of_a_job_is_that_of_the_table(outcome: ringbco.Outcome) -> No
     assert "gangs" in {finding.code for finding in ringbco.audit(missing, JOBS)}
 
 
+def test_where_a_share_goes_hangs_on_the_placement(outcome: ringbco.Outcome) -> None:
+    # By hand: d and e go to the same GPUs under first-fit, and d beside b under worst-fit.
+    told: dict[str, set[str]] = {"best-fit": set(), "first-fit": set(), "worst-fit": {"placement"}}
+    for name, codes in told.items():
+        options = {**outcome.run["options"], "placement": name}
+        claimed = dataclasses.replace(outcome, run={**outcome.run, "options": options})
+        findings = ringbco.audit(claimed, JOBS)
+        assert {finding.code for finding in findings} == codes, (name, findings)
+
+
+def test_fgd_keeps_pairs_together() -> None:
+    jobs = JOBS.head(4).with_columns(
+        num_gpus=pl.Series([3, 2, 1, 1]),
+        gpu_share=pl.Series([None, None, 0.3, 0.3], dtype=pl.Float64),
+        submit_time=pl.Series([0.0, 0.0, 1.0, 1.0]),
+        duration=100.0,
+    )
+    found = ringbco.replay(jobs, "2x4", policy="fifo", placement="fgd", model="fixed")
+    assert ringbco.audit(found, jobs) == []
+    assert found.allocations is not None
+    # Beside the gang of 2 the share takes one of a pair.
+    wrong = put("gpu", "d", 2)(put("server", "d", 1)(found.allocations))
+    findings = ringbco.audit(dataclasses.replace(found, allocations=wrong), jobs)
+    assert [(finding.code, finding.job) for finding in findings] == [("placement", "d")]
+
+
 def test_best_fit_and_worst_fit_choose_other_servers() -> None:
     jobs = JOBS.drop("gpu_share").with_columns(num_gpus=pl.Series([3, 1, 1, 1, 1]))
     results = {

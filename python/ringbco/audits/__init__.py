@@ -23,6 +23,7 @@ from ringbco.audits import (
     plans,
     queueing,
     rows,
+    share_choosing,
     times,
 )
 from ringbco.audits.facts import Facts, check_columns, gather
@@ -198,7 +199,8 @@ def _queue(
         _leave_out(checks, _IN_QUEUE, f"{', '.join(broken)} failed")
         return
     if facts.shared:
-        _leave_out(checks, _IN_QUEUE, "jobs share GPUs: what is idle is no number of GPUs")
+        share_choosing.check_shares(checks["placement"], facts, eps)
+        _leave_out(checks, _IN_QUEUE[1:], "jobs share GPUs: what is idle is no number of GPUs")
         return
     choosing.check_placement(checks["placement"], facts, eps)
     causes.check_causes(checks["causes"], facts, jobs, eps, parts)

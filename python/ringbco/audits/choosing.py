@@ -248,7 +248,7 @@ def _sweep(check: Check, stays: _Stays, vc: int, name: str) -> None:
     ends = eps.end.tolist()
     gone = 0
     left = MOST
-    for t, group in _starts(facts, eps, mine, vc):
+    for t, group in starts(facts, eps, mine, vc):
         left -= len(group)
         if left < 0:
             return
@@ -278,7 +278,7 @@ def _pools(facts: Facts, vc: int) -> dict[int, Servers]:
     return {own: Servers(among) for own, among in sizes.items()}
 
 
-def _starts(facts: Facts, eps: Episodes, mine: Ints, vc: int) -> Iterator[tuple[float, list[int]]]:
+def starts(facts: Facts, eps: Episodes, mine: Ints, vc: int) -> Iterator[tuple[float, list[int]]]:
     """The episodes that begin together, in the order in which a pass places them."""
     rank = np.zeros(facts.start.size, dtype=np.int64)
     if not facts.preemptive and facts.options["order"] in ORDERS:

@@ -51,7 +51,7 @@ def _keys(facts: Facts, jobs: Ints, fifo: Ints) -> Floats:
     if name == "fifo":
         return np.zeros(jobs.size)
     if facts.options.get("predict") == "exact":
-        return _durations(facts, jobs) * facts.num_gpus[jobs]
+        return _durations(facts, jobs) * facts.weight[jobs]
     return _predicted(facts, jobs, fifo)
 
 
@@ -70,6 +70,7 @@ def _predicted(facts: Facts, jobs: Ints, fifo: Ints) -> Floats:
     users: list[object] = frame["user"].gather(facts.row[jobs]).to_list() if "user" in frame.columns else []
     users = users or [None] * jobs.size
     sizes, durations = facts.num_gpus[jobs].tolist(), _durations(facts, jobs).tolist()
+    gpus = facts.weight[jobs].tolist()
     # Runs so short that float64 sees no time pass end after the arrivals of their instant.
     instant = start == finish
     done = np.lexsort((fifo, instant, finish)).tolist()
@@ -88,6 +89,6 @@ def _predicted(facts: Facts, jobs: Ints, fifo: Ints) -> Floats:
         for key in ((users[j], sizes[j]), (users[j],), ()):
             if key in known:
                 total, count = known[key]
-                predicted[j] = total / count * sizes[j]
+                predicted[j] = total / count * gpus[j]
                 break
     return predicted
