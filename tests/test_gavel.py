@@ -146,6 +146,13 @@ def test_a_matching_has_the_least_sum_of_completion_times(case: tuple[np.ndarray
         assert (np.bincount(positions, minlength=1) <= slot.gpus).all()
 
 
+def test_many_jobs_of_one_gpu_alone() -> None:
+    """Four jobs may use one of four GPUs: it has more places than the GPUs need on average."""
+    only = np.column_stack((np.arange(1.0, 5.0), np.full(4, math.inf)))
+    found = matching(only, np.ones(4, np.int64), [Slot(0, 0.0, 1), Slot(1, 0.0, 3)])
+    assert found.tolist() == [[0, 4], [0, 3], [0, 2], [0, 1]]
+
+
 def test_the_first_of_each_gpu_starts() -> None:
     """Three on two idle GPUs: two are last, at position 1, and the other one is ahead of one of them."""
     found = np.array([[0, 1], [0, 2], [0, 1], [1, 1]])

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
-from ringbco.policies.programs import Program, Types, need_solver
+from ringbco.policies.programs import InfeasibleError, Program, Types, need_solver
 from ringbco.run.own import Policy
-from ringbco.run.state import State
+
+if TYPE_CHECKING:
+    from ringbco.run.state import State
 
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -45,7 +47,11 @@ def matching(times: Numbers, wanted: Counts, slots: list[Slot]) -> Counts:
     most = math.ceil(jobs / room.sum()) + 1
     while True:
         most = min(most, jobs)
-        found = _matched(begin, took, wanted, room, most)
+        try:
+            found = _matched(begin, took, wanted, room, most)
+        except InfeasibleError:  # many jobs may use few GPUs only
+            most *= 2
+            continue
         # A last position that is full may be too early. Where none is, later ones could only cost more.
         last = np.bincount(found[found[:, 1] == most, 0], minlength=room.size)
         if most == jobs or (last < room).all():
