@@ -50,6 +50,8 @@ def matching(times: Numbers, wanted: Counts, slots: list[Slot]) -> Counts:
         try:
             found = _matched(begin, took, wanted, room, most)
         except InfeasibleError:  # many jobs may use few GPUs only
+            if most == jobs:
+                raise
             most *= 2
             continue
         # A last position that is full may be too early. Where none is, later ones could only cost more.
