@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
-from ringbco.policies.programs import Program, Types, need_solver
+from ringbco.policies.programs import InfeasibleError, Program, Types, need_solver
 from ringbco.run.own import Policy
-from ringbco.run.state import State
+
+if TYPE_CHECKING:
+    from ringbco.run.state import State
 
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -45,7 +47,13 @@ def matching(times: Numbers, wanted: Counts, slots: list[Slot]) -> Counts:
     most = math.ceil(jobs / room.sum()) + 1
     while True:
         most = min(most, jobs)
-        found = _matched(begin, took, wanted, room, most)
+        try:
+            found = _matched(begin, took, wanted, room, most)
+        except InfeasibleError:  # many jobs may use few GPUs only
+            if most == jobs:
+                raise
+            most *= 2
+            continue
         # A last position that is full may be too early. Where none is, later ones could only cost more.
         last = np.bincount(found[found[:, 1] == most, 0], minlength=room.size)
         if most == jobs or (last < room).all():
@@ -69,11 +77,11 @@ def _matched(begin: Numbers, took: Numbers, wanted: Counts, room: Counts, most: 
 
     begin, took: when each job can start on each slot, and for how long it runs there, s. room: GPUs by slot.
     """
-    jobs = len(begin)
-    behind = (wanted[:, None] * took)[:, :, None] * np.arange(most)
-    cost = ((begin + took)[:, :, None] + behind).reshape(jobs, -1)
-    job, place = np.nonzero(np.isfinite(cost))
-    program = Program(-cost[job, place], np.ones(job.size))
+    jobs, step = len(begin), np.arange(most)
+    one, slot = np.nonzero(np.isfinite(took))
+    cost = ((begin + took)[one, slot][:, None] + (wanted[one] * took[one, slot])[:, None] * step).ravel()
+    job, place = np.repeat(one, most), (slot[:, None] * most + step).ravel()
+    program = Program(-cost, np.ones(cost.size))
     for cells in _split(job, jobs):
         program.row(cells, 1.0, lower=1.0, upper=1.0)
     for cells, gpus in zip(_split(place, room.size * most), np.repeat(room, most), strict=True):
@@ -143,12 +151,11 @@ class Allox(Policy):
         ):
             raise UsageError(f"option P: alpha: {self.alpha}: expected a number > 0 and <= 1")
         self._types: Types | None = None
+        self._kinds: dict[int, int] = {}  # the type on which each job runs, or ran: it never moves
 
     def decide(self, state: State) -> None:
         """Starts the jobs that the matching puts first on idle GPUs. Running jobs keep theirs."""
-        if self._types is None:
-            self._types = Types(state)
-        types = self._types
+        types = self._types = self._types or Types(state)
         rows = state.waiting
         rows = rows[: max(int(types.gpus.sum()), int(self.alpha * rows.size))]
         idle = np.bincount(types.of[types.of >= 0], state.idle[types.of >= 0], len(types.names)).astype(int)
@@ -172,7 +179,9 @@ class Allox(Policy):
         rows = state.running
         if not rows.size:
             return []
-        kinds = np.array([types.of[state.parts(int(row))[0][0]] for row in rows])
+        for row in set(rows.tolist()) - self._kinds.keys():
+            self._kinds[row] = int(types.of[state.parts(row)[0][0]])
+        kinds = np.array([self._kinds[row] for row in rows.tolist()])
         rates = types.rates(state, rows)[np.arange(rows.size), kinds]
         left = np.maximum(state.left[rows] / rates, 1e-9)
         return [

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.policies.programs import Program, Types, need_solver, seconds
 from ringbco.run.own import Policy
-from ringbco.run.state import State
+
+if TYPE_CHECKING:
+    from ringbco.run.state import State
 
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]

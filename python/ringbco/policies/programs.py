@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
-from ringbco.run.state import State
+
+if TYPE_CHECKING:
+    from ringbco.run.state import State
 
 _SETTINGS: Final[dict[str, Any]] = {
     "output_flag": False,
@@ -47,6 +49,10 @@ def seconds(name: str, value: object, *, least: float = 0.0) -> None:
         raise UsageError(f"option P: {name}: {value}: expected a number of seconds > {least:g} and <= 1e+09")
 
 
+class InfeasibleError(Exception):
+    """No values keep all bounds."""
+
+
 @dataclass
 class Program:
     """Maximises the sum of gain times value: every value from 0 to `most`, rows of sums within bounds."""
@@ -69,7 +75,7 @@ class Program:
         self.upper.append(upper)
 
     def solve(self) -> NDArray[np.float64]:
-        """The values at an optimum."""
+        """The values at an optimum. Raises InfeasibleError where no values keep all bounds."""
         import highspy
 
         model: Any = highspy.HighsLp()
@@ -86,8 +92,10 @@ class Program:
             solver.setOptionValue(name, value)
         solver.passModel(model)
         solver.run()
-        status = solver.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
+        status, known = solver.getModelStatus(), highspy.HighsModelStatus
+        if status in (known.kInfeasible, known.kUnboundedOrInfeasible):  # no program here is unbounded
+            raise InfeasibleError
+        if status != known.kOptimal:
             raise RuntimeError(f"HiGHS found no optimum: {solver.modelStatusToString(status)}")
         values: NDArray[np.float64] = np.array(solver.getSolution().col_value)
         return np.clip(values, 0.0, self.most)
