@@ -24,6 +24,7 @@ class GavelFifo(ringbco.Policy):
         self.changed = False
 
     def decide(self, state):
+        """Assigns everybody anew where that is due. Who keeps its type keeps its GPUs."""
         self.changed |= len(state.arrived) + len(state.completed) > 0
         early = self.assigned is not None and state.now - self.assigned < self.reset
         if early or not self.changed:
@@ -41,7 +42,9 @@ class GavelFifo(ringbco.Policy):
         for name, gpus in zip(state.type, state.gpus, strict=True):
             free[name] = free.get(name, 0) + int(gpus)
         chosen = {}
-        for row in sorted([*state.running, *state.waiting], key=lambda row: (state.jobs.submit_time[row], row)):
+        for row in sorted(
+            [*state.running, *state.waiting], key=lambda row: (state.jobs.submit_time[row], row)
+        ):
             gpus = int(state.jobs.num_gpus[row])
             rates = {name: state.rate([row], [gpus], type=name)[0] for name in free if free[name] >= gpus}
             best = max(rates, key=rates.get, default=None)
