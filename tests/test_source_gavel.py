@@ -12,6 +12,8 @@ import pytest
 
 import ringbco
 from conftest import Invoke
+from raw import gavel
+from raw.agreement import converted as agreed
 from ringbco.errors import InputError, UsageError
 from ringbco.sources import recognise
 
@@ -44,6 +46,13 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def converted(trace: Path, throughputs: str = "throughputs.json", **options: Any) -> Any:
     return ringbco.convert("gavel", trace, throughputs=throughputs, **options)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_planted_defect_is_accounted_for(seed: int, tmp_path: Path) -> None:
+    path = tmp_path / "throughputs.json"
+    path.write_text(json.dumps(gavel.THROUGHPUTS))
+    agreed("gavel", gavel.generate(seed), tmp_path, throughputs=path)
 
 
 def test_by_hand(trace: Path) -> None:

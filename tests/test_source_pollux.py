@@ -9,6 +9,8 @@ import pytest
 
 import ringbco
 from conftest import Invoke
+from raw import pollux
+from raw.agreement import converted as agreed
 from ringbco.errors import InputError, UsageError
 from ringbco.sources import recognise
 
@@ -38,6 +40,11 @@ def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def converted(workload: Path, **options: Any) -> Any:
     return ringbco.convert("pollux", workload, **{"profiles": "profiles"} | options)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_planted_defect_is_accounted_for(seed: int, tmp_path: Path) -> None:
+    agreed("pollux", pollux.generate(seed), tmp_path, profiles=pollux.write_profiles(tmp_path))
 
 
 def test_by_hand(workload: Path) -> None:

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from raw import Raw, acme, elasticflow, helios, openb, pai, philly, spot_gpu, swf
+from raw import Raw, acme, elasticflow, gavel, helios, openb, pai, philly, pollux, spot_gpu, swf
 from raw.agreement import agrees, converted, gzipped
 from ringbco.errors import InputError, RingbcoError, UsageError
 from ringbco.sources import SOURCES, convert, get
@@ -30,9 +30,19 @@ MADE: dict[str, Raw] = {
     "openb": openb.generate(),
     "spot-gpu": spot_gpu.generate(),
     "elasticflow": elasticflow.generate(),
+    "gavel": gavel.generate(),
+    "pollux": pollux.generate(),
     "swf": swf.generate(),
 }
 DOCS = Path(__file__).parents[1] / "docs" / "sources"
+
+
+def measured(source: str, folder: Path) -> dict[str, Path]:
+    """What a source takes beside its files, written into `folder`."""
+    if source == "gavel":
+        (folder / "throughputs.json").write_text(json.dumps(gavel.THROUGHPUTS))
+        return {"throughputs": folder / "throughputs.json"}
+    return {"profiles": pollux.write_profiles(folder)} if source == "pollux" else {}
 
 
 def refusal(source: str, *paths: Path, **options: object) -> RingbcoError:
@@ -86,13 +96,14 @@ def rest(raw: Raw) -> dict[str, object]:
 def test_a_byte_order_mark_and_crlf_change_nothing(source: str, tmp_path: Path) -> None:
     raw = MADE[source]
     files = {name: "\ufeff" + text.replace("\n", "\r\n") for name, text in raw.files.items()}
-    converted(source, Raw(files, **rest(raw)), tmp_path)
+    converted(source, Raw(files, **rest(raw)), tmp_path, **measured(source, tmp_path))
 
 
 @pytest.mark.parametrize("source", MADE)
 def test_gzip(source: str, tmp_path: Path) -> None:
     raw = MADE[source]
-    agrees(convert(source, gzipped(raw.write(tmp_path))), raw)
+    options = Options(**measured(source, tmp_path))  # type: ignore[arg-type]
+    agrees(convert(source, gzipped(raw.write(tmp_path)), options), raw)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd", "bz2"])
@@ -361,6 +372,7 @@ def test_random_damage_is_either_accounted_for_or_named(source: str, tmp_path: P
     text = raw.files[main].encode()
     rng = random.Random(f"{source} 0")
     outcomes: Counter[str] = Counter()
+    options = Options(**measured(source, tmp_path))  # type: ignore[arg-type]
     for _ in range(40):
         data = bytearray(text)
         for _ in range(rng.choice([1, 1, 3])):
@@ -381,7 +393,7 @@ def test_random_damage_is_either_accounted_for_or_named(source: str, tmp_path: P
         paths = raw.write(tmp_path)
         paths[0].write_bytes(bytes(data))
         try:
-            account = convert(source, paths).account
+            account = convert(source, paths, options).account
             assert account.rows_kept > 0
             outcomes["converted"] += 1
         except RingbcoError as error:

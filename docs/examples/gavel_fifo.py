@@ -24,6 +24,7 @@ class GavelFifo(ringbco.Policy):
         self.changed = False
 
     def decide(self, state):
+        """Assigns everybody anew where that is due. Who keeps its type keeps its GPUs."""
         self.changed |= len(state.arrived) + len(state.completed) > 0
         early = self.assigned is not None and state.now - self.assigned < self.reset
         if early or not self.changed:

@@ -24,6 +24,7 @@ class PolluxTiresias(ringbco.Policy):
         self.queues = ([], [])
 
     def decide(self, state):
+        """Walks both queues with all GPUs: who is passed over stops, who is chosen runs."""
         there = {*state.waiting, *state.running}
         first, second = ([row for row in queue if row in there] for queue in self.queues)
         first += [row for row in state.waiting if row not in {*first, *second}]

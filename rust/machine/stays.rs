@@ -42,6 +42,13 @@ pub(crate) struct Stay<P> {
     pub(super) fresh: bool,
 }
 
+/// The work left after slots whose work is no whole number, of what there was before: what differs from a whole number by a
+/// rounding only is one. For example, 290.6 less 110 times 0.36 is 251.
+fn without_rounding(left: f64, before: f64) -> f64 {
+    let whole = left.round();
+    f64::max(0.0, if (left - whole).abs() <= before * 1e-12 { whole } else { left })
+}
+
 impl<P> Stay<P> {
     /// Whether a job is here.
     #[inline]
@@ -66,7 +73,11 @@ impl<P> Stay<P> {
             None => passed / self.unit,
             Some(_) => self.per_slot * passed,
         };
-        f64::max(0.0, self.left - done)
+        let left = self.left - done;
+        if clock.slot.is_some() && self.per_slot.fract() != 0.0 {
+            return without_rounding(left, self.left);
+        }
+        f64::max(0.0, left)
     }
 
     /// When it ends at its present pace; never where a slot yields nothing.

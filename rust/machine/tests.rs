@@ -91,7 +91,7 @@ proptest! {
     }
 }
 
-/// Model `table`: speeds as measured. The engine knows it; no option of a replay gives tables yet.
+/// Model `table`: speeds as measured.
 mod measured {
     use crate::Unwatched;
     use crate::cluster::{FewestServers, Network};

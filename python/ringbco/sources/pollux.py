@@ -24,7 +24,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.sources.account import ROW, drop
 from ringbco.sources.parsing import number, optional_text
 from ringbco.sources.rules import SECONDS, has_id, not_negative, timed, whole_gpus
-from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv
+from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv, refuse_empty
 from ringbco.sources.tables import CsvTable
 from ringbco.trace.jobs import read_columns
 from ringbco.trace.rate_table import SCHEMA
@@ -149,6 +149,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         options=options,
         id_column="name",
     )
+    refuse_empty(account, inputs["jobs"].shown)
     frame = frame.with_columns(
         model=pl.format("{} (batch size {})", "application", batch.cast(pl.UInt32)),
         num_gpus=pl.col("num_replicas").cast(pl.UInt32),
