@@ -31,8 +31,10 @@ from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
     ELASTIC_SCHEMA,
+    GPUS_SCHEMA,
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
+    SHARES_SCHEMA,
     TIMELINE_SCHEMA,
     TYPES_SCHEMA,
 )
@@ -362,8 +364,11 @@ def test_every_file_and_column_is_documented() -> None:
         section = page.split(f"## {table}.parquet\n")[1].split("\n## ")[0]
         rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
         documented = [row[0].removeprefix("| ") for row in rows if len(row) > 2][2:]
-        more = CAUSES_SCHEMA | PREEMPTION_SCHEMA | ELASTIC_SCHEMA | TYPES_SCHEMA if table == "jobs" else {}
-        extra = [*more, ", ".join(CARRIED_COLUMNS)] if more else []
+        more = {
+            "jobs": CAUSES_SCHEMA | PREEMPTION_SCHEMA | ELASTIC_SCHEMA | TYPES_SCHEMA | SHARES_SCHEMA,
+            "allocations": GPUS_SCHEMA,
+        }.get(table, {})
+        extra = [*more, ", ".join(CARRIED_COLUMNS)] if table == "jobs" else list(more)
         assert documented == list(schema) + extra
         types = {row[0].removeprefix("| "): row[1].split(",")[0] for row in rows if len(row) > 2}
         typed = schema | more

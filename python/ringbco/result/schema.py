@@ -31,6 +31,7 @@ ELASTIC_SCHEMA: Final[
     "lost_gpu_time": pl.Float64(),
 }
 TYPES_SCHEMA: Final[dict[str, pl.DataType]] = {"run_on_type": pl.Float32()}  # GPUs that differ
+SHARES_SCHEMA: Final[dict[str, pl.DataType]] = {"gpu_share": pl.Float64()}  # job tables with shares of a GPU
 CARRIED_COLUMNS: Final = ("user", "vc", "deadline")  # after the others, where the job table has them
 ALLOCATIONS_SCHEMA: Final = {
     "job_id": pl.String(),
@@ -39,6 +40,8 @@ ALLOCATIONS_SCHEMA: Final = {
     "start_time": pl.Float64(),
     "end_time": pl.Float64(),
 }
+# Job tables with shares of a GPU.
+GPUS_SCHEMA: Final[dict[str, pl.DataType]] = {"gpu": pl.UInt32(), "share": pl.Float64()}
 TIMELINE_SCHEMA: Final = {
     "time": pl.Float64(),
     "running_jobs": pl.UInt32(),

@@ -16,7 +16,7 @@ from ringbco.result.metrics import column
 from ringbco.run.options import as_cluster, checked
 from ringbco.trace import kinds, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
-from ringbco.trace.shares import WHOLE, thousandths
+from ringbco.trace.shares import asked_gpus
 
 
 def bound(
@@ -46,11 +46,10 @@ def bound(
     if differ is not None:  # no run is faster than one on the fastest type alone
         workload = replace(workload, compute_time=workload.compute_time / differ.most_speedup())
     work = profiles.least_work(table, cluster, workload, model=model)
-    shares = thousandths(table.frame)
-    part = 1.0 if shares is None else np.where(shares > 0, shares / WHOLE, 1.0)
     if differ is not None and model == "fixed":
         work = work / differ.most_speedup()
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
+    part = asked_gpus(table.frame) / asked
     least, most = gpus_of(table.frame, "min_gpus"), gpus_of(table.frame, "max_gpus")
     parts, dropped, elastic = {}, 0, 0
     for name, rows, gpus in _parts(table, cluster, vc):

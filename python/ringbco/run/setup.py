@@ -47,7 +47,7 @@ from ringbco.run.steps import (
 from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.rate_table import RateTable, as_rate_table
-from ringbco.trace.shares import WHOLE, thousandths
+from ringbco.trace.shares import asked_gpus
 
 
 @dataclass(frozen=True)
@@ -255,9 +255,7 @@ def _work(
     table: JobTable, cluster: Cluster, workload: profiles.Workload, vc: NDArray[np.uint32] | None
 ) -> Iterator[tuple[float, float]]:
     """Of each (virtual) cluster, the GPU-seconds that its jobs ask for, and its GPUs."""
-    shares = thousandths(table.frame)
-    gpus = metrics.column(table.frame, "num_gpus")
-    asked = (gpus if shares is None else np.where(shares > 0, shares / WHOLE, gpus)) * workload.ideal_run_time
+    asked = asked_gpus(table.frame) * workload.ideal_run_time
     if vc is None:
         yield float(asked.sum()), cluster.num_gpus
     else:

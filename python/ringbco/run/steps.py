@@ -25,8 +25,10 @@ from ringbco.result.schema import (
     CARRIED_COLUMNS,
     DECISIONS_SCHEMA,
     ELASTIC_SCHEMA,
+    GPUS_SCHEMA,
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
+    SHARES_SCHEMA,
     TIMELINE_SCHEMA,
     TYPES_SCHEMA,
 )
@@ -114,7 +116,7 @@ def jobs_frame(
         columns |= dict(zip(TYPES_SCHEMA, [_shared(result.on_types.astype(np.float32))], strict=True))
     shares = thousandths(frame)
     if shares is not None:
-        columns["gpu_share"] = _share(shares)
+        columns |= dict(zip(SHARES_SCHEMA, [_share(shares)], strict=True))
     columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
     jobs = pl.DataFrame(
         columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA | ELASTIC_SCHEMA | TYPES_SCHEMA
@@ -148,7 +150,8 @@ def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFr
         "end_time": _shared(result.alloc_end),
     }
     if thousandths(frame) is not None:
-        columns |= {"gpu": _shared(result.alloc_gpu), "share": _share(result.alloc_share)}
+        parts = (_shared(result.alloc_gpu), _share(result.alloc_share))
+        columns |= dict(zip(GPUS_SCHEMA, parts, strict=True))
     return pl.DataFrame(columns, schema_overrides=ALLOCATIONS_SCHEMA)
 
 

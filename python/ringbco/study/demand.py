@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.trace.shares import asked_gpus
+
 DAY: Final = 86_400.0
 _HOUR: Final = 3_600.0
 _MOST_PERIODS: Final = 5_000
@@ -119,7 +121,7 @@ def demand(frame: pl.DataFrame, clock: Clock, periods: Periods, num_gpus: int | 
     num_gpus: GPUs of a cluster; with them each day has its load, GPU-days offered / GPUs.
     """
     submit, duration = frame["submit_time"].to_numpy(), frame["duration"].to_numpy()
-    gpus = frame["num_gpus"].to_numpy().astype(np.float64)
+    gpus = asked_gpus(frame)
     offered = periods.offered(gpus * duration)
     columns: dict[str, Any] = {
         "start": periods.edges[:-1],

@@ -32,6 +32,7 @@ from ringbco.trace.jobs import (
 from ringbco.trace.kinds import resolve
 from ringbco.trace.plausibility import MILLI, doubts, warn
 from ringbco.trace.profiles import CATALOGUE
+from ringbco.trace.shares import asked_gpus
 
 QUANTILES: Final = {
     "min": 0.0,
@@ -115,7 +116,7 @@ def inspect_jobs(
     frame = table.frame
     submit, duration = frame["submit_time"].to_numpy(), frame["duration"].to_numpy()
     num_gpus = frame["num_gpus"].to_numpy()
-    work = num_gpus.astype(np.float64) * duration
+    work = asked_gpus(frame) * duration
     span = float(submit.max() - submit.min())
     lacks_vc = _without_vc(frame, cluster)
     metadata = _metadata(table)

@@ -24,3 +24,10 @@ def thousandths(frame: pl.DataFrame) -> NDArray[np.uint32] | None:
     rounded = np.maximum(np.rint(share * WHOLE), 1.0).astype(np.uint32)
     rounded[rounded == WHOLE] = 0
     return rounded if rounded.any() else None
+
+
+def asked_gpus(frame: pl.DataFrame) -> NDArray[np.float64]:
+    """GPUs that each job asks for; less than 1 for a share of one."""
+    whole = frame["num_gpus"].to_numpy().astype(np.float64)
+    shares = thousandths(frame)
+    return whole if shares is None else np.where(shares > 0, shares / WHOLE, whole)
