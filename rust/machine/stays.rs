@@ -119,3 +119,16 @@ impl<P> Stay<P> {
         self.parts.iter().map(|part| part.1).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_whole_but_for_a_rounding_is_whole() {
+        assert_ne!(290.6 - 110.0 * 0.36, 251.0);
+        assert_eq!(without_rounding(290.6 - 110.0 * 0.36, 290.6), 251.0);
+        assert_eq!(without_rounding(290.5 - 110.0 * 0.36, 290.5), 290.5 - 110.0 * 0.36);
+        assert_eq!(without_rounding(-1e-15, 1.0), 0.0);
+    }
+}
