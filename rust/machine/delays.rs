@@ -65,10 +65,14 @@ impl Delays {
             *state = Obstacle::TooFew;
             for &(gpu_type, _) in jobs.tried_by(*demand) {
                 let pool = pools.of_mut(gpu_type);
-                if u64::from(units) > pool.idle_units() {
-                    continue;
+                if pool.shares().is_some() {
+                    if u64::from(units) <= pool.idle_units() {
+                        let fits = placer.can_place_units(pool, units);
+                        *state = if fits { Obstacle::None } else { Obstacle::Fragmented };
+                    }
+                } else if u64::from(units) <= pool.total_idle {
+                    *state = if placer.can_place(pool, units) { Obstacle::None } else { Obstacle::Fragmented };
                 }
-                *state = if placer.can_place(pool, units) { Obstacle::None } else { Obstacle::Fragmented };
                 if *state == Obstacle::None {
                     break;
                 }
