@@ -316,10 +316,12 @@ pub(crate) fn held_while_submitting(
     let last_of_all = last.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut held = HeldWhileSubmitting { all: 0.0, by_cluster: vec![0.0; clusters] };
     for span in spans {
-        let until = |end: f64| f64::from(span.num_gpus) / units * (span.finish.min(end) - span.start).max(0.0);
+        let until = |end: f64| f64::from(span.num_gpus) * (span.finish.min(end) - span.start).max(0.0);
         held.all += until(last_of_all);
         held.by_cluster[span.cluster as usize] += until(last[span.cluster as usize]);
     }
+    held.all /= units;
+    held.by_cluster.iter_mut().for_each(|own| *own /= units);
     held
 }
 

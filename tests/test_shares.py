@@ -15,6 +15,7 @@ from polars.testing import assert_frame_equal
 import ringbco
 from conftest import Invoke
 from ringbco.errors import InputError, UsageError
+from ringbco.reports.server_load import spanning_stretches
 from ringbco.trace.shares import thousandths
 
 ROOT = Path(__file__).parents[1]
@@ -211,3 +212,17 @@ def test_types_give_shares_one_after_the_other() -> None:
     run = found.jobs["run_time"].to_numpy()
     assert hours["V100"] == pytest.approx(0.6 * run[0] / 3600)
     assert hours["T4"] == pytest.approx(np.dot([0.6, 0.4], run[1:]) / 3600)
+
+
+def test_a_report_shows_shares_and_a_trace_of_lanes_does_not(tmp_path: Path, invoke: Invoke) -> None:
+    frame = jobs((0, 1, 100, 0.5), (0, 1, 100, 0.5), (0, 2, 10, None), (0, 4, 10, None))
+    outcome = ringbco.replay(frame, "2x2", **FIXED)
+    outcome.write(tmp_path / "r")
+    assert outcome.allocations is not None
+    # Only the gang of 4 is on two servers; each of them has one row.
+    spanning = spanning_stretches(outcome.allocations)
+    assert spanning.select("job_id", "server").rows() == [("d", 0), ("d", 1)]
+    assert invoke("report", str(tmp_path / "r"), "-o", str(tmp_path / "r.html")).returncode == 0
+    refused = invoke("timeline", str(tmp_path / "r"), "-o", str(tmp_path / "r.json"))
+    assert refused.returncode == 1
+    assert "its jobs share GPUs" in refused.stderr

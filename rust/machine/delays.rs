@@ -80,8 +80,10 @@ impl Delays {
             }
             changed = true;
             let enough = self.sizes.partition_point(|&size| u64::from(size) <= pool.idle_units());
+            let shared = pool.shares().is_some();
             for (obstacle, &size) in obstacles[..enough].iter_mut().zip(&self.sizes) {
-                *obstacle = if placer.can_place(pool, size) { Obstacle::None } else { Obstacle::Fragmented };
+                let fits = if shared { placer.can_place_units(pool, size) } else { placer.can_place(pool, size) };
+                *obstacle = if fits { Obstacle::None } else { Obstacle::Fragmented };
             }
             obstacles[enough..].fill(Obstacle::TooFew);
         }

@@ -199,18 +199,16 @@ impl Placer {
         }
     }
 
-    /// Whether a job for which enough is idle could be placed on it now. `units`: GPUs, or thousandths of one where jobs
-    /// may hold shares.
-    #[inline]
-    pub(crate) fn can_place(&self, cluster: &mut Cluster, units: u32) -> bool {
-        let num_gpus = match cluster.shares() {
-            None => units,
-            Some(shares) if units < WHOLE => return shares.has_room(units),
-            Some(_) => units / WHOLE,
-        };
-        if u64::from(num_gpus) > cluster.total_idle {
-            return false;
+    /// Whether a job of so many thousandths of a GPU could be placed now, where jobs may hold shares.
+    pub(crate) fn can_place_units(&self, cluster: &mut Cluster, units: u32) -> bool {
+        match cluster.shares() {
+            Some(shares) if units < WHOLE => shares.has_room(units),
+            _ => u64::from(units / WHOLE) <= cluster.total_idle && self.can_place(cluster, units / WHOLE),
         }
+    }
+
+    /// Whether a gang for which there are enough idle GPUs could be placed on them now.
+    pub(crate) fn can_place(&self, cluster: &mut Cluster, num_gpus: u32) -> bool {
         if self.packs() {
             return consolidate::can_place(cluster, num_gpus);
         }

@@ -15,6 +15,7 @@ use crate::outcome::{
     Allocations, ClusterOutcome, Elastic, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline,
 };
 use crate::trace::Jobs;
+use std::borrow::Cow;
 
 pub(crate) fn assemble(
     jobs: &Jobs<'_>,
@@ -106,6 +107,8 @@ pub(crate) fn assemble(
             finish[row] = stretch.end; // ended before it was done
         }
     }
+    // What jobs ask for, in thousandths where the table has shares.
+    let units = jobs.shares.map_or(Cow::Borrowed(jobs.num_gpus), |_| (0..n).map(|row| jobs.units(row)).collect());
     let seen = |job: usize| clock.seconds(clock.arrival(jobs.submit[job]));
     let in_stretches = stretches.iter().enumerate().map(|(i, s)| {
         let row = s.job.index();
@@ -115,8 +118,8 @@ pub(crate) fn assemble(
             seen: before.map_or_else(|| seen(row), |before| before.end),
             start: s.start,
             finish: s.end,
-            asks: jobs.units(row),
-            num_gpus: if jobs.share_of(row) > 0 { jobs.units(row) } else { s.num_gpus * jobs.units_a_gpu() as u32 },
+            asks: units[row],
+            num_gpus: if jobs.share_of(row) > 0 { units[row] } else { s.num_gpus * jobs.units_a_gpu() as u32 },
             spanning: s.spanning,
             cluster: cluster_of(row),
         }
@@ -128,8 +131,8 @@ pub(crate) fn assemble(
         seen: seen(j),
         start: start[j],
         finish: finish[j],
-        asks: jobs.units(j),
-        num_gpus: jobs.units(j),
+        asks: units[j],
+        num_gpus: units[j],
         spanning: num_servers[j] > 1,
         cluster: cluster_of(j),
     });
