@@ -237,7 +237,7 @@ def test_both_on_types_that_jobs_choose(policy: str, clock: str, model: str, tmp
         frame.with_columns(
             num_gpus=sizes,
             gpu_type=kinds,
-            duration=pl.col("duration") / 8,
+            duration=pl.col("duration") * 0.1237,
             submit_time=pl.col("submit_time") / 9,
         )
     )

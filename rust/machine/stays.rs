@@ -42,13 +42,6 @@ pub(crate) struct Stay<P> {
     pub(super) fresh: bool,
 }
 
-/// The work left after slots whose work is no whole number, of what there was before: what differs from a whole number by a
-/// rounding only is one. For example, 290.6 less 110 times 0.36 is 251.
-fn without_rounding(left: f64, before: f64) -> f64 {
-    let whole = left.round();
-    f64::max(0.0, if (left - whole).abs() <= before * 1e-12 { whole } else { left })
-}
-
 impl<P> Stay<P> {
     /// Whether a job is here.
     #[inline]
@@ -73,11 +66,7 @@ impl<P> Stay<P> {
             None => passed / self.unit,
             Some(_) => self.per_slot * passed,
         };
-        let left = self.left - done;
-        if clock.slot.is_some() && self.per_slot.fract() != 0.0 {
-            return without_rounding(left, self.left);
-        }
-        f64::max(0.0, left)
+        f64::max(0.0, self.left - done)
     }
 
     /// When it ends at its present pace; never where a slot yields nothing.
@@ -117,18 +106,5 @@ impl<P> Stay<P> {
     #[inline]
     pub(crate) fn gpus(&self) -> u32 {
         self.parts.iter().map(|part| part.1).sum()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_whole_but_for_a_rounding_is_whole() {
-        assert_ne!(290.6 - 110.0 * 0.36, 251.0);
-        assert_eq!(without_rounding(290.6 - 110.0 * 0.36, 290.6), 251.0);
-        assert_eq!(without_rounding(290.5 - 110.0 * 0.36, 290.5), 290.5 - 110.0 * 0.36);
-        assert_eq!(without_rounding(-1e-15, 1.0), 0.0);
     }
 }
