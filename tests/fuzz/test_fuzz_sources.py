@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from fuzz import explained, fuzzed
 from fuzz.damage import damaged_bytes, damaged_document, damaged_text
-from raw import acme, elasticflow, helios, openb, pai, philly, spot_gpu, swf
+from raw import acme, elasticflow, gavel, helios, openb, pai, philly, pollux, spot_gpu, swf
 from ringbco.sources import SOURCES, convert, get
 from ringbco.sources import philly as philly_source
 from ringbco.sources.source import Options
@@ -43,6 +43,8 @@ def sound(name: str) -> dict[str, str]:
         "openb": lambda: openb.generate(good=6, each=0).files,
         "spot-gpu": lambda: spot_gpu.generate(good=6, each=0).files,
         "elasticflow": lambda: elasticflow.generate(good=6, each=0).files,
+        "gavel": lambda: gavel.generate(good=6, each=0).files,
+        "pollux": lambda: pollux.generate(good=6, each=0).files,
         "swf": lambda: swf.generate(good=6, each=0).files,
         "csv": lambda: {"own.csv": OWN},
     }
@@ -90,7 +92,7 @@ def inputs(draw: Callable[[Any], Any], name: str) -> dict[str, bytes]:
             document = draw(damaged_document(json.loads(texts[at])))
             files[at] = json.dumps(document).encode("utf-8", "surrogatepass")
         case "text":
-            mark = " " if name == "swf" else ","
+            mark = {"swf": " ", "gavel": "\t"}.get(name, ",")
             files[at] = draw(
                 damaged_text(texts[at], mark, first=0 if name != "swf" else texts[at].count("\n;"))
             )
@@ -114,8 +116,9 @@ def inputs(draw: Callable[[Any], Any], name: str) -> dict[str, bytes]:
 
 
 @st.composite
-def options(draw: Callable[[Any], Any], name: str) -> Options:
+def options(draw: Callable[[Any], Any], name: str, speeds: dict[str, Any]) -> Options:
     return Options(
+        **speeds,
         strict=draw(st.sampled_from((False, False, False, True))),
         known_vcs="known-vcs" in get(name).options and draw(st.booleans()),
         want_cluster=draw(st.sampled_from((False, False, True))),
@@ -127,6 +130,15 @@ def options(draw: Callable[[Any], Any], name: str) -> Options:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("sources")
+
+
+def measured(folder: Path, name: str) -> dict[str, Any]:
+    """What `convert` needs beside the files: where the speeds stand that were measured."""
+    if name == "gavel":
+        return {"throughputs": write(folder, "throughputs.json", json.dumps(gavel.THROUGHPUTS))}
+    if name == "pollux":
+        return {"profiles": pollux.write_profiles(folder)}
+    return {}
 
 
 def use(folder: Path, name: str, files: dict[str, bytes], options: Options) -> None:
@@ -145,14 +157,15 @@ def use(folder: Path, name: str, files: dict[str, bytes], options: Options) -> N
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_raw_files(folder: Path, name: str) -> None:
+    speeds = measured(folder, name)
     assert convert(
         name,
         [write(folder, f, t) for f, t in sound(name).items()],
-        Options(column_map=MAP if name == "csv" else {}),
+        Options(column_map=MAP if name == "csv" else {}, **speeds),
     )
 
     @fuzzed
-    @given(files=inputs(name), options=options(name))
+    @given(files=inputs(name), options=options(name, speeds))
     def cases(files: dict[str, bytes], options: Options) -> None:
         use(folder, name, files, options)
 
