@@ -87,7 +87,7 @@ class Program:
         model.a_matrix_.start_ = np.array(self._starts, np.int32)
         model.a_matrix_.index_ = np.concatenate(self._columns)
         model.a_matrix_.value_ = np.concatenate(self._factors)
-        solver: Any = highspy.Highs()  # type: ignore[no-untyped-call] # it has no types
+        solver: Any = highspy.Highs()
         for name, value in _SETTINGS.items():
             solver.setOptionValue(name, value)
         solver.passModel(model)
