@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core_run import CASES, run_core
-from oracle import RefusedError, StuckError, simulate
-from oracle_preempt import simulate as simulate_preempt
+from core_run import CASES
 from oracle_tables import MeasuredJob, Row, TableTypes, table_preempt_world
 from oracle_types import queue_world
 from ringbco import _core
 from strategies import COMBINATIONS, PLACEMENTS, Case, build_case
 from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
-from test_preempt_equality import POLICIES, build, replay
+from test_preempt_equality import POLICIES, build
 from test_types_equality import types_of
+from twins import same_queue, same_ranking
 
 MODELS = 3
 
@@ -111,29 +110,7 @@ def test_queues(placement: str) -> None:
     for number in range(CASES):
         rnd = random.Random(f"tables {placement} {number}")
         drawn = measured(rnd, build_case(rnd, bases[number % len(bases)], vcs=rnd.random() < 0.1))
-        case, types = drawn.case, drawn.types
-        try:
-            truth = simulate(
-                case.jobs, case.servers, case.net, case.options, case.server_vc, queue_world(types)
-            )
-        except (RefusedError, StuckError) as error:
-            with pytest.raises(_core.CoreError) as caught:
-                run_core(case, **drawn.columns)
-            kind = "stuck" if isinstance(error, StuckError) else "slot-too-short"
-            assert caught.value.kind == kind, drawn
-            continue
-        run = run_core(case, **drawn.columns)
-        assert list(run.kept) == truth.kept, drawn
-        allocations: list[dict[int, int]] = [{} for _ in case.jobs]
-        for row, server, gpus in zip(run.alloc_job, run.alloc_server, run.alloc_gpus, strict=True):
-            allocations[row][int(server)] = int(gpus)
-        assert allocations == truth.allocations, drawn
-        for mine, theirs in ((run.start, truth.start), (run.finish, truth.finish)):
-            if case.options.clock == "slot":
-                assert np.array_equal(mine, np.array(theirs), equal_nan=True), drawn
-            else:
-                assert np.allclose(mine, theirs, rtol=1e-9, atol=0.0, equal_nan=True), drawn
-        finished += 1
+        finished += same_queue(drawn.case, queue_world(drawn.types), drawn.columns, drawn)
     assert finished > 0.8 * CASES
 
 
@@ -147,39 +124,7 @@ def test_rankings(policy: str) -> None:
         while problem.case.jobs[0].submit > 2.0**50:
             problem = build(rnd, policy, bases[number % len(bases)])
         drawn = measured(rnd, problem.case)
-        case, problem = drawn.case, replace(problem, case=drawn.case)
+        problem = replace(problem, case=drawn.case)
         world = table_preempt_world(drawn.types)
-        try:
-            truth = simulate_preempt(
-                case.jobs, problem.deadlines, case.servers, case.net, case.options, problem.rules,
-                case.server_vc, world,
-            )  # fmt: skip
-        except (RefusedError, StuckError) as error:
-            with pytest.raises(_core.CoreError) as caught:
-                replay(problem, **drawn.columns)
-            kind = "stuck" if isinstance(error, StuckError) else "slot-too-short"
-            assert caught.value.kind == kind, (problem, drawn.columns)
-            continue
-        run = replay(problem, **drawn.columns)
-        assert run.held is not None
-        assert list(run.kept) == truth.kept, problem
-        assert list(run.preemptions) == truth.preemptions, problem
-        rows = zip(
-            run.alloc_job, run.alloc_start, run.alloc_server, run.alloc_gpus, run.alloc_end, strict=True
-        )
-        mine = np.array([tuple(map(float, row)) for row in rows]).reshape(-1, 5)
-        theirs = np.array(
-            sorted(
-                (float(row), start, float(server), float(gpus), end)
-                for row, stretches in enumerate(truth.allocations)
-                for server, gpus, start, end in stretches
-            )
-        ).reshape(-1, 5)
-        for own, true in ((run.start, truth.start), (run.finish, truth.finish), (mine, theirs)):
-            if case.options.clock == "slot":
-                assert np.array_equal(own, np.array(true), equal_nan=True), problem
-            else:
-                assert np.shape(own) == np.shape(true), problem
-                assert np.allclose(own, true, rtol=1e-6, atol=1e-6, equal_nan=True), problem
-        finished += 1
+        finished += same_ranking(problem, world, drawn.columns, (problem, drawn.columns))
     assert finished > 0.8 * CASES

@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core_run import CASES, run_core
-from oracle import OversizeError, RefusedError, StuckError, simulate
-from oracle_preempt import simulate as simulate_preempt
+from core_run import CASES
 from oracle_types import Choices, Types, preempt_world, queue_world
-from ringbco import _core
 from strategies import COMBINATIONS, PLACEMENTS, Case, build_case
 from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
-from test_preempt_equality import POLICIES, build, replay
+from test_preempt_equality import POLICIES, build
+from twins import same_queue, same_ranking
 
 ORDERS = ("fastest", "cheapest", "listed")
 
@@ -60,35 +58,6 @@ def columns(types: Types) -> dict[str, Any]:
     }
 
 
-def compare(case: Case, types: Types) -> bool:
-    """Both on one case of jobs that run to their end; whether it came to its end."""
-    try:
-        truth = simulate(case.jobs, case.servers, case.net, case.options, case.server_vc, queue_world(types))
-    except (OversizeError, RefusedError, StuckError) as error:
-        row = error.row
-    else:
-        row = None
-    if row is not None:
-        with pytest.raises(_core.CoreError) as caught:
-            run_core(case, **columns(types))
-        # Of several virtual clusters the oracle names the lowest row of the first.
-        assert case.server_vc is not None or caught.value.row == row, (case, types)
-        return False
-    run = run_core(case, **columns(types))
-    assert list(run.kept) == truth.kept, (case, types)
-    assert list(run.max_contention) == truth.max_contention, (case, types)
-    allocations: list[dict[int, int]] = [{} for _ in case.jobs]
-    for row, server, gpus in zip(run.alloc_job, run.alloc_server, run.alloc_gpus, strict=True):
-        allocations[row][int(server)] = int(gpus)
-    assert allocations == truth.allocations, (case, types)
-    for mine, theirs in ((run.start, truth.start), (run.finish, truth.finish)):
-        if case.options.clock == "slot":
-            assert np.array_equal(mine, np.array(theirs), equal_nan=True), (case, types)
-        else:
-            assert np.allclose(mine, theirs, rtol=1e-9, atol=0.0, equal_nan=True), (case, types)
-    return True
-
-
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_queues(placement: str) -> None:
     bases = [base for base in COMBINATIONS if base.placement == placement]
@@ -97,7 +66,8 @@ def test_queues(placement: str) -> None:
         rnd = random.Random(f"types {placement} {number}")
         case = build_case(rnd, bases[number % len(bases)], vcs=rnd.random() < 0.1)
         case = replace(case, options=replace(case.options, oversize="drop"))
-        finished += compare(case, types_of(rnd, case))
+        types = types_of(rnd, case)
+        finished += same_queue(case, queue_world(types), columns(types), (case, types))
     assert finished > 0.9 * CASES
 
 
@@ -112,43 +82,6 @@ def test_rankings(policy: str) -> None:
             problem = build(rnd, policy, PREEMPT_COMBINATIONS[number % len(PREEMPT_COMBINATIONS)])
         case = replace(problem.case, options=replace(problem.case.options, oversize="drop"))
         problem = replace(problem, case=case)
-        types, rules = types_of(rnd, case), problem.rules
-        try:
-            truth = simulate_preempt(
-                case.jobs, problem.deadlines, case.servers, case.net, case.options, rules, case.server_vc,
-                preempt_world(types),
-            )  # fmt: skip
-        except (RefusedError, StuckError) as error:
-            with pytest.raises(_core.CoreError) as caught:
-                replay(problem, **columns(types))
-            kind = "stuck" if isinstance(error, StuckError) else "slot-too-short"
-            assert caught.value.kind == kind, (problem, types)
-            continue
-        run = replay(problem, **columns(types))
-        assert run.held is not None
-        assert list(run.kept) == truth.kept, (problem, types)
-        assert list(run.preemptions) == truth.preemptions, (problem, types)
-        rows = zip(
-            run.alloc_job, run.alloc_start, run.alloc_server, run.alloc_gpus, run.alloc_end, strict=True
-        )
-        mine = np.array([tuple(map(float, row)) for row in rows]).reshape(-1, 5)
-        theirs = np.array(
-            sorted(
-                (float(row), start, float(server), float(gpus), end)
-                for row, stretches in enumerate(truth.allocations)
-                for server, gpus, start, end in stretches
-            )
-        ).reshape(-1, 5)
-        pairs = [
-            (run.start, truth.start),
-            (run.finish, truth.finish),
-            (mine, theirs),
-            (np.where(run.kept, run.wait_gpus, 0.0), np.where(run.kept, truth.wait_gpus, 0.0)),
-        ]
-        for own, true in pairs[:3] if case.options.clock == "slot" else []:
-            assert np.array_equal(own, np.array(true), equal_nan=True), (problem, types)
-        for own, true in pairs:
-            assert own.shape == np.shape(true), (problem, types)
-            assert np.allclose(own, true, rtol=1e-6, atol=1e-6, equal_nan=True), (problem, types)
-        finished += 1
+        types = types_of(rnd, case)
+        finished += same_ranking(problem, preempt_world(types), columns(types), (problem, types))
     assert finished > 0.9 * CASES
