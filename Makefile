@@ -44,22 +44,24 @@ demo: build ## FIFO, SJF and SJF-BCO on a bundled sample; results and a picture 
 lint: lint-rust lint-python ## formats, lints, types
 
 # Each prints all it has to say when it has ended. After a failure nothing more is begun, and make fails.
-test: ## lint, then every test of both languages, two things at a time
+test: ## lint, then the tests of both languages, two things at a time
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rust test-python lint
 
 test-rust: ## the engine's tests, which need no Python
 	cargo test --locked --no-default-features
 
 test-python: build
-	$(PYTEST)
+	$(PYTEST) -m "not long"
 
 # Modules with random or golden cases, or moments, of which RINGBCO_CASES sets the number.
-LONG := equality preempt_equality types_equality planner audit audit_genuine audit_queue golden own_policies shell repack
+LONG := equality preempt_equality types_equality tables_equality shares_equality planner audit audit_genuine audit_queue \
+	golden own_policies shell repack
 
-test-long: build ## the random comparisons and audits again, with many more cases; lints without Python
+test-long: build ## tests that take long; the random ones again, with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=300 CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- equality logs outside slow_twin
-	RINGBCO_CASES=600 $(PYTEST) $(LONG:%=tests/test_%.py)
+	RINGBCO_CASES=600 $(PYTEST) -m "not long" $(LONG:%=tests/test_%.py)
+	RINGBCO_CASES=600 $(PYTEST) -m long
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000)
 	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) tests/fuzz

@@ -8,11 +8,15 @@ import numpy as np
 from ringbco import _core
 from strategies import Case
 
-CASES = int(os.environ.get("RINGBCO_CASES", "100"))
+CASES = int(os.environ.get("RINGBCO_CASES", "300"))
 """Random cases of each parametrised comparison with an oracle; `make test-long` has 600."""
-AUDITS = max(16, CASES // 18)
+LONG = CASES >= 600
+"""Whether the run is one of `make test-long`."""
+FEW = CASES // (3 if LONG else 12)
+"""Random cases of the same comparisons where jobs have types, tables or shares besides."""
+AUDITS = CASES // 18 if LONG else 8
 """Random cases of each test that audits whole results, which takes longer."""
-STEP = 3 if CASES < 600 else 1
+STEP = 1 if LONG else 3
 """Where a test writes files for each combination of algorithms: of how many it takes one."""
 
 

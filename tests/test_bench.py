@@ -121,6 +121,7 @@ def once(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
     return asked
 
 
+@pytest.mark.long
 def test_generated_jobs_are_for_the_cluster(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

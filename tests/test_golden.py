@@ -14,7 +14,7 @@ FILES: dict[str, Callable[[], list[Case]]] = {"small.tsv": small_cases, "large.t
 MANY = 200
 # A test for each input, so that several processes share them.
 GROUPS = [
-    (file, group)
+    pytest.param(file, group, marks=[pytest.mark.long] if file == "large.tsv" else [])
     for file in FILES
     for group in sorted({name.partition("/")[0] for name in read(file)} - {"input"})
 ]

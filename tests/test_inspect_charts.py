@@ -131,6 +131,7 @@ def test_odd_tables_can_be_drawn(frame: pl.DataFrame) -> None:
     assert png(sheet(frame, seen, title="t", subtitle="s"), scale=0.5).startswith(b"\x89PNG\r\n\x1a\n")
 
 
+@pytest.mark.long
 def test_a_large_table_makes_a_small_page() -> None:
     table = generate("helios", 200_000, 2)
     seen = inspect_jobs(table, Cluster.parse("preset:helios-venus"))

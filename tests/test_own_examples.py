@@ -81,6 +81,7 @@ def figures() -> list[list[str]]:
     return rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", figures(), ids=lambda row: row[0])
 def test_the_learned_policy_does_as_well_as_the_page_says(
     row: list[str], request: pytest.FixtureRequest, tmp_path: Path

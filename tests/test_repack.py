@@ -16,7 +16,7 @@ import pytest
 
 import ringbco
 from conftest import Invoke
-from core_run import CASES
+from core_run import CASES, LONG
 from oracle import Options
 from oracle_predictions import Predictions
 from oracle_repack import Repack
@@ -31,9 +31,9 @@ from strategies import CLOCKS, MODELS, PLACEMENTS, build_case
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
-EACH = CASES * 3 // 10
+EACH = CASES * 3 // 10 if LONG else 24
 """Random cases of each kind, with known and with predicted run times."""
-LONG = CASES >= 1000
+WHOLE = CASES >= 1000
 """Whether there is time for whole public traces with predictions, whose trials are many replays each."""
 Told = Callable[[str], object]
 Problem = tuple[JobTable, Cluster, dict[str, Any]]
@@ -274,13 +274,14 @@ PUBLIC = [
 """Trace, cluster, and which jobs if run times are predicted."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("predict", ["exact", "history"])
 @pytest.mark.parametrize(("trace", "cluster", "some"), PUBLIC, ids=["philly", "helios"])
 def test_the_twin_decides_the_same_on_a_public_trace(
     trace: str, cluster: str, some: slice, predict: str, shared_traces: Path, tmp_path: Path
 ) -> None:
     jobs, servers = ringbco.read_jobs(shared_traces / trace), Cluster.parse(cluster)
-    if predict == "history" and not LONG:
+    if predict == "history" and not WHOLE:
         jobs = from_frame(jobs.frame[some])
     trials: list[str] = []
     built_in = agree(jobs, servers, {}, predict, trials.append)
@@ -294,7 +295,7 @@ def test_the_twin_decides_the_same_where_gangs_take_most_of_a_cluster(
 ) -> None:
     """Links are slow, so that long gangs of more than half of the GPUs wait for each other."""
     jobs = ringbco.read_jobs(shared_traces / "helios/venus_2vc_2020-09.csv")
-    jobs = from_frame(jobs.frame[: None if LONG else 200])
+    jobs = from_frame(jobs.frame[: None if WHOLE else 200])
     cluster = Cluster.parse("20x8").with_network(inter_bandwidth=1.25e9)
     built_in = agree(jobs, cluster, {}, "exact")
     assert changes(built_in)["evictions"] > 50

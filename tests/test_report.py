@@ -308,6 +308,7 @@ def test_results_are_told_apart_up_to_sixteen(results: dict[str, Outcome]) -> No
     assert len(set(looks)) == 16
 
 
+@pytest.mark.long
 def test_a_million_jobs_make_a_page_below_three_megabytes() -> None:
     results = dict.fromkeys("ab", million())
     made = chapters(results)

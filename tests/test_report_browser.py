@@ -341,6 +341,7 @@ def test_tables_end_at_a_column_and_say_what_follows(crowd: Crowd, many: int) ->
             assert browser.evaluate(STRADDLING) == []
 
 
+@pytest.mark.long
 def test_a_click_sorts_every_table_and_a_second_one_turns_it_round(crowd: Crowd) -> None:
     named, browser = crowd(13)
     for key, title, reverse in (

@@ -193,6 +193,7 @@ def test_good_results_pass(policy: str, tmp_path: Path) -> None:
         assert read_result(tmp_path / name).jobs.height == 60
 
 
+@pytest.mark.long
 def test_a_million_jobs_are_checked_in_a_moment() -> None:
     large = million()
     started = time.process_time()

@@ -78,7 +78,7 @@ def test_the_presets_are_policies() -> None:
     assert all(resolve_policy(policy).name == policy for policy in POLICIES)
 
 
-@pytest.mark.parametrize("many", ["thirteen", "forty"])
+@pytest.mark.parametrize("many", ["thirteen", pytest.param("forty", marks=pytest.mark.long)])
 def test_every_chart_has_bounded_data(many: str, request: pytest.FixtureRequest, chapters_of: Drawn) -> None:
     results: dict[str, Outcome] = request.getfixturevalue(many)
     figures = drawn(chapters_of(many))
@@ -215,6 +215,7 @@ def test_many_results_are_rows_sorted_by_mean_completion_time(thirteen: dict[str
     assert few.tables[0][0] == ["", *four]
 
 
+@pytest.mark.long
 def test_a_page_of_forty(
     forty: dict[str, Outcome],
     thirteen: dict[str, Outcome],

@@ -219,6 +219,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProce
     return folder / "out", run_ringbco(folder, [], *arguments, timeout=300)
 
 
+@pytest.mark.long
 def test_the_command_leaves_the_page_the_figures_and_the_plans(
     made: tuple[Path, CompletedProcess[str]], runs: pl.DataFrame
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core_run import CASES, run_core
+from core_run import FEW, run_core
 from oracle import Options, RefusedError, StuckError, simulate
 from oracle_preempt import simulate as simulate_preempt
 from oracle_shares import PLACEMENTS, Sharing, preempt_world, queue_world
@@ -84,7 +84,7 @@ def bases() -> Iterator[tuple[str, str, str, str, str]]:
 def test_queues(placement: str) -> None:
     finished = 0
     combinations = list(bases())
-    for number in range(CASES):
+    for number in range(FEW):
         rnd = random.Random(f"shares {placement} {number}")
         order, queue, model, clock, kind = combinations[number % len(combinations)]
         case = build_case(rnd, Options(order, queue, placement, model, clock), vcs=rnd.random() < 0.1)
@@ -107,14 +107,14 @@ def test_queues(placement: str) -> None:
         exact = clock == "slot"
         check(case, run, sharing, [(run.start, truth.start), (run.finish, truth.finish)], exact=exact)
         finished += 1
-    assert finished > 0.85 * CASES
+    assert finished > 0.85 * FEW
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rankings(policy: str) -> None:
     finished = 0
     combinations = list(product(PLACEMENTS, MODELS, CLOCKS, ("alike", "typed")))
-    for number in range(CASES):
+    for number in range(FEW):
         rnd = random.Random(f"shares {policy} {number}")
         placement, model, clock, kind = combinations[number % len(combinations)]
         problem = build(rnd, policy, Options("fifo", "strict", placement, model, clock))
@@ -146,4 +146,4 @@ def test_rankings(policy: str) -> None:
             kept = np.where(run.kept, own, 0.0), np.where(run.kept, true, 0.0)
             assert np.allclose(*kept, rtol=1e-6, atol=1e-6), (problem, sharing)
         finished += 1
-    assert finished > 0.85 * CASES
+    assert finished > 0.85 * FEW

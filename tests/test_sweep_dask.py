@@ -101,6 +101,7 @@ def spec(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dask", [3], indirect=True)
 def test_all_rows_arrive_though_a_worker_is_killed(dask: Dask, spec: Path, tmp_path: Path) -> None:
     """Twice on one cluster, the job table on the disk and then scattered."""
@@ -134,6 +135,7 @@ def losing_a_worker(dask: Dask, spec: Path, out: Path, killed: int, scatter: boo
     return result.frame
 
 
+@pytest.mark.long
 def test_a_scheduler_that_dies_is_told_in_one_line(
     dask: Dask, spec: Path, tmp_path: Path, run_cli: RunCli, invoke: Invoke
 ) -> None:
@@ -170,6 +172,7 @@ class Largest(ringbco.KeyPolicy):
 """
 
 
+@pytest.mark.long
 def test_a_policy_travels_as_its_files_text(dask: Dask, tmp_path: Path) -> None:
     """The file is gone before a worker could read it, and none of them leaves one."""
     generate("philly", 500, 1, gpus=32, load=1.2).frame.write_parquet(tmp_path / "jobs.parquet")

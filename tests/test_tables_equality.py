@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core_run import CASES
+from core_run import FEW
 from oracle_tables import MeasuredJob, Row, TableTypes, table_preempt_world
 from oracle_types import queue_world
 from ringbco import _core
@@ -107,18 +107,18 @@ def _rows(rnd: random.Random, case: Case, model: int, gpu_type: int, last: int) 
 def test_queues(placement: str) -> None:
     bases = [base for base in COMBINATIONS if base.placement == placement and base.model == "rar"]
     finished = 0
-    for number in range(CASES):
+    for number in range(FEW):
         rnd = random.Random(f"tables {placement} {number}")
         drawn = measured(rnd, build_case(rnd, bases[number % len(bases)], vcs=rnd.random() < 0.1))
         finished += same_queue(drawn.case, queue_world(drawn.types), drawn.columns, drawn)
-    assert finished > 0.8 * CASES
+    assert finished > 0.8 * FEW
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rankings(policy: str) -> None:
     bases = [base for base in PREEMPT_COMBINATIONS if base.model == "rar"]
     finished = 0
-    for number in range(CASES):
+    for number in range(FEW):
         rnd = random.Random(f"tables {policy} {number}")
         problem = build(rnd, policy, bases[number % len(bases)])
         while problem.case.jobs[0].submit > 2.0**50:
@@ -127,4 +127,4 @@ def test_rankings(policy: str) -> None:
         problem = replace(problem, case=drawn.case)
         world = table_preempt_world(drawn.types)
         finished += same_ranking(problem, world, drawn.columns, (problem, drawn.columns))
-    assert finished > 0.8 * CASES
+    assert finished > 0.8 * FEW

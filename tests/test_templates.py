@@ -205,7 +205,14 @@ def check(make: Callable[[str], str], name: str) -> None:
         assert name not in text
 
 
-@pytest.mark.parametrize(("number", "name"), [*((1, name) for name in (*EVIL, ALL)), (2, ALL), (5, ALL)])
+PAGES = [
+    (1, ALL),
+    (2, ALL),
+    *(pytest.param(*some, marks=pytest.mark.long) for some in (*((1, name) for name in EVIL), (5, ALL))),
+]
+
+
+@pytest.mark.parametrize(("number", "name"), PAGES)
 def test_a_page_of_results(name: str, number: int) -> None:
     check(lambda name: results_page(name, number), name)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core_run import CASES
+from core_run import FEW
 from oracle_types import Choices, Types, preempt_world, queue_world
 from strategies import COMBINATIONS, PLACEMENTS, Case, build_case
 from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
@@ -62,19 +62,19 @@ def columns(types: Types) -> dict[str, Any]:
 def test_queues(placement: str) -> None:
     bases = [base for base in COMBINATIONS if base.placement == placement]
     finished = 0
-    for number in range(CASES):
+    for number in range(FEW):
         rnd = random.Random(f"types {placement} {number}")
         case = build_case(rnd, bases[number % len(bases)], vcs=rnd.random() < 0.1)
         case = replace(case, options=replace(case.options, oversize="drop"))
         types = types_of(rnd, case)
         finished += same_queue(case, queue_world(types), columns(types), (case, types))
-    assert finished > 0.9 * CASES
+    assert finished > 0.9 * FEW
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rankings(policy: str) -> None:
     finished = 0
-    for number in range(CASES):
+    for number in range(FEW):
         rnd = random.Random(f"types {policy} {number}")
         problem = build(rnd, policy, PREEMPT_COMBINATIONS[number % len(PREEMPT_COMBINATIONS)])
         while problem.case.jobs[0].submit > 2.0**50:
@@ -84,4 +84,4 @@ def test_rankings(policy: str) -> None:
         problem = replace(problem, case=case)
         types = types_of(rnd, case)
         finished += same_ranking(problem, preempt_world(types), columns(types), (problem, types))
-    assert finished > 0.9 * CASES
+    assert finished > 0.9 * FEW

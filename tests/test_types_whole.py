@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from core_run import CASES, STEP
+from core_run import FEW
 from oracle import RefusedError, StuckError, simulate
 from oracle.model import fewest_servers, iteration_time
 from oracle_preempt import INTERVALS
@@ -108,7 +108,7 @@ def refused(typed: TypedCase, folder: Path, error: RefusedError | StuckError, **
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_queues(placement: str, tmp_path: Path) -> None:
     bases = [base for base in COMBINATIONS if base.placement == placement]
-    finished, numbers = 0, range(0, CASES, 2 * STEP)
+    finished, numbers = 0, range(FEW // 3)
     for number in numbers:
         rnd = random.Random(f"types from files {placement} {number}")
         typed = build_typed(rnd, rnd.choice(bases), vcs=rnd.random() < 0.2)
@@ -150,7 +150,7 @@ def check_on_type(typed: TypedCase, outcome: ringbco.Outcome, allocations: list[
 @pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rankings(policy: str, tmp_path: Path) -> None:
-    finished, numbers = 0, range(0, CASES, 2 * STEP)
+    finished, numbers = 0, range(FEW // 3)
     for number in numbers:
         rnd = random.Random(f"types from files {policy} {number}")
         typed = build_typed(rnd, rnd.choice(PREEMPT_COMBINATIONS), vcs=rnd.random() < 0.2)

@@ -54,7 +54,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
         check.fail(f"policy is {summary['policy']}; run.toml says {policy}")
     if facts.cluster.server_vc is None:
         return
-    rows = {row.get("vc"): row for row in summary.get("vcs", []) if isinstance(row, Mapping)}
+    rows = _rows(check, summary, "vcs", "vc")
     for v, name in enumerate(facts.cluster.vc_names):
         gpus = int(facts.server_gpus[facts.server_vc == v].sum())
         mine = facts.vc == v
@@ -92,7 +92,7 @@ def _refused(facts: Facts, missing: Ints) -> Ints:
 
 def _check_types(check: Check, facts: Facts, summary: Mapping[str, Any]) -> None:
     """The rows of gpu_types, where the summary has them: what each GPU type was used for."""
-    rows = {row.get("gpu_type"): row for row in summary.get("gpu_types", []) if isinstance(row, Mapping)}
+    rows = _rows(check, summary, "gpu_types", "gpu_type")
     labels = np.array([str(label).lower() for label in facts.cluster.server_gpu_type or ()])
     hours = (facts.a_end - facts.a_start) * facts.a_held / 3600.0
     span = float(facts.finish.max() - facts.submit.min()) / 3600.0
@@ -249,6 +249,17 @@ def _percentile(values: Floats, share: float) -> float:
     low = math.floor(at)
     high = min(low + 1, ordered.size - 1)
     return float(ordered[low] + (ordered[high] - ordered[low]) * (at - low))
+
+
+def _rows(check: Check, summary: Mapping[str, Any], key: str, name: str) -> dict[str, Mapping[str, Any]]:
+    """The rows of a table of the summary by what they are named, if it has that table."""
+    rows = summary.get(key, [])
+    if not isinstance(rows, list) or not all(
+        isinstance(row, Mapping) and isinstance(row.get(name), str) for row in rows
+    ):
+        check.fail(f"{key} is {show_value(rows)}; expected rows, each with its {name}")
+        return {}
+    return {row[name]: row for row in rows}
 
 
 def _compare(check: Check, where: str, found: Mapping[str, Any], expected: Mapping[str, float]) -> None:
