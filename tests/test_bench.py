@@ -88,6 +88,7 @@ class Keyed(ringbco.KeyPolicy):
 """
 
 
+@pytest.mark.long
 def test_where_the_time_of_a_policy_of_ones_own_goes(invoke: Invoke, jobs_csv: Path, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN)
     chosen = [f"--policy={name}" for name in ("own.py:Slow", "own.py:Ranked", "own.py:Keyed", "fifo")]

@@ -111,6 +111,7 @@ def test_inspect_counts_rows_that_replay_refuses(small_jobs: Path) -> None:
 # report
 
 
+@pytest.mark.long
 def test_report_takes_outcomes_comparisons_and_folders(
     invoke: Invoke, outcome: rb.Outcome, small_jobs: Path, tmp_path: Path
 ) -> None:

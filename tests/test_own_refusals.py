@@ -153,6 +153,7 @@ def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, text=True, capture_output=True, check=False, env=environment)
 
 
+@pytest.mark.long
 def test_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     ringbco.write_jobs(JOBS, tmp_path / "jobs.parquet")

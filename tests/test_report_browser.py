@@ -16,6 +16,8 @@ from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
 from test_report import busy_jobs
 
+pytestmark = pytest.mark.long
+
 POLICIES = ("fifo", "rand", "sjf-bco")
 DRAWN = (
     "new Promise(done => { const look = () => document.body.dataset.drawn"
@@ -341,7 +343,6 @@ def test_tables_end_at_a_column_and_say_what_follows(crowd: Crowd, many: int) ->
             assert browser.evaluate(STRADDLING) == []
 
 
-@pytest.mark.long
 def test_a_click_sorts_every_table_and_a_second_one_turns_it_round(crowd: Crowd) -> None:
     named, browser = crowd(13)
     for key, title, reverse in (

@@ -250,6 +250,7 @@ def test_the_command_leaves_the_page_the_figures_and_the_plans(
         assert figure.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+@pytest.mark.long
 def test_the_command_as_json(made: tuple[Path, CompletedProcess[str]]) -> None:
     folder, run = made
     told = json.loads(run.stdout)

@@ -1,6 +1,6 @@
 //! The engine against the reference, over every combination of order, discipline, placement, variant, model and clock.
 //!
-//! `RINGBCO_CASES` sets the cases per combination; the default makes more than 10,000 in all.
+//! `RINGBCO_CASES` sets the cases per combination; the default makes more than 5,000 in all.
 
 use super::cases::{cases, cases_each, combinations};
 use super::comparison::compare;

@@ -201,7 +201,7 @@ fn runs_are_those_of_the_slow_twin() {
         (0..Placement::ALL.len(), prop::sample::select(vec![7.0, 30.0, 60.0, 200.0])),
         (prop::sample::select(vec![0.0, 5.0, 45.0]), prop::sample::select(vec![2usize, 8, 1024])),
     );
-    let runs = std::env::var("RINGBCO_CASES").map_or(100, |text| 10 * text.parse::<u32>().unwrap());
+    let runs = std::env::var("RINGBCO_CASES").map_or(50, |text| 10 * text.parse::<u32>().unwrap());
     let config = ProptestConfig { cases: runs, ..ProptestConfig::default() };
     let ran = prop::test_runner::TestRunner::new(config).run(&strategy, |(mut rows, mut thresholds, kinds, a, b)| {
         let ((rar, slotted, whole), (placement, interval), (preempt_cost, renew_share)) = (kinds, a, b);
