@@ -3,6 +3,8 @@
 //! That is the experiment by which placements of shares are compared (Weng et al., "Beware of Fragmentation", ATC 2023).
 //! For example, on two GPUs shares of 600, 600 and 500 thousandths leave no room for the third.
 
+mod pods;
+
 use crate::cluster::{Claim, Grant};
 use crate::error::{Error, Result};
 use crate::ids::Job;
@@ -12,22 +14,48 @@ use crate::placement::{Placer, Pools, WITH_SHARES};
 use crate::replay::{ClusterSpec, Extras, prepare};
 use crate::trace::Jobs;
 
+/// CPU in thousandths of a core, and memory in MiB. Packing knows them, the replay does not.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside<'a> {
+    /// What each row asks for. Rows behind the table ask for no GPU.
+    pub asked: [&'a [u64]; 2],
+    /// What each server has.
+    pub has: [&'a [u64]; 2],
+}
+
 /// Whether each of the jobs that ask, rows in the order in which they ask, finds room. A row may ask more than once.
 ///
 /// # Errors
 /// As [`replay`](crate::replay::replay); `Option` for a placement that gives no shares.
-pub fn pack(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, order: &[u32]) -> Result<Vec<bool>> {
+pub fn pack(
+    jobs: &Jobs<'_>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+    order: &[u32],
+    beside: Option<&Beside<'_>>,
+) -> Result<Vec<bool>> {
     if !WITH_SHARES.contains(&options.placement) {
         let names: Vec<_> = WITH_SHARES.iter().map(|placement| placement.name()).collect();
         let (value, expected) = (options.placement.name().to_owned(), format!("one of {}", names.join(", ")));
         return Err(Error::Option { name: "placement", value, expected });
     }
-    if let Some(&row) = order.iter().find(|&&row| row as usize >= jobs.len()) {
+    let rows = beside.map_or(jobs.len(), |beside| beside.asked[0].len().max(jobs.len()));
+    if let Some(&row) = order.iter().find(|&&row| row as usize >= rows) {
         let (value, expected) = (row.to_string(), "rows of the table".to_owned());
         return Err(Error::Option { name: "order", value, expected });
     }
     let ready = prepare(jobs, &Extras::default(), None, spec, options)?;
     let jobs = ready.typed(jobs);
+    if let Some(beside) = beside {
+        let servers = spec.server_gpus.len();
+        let lengths = beside.asked.map(|asked| (asked, rows)).into_iter().chain(beside.has.map(|has| (has, servers)));
+        for (column, expected) in lengths {
+            if column.len() != expected {
+                return Err(Error::ColumnLength { column: "cpu_milli, memory_mib", length: column.len(), expected });
+            }
+        }
+        return pods::pack(&jobs, spec, options, order, beside);
+    }
     let mut placer = Placer::new(options);
     let needs = placer.needs();
     let mut pools = Pools::new(spec.server_gpus, spec.server_types.filter(|_| jobs.types.is_some()), needs);
@@ -72,11 +100,38 @@ mod tests {
         };
         let packed = |placement, order: &[u32]| {
             let options = Options { placement, order: Order::Fifo, model: Model::Fixed, ..Options::default() };
-            pack(&table.view(), &spec, &options, order)
+            pack(&table.view(), &spec, &options, order, None)
         };
         assert_eq!(packed(Placement::BestFit, &[0, 1, 2, 1]), Ok(vec![true, true, true, false]));
         assert_eq!(packed(Placement::WorstFit, &[0, 1, 2, 1]), Ok(vec![true, true, false, true]));
         assert!(packed(Placement::SjfBco, &[0]).is_err());
         assert!(packed(Placement::Fgd, &[3]).is_err());
+    }
+
+    #[test]
+    fn a_server_without_cpu_has_no_room() {
+        let table =
+            OwnedJobs { submit: vec![0.0; 2], num_gpus: vec![1; 2], duration: vec![1.0; 2], ..Default::default() };
+        let spec = ClusterSpec {
+            server_gpus: &[2, 2],
+            server_vc: None,
+            server_types: None,
+            type_prices: None,
+            network: Network::default(),
+        };
+        let packed = |cpu: &[u64], order: &[u32]| {
+            let beside = Beside { asked: [cpu, &[0; 3]], has: [&[4, 8], &[1, 1]] };
+            let options = Options {
+                placement: Placement::BestFit,
+                order: Order::Fifo,
+                model: Model::Fixed,
+                ..Options::default()
+            };
+            pack(&table.view(), &spec, &options, order, Some(&beside))
+        };
+        // The third row asks for no GPU. It takes the CPU of the first server, and later of the second.
+        assert_eq!(packed(&[3, 4, 4], &[2, 0, 2, 1, 0]), Ok(vec![true, true, true, false, false]));
+        assert!(matches!(packed(&[3, 9, 4], &[0]), Err(Error::Value { row: 1, .. })));
+        assert!(matches!(packed(&[3, 9], &[0]), Err(Error::ColumnLength { .. })));
     }
 }

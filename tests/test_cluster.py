@@ -201,9 +201,26 @@ def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
         ("[network]\nxi3 = 1\n[[servers]]\ngpus = 8", "network.xi3: expected only the keys"),
         (
             "[[servers]]\ngpu = 8",
-            "servers[1].gpu: expected only the keys count, gpus, vc, gpu_type; did you mean gpus?",
+            "servers[1].gpu: expected only the keys count, gpus, vc, gpu_type, cpu_milli, memory_mib;"
+            " did you mean gpus?",
         ),
         ("[[servers]]\ncount = 2", "servers[1].gpus: expected an integer >= 1"),
+        (
+            "[[servers]]\ngpus = 2\ncpu_milli = 9",
+            "servers[1].memory_mib: expected an integer >= 0 and <= 2^53",
+        ),
+        (
+            "[[servers]]\ngpus = 2\ncpu_milli = -1\nmemory_mib = 1",
+            "servers[1].cpu_milli: -1: expected an integer >= 0",
+        ),
+        (
+            "[[servers]]\ngpus = 2\ncpu_milli = 9\nmemory_mib = 1e400",
+            "servers[1].memory_mib: inf: expected an integer >= 0",
+        ),
+        (
+            "[[servers]]\ngpus = 2\ncpu_milli = 9\nmemory_mib = 1\n[[servers]]\ngpus = 2",
+            "servers[2].cpu_milli: expected a cpu_milli and a memory_mib, since servers[1] names one",
+        ),
         ("[[servers]]\ngpus = 8\n[[servers]]\ngpus = 0", "servers[2].gpus: 0: expected an integer >= 1"),
         ("[[servers]]\ncount = 0\ngpus = 8", "servers[1].count: 0: expected an integer >= 1"),
         ("[[servers]]\ncount = -1\ngpus = 8", "servers[1].count: -1"),

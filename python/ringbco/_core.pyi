@@ -299,9 +299,16 @@ def plan(
     threads: int | None = None,
 ) -> PlanResult: ...
 def pack(
-    jobs: _Jobs, cluster: _Cluster, options: dict[str, Any], order: NDArray[np.uint32]
+    jobs: _Jobs,
+    cluster: _Cluster,
+    options: dict[str, Any],
+    order: NDArray[np.uint32],
+    beside: list[NDArray[np.uint64]] | None = None,
 ) -> NDArray[np.bool_]:
-    """Whether each of the rows that ask one after the other finds room; nobody ever leaves."""
+    """Whether each of the rows that ask one after the other finds room; nobody ever leaves.
+
+    beside: CPU and memory that the rows ask for, then what the servers have.
+    """
 
 def bound(
     submit: NDArray[np.float64], shortest: NDArray[np.float64], work: NDArray[np.float64], gpus: int

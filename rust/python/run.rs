@@ -313,14 +313,17 @@ pub(super) fn plan(
 
 /// Whether each of the jobs that ask one after the other, by row, finds room; nobody ever leaves.
 ///
-/// options: those of the table that are not at their default.
+/// options: those of the table that are not at their default. beside: CPU and memory that the rows ask for, then what
+/// the servers have.
 #[pyfunction]
+#[pyo3(signature = (jobs, cluster, options, order, beside=None))]
 pub(super) fn pack<'py>(
     py: Python<'py>,
     jobs: JobColumns<'_>,
     cluster: ClusterColumns<'_>,
     options: &Bound<'_, PyDict>,
     order: PyReadonlyArray1<'_, u32>,
+    beside: Option<[PyReadonlyArray1<'_, u64>; 4]>,
 ) -> PyResult<Bound<'py, PyArray1<bool>>> {
     let options: Options = read(options)?;
     let kinds = jobs.kinds();
@@ -328,7 +331,15 @@ pub(super) fn pack<'py>(
     let server_types = cluster.server_types();
     let spec = cluster.spec(server_types.as_deref())?;
     let order = order.as_slice()?;
-    let found = py.detach(|| packing::pack(&table, &spec, &options, order)).map_err(|error| raise(py, &error))?;
+    let beside = match &beside {
+        None => None,
+        Some([cpu, memory, has_cpu, has_memory]) => Some(packing::Beside {
+            asked: [cpu.as_slice()?, memory.as_slice()?],
+            has: [has_cpu.as_slice()?, has_memory.as_slice()?],
+        }),
+    };
+    let packed = || packing::pack(&table, &spec, &options, order, beside.as_ref());
+    let found = py.detach(packed).map_err(|error| raise(py, &error))?;
     Ok(found.into_pyarray(py))
 }
 

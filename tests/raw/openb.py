@@ -110,6 +110,8 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
                 "gpu_share": milli / 1000 if gpus == 1 and milli < 1000 else None,
                 "gpu_spec": spec or None,
                 "qos": row["qos"],
+                "cpu_milli": 4000,
+                "memory_mib": 15258,
             }
         )
     # Some pods may run on a V100M16 only.

@@ -33,6 +33,9 @@ def pack(
         int,
         typer.Option(metavar="N", help="How many orders: those of the seed, the seed + 1 and so on."),
     ] = 1,
+    gpus_only: Annotated[
+        bool, typer.Option("--gpus-only", help="Leave out CPU and memory where they are known.")
+    ] = False,
     vc: inputs.VirtualClusters = "split",
     as_json: inputs.Json = False,
 ) -> None:
@@ -40,7 +43,8 @@ def pack(
 
     The jobs of JOBS ask for their GPUs, or shares of one, in random order. Nobody ever leaves, and who finds
     no room is turned away. Told is the share of all GPUs that is allocated when so much of them has been
-    asked for (docs/shares.md#how-full-a-placement-packs).
+    asked for (docs/shares.md#how-full-a-placement-packs). CPU and memory count where JOBS and the cluster
+    have both.
 
     Example: ringbco pack openb.parquet --cluster openb.toml --placement fgd --until 130% --runs 10
     """
@@ -54,6 +58,7 @@ def pack(
         until=_share(until),
         seed=seed,
         runs=runs,
+        gpus_only=gpus_only,
     )
     if as_json:
         print(json.dumps(found.to_dict(), indent=2))
@@ -64,7 +69,10 @@ def pack(
 
     console = Console(highlight=False)
     orders = f"seed {seed}" if runs == 1 else f"mean of seeds {seed} to {seed + runs - 1}"
-    title = f"{jobs.name} on {machine.name}: {found.jobs:,} jobs, {found.gpus:,} GPUs, {placement}, {orders}"
+    beside = f" and {found.without_gpus:,} without GPUs" if found.without_gpus else ""
+    counts = f"{found.jobs:,} jobs{beside}, {found.gpus:,} GPUs"
+    what = "with CPU and memory" if found.with_cpu else "GPUs only"
+    title = f"{jobs.name} on {machine.name}: {counts}, {placement}, {orders}, {what}"
     console.print(title, markup=False, soft_wrap=True)
     console.print(_table(found, Fitted("asked for", "allocated", "least", "most")))
 

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+BESIDE: Final = ("cpu_milli", "memory_mib")
+"""What servers have beside GPUs, and jobs ask for: CPU in thousandths of a core, memory in MiB."""
+
 
 @dataclass(frozen=True)
 class ServerGroup:
@@ -18,6 +21,7 @@ class ServerGroup:
     gpus: int
     vc: str | None = None
     gpu_type: str | None = None
+    beside: tuple[int, int] | None = None  # cpu_milli and memory_mib of each, which packing alone reads
 
 
 class Preset(NamedTuple):

@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,14 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.cluster.gpu_types import CATALOGUE, GpuType, read_types, unknown_type
+from ringbco.cluster.keys import did_you_mean, label_of, only_keys, table_of, unknown_key, whole
 from ringbco.cluster.network import NETWORK_RULES, Network, network_value
-from ringbco.cluster.presets import PRESETS, ServerGroup
-from ringbco.errors import ABSENT, InputError, show_toml
+from ringbco.cluster.presets import BESIDE, PRESETS, ServerGroup
+from ringbco.errors import InputError
 from ringbco.io.toml import read_toml
 
 MAX_GPUS: Final = 2**24
 """The most GPUs (and servers) a cluster may have: far above any real one, far below what exhausts memory."""
 
+_MOST_BESIDE: Final = 2**53
+
+_ALL_OR_NONE: Final = (
+    ("vc", "virtual cluster", "vc"),
+    ("gpu_type", "GPU type", "gpu_type"),
+    ("beside", "cpu_milli and a memory_mib", "cpu_milli and a memory_mib"),
+)
 _SHORT_FORM: Final = re.compile(r"\s*(\d{1,18})\s*[xX\u00d7]\s*(\d{1,18})\s*", re.ASCII)
 
 
@@ -39,6 +47,7 @@ class Cluster:
     name: the cluster as the user wrote it.
     recorded: the cluster on which the trace's durations were recorded; None for `RECORDED`.
     gpu_types: what the cluster itself says of GPU types, by name in lower case; the catalogue has the rest.
+    server_beside: cpu_milli and memory_mib of each server, which packing alone reads; None when not known.
     """
 
     server_gpus: NDArray[np.uint32]
@@ -48,6 +57,7 @@ class Cluster:
     name: str = ""
     recorded: Cluster | None = None
     gpu_types: Mapping[str, GpuType] = field(default_factory=dict)
+    server_beside: tuple[tuple[int, int], ...] | None = None
 
     def __post_init__(self) -> None:
         given = np.asarray(self.server_gpus)
@@ -58,7 +68,7 @@ class Cluster:
         gpus = given.astype(np.uint32)
         gpus.flags.writeable = False
         object.__setattr__(self, "server_gpus", gpus)
-        for labels in (self.server_vc, self.server_gpu_type):
+        for labels in (self.server_vc, self.server_gpu_type, self.server_beside):
             if labels is not None and len(labels) != gpus.size:
                 raise InputError(f"{gpus.size} servers, but {len(labels)} labels for them")
         if self.server_gpu_type is not None:
@@ -123,10 +133,10 @@ class Cluster:
 
         file: what errors name. name: the cluster's name, by default `file`. Raises InputError naming the key.
         """
-        _only_keys(document, ("network", "recorded", "servers", "gpu_types"), file, "")
-        declared = read_types(_table(document.get("gpu_types", {}), file, "gpu_types"), file)
-        network = _table(document.get("network", {}), file, "network")
-        _only_keys(network, NETWORK_RULES, file, "network")
+        only_keys(document, ("network", "recorded", "servers", "gpu_types"), file, "")
+        declared = read_types(table_of(document.get("gpu_types", {}), file, "gpu_types"), file)
+        network = table_of(document.get("network", {}), file, "network")
+        only_keys(network, NETWORK_RULES, file, "network")
         servers = _servers(document.get("servers"), file, "servers", declared)
         cluster = Cluster.from_groups(
             servers,
@@ -136,7 +146,7 @@ class Cluster:
         )
         if "recorded" not in document:
             return cluster
-        recorded = _table(document["recorded"], file, "recorded")
+        recorded = table_of(document["recorded"], file, "recorded")
         return cluster.with_recorded(_recorded(recorded, file, declared))
 
     @staticmethod
@@ -154,6 +164,9 @@ class Cluster:
             raise InputError(f"a cluster of at most {MAX_GPUS} GPUs", value=total)
         vcs = tuple(group.vc for group in groups for _ in range(group.count) if group.vc is not None)
         types = tuple(group.gpu_type for group in groups for _ in range(group.count))
+        beside = tuple(
+            group.beside for group in groups for _ in range(group.count) if group.beside is not None
+        )
         return Cluster(
             np.repeat(np.array([group.gpus for group in groups], dtype=np.uint32), counts),
             server_vc=vcs or None,
@@ -161,13 +174,14 @@ class Cluster:
             network=network or Network(),
             name=name,
             gpu_types=gpu_types or {},
+            server_beside=beside or None,
         )
 
     def with_network(self, **overrides: float | None) -> Cluster:
         """The same cluster with some network constants replaced; None keeps the present value."""
         unknown = [name for name in overrides if name not in NETWORK_RULES]
         if unknown:
-            raise _unknown_key(unknown[0], NETWORK_RULES, None, "network")
+            raise unknown_key(unknown[0], NETWORK_RULES, None, "network")
         given = {name: value for name, value in overrides.items() if value is not None}
         return dataclasses.replace(self, network=dataclasses.replace(self.network, **given))
 
@@ -183,7 +197,7 @@ class Cluster:
         known = {**recorded.gpu_types, **self.gpu_types}
         named = {str(label).casefold() for label in recorded.server_gpu_type or ()}
         types = {key: fact for key, fact in known.items() if key in named}
-        recorded = dataclasses.replace(recorded, recorded=None, gpu_types=types)
+        recorded = dataclasses.replace(recorded, recorded=None, gpu_types=types, server_beside=None)
         return dataclasses.replace(self, recorded=recorded, gpu_types={**self.gpu_types, **types})
 
     @property
@@ -229,7 +243,7 @@ class Cluster:
                 f"one of the cluster's virtual clusters ({', '.join(self.vc_names) or 'it has none'})",
                 key="vc",
                 value=name,
-                hint=_did_you_mean(name, self.vc_names),
+                hint=did_you_mean(name, self.vc_names),
             )
         return np.flatnonzero(np.array(self.server_vc, dtype=object) == name)
 
@@ -268,19 +282,21 @@ class Cluster:
         lines: list[str] = []
         vcs: Sequence[str | None] = self.server_vc or [None] * self.num_servers
         types: Sequence[str | None] = self.server_gpu_type or [None] * self.num_servers
-        servers = zip(self.server_gpus.tolist(), vcs, types, strict=True)
-        for (gpus, vc, gpu_type), run in itertools.groupby(servers):
+        beside: Sequence[tuple[int, int] | None] = self.server_beside or [None] * self.num_servers
+        servers = zip(self.server_gpus.tolist(), vcs, types, beside, strict=True)
+        for (gpus, vc, gpu_type, known), run in itertools.groupby(servers):
             lines += ["", f"[[{key}]]", f"count = {sum(1 for _ in run)}", f"gpus = {gpus}"]
             if vc is not None:
                 lines.append(f"vc = {_toml_text(vc)}")
             if gpu_type is not None:
                 lines.append(f"gpu_type = {_toml_text(gpu_type)}")
+            lines += [f"{name} = {value}" for name, value in zip(BESIDE, known or (), strict=False)]
         return lines
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Through __init__, which copies: an array that Dask sent may lie at an odd address in its message.
         parts = (self.server_gpus, self.server_vc, self.server_gpu_type, self.network, self.name)
-        return Cluster, (*parts, self.recorded, dict(self.gpu_types))
+        return Cluster, (*parts, self.recorded, dict(self.gpu_types), self.server_beside)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Cluster):
@@ -294,7 +310,8 @@ class Cluster:
     def _profile(self) -> tuple[Any, ...]:
         """What two equal clusters have in common, but for the cluster that traces were recorded on."""
         types = tuple((key, repr(fact)) for key, fact in sorted(self.gpu_types.items()))
-        return self.server_gpus.tobytes(), self.server_vc, self.server_gpu_type, self.network, types
+        facts = (self.server_vc, self.server_gpu_type, self.network, types, self.server_beside)
+        return self.server_gpus.tobytes(), *facts
 
 
 def preset_names() -> tuple[str, ...]:
@@ -319,7 +336,7 @@ def _preset(text: str) -> Cluster:
             f"one of the presets {', '.join(preset_names())}",
             key="cluster",
             value=text,
-            hint=_did_you_mean(name, preset_names()),
+            hint=did_you_mean(name, preset_names()),
         )
     return Cluster.from_groups(PRESETS[name].servers, name=text)
 
@@ -347,10 +364,10 @@ def _network(table: dict[str, Any], file: str, where: str) -> Network:
 
 def _recorded(table: dict[str, Any], file: str, declared: Mapping[str, GpuType]) -> Cluster:
     """The recorded cluster of [recorded]: `gpus` a server and `gpu_type`, or `servers` where they differ."""
-    _only_keys(table, ("gpus", "gpu_type", "servers", *NETWORK_RULES), file, "recorded")
+    only_keys(table, ("gpus", "gpu_type", "servers", *NETWORK_RULES), file, "recorded")
     network = _network(table, file, "recorded")
     if "servers" not in table:
-        gpus = _whole(table, "gpus", file, "recorded", default=int(RECORDED.server_gpus[0]))
+        gpus = whole(table, "gpus", file, "recorded", default=int(RECORDED.server_gpus[0]))
         groups = [ServerGroup(count=1, gpus=gpus, gpu_type=_gpu_type(table, file, "recorded", declared))]
     elif "gpus" in table or "gpu_type" in table:
         raise InputError(
@@ -375,25 +392,26 @@ def _servers(entries: object, file: str, key: str, declared: Mapping[str, GpuTyp
     groups = []
     for number, value in enumerate(entries, start=1):
         where = f"{key}[{number}]"
-        entry = _table(value, file, where)
-        _only_keys(entry, ("count", "gpus", "vc", "gpu_type"), file, where)
+        entry = table_of(value, file, where)
+        only_keys(entry, ("count", "gpus", "vc", "gpu_type", *BESIDE), file, where)
         groups.append(
             ServerGroup(
-                count=_whole(entry, "count", file, where, default=1),
-                gpus=_whole(entry, "gpus", file, where),
-                vc=_label(entry, "vc", file, where),
+                count=whole(entry, "count", file, where, default=1),
+                gpus=whole(entry, "gpus", file, where),
+                vc=label_of(entry, "vc", file, where),
                 gpu_type=_gpu_type(entry, file, where, declared),
+                beside=_beside(entry, file, where),
             )
         )
-    for label, what in (("vc", "virtual cluster"), ("gpu_type", "GPU type")):
+    for label, what, name in _ALL_OR_NONE:
         named = [number for number, group in enumerate(groups, start=1) if getattr(group, label) is not None]
         if named and len(named) < len(groups):
             missing = next(number for number in range(1, len(groups) + 1) if number not in named)
             raise InputError(
                 f"a {what}, since {key}[{named[0]}] names one",
                 file=file,
-                key=f"{key}[{missing}].{label}",
-                hint=f"name a {label} for every group of servers, or for none",
+                key=f"{key}[{missing}].{name.split()[0]}",
+                hint=f"name a {name} for every group of servers, or for none",
             )
     total = sum(group.count * group.gpus for group in groups)
     if total > MAX_GPUS:
@@ -401,54 +419,17 @@ def _servers(entries: object, file: str, key: str, declared: Mapping[str, GpuTyp
     return groups
 
 
-def _table(value: object, file: str, key: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError("a table", file=file, key=key, value=value, hint="see docs/cluster.md")
-    return value
-
-
-def _only_keys(table: dict[str, Any], known: Iterable[str], file: str, where: str) -> None:
-    for name in table:
-        if name not in tuple(known):
-            raise _unknown_key(name, known, file, where)
-
-
-def _unknown_key(name: str, known: Iterable[str], file: str | None, where: str) -> InputError:
-    known = tuple(known)
-    return InputError(
-        f"only the keys {', '.join(known)}",
-        file=file,
-        key=f"{where}.{name}" if where else name,
-        hint=_did_you_mean(name, known),
-    )
-
-
-def _whole(entry: dict[str, Any], name: str, file: str, where: str, default: int | None = None) -> int:
-    value = entry.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        shown = ABSENT if name not in entry else show_toml(value)
-        raise InputError(
-            "an integer >= 1", file=file, key=f"{where}.{name}", value=shown, hint="see docs/cluster.md"
-        )
-    return value
-
-
-def _label(entry: dict[str, Any], name: str, file: str, where: str) -> str | None:
-    value = entry.get(name)
-    if value is not None and (not isinstance(value, str) or value == ""):
-        raise InputError(
-            "a non-empty text",
-            file=file,
-            key=f"{where}.{name}",
-            value=value,
-            hint=f'write it in quotes: {name} = "..."',
-        )
-    return value
+def _beside(entry: dict[str, Any], file: str, where: str) -> tuple[int, int] | None:
+    """CPU and memory of each server of a group, which names both or neither."""
+    if not any(name in entry for name in BESIDE):
+        return None
+    cpu, memory = (whole(entry, name, file, where, least=0, most=_MOST_BESIDE) for name in BESIDE)
+    return cpu, memory
 
 
 def _gpu_type(entry: dict[str, Any], file: str, where: str, declared: Mapping[str, GpuType]) -> str | None:
     """The GPU type that a group of servers names: one that the file declares or the catalogue knows."""
-    name, key = _label(entry, "gpu_type", file, where), f"{where}.gpu_type"
+    name, key = label_of(entry, "gpu_type", file, where), f"{where}.gpu_type"
     if name is None:
         return None
     if "|" in name or name != name.strip():
@@ -464,11 +445,6 @@ def _preset_meant(text: str) -> str:
     name = text.strip().lower().replace("_", "-")
     close = difflib.get_close_matches(name, PRESETS, n=1, cutoff=0.65)
     return f"; did you mean preset:{close[0]}?" if close else ""
-
-
-def _did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    close = difflib.get_close_matches(name.lower(), list(known), n=1)
-    return f"did you mean {close[0]}?" if close else None
 
 
 def _toml_text(text: str) -> str:

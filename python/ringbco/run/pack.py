@@ -17,6 +17,7 @@ from ringbco.result.metrics import column
 from ringbco.run.options import as_cluster, integer, refusal
 from ringbco.run.steps import explain
 from ringbco.trace import kinds
+from ringbco.trace.beside import asked as asked_beside
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.shares import WHOLE, thousandths
 
@@ -31,7 +32,8 @@ class Packing:
     """How much of all GPUs was allocated when so much of them had been asked for. All are shares of 1.
 
     asked: 0, 0.1, ... and `until`. allocated: of each seed, one value for each of `asked`. mean: over the
-    seeds. refused: of each seed, how many jobs found no room.
+    seeds. refused: of each seed, how many jobs found no room. with_cpu: whether CPU and memory counted.
+    without_gpus: how many jobs beside `jobs` asked for CPU and memory alone; they count in `refused` too.
     """
 
     placement: str
@@ -43,6 +45,8 @@ class Packing:
     allocated: tuple[tuple[float, ...], ...]
     mean: tuple[float, ...]
     refused: tuple[int, ...]
+    with_cpu: bool
+    without_gpus: int
 
     @property
     def at_the_end(self) -> float:
@@ -62,11 +66,15 @@ def pack(
     until: float = 1.3,
     seed: int = 0,
     runs: int = 1,
+    gpus_only: bool = False,
 ) -> Packing:
     """Packs jobs in random order until `until` x the cluster's GPUs have been asked for (docs/shares.md).
 
     The order is a permutation of the rows; should that not ask for enough, rows drawn at random follow.
     Durations and times of submission do not count. A job that finds no room is turned away.
+
+    CPU and memory count where the jobs have the columns cpu_milli and memory_mib and the servers of the
+    cluster have both too. gpus_only: whether to leave them out all the same.
 
     placement: one that gives shares of a GPU. runs: how many orders; those of `seed`, `seed` + 1 and so on.
 
@@ -87,6 +95,9 @@ def pack(
     shares = columns.get("shares")
     gpus = column(table.frame, "num_gpus").astype(np.int64) * WHOLE
     units = gpus if shares is None else np.where(shares > 0, shares, gpus)
+    beside = None if gpus_only else _beside(table, cluster)
+    if beside is not None:
+        units = np.concatenate([units, np.zeros(beside[0].size - units.size, dtype=np.int64)])
     capacity = cluster.num_gpus * WHOLE
     # Whole steps first, then the rest of the way.
     steps = [number * STEP for number in range(int(until / STEP + 1e-9) + 1)]
@@ -96,7 +107,7 @@ def pack(
         order = _order(units, until * capacity, np.random.default_rng(own))
         options = {"placement": placement, "order": "fifo", "model": "fixed", "seed": own}
         try:
-            placed = _core.pack(columns, servers, options, order)
+            placed = _core.pack(columns, servers, options, order, beside)
         except _core.CoreError as error:
             raise explain(error, table) from None
         allocated.append(_curve(units[order], placed, [share * capacity for share in asked], capacity))
@@ -112,7 +123,18 @@ def pack(
         tuple(allocated),
         mean,
         tuple(refused),
+        beside is not None,
+        int(units.size) - table.num_jobs,
     )
+
+
+def _beside(table: JobTable, cluster: Cluster) -> list[NDArray[np.uint64]] | None:
+    """CPU and memory that jobs ask for, then what the servers have; None unless both are known."""
+    wanted = None if cluster.server_beside is None else asked_beside(table)
+    if wanted is None:
+        return None
+    has = np.array(cluster.server_beside, dtype=np.uint64)
+    return [np.ascontiguousarray(column) for side in (wanted, has) for column in side.T]
 
 
 def _columns(table: JobTable, cluster: Cluster) -> tuple[_core._Jobs, _core._Cluster]:

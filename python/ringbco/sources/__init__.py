@@ -104,6 +104,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     )
     metadata |= trace.account.to_metadata()
     metadata |= {"ringbco.licence": source.licence, "ringbco.url": source.url}
+    metadata |= trace.facts
     if trace.epoch_note:
         metadata["ringbco.epoch_note"] = trace.epoch_note
     table = from_frame(trace.frame, main, metadata)

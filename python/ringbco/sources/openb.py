@@ -6,16 +6,18 @@ between creation and scheduling was spent waiting, so it is no run time.
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 import polars as pl
 
-from ringbco.cluster.presets import ServerGroup
+from ringbco.cluster.presets import BESIDE, ServerGroup
 from ringbco.sources.account import drop, note
-from ringbco.sources.parsing import divided, number, optional_text
+from ringbco.sources.parsing import divided, number, optional_text, whole_number
 from ringbco.sources.rules import SECONDS, asks_gpus, has_id, in_order, not_negative, timed, whole_gpus
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv, read_nodes
-from ringbco.sources.tables import CsvTable
+from ringbco.sources.tables import CsvFile, CsvTable
+from ringbco.trace.beside import WITHOUT_GPUS
 
 LOG_END: Final = 12_902_960.0  # s: the last second of the published log
 ENDED: Final = ("Running", "Failed", "Succeeded")
@@ -82,6 +84,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
             optional_text("qos"),
             optional_text("pod_phase").alias("status"),
             *map(number, ("num_gpu", "gpu_milli", "creation_time", "scheduled_time", "deletion_time")),
+            *map(whole_number, BESIDE),
         ],
         RULES,
         unit="pods",
@@ -92,7 +95,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         frame.with_columns(_share(frame).alias("gpu_share")),
         [
             *("job_id", "submit_time", "num_gpus", "duration", "status", "gpu_type"),
-            *("gpu_share", "gpu_spec", "qos"),
+            *("gpu_share", "gpu_spec", "qos", *BESIDE),
         ],
         submit_time=pl.col("creation_time"),
         duration=pl.col("deletion_time") - pl.col("scheduled_time"),
@@ -101,7 +104,9 @@ def read(inputs: Inputs, options: Options) -> Trace:
     )
     servers: tuple[ServerGroup, ...] | None = None
     if options.want_cluster and "nodes" in inputs:
-        servers, left_out = read_nodes(inputs.csv("nodes"), options, name="sn", gpus="gpu", model="model")
+        servers, left_out = read_nodes(
+            inputs.csv("nodes"), options, name="sn", gpus="gpu", model="model", beside=BESIDE
+        )
         account = account.plus(left_out)
     return Trace(
         frame,
@@ -109,7 +114,18 @@ def read(inputs: Inputs, options: Options) -> Trace:
         "1970-01-01T00:00:00",
         "a placeholder: the log counts seconds from an undisclosed moment",
         servers,
+        facts=_without_gpus(inputs.csv("pods")),
     )
+
+
+def _without_gpus(file: CsvFile) -> dict[str, str]:
+    """What the pods that ran without a GPU asked for. They are no jobs, but packing counts them."""
+    ran = (pl.col("pod_phase").is_in(ENDED)) & (pl.col("num_gpu") == 0)
+    pods = file.read([optional_text("pod_phase"), number("num_gpu"), *map(whole_number, BESIDE)]).filter(ran)
+    if pods.is_empty() or pods.select(pl.any_horizontal(pl.col(BESIDE).is_null()).any()).item():
+        return {}
+    counted = pods.group_by(BESIDE).len().sort(BESIDE)
+    return {WITHOUT_GPUS: json.dumps(counted.rows())}
 
 
 def _share(frame: pl.DataFrame) -> pl.Series:

@@ -20,6 +20,13 @@ def number(column: str) -> pl.Expr:
     return pl.when(value.is_finite()).then(value).alias(column)
 
 
+def whole_number(column: str) -> pl.Expr:
+    """The column as a count >= 0; anything else becomes null."""
+    value = pl.col(column).cast(pl.Float64, strict=False)
+    sound = value.is_between(0, 2**53) & (value == value.floor())
+    return pl.when(sound).then(value).cast(pl.UInt64).alias(column)
+
+
 def wall_clock(column: str) -> pl.Expr:
     """Times such as `2020-09-01 12:00:00` as seconds since 1970 on their own clock (float64)."""
     # Few times repeat: looking them up in polars' cache costs more than reading them.

@@ -13,7 +13,7 @@ from ringbco.cluster.presets import ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.sources.account import ROW, Account, Entry, Rule, clean
 from ringbco.sources.opening import Opened
-from ringbco.sources.parsing import number, optional_text
+from ringbco.sources.parsing import number, optional_text, whole_number
 from ringbco.sources.records import first_record
 from ringbco.sources.rules import MAX_GPUS, no_more_cells
 from ringbco.sources.tables import EXTRA, CsvFile, CsvTable, header_names
@@ -100,6 +100,7 @@ class Trace:
     servers: tuple[ServerGroup, ...] | None = None
     notes: Sequence[str] = ()
     choices: Mapping[str, str] = field(default_factory=dict)  # options that shaped it, for the footer
+    facts: Mapping[str, str] = field(default_factory=dict)  # further keys of the footer
     tables: pl.DataFrame | None = None  # measured speeds, where the source has them
 
 
@@ -205,18 +206,25 @@ def without_servers(frame: pl.DataFrame, servers: Sequence[ServerGroup], why: st
 
 
 def read_nodes(
-    file: CsvFile, options: Options, *, name: str, gpus: str, model: str
+    file: CsvFile,
+    options: Options,
+    *,
+    name: str,
+    gpus: str,
+    model: str,
+    beside: tuple[str, str] | None = None,
 ) -> tuple[tuple[ServerGroup, ...], tuple[Entry, ...]]:
     """The servers that a table of nodes lists, in its order; equal neighbours make one group.
+
+    beside: columns of CPU and memory; the servers have them if every node says both.
 
     Nodes of no GPUs are left out: the second part of the answer notes how many. Where some nodes have a
     model, the others are of `UNKNOWN_TYPE`, since servers name types all or none. Raises InputError for a
     number of GPUs that is none (under `options.strict` a blank one too), a node listed twice, or if no GPU
     is left.
     """
-    rows = file.read(
-        [optional_text(name), optional_text(gpus).alias("written"), number(gpus), optional_text(model)]
-    )
+    columns = [optional_text(name), optional_text(gpus).alias("written"), number(gpus), optional_text(model)]
+    rows = file.read([*columns, *(whole_number(column) for column in beside or ())])
     count, blank = pl.col(gpus), pl.col("written").is_null()
     bad = rows.filter(
         (count.is_null() & ~blank) | (count < 0) | (count != count.floor()) | (count > MAX_GPUS)
@@ -236,15 +244,27 @@ def read_nodes(
         (f"node left out of the cluster: {gpus} is blank", rows.filter(blank).height),
         (f"node without {model}: its GPU type is {UNKNOWN_TYPE}", rows.filter(count > 0, unnamed).height),
     )
+    known = list(beside or ())
+    if (
+        rows.filter(count > 0)
+        .select(pl.any_horizontal(pl.lit(value=False), pl.col(known).is_null()).any())
+        .item()
+    ):
+        known = []
     kinds = rows.filter(count > 0).select(
-        count.cast(pl.UInt32), pl.when(unnamed).then(pl.lit(UNKNOWN_TYPE)).otherwise(model).alias(model)
+        count.cast(pl.UInt32),
+        pl.when(unnamed).then(pl.lit(UNKNOWN_TYPE)).otherwise(model).alias(model),
+        *known,
     )
     if kinds.is_empty():
         raise InputError("lists no node with a GPU", file=file.opened.shown)
-    groups = kinds.group_by(pl.struct(gpus, model).rle_id().alias("run"), maintain_order=True).agg(
-        pl.len(), pl.col(gpus).first(), pl.col(model).first()
+    groups = kinds.group_by(pl.struct(pl.all()).rle_id().alias("run"), maintain_order=True).agg(
+        pl.len(), pl.all().first()
     )
     return (
-        tuple(ServerGroup(count, size, None, kind) for _, count, size, kind in groups.iter_rows()),
+        tuple(
+            ServerGroup(count, size, None, kind, (has[0], has[1]) if has else None)
+            for _, count, size, kind, *has in groups.iter_rows()
+        ),
         tuple(Entry("noted", reason, count, count) for reason, count in noted if count),
     )
