@@ -62,7 +62,8 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
     row_height = max(4.0, min(22.0 if shared else 11.0, 560 / max(lanes, 1)))
     drawn = (
         alt.Chart(bars)
-        .mark_rect(stroke="white", strokeWidth=0.6)
+        # On the grey of a GPU that is free, white would hide the shortest jobs.
+        .mark_rect(stroke="#666" if shared else "white", strokeWidth=0.3 if shared else 0.6)
         .encode(
             x=alt.X("start:Q", title=f"{name} since {since}", scale=time_scale).axis(grid=False),
             x2="end:Q",
