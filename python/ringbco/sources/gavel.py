@@ -9,6 +9,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -138,7 +140,7 @@ def _tables(path: Path) -> pl.DataFrame:
     try:
         data = path.read_bytes()
         document = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise InputError(
             f"cannot be read as JSON ({getattr(error, 'strerror', None) or error})",
             file=path,
@@ -196,7 +198,7 @@ def _key(path: Path, where: str, key: str) -> tuple[str, int]:
 
 
 def _rate(path: Path, rate: Any, where: str) -> float:
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < float("inf"):
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= sys.float_info.max:
         raise InputError("a finite number of steps/s >= 0", file=path, key=where, value=rate)
     return float(rate)
 
