@@ -42,7 +42,7 @@ JOBS: Final = CsvTable(
     },
 )  # fmt: skip
 
-_KEY: Final = re.compile(r"\('(.+)', (\d+)\)")
+_KEY: Final = re.compile(r"\('(.+)', ([1-9][0-9]{0,8})\)")
 _APART: Final = "_unconsolidated"
 _STEPS: Final = "a whole number of steps, 1 or more"
 _SHAPE: Final = (
@@ -190,7 +190,7 @@ def _items(path: Path, found: Any, where: str) -> Iterator[tuple[str, Any]]:
 
 def _key(path: Path, where: str, key: str) -> tuple[str, int]:
     found = _KEY.fullmatch(key)
-    if found is None or int(found[2]) < 1:
+    if found is None:
         raise InputError(
             "a job type and its GPUs, such as ('LM (batch size 5)', 1)", file=path, key=where, value=key
         )
