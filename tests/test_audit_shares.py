@@ -111,6 +111,8 @@ def put(column: str, job: str, value: Any) -> Callable[[pl.DataFrame], pl.DataFr
         (put("share", "c", 0.5), "gangs", "holds 1 x 500 thousandths of a GPU; expected 1000 of one"),
         (put("num_gpus", "a", 2), "gangs", "2 GPUs allocated"),
         (lambda frame: frame.drop("gpu", "share"), "gangs", "holds 1 x -1 thousandths"),
+        (lambda frame: frame.with_columns(pl.concat_list("gpu")), "capacity", "holds GPU -1 of server 0"),
+        (lambda frame: frame.with_columns(pl.concat_list("share")), "gangs", "holds 1 x -1 thousandths"),
         # Not beside a, d would have run alone.
         (put("gpu", "e", 0), "run-times", "recorded seconds"),
     ],

@@ -214,7 +214,7 @@ def test_types_give_shares_one_after_the_other() -> None:
     assert hours["T4"] == pytest.approx(np.dot([0.6, 0.4], run[1:]) / 3600)
 
 
-def test_a_report_shows_shares_and_a_trace_of_lanes_does_not(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_report_and_a_trace_show_shares(tmp_path: Path, invoke: Invoke) -> None:
     frame = jobs((0, 1, 100, 0.5), (0, 1, 100, 0.5), (0, 2, 10, None), (0, 4, 10, None))
     outcome = ringbco.replay(frame, "2x2", **FIXED)
     outcome.write(tmp_path / "r")
@@ -223,6 +223,4 @@ def test_a_report_shows_shares_and_a_trace_of_lanes_does_not(tmp_path: Path, inv
     spanning = spanning_stretches(outcome.allocations)
     assert spanning.select("job_id", "server").rows() == [("d", 0), ("d", 1)]
     assert invoke("report", str(tmp_path / "r"), "-o", str(tmp_path / "r.html")).returncode == 0
-    refused = invoke("timeline", str(tmp_path / "r"), "-o", str(tmp_path / "r.json"))
-    assert refused.returncode == 1
-    assert "its jobs share GPUs" in refused.stderr
+    assert invoke("timeline", str(tmp_path / "r"), "-o", str(tmp_path / "r.json")).returncode == 0

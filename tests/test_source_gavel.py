@@ -174,3 +174,20 @@ def test_what_does_not_go_together(invoke: Invoke, trace: Path) -> None:
 
 def test_a_trace_is_recognised(trace: Path) -> None:
     assert recognise(trace) == ("gavel", "a Gavel trace (lines of ten cells, separated by tabs)")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x00" + b"\xff" * 30, "cannot be read as JSON"),
+        (b"[" * 100_000, "cannot be read as JSON"),
+        (json.dumps({"v100": {LM.format(1): {"null": 10**400}}}).encode(), "a finite number of steps/s >= 0"),
+        (json.dumps({"v100": {LM.format(10**10): {"null": 1.0}}}).encode(), "a job type and its GPUs"),
+        (json.dumps({"v100": {LM.format("1" + "0" * 5_000): {"null": 1.0}}}).encode(), "a job type and its"),
+    ],
+    ids=["no gzip", "deep", "large rate", "many GPUs", "more digits than an integer may have"],
+)
+def test_odd_throughputs_are_refused(trace: Path, data: bytes, says: str) -> None:
+    Path("odd.json").write_bytes(data)
+    with pytest.raises(InputError, match=says):
+        converted(trace, "odd.json")

@@ -44,7 +44,8 @@ JOBS: Final = pl.DataFrame(
         "deadline": [100.0, None, 500.0, 90.0, None, 50.0, 200.0, 950.0],
     }
 )
-RUNS: Final = ("fifo", "sjf-bco", "srtf", "edf", "split", "slots", "without")
+SHARES: Final = JOBS.with_columns(gpu_share=pl.when(pl.col("num_gpus") == 1).then(pl.lit(0.4)))
+RUNS: Final = ("fifo", "sjf-bco", "srtf", "edf", "split", "slots", "without", "shares")
 TABLES: Final = ("jobs.parquet", "allocations.parquet", "timeline.parquet")
 
 
@@ -53,8 +54,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with sound results of several kinds, and their job table."""
     folder = tmp_path_factory.mktemp("results")
     write_jobs(from_frame(JOBS), folder / "jobs.parquet")
-    table = folder / "jobs.parquet"
+    write_jobs(from_frame(SHARES), folder / "shares.parquet")
     for name in RUNS:
+        table = jobs_of(folder / name)
         cluster = folder / "split.toml"
         cluster.write_text('[[servers]]\ngpus = 8\nvc = "a"\n[[servers]]\ncount = 2\ngpus = 4\nvc = "b"\n')
         options: dict[str, Any] = {
@@ -62,9 +64,15 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "slots": {"policy": "fifo", "clock": "slot", "slot": 2.0},
             "without": {"policy": "fifo", "allocations": False},
             "edf": {"policy": "edf", "admission": True},
+            "shares": {"policy": "fifo", "placement": "fgd"},
         }.get(name, {"policy": name})
         replay(table, cluster if name == "split" else "2x8", sample=100.0, **options).write(folder / name)
     return folder
+
+
+def jobs_of(folder: Path) -> Path:
+    """The job table of the result in a folder that ends in its name."""
+    return folder.parent / ("shares.parquet" if folder.name.endswith("shares") else "jobs.parquet")
 
 
 @cache
@@ -117,8 +125,8 @@ def put(folder: Path, files: dict[str, bytes | None]) -> Path:
     return folder
 
 
-def audit(folder: Path, jobs: Path) -> None:
-    report = explained(lambda: check_folder(folder, jobs))
+def audit(folder: Path) -> None:
+    report = explained(lambda: check_folder(folder, jobs_of(folder)))
     if report is not None:
         json.dumps(report.to_dict(), allow_nan=False)
         assert all(str(finding).isprintable() for finding in report.findings)
@@ -164,13 +172,13 @@ def cases(sound: Path, use: Callable[[Path], Any], many: int = CASES) -> None:
             for file in sorted(RESULT_FILES)
             if (sound / name / file).is_file()
         }
-        use(put(sound / "damaged", data.draw(damage(files))))
+        use(put(sound / f"damaged-{name}", data.draw(damage(files))))
 
     case()
 
 
 def test_audit(sound: Path) -> None:
-    cases(sound, lambda folder: audit(folder, sound / "jobs.parquet"))
+    cases(sound, audit)
 
 
 def test_report(sound: Path) -> None:

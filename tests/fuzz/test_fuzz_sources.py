@@ -29,6 +29,12 @@ from ringbco.sources.source import Options
 OWN: Final = "job,when,gpus,secs,extra\n" + "".join(
     f"j{i},{i * 7},{i % 4 + 1},{60 + i},x\n" for i in range(6)
 )
+_MODEL, _OTHER = list(gavel.THROUGHPUTS["v100"])[:2]
+PAIRED: Final = {
+    **gavel.THROUGHPUTS,
+    "k80": {_MODEL: {"null": 3.0, _OTHER: [2.0, 1.0]}, _OTHER: {"null": 0.5}},
+    "k80_unconsolidated": {_MODEL: {"null": 2.0}},
+}
 MAP: Final = {"job_id": "job", "submit_time": "when", "num_gpus": "gpus", "duration": "secs"}
 
 
@@ -168,6 +174,51 @@ def test_raw_files(folder: Path, name: str) -> None:
     @given(files=inputs(name), options=options(name, speeds))
     def cases(files: dict[str, bytes], options: Options) -> None:
         use(folder, name, files, options)
+
+    cases()
+
+
+@st.composite
+def damaged_throughputs(draw: Callable[[Any], Any]) -> bytes:
+    """Gavel's file of throughputs, its JSON damaged, or its bytes, plain or as gzip."""
+    whole = json.dumps(PAIRED).encode()
+    match draw(st.sampled_from(("inside", "inside", "bytes", "gzip"))):
+        case "inside":
+            return json.dumps(draw(damaged_document(PAIRED))).encode("utf-8", "surrogatepass")
+        case "bytes":
+            return draw(damaged_bytes(whole))  # type: ignore[no-any-return]
+        case _:
+            return draw(damaged_bytes(gzip.compress(whole, 1, mtime=0)))  # type: ignore[no-any-return]
+
+
+def test_throughputs(folder: Path) -> None:
+    path = folder / "throughputs.json"
+    options = Options(throughputs=path)
+
+    @fuzzed
+    @given(data=damaged_throughputs())
+    def cases(data: bytes) -> None:
+        path.write_bytes(data)
+        use(folder, "gavel", {file: text.encode() for file, text in sound("gavel").items()}, options)
+
+    cases()
+
+
+@pytest.mark.parametrize("file", sorted(pollux.PROFILES))
+def test_profiles(folder: Path, file: str) -> None:
+    profiles = folder / f"of-{file}"
+    options = Options(profiles=pollux.write_profiles(profiles))
+    text = pollux.PROFILES[file]
+    damaged = st.one_of(damaged_text(text), damaged_text(text), damaged_bytes(text.encode()), st.none())
+
+    @fuzzed
+    @given(data=damaged)
+    def cases(data: bytes | None) -> None:
+        path = profiles / "profiles" / "toy" / file
+        path.unlink(missing_ok=True)
+        if data is not None:
+            path.write_bytes(data)
+        use(folder, "pollux", {name: raw.encode() for name, raw in sound("pollux").items()}, options)
 
     cases()
 

@@ -12,6 +12,7 @@ from ringbco.reports.server_load import spanning_stretches
 from ringbco.reports.window import Window
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
+from ringbco.trace.shares import WHOLE
 
 MOST_CHANGES: Final = 20_000
 """Instants in a window: where more change something, the state is told at as many even ones."""
@@ -45,19 +46,28 @@ def _counts(outcome: Outcome, window: Window) -> dict[str, pl.DataFrame]:
         instants = np.linspace(window.start, window.end, MOST_CHANGES)
         found = np.searchsorted(metrics.column(steps, "time"), instants, side="right") - 1
         steps = steps[found].with_columns(time=pl.Series(instants))
+    assert outcome.allocations is not None
+    if "share" in outcome.allocations.columns:
+        steps = steps.with_columns((pl.col("queued_gpus", "busy_gpus") / WHOLE).round(3))
     return {name: _distinct(steps.select("time", value=name)) for name in _COUNTS}
 
 
 def _changes(outcome: Outcome) -> pl.DataFrame:
-    """What each arrival, start and end of a stretch adds to the counts; a preempted job waits again."""
+    """What each arrival, start and end of a stretch adds to the counts; a preempted job waits again.
+
+    Where jobs share GPUs, these are counted in thousandths.
+    """
     assert outcome.allocations is not None
+    shared = "share" in outcome.allocations.columns
+    gpu = (pl.col("share").fill_null(1.0) * WHOLE).round() if shared else pl.col("num_gpus")
     submitted = outcome.jobs.select("job_id", seen=_seen(outcome))
     gangs = (
         outcome.allocations.group_by("job_id", "start_time")
         .agg(
             end=pl.col("end_time").max(),
-            gpus=pl.col("num_gpus").cast(pl.Int64).sum(),
-            spans=(pl.len() > 1).cast(pl.Int64),
+            gpus=gpu.cast(pl.Int64).sum(),
+            # Where jobs share GPUs, a row is a GPU.
+            spans=(pl.col("server").min() != pl.col("server").max()).cast(pl.Int64),
         )
         .sort("job_id", "start_time")
         .join(submitted, on="job_id")

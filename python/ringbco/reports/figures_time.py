@@ -17,7 +17,7 @@ from ringbco.reports.series import MOST_BESIDE, WINDOW, Figure, chosen, short, s
 from ringbco.reports.server_load import mean_spanning, server_gpus
 from ringbco.result.outcome import Outcome
 
-_DAY: Final = 86_400.0
+DAY: Final = 86_400.0
 _CELLS: Final = 6_000  # of all heat maps of a page together
 _COLUMNS: Final = 96
 _MOST_ROWS: Final = 32
@@ -103,7 +103,7 @@ def by_server(results: Mapping[str, Outcome]) -> Iterator[Figure]:
         return
     results = dict(islice(there.items(), MOST_BESIDE))
     others = "" if len(there) == len(results) else f" The first {len(results)} results of {len(there)} only."
-    start_end = _spans(results)
+    start_end = spans(results)
     rows = int(np.clip(_CELLS / _COLUMNS / len(results), _FEWEST_ROWS, _MOST_ROWS))
     grids = {}
     for label, outcome in results.items():
@@ -119,7 +119,7 @@ def by_server(results: Mapping[str, Outcome]) -> Iterator[Figure]:
         yield _heat_map(figure, grid, edges, span=start_end[label], top=max(top, 1.0))
 
 
-def _spans(results: Mapping[str, Outcome]) -> dict[str, tuple[float, float]]:
+def spans(results: Mapping[str, Outcome]) -> dict[str, tuple[float, float]]:
     """First and last instant of each result's heat map: as many seconds as the charts over time show."""
     seconds = max(charts.last_demand(outcome) - outcome.timeline["time"][0] for outcome in results.values())
     return {
@@ -152,7 +152,7 @@ def _heat_map(
     """The figure with its chart, of a grid of rows of servers by stretches of `span`, darkest at `top`."""
     servers, sizes = int(edges[-1]), sorted({int(size) for size in np.diff(edges)})
     row, place = np.nonzero(grid)
-    step = (span[1] - span[0]) / _COLUMNS / _DAY
+    step = (span[1] - span[0]) / _COLUMNS / DAY
     data = pl.DataFrame(
         {
             "row": edges[row],

@@ -1,4 +1,7 @@
-"""The lanes of a timeline as a picture: a row a GPU, a bar a job, coloured by contention."""
+"""The lanes of a timeline as a picture: a row a GPU, a bar a job, coloured by contention.
+
+A share is a bar as high as the part of the GPU that it is; where others lie between, in pieces.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from ringbco.errors import UsageError
 from ringbco.reports.cluster_state import cluster_state
 from ringbco.reports.lanes import LEVELS, assign_lanes, stretches
 from ringbco.reports.server_load import server_gpus
+from ringbco.reports.share_lanes import assign_shares
 from ringbco.reports.window import Window
 from ringbco.result.outcome import Outcome
+from ringbco.trace.shares import WHOLE
 from ringbco.units import duration
 
 MOST_BARS: Final = 20_000
@@ -53,10 +58,12 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
         }
     )
     scale = alt.Scale(domain=[0, lanes + len(tops) - 1], reverse=True, nice=False)
-    row_height = max(4.0, min(11.0, 560 / max(lanes, 1)))
+    shared = outcome.allocations is not None and "gpu" in outcome.allocations.columns
+    row_height = max(4.0, min(22.0 if shared else 11.0, 560 / max(lanes, 1)))
     drawn = (
         alt.Chart(bars)
-        .mark_rect(stroke="white", strokeWidth=0.6)
+        # On the grey of a GPU that is free, white would hide the shortest jobs.
+        .mark_rect(stroke="#666" if shared else "white", strokeWidth=0.3 if shared else 0.6)
         .encode(
             x=alt.X("start:Q", title=f"{name} since {since}", scale=time_scale).axis(grid=False),
             x2="end:Q",
@@ -78,7 +85,11 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
         _counter(_steps(state[column], window, origin, unit), time_scale, title)
         for column, title in (("queued_jobs", "jobs waiting"), ("mean_contention", "mean contention"))
     ]
-    lower = alt.layer(drawn, titles).properties(width=860, height=height)
+    layers = [drawn, titles]
+    if shared:
+        below, over = _rows(window, sizes, tops, scale)
+        layers = [below, drawn, over, titles]
+    lower = alt.layer(*layers).properties(width=860, height=height)
     return (
         alt.vconcat(*above, lower, spacing=8)
         .properties(padding=18, background="white")
@@ -87,6 +98,14 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
         .configure_axis(titleFontWeight="normal", labelFontSize=11)
         .configure_legend(titleFontWeight="normal", symbolStrokeWidth=0)
     )
+
+
+def _rows(window: Window, sizes: list[int], tops: dict[int, int], scale: alt.Scale) -> tuple[Any, Any]:
+    """The GPUs themselves, for bars that leave some of them free: what goes under the bars and over them."""
+    tall = [tops[server] + gpu for server in window.servers for gpu in range(sizes[server])]
+    rows = pl.DataFrame({"top": tall}, schema={"top": pl.Int64}).with_columns(bottom=pl.col("top") + 1)
+    base = alt.Chart(rows).encode(y=alt.Y("top:Q", scale=scale, axis=None), y2="bottom:Q")
+    return base.mark_rect(color="#f1f1f1"), base.mark_rect(filled=False, stroke="#666", strokeWidth=0.5)
 
 
 def _tops(sizes: list[int]) -> list[int]:
@@ -100,10 +119,17 @@ def _tops(sizes: list[int]) -> list[int]:
 
 def _bars(outcome: Outcome, window: Window, tops: dict[int, int]) -> pl.DataFrame:
     frame = stretches(outcome, window.servers)
+    if "gpu" in frame.columns:
+        part: type[pl.DataType] = pl.Float64
+        taken: list[tuple[int, int, float, float]] = [
+            (held.row, held.server, held.gpu + first / WHOLE, width / WHOLE)
+            for held in assign_shares(frame, outcome)
+            for first, width in held.spans
+        ]
+    else:
+        part, taken = pl.Int64, [*assign_lanes(frame, outcome)]
     lanes = pl.DataFrame(
-        assign_lanes(frame, outcome),
-        schema={"row": pl.UInt32, "server": pl.Int64, "first": pl.Int64, "width": pl.Int64},
-        orient="row",
+        taken, schema={"row": pl.UInt32, "server": pl.Int64, "first": part, "width": part}, orient="row"
     )
     kept = window.cut(frame.with_row_index("row")).select("row", "start", "end", "level")
     return (

@@ -1,8 +1,8 @@
 """A result as a trace in Chrome's trace event format, which Perfetto and chrome://tracing show.
 
 The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. Servers are
-processes, their GPUs threads, jobs complete events (ph X), the queue and contention counters (ph C). The
-trace's microseconds are the job table's.
+processes, their GPUs threads, jobs complete events (ph X), the queue and contention counters (ph C). A GPU
+has as many threads as it ever had jobs at once. The trace's microseconds are the job table's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ringbco.io.marks import TRACE_START
 from ringbco.reports.cluster_state import cluster_state
 from ringbco.reports.lanes import LEVELS, Lane, assign_lanes, stretches
 from ringbco.reports.server_load import server_gpus
+from ringbco.reports.share_lanes import assign_shares
 from ringbco.reports.window import Window
 from ringbco.result.outcome import Outcome
 
@@ -78,15 +79,46 @@ def trace_events(outcome: Outcome, window: Window) -> Iterator[Event]:
         )
     # Lanes come from the whole run, so that a job keeps its place whatever the window.
     rows = dict(zip(kept["row"].to_list(), kept.iter_rows(named=True), strict=True))
-    lanes = [lane for lane in assign_lanes(frame, outcome) if lane.row in rows]
-    yield from _names(outcome, window)
+    threads, lanes = _threads(frame, outcome, window)
+    yield from _names(outcome, window, threads)
     for lane in lanes:
-        yield from _slices(lane, rows[lane.row])
+        if lane.row in rows:
+            yield from _slices(lane, rows[lane.row])
     yield from _cluster_counters(outcome, window)
     yield from _server_counters(frame, window)
 
 
-def _names(outcome: Outcome, window: Window) -> Iterator[Event]:
+def _threads(
+    frame: pl.DataFrame, outcome: Outcome, window: Window
+) -> tuple[dict[int, list[str]], list[Lane]]:
+    """The names of each server's lanes, and which of them each row holds."""
+    sizes = server_gpus(outcome)
+    if "gpu" not in frame.columns:
+        names = {server: [f"GPU {gpu}" for gpu in range(sizes[server])] for server in window.servers}
+        return names, assign_lanes(frame, outcome)
+    held = assign_shares(frame, outcome)
+    most: dict[tuple[int, int], int] = {}
+    for row in held:
+        most[row.server, row.gpu] = max(row.nth, most.get((row.server, row.gpu), 0))
+    names, first = {}, {}
+    for server in window.servers:
+        names[server] = texts = list[str]()
+        for gpu in range(sizes[server]):
+            first[server, gpu] = len(texts)
+            shares = (
+                f"GPU {gpu} \N{MIDDLE DOT} {_ordinal(n)} share"
+                for n in range(2, 2 + most.get((server, gpu), 0))
+            )
+            texts.extend((f"GPU {gpu}", *shares))
+    return names, [Lane(row.row, row.server, first[row.server, row.gpu] + row.nth, 1) for row in held]
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _names(outcome: Outcome, window: Window, threads: Mapping[int, list[str]]) -> Iterator[Event]:
     # First: by this event outputs.py knows a trace of ours.
     yield _meta("process_name", CLUSTER, name="cluster")
     yield _meta("process_sort_index", CLUSTER, sort_index=-1)
@@ -101,9 +133,9 @@ def _names(outcome: Outcome, window: Window) -> Iterator[Event]:
         facts = ", ".join([f"{sizes[server]} GPUs", *about[server]])
         yield _meta("process_name", process, name=f"server {server} ({facts})")
         yield _meta("process_sort_index", process, sort_index=server)
-        for gpu in range(sizes[server]):
-            yield _meta("thread_name", process, gpu + 1, name=f"GPU {gpu}")
-            yield _meta("thread_sort_index", process, gpu + 1, sort_index=gpu)
+        for lane, name in enumerate(threads[server]):
+            yield _meta("thread_name", process, lane + 1, name=name)
+            yield _meta("thread_sort_index", process, lane + 1, sort_index=lane)
 
 
 def _meta(what: str, process: int, thread: int = 0, **arguments: Any) -> Event:
@@ -111,7 +143,7 @@ def _meta(what: str, process: int, thread: int = 0, **arguments: Any) -> Event:
 
 
 def _slices(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
-    """One slice a GPU. Viewers that choose colours themselves do so by the name, so it holds the level."""
+    """One slice a lane. Viewers that choose colours themselves do so by the name, so it holds the level."""
     arguments = {
         "job": row["job_id"],
         "GPUs": row["job_gpus"],
@@ -120,7 +152,7 @@ def _slices(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
         "waited, s": row["wait_time"],
         "slowdown": row["slowdown"],
     }
-    arguments |= {name: row[name] for name in ("user", "vc") if row.get(name) is not None}
+    arguments |= {name: row[name] for name in ("share", "user", "vc") if row.get(name) is not None}
     start = row["start"] * _US
     event = {
         "ph": "X",
@@ -132,8 +164,8 @@ def _slices(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
         "dur": max(row["end"] * _US - start, 0.0),
         "args": arguments,
     }
-    for gpu in range(lane.first, lane.first + lane.width):
-        yield event | {"tid": gpu + 1}
+    for thread in range(lane.first, lane.first + lane.width):
+        yield event | {"tid": thread + 1}
 
 
 def _cluster_counters(outcome: Outcome, window: Window) -> Iterator[Event]:

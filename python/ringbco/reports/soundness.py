@@ -20,7 +20,13 @@ from ringbco.result.causes import CAUSES_SCHEMA
 from ringbco.result.metrics import MEASURES as MEASURED
 from ringbco.result.metrics import STATISTICS
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, PREEMPTION_SCHEMA, TIMELINE_SCHEMA
+from ringbco.result.schema import (
+    ALLOCATIONS_SCHEMA,
+    GPUS_SCHEMA,
+    JOBS_SCHEMA,
+    PREEMPTION_SCHEMA,
+    TIMELINE_SCHEMA,
+)
 
 _JOBS: Final = "jobs.parquet"
 _ALLOCATIONS: Final = "allocations.parquet"
@@ -66,6 +72,9 @@ class _Result:
             self._check_type(_JOBS, jobs, name, "texts", fits=jobs.schema[name] == pl.String)
         self._check_values(_JOBS, jobs, [*JOBS_SCHEMA, *optional])
         self._check_rows(_JOBS, jobs, "num_gpus", jobs["num_gpus"] < 1, "1 GPU or more")
+        if "gpu_share" in jobs.columns:
+            self._check_type(_JOBS, jobs, "gpu_share", "numbers", fits=jobs.schema["gpu_share"].is_float())
+            self._check_share(_JOBS, jobs, "gpu_share")
 
     def check_timeline(self) -> None:
         timeline = self.outcome.timeline
@@ -92,6 +101,7 @@ class _Result:
         self._check_rows(_ALLOCATIONS, stretches, "num_gpus", stretches["num_gpus"] < 1, "1 GPU or more")
         ends_early = stretches["end_time"] < stretches["start_time"]
         self._check_rows(_ALLOCATIONS, stretches, "end_time", ends_early, "no time before start_time")
+        self._check_shares(stretches)
         if jobs["job_id"].n_unique() < jobs.height:
             again = ~jobs["job_id"].is_first_distinct()
             self._check_rows(_JOBS, jobs, "job_id", again, "each job once")
@@ -102,6 +112,27 @@ class _Result:
         if len(unknown):
             strays = stretches["job_id"].is_in(unknown.implode())
             self._check_rows(_ALLOCATIONS, stretches, "job_id", strays, f"a job of {_JOBS}")
+
+    def _check_shares(self, stretches: pl.DataFrame) -> None:
+        """Where jobs share GPUs, a stretch tells the GPU and, of a share, how much of it."""
+        if "gpu_share" not in self.outcome.jobs.columns and not any(
+            name in stretches.columns for name in GPUS_SCHEMA
+        ):
+            return
+        for name in GPUS_SCHEMA:
+            if name not in stretches.columns:
+                raise self._refusal(_ALLOCATIONS, "a column, as jobs share GPUs; there is none", column=name)
+            dtype = stretches.schema[name]
+            fits = dtype.is_float() if name == "share" else dtype.is_integer()
+            self._check_type(_ALLOCATIONS, stretches, name, "numbers", fits=fits)
+        gpu = stretches["gpu"]
+        self._check_rows(_ALLOCATIONS, stretches, "gpu", (gpu < 0).fill_null(True), "a GPU's index, from 0")
+        self._check_share(_ALLOCATIONS, stretches, "share")
+
+    def _check_share(self, file: str, frame: pl.DataFrame, column: str) -> None:
+        share = frame[column]
+        beyond = ~((share > 0) & (share <= 1)).fill_null(True)
+        self._check_rows(file, frame, column, beyond, "a share > 0 and <= 1, or none")
 
     def check_summary(self) -> None:
         """summary.json has the figures that every result has, and numbers wherever numbers are shown."""

@@ -40,11 +40,6 @@ def window(outcome: Outcome, start: float | None, end: float | None, servers: st
             "the result has no allocations.parquet, as one made with --no-allocations",
             hint="replay without that option",
         )
-    if "gpu_share" in outcome.jobs.columns:
-        raise InputError(
-            "its jobs share GPUs: a lane a GPU would hold several at once",
-            hint="`ringbco report` shows such a result",
-        )
     first = float(outcome.timeline["time"][0])
     # With --sample the last sample may be before the last job's finish.
     ends = outcome.allocations["end_time"].max()

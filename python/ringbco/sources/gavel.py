@@ -9,6 +9,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -40,7 +42,7 @@ JOBS: Final = CsvTable(
     },
 )  # fmt: skip
 
-_KEY: Final = re.compile(r"\('(.+)', (\d+)\)")
+_KEY: Final = re.compile(r"\('(.+)', ([1-9][0-9]{0,8})\)")
 _APART: Final = "_unconsolidated"
 _STEPS: Final = "a whole number of steps, 1 or more"
 _SHAPE: Final = (
@@ -138,7 +140,7 @@ def _tables(path: Path) -> pl.DataFrame:
     try:
         data = path.read_bytes()
         document = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise InputError(
             f"cannot be read as JSON ({getattr(error, 'strerror', None) or error})",
             file=path,
@@ -188,7 +190,7 @@ def _items(path: Path, found: Any, where: str) -> Iterator[tuple[str, Any]]:
 
 def _key(path: Path, where: str, key: str) -> tuple[str, int]:
     found = _KEY.fullmatch(key)
-    if found is None or int(found[2]) < 1:
+    if found is None:
         raise InputError(
             "a job type and its GPUs, such as ('LM (batch size 5)', 1)", file=path, key=where, value=key
         )
@@ -196,7 +198,7 @@ def _key(path: Path, where: str, key: str) -> tuple[str, int]:
 
 
 def _rate(path: Path, rate: Any, where: str) -> float:
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < float("inf"):
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= sys.float_info.max:
         raise InputError("a finite number of steps/s >= 0", file=path, key=where, value=rate)
     return float(rate)
 
