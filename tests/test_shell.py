@@ -113,7 +113,8 @@ def test_a_signal_at_any_moment_of_the_start(small_jobs: Path, number: signal.Si
     """While modules are imported, most of all: compiled ones panic where that fails."""
     # It says so itself once it listens.
     listening = (
-        "import ringbco.shell as s; real = s.prepare;"
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background has none
+        " import ringbco.shell as s; real = s.prepare;"
         " s.prepare = lambda: (print(flush=True), real()); s.main()"
     )
     command = [sys.executable, "-c", listening, *COMMAND[3:], "--quiet", "--force"]

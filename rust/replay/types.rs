@@ -62,6 +62,7 @@ impl<'a> Trials<'a> {
         let mut ranked = std::mem::take(&mut self.ranked);
         ranked.clear();
         let (mut available, mut placeable, mut slow, mut no_rate) = (0, false, None, false);
+        let (measured, mut last) = (self.options.model == Model::Table, None);
         for &(gpu_type, speed) in &kind.allowed {
             let Some(pool) = part.pools.get(gpu_type.index()) else { continue };
             available = available.max(pool.total);
@@ -69,7 +70,14 @@ impl<'a> Trials<'a> {
                 placeable |= u64::from(num_gpus) > pool.total;
                 continue;
             }
-            let Some(rate) = self.rate(row, gpu_type, pool.few.of(num_gpus).unwrap_or(1), &mut slow)? else {
+            let servers = pool.few.of(num_gpus).unwrap_or(1);
+            // Types that are as fast have the same rate, but where each was measured.
+            let rate = match last {
+                Some((as_fast, on, rate)) if as_fast == speed && on == servers && !measured => rate,
+                _ => self.rate(row, gpu_type, servers, &mut slow)?,
+            };
+            last = Some((speed, servers, rate));
+            let Some(rate) = rate else {
                 no_rate = true;
                 continue;
             };

@@ -66,7 +66,7 @@ def _without_gpus(table: JobTable) -> NDArray[np.uint64]:
         whole = all(isinstance(value, int) and 0 <= value <= _MOST for value in counted.flat)
         if not whole or counted[:, 2].sum() > _MOST_ROWS:
             raise ValueError(text)
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise InputError(
             "a list of [cpu_milli, memory_mib, jobs], whole numbers",
             file=table.source,
