@@ -256,6 +256,7 @@ def test_what_appears_between_the_last_look_and_the_exchange(
     assert os.listdir(target.parent) == ["out"]
 
 
+@pytest.mark.long
 def test_two_runs_at_once_to_one_place(tmp_path: Path) -> None:
     """Of many, one wins, whole; every other one says so."""
     code = """

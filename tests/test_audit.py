@@ -453,6 +453,7 @@ def test_findings_say_where_and_what(tmp_path: Path) -> None:
     assert finding.message.endswith("expected 20")
 
 
+@pytest.mark.long
 def test_many_findings_are_counted_and_few_kept(tmp_path: Path) -> None:
     case = Case(tuple(job(float(n), 1, 1) for n in range(3 * KEPT_FINDINGS)), (4,), NET, CASE.options)
     trace = write_case(case, tmp_path)

@@ -42,6 +42,7 @@ def jobs_csv(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_own_trace(run_cli: RunCli, jobs_csv: Path, tmp_path: Path) -> None:
     done = run_cli(
         "bench", jobs_csv, "--cluster", "32x8", "--policy", "fifo", "--policy", "sjf-bco",
@@ -320,6 +321,7 @@ def test_bad_input(invoke: Invoke, tmp_path: Path, arguments: list[str], status:
     assert [path.name for path in tmp_path.iterdir()] == ["j.csv"]
 
 
+@pytest.mark.long
 def test_generated_jobs_that_the_cluster_cannot_hold_are_named_so(invoke: Invoke, tmp_path: Path) -> None:
     """Gangs of two wholly idle servers of 8, where there is one: no path of a file that is gone."""
     (tmp_path / "c.toml").write_text("[[servers]]\ngpus = 8\n[[servers]]\ncount = 400\ngpus = 1\n")

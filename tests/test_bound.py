@@ -151,6 +151,7 @@ def optimum(jobs: list[dict[str, int]], gpus: int) -> int:
     return int(solver.objective_value) - sum(job["submit"] for job in jobs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("elastic", [False, True])
 def test_no_optimum_is_below_the_bound(elastic: bool) -> None:
     pytest.importorskip("ortools.sat.python.cp_model", reason="the exact solver is not installed")
@@ -206,6 +207,7 @@ NETWORKS: dict[str, dict[str, float]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clock", ["continuous", "slot"])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_no_policy_is_below_the_bound(network: str, clock: str) -> None:

@@ -184,6 +184,7 @@ def test_the_way_from_a_tarball_to_a_job_table(invoke: Invoke, tmp_path: Path) -
     ]
 
 
+@pytest.mark.long
 def test_the_readmes_way_from_the_archive_to_a_comparison(invoke: Invoke, tmp_path: Path) -> None:
     """The README's own commands on a log that has jobs of a virtual cluster of unknown size."""
     [path] = philly.generate().write(tmp_path / "in")

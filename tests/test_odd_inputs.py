@@ -265,6 +265,7 @@ def test_links_that_go_round(small_jobs: Path, invoke: Invoke, arguments: tuple[
     assert "unexpected" not in run.stderr
 
 
+@pytest.mark.long
 def test_names_that_are_not_utf8(small_jobs: Path, invoke: Invoke) -> None:
     small_jobs.with_name(f"{ODD}.csv").write_bytes(small_jobs.read_bytes())
     small_jobs.with_name(f"{ODD}.toml").write_text("[[servers]]\ncount = 2\ngpus = 8\n")

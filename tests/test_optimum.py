@@ -30,6 +30,7 @@ def test_the_solver_on_cases_worked_by_hand(bench: ModuleType) -> None:
     assert bench.optimum([3, 1, 2, 2], [4, 4, 5, 5], 4) == 9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["fixed", "rar"])
 def test_no_plan_beats_the_optimum_or_exceeds_the_bound(bench: ModuleType, model: str) -> None:
     rows = [row for seed in range(12) for row in bench.gaps(seed, model)]

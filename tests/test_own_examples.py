@@ -56,6 +56,7 @@ def test_looking_no_further_than_the_next_instant_is_fifo(table: ringbco.JobTabl
     assert ahead.jobs["finish_time"].equals(fifo.jobs["finish_time"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "policy", [[TIRESIAS], [LOOKAHEAD], [LEARNED, "-P", "past=jobs.parquet", "-P", f"cluster={CLUSTER}"]]
 )

@@ -253,6 +253,7 @@ class EndsAllOf(ringbco.Policy):
             state.wake(10.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", ["end", "refuse"])
 def test_virtual_clusters_whose_jobs_are_ended_or_refused(verb: str, tmp_path: Path) -> None:
     frame = pl.DataFrame({

@@ -126,6 +126,7 @@ def published(placement: str) -> list[float]:
     return [value / 100 for value in curves[placement].values()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("placement", ROWS)
 def test_with_cpu_and_memory_it_is_within_two_points_of_the_published_experiment(placement: str) -> None:
     found = packed(placement)
@@ -133,6 +134,7 @@ def test_with_cpu_and_memory_it_is_within_two_points_of_the_published_experiment
     assert np.abs(np.array(found.mean) - published(ROWS[placement])).max() < 0.02
 
 
+@pytest.mark.long
 def test_what_cpu_and_memory_cost_is_what_the_page_says() -> None:
     page = (Path(__file__).parents[1] / "docs" / "shares.md").read_text(encoding="utf-8")
     for placement, name in ROWS.items():
@@ -141,6 +143,7 @@ def test_what_cpu_and_memory_cost_is_what_the_page_says() -> None:
         assert row.replace("%", " %") in page
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("placement", "name"), [("random", "01-Random"), ("best-fit", "05-BestFit")])
 def test_a_plain_simulation_gives_the_published_values(placement: str, name: str) -> None:
     present(PODS)

@@ -38,6 +38,7 @@ def test_the_page_has_every_policy_on_every_trace(table: ModuleType) -> None:
     ]
 
 
+@pytest.mark.long
 def test_the_picture_is_a_png(table: ModuleType) -> None:
     assert (PAGE.parent / table.PICTURE).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     made = table.picture(table.policy_findings.rows(PAGE.read_text(encoding="utf-8")))

@@ -140,6 +140,7 @@ def test_the_choice_is_the_documented_hash(ids: list[str], seed: int) -> None:
     assert choose(pl.Series(ids, dtype=pl.String), seed).tolist() == expected
 
 
+@pytest.mark.long
 def test_ids_of_all_lengths_are_hashed_alike() -> None:
     """Among short ids one of four megabytes, and as many long ones as are taken together."""
     ids = ["a", "", "b" * 4_000_000, *(f"{number}-" + "c" * number for number in range(60))]

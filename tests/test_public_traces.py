@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 _SHOWN = {"6c71a0": "README.md", "6214e9": "docs/tutorial.md"}
 
 
+@pytest.mark.long
 def test_a_result_and_its_audit_for_every_public_file(invoke: Invoke, shared_traces: Path) -> None:
     traces = [*sorted((shared_traces / "philly").glob("*.csv")), *(shared_traces / "helios").glob("*.csv")]
     assert len(traces) == 9

@@ -291,6 +291,7 @@ def test_every_chart_is_drawn_in_the_pages_colours(results: dict[str, Outcome]) 
             assert "var(" not in json.dumps(on_white(figure))
 
 
+@pytest.mark.long
 def test_results_are_told_apart_up_to_sixteen(results: dict[str, Outcome]) -> None:
     named = {f"r{number}": results["fifo"] for number in range(16)}
     made = chapters(named)
@@ -318,6 +319,7 @@ def test_a_million_jobs_make_a_page_below_three_megabytes() -> None:
     assert len(set(names)) == len(names) == 12
 
 
+@pytest.mark.long
 def test_a_result_of_one_job(tmp_path: Path) -> None:
     jobs = pl.DataFrame({"job_id": ["a"], "submit_time": [5.0], "num_gpus": [1], "duration": [0.25]})
     one = {"one": replay(jobs, "1x1", policy="fifo", model="fixed", allocations=False)}
@@ -359,6 +361,7 @@ def test_what_is_no_result_is_refused(tmp_path: Path, results: dict[str, Outcome
         read_results([tmp_path / "none"])
 
 
+@pytest.mark.long
 def test_the_command(folders: list[Path], invoke: Invoke, tmp_path: Path) -> None:
     run = invoke("report", *folders, "-o", "r.html", "--png", "p", "--title", "A & B")
     assert (run.returncode, run.stderr) == (0, "")

@@ -27,6 +27,7 @@ def runs() -> pl.DataFrame:
     return reproduce.run(2)
 
 
+@pytest.mark.long
 def test_every_point_of_the_paper_has_its_plans(runs: pl.DataFrame) -> None:
     points = reproduce.PAPER.select("figure", "policy", "x").unique().rows()
     bco = sum(policy == "sjf-bco" for _, policy, _ in points)

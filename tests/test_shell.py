@@ -111,9 +111,9 @@ def test_a_width_that_is_none_is_as_if_there_were_none(listed: Callable[..., byt
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_any_moment_of_the_start(small_jobs: Path, number: signal.Signals) -> None:
     """While modules are imported, most of all: compiled ones panic where that fails."""
-    # It says so itself once it listens.
+    # It says so itself once it listens. A job in the background has no handler of SIGINT by itself.
     listening = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background has none
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
         " import ringbco.shell as s; real = s.prepare;"
         " s.prepare = lambda: (print(flush=True), real()); s.main()"
     )

@@ -208,6 +208,7 @@ def test_any_executor_will_do(spec: Path, tmp_path: Path, scattered: bool) -> No
     assert all(trace.table.num_jobs == 7 for trace in traces)
 
 
+@pytest.mark.long
 def test_a_worker_process_that_is_killed_costs_no_row(spec: Path, tmp_path: Path) -> None:
     write(spec, GRID.replace("seed = [0, 1]", "seed = [0, 1, 2, 3]"))
     pool = ProcessExecutor(2)

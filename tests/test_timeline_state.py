@@ -215,6 +215,7 @@ def test_the_picture_of_a_window_shows_the_state_that_was(sparse: Outcome) -> No
             assert value == pytest.approx(truth(sparse, cut.start + min(time, 89.9) + 1e-6)[column])
 
 
+@pytest.mark.long
 def test_a_picture_of_thousands_of_bars_and_steps() -> None:
     rows = 6_000
     jobs = pl.DataFrame(
