@@ -135,14 +135,21 @@ def test_bad_lines(workload: Path, was: str, now: str, told: str) -> None:
     ("file", "was", "now", "told"),
     [
         ("placements.csv", "step_time", "time", "placements.csv: has no column step_time; is it a"),
-        ("placements.csv", "1.0,0.0", "0,0.0", "column step_time: 0: expected a finite number > 0"),
-        ("placements.csv", "1.0,0.0", "x,0.0", "column step_time: x: expected a finite number > 0"),
+        ("placements.csv", "1.0,0.0", "0,0.0", "column step_time: 0: expected a number > 0, from 1e-15"),
+        ("placements.csv", "1.0,0.0", "x,0.0", "column step_time: x: expected a number > 0, from 1e-15"),
         (
             "validation-8.csv",
             "10,10,0.5,1,1",
             "10,10,0.5,1,",
-            "column grad_var: .*: expected a finite number > 0",
+            "column grad_var: .*: expected a number > 0, from 1e-15",
         ),
+        (
+            "scalability.csv",
+            "\n",
+            "\n2,1,8,1.0,0.0\n",
+            "row 1 .*num_nodes: .*: expected whole numbers of GPUs",
+        ),
+        ("validation-8.csv", "10,10,0.5,1,1", "10,10,0.5,1,1e308", "grad_var: 1e308: .* to 1e.16"),
         (
             "scalability.csv",
             FILES["scalability.csv"].partition("\n")[2],

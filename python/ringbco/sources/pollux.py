@@ -42,6 +42,11 @@ _GPUS: Final = 4
 """GPUs of a server."""
 _MOST_LOCAL: Final = {"yolov3": 8}
 """The largest batch on a GPU, where the simulator allows less than was profiled."""
+_LEAST: Final = 1e-15
+_MOST: Final = 1e16
+"""What a number of a profile may be; the published ones are from 4e-11 to 7e15."""
+_MOST_SAMPLES: Final = 2**31
+_MOST_GPUS: Final = 2**20
 _PROFILE: Final = ("local_bsz", "step_time", "sync_time")
 
 
@@ -134,9 +139,9 @@ def read(inputs: Inputs, options: Options) -> Trace:
             not_negative("time"),
             drop(
                 "batch_size missing or not a whole number",
-                batch.is_null() | (batch < 1) | (batch != batch.floor()),
+                batch.is_null() | ~batch.is_between(1, _MOST_SAMPLES) | (batch != batch.floor()),
                 "batch_size",
-                "a whole number of samples, 1 or more",
+                "a whole number of samples, 1 to 2^31",
             ),
             drop(
                 "application without a profile",
@@ -219,13 +224,29 @@ def _application(folder: Path) -> Application:
             continue
         packed[size], placed[size] = digits, own.select(_PROFILE).sort("local_bsz").to_numpy()
     scalability = _numbers(folder / "scalability.csv", ("num_replicas", "num_nodes", *_PROFILE))
+    nodes, replicas = scalability["num_nodes"], scalability["num_replicas"]
+    odd = (
+        (nodes > replicas)
+        | (replicas > _MOST_GPUS)
+        | (nodes != nodes.floor())
+        | (replicas != replicas.floor())
+    )
+    if odd.any():
+        row = int(odd.arg_max() or 0)
+        raise InputError(
+            f"whole numbers of GPUs, at most {_MOST_GPUS:,}, and of nodes, at most as many as GPUs",
+            file=folder / "scalability.csv",
+            row=row + 1,
+            column="num_replicas, num_nodes",
+            value=f"{replicas[row]:g}, {nodes[row]:g}",
+        )
     for key, own in scalability.group_by("num_replicas", "num_nodes", maintain_order=True):
         size = int(key[0]), int(key[1])
         placed.setdefault(size, own.select(_PROFILE).sort("local_bsz").to_numpy())
     epochs = {}
     for path in sorted(folder.glob("validation-*.csv")):
         batch = path.stem.removeprefix("validation-")
-        if not re.fullmatch("[1-9][0-9]*", batch):
+        if not re.fullmatch("[1-9][0-9]{0,8}", batch):
             raise InputError("a name such as validation-128.csv, with a batch size", file=path)
         epochs[int(batch)] = _numbers(path, ("progress", "grad_sqr", "grad_var")).to_numpy()
     if not epochs:
@@ -245,12 +266,12 @@ def _numbers(path: Path, columns: Sequence[str]) -> pl.DataFrame:
         raise InputError("has a header but no rows", file=path)
     for name in columns:
         may_be_0 = name in ("grad_sqr", "sync_time")  # what cannot be told from nothing
-        good = frame[name] >= 0 if may_be_0 else frame[name] > 0
-        bad = ~(frame[name].is_finite() & good).fill_null(value=False)
+        good = frame[name].is_between(_LEAST, _MOST)
+        bad = ~(good | (frame[name] == 0) if may_be_0 else good).fill_null(value=False)
         if bad.any():
             row = int(bad.arg_max() or 0)
             value = raw.frame[name][row]
-            expected = f"a finite number {'>=' if may_be_0 else '>'} 0"
+            expected = f"{'0, or ' if may_be_0 else ''}a number > 0, from {_LEAST:g} to {_MOST:g}"
             raise InputError(expected, file=path, row=row + 1, column=name, value=value)
     return frame
 
