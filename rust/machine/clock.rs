@@ -81,9 +81,8 @@ impl Clock {
     /// The first multiple of `interval` seconds not before `time` and after `last`; under the slot clock the first
     /// boundary not before one.
     pub(crate) fn tick(self, interval: f64, time: f64, last: f64) -> f64 {
-        let back = self.slot.map_or(0.0, |_| 1.0);
-        // A multiple of the interval that a boundary after the last tick sees first lies beyond that tick.
-        let from = f64::max(time - back, last);
+        // What a boundary not before `time` sees first lies beyond the boundary before it, or beyond the last tick.
+        let from = f64::max(self.slot.map_or(time, |_| time.ceil() - 1.0), last);
         let mut k = f64::max(0.0, (self.seconds(from) / interval).floor() - 1.0);
         loop {
             let tick = self.arrival(k * interval);
@@ -92,5 +91,20 @@ impl Clock {
             }
             k = f64::max(k + 1.0, k.next_up());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_is_found_at_once_whatever_the_interval() {
+        let clock = Clock { slot: Some(60.0) };
+        for interval in [1e-244, 1e-9, 7.0, 60.0] {
+            assert_eq!(clock.tick(interval, 66.4, 3.0), 67.0, "{interval}");
+            assert_eq!(clock.tick(interval, 66.0, 66.0), 67.0, "{interval}");
+        }
+        assert_eq!(clock.tick(150.0, 66.4, 3.0), 68.0);
     }
 }
