@@ -63,8 +63,8 @@ test-long: build ## tests that take long; the random ones again, with many more 
 	RINGBCO_CASES=600 $(PYTEST) -m "not long" $(LONG:%=tests/test_%.py)
 	RINGBCO_CASES=600 $(PYTEST) -m long
 
-fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000)
-	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) tests/fuzz
+fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000), new ones unless there is a SEED
+	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) $(SEED:%=--hypothesis-seed=%) tests/fuzz
 
 # In the profile of the build, which has compiled the macros and the build scripts that clippy runs.
 lint-rust: $(VENV)/.tools

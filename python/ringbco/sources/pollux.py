@@ -273,6 +273,11 @@ def _numbers(path: Path, columns: Sequence[str]) -> pl.DataFrame:
             value = raw.frame[name][row]
             expected = f"{'0, or ' if may_be_0 else ''}a number > 0, from {_LEAST:g} to {_MOST:g}"
             raise InputError(expected, file=path, row=row + 1, column=name, value=value)
+    if "sync_time" in columns and (odd := frame["sync_time"] > frame["step_time"]).any():
+        row = int(odd.arg_max() or 0)
+        expected = f"at most the step_time it is part of, {raw.frame['step_time'][row]}"
+        value = raw.frame["sync_time"][row]
+        raise InputError(expected, file=path, row=row + 1, column="sync_time", value=value)
     return frame
 
 
