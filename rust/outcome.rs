@@ -8,7 +8,7 @@ mod allocations;
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
-use crate::ids::Job;
+use crate::ids::{Job, Server};
 pub use allocations::Allocations;
 
 /// What the engine knows when one cluster's run is over.
@@ -39,6 +39,11 @@ pub(crate) struct ClusterOutcome {
     /// Whether admission or a verb refused it, and whether a verb ended it.
     pub(crate) refused: Vec<bool>,
     pub(crate) ended: Vec<bool>,
+    /// Per job: stays that outages ended, and the progress lost with them, s. Kept where there are outages.
+    pub(crate) failures: Vec<u32>,
+    pub(crate) lost_work: Vec<f64>,
+    /// Those stays, in order of time.
+    pub(crate) failed: Vec<Failure>,
     /// Every stretch of the jobs that did not run from start to finish on what they ask for, in order of their ends.
     pub(crate) stretches: Vec<Stretch>,
     /// What was decided, where that is written down.
@@ -54,6 +59,21 @@ pub struct Elastic {
     pub held: f64,
     /// Those of them without progress, after being resumed.
     pub lost: f64,
+}
+
+/// A stay that an outage ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Failure {
+    /// Whose stay.
+    pub job: Job,
+    /// The server that went down.
+    pub server: Server,
+    /// When, s.
+    pub time: f64,
+    /// The progress lost, s.
+    pub lost: f64,
+    /// The GPUs held.
+    pub num_gpus: u32,
 }
 
 /// A job on its GPUs, one time of several.
@@ -87,6 +107,9 @@ impl ClusterOutcome {
             on_types: Vec::new(),
             refused: Vec::new(),
             ended: Vec::new(),
+            failures: Vec::new(),
+            lost_work: Vec::new(),
+            failed: Vec::new(),
             stretches: Vec::new(),
             log: DecisionLog::default(),
         }
@@ -103,6 +126,12 @@ impl ClusterOutcome {
             ended: vec![false; jobs],
             ..Self::new(jobs, record)
         }
+    }
+
+    /// Whether a job has had a stay before.
+    #[inline]
+    pub(crate) fn has_stayed(&self, job: usize) -> bool {
+        self.preemptions[job] > 0 || self.failures.get(job).is_some_and(|&failures| failures > 0)
     }
 
     pub(crate) fn note_contention(&mut self, time: f64, sum: u64) {
@@ -123,6 +152,9 @@ impl ClusterOutcome {
             [&mut self.start, &mut self.finish, &mut allocations.start, &mut allocations.end, &mut self.log.time];
         for times in instants.into_iter().chain(lengths) {
             times.iter_mut().for_each(|t| *t = seconds(*t));
+        }
+        for failure in &mut self.failed {
+            failure.time = seconds(failure.time);
         }
         for stretch in &mut self.stretches {
             (stretch.start, stretch.end) = (seconds(stretch.start), seconds(stretch.end));
@@ -218,6 +250,12 @@ pub struct Preempted {
     pub refused: Vec<bool>,
     /// Whether a verb ended it; then `kept` is `false` too.
     pub ended: Vec<bool>,
+    /// Stays that outages ended; empty where no outages were asked.
+    pub failures: Vec<u32>,
+    /// The progress lost with them, s; as `failures`.
+    pub lost_work: Vec<f64>,
+    /// Those stays, by virtual cluster, then in order of time.
+    pub failed: Vec<Failure>,
 }
 
 /// Sample times: `count` even steps over [from, to], both ends included, or every `step` from `from`.

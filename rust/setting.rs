@@ -7,7 +7,7 @@ use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::ids::GpuType;
 use crate::options::Options;
-use crate::trace::{Jobs, RateTable};
+use crate::trace::{Jobs, Outages, RateTable};
 use std::sync::Arc;
 
 /// When decisions from outside are due.
@@ -37,6 +37,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) few: &'a FewestServers,
     pub(crate) network: Network,
     pub(crate) options: &'a Options,
+    /// When servers are down; `None` where that is not asked.
+    pub(crate) outages: Option<Outages<'a>>,
     /// When decisions from outside are due (`Preemption::Outside`).
     pub(crate) when: When,
     /// Decisions to carry out (`Preemption::Log`).
@@ -71,6 +73,7 @@ impl<'a> Setting<'a> {
             key: None,
             server_gpus,
             server_types: None,
+            outages: None,
             few,
             network,
             options,

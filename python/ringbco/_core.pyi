@@ -44,7 +44,8 @@ class RunResult:
 
     held, lost, spread, refused and ended are None where the policy does not preempt; longer (s), held_gpus
     and lost_gpus (GPU-seconds) where no job may hold other GPUs than it asks for; on_types (s) where all GPUs
-    are alike.
+    are alike; failures, lost_work (s) and failed (job, server, GPUs, time, lost work) where no outages were
+    given.
     """
 
     @property
@@ -73,6 +74,23 @@ class RunResult:
     def refused(self) -> NDArray[np.bool_] | None: ...
     @property
     def ended(self) -> NDArray[np.bool_] | None: ...
+    @property
+    def failures(self) -> NDArray[np.uint32] | None: ...
+    @property
+    def lost_work(self) -> NDArray[np.float64] | None: ...
+    @property
+    def failed(
+        self,
+    ) -> (
+        tuple[
+            NDArray[np.uint32],
+            NDArray[np.uint32],
+            NDArray[np.uint32],
+            NDArray[np.float64],
+            NDArray[np.float64],
+        ]
+        | None
+    ): ...
     @property
     def longer(self) -> NDArray[np.float64] | None: ...
     @property
@@ -199,6 +217,7 @@ class _Jobs(TypedDict):
     user: NotRequired[NDArray[np.uint32] | None]
     key: NotRequired[NDArray[np.float64] | None]
     log: NotRequired[_Log | None]
+    checkpoint_interval: NotRequired[NDArray[np.float64] | None]
 
 @type_check_only
 class _Cluster(TypedDict):
@@ -206,6 +225,7 @@ class _Cluster(TypedDict):
     server_vc: NotRequired[NDArray[np.uint32] | None]
     server_types: NotRequired[list[int] | None]
     type_prices: NotRequired[list[float] | None]
+    outages: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]] | None]
     network: tuple[float, float, float, float, float, float]
 
 @final
@@ -257,7 +277,9 @@ class Course:
     def jobs(self) -> int: ...
     def waiting(self) -> NDArray[np.uint32]: ...
     def running(self) -> NDArray[np.uint32]: ...
-    def news(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]: ...
+    def news(self) -> list[NDArray[np.uint32]]:
+        """Rows that arrived, that were done, and whose server failed, since the last decision."""
+    def up(self) -> NDArray[np.bool_]: ...
     def idle(self) -> NDArray[np.uint32]: ...
     def gpu_times(self) -> NDArray[np.float64]: ...
     def parts(self, row: int) -> list[tuple[int, int]]: ...

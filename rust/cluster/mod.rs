@@ -218,6 +218,8 @@ pub(crate) struct Cluster {
     pub(crate) changes: u64,
     /// The largest O_s.
     pub(crate) largest: u32,
+    /// GPUs of the servers that are up.
+    pub(crate) up: u64,
     by_idle: Option<IdleIndex>,
     opened: Option<IdleIndex>,
     unopened: Option<IdleIndex>,
@@ -240,6 +242,7 @@ impl Cluster {
             idle: sizes.clone(),
             changes: 0,
             total_idle: sizes.iter().map(|&g| u64::from(g)).sum(),
+            up: sizes.iter().map(|&g| u64::from(g)).sum(),
             largest,
             by_idle: index(needs.by_idle),
             opened: index(needs.by_opened),
@@ -400,6 +403,22 @@ impl Cluster {
         }
     }
 
+    /// Takes every GPU of a server for nobody, while it is down. All are idle.
+    pub(crate) fn close(&mut self, server: Server) {
+        let size = self.sizes[server.index()];
+        let claim = Claim { job: nobody_on(server), num_gpus: size, time: 0.0, share: 0 };
+        self.take(server, size, &claim, &mut Grant::default());
+        self.mark();
+        self.up -= u64::from(size);
+    }
+
+    /// Gives them back.
+    pub(crate) fn open(&mut self, server: Server) {
+        let size = self.sizes[server.index()];
+        self.release(nobody_on(server), &[(server, size)]);
+        self.up += u64::from(size);
+    }
+
     /// Gives the accumulated time of the latest grant back.
     pub(crate) fn forget(&mut self) {
         if let Some(times) = &mut self.gpu_times {
@@ -440,6 +459,11 @@ impl Cluster {
             tree.add(s, i64::from(idle) - i64::from(was));
         }
     }
+}
+
+/// Who holds the GPUs of a server that is down. Jobs are never so many.
+fn nobody_on(server: Server) -> Job {
+    Job::new(Job::NONE.number() - 1 - server.number())
 }
 
 #[cfg(test)]

@@ -73,6 +73,25 @@ impl Clock {
         n
     }
 
+    /// The last multiple of `interval` seconds before `time`, or under the slot clock the last boundary at which one is
+    /// seen; `None` where none was.
+    pub(crate) fn tick_before(self, interval: f64, time: f64) -> Option<f64> {
+        // What comes after `before` is seen at `time` or later.
+        let before = self.slot.map_or(time.next_down(), |_| time.ceil() - 1.0);
+        let mut k = (self.seconds(before) / interval).floor() + 1.0;
+        if k.is_infinite() {
+            return Some(before);
+        }
+        while k >= 0.0 {
+            let tick = self.arrival(k * interval);
+            if tick < time {
+                return Some(tick);
+            }
+            k = f64::min(k - 1.0, k.next_down());
+        }
+        None
+    }
+
     /// The boundary after this one; never under the continuous clock.
     pub(crate) fn next_boundary(self, now: f64) -> f64 {
         self.slot.map_or(f64::INFINITY, |_| f64::max(now + 1.0, now.next_up()))
@@ -106,5 +125,22 @@ mod tests {
             assert_eq!(clock.tick(interval, 66.0, 66.0), 67.0, "{interval}");
         }
         assert_eq!(clock.tick(150.0, 66.4, 3.0), 68.0);
+    }
+
+    #[test]
+    fn the_tick_before_is_the_last_one_seen() {
+        let clock = Clock { slot: Some(60.0) };
+        for interval in [1e-300, 1e-244, 1e-9, 7.0, 60.0] {
+            assert_eq!(clock.tick_before(interval, 66.0), Some(65.0), "{interval}");
+        }
+        assert_eq!(
+            [3.0, 2.0, 1.0, 0.0].map(|time| clock.tick_before(90.0, time)),
+            [Some(2.0), Some(0.0), Some(0.0), None]
+        );
+        let clock = Clock { slot: None };
+        assert_eq!(
+            [180.0, 180.5, 60.0, 0.0].map(|time| clock.tick_before(60.0, time)),
+            [Some(120.0), Some(180.0), Some(0.0), None]
+        );
     }
 }

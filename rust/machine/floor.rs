@@ -7,6 +7,7 @@
 use super::clock::{Clock, Rest};
 use super::delays::Delays;
 use super::ledger::Ledger;
+use super::outages::Outages;
 use super::stays::Stay;
 use super::undone::Undone;
 use crate::cluster::{FewestServers, Grant};
@@ -43,6 +44,7 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) crowd_since: f64,
     pub(super) dirty: Vec<Slot>,
     pub(super) ledger: Option<Ledger>,
+    pub(super) outages: Option<Box<Outages>>,
     /// How long a resumed job holds its GPUs without progress.
     pub(super) pause: Rest,
     /// The same of a job that moved, of one that got another number of GPUs, and of one that starts.
@@ -77,8 +79,8 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// `outside`: whether decisions come from outside; then U is kept whatever the placement.
     pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, nets: bool, outside: bool) -> Self {
         let options = setting.options;
-        // A pause at the start is time lost, which the ledger's columns tell.
-        let stops = stops || options.start_cost > 0.0;
+        // A pause at the start, and what an outage takes, is time lost, which the ledger's columns tell.
+        let stops = stops || options.start_cost > 0.0 || setting.outages.is_some();
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let placer = Placer::new(options);
         let record = options.record_allocations;
@@ -104,6 +106,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             crowd_since: 0.0,
             dirty: Vec::new(),
             ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
+            outages: Outages::new(setting, clock),
             pause: clock.pause(options.preempt_cost, S::USES_REST_OF_SLOT),
             move_pause: clock.pause(options.move_cost(), S::USES_REST_OF_SLOT),
             resize_pause: clock.pause(options.resize_cost(), S::USES_REST_OF_SLOT),
@@ -121,6 +124,8 @@ impl<'a, S: Speed> Floor<'a, S> {
             out: ClusterOutcome {
                 elastic: vec![Elastic::default(); jobs.range.filter(|_| stops).map_or(0, |_| jobs.len())],
                 on_types: vec![0.0; jobs.types.map_or(0, |_| jobs.len())],
+                failures: vec![0; setting.outages.map_or(0, |_| jobs.len())],
+                lost_work: vec![0.0; setting.outages.map_or(0, |_| jobs.len())],
                 ..if stops {
                     ClusterOutcome::preemptive(jobs.len(), record)
                 } else {
@@ -278,6 +283,12 @@ impl<'a, S: Speed> Floor<'a, S> {
         !self.out.finish[job.index()].is_nan()
     }
 
+    /// Whether an outage ever ended a stay of a job.
+    #[inline]
+    pub(crate) fn has_failed(&self, job: Job) -> bool {
+        self.out.failures.get(job.index()).is_some_and(|&failures| failures > 0)
+    }
+
     /// Whether a verb ended a job before it was done.
     pub(crate) fn is_ended(&self, job: Job) -> bool {
         self.out.ended.get(job.index()).is_some_and(|&ended| ended)
@@ -304,15 +315,15 @@ impl<'a, S: Speed> Floor<'a, S> {
     #[inline(always)]
     pub(super) fn complete(&mut self, slot: Slot) -> Job {
         let job = self.stays[slot.index()].job;
-        self.vacate(slot);
+        self.vacate(slot, None);
         self.out.finish[job.index()] = self.now;
         self.gone += 1;
         job
     }
 
-    /// Writes a stay down and ends it.
+    /// Writes a stay down and ends it. `fallen`: the work left, where some of what was done is lost.
     #[inline(always)]
-    pub(super) fn vacate(&mut self, slot: Slot) {
+    pub(super) fn vacate(&mut self, slot: Slot, fallen: Option<f64>) {
         let share = self.share_of(&self.stays[slot.index()]);
         let stay = &mut self.stays[slot.index()];
         let (job, j) = (stay.job, stay.job.index());
@@ -322,7 +333,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             let held = self.now - stay.start;
             let (asks, num_gpus) = (self.jobs.num_gpus[j], stay.gpus());
             let few = |gpus| self.few.of(gpus).unwrap_or(1);
-            let left = stay.left_at(self.now, self.clock);
+            let left = fallen.unwrap_or_else(|| stay.left_at(self.now, self.clock));
             let did = std::mem::replace(&mut ledger.left[j], left) - left;
             done = Some(did);
             if did > 0.0 {
@@ -347,7 +358,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             ledger.served[j] += share * held;
             self.out.held[j] += held;
             self.out.lost[j] += self.now.min(stay.from) - stay.start;
-            if self.out.preemptions[j] > 0 || num_gpus != asks || self.out.ended[j] {
+            if self.out.has_stayed(j) || num_gpus != asks || self.out.ended[j] {
                 self.out.stretches.push(Stretch { job, start: stay.start, end: self.now, num_gpus, spanning });
             }
         }

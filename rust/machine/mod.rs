@@ -1,8 +1,8 @@
 //! The machine: the only event loop.
 //!
-//! An instant has five steps (docs/model.md): completions, arrivals, one pass where the policy wants one, new paces of
+//! An instant has six steps (docs/model.md): completions, outages, arrivals, one pass where the policy wants one, new paces of
 //! the stays whose crowd changed, and the books. Then the machine goes on to the next instant: the least of the next
-//! end, the next arrival, the policy's next pass and its next wake. Nothing happens in between.
+//! end, the next outage, the next arrival, the policy's next pass and its next wake. Nothing happens in between.
 //!
 //! A run can be cut anywhere: `run(until)` may be called again, and a clone goes on to the same end. For example, a
 //! machine that ran to 100 s, was cloned, and ran on twice, gives the same results as one that was never stopped.
@@ -11,6 +11,7 @@ mod clock;
 mod delays;
 mod floor;
 mod ledger;
+mod outages;
 mod sharing;
 mod stays;
 #[cfg(test)]
@@ -88,7 +89,8 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     /// Decisions since the last event from outside, and when that was.
     asked_in_vain: u64,
     quiet_since: f64,
-    /// Jobs that arrived, and jobs that were done, since the last decision (where decisions come from outside).
+    /// Jobs that arrived, were done, or lost their GPUs to an outage, since the last decision (where decisions come from
+    /// outside).
     pub(crate) news: News,
 }
 
@@ -97,6 +99,7 @@ pub(crate) struct Machine<'a, P, S: Speed> {
 pub(crate) struct News {
     pub(crate) arrived: Vec<Job>,
     pub(crate) completed: Vec<Job>,
+    pub(crate) evicted: Vec<Job>,
 }
 
 impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
@@ -137,7 +140,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
         loop {
             let (next_end, _) = self.floor.ends.peek().unwrap_or((f64::INFINITY, 0));
-            let now = next_end.min(self.next_arrival).min(self.next_pass).min(self.next_wake);
+            let next = next_end.min(self.next_arrival).min(self.next_pass).min(self.next_wake);
+            let now = next.min(self.next_outage());
             if now > until {
                 if P::OUTSIDE && until > self.floor.now {
                     self.floor.now = until;
@@ -167,7 +171,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if self.floor.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }
     }
 
-    /// Goes on to an instant: completions and arrivals.
+    /// Goes on to an instant: completions, servers that come back and go down, arrivals.
     fn events(&mut self, now: f64) {
         if P::NETS && now > self.floor.now {
             self.floor.undone.clear();
@@ -184,6 +188,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 self.asked_in_vain = 0;
                 self.news.completed.push(job);
             }
+        }
+        if self.next_outage() <= now {
+            self.change_servers();
         }
         while self.next_arrival <= now {
             let job = Job::at(self.arrived);
@@ -250,7 +257,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             return false;
         }
         let stalled = self.floor.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
-        self.idle_passes = if stalled && self.next_arrival == f64::INFINITY { self.idle_passes + 1 } else { 0 };
+        let nothing_comes = self.next_arrival == f64::INFINITY && self.next_outage() == f64::INFINITY;
+        self.idle_passes = if stalled && nothing_comes { self.idle_passes + 1 } else { 0 };
         self.idle_passes > IDLE_PASSES + 2 * (jobs - self.floor.gone) as u64
     }
 

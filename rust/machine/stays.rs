@@ -38,6 +38,9 @@ pub(crate) struct Stay<P> {
     /// p_j, and the largest that this stay has met.
     pub(super) crowd: u32,
     pub(super) largest_crowd: u32,
+    /// Seconds of progress between two checkpoints; NaN where nothing fails. Work left at the latest before `since`.
+    pub(super) every: f64,
+    pub(super) saved: f64,
     /// Whether it began at this instant and has no end yet.
     pub(super) fresh: bool,
 }
@@ -86,6 +89,7 @@ impl<P> Stay<P> {
         if unit == self.unit {
             return false;
         }
+        self.save(now, clock);
         self.left = self.left_at(now, clock);
         self.since = f64::max(self.since, now);
         self.unit = unit;

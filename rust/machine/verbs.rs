@@ -155,11 +155,12 @@ impl<S: Speed> Floor<'_, S> {
         let (rest, left) = match &self.ledger {
             None => (Rest::NONE, self.speed.work(&self.jobs, job, self.clock.slot)),
             Some(ledger) => {
-                resumed = self.out.preemptions[j] > 0;
+                resumed = self.out.has_stayed(j);
                 (if resumed { *pause } else { self.start_pause }, ledger.left[j])
             }
         };
-        stay.left = left;
+        (stay.left, stay.saved) = (left, left);
+        stay.every = self.outages.as_ref().map_or(f64::NAN, |outages| outages.interval_of(job));
         stay.from = self.now + rest.length();
         stay.since = stay.from;
         if S::USES_REST_OF_SLOT {
@@ -282,13 +283,13 @@ impl<S: Speed> Floor<'_, S> {
         self.out.ended[j] = true;
         self.out.obstacles[j] = (0.0, 0.0);
         self.gone += 1;
-        let resumed = self.out.preemptions[j] > 0;
+        let resumed = self.out.has_stayed(j);
         if self.undone.iter().any(|undone| undone.stay.job == job) {
             // It held GPUs up to this instant and holds none after it: that is an end, and no stop before one.
             self.out.preemptions[j] -= 1;
         }
         match slot {
-            Some(slot) if self.stays[slot.index()].start < self.now => self.vacate(slot),
+            Some(slot) if self.stays[slot.index()].start < self.now => self.vacate(slot, None),
             Some(slot) => {
                 self.leave(slot);
                 if !resumed {
@@ -304,7 +305,7 @@ impl<S: Speed> Floor<'_, S> {
         let stay = &self.stays[slot.index()];
         let j = stay.job.index();
         if stay.start == self.now {
-            let resumed = self.out.preemptions[j] > 0;
+            let resumed = self.out.has_stayed(j);
             if !resumed {
                 self.out.start[j] = f64::NAN;
             }
@@ -315,7 +316,7 @@ impl<S: Speed> Floor<'_, S> {
             self.undone.push(Undone::of(stay, self.ledger.as_ref(), &self.out));
         }
         self.out.preemptions[j] += 1;
-        self.vacate(slot);
+        self.vacate(slot, None);
     }
 
     /// Goes on with the stay that a verb ended at this instant, if the job was placed on the same GPUs. Returns its slot.

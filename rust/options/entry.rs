@@ -46,15 +46,19 @@ pub struct Range {
     pub least: f64,
     /// Whether `least` itself is out of the range.
     pub above: bool,
-    /// The largest; infinity, which itself is never in the range, for none.
+    /// The largest; infinity for none.
     pub most: f64,
+    /// Whether infinity itself is in the range.
+    pub endless: bool,
 }
 
 impl Range {
     /// Whether the number is in the range.
     #[must_use]
     pub fn holds(&self, value: f64) -> bool {
-        value.is_finite() && value <= self.most && if self.above { value > self.least } else { value >= self.least }
+        (value.is_finite() || (self.endless && value == f64::INFINITY))
+            && value <= self.most
+            && if self.above { value > self.least } else { value >= self.least }
     }
 }
 
@@ -179,19 +183,26 @@ impl Entry {
     /// A number from `least` to `most`.
     #[must_use]
     pub const fn number(name: &'static str, least: f64, most: f64, expected: &'static str) -> Self {
-        Self::new(name, Kind::Number(Range { least, above: false, most }), expected)
+        Self::new(name, Kind::Number(Range { least, above: false, most, endless: false }), expected)
+    }
+
+    /// A number >= 0, or infinity.
+    #[must_use]
+    pub const fn endless(name: &'static str, expected: &'static str) -> Self {
+        let range = Range { least: 0.0, above: false, most: f64::INFINITY, endless: true };
+        Self::new(name, Kind::Number(range), expected)
     }
 
     /// A number > 0, up to `most`.
     #[must_use]
     pub const fn positive(name: &'static str, most: f64, expected: &'static str) -> Self {
-        Self::new(name, Kind::Number(Range { least: 0.0, above: true, most }), expected)
+        Self::new(name, Kind::Number(Range { least: 0.0, above: true, most, endless: false }), expected)
     }
 
     /// Numbers > 0 in ascending order.
     #[must_use]
     pub const fn ascending(name: &'static str, expected: &'static str) -> Self {
-        Self::new(name, Kind::Numbers(Range { least: 0.0, above: true, most: f64::INFINITY }), expected)
+        Self::new(name, Kind::Numbers(Range { least: 0.0, above: true, most: f64::INFINITY, endless: false }), expected)
     }
 
     /// One of the names.

@@ -15,6 +15,7 @@ use crate::policies;
 const POLICY: &str = "Policy";
 const OTHERS: &str = "Other schedulers (docs/policies.md)";
 const EXECUTION: &str = "Execution";
+const OUTAGES: &str = "Outages (docs/outages.md)";
 const OUTPUT: &str = "Output";
 
 /// Seconds beyond which float64 no longer tells one second from the next.
@@ -156,6 +157,12 @@ options! {
             .of(Users::Preemption(&[Preemption::Log, Preemption::Outside]))
             .panel(OTHERS)
             .help("Policies that resize jobs: seconds that a resized job holds its GPUs without progress.");
+        /// Seconds of progress between two checkpoints.
+        checkpoint_interval: f64 = 1800.0 => Entry::endless("checkpoint-interval", "a time >= 0 s, or inf")
+            .unit("s")
+            .panel(OUTAGES)
+            .help("Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of its \
+                own; 0: nothing is lost, inf: all that a stay did.");
         /// Attained service, GPU-seconds, at which a job falls to the next queue; ascending.
         thresholds: Vec<f64> = vec![18_000.0] =>
             Entry::ascending("thresholds", "GPU-seconds > 0 in ascending order")

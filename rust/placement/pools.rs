@@ -79,10 +79,15 @@ impl Pools {
         if gpu_type == GpuType::NONE { 0 } else { gpu_type.index() }
     }
 
-    /// GPUs of each pool, or thousandths of one where jobs may hold shares.
+    /// GPUs of each pool that are up, or thousandths of one where jobs may hold shares.
     pub(crate) fn units(&self) -> Vec<u64> {
-        let of = |pool: &Cluster| pool.sizes.iter().map(|&size| u64::from(size)).sum::<u64>() * pool.units_a_gpu();
-        self.pools.iter().map(of).collect()
+        self.pools.iter().map(|pool| pool.up * pool.units_a_gpu()).collect()
+    }
+
+    /// The same in all.
+    #[inline]
+    pub(crate) fn up_units(&self) -> u64 {
+        self.pools.iter().map(|pool| pool.up * pool.units_a_gpu()).sum()
     }
 
     /// The same of what is idle.
@@ -232,6 +237,18 @@ impl Pools {
             let (pool, own) = self.place(server);
             self.pools[pool].release(job, &[(own, count)]);
         }
+    }
+
+    /// Takes every GPU of a server, which are all idle, for nobody.
+    pub(crate) fn close(&mut self, server: Server) {
+        let (pool, own) = self.place(server);
+        self.pools[pool].close(own);
+    }
+
+    /// Gives them back.
+    pub(crate) fn open(&mut self, server: Server) {
+        let (pool, own) = self.place(server);
+        self.pools[pool].open(own);
     }
 
     /// Gives back what the latest grant took, and the accumulated time with it.

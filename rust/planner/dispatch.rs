@@ -190,6 +190,11 @@ impl<S: Speed> Policy<S> for Dispatcher<'_> {
         }
     }
 
+    // A plan knows no outages.
+    fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, _job: Job) {}
+
+    fn capacity_changed(&mut self) {}
+
     fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
         if self.is_due { floor.now } else { f64::INFINITY }
     }

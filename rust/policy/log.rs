@@ -115,6 +115,12 @@ impl<S: Speed> Policy<S> for Logged<'_> {
         self.roster.set_gone(job);
     }
 
+    fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+        self.roster.set_waiting(job);
+    }
+
+    fn capacity_changed(&mut self) {}
+
     fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
         let time = self.log.time.get(self.next);
         time.map_or(f64::INFINITY, |&time| f64::max(floor.clock.arrival(time), floor.now))

@@ -42,6 +42,12 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
     /// The job that stayed at `slot` is done. Its GPUs are free.
     fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job);
 
+    /// The stay at `slot` ended because a server failed. Its job has fallen back and waits from now on, at its old place.
+    fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job);
+
+    /// A server went down or came back.
+    fn capacity_changed(&mut self);
+
     /// Whether a decision from outside is due now. Called once an instant, after its completions and arrivals.
     fn asks(&mut self, _floor: &Floor<'_, S>) -> bool {
         false
@@ -104,7 +110,7 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
         Preemption::Repack => visitor.visit(setting, speed, Repack::new(setting, History::new(setting))),
         Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting)),
         Preemption::Log => visitor.visit(setting, speed, Logged::new(setting)),
-        Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(options))),
+        Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(setting))),
     }
 }
 

@@ -345,6 +345,14 @@ impl<S: Speed> Policy<S> for Outside {
         self.changed = true;
     }
 
+    fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+        self.roster.set_waiting(job);
+    }
+
+    fn capacity_changed(&mut self) {
+        self.changed = true;
+    }
+
     fn asks(&mut self, floor: &Floor<'_, S>) -> bool {
         if self.arrived == 0 || (self.present == 0 && self.arrived == self.jobs) {
             return false;

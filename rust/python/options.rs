@@ -88,6 +88,7 @@ fn tell<'py>(py: Python<'py>, entry: &Entry, default: &Value) -> PyResult<Bound<
             row.set_item("least", range.least)?;
             row.set_item("above", range.above)?;
             row.set_item("most", range.most)?;
+            row.set_item("endless", range.endless)?;
             if matches!(entry.kind, Kind::Number(_)) { "number" } else { "numbers" }
         }
         Kind::Name(names) => {

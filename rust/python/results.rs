@@ -1,9 +1,12 @@
 //! What a run gives back, as columns that numpy owns.
 
-use crate::outcome::{Elastic, Outcome};
+use crate::outcome::{Elastic, Failure, Outcome};
 use crate::planner::Plan;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
+
+/// Stays that outages ended: the job, the server, GPUs, when and the progress lost, s.
+type FailedColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
 
 /// A run's columns.
 #[pyclass(frozen, get_all, module = "ringbco._core")]
@@ -21,6 +24,9 @@ pub(super) struct RunResult {
     spread: Option<Py<PyArray1<f64>>>,
     refused: Option<Py<PyArray1<bool>>>,
     ended: Option<Py<PyArray1<bool>>>,
+    failures: Option<Py<PyArray1<u32>>>,
+    lost_work: Option<Py<PyArray1<f64>>>,
+    failed: Option<FailedColumns>,
     longer: Option<Py<PyArray1<f64>>>,
     on_types: Option<Py<PyArray1<f64>>>,
     held_gpus: Option<Py<PyArray1<f64>>>,
@@ -54,11 +60,31 @@ pub(super) struct RunResult {
 }
 
 impl RunResult {
-    pub(super) fn new(py: Python<'_>, outcome: Outcome) -> Self {
+    pub(super) fn new(py: Python<'_>, mut outcome: Outcome) -> Self {
         fn column<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Py<PyArray1<T>> {
             values.into_pyarray(py).unbind()
         }
         let (allocations, timeline) = (outcome.allocations, outcome.timeline);
+        let mut failures = None;
+        if let Some(own) = &mut outcome.preempted
+            && !own.failures.is_empty()
+        {
+            let take = std::mem::take::<Vec<f64>>;
+            let failed = &own.failed;
+            let of = |value: fn(&Failure) -> u32| column(py, failed.iter().map(value).collect());
+            let times = |value: fn(&Failure) -> f64| column(py, failed.iter().map(value).collect());
+            let rows = (
+                of(|failure| failure.job.number()),
+                of(|failure| failure.server.number()),
+                of(|failure| failure.num_gpus),
+                times(|failure| failure.time),
+                times(|failure| failure.lost),
+            );
+            let counts = std::mem::take(&mut own.failures);
+            failures = Some((column(py, counts), column(py, take(&mut own.lost_work)), rows));
+        }
+        let (failures, lost_work, failed) =
+            failures.map_or((None, None, None), |(a, b, c)| (Some(a), Some(b), Some(c)));
         let (times, fates, elastic) = match outcome.preempted {
             Some(own) => (
                 [own.held, own.lost, own.spread].map(|values| Some(column(py, values))),
@@ -85,6 +111,9 @@ impl RunResult {
             spread,
             refused,
             ended,
+            failures,
+            lost_work,
+            failed,
             longer,
             on_types: (!outcome.on_types.is_empty()).then(|| column(py, outcome.on_types)),
             held_gpus,

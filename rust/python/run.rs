@@ -8,13 +8,13 @@ use crate::bound as bounds;
 use crate::cluster::Network;
 use crate::decisions::{DecisionLog, Verb};
 use crate::error::{Error, Result};
-use crate::ids::GpuType;
+use crate::ids::{GpuType, Server};
 use crate::machine::Watch;
 use crate::options::{Options, PlanOptions};
 use crate::pack as packing;
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
-use crate::trace::{Jobs, Kind, Range, RateTable, Rates, Types};
+use crate::trace::{Jobs, Kind, Outage, Outages, Range, RateTable, Rates, Types};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -82,6 +82,8 @@ pub(super) struct JobColumns<'py> {
     speeds: Option<SpeedColumns<'py>>,
     #[pyo3(default)]
     shares: Option<PyReadonlyArray1<'py, u32>>,
+    #[pyo3(default)]
+    checkpoint_interval: Option<PyReadonlyArray1<'py, f64>>,
     #[pyo3(default)]
     vc: Option<PyReadonlyArray1<'py, u32>>,
     #[pyo3(default)]
@@ -165,6 +167,11 @@ impl JobColumns<'_> {
         slice(self.vc.as_ref())
     }
 
+    /// Seconds of progress between two checkpoints of each job; empty where the option says it for all.
+    pub(super) fn checkpoint_interval(&self) -> PyResult<&[f64]> {
+        Ok(slice(self.checkpoint_interval.as_ref())?.unwrap_or_default())
+    }
+
     /// What the kinds of jobs are.
     pub(super) fn kinds(&self) -> Vec<Kind> {
         self.types.as_ref().map_or_else(Vec::new, TypeColumns::kinds)
@@ -195,6 +202,9 @@ impl JobColumns<'_> {
     }
 }
 
+/// Outages: servers, when they go down and when they come back.
+type OutageColumns<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, f64>);
+
 /// The columns of a cluster's servers, and its network: (`intra_bandwidth`, `inter_bandwidth`, `reduce_speed`, xi1,
 /// xi2, alpha).
 #[derive(FromPyObject)]
@@ -207,6 +217,8 @@ pub(super) struct ClusterColumns<'py> {
     server_types: Option<Vec<u32>>,
     #[pyo3(default)]
     type_prices: Option<Vec<f64>>,
+    #[pyo3(default)]
+    outages: Option<OutageColumns<'py>>,
     network: (f64, f64, f64, f64, f64, f64),
 }
 
@@ -225,6 +237,14 @@ impl ClusterColumns<'_> {
             type_prices: self.type_prices.as_deref(),
             network: self.network(),
         })
+    }
+
+    /// When servers are down; `None` for a run that knows no outages.
+    pub(super) fn outages(&self) -> PyResult<Option<Vec<Outage>>> {
+        let Some((server, down, up)) = &self.outages else { return Ok(None) };
+        let (server, down, up) = (server.as_slice()?, down.as_slice()?, up.as_slice()?);
+        let rows = server.iter().zip(down.iter().zip(up));
+        Ok(Some(rows.map(|(&server, (&down, &up))| Outage { server: Server::new(server), down, up }).collect()))
     }
 
     fn network(&self) -> Network {
@@ -260,7 +280,10 @@ pub(super) fn replay(
     let table = jobs.jobs(&kinds)?;
     let vc = jobs.vc()?;
     let log = jobs.log.as_ref().map(LogColumns::log).transpose()?;
+    let outages = cluster.outages()?;
+    let checkpoint_interval = jobs.checkpoint_interval()?;
     let extras = Extras {
+        outages: outages.as_deref().map(|list| Outages { list, checkpoint_interval }),
         deadline: slice(jobs.deadline.as_ref())?,
         user: slice(jobs.user.as_ref())?,
         key: slice(jobs.key.as_ref())?,

@@ -49,7 +49,9 @@ impl Prepared {
         let (kinds, server_types) = (jobs.kinds(), cluster.server_types());
         let table = jobs.jobs(&kinds)?;
         let (vc, spec) = (jobs.vc()?, cluster.spec(server_types.as_deref())?);
-        Table::new(table.to_owned(), vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
+        let interval = jobs.checkpoint_interval()?.to_vec();
+        let outages = cluster.outages()?.map(|list| (list, interval));
+        Table::new(table.to_owned(), outages, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
     }
 
     /// Number of virtual clusters; 1 for a cluster without.
@@ -128,10 +130,14 @@ impl Course {
         rows(py, self.0.running())
     }
 
-    /// Rows that arrived, and rows that were done, since the last decision.
-    fn news<'py>(&self, py: Python<'py>) -> (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>) {
-        let (arrived, completed) = self.0.news();
-        (rows(py, arrived), rows(py, completed))
+    /// Rows that arrived, rows that were done, and rows whose server failed, since the last decision.
+    fn news<'py>(&self, py: Python<'py>) -> [Bound<'py, PyArray1<u32>>; 3] {
+        self.0.news().map(|news| rows(py, news))
+    }
+
+    /// Whether each server of the whole cluster is up; those of other virtual clusters are taken to be.
+    fn up<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
+        self.0.up().into_pyarray(py)
     }
 
     /// Idle GPUs of every server of the whole cluster; 0 in other virtual clusters.

@@ -8,11 +8,11 @@ use super::logs;
 use super::parts::Part;
 use crate::decisions::DecisionLog;
 use crate::error::Result;
-use crate::ids::Job;
+use crate::ids::{Job, Server};
 use crate::machine::Clock;
 use crate::options::{Options, Preemption};
 use crate::outcome::{
-    Allocations, ClusterOutcome, Elastic, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline,
+    Allocations, ClusterOutcome, Elastic, Failure, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline,
 };
 use crate::trace::Jobs;
 use std::borrow::Cow;
@@ -23,6 +23,7 @@ pub(crate) fn assemble(
     parts: &[Part],
     outcomes: Vec<ClusterOutcome>,
     options: &Options,
+    has_outages: bool,
     engine_seconds: f64,
 ) -> Result<Outcome> {
     let n = jobs.len();
@@ -31,13 +32,17 @@ pub(crate) fn assemble(
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
     let mut preemptions = vec![0; n];
-    let mut preempted = (options.preemption != Preemption::None || options.start_cost > 0.0).then(|| Preempted {
+    let keeps_stays = options.preemption != Preemption::None || options.start_cost > 0.0 || has_outages;
+    let mut preempted = keeps_stays.then(|| Preempted {
         held: vec![f64::NAN; n],
         lost: vec![0.0; n],
         spread: vec![0.0; n],
         elastic: vec![Elastic::default(); jobs.range.map_or(0, |_| n)],
         refused: vec![false; n],
         ended: vec![false; n],
+        failures: vec![0; if has_outages { n } else { 0 }],
+        lost_work: vec![0.0; if has_outages { n } else { 0 }],
+        failed: Vec::new(),
     });
     let mut on_types = vec![0.0; jobs.types.map_or(0, |_| n)];
     let mut stretches = Vec::new();
@@ -56,6 +61,14 @@ pub(crate) fn assemble(
             for (&row, &elastic) in part.rows.iter().zip(&outcome.elastic) {
                 preempted.elastic[row as usize] = elastic;
             }
+            for (&row, (&failures, &lost)) in part.rows.iter().zip(outcome.failures.iter().zip(&outcome.lost_work)) {
+                (preempted.failures[row as usize], preempted.lost_work[row as usize]) = (failures, lost);
+            }
+            preempted.failed.extend(outcome.failed.iter().map(|failure| Failure {
+                job: Job::new(part.rows[failure.job.index()]),
+                server: Server::new(part.servers[failure.server.index()]),
+                ..*failure
+            }));
             for (j, &row) in part.rows.iter().enumerate() {
                 let row = row as usize;
                 preemptions[row] = outcome.preemptions[j];

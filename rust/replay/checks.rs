@@ -57,6 +57,22 @@ pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     }
 }
 
+/// Refuses outages that cannot be, and policies that do not know them.
+pub(super) fn check_outages(
+    jobs: &Jobs<'_>,
+    extras: &Extras<'_>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+) -> Result<()> {
+    let Some(outages) = extras.outages else { return Ok(()) };
+    if matches!(options.preemption, Preemption::Repack | Preemption::Log) {
+        let value = options.preemption.name().to_owned();
+        let expected = "another policy: this one takes every server to be up".to_owned();
+        return Err(Error::Option { name: "policy", value, expected });
+    }
+    outages.validate(spec.server_gpus.len(), jobs.len())
+}
+
 pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
     let lengths = [
         ("deadline", extras.deadline.map(<[f64]>::len)),

@@ -6,11 +6,11 @@
 use super::ClusterSpec;
 use crate::cluster::FewestServers;
 use crate::error::{Error, Result};
-use crate::ids::GpuType;
+use crate::ids::{GpuType, Server};
 use crate::options::Ties;
 use crate::placement::Shape;
 use crate::rng::{GOLDEN, SplitMix64};
-use crate::trace::Jobs;
+use crate::trace::{Jobs, Outage, Outages};
 
 /// One virtual cluster's servers and jobs.
 #[derive(Debug)]
@@ -27,6 +27,17 @@ pub(crate) struct Part {
     pub(crate) rows: Vec<u32>,
     /// Whether that is the whole table in its own order.
     pub(crate) whole: bool,
+}
+
+impl Part {
+    /// The outages of its servers, as it numbers them.
+    pub(crate) fn outages(&self, outages: &Outages<'_>) -> Vec<Outage> {
+        let own = |outage: &Outage| {
+            let server = self.servers.binary_search(&outage.server.number()).ok()?;
+            Some(Outage { server: Server::at(server), ..*outage })
+        };
+        outages.list.iter().filter_map(own).collect()
+    }
 }
 
 /// The servers of one GPU type.

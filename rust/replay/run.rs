@@ -14,7 +14,7 @@ use crate::outcome::ClusterOutcome;
 use crate::policy;
 use crate::rng::GOLDEN;
 use crate::setting::Setting;
-use crate::trace::Jobs;
+use crate::trace::{Jobs, Outages};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -59,12 +59,17 @@ pub(super) fn run_parts(
         let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
         let user = extras.user.map(|u| pick(u, &part.rows, gather));
         let key = extras.key.map(|k| pick(k, &part.rows, gather));
+        let outages = extras.outages.map(|outages| Part::outages(part, &outages));
+        let intervals = extras.outages.map(|outages| pick(outages.checkpoint_interval, &part.rows, gather));
         let dealt = logs.map(|logs| &logs[index]);
         let setting = Setting {
             deadline: deadline.as_deref(),
             user: user.as_deref(),
             key: key.as_deref(),
             log: dealt.map(|dealt| &dealt.log),
+            outages: outages
+                .as_deref()
+                .map(|list| Outages { list, checkpoint_interval: intervals.as_deref().unwrap_or_default() }),
             server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),
             ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)
         };
@@ -109,5 +114,9 @@ pub(super) fn run_parts(
 
 /// The chosen rows of a column, copied only where they are not the whole column as it is.
 fn pick<'a, T: Copy>(column: &'a [T], rows: &[u32], gather: bool) -> Cow<'a, [T]> {
-    if gather { rows.iter().map(|&row| column[row as usize]).collect() } else { Cow::Borrowed(column) }
+    if gather && !column.is_empty() {
+        rows.iter().map(|&row| column[row as usize]).collect()
+    } else {
+        Cow::Borrowed(column)
+    }
 }

@@ -25,7 +25,7 @@ mod verbs;
 use crate::cluster::{FewestServers, Network};
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job, Server};
-use crate::machine::{Machine, Pause, Watch};
+use crate::machine::{Machine, News, Pause, Watch};
 use crate::options::{Model, Options, Preemption};
 use crate::outcome::{ClusterOutcome, Outcome};
 use crate::policy::{KeyedLine, Outside, Queued};
@@ -33,7 +33,7 @@ use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare}
 use crate::setting::Setting;
 pub use crate::setting::When;
 use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed, TableSpeed};
-use crate::trace::OwnedJobs;
+use crate::trace::{Outage, Outages, OwnedJobs};
 pub use figures::Figure;
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,11 +44,15 @@ use yoke::{Yoke, Yokeable};
 #[derive(Debug)]
 pub struct Prepared {
     jobs: OwnedJobs,
+    outages: Option<OwnedOutages>,
     ready: Ready,
     network: Network,
     options: Options,
     began: Instant,
 }
+
+/// When servers are down, and seconds of progress between two checkpoints of each job: as [`Outages`] has them.
+pub type OwnedOutages = (Vec<Outage>, Vec<f64>);
 
 /// What the run of one virtual cluster reads.
 #[derive(Debug)]
@@ -60,6 +64,7 @@ struct Inputs {
     server_types: Option<Vec<GpuType>>,
     few: FewestServers,
     network: Network,
+    outages: Option<OwnedOutages>,
     options: Options,
     when: When,
     /// The job of each row, and the server's own number of each server; `NONE` where it is of another cluster.
@@ -94,15 +99,22 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`replay`](crate::replay::replay_with).
-    pub fn new(jobs: OwnedJobs, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, options: Options) -> Result<Self> {
+    pub fn new(
+        jobs: OwnedJobs,
+        outages: Option<OwnedOutages>,
+        vc: Option<&[u32]>,
+        spec: &ClusterSpec<'_>,
+        options: Options,
+    ) -> Result<Self> {
         let began = Instant::now();
         if jobs.shares.is_some() {
             let (value, expected) =
                 ("one of one's own".to_owned(), "a policy by name: the job table has shares of a GPU");
             return Err(Error::Option { name: "policy", value, expected: expected.to_owned() });
         }
-        let ready = prepare(&jobs.view(), &Extras::default(), vc, spec, &options)?;
-        Ok(Self { ready, network: spec.network, options, began, jobs })
+        let extras = Extras { outages: outages.as_ref().map(view), ..Extras::default() };
+        let ready = prepare(&jobs.view(), &extras, vc, spec, &options)?;
+        Ok(Self { ready, network: spec.network, options, began, jobs, outages })
     }
 
     /// Number of virtual clusters.
@@ -124,7 +136,13 @@ impl Prepared {
         for (number, &server) in own.servers.iter().enumerate() {
             server_of[server as usize] = Server::at(number);
         }
+        let outages = self.outages.as_ref().map(|(list, intervals)| {
+            let of = |row: &u32| intervals.get(*row as usize).copied().unwrap_or(f64::NAN);
+            let list = own.outages(&Outages { list, checkpoint_interval: &[] });
+            (list, own.rows.iter().map(of).collect())
+        });
         let inputs = Arc::new(Inputs {
+            outages,
             jobs: self.ready.typed(&self.jobs.view()).gather(&own.rows, self.options.model),
             rows: own.rows.clone(),
             servers: own.servers.clone(),
@@ -147,7 +165,12 @@ impl Prepared {
     /// `Option` where the timeline would have too many points.
     pub fn outcome(&self, courses: Vec<Course>) -> Result<Outcome> {
         let nobody = |jobs: usize| {
-            let mut outcome = ClusterOutcome::preemptive(jobs, false);
+            let columns = self.outages.as_ref().map_or(0, |_| jobs);
+            let mut outcome = ClusterOutcome {
+                failures: vec![0; columns],
+                lost_work: vec![0.0; columns],
+                ..ClusterOutcome::preemptive(jobs, false)
+            };
             outcome.refused.fill(true);
             outcome
         };
@@ -158,7 +181,8 @@ impl Prepared {
         }
         let Ready { parts, kept, .. } = &self.ready;
         let seconds = self.began.elapsed().as_secs_f64();
-        assemble(&self.ready.typed(&self.jobs.view()), kept.clone(), parts, outcomes, &self.options, seconds)
+        let jobs = self.ready.typed(&self.jobs.view());
+        assemble(&jobs, kept.clone(), parts, outcomes, &self.options, self.outages.is_some(), seconds)
     }
 }
 
@@ -168,6 +192,7 @@ impl<'a> Paused<'a> {
         let setting = Setting {
             when: *when,
             server_types: inputs.server_types.as_deref(),
+            outages: inputs.outages.as_ref().map(view),
             ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)
         };
         let ring = RingSpeed { network: inputs.network };
@@ -188,6 +213,10 @@ impl<'a> Paused<'a> {
             (_, Model::Fixed) => Self::Fixed(Box::new(Machine::new(&setting, FixedSpeed, Outside::new(&setting)))),
         }
     }
+}
+
+fn view((list, checkpoint_interval): &OwnedOutages) -> Outages<'_> {
+    Outages { list, checkpoint_interval }
 }
 
 /// The run of one virtual cluster, as far as it has come.
@@ -270,13 +299,25 @@ impl Course {
         })
     }
 
-    /// Rows of the jobs that arrived, and of those that were done, since the last decision.
+    /// Rows of the jobs that arrived, of those that were done and of those whose server failed, since the last decision.
     #[must_use]
-    pub fn news(&self) -> (Vec<u32>, Vec<u32>) {
+    pub fn news(&self) -> [Vec<u32>; 3] {
         each!(self.machine.get(), machine => {
-            let news = &machine.news;
-            (self.rows(news.arrived.iter().copied()), self.rows(news.completed.iter().copied()))
+            let News { arrived, completed, evicted } = &machine.news;
+            [arrived, completed, evicted].map(|jobs| self.rows(jobs.iter().copied()))
         })
+    }
+
+    /// Whether each server is up; those of other virtual clusters are taken to be.
+    #[must_use]
+    pub fn up(&self) -> Vec<bool> {
+        let mut all = vec![true; self.inputs.server_of.len()];
+        each!(self.machine.get(), machine => {
+            for (own, &server) in self.inputs.servers.iter().enumerate() {
+                all[server as usize] = !machine.floor.is_down(Server::at(own));
+            }
+        });
+        all
     }
 
     /// Idle GPUs by server; 0 for the servers of other virtual clusters.

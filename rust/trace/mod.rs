@@ -1,9 +1,12 @@
 //! What is replayed: the job table as columns. They are borrowed from the caller, and nobody changes them.
 
 mod jobs;
+mod outages;
 mod rates;
 mod types;
 
 pub use jobs::{Demand, Jobs, MAX_ITERATIONS, OwnedJobs, Range};
+pub(crate) use outages::merged;
+pub use outages::{Outage, Outages};
 pub use rates::{RateTable, Rates};
 pub use types::{Kind, OwnedTypes, Types};

@@ -204,6 +204,7 @@ def _option(row: Row) -> str:
         "least": row.get("least", 0),
         "above": row.get("above", False),
         "most": row.get("most", math.inf),
+        "endless": row.get("endless", False),
         "names": row.get("names", []),
         "optional": row["absent"] is not None,
         "absent": row["absent"] or "",

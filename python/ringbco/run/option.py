@@ -14,7 +14,8 @@ class Option(NamedTuple):
     """One option of `replay` or `plan`.
 
     name: in run.toml and in a sweep.
-    least, above, most: the range of a number; `above` says that `least` itself is out of it.
+    least, above, most: the range of a number; `above` says that `least` itself is out of it. endless:
+    whether infinity is in it.
     names: those that a value may have. expected: what a value must be, where there are no names.
     optional: whether None is a value. It means `absent`, and in a file `word` stands for it.
     users: who uses it: (part of the policy, its names) or the clock. policies: the policies among them.
@@ -31,6 +32,7 @@ class Option(NamedTuple):
     least: float = 0
     above: bool = False
     most: float = math.inf
+    endless: bool = False
     names: tuple[str, ...] = _EMPTY
     optional: bool = False
     absent: str = ""

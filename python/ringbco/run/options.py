@@ -99,7 +99,13 @@ def check(option: Option, value: Any) -> Any:
             return integer(name, value, int(option.least), int(option.most))
         case "number":
             return number(
-                name, value, option.expected, least=option.least, most=option.most, above=option.above
+                name,
+                value,
+                option.expected,
+                least=option.least,
+                most=option.most,
+                above=option.above,
+                endless=option.endless,
             )
         case "numbers":
             return _ascending(option, value)
@@ -282,18 +288,25 @@ def integer(option: str, value: object, least: int, most: int) -> int:
 
 
 def number(
-    option: str, value: object, expected: str, *, least: float, most: float = math.inf, above: bool = False
+    option: str,
+    value: object,
+    expected: str,
+    *,
+    least: float,
+    most: float = math.inf,
+    above: bool = False,
+    endless: bool = False,
 ) -> float:
-    """The value as a finite float, numpy's numbers too.
+    """The value as a float, numpy's numbers too.
 
     UsageError with what was `expected` unless it is a number from `least` (or, with `above`, greater than
-    it) to `most`. A bool is no number.
+    it) to `most`; infinity only where it is `endless`. A bool is no number.
     """
     try:
         found = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
     except OverflowError:  # an int beyond every float
         found = math.nan
-    if not (least < found if above else least <= found) or found > most or math.isinf(found):
+    if not (least < found if above else least <= found) or found > most or (math.isinf(found) and not endless):
         raise refusal(option, value, expected)
     return found
 

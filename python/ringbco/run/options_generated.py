@@ -85,6 +85,10 @@ class Options(TypedDict, total=False):
     """Policies that resize jobs: seconds that a resized job holds its GPUs without progress. Default:
     preempt-cost.
     """
+    checkpoint_interval: float
+    """Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of
+    its own; 0: nothing is lost, inf: all that a stay did. Default: 1800.
+    """
     thresholds: Sequence[float]
     """tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several
     separated by commas. Default: 18000.
@@ -402,6 +406,19 @@ REPLAY: Final[dict[str, Option]] = {
         absent="preempt-cost",
         unit="s",
         users=(("preemption", ("log", "outside")),),
+    ),
+    "checkpoint_interval": Option(
+        name="checkpoint_interval",
+        kind="number",
+        default=1800.0,
+        help=(
+            "Outages: seconds of progress between two checkpoints of a job without a "
+            "checkpoint_interval of its own; 0: nothing is lost, inf: all that a stay did."
+        ),
+        panel="Outages (docs/outages.md)",
+        expected="a time >= 0 s, or inf",
+        endless=True,
+        unit="s",
     ),
     "thresholds": Option(
         name="thresholds",

@@ -142,8 +142,8 @@ class State:
 
     @property
     def evicted(self) -> NDArray[np.uint32]:
-        """Rows of the jobs that lost their GPUs, not by a verb, since the last decision. None yet."""
-        return self._once("evicted", lambda: np.zeros(0, np.uint32))
+        """Rows of the jobs that lost their GPUs to an outage since the last decision."""
+        return self._once("evicted", lambda: self._course.news()[2])
 
     @property
     def idle(self) -> NDArray[np.uint32]:
@@ -157,8 +157,8 @@ class State:
 
     @property
     def up(self) -> NDArray[np.bool_]:
-        """Whether each server is up. All are."""
-        return self._once("up", lambda: np.ones(len(self._setup.cluster.server_gpus), np.bool_))
+        """Whether each server is up; those of other virtual clusters are taken to be."""
+        return self._once("up", self._course.up)
 
     @property
     def vc(self) -> tuple[str, ...] | None:

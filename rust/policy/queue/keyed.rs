@@ -81,8 +81,13 @@ impl<const ASKED: bool> KeyedLine<ASKED> {
     }
 
     fn insert(&mut self, job: Job, key: f64) {
+        self.key[job.index()] = ordered(key);
+        self.put(job);
+    }
+
+    /// Puts a job where its key says.
+    fn put(&mut self, job: Job) {
         let j = job.index();
-        self.key[j] = ordered(key);
         (self.left[j], self.right[j]) = (Job::NONE, Job::NONE);
         self.renew(job);
         let class = self.class[j] as usize;
@@ -138,6 +143,13 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
             *own = estimate();
         }
         self.insert(job, key);
+    }
+
+    fn push_back(&mut self, job: Job, estimate: impl FnOnce() -> f64) {
+        if let Some(own) = self.estimate.get_mut(job.index()) {
+            *own = estimate();
+        }
+        self.put(job);
     }
 
     fn remove(&mut self, job: Job) {

@@ -29,6 +29,9 @@ pub(crate) trait Line: Clone + Send {
     /// discipline reads it.
     fn push(&mut self, job: Job, key: f64, estimate: impl FnOnce() -> f64);
 
+    /// Lets a job wait again at its old place.
+    fn push_back(&mut self, job: Job, estimate: impl FnOnce() -> f64);
+
     fn remove(&mut self, job: Job);
 
     /// Puts a waiting job ahead of all that are not promoted; those that are go by fifo.
@@ -213,6 +216,11 @@ impl Line for FixedLine {
 
     #[inline]
     fn push(&mut self, job: Job, _key: f64, estimate: impl FnOnce() -> f64) {
+        self.push_back(job, estimate);
+    }
+
+    #[inline]
+    fn push_back(&mut self, job: Job, estimate: impl FnOnce() -> f64) {
         let place = self.place_of(job);
         self.occupied.insert(place);
         self.waiting += 1;

@@ -72,6 +72,13 @@ struct Aging {
     next: usize,
 }
 
+impl Easy {
+    /// What a job is reckoned to run, s: its whole run time, or what remains of it after an interruption.
+    fn reckoned<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
+        self.factor * if floor.has_failed(job) { floor.remaining(job) } else { floor.estimate(job) }
+    }
+}
+
 impl<'a, L: Line> Queued<'a, L> {
     pub(crate) fn new<S: Speed>(setting: &Setting<'a>, speed: &S) -> Self {
         let options: &Options = setting.options;
@@ -109,8 +116,7 @@ impl<'a, L: Line> Queued<'a, L> {
     }
 
     fn push<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, key: f64) {
-        let factor = self.easy.as_ref().map_or(1.0, |easy| easy.factor);
-        self.line.push(job, key, || factor * floor.estimate(job));
+        self.line.push(job, key, || self.easy.as_ref().map_or(0.0, |easy| easy.reckoned(floor, job)));
         self.changed = true;
     }
 
@@ -119,7 +125,7 @@ impl<'a, L: Line> Queued<'a, L> {
         self.line.remove(job);
         let slot = floor.start(job);
         if let Some(easy) = &mut self.easy {
-            let end = floor.seconds() + easy.factor * floor.estimate(job);
+            let end = floor.seconds() + easy.reckoned(floor, job);
             easy.end.resize(floor.stays.len(), f64::NAN);
             easy.end[slot.index()] = end;
             easy.by_end.insert((end.to_bits(), job, slot));
@@ -152,6 +158,24 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         }
         if let Some(qssf) = &mut self.qssf {
             qssf.completed(&floor.jobs, job);
+        }
+        self.changed = true;
+    }
+
+    fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
+        if let Some(easy) = &mut self.easy {
+            easy.by_end.remove(&(easy.end[slot.index()].to_bits(), job, slot));
+        }
+        self.line.push_back(job, || self.easy.as_ref().map_or(0.0, |easy| easy.reckoned(floor, job)));
+        if let Some(aging) = &mut self.aging {
+            // It may have come of age while it ran, or may do so now.
+            aging.next = aging.next.min(job.index());
+        }
+    }
+
+    fn capacity_changed(&mut self) {
+        if let Some(easy) = &mut self.easy {
+            easy.held = None;
         }
         self.changed = true;
     }

@@ -89,8 +89,7 @@ impl<L: Line> Queued<'_, L> {
                 reservation = self.reserve(floor, blocked);
             }
             let short = |estimate: f64| reservation.is_none_or(|r| now + estimate <= r.shadow);
-            let factor = self.easy.as_ref().map_or(1.0, |easy| easy.factor);
-            let in_time = !easy || short(factor * floor.estimate(job));
+            let in_time = self.easy.as_ref().is_none_or(|easy| short(easy.reckoned(floor, job)));
             let rng = (!in_time).then(|| floor.placer.rng());
             if !floor.place(job) {
                 if easy && head.is_none() {

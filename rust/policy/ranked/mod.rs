@@ -82,6 +82,11 @@ pub(super) trait Ranking: Clone + Send {
         number
     }
 
+    /// The key of a job that waits again because the stay that it had failed, or the number that it is made of.
+    fn failed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, _stay: &Stay<S::Pace>) -> f64 {
+        self.waiting_key(floor, job)
+    }
+
     /// The key of a running job now.
     fn running_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
         0.0
@@ -117,8 +122,6 @@ fn before(a: (f64, Job), b: (f64, Job)) -> bool {
 pub(super) struct Ranked<R> {
     ranking: R,
     waiting: Waiting,
-    /// GPUs of the cluster, or thousandths of one where the table has shares.
-    units: u64,
     from_the_end: FromTheEnd,
     selection: Selection,
     /// Whether a job came or went since the last pass, and whether that pass would do more if repeated.
@@ -132,7 +135,6 @@ impl<R: Ranking> Ranked<R> {
         Self {
             ranking,
             waiting: Waiting::new(&setting.jobs),
-            units: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum::<u64>() * setting.jobs.units_a_gpu(),
             from_the_end: FromTheEnd::new(setting.num_pools()),
             selection: Selection::default(),
             changed: false,
@@ -165,6 +167,16 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.changed = true;
     }
 
+    fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
+        self.from_the_end.forget(slot, pool_of(floor, slot));
+        let key = self.ranking.failed_key(floor, job, &floor.stays[slot.index()]);
+        self.waiting.insert(job, floor.jobs.demand(job), key);
+    }
+
+    fn capacity_changed(&mut self) {
+        self.changed = true;
+    }
+
     fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
         let now = floor.now;
         if self.waiting.is_empty() {
@@ -173,9 +185,10 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         let Some(interval) = self.ranking.interval() else {
             return if self.changed { now } else { f64::INFINITY };
         };
-        let busy = self.units - floor.cluster.idle_units();
+        let units = floor.cluster.up_units();
+        let busy = units - floor.cluster.idle_units();
         // With several GPU types a job may wait though there are GPUs for all.
-        let crowded = self.waiting.units() + busy > self.units || floor.cluster.is_parted();
+        let crowded = self.waiting.units() + busy > units || floor.cluster.is_parted();
         let wanted = if self.changed || self.again || (crowded && self.ranking.is_restless()) {
             now
         } else if R::KEYS == Keys::Stand {

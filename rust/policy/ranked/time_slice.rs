@@ -2,24 +2,38 @@
 //! round robin. There is one list. A job joins its end on arrival. At every quantum the jobs that ran go to the end, in
 //! fifo order among themselves. The policy knows no run time.
 //!
+//! A key is the time at which its job last went to the end of the list. Those that arrive at a quantum are ahead of
+//! those that ran up to it. For example, with a quantum of 60 s a job that came at 60 s is ahead of one that was stopped
+//! then, and behind one that came at 59 s.
+//!
 //! A pass costs as much as SRTF's. With more demand than GPUs there is one every quantum.
 
 use super::Ranking;
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
-use crate::options::Options;
+use crate::setting::Setting;
 use crate::speed::Speed;
 
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct TimeSlice {
     quantum: f64,
-    /// The place in the list of the next job that joins it.
-    end: f64,
+    /// The key with which each job last waited, where a stay may fail.
+    key: Vec<f64>,
 }
 
 impl TimeSlice {
-    pub(in crate::policy) fn new(options: &Options) -> Self {
-        Self { quantum: options.quantum, end: 0.0 }
+    pub(in crate::policy) fn new(setting: &Setting<'_>) -> Self {
+        let jobs = setting.outages.map_or(0, |_| setting.jobs.len());
+        Self { quantum: setting.options.quantum, key: vec![f64::NAN; jobs] }
+    }
+
+    fn wait_with<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, since: f64) -> f64 {
+        // Keys of machine times: the least step tells those that ran from those that came.
+        let key = if floor.has_run(job) { since.next_up() } else { since };
+        if let Some(own) = self.key.get_mut(job.index()) {
+            *own = key;
+        }
+        key
     }
 }
 
@@ -32,9 +46,16 @@ impl Ranking for TimeSlice {
         true
     }
 
-    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) -> f64 {
-        self.end += 1.0;
-        self.end
+    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
+        self.wait_with(floor, job, floor.now)
+    }
+
+    /// It has gone to the end at the last quantum at which it ran, if there was one.
+    fn failed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, stay: &Stay<S::Pace>) -> f64 {
+        match floor.clock.tick_before(self.quantum, floor.now) {
+            Some(tick) if tick > stay.start => self.wait_with(floor, job, tick),
+            _ => self.key.get(job.index()).copied().unwrap_or_default(),
+        }
     }
 
     fn running_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _stay: &Stay<S::Pace>) -> f64 {

@@ -117,6 +117,11 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
         self.changed = true;
     }
 
+    // Runs with outages are refused (replay/checks.rs): plans take every server to be up.
+    fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, _job: Job) {}
+
+    fn capacity_changed(&mut self) {}
+
     fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
         if self.changed && self.residents.foresight.line().len() > 0 { floor.now } else { f64::INFINITY }
     }

@@ -1,0 +1,203 @@
+//! Servers that go down and come back, and what the jobs on them lose (docs/outages.md).
+//!
+//! Invariant: `is_down` says of every server what the events before `next` made of it. All GPUs of a server that is down
+//! are taken, by nobody. For example, if a gang holds GPUs of servers 0 and 1 and server 1 goes down, its stay ends on
+//! both, and server 0 has idle GPUs then.
+
+use super::Machine;
+use super::clock::Clock;
+use super::floor::Floor;
+use super::stays::Stay;
+use crate::ids::{Job, Server, Slot};
+use crate::outcome::Failure;
+use crate::policy::Policy;
+use crate::setting::Setting;
+use crate::speed::Speed;
+use crate::trace::{Outage, merged};
+
+/// What becomes of a server, in the order of one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    Up,
+    Down,
+    /// Down, and up again at the same boundary.
+    Blink,
+}
+
+/// The outages to come.
+#[derive(Clone, Debug)]
+pub(crate) struct Outages {
+    /// In order; times of the machine.
+    events: Vec<(f64, Change, Server)>,
+    next: usize,
+    pub(super) is_down: Vec<bool>,
+    /// Seconds of progress between two checkpoints, where no job says otherwise; those of each job.
+    interval: f64,
+    intervals: Vec<f64>,
+}
+
+impl Outages {
+    /// Those of the setting, if it has any to speak of.
+    pub(super) fn new(setting: &Setting<'_>, clock: Clock) -> Option<Box<Self>> {
+        let given = setting.outages?;
+        let at = |outage: &Outage| Outage {
+            down: clock.arrival(outage.down),
+            up: if outage.up == f64::INFINITY { outage.up } else { clock.arrival(outage.up) },
+            ..*outage
+        };
+        // Seconds first: outages that do not touch may share a slot. Then by boundaries.
+        let outages = merged(merged(given.list.to_vec()).iter().map(at).collect());
+        let mut events = Vec::with_capacity(2 * outages.len());
+        for Outage { server, down, up } in outages {
+            if down == up {
+                events.push((down, Change::Blink, server));
+                continue;
+            }
+            events.push((down, Change::Down, server));
+            if up < f64::INFINITY {
+                events.push((up, Change::Up, server));
+            }
+        }
+        events.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
+        Some(Box::new(Self {
+            events,
+            next: 0,
+            is_down: vec![false; setting.server_gpus.len()],
+            interval: setting.options.checkpoint_interval,
+            intervals: given.checkpoint_interval.to_vec(),
+        }))
+    }
+
+    /// When the next server goes down or comes back; never if none will.
+    #[inline]
+    pub(super) fn next_at(&self) -> f64 {
+        self.events.get(self.next).map_or(f64::INFINITY, |event| event.0)
+    }
+
+    /// Seconds of progress between two checkpoints of a job.
+    pub(super) fn interval_of(&self, job: Job) -> f64 {
+        let own = self.intervals.get(job.index()).copied();
+        own.filter(|interval| !interval.is_nan()).unwrap_or(self.interval)
+    }
+}
+
+impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
+    /// When the next outage begins or ends that can matter.
+    #[inline]
+    pub(super) fn next_outage(&self) -> f64 {
+        match &self.floor.outages {
+            Some(outages) if self.floor.gone() < self.floor.jobs.len() => outages.next_at(),
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// What goes down and comes back at this instant.
+    pub(super) fn change_servers(&mut self) {
+        let now = self.floor.now;
+        while let Some(outages) = &mut self.floor.outages
+            && let Some(&(time, change, server)) = outages.events.get(outages.next)
+            && time <= now
+        {
+            outages.next += 1;
+            if change == Change::Up {
+                self.floor.bring_up(server);
+            } else {
+                for slot in self.floor.stays_on(server) {
+                    let job = self.floor.lose(slot, server);
+                    self.policy.failed(&self.floor, slot, job);
+                    if P::OUTSIDE {
+                        self.news.evicted.push(job);
+                    }
+                }
+                self.floor.take_down(server);
+                if change == Change::Blink {
+                    self.floor.bring_up(server);
+                }
+            }
+            self.policy.capacity_changed();
+        }
+        self.asked_in_vain = 0;
+    }
+}
+
+impl<S: Speed> Floor<'_, S> {
+    /// Whether a server is down.
+    pub(crate) fn is_down(&self, server: Server) -> bool {
+        self.outages.as_ref().is_some_and(|outages| outages.is_down[server.index()])
+    }
+
+    /// The slots of the stays with GPUs of a server, in order of their jobs.
+    fn stays_on(&self, server: Server) -> Vec<Slot> {
+        let here = |stay: &Stay<S::Pace>| stay.parts.iter().any(|part| part.0 == server);
+        let mut slots: Vec<Slot> =
+            (0..self.stays.len()).filter(|&slot| here(&self.stays[slot])).map(Slot::at).collect();
+        slots.sort_unstable_by_key(|slot| self.stays[slot.index()].job);
+        slots
+    }
+
+    fn take_down(&mut self, server: Server) {
+        self.cluster.close(server);
+        if let Some(outages) = &mut self.outages {
+            outages.is_down[server.index()] = true;
+        }
+    }
+
+    fn bring_up(&mut self, server: Server) {
+        self.cluster.open(server);
+        if let Some(outages) = &mut self.outages {
+            outages.is_down[server.index()] = false;
+        }
+    }
+
+    /// Ends a stay because a server of it fails: the job falls back to its last checkpoint and waits. Returns the job.
+    fn lose(&mut self, slot: Slot, server: Server) -> Job {
+        let stay = &self.stays[slot.index()];
+        let job = stay.job;
+        let (left, since) = stay.at_checkpoint(self.now, self.clock);
+        let lost = self.clock.seconds(f64::max(0.0, self.now - since));
+        self.out.failures[job.index()] += 1;
+        self.out.lost_work[job.index()] += lost;
+        self.out.failed.push(Failure { job, server, time: self.now, lost, num_gpus: stay.gpus() });
+        self.vacate(slot, Some(left));
+        self.turn_wait(job);
+        job
+    }
+}
+
+impl<P> Stay<P> {
+    /// The work left at the latest checkpoint, and when that was (machine time).
+    ///
+    /// There is one where the progress of the stay starts and one every so many seconds of progress from there on. A
+    /// checkpoint in mid-slot counts at the next boundary.
+    pub(super) fn at_checkpoint(&self, now: f64, clock: Clock) -> (f64, f64) {
+        if now <= self.from || self.every == 0.0 {
+            return (self.left_at(now, clock), now);
+        }
+        match self.latest_checkpoint(now, clock) {
+            Some(time) if time >= self.since => (self.left_at(time, clock), time),
+            Some(time) => (self.saved, time),
+            None => (self.saved, self.from),
+        }
+    }
+
+    /// When the latest checkpoint was, besides that where progress started.
+    fn latest_checkpoint(&self, now: f64, clock: Clock) -> Option<f64> {
+        let slot = clock.slot.unwrap_or(1.0);
+        let count = ((now - self.from) * slot / self.every * (1.0 + 1e-12)).floor();
+        let passed = count * self.every / slot;
+        let time = if clock.slot.is_some() { (self.from + passed * (1.0 - 1e-12)).ceil() } else { self.from + passed };
+        (count >= 1.0).then(|| time.min(now))
+    }
+
+    /// Keeps what the latest checkpoint up to now has saved, before the pace changes.
+    #[inline]
+    pub(super) fn save(&mut self, now: f64, clock: Clock) {
+        if self.every > 0.0
+            && now > self.since
+            && let Some(time) = self.latest_checkpoint(now, clock)
+            && time >= self.since
+        {
+            self.saved = self.left_at(time, clock);
+        }
+    }
+}

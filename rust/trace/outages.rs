@@ -1,0 +1,90 @@
+//! Outages: when servers are down, and how far a job falls back then (docs/outages.md).
+//!
+//! Invariant: of one server no two outages overlap or touch. For example, [100, 200) and [150, 300) of server 3 are one
+//! outage, [100, 300).
+
+use crate::error::{Error, Result};
+use crate::ids::Server;
+
+/// A time in which a server is down.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outage {
+    /// Which server.
+    pub server: Server,
+    /// From when on, s.
+    pub down: f64,
+    /// Until when, s; infinite where it never comes back.
+    pub up: f64,
+}
+
+/// The outages of a run, and what its jobs lose.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outages<'a> {
+    /// In any order.
+    pub list: &'a [Outage],
+    /// Seconds of progress between two checkpoints of each job; NaN where the option says it. Empty for all of them.
+    pub checkpoint_interval: &'a [f64],
+}
+
+impl Outages<'_> {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// `ColumnLength` or `Value`, for the lowest row at fault.
+    pub(crate) fn validate(&self, servers: usize, jobs: usize) -> Result<()> {
+        let intervals = self.checkpoint_interval;
+        if !intervals.is_empty() && intervals.len() != jobs {
+            let column = "checkpoint_interval";
+            return Err(Error::ColumnLength { column, length: intervals.len(), expected: jobs });
+        }
+        if let Some(row) = intervals.iter().position(|&interval| interval < 0.0) {
+            let (value, expected) = (format!("{:?}", intervals[row]), "a time >= 0, or infinity");
+            return Err(Error::Value { row, column: "checkpoint_interval", value, expected });
+        }
+        for (row, outage) in self.list.iter().enumerate() {
+            let fault = |column, value: String, expected| Err(Error::Value { row, column, value, expected });
+            if outage.server.index() >= servers {
+                return fault("server", outage.server.number().to_string(), "the index of a server of the cluster");
+            }
+            if !(outage.down.is_finite() && outage.down >= 0.0) {
+                return fault("down_at", format!("{:?}", outage.down), "a finite time >= 0");
+            }
+            if outage.up.is_nan() || outage.up <= outage.down {
+                return fault("up_at", format!("{:?}", outage.up), "a time after down_at");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Outages that overlap or touch are one; in order of (server, down).
+#[must_use]
+pub(crate) fn merged(mut outages: Vec<Outage>) -> Vec<Outage> {
+    outages.sort_by(|a, b| a.server.cmp(&b.server).then(a.down.total_cmp(&b.down)));
+    outages.dedup_by(|next, last| {
+        let one = next.server == last.server && next.down <= last.up;
+        if one {
+            last.up = last.up.max(next.up);
+        }
+        one
+    });
+    outages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outages_that_overlap_or_touch_are_one() {
+        let outage = |server, down, up| Outage { server: Server::new(server), down, up };
+        let given = vec![
+            outage(1, 5.0, 7.0),
+            outage(0, 20.0, 30.0),
+            outage(0, 1.0, 9.0),
+            outage(0, 2.0, 3.0),
+            outage(0, 9.0, 12.0),
+        ];
+        assert_eq!(merged(given), [outage(0, 1.0, 12.0), outage(0, 20.0, 30.0), outage(1, 5.0, 7.0)]);
+    }
+}
