@@ -65,6 +65,7 @@ def test_the_page_lists_every_public_name() -> None:
     assert "A `Comparison` has" in page
 
 
+@pytest.mark.long
 def test_importing_is_cheap_and_the_names_are_what_they_say() -> None:
     code = (
         "import sys, ringbco as rb\n"

@@ -245,6 +245,7 @@ class Stretchy(ringbco.Policy):
                     break
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["fixed", "rar"])
 def test_no_elastic_schedule_is_below_the_bound(model: str) -> None:
     faster = 0
@@ -438,6 +439,7 @@ def test_no_bound_where_a_result_does_not_say_it(small_jobs: Path) -> None:
     assert repeated.bounds == {"fifo": None}
 
 
+@pytest.mark.long
 def test_a_policy_that_may_resize_costs_no_other_result_its_bound(invoke: Invoke, tmp_path: Path) -> None:
     jobs = pl.DataFrame(
         {

@@ -428,6 +428,7 @@ def many_jobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_the_run_and_leaves_nothing(
     tmp_path: Path, many_jobs: Path, sent: signal.Signals

@@ -59,6 +59,7 @@ def test_help_keeps_to_the_terminals_width(verb: str, columns: int, invoke: Invo
     assert max(map(len, run.stdout.splitlines())) <= columns
 
 
+@pytest.mark.long
 def test_no_colour_where_none_is_wanted(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
     """Even where a colour terminal is claimed."""
     environment = {**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "", "TERM": "xterm-256color"}

@@ -336,6 +336,7 @@ def ran(invoke: Invoke, jobs: Path, *options: object) -> SimpleNamespace:
     return invoke("compare", jobs, "--cluster", "2x8", *policies, "-o", "cmp", *options)
 
 
+@pytest.mark.long
 def test_the_command(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
     done = ran(invoke, small_jobs, "--inter-bandwidth", "1e9", "--queue", "skip")
     assert (done.returncode, done.stderr) == (0, "")
@@ -361,6 +362,7 @@ def test_the_command(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
     assert json.loads(said.stdout)["measures"].keys() == {measure.key for measure in MEASURES} - OF_SOME
 
 
+@pytest.mark.long
 def test_every_option_of_replay_is_taken(invoke: Invoke, small_jobs: Path) -> None:
     """The options come from `replay` itself: what it takes, `compare` must know what to do with."""
     text = cli_replay.__annotations__

@@ -178,6 +178,7 @@ def test_seeds_out_of_range(small_jobs: Path, seeds: object) -> None:
 # The command
 
 
+@pytest.mark.long
 def test_the_command_takes_all_three(invoke: Invoke, small_jobs: Path) -> None:
     assert (
         invoke("replay", small_jobs, "--cluster", "2x8", "--policy", "gittins", "-o", "old", "-q").returncode
@@ -214,6 +215,7 @@ def test_one_policy_and_one_result_are_enough(invoke: Invoke, small_jobs: Path) 
     assert "expected at least two" in alone.stderr
 
 
+@pytest.mark.long
 def test_a_result_of_other_jobs_or_servers_is_told(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
     (tmp_path / "fewer.csv").write_text("\n".join(small_jobs.read_text().splitlines()[:6]))
     for jobs, cluster, out in (
@@ -259,6 +261,7 @@ def test_a_text_that_is_no_run_is_named(invoke: Invoke, small_jobs: Path, text: 
     assert not Path("cmp").exists()
 
 
+@pytest.mark.long
 def test_a_run_sets_the_fields_of_a_policy_of_ones_own(
     invoke: Invoke, small_jobs: Path, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ def outcome(small_jobs: Path) -> rb.Outcome:
     return rb.replay(small_jobs, "2x8", policy="fifo")
 
 
+@pytest.mark.long
 def test_a_name_is_the_function_whatever_was_imported_before() -> None:
     """`ringbco.report` is the function; no module is called so, and the parts are importable beside it."""
     code = """
@@ -154,6 +155,7 @@ def test_report_refuses(outcome: rb.Outcome, tmp_path: Path) -> None:
 # timeline
 
 
+@pytest.mark.long
 def test_timeline_takes_an_outcome_or_a_folder(invoke: Invoke, outcome: rb.Outcome, tmp_path: Path) -> None:
     outcome.write(tmp_path / "r")
     cut = ("--from", "5", "--to", "200", "--servers", "1")

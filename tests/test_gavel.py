@@ -84,6 +84,7 @@ def corners(rates: np.ndarray, wanted: np.ndarray, gpus: np.ndarray) -> tuple[fl
     return least, (best[:, :-1] @ worth.ravel()).max()
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(demands())
 def test_shares_are_the_best_of_all_corners(case: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
@@ -131,6 +132,7 @@ def least_sum(times: np.ndarray, slots: list[Slot]) -> float:
     return best
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(queues())
 def test_a_matching_has_the_least_sum_of_completion_times(case: tuple[np.ndarray, list[Slot]]) -> None:

@@ -60,6 +60,7 @@ def test_everything_is_current() -> None:
     assert generate.main(["--check"]) == 0
 
 
+@pytest.mark.long
 def test_what_is_not_current_is_named_and_mended(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stale = project / "python/ringbco/run/policies_generated.py"
     stale.write_text(stale.read_text().replace("Liu and Layland", "Nobody"))

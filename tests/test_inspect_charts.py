@@ -85,6 +85,7 @@ def test_run_times_end_at_every_job_and_never_come_early() -> None:
     assert {row["size"] for row in rows} == {"1 GPU", "2-3 GPUs", "8-15 GPUs", "32+ GPUs"}
 
 
+@pytest.mark.long
 def test_statuses_and_users_sum_up() -> None:
     spec = drawn(FRAME)
     every = {row["status"]: row["jobs"] for row in data(spec, "Final status") if row["name"] == "all jobs"}
@@ -97,6 +98,7 @@ def test_statuses_and_users_sum_up() -> None:
     assert (rest["name"], rest["share"]) == ("20 others", pytest.approx(2 / 3))
 
 
+@pytest.mark.long
 def test_load_needs_a_cluster_and_virtual_clusters_have_their_own(tmp_path: Path) -> None:
     assert [row["offered"] for row in data(drawn(FRAME, "2x8"), "Load of 2x8 by day")] == pytest.approx(
         [201 / 86_400 / 16, 8_640 / 86_400 / 16]
@@ -112,6 +114,7 @@ def test_load_needs_a_cluster_and_virtual_clusters_have_their_own(tmp_path: Path
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "frame",
     [
@@ -142,6 +145,7 @@ def test_a_large_table_makes_a_small_page() -> None:
 # -- the command ---
 
 
+@pytest.mark.long
 def test_the_command_writes_a_picture_and_a_page(invoke: Invoke, tmp_path: Path) -> None:
     write_jobs(from_frame(FRAME), tmp_path / "jobs.parquet")
     done = invoke("inspect", "jobs.parquet", "--png", "a.png", "--html", "a.html", "--cluster", "16x8")
@@ -160,6 +164,7 @@ def test_the_command_writes_a_picture_and_a_page(invoke: Invoke, tmp_path: Path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.png", "jobs.parquet"]
 
 
+@pytest.mark.long
 def test_json_is_all_that_is_printed(invoke: Invoke, tmp_path: Path) -> None:
     write_jobs(from_frame(FRAME), tmp_path / "jobs.parquet")
     done = invoke("inspect", "jobs.parquet", "--json", "--png", "a.png", "--shape", "philly")
@@ -213,6 +218,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs.parquet", "there.png"]
 
 
+@pytest.mark.long
 def test_force_replaces_charts_but_not_the_table(invoke: Invoke, tmp_path: Path) -> None:
     write_jobs(from_frame(FRAME), tmp_path / "jobs.parquet")
     (tmp_path / "there.png").write_bytes(b"old")

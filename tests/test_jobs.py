@@ -218,6 +218,7 @@ def test_a_damaged_parquet_file(tmp_path: Path) -> None:
     assert "not a Parquet file" in str(refusal(path))
 
 
+@pytest.mark.long
 def test_the_first_damaged_column_decides(tmp_path: Path) -> None:
     """Columns are read side by side; the error is that of the lowest, whichever is met first."""
     rows = 200_000

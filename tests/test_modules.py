@@ -138,12 +138,14 @@ def test_each_verb_is_listed() -> None:
     assert {line.split()[0] for line in ALLOWED if not line.startswith("-")} == set(cli.VERBS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lines", chains(), ids=lambda lines: lines[-1])
 def test_a_verb_imports_only_what_it_uses(folder: Path, lines: list[str]) -> None:
     for line, names in zip(lines, imported(folder, *lines), strict=True):
         assert names <= ALLOWED[line], line
 
 
+@pytest.mark.long
 def test_a_module_more_is_seen(folder: Path) -> None:
     """Lest all of the above pass because nothing is ever found."""
     (names,) = imported(folder, "replay small.csv --cluster 2x8 -o seen -q")

@@ -299,6 +299,7 @@ def test_names_that_are_not_utf8(small_jobs: Path, invoke: Invoke) -> None:
     assert same.jobs.equals(replay(small_jobs, "2x8", policy="sjf-bco").jobs)
 
 
+@pytest.mark.long
 def test_such_a_name_is_printed_wherever_text_goes(
     small_jobs: Path, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -344,6 +344,7 @@ PLAIN = st.one_of(
 TABLES = st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), PLAIN, max_size=4)
 
 
+@pytest.mark.long
 @given(TABLES, TABLES, st.lists(TABLES, min_size=1, max_size=3))
 def test_toml_text_is_read_back(top: dict[str, Any], below: dict[str, Any], rows: list[Any]) -> None:
     document = {**top, "A": {**below, "B": rows, "C": below}}

@@ -109,6 +109,7 @@ def test_the_learned_policy_does_as_well_as_the_page_says(
     assert mine == pytest.approx(float(told[3]), rel=0.02)
 
 
+@pytest.mark.long
 def test_the_learned_policy_takes_users_and_models_where_they_are() -> None:
     """The more it knows, the better: jobs of a user are alike, and here the model says long or short."""
     frame = ringbco.generate("philly", 1000, seed=0, gpus=64, load=1.2).frame

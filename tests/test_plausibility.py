@@ -174,6 +174,7 @@ def test_a_report_refuses_damaged_warnings(invoke: Invoke, small_jobs: Path, val
     assert "expected a list of texts" in run.stderr
 
 
+@pytest.mark.long
 def test_the_command_line_prints_a_line_and_none_when_quiet(invoke: Invoke, small_jobs: Path) -> None:
     slow = ("--cluster", "2x8", "--inter-bandwidth", "100")
     verbs = {

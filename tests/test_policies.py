@@ -288,6 +288,7 @@ def test_policies_verb(invoke: Invoke) -> None:
     assert all(policy.name in table for policy in policies())
 
 
+@pytest.mark.long
 def test_a_run_says_what_it_knew_beforehand(invoke: Invoke, small_jobs: Path) -> None:
     clairvoyant = {row[0] for row in _core.policies() if row[2]}
     for policy in policies():

@@ -132,6 +132,7 @@ def test_bad_arguments(small_jobs: Path, invoke: Invoke) -> None:
         ringbco.profile(small_jobs, seed=-1)
 
 
+@pytest.mark.long
 def test_results_say_the_recorded_cluster(small_jobs: Path, invoke: Invoke) -> None:
     from ringbco.result.outcome import Outcome
 

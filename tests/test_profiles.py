@@ -225,6 +225,7 @@ def test_a_recorded_cluster_with_virtual_clusters() -> None:
     assert work.iterations.tolist() == np.rint(1e4 / tau).tolist()
 
 
+@pytest.mark.long
 @given(
     sizes=st.lists(st.integers(1, 70), min_size=1, max_size=6),
     recorded=st.sampled_from(["1x8", "2x4", "3x1", "1x64"]),

@@ -141,6 +141,7 @@ def check(rnd: random.Random, base: Options) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_random_cases(placement: str) -> None:
     bases = [

@@ -237,6 +237,7 @@ def changes(outcome: Outcome) -> Counter[str]:
     return Counter(moves=moves, evictions=stops.height)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("predict", ["exact", "history"])
 @pytest.mark.parametrize("make", [tiny, crowded])
 def test_the_twin_decides_the_same(make: Any, predict: str, tmp_path: Path) -> None:
@@ -255,6 +256,7 @@ def test_the_twin_decides_the_same(make: Any, predict: str, tmp_path: Path) -> N
     assert make is tiny or seen["moves"] > 0.5 * EACH, seen
 
 
+@pytest.mark.long
 def test_the_twin_makes_the_same_trials(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     count = EACH // 8
@@ -290,6 +292,7 @@ def test_the_twin_decides_the_same_on_a_public_trace(
     sound(built_in, jobs, servers, {}, tmp_path / "r")
 
 
+@pytest.mark.long
 def test_the_twin_decides_the_same_where_gangs_take_most_of_a_cluster(
     shared_traces: Path, tmp_path: Path
 ) -> None:

@@ -264,6 +264,7 @@ def test_the_tables(results: dict[str, Outcome]) -> None:
 # The page
 
 
+@pytest.mark.long
 def test_the_page_asks_for_nothing_and_trusts_no_name(results: dict[str, Outcome]) -> None:
     evil = '</script><img src="http://example.org/x">'
     outcome = dataclasses.replace(
@@ -282,6 +283,7 @@ def test_the_page_asks_for_nothing_and_trusts_no_name(results: dict[str, Outcome
     assert text.count("vegaEmbed(") < 5  # the library is there once
 
 
+@pytest.mark.long
 def test_every_chart_is_drawn_in_the_pages_colours(results: dict[str, Outcome]) -> None:
     for chapter in chapters(results):
         for figure in chapter.figures:

@@ -81,6 +81,7 @@ def encoding_of(figure: Figure) -> dict[str, Any]:
     return encoding
 
 
+@pytest.mark.long
 def test_every_chart_draws_the_fields_that_are_looked_at_here(figures: dict[str, Figure]) -> None:
     for name, figure in figures.items():
         encoding = encoding_of(figure)
@@ -269,6 +270,7 @@ def test_contention_on_each_server(results: dict[str, Outcome], figures: dict[st
         assert rows_of(figure.chart)["jobs"].max() > 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("servers", "among", "rows"),
     # At most ten rows each: of six results 6,000 cells of 96 columns.

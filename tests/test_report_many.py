@@ -110,6 +110,7 @@ def test_a_limit_of_altairs_is_no_limit_here(thirteen: dict[str, Outcome]) -> No
     assert rows(on_page(figure)) == 6_000
 
 
+@pytest.mark.long
 def test_notebook_charts_of_many(forty: dict[str, Outcome]) -> None:
     plots = Plots(forty)
     for name in ("jct", "wait", "slowdown", "busy", "queue", "contention", "sizes"):

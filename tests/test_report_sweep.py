@@ -100,6 +100,7 @@ def test_settings_alone_failed_runs_and_loads_as_recorded(folder: Path) -> None:
     assert {row["value"] for row in rows(made["load"][0])} == {"as recorded", "0.9"}
 
 
+@pytest.mark.long
 def test_the_page_and_its_refusals(folder: Path, invoke: Invoke, tmp_path: Path) -> None:
     done = invoke("report", folder, "-o", "s.html", "--png", "pictures")
     assert (done.returncode, done.stderr) == (0, "")

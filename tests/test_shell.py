@@ -108,6 +108,7 @@ def test_a_width_that_is_none_is_as_if_there_were_none(listed: Callable[..., byt
     assert listed(COLUMNS=columns) == listed() != listed(COLUMNS="40")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_any_moment_of_the_start(small_jobs: Path, number: signal.Signals) -> None:
     """While modules are imported, most of all: compiled ones panic where that fails."""

@@ -214,6 +214,7 @@ def test_a_policy_that_is_another_on_the_worker_is_not_run(tmp_path: Path, spec:
         assert record["final"] is False
 
 
+@pytest.mark.long
 def test_workers_of_this_machine(invoke: Invoke, spec: Path) -> None:
     done = invoke("sweep", spec, "-o", "out", "--dask", "local:2", "--scatter", "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -51,6 +51,7 @@ def test_anything_else_is_refused(how: str) -> None:
         ringbco.replay(JOBS, "1x1", policy="fifo", ties=how)
 
 
+@pytest.mark.long
 def test_command_line_and_audit(invoke, tmp_path) -> None:  # type: ignore[no-untyped-def]
     jobs = tmp_path / "jobs.csv"
     rows = [f"j{i},{i // 7 * 11},{1 + i % 3},{5 + i * 7 % 40},{'ab'[i % 2]}" for i in range(200)]

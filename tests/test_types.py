@@ -328,6 +328,7 @@ def random_result(number: int) -> tuple[ringbco.Outcome, pl.DataFrame] | None:
         return None
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 def test_genuine_results_pass_their_audit() -> None:
     count = 3 * AUDITS

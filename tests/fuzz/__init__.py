@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from ringbco.errors import RingbcoError
 
-CASES: Final = int(os.environ.get("RINGBCO_FUZZ") or 40)
+CASES: Final = int(os.environ.get("RINGBCO_FUZZ") or 10)
 LONGEST: Final = 30
 """Seconds after which a case hangs."""
 
