@@ -36,6 +36,11 @@ const REPLAY_TABLES: Entry = Entry::file("tables", "a Parquet or CSV file, or a 
     .form("FILE")
     .panel(EXECUTION)
     .help("Model table: measured speeds, with the columns model, gpu_type, gpus, servers, rate (docs/tables.md).");
+const REPLAY_OUTAGES: Entry = Entry::file("outages", "a Parquet or CSV file, or a frame, of outages")
+    .or("none")
+    .form("FILE")
+    .panel(OUTAGES)
+    .help("When servers are down, with the columns server, down_at, up_at and cause (docs/outages.md).");
 // What a replay and a plan have in common.
 const MODEL: Entry = Entry::name("model", &["rar", "fixed"])
     .panel(EXECUTION)
@@ -340,6 +345,8 @@ pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     replay.insert(0, (REPLAY_POLICY, text(policies::DEFAULT)));
     let after_model = 1 + replay.iter().position(|(entry, _)| entry.name == "model").unwrap_or_default();
     replay.insert(after_model, (REPLAY_TABLES, Value::Absent));
+    let before = replay.iter().position(|(entry, _)| entry.name == "checkpoint-interval").unwrap_or_default();
+    replay.insert(before, (REPLAY_OUTAGES, Value::Absent));
     let mut plan = rows(&PlanOptions::default());
     plan.push((ALLOCATIONS, Value::Flag(true)));
     [("replay", replay), ("plan", plan)]

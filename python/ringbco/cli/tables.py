@@ -82,6 +82,12 @@ def _figures(summary: Mapping[str, Any]) -> Table:
     if "preemptions" in summary:
         lost = gpu_time(summary["lost_gpu_seconds"], 1)
         table.add_row("preemptions", f"{summary['preemptions']:,}, costing {lost}")
+    if "failures" in summary:
+        lost = gpu_time(summary["lost_work_gpu_seconds"], 1)
+        table.add_row("failures", f"{summary['failures']:,}, costing {lost} of work")
+        table.add_row("goodput", f"{summary['goodput']:.1%} of the GPU time held")
+        ratio = summary["effective_training_time_ratio"]
+        table.add_row("effective training time", f"{ratio:.1%} of the time from start to finish")
     if "deadlines_met" in summary:
         among = " of the jobs not refused" if summary.get("jobs_refused") else ""
         table.add_row("deadlines met", f"{summary['deadlines_met']:.1%} of {summary['deadlines']:,}{among}")

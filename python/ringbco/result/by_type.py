@@ -22,24 +22,30 @@ def by_type(
     start: NDArray[np.float64],
     end: NDArray[np.float64],
     span: float,
+    down: NDArray[np.float64] | None = None,
 ) -> list[dict[str, Any]]:
     """A row a GPU type of the cluster, in its order; empty where servers name none.
 
     server, num_gpus, start, end: the rows of allocations.parquet, shares as parts of a GPU; times in s. span:
-    the makespan, s.
+    the makespan, s. down: GPU-seconds of each type's servers that were down in it.
 
     Keys: gpu_type, servers, gpus, gpu_hours (held by jobs), utilisation (of the type's GPU-hours over the
     makespan). Where the type has watts: energy_kwh, held GPUs at busy_watts and the others at idle_watts over
-    the makespan. Where it has a price: cost, of the GPU-hours held.
+    the makespan. GPUs of a server that is down do not count and draw nothing. Where the type has a price:
+    cost, of the GPU-hours held.
     """
     if cluster.server_types is None:
         return []
     count = len(cluster.types)
     held = np.bincount(cluster.server_types[server], num_gpus * (end - start), count) / SECONDS_AN_HOUR
     gpus = np.bincount(cluster.server_types, cluster.server_gpus, count)
+    lacking = np.zeros(count) if down is None else down
     rows = []
     for number, fact in enumerate(cluster.type_facts):
-        hours, capacity = float(held[number]), float(gpus[number]) * span / SECONDS_AN_HOUR
+        hours, capacity = (
+            float(held[number]),
+            (float(gpus[number]) * span - lacking[number]) / SECONDS_AN_HOUR,
+        )
         row: dict[str, Any] = {
             "gpu_type": fact.name,
             "servers": int(np.count_nonzero(cluster.server_types == number)),

@@ -52,13 +52,13 @@ def split(
     elastic a third part is run_resized: what the work took longer on another number of GPUs than the job
     asks for. Where GPUs differ another one is run_on_type: what it took longer on other types than it was
     recorded on, less than 0 on faster ones. Ideal run time and these parts always add up to the time on
-    GPUs with progress. That is the run time or, where jobs are preempted, held_time - lost_time. What more
-    servers cost a preempted job, the engine adds up stay by stay.
+    GPUs with progress that was kept. That is the run time or, where jobs are preempted, held_time -
+    lost_time - lost_work. What more servers cost a preempted job, the engine adds up stay by stay.
     """
     wait_gpus, wait_fragmented = result.wait_gpus, result.wait_fragmented
     wait = result.start - submit
     if result.held is not None:
-        wait = np.where(result.preemptions > 0, (result.finish - submit) - result.held, wait)
+        wait = np.where(_interrupted(result), (result.finish - submit) - result.held, wait)
     columns = {
         # These are sums of many stretches. If they explain a whole wait, what is left of it is rounding.
         "wait_behind": _rounded(wait - wait_gpus - wait_fragmented, wait),
@@ -96,6 +96,8 @@ def _longer(
     running = finish - start
     if result.held is not None and result.lost is not None:
         running = result.held[rows] - result.lost[rows]
+    if result.lost_work is not None:
+        running = running - result.lost_work[rows]
     # What other GPUs than those asked for, or of other types than recorded, cost is told apart.
     for apart in (result.longer, result.on_types):
         if apart is not None:
@@ -115,12 +117,18 @@ def _longer(
     spread = workload.iterations[rows] * (tau - workload.tau0[rows])
     contended = network.xi1 * result.max_contention[rows] > 1
     if result.spread is not None:
-        stay_by_stay = result.preemptions[rows] > 0
+        stay_by_stay = _interrupted(result)[rows]
         if result.longer is not None:
             stay_by_stay |= result.longer[rows] != 0
         spread = np.where(stay_by_stay, result.spread[rows], spread)
     spread = np.where(contended, spread, longer)
     return _without(noise, spread), _without(noise, longer - spread)
+
+
+def _interrupted(result: _core.RunResult) -> NDArray[np.bool_]:
+    """Whether a stay of a job ended before the job did."""
+    stopped: NDArray[np.bool_] = result.preemptions > 0
+    return stopped if result.failures is None else stopped | (result.failures > 0)
 
 
 def _without(noise: NDArray[np.float64], part: NDArray[np.float64]) -> NDArray[np.float64]:

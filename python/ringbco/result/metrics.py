@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ringbco.result.reliability import DownTime
+
 STATISTICS: Final = ("mean", "median", "p90", "p99")
 MEASURES: Final = {"jct": "jct", "wait": "wait_time", "slowdown": "slowdown"}
 
@@ -84,11 +86,24 @@ def gpu_seconds(jobs: pl.DataFrame) -> float:
     return float((gpus_of(jobs) * column(jobs, held)).sum())
 
 
-def utilisation(jobs: pl.DataFrame, num_gpus: int, cut_short: CutShort | None = None) -> float:
-    """Share of the cluster's GPU-seconds, over the makespan, that jobs held."""
+def utilisation(
+    jobs: pl.DataFrame, num_gpus: int, cut_short: CutShort | None = None, down: DownTime | None = None
+) -> float:
+    """Share of the GPU-seconds of the servers that were up, over the makespan, that jobs held."""
     span = makespan(jobs, cut_short)
     held = gpu_seconds(jobs) + (0.0 if cut_short is None else cut_short.held)
-    return held / (num_gpus * span) if span > 0 else 0.0
+    up = num_gpus * span - _lacking(jobs, span, cut_short, down)
+    return held / up if up > 0 else 0.0
+
+
+def _lacking(jobs: pl.DataFrame, span: float, cut_short: CutShort | None, down: DownTime | None) -> float:
+    """GPU-seconds of servers that were down in so many seconds from the first submission on."""
+    if down is None:
+        return 0.0
+    first = float(column(jobs, "submit_time").min())
+    if cut_short is not None:
+        first = min(first, cut_short.submitted[0])
+    return down.gpu_seconds(first, first + span)
 
 
 def submission_window(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> float:
@@ -101,12 +116,17 @@ def submission_window(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> 
 
 
 def summarise(
-    jobs: pl.DataFrame, num_gpus: int, held_while_submitting: float, cut_short: CutShort | None = None
+    jobs: pl.DataFrame,
+    num_gpus: int,
+    held_while_submitting: float,
+    cut_short: CutShort | None = None,
+    down: DownTime | None = None,
 ) -> dict[str, Any]:
     """What every summary says of a non-empty jobs table on a cluster of `num_gpus` GPUs.
 
     held_while_submitting: GPU-seconds that the jobs held up to the last submission, as the engine adds them
     up: the table does not say when a preempted job held its GPUs. cut_short: what jobs held that were ended.
+    down: outages.
 
     Keys: jobs, makespan, {mean,median,p90,p99}_{jct,wait,slowdown,bounded_slowdown},
     utilisation_to_last_submission (not where all jobs are submitted at one instant), utilisation,
@@ -119,9 +139,10 @@ def summarise(
     for statistic, value in statistics(bounded_slowdown(jobs)).items():
         summary[f"{statistic}_bounded_slowdown"] = value
     window = submission_window(jobs, cut_short)
-    if window > 0:
-        summary["utilisation_to_last_submission"] = held_while_submitting / (num_gpus * window)
-    summary["utilisation"] = utilisation(jobs, num_gpus, cut_short)
+    up = num_gpus * window - _lacking(jobs, window, cut_short, down)
+    if up > 0:
+        summary["utilisation_to_last_submission"] = held_while_submitting / up
+    summary["utilisation"] = utilisation(jobs, num_gpus, cut_short, down)
     summary["jobs_spread"] = int(np.count_nonzero(column(jobs, "num_servers") >= 2))
     among = _Fairness.of(jobs)
     return summary | among.among(slice(None)) | {"size_classes": _size_classes(jobs, among)}

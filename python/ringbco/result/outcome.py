@@ -35,7 +35,8 @@ class Outcome:
     allocations: one row a stretch on a server; None when they were not recorded.
     timeline: the cluster's state at sampled instants.
     decisions: one row a decision, or a server of a start; None unless they were asked for.
-    speeds: the measured speeds of model `table`; None under another one.
+    speeds: the measured speeds of model `table`; None under another one. outages: those of the run, if it was
+    given any.
     summary: plain values, as summary.json holds them.
     run: everything needed to repeat the run, as run.toml holds it.
     """
@@ -47,6 +48,7 @@ class Outcome:
     run: dict[str, Any] = field(default_factory=dict)
     decisions: pl.DataFrame | None = None
     speeds: pl.DataFrame | None = None
+    outages: pl.DataFrame | None = None
 
     def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> dict[str, Any]:
         """Writes the result folder, whole or not at all; with `force` a result already there is replaced.
@@ -69,8 +71,7 @@ class Outcome:
             (partial / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
             # Who reads it must know whether a table is missing or was never there.
             there = {"allocations": self.allocations is not None}
-            if self.decisions is not None:
-                there["decisions"] = True
+            there |= {name: True for name in ("decisions", "outages") if getattr(self, name) is not None}
             options = {**self.run.get("options", {}), **there}
             record = toml_text({**self.run, "options": options})
             (partial / RUN).write_text(record, encoding="utf-8")
@@ -143,6 +144,7 @@ class Outcome:
             run=run,
             decisions=tables.get("decisions"),
             speeds=tables.get("speeds"),
+            outages=tables.get("outages"),
         )
 
 

@@ -23,6 +23,7 @@ JOBS_SCHEMA: Final = {
     "preemptions": pl.UInt32(),
 }
 PREEMPTION_SCHEMA: Final = {"held_time": pl.Float64(), "lost_time": pl.Float64()}  # policies that preempt
+FAILURE_SCHEMA: Final = {"failures": pl.UInt32(), "lost_work": pl.Float64()}  # runs with outages
 ELASTIC_SCHEMA: Final[
     dict[str, pl.DataType]
 ] = {  # job tables with jobs that may hold other GPUs than they ask for
@@ -67,15 +68,23 @@ DECISIONS_SCHEMA: Final = {
     "server": pl.UInt32(),
     "num_gpus": pl.UInt32(),
 }
+OUTAGES_SCHEMA: Final = {
+    "server": pl.UInt32(),
+    "down_at": pl.Float64(),
+    "up_at": pl.Float64(),
+    "cause": pl.String(),
+}
 SPEEDS: Final = "speeds.parquet"
+OUTAGES: Final = "outages.parquet"
 TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "jobs": ("jobs.parquet", JOBS_SCHEMA),
     "allocations": ("allocations.parquet", ALLOCATIONS_SCHEMA),
     "timeline": ("timeline.parquet", TIMELINE_SCHEMA),
     "decisions": ("decisions.parquet", DECISIONS_SCHEMA),
     "speeds": (SPEEDS, SPEEDS_SCHEMA),
+    "outages": (OUTAGES, OUTAGES_SCHEMA),
 }
-OPTIONAL: Final = {"allocations": True, "decisions": False}
+OPTIONAL: Final = {"allocations": True, "decisions": False, "outages": False}
 """Tables that a result may lack, and whether one has them that does not say."""
 
 

@@ -20,6 +20,7 @@ from ringbco.run.options_generated import REPLAY
 from ringbco.run.policies_generated import PRESETS
 from ringbco.trace import ties as ties_
 from ringbco.trace.other_names import nearest
+from ringbco.trace.outages import is_outages
 from ringbco.trace.rate_table import is_rate_table
 
 if TYPE_CHECKING:
@@ -67,7 +68,11 @@ def checked(given: Mapping[str, Any], table: Mapping[str, Option] = REPLAY) -> d
 
 def described(policy: Policy, values: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a replay as run.toml and the engine have them, parts of the policy in effect."""
-    told = {option.name: values[name] for name, option in REPLAY.items() if name not in ("policy", "tables")}
+    told = {
+        option.name: values[name]
+        for name, option in REPLAY.items()
+        if name not in ("policy", "tables", "outages")
+    }
     return {
         **told,
         **{part: getattr(policy, part) for part in PARTS},
@@ -91,7 +96,7 @@ def check(option: Option, value: Any) -> Any:
                 raise refusal(name, value, "rows, reverse or shuffle:SEED")
             ties_.check(value)
         case "file":
-            if not is_rate_table(value):
+            if not (is_outages if option.name == "outages" else is_rate_table)(value):
                 raise refusal(name, value, option.expected)
         case "flag":
             return flag(name, value)
@@ -306,7 +311,11 @@ def number(
         found = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
     except OverflowError:  # an int beyond every float
         found = math.nan
-    if not (least < found if above else least <= found) or found > most or (math.isinf(found) and not endless):
+    if (
+        not (least < found if above else least <= found)
+        or found > most
+        or (math.isinf(found) and not endless)
+    ):
         raise refusal(option, value, expected)
     return found
 

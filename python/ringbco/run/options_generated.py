@@ -85,6 +85,10 @@ class Options(TypedDict, total=False):
     """Policies that resize jobs: seconds that a resized job holds its GPUs without progress. Default:
     preempt-cost.
     """
+    outages: object | None
+    """When servers are down, with the columns server, down_at, up_at and cause (docs/outages.md).
+    Default: none.
+    """
     checkpoint_interval: float
     """Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of
     its own; 0: nothing is lost, inf: all that a stay did. Default: 1800.
@@ -406,6 +410,17 @@ REPLAY: Final[dict[str, Option]] = {
         absent="preempt-cost",
         unit="s",
         users=(("preemption", ("log", "outside")),),
+    ),
+    "outages": Option(
+        name="outages",
+        kind="file",
+        default=None,
+        help=("When servers are down, with the columns server, down_at, up_at and cause (docs/outages.md)."),
+        panel="Outages (docs/outages.md)",
+        expected="a Parquet or CSV file, or a frame, of outages",
+        optional=True,
+        absent="none",
+        form="FILE",
     ),
     "checkpoint_interval": Option(
         name="checkpoint_interval",

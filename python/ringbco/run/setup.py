@@ -46,6 +46,7 @@ from ringbco.run.steps import (
 )
 from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
+from ringbco.trace.outages import Outages, as_outages
 from ringbco.trace.rate_table import RateTable, as_rate_table
 from ringbco.trace.shares import asked_gpus
 
@@ -55,6 +56,7 @@ class Setup:
     """A run before it starts.
 
     own: the policy of one's own, if it is one. vc: as `profiles.vc_index` has it. rates: of model `table`.
+    outages: None for a run that knows none.
     """
 
     started: float
@@ -66,6 +68,7 @@ class Setup:
     vc: NDArray[np.uint32] | None
     own: own.Own | None
     rates: RateTable | None
+    outages: Outages | None
     jobs: _core._Jobs
     servers: _core._Cluster
     options: dict[str, Any]
@@ -132,6 +135,7 @@ def prepare(
     workload = workload or profiles.resolve(table, cluster, model=values["model"], seed=values["seed"])
     _check_sample(values["sample"], table, workload)
     check_passes(chosen, values, _work(table, cluster, workload, vc))
+    outages = None if values["outages"] is None else as_outages(values["outages"], cluster.num_servers)
     columns: _core._Jobs = {
         **job_columns(table.frame, workload),
         "vc": vc,
@@ -152,10 +156,13 @@ def prepare(
         "server_vc": None if vc is None else _server_vc(cluster),
         "server_types": _server_types(cluster) if types is not None else None,
         "type_prices": _prices(cluster) if values["type_order"] == "cheapest" else None,
+        "outages": None if outages is None else outages.columns(),
         "network": astuple(cluster.network),
     }
     told = {"preemption": chosen.preemption, **described(chosen, values)}
-    return Setup(started, table, cluster, chosen, values, workload, vc, mine, rates, columns, servers, told)
+    return Setup(
+        started, table, cluster, chosen, values, workload, vc, mine, rates, outages, columns, servers, told
+    )
 
 
 def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
@@ -184,6 +191,8 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         run["own_policy"] = {"name": name, **setup.own.described}
     if setup.rates is not None:
         run["tables"] = setup.rates.told()
+    if setup.outages is not None:
+        run["outages"] = setup.outages.told()
     outcome = Outcome(
         jobs=finished,
         allocations=allocations_frame(frame, result) if values["allocations"] else None,
@@ -191,13 +200,15 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         decisions=decisions_frame(frame, result) if values["decisions"] else None,
         run=run,
         speeds=None if setup.rates is None else setup.rates.frame,
+        outages=None if setup.outages is None else setup.outages.frame,
     )
     seconds = time.perf_counter() - setup.started
     cluster, vc = setup.cluster, setup.vc
+    merged = None if setup.outages is None else setup.outages.merged
 
     def figures() -> dict[str, Any]:
         return metrics.with_seconds(
-            summarise_run(name, frame, finished, cluster, vc=vc, result=result), seconds
+            summarise_run(name, frame, finished, cluster, vc=vc, result=result, outages=merged), seconds
         )
 
     return summarised_later(outcome, figures)

@@ -20,6 +20,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_path
 from ringbco.result import causes, metrics
 from ringbco.result.by_type import by_type
+from ringbco.result.reliability import DownTime, Losses
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
@@ -34,6 +35,7 @@ from ringbco.result.schema import (
 )
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
+from ringbco.trace.outages import checkpoint_interval
 from ringbco.trace.plausibility import doubts
 from ringbco.trace.shares import WHOLE, thousandths
 
@@ -105,6 +107,8 @@ def jobs_frame(
     columns |= {name: _shared(values) for name, values in why.items()}
     if result.held is not None and result.lost is not None:
         columns |= dict(zip(PREEMPTION_SCHEMA, map(_shared, (result.held, result.lost)), strict=True))
+    if result.failures is not None and result.lost_work is not None:
+        columns |= {"failures": _shared(result.failures), "lost_work": _shared(result.lost_work)}
     if result.longer is not None and result.held_gpus is not None and result.lost_gpus is not None:
         elastic: tuple[NDArray[Any], ...] = (
             result.longer.astype(np.float32),
@@ -166,6 +170,7 @@ def job_columns(frame: pl.DataFrame, workload: profiles.Workload) -> _core._Jobs
         "compute_time": workload.compute_time,
         "range": _range(frame),
         "shares": thousandths(frame),
+        "checkpoint_interval": checkpoint_interval(frame),
     }
 
 
@@ -248,6 +253,37 @@ def _cut_short(
     return metrics.CutShort(float(held[those].sum()), submitted, float(result.finish[those].max()))
 
 
+def _losses(
+    frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult, down: DownTime | None
+) -> dict[str, Any]:
+    """What failing servers took from the jobs that were done; nothing where the run knows no outages."""
+    if down is None or result.failed is None:
+        return {}
+    job, server, gpus, time, lost = result.failed
+    mine = result.kept[job]
+    shares = thousandths(frame)
+    held = gpus.astype(np.float64)
+    if shares is not None:
+        held = np.where(shares[job] > 0, shares[job] / WHOLE, held)
+    cause = down.causes(server[mine].astype(np.int64), time[mine])
+    losses = Losses(held[mine], lost[mine], cause)
+    ideal, taken = metrics.column(finished, "ideal_run_time"), metrics.column(finished, "run_time")
+    paused = metrics.fairness(finished)["lost_gpu_seconds"]
+    return losses.figures(metrics.gpu_seconds(finished), paused, ideal, taken)
+
+
+def _down_by_type(
+    cluster: Cluster, finished: pl.DataFrame, span: float, down: DownTime | None
+) -> NDArray[np.float64] | None:
+    """GPU-seconds of servers of each type that were down over the makespan."""
+    if down is None or cluster.server_types is None:
+        return None
+    first = float(metrics.column(finished, "submit_time").min())
+    types = range(len(cluster.types))
+    servers = [np.flatnonzero(cluster.server_types == number) for number in types]
+    return np.array([down.among(own).gpu_seconds(first, first + span) for own in servers])
+
+
 def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint32]:
     """GPUs of each row of the allocations; less than 1 of a share."""
     if result.alloc_share.size == 0:
@@ -263,10 +299,11 @@ def summarise_run(
     *,
     vc: NDArray[np.uint32] | None,
     result: _core.RunResult,
+    outages: pl.DataFrame | None = None,
 ) -> dict[str, Any]:
     """summary.json without the times that reading and writing take. `vc`: as `profiles.vc_index` gives it.
 
-    frame: the job table; finished: jobs.parquet.
+    frame: the job table; finished: jobs.parquet. outages: merged, where the run was given any.
     """
     spanning = result.spanning_seconds
     fates = {"jobs_dropped": ~(result.kept | refused(result) | ended(result))}
@@ -274,14 +311,16 @@ def summarise_run(
         if fate.any():
             fates[name] = fate
     everyone = np.ones_like(result.kept)
+    down = None if outages is None else DownTime.of(outages, cluster.server_gpus)
     figures = metrics.summarise(
-        finished, cluster.num_gpus, result.held_while_submitting, _cut_short(frame, result, everyone)
+        finished, cluster.num_gpus, result.held_while_submitting, _cut_short(frame, result, everyone), down
     )
     summary = {
         "policy": policy,
         "jobs": figures.pop("jobs"),
         **{name: int(np.count_nonzero(fate)) for name, fate in fates.items()},
         **figures,
+        **_losses(frame, finished, result, down),
         "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
         "events": result.events,
         "decisions": result.decisions,
@@ -294,6 +333,7 @@ def summarise_run(
         start=result.alloc_start,
         end=result.alloc_end,
         span=summary["makespan"],
+        down=_down_by_type(cluster, finished, summary["makespan"], down),
     )
     if types and result.alloc_server.size:  # where allocations are written down
         summary["gpu_types"] = types
@@ -309,7 +349,8 @@ def summarise_run(
             row |= {name: int(np.count_nonzero(fate & (vc == number))) for name, fate in fates.items()}
             held = float(result.held_while_submitting_by_vc[number])
             cut_short = _cut_short(frame, result, vc == number)
-            rows.append(row | metrics.summarise(jobs, gpus, held, cut_short) if jobs.height else row)
+            mine = None if down is None else down.among(servers)
+            rows.append(row | metrics.summarise(jobs, gpus, held, cut_short, mine) if jobs.height else row)
         summary["vcs"] = rows
     return summary
 

@@ -25,7 +25,8 @@ MOST_SECONDS: Final = 10**16
 class Column(NamedTuple):
     """One column of the schema; `rule` completes "expected ...", `hint` says how to mend a bad value.
 
-    `{empty}` in a hint stands for how a value is left out: in CSV otherwise than elsewhere.
+    `{empty}` in a hint stands for how a value is left out: in CSV otherwise than elsewhere. endless: whether
+    infinity is a value.
     """
 
     dtype: type[pl.DataType]
@@ -35,6 +36,7 @@ class Column(NamedTuple):
     low: float = -math.inf
     low_included: bool = True
     high: int | None = None
+    endless: bool = False
 
     def mend(self, as_text: bool) -> str:
         """The hint for a table that is text or not."""
@@ -108,6 +110,16 @@ COLUMNS: Final[dict[str, Column]] = {
         0.0,
         False,
         1,
+    ),
+    "checkpoint_interval": Column(
+        pl.Float64,
+        False,
+        "a number of seconds >= 0, or inf",
+        "{empty} for that of --checkpoint-interval",
+        0.0,
+        True,
+        None,
+        True,
     ),
 }
 """The schema, in canonical order: name -> (polars dtype, required, rule, ...)."""
@@ -348,7 +360,7 @@ def _breaks_rule(series: pl.Series, column: Column) -> pl.Series:
     if column.high is not None:
         bad = bad | (value > column.high)
     if series.dtype.is_float():
-        bad = bad | ~value.is_finite()
+        bad = bad | ((value.is_nan() | (value == -math.inf)) if column.endless else ~value.is_finite())
         if column.dtype in _INTEGERS:
             bad = bad | (value.floor() != value)
     return series.to_frame().select(bad.fill_null(column.required)).to_series()

@@ -1,0 +1,90 @@
+"""What outages took from the jobs and from the cluster (docs/outages.md#figures)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+UNKNOWN = "unknown"
+"""The cause of an outage that names none."""
+
+
+@dataclass(frozen=True)
+class DownTime:
+    """When servers are down: a value an outage, in order of (server, down).
+
+    down, up: s. gpus: those of the server. cause: None where the outage names none.
+    """
+
+    server: NDArray[np.int64]
+    down: NDArray[np.float64]
+    up: NDArray[np.float64]
+    gpus: NDArray[np.int64]
+    cause: Sequence[str | None]
+
+    @classmethod
+    def of(cls, merged: pl.DataFrame, server_gpus: NDArray[np.uint32]) -> DownTime:
+        """Of outages that do not overlap, in order of (server, down_at)."""
+        server = merged["server"].to_numpy().astype(np.int64)
+        down, up = merged["down_at"].to_numpy(), merged["up_at"].fill_null(float("inf")).to_numpy()
+        return cls(server, down, up, server_gpus[server].astype(np.int64), merged["cause"].to_list())
+
+    def among(self, servers: NDArray[np.integer[Any]]) -> DownTime:
+        """Those of some servers."""
+        mine = np.isin(self.server, servers)
+        cause = [cause for cause, own in zip(self.cause, mine.tolist(), strict=True) if own]
+        return DownTime(self.server[mine], self.down[mine], self.up[mine], self.gpus[mine], cause)
+
+    def gpu_seconds(self, start: float, end: float) -> float:
+        """GPU-seconds of servers that were down, from `start` to `end`, s."""
+        length = np.minimum(self.up, end) - np.maximum(self.down, start)
+        return float((self.gpus * np.maximum(length, 0.0)).sum())
+
+    def causes(self, server: NDArray[np.int64], time: NDArray[np.float64]) -> list[str]:
+        """Why each stay ended as `server` failed at `time`, s: the latest outage that began by then."""
+        names = []
+        for s, t in zip(server.tolist(), time.tolist(), strict=True):
+            first, last = np.searchsorted(self.server, [s, s + 1])
+            at = first + int(np.searchsorted(self.down[first:last], t, side="right")) - 1
+            names.append((self.cause[at] if at >= first else None) or UNKNOWN)
+        return names
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What failing servers took from jobs that were done: a value a stay that ended so.
+
+    gpus: those of the stay. lost: the work lost, s. cause: why the server failed.
+    """
+
+    gpus: NDArray[np.float64]
+    lost: NDArray[np.float64]
+    cause: Sequence[str]
+
+    def figures(
+        self, held: float, paused: float, ideal: NDArray[np.float64], taken: NDArray[np.float64]
+    ) -> dict[str, Any]:
+        """What a summary says.
+
+        held, paused: GPU-seconds. ideal: ideal run time of each job, s. taken: from its first start to its
+        finish, s.
+        """
+        lost = self.gpus * self.lost
+        by_cause: dict[str, float] = {}
+        for cause, seconds in sorted(zip(self.cause, lost.tolist(), strict=True)):
+            by_cause[cause] = by_cause.get(cause, 0.0) + seconds / 3600.0
+        return {
+            "failures": int(self.lost.size),
+            "lost_work_gpu_seconds": float(lost.sum()),
+            "lost_gpu_hours_by_cause": by_cause,
+            "goodput": 1.0 - (paused + float(lost.sum())) / held if held > 0 else 1.0,
+            "effective_training_time_ratio": float((ideal / taken).mean()),
+        }
