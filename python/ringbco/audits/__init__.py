@@ -17,6 +17,7 @@ from ringbco.audits import (
     causes,
     choosing,
     contention,
+    failures,
     figures,
     instants,
     placing,
@@ -47,6 +48,7 @@ RULES: Final = {
     "vcs": "jobs stay in their virtual cluster",
     "types": "a gang is on GPUs of one type, one that the job may use",
     "capacity": "no server is over-committed",
+    "outages": "nothing runs on a server that is down",
     "num-servers": "num_servers is what the stretches use",
     "contention": "max_contention is what the stretches imply",
     "run-times": "run times equal the work done under contention",
@@ -69,6 +71,7 @@ _NEED_ALLOCATIONS: Final = (
         "vcs",
         "types",
         "capacity",
+        "outages",
         "num-servers",
         "contention",
         "run-times",
@@ -166,6 +169,8 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         else:
             placing.check_types(checks["types"], facts, eps)
         placing.check_capacity(checks["capacity"], facts)
+        begin = eps.start + times.pauses(facts, eps)
+        failures.check_outages(checks["outages"], facts, jobs, eps, begin)
         placing.check_num_servers(
             checks["num-servers"], facts, jobs["num_servers"].to_numpy().astype(np.int64), eps
         )
@@ -201,6 +206,9 @@ def _queue(
     if facts.shared:
         share_choosing.check_shares(checks["placement"], facts, eps)
         _leave_out(checks, _IN_QUEUE[1:], "jobs share GPUs: what is idle is no number of GPUs")
+        return
+    if facts.outages is not None:
+        _leave_out(checks, _IN_QUEUE, "servers fail: GPUs that nobody holds may be down")
         return
     choosing.check_placement(checks["placement"], facts, eps)
     causes.check_causes(checks["causes"], facts, jobs, eps, parts)

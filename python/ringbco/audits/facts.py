@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -12,13 +12,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.audits import gpu_rows
+from ringbco.audits.down import Down, read_down
 from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.types import Types, read_types, tries
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_value
 from ringbco.result.folder import cluster_of
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import PREEMPTION_SCHEMA
+from ringbco.result.schema import FAILURE_SCHEMA, PREEMPTION_SCHEMA
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.own import BUILT_IN
 from ringbco.run.plan_options_generated import PLAN
@@ -40,6 +41,7 @@ _OPTIONS: Final = (*REPLAY.values(), *PLAN.values())
 _NUMBERS: Final = tuple(
     dict.fromkeys(option.name for option in _OPTIONS if option.kind in ("integer", "number"))
 )
+_ENDLESS: Final = frozenset(option.name for option in _OPTIONS if option.endless)
 _WORDS: Final = {option.name: (option.word,) for option in PLAN.values() if option.word}
 _OPTIONAL: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(
@@ -47,6 +49,7 @@ _OPTIONAL: Final[dict[str, pl.DataType]] = {
         pl.Float32(),
     ),
     **PREEMPTION_SCHEMA,
+    **FAILURE_SCHEMA,
     **{"user": pl.String(), "vc": pl.String(), "deadline": pl.Float64()},
 }
 
@@ -61,6 +64,8 @@ class Facts:
 
     Jobs that a policy ended before they were done have no row in jobs.parquet. They come after the `done`
     that have: from their first stretch to the end of their last. `least` and `most` GPUs may each job hold.
+
+    `outages` are instants of the clock, `seconds_down` the same in seconds; None for a run that knows none.
 
     `share` is in thousandths of a GPU, 0 for whole GPUs. `on_gpus` are the rows of the allocations where some
     job has a share; then the allocation columns have one entry a stretch and server as ever.
@@ -88,6 +93,8 @@ class Facts:
     vc_of_row: Ints
     types: Types | None
     speeds: Speeds | None
+    outages: Down | None
+    seconds_down: Down | None
     a_job: Ints
     a_server: Ints
     a_gpus: Ints
@@ -96,8 +103,8 @@ class Facts:
 
     @property
     def preemptive(self) -> bool:
-        """Whether the policy may preempt."""
-        return preempts(self.options)
+        """Whether a job may have several stays: the policy may preempt, or servers fail."""
+        return preempts(self.options) or self.outages is not None
 
     @property
     def start_cost(self) -> float:
@@ -182,12 +189,19 @@ class Facts:
 
     def first_instant(self, times: Floats) -> Floats:
         """The first instants, from each of `times` on, at which the clock lets anything happen."""
-        if not self.slots:
-            return times
-        n = np.ceil(times / self.slot)
-        n = np.where((n - 1) * self.slot >= times, n - 1, n)
-        n = np.where(n * self.slot < times, n + 1, n)
-        return n * self.slot
+        return first_boundary(times, self.slot) if self.slots else times
+
+
+def first_boundary(times: Floats, slot: float) -> Floats:
+    """The first boundary not before each of `times`."""
+    n = np.ceil(times / slot)
+    n = np.where((n - 1) * slot >= times, n - 1, n)
+    n = np.where(n * slot < times, n + 1, n)
+    return n * slot
+
+
+def _instants(times: Floats, slot: float | None) -> Floats:
+    return times if slot is None else first_boundary(times, slot)
 
 
 def preempts(options: Mapping[str, Any]) -> bool:
@@ -224,7 +238,8 @@ def _check_optional(options: Mapping[str, Any]) -> None:
     """Refuses odd values of options that older results may lack, and numbers beyond all measure."""
     for name in _NUMBERS:
         value = options.get(name)
-        if value is not None and not isinstance(value, str) and not _is_finite(value):
+        endless = value == float("inf") and name in _ENDLESS
+        if value is not None and not isinstance(value, str) and not (_is_finite(value) or endless):
             raise InputError(f"run.toml: options.{name}: {show_value(value)}: expected a finite number >= 0")
         if isinstance(value, str) and value not in _WORDS.get(name, ()):
             raise InputError(f"run.toml: options.{name}: {show_value(value)}: expected a number")
@@ -306,6 +321,8 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     np.maximum.at(last, a_job, a_end)
     first[:done], last[:done] = (column(jobs, name, np.float64) for name in ("start_time", "finish_time"))
     submit = column(table.frame, "submit_time", np.float64)
+    slot = float(options["slot"]) if options["clock"] == "slot" else None
+    down = read_down(outcome.outages, cluster.num_servers, partial(_instants, slot=slot))
     facts = Facts(
         outcome=outcome,
         table=table,
@@ -330,6 +347,8 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         vc_of_row=vc_of_row,
         types=read_types(table.frame, cluster, always=speeds is not None),
         speeds=speeds,
+        seconds_down=None if down is None else down[0],
+        outages=None if down is None else down[1],
         a_job=a_job,
         a_server=column(stretches, "server", np.int64),
         a_gpus=column(stretches, "num_gpus", np.int64),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ringbco.audits import failures
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, number
@@ -35,11 +36,13 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
     summary = facts.outcome.summary
     everybody = np.ones(facts.start.size, dtype=bool)
     missing = dropped(facts)
-    gpus = int(facts.server_gpus.sum())
-    expected = _figures(facts, eps, everybody, gpus)
-    expected |= _told(_fairness(facts, everybody) | _while_submitting(facts, everybody, gpus), summary)
+    whole = np.ones(facts.server_gpus.size, dtype=bool)
+    expected = _figures(facts, eps, everybody, whole)
+    expected |= _told(_fairness(facts, everybody) | _while_submitting(facts, everybody, whole), summary)
     expected["jobs_dropped"] = missing.size
     expected |= _told(_counts(facts, eps, missing), summary)
+    if facts.outages is not None and facts.outcome.allocations is not None:
+        expected |= _outages(check, facts, eps, summary)
     spanning = parts.p > 0
     seconds = parts.length[spanning]
     if facts.outcome.allocations is not None:
@@ -59,9 +62,10 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
         gpus = int(facts.server_gpus[facts.server_vc == v].sum())
         mine = facts.vc == v
         ran = (mine & facts.finished).any()
-        expected = _figures(facts, eps, mine, gpus) if ran else {"jobs": 0}
+        own = facts.server_vc == v
+        expected = _figures(facts, eps, mine, own) if ran else {"jobs": 0}
         if ran:
-            among = _fairness(facts, mine) | _while_submitting(facts, mine, gpus)
+            among = _fairness(facts, mine) | _while_submitting(facts, mine, own)
             expected |= _told(among, rows.get(name, {}))
         expected["jobs_dropped"] = int(np.count_nonzero(facts.vc_of_row[missing] == v))
         refused = _refused(facts, missing)
@@ -85,6 +89,28 @@ def _counts(facts: Facts, eps: Episodes, missing: Ints) -> dict[str, float]:
     return figures
 
 
+def _outages(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, Any]) -> dict[str, float]:
+    """What outages took: goodput and the rest, of the jobs that were done."""
+    done = facts.finished[facts.a_job]
+    held = float((facts.a_held * (facts.a_end - facts.a_start))[done].sum())
+    paused = _preemption(facts, eps, facts.finished)["lost_gpu_seconds"]
+    begin = eps.start + pauses(facts, eps)
+    found = failures.figures(facts, eps, begin, held, paused)
+    by_cause, told = found.pop("lost_gpu_hours_by_cause"), summary.get("lost_gpu_hours_by_cause")
+    if not isinstance(told, Mapping) or set(told) != set(by_cause):
+        check.fail(f"lost_gpu_hours_by_cause is {show_value(told)}; expected hours of {sorted(by_cause)}")
+    else:
+        _compare(check, "lost_gpu_hours_by_cause: ", told, by_cause)
+    return dict(found)
+
+
+def _up(facts: Facts, servers: Bools, start: float, end: float) -> float:
+    """GPU-seconds of some servers in which they were up, from `start` to `end`."""
+    gpus = np.where(servers, facts.server_gpus, 0)
+    lacking = 0.0 if facts.seconds_down is None else facts.seconds_down.gpu_seconds(gpus, start, end)
+    return float(gpus.sum()) * (end - start) - lacking
+
+
 def _refused(facts: Facts, missing: Ints) -> Ints:
     """Rows that admission refused, with `missing` those that fit nowhere."""
     return np.setdiff1d(refusable(facts), missing) if facts.options.get("admission") else missing[:0]
@@ -95,7 +121,7 @@ def _check_types(check: Check, facts: Facts, summary: Mapping[str, Any]) -> None
     rows = _rows(check, summary, "gpu_types", "gpu_type")
     labels = np.array([str(label).lower() for label in facts.cluster.server_gpu_type or ()])
     hours = (facts.a_end - facts.a_start) * facts.a_held / 3600.0
-    span = float(facts.finish.max() - facts.submit.min()) / 3600.0
+    first, last = float(facts.submit.min()), float(facts.finish.max())
     for name, row in rows.items():
         own = labels == str(name).lower()
         fact = facts.cluster.find_type(str(name))
@@ -104,12 +130,13 @@ def _check_types(check: Check, facts: Facts, summary: Mapping[str, Any]) -> None
             continue
         gpus, held = int(facts.server_gpus[own].sum()), float(hours[own[facts.a_server]].sum())
         expected = {"gpus": gpus, "servers": int(own.sum()), "gpu_hours": held}
-        if span > 0:
-            expected["utilisation"] = held / (gpus * span)
+        capacity = _up(facts, own, first, last) / 3600.0
+        if capacity > 0:
+            expected["utilisation"] = held / capacity
         if fact.price_per_hour is not None:
             expected["cost"] = held * fact.price_per_hour
         if fact.busy_watts is not None and fact.idle_watts is not None:
-            idle = gpus * span - held
+            idle = capacity - held
             expected["energy_kwh"] = (held * fact.busy_watts + idle * fact.idle_watts) / 1000.0
         _compare(check, f"{name}: ", row, expected)
 
@@ -123,8 +150,9 @@ def _check_effort(check: Check, facts: Facts, eps: Episodes, summary: Mapping[st
             check.fail(f"{name} is {said}; expected at least {least}")
 
 
-def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str, float]:
-    makespan = float(facts.finish[chosen].max() - facts.submit[chosen].min())
+def _figures(facts: Facts, eps: Episodes, chosen: Bools, servers: Bools) -> dict[str, float]:
+    first, last = float(facts.submit[chosen].min()), float(facts.finish[chosen].max())
+    makespan = last - first
     done = chosen & facts.finished
     submit, start, finish = facts.submit[done], facts.start[done], facts.finish[done]
     jct = finish - submit
@@ -148,7 +176,8 @@ def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str,
         held = float((facts.weight[chosen] * seconds).sum())
         if "held_gpu_time" in facts.jobs.columns:
             held = float(facts.jobs["held_gpu_time"].to_numpy()[chosen].sum())
-    figures["utilisation"] = held / (gpus * makespan) if makespan > 0 else 0.0
+    up = _up(facts, servers, first, last)
+    figures["utilisation"] = held / up if up > 0 else 0.0
     if facts.outcome.allocations is None and facts.outcome.summary.get("jobs_ended"):
         del figures["makespan"], figures["utilisation"]  # nothing tells what those jobs held
     if facts.outcome.allocations is not None:
@@ -156,11 +185,11 @@ def _figures(facts: Facts, eps: Episodes, chosen: Bools, gpus: int) -> dict[str,
     return figures
 
 
-def _while_submitting(facts: Facts, chosen: Bools, gpus: int) -> dict[str, float]:
+def _while_submitting(facts: Facts, chosen: Bools, servers: Bools) -> dict[str, float]:
     """Of the GPU-seconds from the first to the last submission of the chosen jobs, the share they held."""
     submit = facts.submit[chosen]
     last = float(submit.max())
-    window = last - float(submit.min())
+    up = _up(facts, servers, float(submit.min()), last)
     if facts.preemptive and facts.outcome.allocations is None:
         return {}  # nothing tells when a preempted job held its GPUs
     if facts.preemptive:
@@ -170,13 +199,14 @@ def _while_submitting(facts: Facts, chosen: Bools, gpus: int) -> dict[str, float
         start, end, held = facts.start[chosen], facts.finish[chosen], facts.weight[chosen]
     before = np.maximum(np.minimum(end, last) - start, 0.0)
     # Without a window there is no such share: whatever a summary says of it is wrong.
-    share = math.fsum(held * before) / (gpus * window) if window > 0 else math.nan
+    share = math.fsum(held * before) / up if up > 0 else math.nan
     return {"utilisation_to_last_submission": share}
 
 
 def _check_sizes(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, Any]) -> None:
     """The rows of size_classes, where the summary has them: "1", "2-4" and so on; "33-" is open."""
     rows = summary.get("size_classes", [])
+    whole = np.ones(facts.server_gpus.size, dtype=bool)
     for row in rows if isinstance(rows, list) else [rows]:
         name = row.get("gpus") if isinstance(row, Mapping) else row
         bounds = re.fullmatch(r"(\d{1,10})(-?)(\d{0,10})", str(name))
@@ -189,7 +219,7 @@ def _check_sizes(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str
             chosen &= facts.num_gpus <= int(high or low)
         expected: dict[str, float] = {"jobs": int((chosen & facts.finished).sum())}
         if (chosen & facts.finished).any():
-            expected |= _told(_figures(facts, eps, chosen, 1) | _fairness(facts, chosen), row)
+            expected |= _told(_figures(facts, eps, chosen, whole) | _fairness(facts, chosen), row)
         _compare(check, f"size class {name}: ", row, expected)
 
 
@@ -239,7 +269,8 @@ def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:
     resumed &= chosen[eps.job]
     held = facts.weight[eps.job] if facts.shared else gpus_held(facts, eps)
     lost = (np.minimum(eps.end - eps.start, pauses(facts, eps)) * held)[chosen[eps.job]]
-    return {"preemptions": int(np.count_nonzero(resumed)), "lost_gpu_seconds": float(lost.sum())}
+    fell = int(np.count_nonzero(failures.failed(facts, eps) & chosen[eps.job]))
+    return {"preemptions": int(np.count_nonzero(resumed)) - fell, "lost_gpu_seconds": float(lost.sum())}
 
 
 def _percentile(values: Floats, share: float) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ringbco.audits import failures
 from ringbco.audits.contention import Episodes
-from ringbco.audits.facts import Bools, Facts, Floats
+from ringbco.audits.facts import Bools, Facts, Floats, preempts
 from ringbco.audits.findings import Check, blame, number
 from ringbco.run.options_generated import REPLAY
 
@@ -30,7 +31,7 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
             return
         said = f"though its policy decides every {number(period)} s"
         early = ~_on_ticks(facts, eps.start, float(period))
-        lost = ~last & ~_on_ticks(facts, eps.end, float(period))
+        lost = ~last & ~failures.failed(facts, eps) & ~_on_ticks(facts, eps.end, float(period))
     else:
         said = "though nobody arrives or completes then"
         early, lost = np.zeros((2, first.size), dtype=bool)
@@ -54,18 +55,20 @@ def _on_ticks(facts: Facts, times: Floats, period: float) -> Bools:
 
 
 def _events(facts: Facts, chosen: Bools) -> Floats:
-    """The instants at which a policy without an interval decides: arrivals, completions, jobs that age."""
+    """When a policy without an interval decides: arrivals, completions, jobs that age, outages."""
     happens = [facts.first_instant(facts.submit[chosen]), facts.finish[chosen]]
     aging = facts.options.get("aging")
     if aging is not None:
         happens.append(facts.first_instant(facts.submit[chosen] + float(aging)))
+    if facts.outages is not None:
+        happens += [facts.outages.down, facts.outages.up]
     return np.unique(np.concatenate(happens))
 
 
 def _among(facts: Facts, times: Floats, decided: Floats) -> Bools:
     """Whether each time is one of those decided; under the slot clock a pass may also follow a start."""
     found = np.isin(times, decided)
-    if not facts.slots or facts.preemptive or facts.options["queue"] == "strict":
+    if not facts.slots or preempts(facts.options) or facts.options["queue"] == "strict":
         return found
     # A pass that passed one job over and then started another is followed by one at the next boundary: of
     # boundaries in a row with starts, all are right from the first on that is.

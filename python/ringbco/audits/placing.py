@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.audits import sharing
+from ringbco.audits import failures, sharing
 from ringbco.audits.contention import Episodes
-from ringbco.audits.facts import Bools, Facts, Floats, Ints
+from ringbco.audits.facts import Bools, Facts, Floats, Ints, preempts
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
 from ringbco.trace.shares import WHOLE
 
@@ -24,20 +24,29 @@ def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
     done = facts.done
     runs = np.bincount(eps.job, minlength=facts.num_gpus.size)[:done]
     counted = reported["preemptions"].to_numpy().astype(np.int64)
+    fell = np.bincount(eps.job[failures.failed(facts, eps)], minlength=facts.row.size)[:done]
     first, last = np.full(facts.row.size, np.inf), np.full(facts.row.size, -np.inf)
     np.minimum.at(first, eps.job, eps.start)
     np.maximum.at(last, eps.job, eps.end)
-    bad = (runs - 1 != counted) | (first[:done] != facts.start[:done]) | (last[:done] != facts.finish[:done])
+    bad = (
+        (runs - 1 - fell != counted)
+        | (first[:done] != facts.start[:done])
+        | (last[:done] != facts.finish[:done])
+    )
     bad &= runs > 0
     blame(
         check,
         facts,
         np.flatnonzero(bad),
         lambda j: (
-            f"preempted {counted[j]} times; it has {runs[j]} runs, from {number(first[j])}"
+            f"preempted {counted[j]} times; it has {runs[j]} runs{_failing(fell[j])}, from {number(first[j])}"
             f" to {number(last[j])} s"
         ),
     )
+
+
+def _failing(runs: np.integer[Any]) -> str:
+    return f", {runs} of them ended by an outage" if runs else ""
 
 
 def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
@@ -60,7 +69,7 @@ def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
     others = ragged[~np.isin(ragged, job[bad])]
     blame(check, facts, others, "its stretches overlap: expected one a server, all starting together")
     preempted = facts.outcome.jobs.filter(facts.outcome.jobs["preemptions"] > 0)
-    if not facts.preemptive and preempted.height:
+    if not preempts(facts.options) and preempted.height:
         check.add(
             (
                 Finding(check.code, f"preempted {n} times; its policy preempts nobody", str(job_id))

@@ -241,7 +241,8 @@ def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Fl
             not_negative(name, wait)
     if set(_RUNS) <= set(jobs.columns):
         runs = (*_RUNS, *(name for name in _SOMETIMES if name in jobs.columns))
-        add_up(runs, values("held_time") - values("lost_time") if preemptive else values("run_time"))
+        ran = values("held_time") - values("lost_time") if preemptive else values("run_time")
+        add_up(runs, ran - values("lost_work") if "lost_work" in jobs.columns else ran)
 
 
 def numeric(jobs: pl.DataFrame, name: str) -> pl.Series:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringbco.audits import sharing
+from ringbco.audits import failures, sharing
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, blame, number
@@ -78,7 +78,7 @@ def pauses(facts: Facts, eps: Episodes) -> Floats:
     again = np.zeros(eps.job.size, dtype=bool)
     again[1:] = eps.job[1:] == eps.job[:-1]  # episodes are sorted by job, then time
     moved, resized = np.zeros((2, eps.job.size), dtype=bool)
-    moved[1:] = eps.start[1:] == eps.end[:-1]
+    moved[1:] = (eps.start[1:] == eps.end[:-1]) & ~failures.failed(facts, eps)[:-1]
     resized[1:] = eps.gpus[1:] != eps.gpus[:-1]
     cost = np.where(moved, whole(facts.options.get("move_cost")), whole(None))
     cost = np.where(moved & resized, whole(facts.options.get("resize_cost")), cost)
@@ -86,12 +86,16 @@ def pauses(facts: Facts, eps: Episodes) -> Floats:
 
 
 def progress(facts: Facts, eps: Episodes, parts: Segments) -> Segments:
-    """The segments without the time that resumed jobs hold their GPUs idly."""
+    """The segments without the time in which resumed jobs pause, and without work that was lost."""
     if not facts.preemptive and not facts.start_cost:
         return parts
-    begin = (eps.start + pauses(facts, eps))[parts.episode]
-    kept = parts.end > begin
-    return Segments(parts.episode[kept], np.maximum(parts.start, begin)[kept], parts.end[kept], parts.p[kept])
+    begin = eps.start + pauses(facts, eps)
+    end = parts.end
+    if facts.outages is not None:
+        end = np.minimum(end, failures.losses(facts, eps, begin).until[parts.episode])
+    begin = np.maximum(begin[parts.episode], parts.start)
+    kept = end > begin
+    return Segments(parts.episode[kept], begin[kept], end[kept], parts.p[kept])
 
 
 def gpus_held(facts: Facts, eps: Episodes) -> Ints:
