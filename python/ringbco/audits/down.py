@@ -41,6 +41,8 @@ class Down:
 
     def latest(self, server: NDArray[np.int64], time: NDArray[np.float64]) -> NDArray[np.int64]:
         """The latest outage of each server that begins before a time; -1 where none does."""
+        if not self.server.size:
+            return np.full(server.size, -1)
         at = np.searchsorted(self.keys, server + 1j * time) - 1
         return np.where((at >= 0) & (self.server[at] == server), at, -1)
 
