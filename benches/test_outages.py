@@ -1,4 +1,4 @@
-"""What outages cost: a million jobs on servers that fail every 42 days, against servers that never do; `make bench`."""
+"""What outages cost: a million jobs where servers fail every 42 days, and where none does; `make bench`."""
 
 from __future__ import annotations
 

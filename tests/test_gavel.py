@@ -357,3 +357,29 @@ def test_beside_gavels_own_simulator(
     found = sum(jct.values()) / sum(reference.values())
     assert found == pytest.approx(ratio, abs=0.005)
     assert sum(abs(jct[job] / reference[job] - 1) < 0.05 for job in jct) >= close
+
+
+def test_the_length_of_a_round_is_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """--round S is short for -P round=S, in `compare --run` too, and only policies of rounds take it."""
+    monkeypatch.chdir(tmp_path)
+    Path("two.toml").write_text(TWO)
+    Path("jobs.csv").write_text(
+        "job_id,submit_time,num_gpus,duration\na,0,4,900\nb,0,4,900\nc,0,8,900\nd,0,8,900\n"
+    )
+    run = ("replay", "jobs.csv", "--cluster", "two.toml", "--policy", "gavel", "--model", "fixed", "-q")
+    for out, more in (("long", ("--round", "500")), ("same", ("-P", "round=500")), ("short", ())):
+        assert invoke(*run, *more, "-o", out).returncode == 0
+    told = {out: Path(out, "allocations.parquet").read_bytes() for out in ("long", "same", "short")}
+    assert told["long"] == told["same"] != told["short"]
+    twice = invoke(*run, "--round", "500", "-P", "round=360", "-o", "x")
+    assert (twice.returncode, twice.stderr) == (2, "error: option P: round=500: expected NAME=VALUE, each name once\n")
+    other = invoke(*run[:5], "fifo", "--round", "500", "-o", "x")
+    assert other.returncode == 2
+    assert "option P: round: expected none beside fifo: it has no fields" in other.stderr
+    runs = ("--run", "gavel --round 500", "--run", "fifo")
+    both = ("compare", "jobs.csv", "--cluster", "two.toml", "--model", "fixed", *runs, "-o", "c", "-q")
+    assert invoke(*both).returncode == 0
+    (kept,) = Path("c").glob("gavel*/allocations.parquet")
+    assert kept.read_bytes() == told["long"]

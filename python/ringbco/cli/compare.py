@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OUTPUT: Final = "Output"
 _FEWEST: Final = 2
 # What `replay` takes to repeat a result.
-_ONLY_REPLAY: Final = ("ctx", "again", "parameters")
+_ONLY_REPLAY: Final = ("ctx", "again", "parameters", "round_length")
 
 
 def compare(**given: Any) -> None:

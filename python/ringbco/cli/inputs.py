@@ -93,6 +93,16 @@ Parameters = Annotated[
         rich_help_panel="Policy",
     ),
 ]
+Round = Annotated[
+    str | None,
+    typer.Option(
+        "--round",
+        metavar="S",
+        help="gavel: seconds of a round; short for -P round=S. Default: 360.",
+        rich_help_panel="Policy",
+        show_default=False,
+    ),
+]
 Units = Annotated[
     str,
     typer.Option(
@@ -196,12 +206,15 @@ def read_table(path: Path, *, quiet: bool) -> JobTable:
     return table
 
 
-def fields(given: Sequence[str] | None) -> dict[str, str]:
-    """What -P says, by name. Raises UsageError for one without "=" and for a name that is given twice."""
+def fields(given: Sequence[str] | None, length: str | None = None) -> dict[str, str]:
+    """What -P and --round say, by name.
+
+    Raises UsageError for one without "=" and for a name that is given twice.
+    """
     from ringbco.errors import UsageError
 
     found: dict[str, str] = {}
-    for text in given or ():
+    for text in (*(given or ()), *([] if length is None else [f"round={length}"])):
         name, equals, value = text.partition("=")
         if not equals or not name or name in found:
             raise UsageError(f"option P: {text}: expected NAME=VALUE, each name once")

@@ -35,6 +35,7 @@ def replay(
     units: inputs.Units = "human",
     force: inputs.Force = False,
     parameters: inputs.Parameters = None,
+    round_length: inputs.Round = None,
     as_json: inputs.Json = False,
     quiet: inputs.Quiet = False,
     **options: Any,
@@ -82,7 +83,12 @@ def replay(
     options["thresholds"] = read_numbers(REPLAY["thresholds"], options["thresholds"])
     with progress_bar(f"{policy} on {machine.name}", quiet=quiet) as progress:
         outcome = run(
-            table, machine, policy=policy, parameters=fields(parameters), progress=progress, **options
+            table,
+            machine,
+            policy=policy,
+            parameters=fields(parameters, round_length),
+            progress=progress,
+            **options,
         )
     if not quiet:
         tell_unused([policy], options)

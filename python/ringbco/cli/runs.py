@@ -88,9 +88,10 @@ def _parsed(text: str) -> dict[str, Any]:
             what = "a job table" if parameter.name == "jobs" else max(parameter.opts, key=len)
             raise refusal(f"{what}: leave it out, {_NOT_OF_A_RUN[parameter.name]}")
         given[parameter.name] = ctx.params[parameter.name]
-    if "parameters" in given:
+    length = given.pop("round_length", None)
+    if "parameters" in given or length is not None:
         try:
-            given["parameters"] = fields(given["parameters"])
+            given["parameters"] = fields(given.get("parameters"), length)
         except UsageError as error:
             raise refusal(str(error)) from None
     return given
