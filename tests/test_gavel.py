@@ -374,7 +374,10 @@ def test_the_length_of_a_round_is_an_option(
     told = {out: Path(out, "allocations.parquet").read_bytes() for out in ("long", "same", "short")}
     assert told["long"] == told["same"] != told["short"]
     twice = invoke(*run, "--round", "500", "-P", "round=360", "-o", "x")
-    assert (twice.returncode, twice.stderr) == (2, "error: option P: round=500: expected NAME=VALUE, each name once\n")
+    assert (twice.returncode, twice.stderr) == (
+        2,
+        "error: option P: round=500: expected NAME=VALUE, each name once\n",
+    )
     other = invoke(*run[:5], "fifo", "--round", "500", "-o", "x")
     assert other.returncode == 2
     assert "option P: round: expected none beside fifo: it has no fields" in other.stderr

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ringbco.reports import figures_jobs, figures_shares, figures_time, figures_types, figures_waits
+from ringbco.reports import (
+    figures_jobs,
+    figures_outages,
+    figures_shares,
+    figures_time,
+    figures_types,
+    figures_waits,
+)
 from ringbco.reports.series import Figure
 from ringbco.result.outcome import Outcome
 
@@ -39,6 +46,7 @@ def chapters(results: Mapping[str, Outcome]) -> list[Chapter]:
         Chapter("The cluster over time", figures_time.over_time(results)),
         Chapter("GPU types", figures_types.by_type(results)),
         Chapter("Shares of a GPU", figures_shares.by_share(results)),
+        Chapter("Outages", figures_outages.outages(results)),
         Chapter("Contention on servers", list(figures_time.by_server(results))),
     ]
     return [chapter for chapter in made if chapter.figures]

@@ -13,6 +13,7 @@ import polars as pl
 from ringbco.errors import UsageError
 from ringbco.reports.cluster_state import cluster_state
 from ringbco.reports.lanes import LEVELS, assign_lanes, stretches
+from ringbco.reports.outage_bars import down_times
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.share_lanes import assign_shares
 from ringbco.reports.window import Window
@@ -24,8 +25,9 @@ MOST_BARS: Final = 20_000
 MOST_LANES: Final = 512
 _COLOURS: Final = ("#9fc7a8", "#f0d264", "#efa245", "#d6562b", "#8c1d18")
 _MET: Final = ("0", "1", "2", "3 to 4", "5 or more")
+_DOWN: Final = "server down"
 _LEGEND: Final = (
-    "datum.label + ' (' + {"
+    f"datum.label == '{_DOWN}' ? '{_DOWN}' : datum.label + ' (' + {{"
     + ", ".join(f"'{level}': '{met}'" for level, met in zip(LEVELS, _MET, strict=True))
     + "}[datum.label] + ')'"
 )
@@ -40,7 +42,8 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
     sizes = server_gpus(outcome)
     tops = dict(zip(window.servers, _tops([sizes[server] for server in window.servers]), strict=True))
     lanes = sum(sizes[server] for server in window.servers)
-    bars = _bars(outcome, window, tops)
+    down = _down(outcome, window, tops, sizes)
+    bars = pl.concat((_bars(outcome, window, tops), down), how="vertical_relaxed")
     if bars.height > MOST_BARS or lanes > MOST_LANES:
         raise UsageError(
             f"{bars.height:,} bars on {lanes:,} GPUs: expected at most {MOST_BARS:,} on {MOST_LANES:,};"
@@ -69,7 +72,7 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
             x2="end:Q",
             y=alt.Y("top:Q", scale=scale, axis=None),
             y2="bottom:Q",
-            color=alt.Color("level:N", scale=alt.Scale(domain=list(LEVELS), range=list(_COLOURS))).legend(
+            color=alt.Color("level:N", scale=_scale(has_outages=outcome.outages is not None)).legend(
                 title="largest contention p_j met by the job", orient="bottom", labelExpr=_LEGEND
             ),
         )
@@ -143,6 +146,22 @@ def _bars(outcome: Outcome, window: Window, tops: dict[int, int]) -> pl.DataFram
             level=pl.col("level").replace_strict(dict(enumerate(LEVELS)), return_dtype=pl.String),
         )
     )
+
+
+def _down(outcome: Outcome, window: Window, tops: dict[int, int], sizes: list[int]) -> pl.DataFrame:
+    """A bar over all GPUs of a server for every outage."""
+    first = pl.col("server").replace_strict(tops, return_dtype=pl.Int64)
+    size = pl.col("server").replace_strict(dict(enumerate(sizes)), return_dtype=pl.Int64)
+    return down_times(outcome, window).select(
+        "start", "end", top=first, bottom=first + size, level=pl.lit(_DOWN)
+    )
+
+
+def _scale(*, has_outages: bool) -> alt.Scale:
+    levels, colours = list(LEVELS), list(_COLOURS)
+    if has_outages:
+        levels, colours = [*levels, _DOWN], [*colours, "#5f6368"]
+    return alt.Scale(domain=levels, range=colours)
 
 
 def _unit(seconds: float) -> tuple[float, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, Final
 
@@ -18,6 +19,7 @@ from ringbco.errors import UsageError
 from ringbco.io.marks import TRACE_START
 from ringbco.reports.cluster_state import cluster_state
 from ringbco.reports.lanes import LEVELS, Lane, assign_lanes, stretches
+from ringbco.reports.outage_bars import down_times
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.share_lanes import assign_shares
 from ringbco.reports.window import Window
@@ -84,6 +86,8 @@ def trace_events(outcome: Outcome, window: Window) -> Iterator[Event]:
     for lane in lanes:
         if lane.row in rows:
             yield from _slices(lane, rows[lane.row])
+    for server, start, end, cause in down_times(outcome, window).iter_rows():
+        yield from _down(server, start * _US, end * _US, cause, len(threads[server]))
     yield from _cluster_counters(outcome, window)
     yield from _server_counters(frame, window)
 
@@ -168,6 +172,22 @@ def _slices(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
         yield event | {"tid": thread + 1}
 
 
+def _down(server: int, start: float, end: float, cause: str, lanes: int) -> Iterator[Event]:
+    """An outage: a grey slice on every lane of the server."""
+    event = {
+        "ph": "X",
+        "name": f"down: {cause}",
+        "cat": "down",
+        "cname": "grey",
+        "pid": FIRST_SERVER + server,
+        "ts": start,
+        "dur": max(end - start, 0.0),
+        "args": {"cause": cause},
+    }
+    for thread in range(lanes):
+        yield event | {"tid": thread + 1}
+
+
 def _cluster_counters(outcome: Outcome, window: Window) -> Iterator[Event]:
     state = cluster_state(outcome, window)
     for name, series in _COUNTERS:
@@ -211,9 +231,14 @@ def _counter(name: str, process: int, time: float, title: str, value: float) -> 
 
 
 def _recorded(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The run as run.toml has it, which knows no nulls, so that an outcome and its folder give the same."""
+    """The run as run.toml has it, which knows no nulls, so that an outcome and its folder give the same.
+
+    JSON knows no infinity: it is the word.
+    """
     return {
-        name: {key: value for key, value in table.items() if value is not None}
+        name: {
+            key: "inf" if value == math.inf else value for key, value in table.items() if value is not None
+        }
         if isinstance(table, Mapping)
         else table
         for name, table in run.items()

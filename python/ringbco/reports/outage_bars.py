@@ -1,0 +1,25 @@
+"""Outages as a timeline draws them: when the servers of a window are down, and why."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ringbco.reports.server_load import server_gpus
+from ringbco.reports.window import Window
+from ringbco.result.outcome import Outcome
+from ringbco.result.reliability import UNKNOWN
+from ringbco.trace.outages import as_outages
+
+
+def down_times(outcome: Outcome, window: Window) -> pl.DataFrame:
+    """Columns server, start, end (s) and cause: the outages in the window, cut off at its ends."""
+    if outcome.outages is None:
+        return pl.DataFrame(
+            schema={"server": pl.UInt32, "start": pl.Float64, "end": pl.Float64, "cause": pl.String}
+        )
+    merged = as_outages(outcome.outages, len(server_gpus(outcome))).merged
+    return window.cut(
+        merged.filter(pl.col("server").is_in(list(window.servers))).select(
+            "server", start="down_at", end="up_at", cause=pl.col("cause").fill_null(UNKNOWN)
+        )
+    )
