@@ -47,9 +47,12 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
         "server_vc": np.array(case.server_vc, dtype=np.uint32) if split else None,
         "server_types": None,
         "type_prices": None,
+        "outages": None,
         "network": (net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
     }
     given = case.options.by_name()
+    jobs["checkpoint_interval"] = more.pop("intervals", None)  # an option has the column's name
     for name, value in more.items():
-        next((group for group in (jobs, cluster) if name in group), given)[name] = value
+        group = next((group for group in (jobs, cluster) if name in group), given)
+        (given if name == "checkpoint_interval" else group)[name] = value
     return _core.replay(jobs, cluster, given, None)
