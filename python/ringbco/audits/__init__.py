@@ -203,12 +203,12 @@ def _queue(
         # With jobs missing or GPUs taken twice, what was idle and who waited is anybody's guess.
         _leave_out(checks, _IN_QUEUE, f"{', '.join(broken)} failed")
         return
+    if facts.outages is not None:
+        _leave_out(checks, _IN_QUEUE, "servers fail: GPUs that nobody holds may be down")
+        return
     if facts.shared:
         share_choosing.check_shares(checks["placement"], facts, eps)
         _leave_out(checks, _IN_QUEUE[1:], "jobs share GPUs: what is idle is no number of GPUs")
-        return
-    if facts.outages is not None:
-        _leave_out(checks, _IN_QUEUE, "servers fail: GPUs that nobody holds may be down")
         return
     choosing.check_placement(checks["placement"], facts, eps)
     causes.check_causes(checks["causes"], facts, jobs, eps, parts)
