@@ -3,8 +3,9 @@
 //! For example, when the second of two jobs on a GPU ends, the first runs at its full rate from then on.
 
 use super::floor::Floor;
+use super::stays::Stay;
 use crate::cluster::Want;
-use crate::ids::{GpuType, Job};
+use crate::ids::{GpuType, Job, Slot};
 use crate::speed::Speed;
 use crate::trace::{Demand, Jobs};
 use std::collections::BTreeMap;
@@ -40,17 +41,39 @@ impl<S: Speed> Floor<'_, S> {
         self.crowd.is_settled() && self.beside.as_ref().is_none_or(|beside| beside.is_settled())
     }
 
+    /// The smallest share of a GPU that a job holds; 1 where none holds any.
+    pub(super) fn smallest_share(&self) -> f64 {
+        let live = self.stays.iter().filter(|stay| stay.is_live());
+        live.map(|stay| self.jobs.gpus(stay.job.index())).fold(1.0, f64::min)
+    }
+
+    /// Whether a stay makes no progress beside the other share of its GPU.
+    pub(super) fn is_starved(&self, stay: &Stay<S::Pace>) -> bool {
+        self.beside.is_some() && stay.unit == f64::INFINITY
+    }
+
+    /// Takes note of the other shares on the GPU of a stay that holds one.
+    pub(super) fn meet(&mut self, slot: Slot) {
+        let Some(beside) = &self.beside else { return };
+        let other = beside.other(slot).map(|other| self.stays[other.index()].pace);
+        let stay = &mut self.stays[slot.index()];
+        let measured = self.speed.meet(&mut stay.pace, other.as_ref());
+        stay.slowed = if measured { 1.0 } else { beside.slowdown(slot) };
+    }
+
     /// New paces and ends of the shares whose GPU changed.
     pub(super) fn settle_shares(&mut self) {
         let Some(beside) = &mut self.beside else { return };
-        self.dirty.clear();
-        beside.drain_changed(&mut self.dirty);
-        for &slot in &self.dirty {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.clear();
+        beside.drain_changed(&mut dirty);
+        for &slot in &dirty {
+            self.meet(slot);
             let stay = &mut self.stays[slot.index()];
-            stay.slowed = beside.slowdown(slot);
             if stay.set_pace(&self.speed, self.now, self.clock) {
                 self.ends.set(slot.number(), stay.end(self.clock), stay.job.number());
             }
         }
+        self.dirty = dirty;
     }
 }

@@ -7,20 +7,24 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// A table of measured speeds. Columns: models and types by number, GPUs, servers, iterations a second.
+/// A table of measured speeds. Columns: models and types by number, GPUs, servers, iterations a second; of two jobs on
+/// one GPU a model, a type, the model of its partner, its rate and that of the partner.
 #[pyclass(frozen, module = "ringbco._core")]
 pub(super) struct SpeedTable(pub(super) Arc<RateTable>);
 
 type Numbers<'py> = PyReadonlyArray1<'py, u32>;
+type Floats<'py> = PyReadonlyArray1<'py, f64>;
 
 #[pymethods]
 impl SpeedTable {
     #[new]
+    #[pyo3(signature = (size, entries, rate, partners=None))]
     fn new(
         py: Python<'_>,
         size: (usize, usize),
         entries: (Numbers<'_>, Numbers<'_>, Numbers<'_>, Numbers<'_>),
-        rate: PyReadonlyArray1<'_, f64>,
+        rate: Floats<'_>,
+        partners: Option<(Numbers<'_>, Numbers<'_>, Numbers<'_>, Floats<'_>, Floats<'_>)>,
     ) -> PyResult<Self> {
         let rate = rate.as_slice()?;
         let entries = columns(&entries)?;
@@ -32,7 +36,21 @@ impl SpeedTable {
         let rows: Vec<_> =
             (0..rate.len()).map(|row| (model[row], gpu_type[row], gpus[row], servers[row], rate[row])).collect();
         let (models, types) = size;
-        RateTable::new(models, types, &rows).map(|table| Self(Arc::new(table))).map_err(|error| raise(py, &error))
+        let pairs: Vec<_> = match &partners {
+            None => Vec::new(),
+            Some((model, gpu_type, partner, rate, partner_rate)) => {
+                let rates = rate.as_slice()?.iter().zip(partner_rate.as_slice()?);
+                let names = model.as_slice()?.iter().zip(gpu_type.as_slice()?).zip(partner.as_slice()?);
+                names
+                    .zip(rates)
+                    .map(|(((&model, &of), &partner), (&own, &other))| (model, of, partner, own, other))
+                    .collect()
+            }
+        };
+        RateTable::new(models, types, &rows)
+            .and_then(|table| table.with_partners(&pairs))
+            .map(|table| Self(Arc::new(table)))
+            .map_err(|error| raise(py, &error))
     }
 
     /// Iterations a second of every question; NaN where nothing that was measured says it.
