@@ -84,10 +84,12 @@ pub enum Error {
         /// When, s.
         time: f64,
     },
-    /// Nothing can ever change, and a job makes no progress: beside the other share of its GPU its measured rate is 0.
+    /// Nothing can ever change, and a job makes no progress: its rate beside the other job on its GPU is 0.
     Starved {
         /// The lowest such row.
         row: usize,
+        /// The other job's row.
+        beside: usize,
         /// When, s.
         time: f64,
     },
@@ -212,10 +214,11 @@ impl fmt::Display for Error {
             Self::Stuck { running: false, time, .. } => {
                 write!(f, "still waits at {time} s, and nothing can change")
             }
-            Self::Starved { time, .. } => {
+            Self::Starved { beside, time, .. } => {
+                let number = beside + 1;
                 write!(
                     f,
-                    "makes no progress after {time} s (its rate beside the other job on its GPU is 0) and nothing can change"
+                    "makes no progress after {time} s (its rate beside the job of row {number} on its GPU is 0) and nothing can change"
                 )
             }
             Self::Decision { verb, time, why, .. } => {

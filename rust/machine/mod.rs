@@ -259,12 +259,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// Names the job of the lowest row that runs without progress or waits; first one with a rate of 0 beside another.
     fn stuck(&self) -> Error {
         let row = |job: Job| self.rows[job.index()] as usize;
-        let live = || self.floor.stays.iter().filter(|stay| stay.is_live());
-        let starved = live().filter(|stay| self.floor.is_starved(stay));
-        if let Some(row) = starved.map(|stay| row(stay.job)).min() {
-            return Error::Starved { row, time: self.floor.seconds() };
+        if let Some((row, beside)) = self.floor.starved().map(|(job, other)| (row(job), row(other))).min() {
+            return Error::Starved { row, beside, time: self.floor.seconds() };
         }
-        let stalled = live().map(|stay| (row(stay.job), true));
+        let stalled = self.floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| (row(stay.job), true));
         let waiting = self.policy.waiting_jobs().map(|job| (row(job), false));
         let (row, running) = stalled.chain(waiting).min().unwrap_or_default();
         Error::Stuck { row, running, time: self.floor.seconds() }

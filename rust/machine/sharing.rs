@@ -3,7 +3,6 @@
 //! For example, when the second of two jobs on a GPU ends, the first runs at its full rate from then on.
 
 use super::floor::Floor;
-use super::stays::Stay;
 use crate::cluster::Want;
 use crate::ids::{GpuType, Job, Slot};
 use crate::speed::Speed;
@@ -47,9 +46,13 @@ impl<S: Speed> Floor<'_, S> {
         live.map(|stay| self.jobs.gpus(stay.job.index())).fold(1.0, f64::min)
     }
 
-    /// Whether a stay makes no progress beside the other share of its GPU.
-    pub(super) fn is_starved(&self, stay: &Stay<S::Pace>) -> bool {
-        self.beside.is_some() && stay.unit == f64::INFINITY
+    /// The jobs that make no progress, each with the only other job on its GPU.
+    pub(super) fn starved(&self) -> impl Iterator<Item = (Job, Job)> + '_ {
+        let stalled = self.stays.iter().zip(0..).filter(|(stay, _)| stay.is_live() && stay.unit == f64::INFINITY);
+        stalled.filter_map(|(stay, slot)| {
+            let other = self.beside.as_ref()?.other(Slot::new(slot))?;
+            Some((stay.job, self.stays[other.index()].job))
+        })
     }
 
     /// Takes note of the other shares on the GPU of a stay that holds one.

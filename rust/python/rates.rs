@@ -2,7 +2,7 @@
 
 use super::raise;
 use crate::error::Error;
-use crate::trace::RateTable;
+use crate::trace::{Pair, RateTable};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ pub(super) struct SpeedTable(pub(super) Arc<RateTable>);
 
 type Numbers<'py> = PyReadonlyArray1<'py, u32>;
 type Floats<'py> = PyReadonlyArray1<'py, f64>;
+/// The columns of pairs.
+type Partners<'py> = (Numbers<'py>, Numbers<'py>, Numbers<'py>, Floats<'py>, Floats<'py>);
 
 #[pymethods]
 impl SpeedTable {
@@ -24,7 +26,7 @@ impl SpeedTable {
         size: (usize, usize),
         entries: (Numbers<'_>, Numbers<'_>, Numbers<'_>, Numbers<'_>),
         rate: Floats<'_>,
-        partners: Option<(Numbers<'_>, Numbers<'_>, Numbers<'_>, Floats<'_>, Floats<'_>)>,
+        partners: Option<Partners<'_>>,
     ) -> PyResult<Self> {
         let rate = rate.as_slice()?;
         let entries = columns(&entries)?;
@@ -36,17 +38,7 @@ impl SpeedTable {
         let rows: Vec<_> =
             (0..rate.len()).map(|row| (model[row], gpu_type[row], gpus[row], servers[row], rate[row])).collect();
         let (models, types) = size;
-        let pairs: Vec<_> = match &partners {
-            None => Vec::new(),
-            Some((model, gpu_type, partner, rate, partner_rate)) => {
-                let rates = rate.as_slice()?.iter().zip(partner_rate.as_slice()?);
-                let names = model.as_slice()?.iter().zip(gpu_type.as_slice()?).zip(partner.as_slice()?);
-                names
-                    .zip(rates)
-                    .map(|(((&model, &of), &partner), (&own, &other))| (model, of, partner, own, other))
-                    .collect()
-            }
-        };
+        let pairs = partners.map_or_else(|| Ok(Vec::new()), |columns| pairs(py, &columns))?;
         RateTable::new(models, types, &rows)
             .and_then(|table| table.with_partners(&pairs))
             .map(|table| Self(Arc::new(table)))
@@ -74,4 +66,15 @@ impl SpeedTable {
 
 fn columns<'a>(of: &'a (Numbers<'_>, Numbers<'_>, Numbers<'_>, Numbers<'_>)) -> PyResult<[&'a [u32]; 4]> {
     Ok([of.0.as_slice()?, of.1.as_slice()?, of.2.as_slice()?, of.3.as_slice()?])
+}
+
+fn pairs(py: Python<'_>, of: &Partners<'_>) -> PyResult<Vec<Pair>> {
+    let (own, theirs) = (of.3.as_slice()?, of.4.as_slice()?);
+    let [model, gpu_type, partner] = [of.0.as_slice()?, of.1.as_slice()?, of.2.as_slice()?];
+    for length in [model.len(), gpu_type.len(), partner.len(), theirs.len()] {
+        if length != own.len() {
+            return Err(raise(py, &Error::ColumnLength { column: "partner", length, expected: own.len() }));
+        }
+    }
+    Ok((0..own.len()).map(|row| (model[row], gpu_type[row], partner[row], own[row], theirs[row])).collect())
 }

@@ -53,7 +53,8 @@ impl Beside {
 
     /// The other stay on its GPU, where there is just one.
     pub(crate) fn other(&self, slot: Slot) -> Option<Slot> {
-        match *self.crowd.members(self.place[slot.index()] as usize) {
+        let place = self.place.get(slot.index()).filter(|&&place| place != NOWHERE)?;
+        match *self.crowd.members(*place as usize) {
             [one, other] => Some(if one == slot { other } else { one }),
             _ => None,
         }
@@ -88,6 +89,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(|slot| beside.slowdown(Slot::new(slot))), [1.5, 1.0, 1.5]);
         let others = |beside: &Beside| [0, 1, 2].map(|slot| beside.other(Slot::new(slot)).map(Slot::number));
         assert_eq!(others(&beside), [Some(2), None, Some(0)]);
+        assert_eq!(beside.other(Slot::new(7)), None);
         beside.join(Slot::new(3), Server::new(1), 0);
         assert_eq!(others(&beside), [None; 3]);
         beside.leave(Slot::new(3));

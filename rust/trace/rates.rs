@@ -7,6 +7,9 @@ use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// What was measured of two jobs on one GPU: a model, a type, the model of its partner, its rate, that of the partner.
+pub type Pair = (u32, u32, u32, f64, f64);
+
 /// The rates of all models and types.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates<'a> {
@@ -83,12 +86,12 @@ impl RateTable {
         Ok(Self { types, measured, beside: HashMap::new() })
     }
 
-    /// The table with what was measured of two jobs on one GPU: rows (model, type, model of its partner, rate, rate of
-    /// the partner), in any order. A model's own row counts more than what a row of its partner says of it.
+    /// The table with what was measured of two jobs on one GPU, in any order. A model's own row counts more than what a
+    /// row of its partner says of it.
     ///
     /// # Errors
     /// `Value` for a row out of range, or a second one of the same model, type and partner.
-    pub fn with_partners(mut self, rows: &[(u32, u32, u32, f64, f64)]) -> Result<Self> {
+    pub fn with_partners(mut self, rows: &[Pair]) -> Result<Self> {
         let models = self.measured.len().checked_div(self.types).unwrap_or(0);
         for (row, &(model, gpu_type, partner, rate, partner_rate)) in rows.iter().enumerate() {
             let fault = |column, value: String, expected| Err(Error::Value { row, column, value, expected });

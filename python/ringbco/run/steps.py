@@ -50,7 +50,7 @@ _WISHES: Final = {
     "stuck": ("every job to finish", "give a longer --slot, or use --clock continuous"),
     "starved": (
         "every job to finish",
-        "mend the rows with a partner in the table of speeds, or use another --placement",
+        "mend or drop that pair's rows in the table of speeds, or use another --placement",
     ),
 }
 # A plan has no --placement of its own and knows the slot clock only.
