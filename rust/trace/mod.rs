@@ -5,5 +5,5 @@ mod rates;
 mod types;
 
 pub use jobs::{Demand, Jobs, MAX_ITERATIONS, OwnedJobs, Range};
-pub use rates::{RateTable, Rates};
+pub use rates::{Pair, RateTable, Rates};
 pub use types::{Kind, OwnedTypes, Types};
