@@ -84,6 +84,15 @@ pub enum Error {
         /// When, s.
         time: f64,
     },
+    /// Nothing can ever change, and a job makes no progress: its rate beside the other job on its GPU is 0.
+    Starved {
+        /// The lowest such row.
+        row: usize,
+        /// The other job's row.
+        beside: usize,
+        /// When, s.
+        time: f64,
+    },
     /// A decision that cannot be carried out.
     Decision {
         /// The job's row.
@@ -138,6 +147,7 @@ impl Error {
             Self::NoRate { .. } => "no-rate",
             Self::ZeroIterationTime { .. } => "zero-iteration-time",
             Self::Stuck { .. } => "stuck",
+            Self::Starved { .. } => "starved",
             Self::Decision { .. } => "decision",
             Self::Unsupported { .. } => "unsupported",
             Self::NoJobs => "no-jobs",
@@ -159,6 +169,7 @@ impl Error {
             | Self::ZeroIterationTime { row }
             | Self::NeverEnds { row }
             | Self::Decision { row, .. }
+            | Self::Starved { row, .. }
             | Self::Stuck { row, .. } => Some(*row),
             _ => None,
         }
@@ -202,6 +213,13 @@ impl fmt::Display for Error {
             }
             Self::Stuck { running: false, time, .. } => {
                 write!(f, "still waits at {time} s, and nothing can change")
+            }
+            Self::Starved { beside, time, .. } => {
+                let number = beside + 1;
+                write!(
+                    f,
+                    "makes no progress after {time} s (its rate beside the job of row {number} on its GPU is 0) and nothing can change"
+                )
             }
             Self::Decision { verb, time, why, .. } => {
                 write!(f, "cannot {verb} at {time} s: {why}")

@@ -28,7 +28,7 @@ from oracle.model import (
 from oracle.placement import GOLDEN, MASK, Floor, place
 
 PATIENCE = 3_000
-"""Slots without progress after which a run is given up as stuck."""
+"""Slots, or ticks, without progress after which a run is given up as stuck."""
 
 
 @dataclass(frozen=True)
@@ -393,14 +393,17 @@ class World:
 
     def run_events(self) -> None:
         def finish(run: Stretch) -> float:
-            return run.since + run.left * run.tau
+            return run.since + (run.left * run.tau if run.left else 0.0)
 
         ticks = self.rules.policy in INTERVALS
-        tick = 0
+        tick = idle = 0
         while self.future or self.waiting or self.running:
             instants = [finish(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
+            idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
             if ticks:
                 instants.append(tick * self.rules.interval)
+            if idle > PATIENCE or min(instants, default=math.inf) == math.inf:
+                raise StuckError(min(self.waiting + [run.row for run in self.running]))
             self.now = min(instants)
             self.count_time()
             happened = False

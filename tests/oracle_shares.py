@@ -13,6 +13,7 @@ from oracle.placement import Floor, place, splitmix64
 from oracle.simulate import Gang, World
 from oracle_preempt import Stretch
 from oracle_preempt import World as PreemptWorld
+from oracle_tables import MeasuredJob, in_slot
 from oracle_types import Types
 
 WHOLE = 1000
@@ -32,6 +33,10 @@ def weight(job: Job) -> float:
 def asked(job: Job) -> int:
     """The same in thousandths."""
     return job.share or job.num_gpus * WHOLE
+
+
+Pair = tuple[int, int, int, float, float]
+"""Model, GPU type, model of its partner, iterations a second of the two beside one another."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,7 @@ class Sharing:
     types: Types | None = None
     interference: float = 0.0
     rows: list[Row] = field(default_factory=list)
+    pairs: Sequence[Pair] = ()
 
     def rooms(self, sizes: dict[int, int], jobs: dict[int, Job], running: Sequence[Gang | Stretch]) -> Rooms:
         rooms = {(s, g): WHOLE for s in sorted(sizes) for g in range(sizes[s])}
@@ -165,6 +171,22 @@ class Sharing:
                 usable = tuple(world.jobs[j] for j in world.jobs if gpu_type in self.tried(world, j))
             yield self.pool(world, gpu_type), Demands(usable, len(world.jobs) - len(usable))
 
+    def measured(self, world: World | PreemptWorld, run: Gang | Stretch) -> float | None:
+        """Iterations a second beside the only other share on its GPU, where the pair was measured."""
+        others = [other for other in world.running if other.gpus == run.gpus and other is not run]
+        if not self.pairs or not world.jobs[run.row].share or len(others) != 1:
+            return None
+        assert self.types is not None, "measured speeds are those of a type"
+        gpu_type = self.types.of[run.gpus[0][0]]
+        mine, theirs = world.jobs[run.row], world.jobs[others[0].row]
+        assert isinstance(mine, MeasuredJob)
+        assert isinstance(theirs, MeasuredJob)
+        own = (mine.measured_as, gpu_type, theirs.measured_as)
+        partners = (theirs.measured_as, gpu_type, mine.measured_as)
+        found = [pair[3] for pair in self.pairs if pair[:3] == own]
+        found += [pair[4] for pair in self.pairs if pair[:3] == partners]
+        return found[0] if found else None
+
     def slowdown(self, world: World | PreemptWorld, run: Gang | Stretch) -> float:
         """How many times as long a job takes for the others on its GPU."""
         if not world.jobs[run.row].share:
@@ -172,11 +194,14 @@ class Sharing:
         return 1.0 + self.interference * (sum(1 for other in world.running if other.gpus == run.gpus) - 1)
 
     def tau(self, world: World | PreemptWorld, run: Gang | Stretch, p: int) -> float:
-        """Seconds an iteration takes alone on its GPUs."""
+        """Seconds an iteration takes."""
+        rate = self.measured(world, run)
+        if rate is not None:
+            return 1.0 / rate if rate > 0 else math.inf
         job = world.jobs[run.row]
         if self.types is not None:
             job = self.types.on(run.row, job, self.types.of[run.gpus[0][0]])
-        return iteration_time(job, len(run.servers), p, world.net)
+        return iteration_time(job, len(run.servers), p, world.net) * self.slowdown(world, run)
 
     def rate(self, run: Gang | Stretch) -> float:
         """Recorded seconds a second under `fixed`, alone on its GPUs."""
@@ -203,10 +228,9 @@ def queue_world(sharing: Sharing) -> type[World]:
             sharing.note(self.jobs[gang.row], gang, gang.start, now)
 
         def tau(self, gang: Gang) -> float:
-            slowed = sharing.slowdown(self, gang)
             if self.options.model == "fixed":
-                return slowed / sharing.rate(gang)
-            return sharing.tau(self, gang, gang.p) * slowed
+                return sharing.slowdown(self, gang) / sharing.rate(gang)
+            return sharing.tau(self, gang, gang.p)
 
         def run_slots(self) -> None:
             """Every slot. Under `fixed` a stretch at one rate is counted at once, from `since` on."""
@@ -245,12 +269,15 @@ def queue_world(sharing: Sharing) -> type[World]:
 
         def run_events(self) -> None:
             def finish(gang: Gang) -> float:
-                return gang.since + gang.remaining * gang.tau
+                return gang.since + (gang.remaining * gang.tau if gang.remaining else 0.0)
 
             fixed = self.options.model == "fixed"
             while self.future or self.queue or self.running:
                 instants = [finish(gang) for gang in self.running]
-                now = min(instants + [self.jobs[row].submit for row in self.future])
+                instants += [self.jobs[row].submit for row in self.future]
+                now = min(instants, default=math.inf)
+                if now == math.inf:
+                    raise StuckError(min(self.queue + [gang.row for gang in self.running]))
                 for gang in sorted(self.running, key=lambda gang: gang.row):
                     if finish(gang) <= now:
                         self.complete(gang, now)
@@ -275,6 +302,8 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
     class ShareWorld(PreemptWorld):
         at_rate: dict[int, tuple[float, float]] = field(default_factory=dict)
         """Of each running job: the work left when its present rate began, and when that was (slots)."""
+        taus: dict[int, float] = field(default_factory=dict)
+        """What an iteration of each running job takes in the present slot, s."""
 
         def find(self, row: int) -> tuple[list[GPU] | None, int]:
             return sharing.find(self, row, self.running)
@@ -319,6 +348,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
         def new_rates(self) -> None:
             before = {run.row: (run.phi, self.left_now(run.row)) for run in self.running}
             super().new_rates()
+            self.taus = {run.row: self.tau(run, run.p) for run in self.running}
             for run in self.running:
                 phi, left = before[run.row]
                 if run.phi != phi:
@@ -332,10 +362,18 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
             return weight(self.jobs[row]) * self.seconds(held)
 
         def tau(self, run: Stretch, p: int) -> float:
-            slowed = sharing.slowdown(self, run)
             if self.fixed:
-                return slowed / sharing.rate(run)
-            return sharing.tau(self, run, p) * slowed
+                return sharing.slowdown(self, run) / sharing.rate(run)
+            return sharing.tau(self, run, p)
+
+        def pause(self) -> float:
+            cost, slot = self.rules.cost, self.options.slot
+            return cost / slot if self.options.model == "table" and self.slotted else super().pause()
+
+        def yielded(self, run: Stretch) -> float:
+            if self.options.model != "table":
+                return super().yielded(run)
+            return in_slot(self, run, self.taus[run.row])
 
         def stop(self, run: Stretch) -> None:
             sharing.note(self.jobs[run.row], run, self.seconds(run.start), self.seconds(self.now))

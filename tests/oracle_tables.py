@@ -65,10 +65,15 @@ def table_preempt_world(types: TableTypes) -> type[PreemptWorld]:
             return self.rules.cost / self.options.slot if self.slotted else self.rules.cost
 
         def yielded(self, run: Stretch) -> float:
-            if self.now - run.begin >= 1.0:
-                return run.phi
-            slot, cost = self.options.slot, self.rules.cost
-            rest = cost - math.floor(cost / slot) * slot
-            return iterations_per_slot(self.tau(run, run.p), slot - rest)
+            return in_slot(self, run, self.tau(run, run.p))
 
     return TableWorld
+
+
+def in_slot(world: PreemptWorld, run: Stretch, tau: float) -> float:
+    """Iterations of `tau` seconds in the slot that ends now; in the rest of it where a pause ends within."""
+    if world.now - run.begin >= 1.0:
+        return run.phi
+    slot, cost = world.options.slot, world.rules.cost
+    rest = cost - math.floor(cost / slot) * slot
+    return iterations_per_slot(tau, slot - rest)

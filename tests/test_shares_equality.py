@@ -47,10 +47,20 @@ def shared(rnd: random.Random, case: Case) -> Case:
     return replace(case, jobs=tuple(jobs), servers=servers, options=replace(case.options, oversize="drop"))
 
 
+def with_jobs_of(problem: PreemptCase, case: Case) -> PreemptCase:
+    """The problem with a case that `shared` made of its own: the jobs that it added have a deadline too."""
+    more = len(case.jobs) - len(problem.deadlines)
+    return replace(problem, case=case, deadlines=(*problem.deadlines, *problem.deadlines[:1] * more))
+
+
 def columns(case: Case, sharing: Sharing) -> dict[str, Any]:
     told = type_columns(sharing.types) if sharing.types is not None else {}
     shares = np.array([job.share for job in case.jobs], np.uint32)
     return {**told, "shares": shares, "interference": sharing.interference}
+
+
+REFUSALS = {RefusedError: ("slot-too-short",), StuckError: ("stuck", "starved")}
+"""By the oracle's error: what the engine may call it."""
 
 
 def rows_of(run: "_core.RunResult") -> np.ndarray:
@@ -93,21 +103,29 @@ def test_queues(placement: str) -> None:
             continue
         sharing = Sharing(types_of(rnd, case) if kind == "typed" else None, rnd.choice(INTERFERENCE))
         more = columns(case, sharing)
-        try:
-            truth = simulate(
-                case.jobs, case.servers, case.net, case.options, case.server_vc, queue_world(sharing)
-            )
-        except (RefusedError, StuckError):
-            with pytest.raises(_core.CoreError):
-                run_core(case, **more)
-            continue
-        run = run_core(case, **more)
-        assert list(run.kept) == truth.kept, (case, sharing)
-        assert list(run.max_contention) == truth.max_contention, (case, sharing)
-        exact = clock == "slot"
-        check(case, run, sharing, [(run.start, truth.start), (run.finish, truth.finish)], exact=exact)
-        finished += 1
+        finished += same_queue(case, sharing, more)
     assert finished > 0.85 * FEW
+
+
+def same_queue(case: Case, sharing: Sharing, more: dict[str, Any]) -> bool:
+    """Compares a run without preemption; whether it came to its end. more: what the engine is told."""
+    world = queue_world(sharing)
+    try:
+        truth = simulate(case.jobs, case.servers, case.net, case.options, case.server_vc, world)
+        refusal = None
+    except (RefusedError, StuckError) as error:
+        refusal = error
+    if refusal is not None:
+        with pytest.raises(_core.CoreError) as caught:
+            run_core(case, **more)
+        assert caught.value.kind in REFUSALS[type(refusal)], (case, sharing)
+        return False
+    run = run_core(case, **more)
+    assert list(run.kept) == truth.kept, (case, sharing)
+    assert list(run.max_contention) == truth.max_contention, (case, sharing)
+    exact = case.options.clock == "slot"
+    check(case, run, sharing, [(run.start, truth.start), (run.finish, truth.finish)], exact=exact)
+    return True
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -121,29 +139,36 @@ def test_rankings(policy: str) -> None:
         case = shared(rnd, problem.case)
         if min(job.submit for job in case.jobs) > 2.0**50:
             continue
-        more_jobs = len(case.jobs) - len(problem.deadlines)
-        deadlines = (*problem.deadlines, *problem.deadlines[:1] * more_jobs)
-        problem = PreemptCase(case, deadlines, problem.rules)
+        problem = with_jobs_of(problem, case)
         sharing = Sharing(types_of(rnd, case) if kind == "typed" else None, rnd.choice(INTERFERENCE))
         more = columns(case, sharing)
-        try:
-            truth = simulate_preempt(
-                case.jobs, deadlines, case.servers, case.net, case.options, problem.rules, case.server_vc,
-                preempt_world(sharing),
-            )  # fmt: skip
-        except (RefusedError, StuckError):
-            with pytest.raises(_core.CoreError):
-                replay_preempt(problem, **more)
-            continue
-        run = replay_preempt(problem, **more)
-        assert run.held is not None
-        assert list(run.kept) == truth.kept, (problem, sharing)
-        assert list(run.preemptions) == truth.preemptions, (problem, sharing)
-        exact = case.options.clock == "slot"
-        times = [(run.start, truth.start), (run.finish, truth.finish)]
-        check(problem, run, sharing, times, exact=exact)
-        for own, true in ((run.wait_gpus, truth.wait_gpus), (run.wait_fragmented, truth.wait_fragmented)):
-            kept = np.where(run.kept, own, 0.0), np.where(run.kept, true, 0.0)
-            assert np.allclose(*kept, rtol=1e-6, atol=1e-6), (problem, sharing)
-        finished += 1
+        finished += same_ranking(problem, sharing, more)
     assert finished > 0.85 * FEW
+
+
+def same_ranking(problem: PreemptCase, sharing: Sharing, more: dict[str, Any]) -> bool:
+    """The same of a run under a ranking that preempts."""
+    case = problem.case
+    try:
+        truth = simulate_preempt(
+            case.jobs, problem.deadlines, case.servers, case.net, case.options, problem.rules, case.server_vc,
+            preempt_world(sharing),
+        )  # fmt: skip
+        refusal = None
+    except (RefusedError, StuckError) as error:
+        refusal = error
+    if refusal is not None:
+        with pytest.raises(_core.CoreError) as caught:
+            replay_preempt(problem, **more)
+        assert caught.value.kind in REFUSALS[type(refusal)], (problem, sharing)
+        return False
+    run = replay_preempt(problem, **more)
+    assert run.held is not None
+    assert list(run.kept) == truth.kept, (problem, sharing)
+    assert list(run.preemptions) == truth.preemptions, (problem, sharing)
+    times = [(run.start, truth.start), (run.finish, truth.finish)]
+    check(problem, run, sharing, times, exact=case.options.clock == "slot")
+    for own, true in ((run.wait_gpus, truth.wait_gpus), (run.wait_fragmented, truth.wait_fragmented)):
+        kept = np.where(run.kept, own, 0.0), np.where(run.kept, true, 0.0)
+        assert np.allclose(*kept, rtol=1e-6, atol=1e-6), (problem, sharing)
+    return True

@@ -4,6 +4,7 @@ Slot clock: equal bit for bit. Continuous clock: the same places, times within 1
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from core_run import FEW
+from oracle_shares import Pair
 from oracle_tables import MeasuredJob, Row, TableTypes, table_preempt_world
 from oracle_types import queue_world
 from ringbco import _core
@@ -53,10 +55,7 @@ def measured(rnd: random.Random, case: Case) -> Measured:
         jobs.append(MeasuredJob(**given))
         kinds.append((1.0, recorded, tuple((t, 1.0) for t in choices.listed)))
     distinct = list(dict.fromkeys(kinds))
-    column = np.array([row[:4] for row in rows], np.uint32).T
-    speeds = _core.SpeedTable(
-        (MODELS, count), tuple(np.ascontiguousarray(c) for c in column), np.array([r[4] for r in rows])
-    )
+    speeds = speed_table(rows, count)
     told = {
         "types": {
             "of": np.array([distinct.index(kind) for kind in kinds], np.uint32),
@@ -70,6 +69,13 @@ def measured(rnd: random.Random, case: Case) -> Measured:
     options = replace(case.options, oversize="drop", model="table")
     fields = {name: getattr(drawn, name) for name in ("of", "choices", "price", "order")}
     return Measured(replace(case, jobs=tuple(jobs), options=options), TableTypes(**fields), told)
+
+
+def speed_table(rows: Sequence[Row], types: int, pairs: Sequence[Pair] = ()) -> "_core.SpeedTable":
+    """The rows as the engine takes them."""
+    told = [np.array([row[i] for row in rows], np.uint32) for i in range(4)]
+    beside = [np.array([pair[i] for pair in pairs], np.uint32 if i < 3 else np.float64) for i in range(5)]
+    return _core.SpeedTable((MODELS, types), tuple(told), np.array([row[4] for row in rows]), tuple(beside))
 
 
 def _rows(rnd: random.Random, case: Case, model: int, gpu_type: int, last: int) -> list[Row]:

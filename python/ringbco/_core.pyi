@@ -237,8 +237,19 @@ class SpeedTable:
         size: tuple[int, int],
         entries: tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]],
         rate: NDArray[np.float64],
+        partners: tuple[
+            NDArray[np.uint32],
+            NDArray[np.uint32],
+            NDArray[np.uint32],
+            NDArray[np.float64],
+            NDArray[np.float64],
+        ]
+        | None = None,
     ) -> Self:
-        """Numbers of models and of types; rows as columns: model, type, GPUs, servers, and the rate."""
+        """Numbers of models and of types; rows as columns: model, type, GPUs, servers, and the rate.
+
+        partners: likewise of two jobs on one GPU: model, type, the partner's model, both rates.
+        """
     def rates(
         self,
         model: NDArray[np.uint32],

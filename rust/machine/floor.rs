@@ -90,7 +90,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         if jobs.shares.is_some() {
             cluster.share(needs);
         }
-        let interferes = jobs.shares.is_some() && options.interference > 0.0;
+        let interferes = jobs.shares.is_some() && (options.interference > 0.0 || speed.knows_partners());
         let mut floor = Self {
             delays: Delays::new(&jobs, cluster.len()),
             cluster,

@@ -51,7 +51,8 @@ impl Watch for Unwatched {
 
 /// Instants between two looks at the watch.
 const WATCH_EVERY: u64 = 1024;
-/// With no end in sight, this many passes and two for each job are enough to see that nothing comes of them.
+/// With no end in sight, this many passes and two for each job are enough to see that nothing comes of them; twice as
+/// many where half of a GPU is held, since its service grows half as fast.
 const IDLE_PASSES: u64 = 1000;
 /// So many decisions from outside in a row may come to nothing.
 const MOST_IN_VAIN: u64 = 10_000;
@@ -131,7 +132,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// Goes through every instant up to `until` (machine time).
     ///
     /// # Errors
-    /// `Stuck` when nothing can change any more and a job is not done; what the watch says.
+    /// `Stuck` or `Starved` when nothing can change any more and a job is not done; what the watch says.
     pub(crate) fn run(&mut self, until: f64, watch: &mut dyn Watch) -> Result<Pause> {
         let jobs = self.floor.jobs.len();
         if std::mem::take(&mut self.asked) {
@@ -259,12 +260,16 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         let stalled = self.floor.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
         let nothing_comes = self.next_arrival == f64::INFINITY && self.next_outage() == f64::INFINITY;
         self.idle_passes = if stalled && nothing_comes { self.idle_passes + 1 } else { 0 };
-        self.idle_passes > IDLE_PASSES + 2 * (jobs - self.floor.gone) as u64
+        let enough = IDLE_PASSES + 2 * (jobs - self.floor.gone) as u64;
+        self.idle_passes > enough && self.idle_passes as f64 * self.floor.smallest_share() > enough as f64
     }
 
-    /// Names the job of the lowest row that runs without progress or waits.
+    /// Names the job of the lowest row that runs without progress or waits; first one with a rate of 0 beside another.
     fn stuck(&self) -> Error {
         let row = |job: Job| self.rows[job.index()] as usize;
+        if let Some((row, beside)) = self.floor.starved().map(|(job, other)| (row(job), row(other))).min() {
+            return Error::Starved { row, beside, time: self.floor.seconds() };
+        }
         let stalled = self.floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| (row(stay.job), true));
         let waiting = self.policy.waiting_jobs().map(|job| (row(job), false));
         let (row, running) = stalled.chain(waiting).min().unwrap_or_default();

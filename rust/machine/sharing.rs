@@ -4,7 +4,7 @@
 
 use super::floor::Floor;
 use crate::cluster::Want;
-use crate::ids::{GpuType, Job};
+use crate::ids::{GpuType, Job, Slot};
 use crate::speed::Speed;
 use crate::trace::{Demand, Jobs};
 use std::collections::BTreeMap;
@@ -40,17 +40,43 @@ impl<S: Speed> Floor<'_, S> {
         self.crowd.is_settled() && self.beside.as_ref().is_none_or(|beside| beside.is_settled())
     }
 
+    /// The smallest share of a GPU that a job holds; 1 where none holds any.
+    pub(super) fn smallest_share(&self) -> f64 {
+        let live = self.stays.iter().filter(|stay| stay.is_live());
+        live.map(|stay| self.jobs.gpus(stay.job.index())).fold(1.0, f64::min)
+    }
+
+    /// The jobs that make no progress, each with the only other job on its GPU.
+    pub(super) fn starved(&self) -> impl Iterator<Item = (Job, Job)> + '_ {
+        let stalled = self.stays.iter().zip(0..).filter(|(stay, _)| stay.is_live() && stay.unit == f64::INFINITY);
+        stalled.filter_map(|(stay, slot)| {
+            let other = self.beside.as_ref()?.other(Slot::new(slot))?;
+            Some((stay.job, self.stays[other.index()].job))
+        })
+    }
+
+    /// Takes note of the other shares on the GPU of a stay that holds one.
+    pub(super) fn meet(&mut self, slot: Slot) {
+        let Some(beside) = &self.beside else { return };
+        let other = beside.other(slot).map(|other| self.stays[other.index()].pace);
+        let stay = &mut self.stays[slot.index()];
+        let measured = self.speed.meet(&mut stay.pace, other.as_ref());
+        stay.slowed = if measured { 1.0 } else { beside.slowdown(slot) };
+    }
+
     /// New paces and ends of the shares whose GPU changed.
     pub(super) fn settle_shares(&mut self) {
         let Some(beside) = &mut self.beside else { return };
-        self.dirty.clear();
-        beside.drain_changed(&mut self.dirty);
-        for &slot in &self.dirty {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.clear();
+        beside.drain_changed(&mut dirty);
+        for &slot in &dirty {
+            self.meet(slot);
             let stay = &mut self.stays[slot.index()];
-            stay.slowed = beside.slowdown(slot);
             if stay.set_pace(&self.speed, self.now, self.clock) {
                 self.ends.set(slot.number(), stay.end(self.clock), stay.job.number());
             }
         }
+        self.dirty = dirty;
     }
 }

@@ -76,6 +76,8 @@ impl<P> Stay<P> {
     #[inline]
     pub(super) fn end(&self, clock: Clock) -> f64 {
         match clock.slot {
+            // Beside a partner a unit may take for ever.
+            None if self.left == 0.0 => self.since,
             None => self.since + self.left * self.unit,
             Some(_) if self.per_slot == 0.0 => f64::INFINITY,
             Some(_) => self.since + whole_slots(self.left, self.per_slot),
@@ -89,6 +91,7 @@ impl<P> Stay<P> {
         if unit == self.unit {
             return false;
         }
+        let pauses = now < self.since;
         self.save(now, clock);
         self.left = self.left_at(now, clock);
         self.since = f64::max(self.since, now);
@@ -98,7 +101,7 @@ impl<P> Stay<P> {
             if !S::COUNTS_ITERATIONS {
                 self.per_slot /= self.slowed;
             }
-            if S::USES_REST_OF_SLOT && self.part > 0.0 && self.head == 0.0 {
+            if S::USES_REST_OF_SLOT && self.part > 0.0 && pauses {
                 self.head = speed.per_slot(&self.pace, slot * (1.0 - self.part), unit).min(self.left);
                 self.left -= self.head;
             }

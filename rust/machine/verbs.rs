@@ -180,8 +180,9 @@ impl<S: Speed> Floor<'_, S> {
             for (server, gpu) in self.cluster.held(job, stay.gpu_type).0 {
                 beside.join(slot, server, gpu);
             }
-            stay.slowed = beside.slowdown(slot);
+            self.meet(slot);
         }
+        let stay = &mut self.stays[slot.index()];
         // A spanning job's pace is known once it is known who shares its links.
         stay.fresh = stay.parts.len() > 1;
         if stay.fresh {

@@ -135,7 +135,7 @@ options! {
         /// How much each other share of its GPU slows a job down.
         interference: f64 = 0.0 => Entry::number("interference", 0.0, f64::INFINITY, "a finite number >= 0")
             .panel(EXECUTION)
-            .help("Shares of a GPU: with n jobs on one, each runs at 1 / (1 + interference (n - 1)) of its rate.");
+            .help("Shares of a GPU: with n jobs on one, each runs at 1 / (1 + interference (n - 1)) of its rate, but for two measured side by side (model table).");
         /// What a job that is resumed pays, s without progress.
         preempt_cost: f64 = 30.0 => Entry::number("preempt-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")

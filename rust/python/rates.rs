@@ -2,25 +2,31 @@
 
 use super::raise;
 use crate::error::Error;
-use crate::trace::RateTable;
+use crate::trace::{Pair, RateTable};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// A table of measured speeds. Columns: models and types by number, GPUs, servers, iterations a second.
+/// A table of measured speeds. Columns: models and types by number, GPUs, servers, iterations a second; of two jobs on
+/// one GPU a model, a type, the model of its partner, its rate and that of the partner.
 #[pyclass(frozen, module = "ringbco._core")]
 pub(super) struct SpeedTable(pub(super) Arc<RateTable>);
 
 type Numbers<'py> = PyReadonlyArray1<'py, u32>;
+type Floats<'py> = PyReadonlyArray1<'py, f64>;
+/// The columns of pairs.
+type Partners<'py> = (Numbers<'py>, Numbers<'py>, Numbers<'py>, Floats<'py>, Floats<'py>);
 
 #[pymethods]
 impl SpeedTable {
     #[new]
+    #[pyo3(signature = (size, entries, rate, partners=None))]
     fn new(
         py: Python<'_>,
         size: (usize, usize),
         entries: (Numbers<'_>, Numbers<'_>, Numbers<'_>, Numbers<'_>),
-        rate: PyReadonlyArray1<'_, f64>,
+        rate: Floats<'_>,
+        partners: Option<Partners<'_>>,
     ) -> PyResult<Self> {
         let rate = rate.as_slice()?;
         let entries = columns(&entries)?;
@@ -32,7 +38,11 @@ impl SpeedTable {
         let rows: Vec<_> =
             (0..rate.len()).map(|row| (model[row], gpu_type[row], gpus[row], servers[row], rate[row])).collect();
         let (models, types) = size;
-        RateTable::new(models, types, &rows).map(|table| Self(Arc::new(table))).map_err(|error| raise(py, &error))
+        let pairs = partners.map_or_else(|| Ok(Vec::new()), |columns| pairs(py, &columns))?;
+        RateTable::new(models, types, &rows)
+            .and_then(|table| table.with_partners(&pairs))
+            .map(|table| Self(Arc::new(table)))
+            .map_err(|error| raise(py, &error))
     }
 
     /// Iterations a second of every question; NaN where nothing that was measured says it.
@@ -56,4 +66,15 @@ impl SpeedTable {
 
 fn columns<'a>(of: &'a (Numbers<'_>, Numbers<'_>, Numbers<'_>, Numbers<'_>)) -> PyResult<[&'a [u32]; 4]> {
     Ok([of.0.as_slice()?, of.1.as_slice()?, of.2.as_slice()?, of.3.as_slice()?])
+}
+
+fn pairs(py: Python<'_>, of: &Partners<'_>) -> PyResult<Vec<Pair>> {
+    let (own, theirs) = (of.3.as_slice()?, of.4.as_slice()?);
+    let [model, gpu_type, partner] = [of.0.as_slice()?, of.1.as_slice()?, of.2.as_slice()?];
+    for length in [model.len(), gpu_type.len(), partner.len(), theirs.len()] {
+        if length != own.len() {
+            return Err(raise(py, &Error::ColumnLength { column: "partner", length, expected: own.len() }));
+        }
+    }
+    Ok((0..own.len()).map(|row| (model[row], gpu_type[row], partner[row], own[row], theirs[row])).collect())
 }

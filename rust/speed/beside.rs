@@ -1,4 +1,5 @@
-//! Shares beside one another: on a GPU with n jobs each runs at 1 / (1 + interference (n - 1)) of its rate.
+//! Shares beside one another: on a GPU with n jobs each runs at 1 / (1 + interference (n - 1)) of its rate. Of two jobs
+//! the model may know better (`Speed::meet`).
 //!
 //! Kept only where they slow each other down. Invariant: `place` has the GPU of every stay that holds a share. For
 //! example, with an interference of 0.5 a job that shares its GPU with two others takes twice as long.
@@ -50,6 +51,15 @@ impl Beside {
         }
     }
 
+    /// The other stay on its GPU, where there is just one.
+    pub(crate) fn other(&self, slot: Slot) -> Option<Slot> {
+        let place = self.place.get(slot.index()).filter(|&&place| place != NOWHERE)?;
+        match *self.crowd.members(*place as usize) {
+            [one, other] => Some(if one == slot { other } else { one }),
+            _ => None,
+        }
+    }
+
     /// How many times as long a stay takes as alone on its GPU.
     pub(crate) fn slowdown(&self, slot: Slot) -> f64 {
         let jobs = self.crowd.of(std::iter::once(self.place[slot.index()] as usize));
@@ -77,6 +87,12 @@ mod tests {
         beside.join(Slot::new(2), Server::new(1), 0);
         beside.join(Slot::new(1), Server::new(0), 1);
         assert_eq!([0, 1, 2].map(|slot| beside.slowdown(Slot::new(slot))), [1.5, 1.0, 1.5]);
+        let others = |beside: &Beside| [0, 1, 2].map(|slot| beside.other(Slot::new(slot)).map(Slot::number));
+        assert_eq!(others(&beside), [Some(2), None, Some(0)]);
+        assert_eq!(beside.other(Slot::new(7)), None);
+        beside.join(Slot::new(3), Server::new(1), 0);
+        assert_eq!(others(&beside), [None; 3]);
+        beside.leave(Slot::new(3));
         beside.drain_changed(&mut Vec::new());
         beside.leave(Slot::new(2));
         beside.leave(Slot::new(7));

@@ -52,6 +52,11 @@ impl Crowd {
         }
     }
 
+    /// The spanning jobs on a server.
+    pub(crate) fn members(&self, server: usize) -> &[Slot] {
+        &self.spanning[server]
+    }
+
     /// p_j of a spanning job (eq. 6).
     pub(crate) fn of(&self, servers: impl Iterator<Item = usize>) -> u32 {
         servers.map(|server| self.spanning[server].len()).max().unwrap_or(0) as u32

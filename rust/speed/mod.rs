@@ -41,6 +41,17 @@ pub(crate) trait Speed: Clone + Send {
     /// What a unit of work takes on that many servers in that crowd, s.
     fn unit(&self, pace: &Self::Pace, servers: u32, crowd: u32) -> f64;
 
+    /// Whether it knows how fast some jobs run beside one other on their GPU.
+    fn knows_partners(&self) -> bool {
+        false
+    }
+
+    /// Takes note in the pace of a share of that of the only other share on its GPU, if there is just one. Returns
+    /// whether the model knows how fast it runs beside that one.
+    fn meet(&self, _pace: &mut Self::Pace, _other: Option<&Self::Pace>) -> bool {
+        false
+    }
+
     /// Units of work in a slot of that length where one takes `unit` seconds.
     fn per_slot(&self, pace: &Self::Pace, slot: f64, unit: f64) -> f64;
 

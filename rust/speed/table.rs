@@ -1,7 +1,7 @@
 //! Model `table`: speeds as they were measured.
 //!
-//! Work counts iterations. Jobs do not slow each other down: what was measured is what counts. For example, a job of
-//! 1,000 iterations on GPUs where it makes 4 a second runs 250 s.
+//! Work counts iterations. What was measured is what counts: jobs do not slow each other down but where two shares hold
+//! one GPU. For example, a job of 1,000 iterations on GPUs where it makes 4 a second runs 250 s.
 
 use super::Speed;
 use super::ring::Ring;
@@ -15,12 +15,17 @@ pub(crate) struct TableSpeed {
     pub(crate) table: Arc<RateTable>,
 }
 
+/// Stands for no partner: what was measured alone counts.
+const ALONE: u32 = u32::MAX;
+
 /// What a stay asks the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Entry {
     model: u32,
     gpu_type: u32,
     gpus: u32,
+    /// The model of the only other share on its GPU, where the two were measured; else `ALONE`.
+    partner: u32,
 }
 
 impl TableSpeed {
@@ -46,12 +51,27 @@ impl Speed for TableSpeed {
         let model = jobs.rates.map_or(0, |rates: Rates<'_>| rates.model_of[job.index()]);
         let recorded = || jobs.kind_of(job).map_or(GpuType::new(0), |kind| kind.recorded_on);
         let of = if gpu_type == GpuType::NONE { recorded() } else { gpu_type };
-        Entry { model, gpu_type: of.number(), gpus }
+        Entry { model, gpu_type: of.number(), gpus, partner: ALONE }
     }
 
     #[inline]
     fn unit(&self, entry: &Entry, servers: u32, _crowd: u32) -> f64 {
-        1.0 / self.table.rate(entry.model, entry.gpu_type, entry.gpus, servers).unwrap_or(0.0)
+        let &Entry { model, gpu_type, gpus, partner } = entry;
+        let rate = match partner {
+            ALONE => self.table.rate(model, gpu_type, gpus, servers),
+            partner => self.table.rate_beside(model, gpu_type, partner),
+        };
+        1.0 / rate.unwrap_or(0.0)
+    }
+
+    fn knows_partners(&self) -> bool {
+        self.table.has_partners()
+    }
+
+    fn meet(&self, entry: &mut Entry, other: Option<&Entry>) -> bool {
+        let measured = |other: &&Entry| self.table.rate_beside(entry.model, entry.gpu_type, other.model).is_some();
+        entry.partner = other.filter(measured).map_or(ALONE, |other| other.model);
+        entry.partner != ALONE
     }
 
     #[inline]

@@ -8,5 +8,5 @@ mod types;
 pub use jobs::{Demand, Jobs, MAX_ITERATIONS, OwnedJobs, Range};
 pub(crate) use outages::merged;
 pub use outages::{Outage, Outages};
-pub use rates::{RateTable, Rates};
+pub use rates::{Pair, RateTable, Rates};
 pub use types::{Kind, OwnedTypes, Types};

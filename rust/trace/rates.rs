@@ -4,7 +4,11 @@
 //! iterations a second on 1 GPU and 30 on 3, a job on 2 GPUs of that type makes 20.
 
 use crate::error::{Error, Result};
+use std::collections::HashMap;
 use std::sync::Arc;
+
+/// What was measured of two jobs on one GPU: a model, a type, the model of its partner, its rate, that of the partner.
+pub type Pair = (u32, u32, u32, f64, f64);
 
 /// The rates of all models and types.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +26,8 @@ pub struct RateTable {
     types: usize,
     /// By model, then by type: sizes by number of servers, ascending.
     measured: Vec<Vec<Sizes>>,
+    /// Iterations a second of (model, type, model of the only other job on its GPU).
+    beside: HashMap<(u32, u32, u32), f64>,
 }
 
 /// What was measured on a number of servers.
@@ -77,7 +83,34 @@ impl RateTable {
                 last.rates.push((gpus, rate));
             }
         }
-        Ok(Self { types, measured })
+        Ok(Self { types, measured, beside: HashMap::new() })
+    }
+
+    /// The table with what was measured of two jobs on one GPU, in any order. A model's own row counts more than what a
+    /// row of its partner says of it.
+    ///
+    /// # Errors
+    /// `Value` for a row out of range, or a second one of the same model, type and partner.
+    pub fn with_partners(mut self, rows: &[Pair]) -> Result<Self> {
+        let models = self.measured.len().checked_div(self.types).unwrap_or(0);
+        for (row, &(model, gpu_type, partner, rate, partner_rate)) in rows.iter().enumerate() {
+            let fault = |column, value: String, expected| Err(Error::Value { row, column, value, expected });
+            if model.max(partner) as usize >= models || gpu_type as usize >= self.types {
+                return fault("partner", partner.to_string(), "the numbers of two models and of a type");
+            }
+            for (column, rate) in [("rate", rate), ("partner_rate", partner_rate)] {
+                if !(rate.is_finite() && rate >= 0.0) {
+                    return fault(column, format!("{rate:?}"), "a finite number >= 0");
+                }
+            }
+            if self.beside.insert((model, gpu_type, partner), rate).is_some() {
+                return fault("partner", partner.to_string(), "a pair that no other row has");
+            }
+        }
+        for &(model, gpu_type, partner, _, partner_rate) in rows {
+            self.beside.entry((partner, gpu_type, model)).or_insert(partner_rate);
+        }
+        Ok(self)
     }
 
     /// Number of types.
@@ -96,6 +129,18 @@ impl RateTable {
         let above = sizes.partition_point(|sizes| sizes.servers <= servers);
         let below = sizes[..above].iter().rev().find_map(|sizes| sizes.at(gpus));
         below.or_else(|| sizes[above..].iter().find_map(|sizes| sizes.at(gpus)))
+    }
+
+    /// Iterations a second on a GPU that one other job holds too; `None` where that was not measured.
+    #[must_use]
+    pub fn rate_beside(&self, model: u32, gpu_type: u32, partner: u32) -> Option<f64> {
+        self.beside.get(&(model, gpu_type, partner)).copied()
+    }
+
+    /// Whether any two jobs on one GPU were measured.
+    #[must_use]
+    pub fn has_partners(&self) -> bool {
+        !self.beside.is_empty()
     }
 }
 
@@ -120,5 +165,30 @@ mod tests {
         let refused = |row| RateTable::new(1, 1, &[(0, 0, 2, 1, 5.0), row]).is_err();
         assert!(refused((0, 0, 2, 1, 6.0)) && refused((1, 0, 1, 1, 6.0)) && refused((0, 0, 1, 2, 6.0)));
         assert!(refused((0, 0, 3, 1, -1.0)) && refused((0, 0, 3, 1, f64::NAN)) && !refused((0, 0, 3, 1, 0.0)));
+    }
+
+    fn alone() -> RateTable {
+        let rows = [0, 1].map(|model| (model, 1, 1, 1, 9.0));
+        RateTable::new(2, 2, &rows).unwrap()
+    }
+
+    #[test]
+    fn a_row_of_ones_own_counts_more_than_that_of_the_partner() {
+        // Model 1 has no row beside model 0 on type 1; beside itself what it is told as a partner does not count.
+        let rows = [(0, 1, 1, 5.0, 4.0), (1, 1, 1, 3.0, 2.0), (0, 0, 1, 7.0, 6.0), (1, 0, 0, 0.0, 8.0)];
+        let table = alone().with_partners(&rows).unwrap();
+        let beside = |model, partner| [0, 1].map(|gpu_type| table.rate_beside(model, gpu_type, partner));
+        assert_eq!((beside(0, 1), beside(1, 0)), ([Some(7.0), Some(5.0)], [Some(0.0), Some(4.0)]));
+        assert_eq!((beside(1, 1), beside(0, 0)), ([None, Some(3.0)], [None, None]));
+        assert_eq!(table.rate(0, 1, 1, 1), Some(9.0));
+        assert!(table.has_partners() && !alone().has_partners());
+    }
+
+    #[test]
+    fn pairs_out_of_range_are_refused() {
+        let refused = |row| alone().with_partners(&[(0, 0, 1, 5.0, 5.0), row]).is_err();
+        assert!(refused((0, 0, 1, 6.0, 5.0)) && refused((2, 0, 1, 6.0, 5.0)) && refused((0, 0, 2, 6.0, 5.0)));
+        assert!(refused((0, 2, 1, 6.0, 5.0)) && refused((1, 0, 0, -1.0, 5.0)) && refused((1, 0, 0, 1.0, f64::NAN)));
+        assert!(!refused((1, 0, 0, 0.0, 0.0)));
     }
 }

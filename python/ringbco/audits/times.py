@@ -46,13 +46,14 @@ def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) 
     fixed: it runs for its recorded duration, in slots rounded up. A job that was preempted makes no progress
     in the first preempt_cost seconds (in slots, rounded up) of each run but its first, and in the first
     start_cost seconds of that. Each of its GPUs computes as fast as its type says; with n shares on one each
-    takes 1 + interference (n - 1) times as long.
+    takes 1 + interference (n - 1) times as long, or what was measured of two side by side.
     """
     n = facts.start.size
     placed = np.zeros(n, dtype=bool)
     placed[eps.job] = True
     check.looked_at = int(placed.sum())
-    parts = sharing.slowed(facts, eps, progress(facts, eps, parts))
+    alone = measured_rates(facts, eps) if facts.speeds is not None else None
+    parts = sharing.slowed(facts, eps, progress(facts, eps, parts), alone)
     if facts.options["model"] == "fixed":
         _fixed(check, facts, eps, parts, placed)
     elif facts.speeds is not None and facts.slots:
@@ -115,9 +116,10 @@ def taus(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
     """Iteration time of every segment, s."""
     at = parts.episode
     if facts.speeds is not None:
-        return (1.0 / measured_rates(facts, eps))[at]
-    held, speedup = gpus_held(facts, eps)[at], speedups(facts, eps)[at]
-    tau = iteration_time(facts, eps.job[at], held, eps.servers[at], parts.p, speedup=speedup)
+        tau = (1.0 / measured_rates(facts, eps))[at]
+    else:
+        held, speedup = gpus_held(facts, eps)[at], speedups(facts, eps)[at]
+        tau = iteration_time(facts, eps.job[at], held, eps.servers[at], parts.p, speedup=speedup)
     return tau if parts.slowed is None else tau * parts.slowed
 
 
@@ -133,8 +135,8 @@ def measured_rates(facts: Facts, eps: Episodes) -> Floats:
 def measured_work(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
     """Iterations that every segment does, under model `table`."""
     assert facts.speeds is not None, "model table"
-    slot = facts.slot if facts.slots else None
-    return facts.speeds.done(parts.length, measured_rates(facts, eps)[parts.episode], slot)
+    slot, rate = facts.slot if facts.slots else None, measured_rates(facts, eps)[parts.episode]
+    return facts.speeds.done(parts.length, rate if parts.slowed is None else rate / parts.slowed, slot)
 
 
 def iteration_time(

@@ -68,8 +68,8 @@ class Options(TypedDict, total=False):
     Default: false.
     """
     interference: float
-    """Shares of a GPU: with n jobs on one, each runs at 1 / (1 + interference (n - 1)) of its rate.
-    Default: 0.
+    """Shares of a GPU: with n jobs on one, each runs at 1 / (1 + interference (n - 1)) of its rate,
+    but for two measured side by side (model table). Default: 0.
     """
     preempt_cost: float
     """Policies that preempt: seconds that a resumed job holds its GPUs without progress. Default: 30."""
@@ -353,7 +353,8 @@ REPLAY: Final[dict[str, Option]] = {
         kind="number",
         default=0.0,
         help=(
-            "Shares of a GPU: with n jobs on one, each runs at 1 / (1 + interference (n - 1)) of its rate."
+            "Shares of a GPU: with n jobs on one, each runs at 1 / (1 + interference (n - 1)) "
+            "of its rate, but for two measured side by side (model table)."
         ),
         panel="Execution",
         expected="a finite number >= 0",

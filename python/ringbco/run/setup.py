@@ -182,7 +182,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         setup.cluster.network,
         result,
         model=values["model"],
-        shares=setup.jobs.get("shares") if values["interference"] > 0 else None,
+        shares=setup.jobs.get("shares") if values["interference"] > 0 or _pairs(setup.rates) else None,
     )
     finished = jobs_frame(frame, setup.workload.ideal_run_time, why, result)
     name = setup.chosen.name
@@ -212,6 +212,11 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         )
 
     return summarised_later(outcome, figures)
+
+
+def _pairs(rates: RateTable | None) -> bool:
+    """Whether speeds of two jobs on one GPU were measured."""
+    return rates is not None and rates.pairs.height > 0
 
 
 def _rates(values: Mapping[str, Any], workload: profiles.Workload | None) -> RateTable | None:

@@ -50,6 +50,10 @@ _WISHES: Final = {
     ),
     "slot-too-short": ("an iteration that fits in a slot", "give a longer --slot, or use --clock continuous"),
     "stuck": ("every job to finish", "give a longer --slot, or use --clock continuous"),
+    "starved": (
+        "every job to finish",
+        "mend or drop that pair's rows in the table of speeds, or use another --placement",
+    ),
 }
 # A plan has no --placement of its own and knows the slot clock only.
 _HINTS_OF_PLAN: Final = {

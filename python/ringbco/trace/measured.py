@@ -69,8 +69,19 @@ class _Lookup:
                 alone["servers"].to_numpy(),
             ),
             alone["rate"].to_numpy(),
+            self._partners(rates.pairs),
         )
         self.model_of = self._models()
+
+    def _partners(self, rows: pl.DataFrame) -> tuple[Numbers, Numbers, Numbers, Floats, Floats]:
+        """The rows of two jobs on one GPU as the engine takes them; only models that may run meet."""
+        known = rows.filter(pl.col(name).is_in([*self.models]) for name in ("model", "partner"))
+        model, partner = (
+            np.array([self.models[name] for name in known[column]], np.uint32)
+            for column in ("model", "partner")
+        )
+        types = np.array([self.number[name.casefold()] for name in known["gpu_type"]], np.uint32)
+        return model, types, partner, known["rate"].to_numpy(), known["partner_rate"].to_numpy()
 
     def _models(self) -> Numbers:
         """Each job's model by number; one more than there are for a model that the table lacks."""

@@ -53,6 +53,11 @@ class RateTable:
         return self.frame.filter(pl.col("partner").is_null())
 
     @property
+    def pairs(self) -> pl.DataFrame:
+        """The rows of two jobs on one GPU."""
+        return self.frame.filter(pl.col("partner").is_not_null(), pl.col("gpus") == 1)
+
+    @property
     def types(self) -> tuple[str, ...]:
         """The GPU types that it knows, in order of first appearance; names compare without case."""
         first: dict[str, str] = {}
