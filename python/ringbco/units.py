@@ -16,6 +16,7 @@ Kind = Literal["time", "number", "index", "share", "count"]
 UNITS: Final = ("human", "seconds")
 """How times may be shown: in the unit that reads best, or in seconds."""
 _UNITS: Final = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
+_LENGTHS: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 _FORMATS: Final = {
     "number": (",", 2, "f"),
     "index": ("", 3, "f"),
@@ -58,6 +59,23 @@ def duration(seconds: float, more: int = 0) -> str:
                 return f"{seconds / unit:,.{1 + more}f} {name}"
     usual = 1 if seconds >= 1 or seconds == 0 else 3
     return f"{seconds:.{usual + more}f} s"
+
+
+def seconds_of(option: str, value: float | str) -> float:
+    """A length of time as seconds: a number of them, or a text such as "50d", "2h", "30m", "90s" or "90".
+
+    Raises UsageError for the option unless it is one. Whether it is positive or finite is for the caller.
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _LENGTHS else (text, "s")
+    try:
+        return float(number) * _LENGTHS[unit]
+    except ValueError:
+        raise UsageError(
+            f"option {option}: {value!r}: expected a length of time such as 50d, 2h, 30m, 90s, or seconds"
+        ) from None
 
 
 def gpu_time(gpu_seconds: float, decimals: int = 0) -> str:

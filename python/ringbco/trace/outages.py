@@ -1,0 +1,141 @@
+"""Outages of servers: reading, checking and merging them (docs/outages.md)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import BinaryIO, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.errors import show_path, show_value
+from ringbco.trace.jobs import table_file
+from ringbco.trace.schema import MOST_SECONDS, Column, Fault
+from ringbco.trace.side_tables import Form, read_side_table
+
+_UP: Final = Column(
+    pl.Float64,
+    False,
+    "a finite number of seconds",
+    "leave it empty where the server never comes back",
+    high=MOST_SECONDS,
+)
+COLUMNS: Final[dict[str, Column]] = {
+    "server": Column(pl.UInt32, True, "the index of a server, an integer >= 0", "", 0.0),
+    "down_at": Column(
+        pl.Float64,
+        True,
+        "a finite number of seconds >= 0",
+        "count seconds from the epoch of submit_time, or drop the row",
+        0.0,
+        True,
+        MOST_SECONDS,
+    ),
+    "up_at": _UP,
+    "cause": Column(pl.String, False, "text or nothing", "store cause as text, or leave it out"),
+}
+"""The schema. The largest index of a server, and how to mend one, depend on the cluster."""
+
+_NEEDED: Final = ("server", "down_at", "up_at")
+
+
+@dataclass(frozen=True, eq=False)
+class Outages:
+    """Checked outages of a cluster's servers.
+
+    frame: as given, with the columns of `COLUMNS`, rows in input order; up_at is null for a server that never
+    comes back. source: where they come from. sha256: of the file's bytes; None for a frame.
+    """
+
+    frame: pl.DataFrame
+    source: str
+    sha256: str | None = None
+
+    @cached_property
+    def merged(self) -> pl.DataFrame:
+        """The outages by server and down_at; those of one server that overlap or touch are one.
+
+        It has the cause of the one that began first, of the lower row where several did.
+        """
+        ordered = self.frame.with_columns(pl.col("up_at").fill_null(np.inf)).sort(
+            "server", "down_at", maintain_order=True
+        )
+        up_before = pl.col("up_at").cum_max().shift(1).over("server")
+        apart = (pl.col("down_at") > up_before).fill_null(value=True)
+        return (
+            ordered.with_columns(outage=apart.cum_sum())
+            .group_by("outage", maintain_order=True)
+            .agg(pl.first("server", "down_at"), pl.max("up_at"), pl.first("cause"))
+            .select(
+                "server",
+                "down_at",
+                pl.when(pl.col("up_at").is_finite()).then("up_at"),
+                "cause",
+            )
+            .rechunk()
+        )
+
+    @property
+    def num_overlapping(self) -> int:
+        """How many rows are part of an outage that began with another row."""
+        return self.frame.height - self.merged.height
+
+    def columns(self) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]]:
+        """Of the merged outages: server, down_at and up_at, inf for a server that never comes back."""
+        merged = self.merged
+        up = merged["up_at"].fill_null(np.inf)
+        return merged["server"].to_numpy(), merged["down_at"].to_numpy(), up.to_numpy()
+
+    def write(self, file: BinaryIO, *, as_csv: bool = False) -> None:
+        """Writes them as given, as Parquet or as CSV; without the column cause where no row has one."""
+        frame = self.frame if self.frame["cause"].is_not_null().any() else self.frame.drop("cause")
+        if as_csv:
+            frame.write_csv(file)
+        else:
+            frame.write_parquet(file, compression="zstd")
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Writes a file, Parquet or CSV by its ending, whole or not at all.
+
+        Raises UsageError for another ending, InputError if the file exists and `force` is not set or cannot
+        be written.
+        """
+        with table_file(path, force=force) as file:
+            self.write(file, as_csv=os.fspath(path).lower().endswith(".csv"))
+
+    def told(self) -> dict[str, object]:
+        """What run.toml says of them."""
+        return {
+            "path": show_path(self.source),
+            "sha256": self.sha256,
+            "rows": self.frame.height,
+            "overlapping": self.num_overlapping,
+        }
+
+
+def as_outages(outages: object, num_servers: int) -> Outages:
+    """The outages that `outages` stands for: themselves, a frame, or the Parquet or CSV file of that name.
+
+    num_servers: of the cluster whose servers they are. Raises InputError naming file, row, column, value and
+    what was expected, for the lowest row at fault.
+    """
+    given = outages.frame if isinstance(outages, Outages) else outages
+    last = num_servers - 1
+    server = COLUMNS["server"]._replace(hint=f"the cluster's last server is {last}", high=last)
+    form = Form("outages", "outages", {**COLUMNS, "server": server}, _NEEDED, _up_too_early, True)
+    read = read_side_table(given, form)
+    return outages if isinstance(outages, Outages) else Outages(*read)
+
+
+def _up_too_early(frame: pl.DataFrame) -> Iterator[Fault]:
+    """The fault of servers that come back before they are down, or as they go down."""
+    down, up = frame["down_at"], frame["up_at"]
+    bad = (up <= down).fill_null(value=False)
+    if bad.any():
+        rule = "a number of seconds > down_at"
+        told = f"{rule}, which is {show_value(down[int(bad.arg_max() or 0)])}"
+        yield Fault("up_at", bad, up, rule, told, _UP.hint)
