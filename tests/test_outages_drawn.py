@@ -204,7 +204,9 @@ def test_servers_that_never_fail() -> None:
         ({"repair": "lognorm"}, "option repair: 'lognorm': expected one of exponential, lognormal; did you"),
         ({"sigma": 1.0}, "option sigma: 1.0: expected it together with repair lognormal"),
         ({"sigma": 6, "repair": "lognormal"}, "option sigma: 6: expected a number >= 0 and <= 5"),
-        ({"cause": 3}, "option cause: 3: expected a text"),
+        ({"cause": 3}, "option cause: 3: expected a text of one line"),
+        ({"cause": "a\nb"}, r"option cause: 'a\nb': expected a text of one line"),
+        ({"cause": "a\udcff"}, r"option cause: 'a\udcff': expected a text of one line"),
         ({"cluster": 3}, "option cluster: 3: expected a Cluster, or SxG"),
     ],
 )

@@ -48,7 +48,7 @@ def use(path: Path) -> None:
     same = server[1:] == server[:-1]
     assert (server[1:] >= server[:-1]).all()
     assert (down[1:][same] > up[:-1][same]).all()
-    again = path.with_name("again.csv")
+    again = path.with_name("again.parquet")
     found.save(again, force=True)
     assert as_outages(again, SERVERS).merged.drop("cause").equals(found.merged.drop("cause"))
 

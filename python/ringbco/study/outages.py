@@ -62,8 +62,8 @@ def outages(
     span = number("days", days, "a number of days > 0 and <= 1e7", least=0.0, most=1e7, above=True) * DAY
     start = number("from", start, "a number of seconds >= 0 and <= 1e12", least=0.0, most=_LONGEST)
     draw = _repairs(mean_down, repair, sigma)
-    if cause is not None and not isinstance(cause, str):
-        raise refusal("cause", cause, "a text")
+    if cause is not None and not (isinstance(cause, str) and cause.isprintable()):
+        raise refusal("cause", cause, "a text of one line, of characters that can be shown")
     each = span / mean_up
     if each * cluster.num_servers > MOST_OUTAGES:
         raise refusal(

@@ -76,8 +76,10 @@ def _checked(raw: Raw, form: Form) -> pl.DataFrame:
             file=source,
             hint=f"{form.noun} have the columns {', '.join(form.needed)}, and may have {', '.join(others)}",
         )
-    if frame.height == 0 and not form.may_be_empty:
-        raise InputError(f"holds no {form.noun}, only column names", file=source)
+    if frame.height == 0:
+        if not form.may_be_empty:
+            raise InputError(f"holds no {form.noun}, only column names", file=source)
+        return pl.DataFrame(schema={name: column.dtype for name, column in form.columns.items()})
     if as_text:
         # An empty cell of CSV is no text.
         frame = frame.with_columns(
