@@ -54,6 +54,8 @@ ALLOWED: Final[dict[str, set[str]]] = {
     "policies --json": {"typer", "numpy", "importlib.metadata"},
     "convert csv raw.csv --map job_id=id -o c.csv": TABLES | {"rich", "numpy.ma"},
     "generate --preset philly --jobs 50 --gpus 64 -o g.parquet": TABLES | {"rich", "numpy.ma"},
+    "outages --cluster 2x8 --mtbf 5d --mttr 2h --days 90 -o outages.parquet": TABLES | {"rich", "numpy.ma"},
+    "outages --cluster 2x8 --mtbf 5d --mttr 2h --days 90 -o outages.csv --json": TABLES | {"numpy.ma"},
     "inspect small.csv": TABLES | {"rich", "numpy.ma"},
     "profile small.csv -o p.csv": TABLES | {"rich", "numpy.ma"},
     "replay small.csv --cluster 2x8 -o r": RESULTS | {"rich"},

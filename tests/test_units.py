@@ -11,7 +11,7 @@ import pytest
 from conftest import Invoke
 from ringbco.errors import UsageError
 from ringbco.result.outcome import Outcome
-from ringbco.units import Kind, check_units, duration, figure, figures, gpu_time, same, shown_in
+from ringbco.units import Kind, check_units, duration, figure, figures, gpu_time, same, seconds_of, shown_in
 
 
 @pytest.mark.parametrize(
@@ -146,3 +146,21 @@ def test_a_sweep_in_seconds(invoke: Invoke, spec: Path) -> None:
     assert re.search(OTHER_UNITS, invoke("sweep", spec, "-o", "sweep").stdout)
     assert re.search(OTHER_UNITS, done.stdout) is None
     assert invoke("sweep", spec, "-o", "other", "--units", "x").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("50d", 4_320_000.0), ("1.5h", 5_400.0), ("30m", 1_800.0), (" 90s ", 90.0), ("90", 90.0), ("1e3", 1e3)]
+    + [(duration(length), length) for length in (0.0, 90.0, 1_800.0, 90_000.0, 864_000.0)],
+)
+def test_lengths_of_time(text: str, seconds: float) -> None:
+    assert seconds_of("mtbf", text) == seconds
+    assert seconds_of("mtbf", seconds) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "d", "5 weeks", "5D", "5\n\n5s", "2h30m", "five"])
+def test_texts_that_are_no_lengths_of_time(text: str) -> None:
+    with pytest.raises(
+        UsageError, match=r"option mtbf: '.*': expected a length of time such as 50d, 2h, 30m"
+    ):
+        seconds_of("mtbf", text)

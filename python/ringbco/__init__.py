@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from ringbco.run.state import State
     from ringbco.sources.conversion import convert
     from ringbco.study.inspection import inspect
+    from ringbco.study.outages import outages
     from ringbco.study.profile import profile
     from ringbco.sweeps.run import sweep
     from ringbco.trace.jobs import JobTable, from_frame, read_jobs, write_jobs
+    from ringbco.trace.outages import Outages
     from ringbco.trace.synthetic import generate
 
     __version__: str
@@ -45,6 +47,7 @@ __all__ = [
     "JobTable",
     "KeyPolicy",
     "Network",
+    "Outages",
     "Outcome",
     "Packing",
     "Policy",
@@ -60,6 +63,7 @@ __all__ = [
     "from_frame",
     "generate",
     "inspect",
+    "outages",
     "pack",
     "plan",
     "profile",
@@ -79,6 +83,7 @@ _HOMES = {
     "JobTable": "trace.jobs",
     "KeyPolicy": "run.own",
     "Network": "cluster.network",
+    "Outages": "trace.outages",
     "Outcome": "result.outcome",
     "Packing": "run.pack",
     "Policy": "run.own",
@@ -92,6 +97,7 @@ _HOMES = {
     "from_frame": "trace.jobs",
     "generate": "trace.synthetic",
     "inspect": "study.inspection",
+    "outages": "study.outages",
     "pack": "run.pack",
     "plan": "run.plan",
     "profile": "study.profile",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +17,8 @@ Kind = Literal["time", "number", "index", "share", "count"]
 UNITS: Final = ("human", "seconds")
 """How times may be shown: in the unit that reads best, or in seconds."""
 _UNITS: Final = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
+_SECONDS: Final = {"d": 86_400.0, "h": 3_600.0, "min": 60.0, "m": 60.0, "s": 1.0}
+_LENGTH: Final = re.compile(r"(.*?)(d|h|min|m|s)?", re.DOTALL)
 _FORMATS: Final = {
     "number": (",", 2, "f"),
     "index": ("", 3, "f"),
@@ -58,6 +61,22 @@ def duration(seconds: float, more: int = 0) -> str:
                 return f"{seconds / unit:,.{1 + more}f} {name}"
     usual = 1 if seconds >= 1 or seconds == 0 else 3
     return f"{seconds:.{usual + more}f} s"
+
+
+def seconds_of(option: str, value: float | str) -> float:
+    """A length of time as seconds: a number of them, or a text such as "50d", "2h", "30m", "90s" or "90".
+
+    Raises UsageError for the option unless it is one. Whether it is positive or finite is for the caller.
+    """
+    if not isinstance(value, str):
+        return value
+    number, unit = _LENGTH.fullmatch(value.strip()).groups()  # type: ignore[union-attr] # matches any text
+    try:
+        return float(number) * _SECONDS[unit or "s"]
+    except ValueError:
+        raise UsageError(
+            f"option {option}: {value!r}: expected a length of time such as 50d, 2h, 30m, 90s, or seconds"
+        ) from None
 
 
 def gpu_time(gpu_seconds: float, decimals: int = 0) -> str:

@@ -35,11 +35,11 @@ class ArrowColumn:
         return self._column.__arrow_c_stream__(requested_schema)
 
 
-def as_polars(frame: object) -> pl.DataFrame:
+def as_polars(frame: object, option: str = "jobs") -> pl.DataFrame:
     """`frame` as a polars DataFrame; its columns are shared where the library's memory is Arrow's.
 
     Of a pandas DataFrame the index is left out unless it has a name, and NaN is null. Raises InputError for
-    anything that is no table, or that polars cannot hold.
+    anything that is no table, or that polars cannot hold; option: what it calls an unreadable one.
     """
     if isinstance(frame, pl.DataFrame):
         return frame
@@ -65,7 +65,7 @@ def as_polars(frame: object) -> pl.DataFrame:
         result = pl.from_arrow(table.select(names).replace_schema_metadata())
     except (pa.ArrowException, pl.exceptions.PolarsError, TypeError, ValueError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"jobs: this {type(frame).__name__} is no readable table ({reason})") from error
+        raise InputError(f"{option}: this {type(frame).__name__} is no readable table ({reason})") from error
     assert isinstance(result, pl.DataFrame)
     return result
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -44,6 +44,7 @@ __all__ = [
     "provenance",
     "read_jobs",
     "screen_jobs",
+    "table_file",
     "write_jobs",
 ]
 
@@ -201,20 +202,31 @@ def write_jobs(
     and as `read_jobs` for a frame that breaks a rule.
     """
     table = as_table(table)
+    with table_file(path, force=force) as file:
+        if os.fspath(path).lower().endswith(".csv"):
+            (_without_formulas(table.frame) if csv_safe else table.frame).write_csv(file)
+        else:
+            table.frame.rechunk().write_parquet(
+                file,
+                compression="zstd",
+                statistics=True,
+                row_group_size=1 << 18,
+                metadata=dict(sorted(table.metadata.items())),
+            )
+
+
+@contextmanager
+def table_file(path: str | os.PathLike[str], *, force: bool = False) -> Iterator[BinaryIO]:
+    """A file for a polars table, which appears whole or not at all.
+
+    Raises UsageError unless its name says which format to write, InputError if it exists and `force` is not
+    set or cannot be written.
+    """
     check_output_name(path)
     check_output(path, force=force)
     try:
         with replacing(path, force=force) as file:
-            if os.fspath(path).lower().endswith(".csv"):
-                (_without_formulas(table.frame) if csv_safe else table.frame).write_csv(file)
-            else:
-                table.frame.rechunk().write_parquet(
-                    file,
-                    compression="zstd",
-                    statistics=True,
-                    row_group_size=1 << 18,
-                    metadata=dict(sorted(table.metadata.items())),
-                )
+            yield file
     except pl.exceptions.PolarsError as error:
         system = re.search(r"IO error: (.*?)( \(os error \d+\))?$", str(error).strip())
         raise cannot_write(path, OSError(0, system[1]) if system else error) from error

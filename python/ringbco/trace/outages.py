@@ -1,66 +1,54 @@
-"""Outages of servers: reading and checking them (docs/outages.md)."""
+"""Outages of servers: reading, checking and merging them (docs/outages.md)."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.errors import InputError, show_path
-from ringbco.io.csvtext import refuse_doubled
-from ringbco.io.frames import ArrowTable, as_polars
-from ringbco.trace.jobs import read_columns
-from ringbco.trace.schema import MOST_SECONDS, Column, Fault, check_column
+from ringbco.errors import show_path, show_value
+from ringbco.trace.jobs import table_file
+from ringbco.trace.schema import MOST_SECONDS, Column, Fault
+from ringbco.trace.side_tables import Form, is_table, read_side_table
 
+_UP: Final = Column(
+    pl.Float64,
+    False,
+    "a finite number of seconds",
+    "leave it empty where the server never comes back",
+    high=MOST_SECONDS,
+)
 COLUMNS: Final[dict[str, Column]] = {
-    "server": Column(
-        pl.UInt32,
-        True,
-        "the index of a server, from 0",
-        "count the servers of the cluster file from 0",
-        0.0,
-        True,
-        2**32 - 1,
-    ),
+    "server": Column(pl.UInt32, True, "the index of a server, an integer >= 0", "", 0.0),
     "down_at": Column(
         pl.Float64,
         True,
         "a finite number of seconds >= 0",
-        "count from the same epoch as submit_time",
+        "count seconds from the epoch of submit_time, or drop the row",
         0.0,
         True,
         MOST_SECONDS,
     ),
-    "up_at": Column(
-        pl.Float64,
-        False,
-        "a number of seconds after down_at",
-        "{empty} for a server that never comes back",
-        0.0,
-        True,
-        None,
-        True,
-    ),
+    "up_at": _UP,
     "cause": Column(pl.String, False, "text or nothing", "store cause as text, or leave it out"),
 }
-"""The schema, in canonical order."""
+"""The schema. The largest index of a server, and how to mend one, depend on the cluster."""
 
-SCHEMA: Final = {name: column.dtype() for name, column in COLUMNS.items()}
-_REQUIRED: Final = ("server", "down_at", "up_at")
+_NEEDED: Final = ("server", "down_at", "up_at")
 
 
 @dataclass(frozen=True, eq=False)
 class Outages:
-    """Checked outages: the columns of `COLUMNS`, rows in input order; up_at null where it never comes back.
+    """Checked outages of a cluster's servers.
 
-    source: where they come from. sha256: of the file's bytes; None for a frame.
+    frame: as given, with the columns of `COLUMNS`, rows in input order; up_at is null for a server that never
+    comes back. source: where they come from. sha256: of the file's bytes; None for a frame.
     """
 
     frame: pl.DataFrame
@@ -69,27 +57,55 @@ class Outages:
 
     @cached_property
     def merged(self) -> pl.DataFrame:
-        """In order of (server, down_at), those that overlap or touch as one, with the cause of the first."""
-        end = pl.col("up_at").fill_null(float("inf"))
-        ordered = self.frame.with_columns(up_at=end).sort("server", "down_at", maintain_order=True)
-        latest = pl.col("up_at").cum_max().over("server")
-        begins = (pl.col("down_at") > latest.shift().over("server")).fill_null(value=True)
+        """The outages by server and down_at; those of one server that overlap or touch are one.
+
+        It has the cause of the one that began first, of the lower row where several did.
+        """
+        ordered = self.frame.with_columns(pl.col("up_at").fill_null(np.inf)).sort(
+            "server", "down_at", maintain_order=True
+        )
+        up_before = pl.col("up_at").cum_max().shift(1).over("server")
+        apart = (pl.col("down_at") > up_before).fill_null(value=True)
         return (
-            ordered.with_columns(number=begins.cum_sum())
-            .group_by("number", maintain_order=True)
-            .agg(pl.col("server", "down_at").first(), pl.col("up_at").max(), pl.col("cause").first())
-            .drop("number")
+            ordered.with_columns(outage=apart.cum_sum())
+            .group_by("outage", maintain_order=True)
+            .agg(pl.first("server", "down_at"), pl.max("up_at"), pl.first("cause"))
+            .select(
+                "server",
+                "down_at",
+                pl.when(pl.col("up_at").is_finite()).then("up_at"),
+                "cause",
+            )
+            .rechunk()
         )
 
     @property
     def num_overlapping(self) -> int:
-        """Rows that another row took in, because they overlap or touch."""
+        """How many rows are part of an outage that began with another row."""
         return self.frame.height - self.merged.height
 
     def columns(self) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]]:
-        """Servers, when they go down and when they come back, s; infinite where they never do."""
-        server, down, up = (self.merged[name].to_numpy() for name in ("server", "down_at", "up_at"))
-        return np.ascontiguousarray(server), np.ascontiguousarray(down), np.ascontiguousarray(up)
+        """Of the merged outages: server, down_at and up_at, inf for a server that never comes back."""
+        merged = self.merged
+        up = merged["up_at"].fill_null(np.inf)
+        return merged["server"].to_numpy(), merged["down_at"].to_numpy(), up.to_numpy()
+
+    def write(self, file: BinaryIO, *, as_csv: bool = False) -> None:
+        """Writes them as given, as Parquet or as CSV; without the column cause where no row has one."""
+        frame = self.frame if self.frame["cause"].is_not_null().any() else self.frame.drop("cause")
+        if as_csv:
+            frame.write_csv(file)
+        else:
+            frame.write_parquet(file, compression="zstd")
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Writes a file, Parquet or CSV by its ending, whole or not at all.
+
+        Raises UsageError for another ending, InputError if the file exists and `force` is not set or cannot
+        be written.
+        """
+        with table_file(path, force=force) as file:
+            self.write(file, as_csv=os.fspath(path).lower().endswith(".csv"))
 
     def told(self) -> dict[str, object]:
         """What run.toml says of them."""
@@ -102,23 +118,22 @@ class Outages:
 
 
 def as_outages(outages: object, num_servers: int) -> Outages:
-    """What `outages` stands for: itself, a frame, or the Parquet or CSV file of that name.
+    """The outages that `outages` stands for: themselves, a frame, or the Parquet or CSV file of that name.
 
-    Raises InputError naming file, row, column, value and what was expected, for the lowest row at fault.
+    num_servers: of the cluster whose servers they are. Raises InputError naming file, row, column, value and
+    what was expected, for the lowest row at fault.
     """
-    if isinstance(outages, Outages):
-        _check_servers(outages.frame, outages.source, num_servers, None)
-        return outages
-    if isinstance(outages, str | os.PathLike):
-        raw = read_columns(outages)
-        with open(outages, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        frame = _checked(raw.frame, raw.source, as_text=raw.as_text, line_of=raw.line_of)
-        _check_servers(frame, raw.source, num_servers, raw.line_of)
-        return Outages(frame, raw.source, digest)
-    frame = _checked(as_polars(outages), "<outages>", as_text=False)
-    _check_servers(frame, "<outages>", num_servers, None)
-    return Outages(frame, "<outages>")
+    given = outages.frame if isinstance(outages, Outages) else outages
+    last = num_servers - 1
+    server = COLUMNS["server"]._replace(hint=f"the cluster's last server is {last}", high=last)
+    form = Form("outages", "outages", {**COLUMNS, "server": server}, _NEEDED, _up_too_early, True)
+    read = read_side_table(given, form)
+    return outages if isinstance(outages, Outages) else Outages(*read)
+
+
+def is_outages(value: object) -> bool:
+    """Whether `as_outages` takes it."""
+    return isinstance(value, Outages) or is_table(value)
 
 
 def checkpoint_interval(frame: pl.DataFrame) -> NDArray[np.float64] | None:
@@ -128,69 +143,11 @@ def checkpoint_interval(frame: pl.DataFrame) -> NDArray[np.float64] | None:
     return frame["checkpoint_interval"].fill_null(float("nan")).to_numpy()
 
 
-def is_outages(value: object) -> bool:
-    """Whether `as_outages` takes it."""
-    return isinstance(value, Outages | str | os.PathLike | pl.LazyFrame | ArrowTable)
-
-
-def _checked(
-    frame: pl.DataFrame, source: str, *, as_text: bool, line_of: Callable[[int], int] | None = None
-) -> pl.DataFrame:
-    refuse_doubled(source, frame.columns)
-    missing = [name for name in _REQUIRED if name not in frame.columns]
-    if missing:
-        raise InputError(
-            f"has no column {', '.join(missing)}",
-            file=source,
-            hint=f"outages have the columns {', '.join(_REQUIRED)}, and may have cause",
-        )
-    if as_text:
-        # An empty cell of CSV is no text.
-        frame = frame.with_columns(
-            pl.col(name).replace("", None) for name in COLUMNS if name in frame.columns
-        )
-    columns: list[pl.Series] = []
-    faults: list[Fault] = []
-    for name, column in COLUMNS.items():
-        if name not in frame.columns:
-            columns.append(pl.repeat(None, frame.height, dtype=column.dtype(), eager=True).rename(name))
-            continue
-        cells, fault = check_column(frame[name], column, source, as_text)
-        columns.append(cells)
-        faults += [] if fault is None else [fault]
-    made = pl.DataFrame(columns)
-    early = (made["up_at"] <= made["down_at"]).fill_null(value=False)
-    if early.any():
-        down = made["down_at"][int(early.arg_max() or 0)]
-        column, told = COLUMNS["up_at"], f"a time after down_at, which is {down:g}"
-        faults.append(Fault("up_at", early, frame["up_at"], column.rule, told, column.mend(as_text)))
-    if faults:
-        worst = min(faults, key=lambda fault: fault.first)
-        raise InputError(
-            worst.expected,
-            file=source,
-            row=worst.first + 1,
-            column=worst.column,
-            value=worst.value,
-            hint=worst.hint,
-            line=None if line_of is None else line_of(worst.first + 1),
-        )
-    never = pl.when(pl.col("up_at").is_finite()).then("up_at")  # infinity is never, as null is
-    return made.with_columns(up_at=never).rechunk()
-
-
-def _check_servers(
-    frame: pl.DataFrame, source: str, num_servers: int, line_of: Callable[[int], int] | None
-) -> None:
-    beyond = frame["server"] >= num_servers
-    if beyond.any():
-        row = int(beyond.arg_max() or 0)
-        raise InputError(
-            f"a server of the cluster, 0 to {num_servers - 1}",
-            file=source,
-            row=row + 1,
-            column="server",
-            value=frame["server"][row],
-            hint="drop the row, or give the cluster that failed",
-            line=None if line_of is None else line_of(row + 1),
-        )
+def _up_too_early(frame: pl.DataFrame) -> Iterator[Fault]:
+    """The fault of servers that come back before they are down, or as they go down."""
+    down, up = frame["down_at"], frame["up_at"]
+    bad = (up <= down).fill_null(value=False)
+    if bad.any():
+        rule = "a number of seconds > down_at"
+        told = f"{rule}, which is {show_value(down[int(bad.arg_max() or 0)])}"
+        yield Fault("up_at", bad, up, rule, told, _UP.hint)

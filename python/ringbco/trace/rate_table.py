@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
@@ -13,10 +11,8 @@ import polars as pl
 from ringbco.cluster.gpu_types import GpuType
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, show_path
-from ringbco.io.csvtext import refuse_doubled
-from ringbco.io.frames import ArrowTable, as_polars
-from ringbco.trace.jobs import read_columns
-from ringbco.trace.schema import Column, Fault, check_column
+from ringbco.trace.schema import Column, Fault
+from ringbco.trace.side_tables import Form, is_table, read_side_table
 
 _GIVE: Final = "give the number that was measured, or drop the row"
 _PAIR: Final = "partner and partner_rate stand together: give both, or neither"
@@ -108,61 +104,12 @@ def as_rate_table(tables: object) -> RateTable:
     """
     if isinstance(tables, RateTable):
         return tables
-    if isinstance(tables, str | os.PathLike):
-        raw = read_columns(tables)
-        with open(tables, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        frame = _checked(raw.frame, raw.source, as_text=raw.as_text, line_of=raw.line_of)
-        return RateTable(frame, raw.source, digest)
-    return RateTable(_checked(as_polars(tables), "<tables>", as_text=False), "<tables>")
+    return RateTable(*read_side_table(tables, Form("speeds", "tables", COLUMNS, _REQUIRED, _beyond_a_row)))
 
 
 def is_rate_table(value: object) -> bool:
     """Whether `as_rate_table` takes it."""
-    return isinstance(value, RateTable | str | os.PathLike | pl.LazyFrame | ArrowTable)
-
-
-def _checked(
-    frame: pl.DataFrame, source: str, *, as_text: bool, line_of: Callable[[int], int] | None = None
-) -> pl.DataFrame:
-    refuse_doubled(source, frame.columns)
-    missing = [name for name in _REQUIRED if name not in frame.columns]
-    if missing:
-        raise InputError(
-            f"has no column {', '.join(missing)}",
-            file=source,
-            hint=f"speeds have the columns {', '.join(_REQUIRED)}, and may have partner, partner_rate",
-        )
-    if frame.height == 0:
-        raise InputError("holds no speeds, only column names", file=source)
-    if as_text:
-        # An empty cell of CSV is no text.
-        frame = frame.with_columns(
-            pl.col(name).replace("", None) for name in COLUMNS if name in frame.columns
-        )
-    columns: list[pl.Series] = []
-    faults: list[Fault] = []
-    for name, column in COLUMNS.items():
-        if name not in frame.columns:
-            columns.append(pl.repeat(None, frame.height, dtype=column.dtype(), eager=True).rename(name))
-            continue
-        cells, fault = check_column(frame[name], column, source, as_text)
-        columns.append(cells)
-        faults += [] if fault is None else [fault]
-    made = pl.DataFrame(columns)
-    faults += _beyond_a_row(made)
-    if faults:
-        worst = min(faults, key=lambda fault: fault.first)
-        raise InputError(
-            worst.expected,
-            file=source,
-            row=worst.first + 1,
-            column=worst.column,
-            value=worst.value,
-            hint=worst.hint,
-            line=None if line_of is None else line_of(worst.first + 1),
-        )
-    return made.rechunk()
+    return isinstance(value, RateTable) or is_table(value)
 
 
 def _beyond_a_row(frame: pl.DataFrame) -> Iterator[Fault]:

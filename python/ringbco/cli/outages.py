@@ -1,0 +1,144 @@
+"""`ringbco outages`: outages of servers, drawn at random."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ringbco.cli import inputs
+from ringbco.cli.completion import offer
+
+if TYPE_CHECKING:
+    from ringbco.cli.fitted import Fitted
+
+
+def outages(
+    *,
+    cluster: inputs.ClusterName,
+    mtbf: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Mean time that a server is up before it fails: 50d, 36h, 30m, 90s, or seconds.",
+            show_default=False,
+        ),
+    ],
+    mttr: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Mean time that it is down: 50d, 36h, 30m, 90s, or seconds.",
+            show_default=False,
+        ),
+    ],
+    days: Annotated[
+        float,
+        typer.Option(metavar="DAYS", help="Days within which outages begin.", show_default=False),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="OUTAGES.parquet",
+            help="The file to write: .parquet or .csv.",
+            show_default=False,
+        ),
+    ],
+    seed: Annotated[
+        int, typer.Option(metavar="S", help="The same options and seed give the same outages.")
+    ] = 0,
+    repair: Annotated[
+        str,
+        typer.Option(
+            metavar="exponential|lognormal",
+            autocompletion=offer("exponential", "lognormal"),
+            help="The distribution of the time that a server is down, of mean --mttr.",
+        ),
+    ] = "exponential",
+    sigma: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="lognormal: the standard deviation of the logarithm, from 0 (each repair takes --mttr)"
+            " to 5. Default: 1.",
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[
+        float,
+        typer.Option(
+            "--from",
+            metavar="SECONDS",
+            help="When the days begin, on the clock of submit_time; all servers are up then.",
+        ),
+    ] = 0.0,
+    cause: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="What the column cause says of each outage. Default: the file has no such column.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the figures as JSON, times in seconds, and nothing else.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Draw outages of a cluster's servers at random.
+
+    A server stays up for an exponential time, is down for a random time, and so on, each independently of the
+    others. Outages begin within --days; the last may end later. More servers, or more days, leave those that
+    were there as they are (docs/outages.md#outages-at-random).
+
+    Example: ringbco outages --cluster 32x8 --mtbf 50d --mttr 2h --days 90 --seed 0 -o outages.parquet
+    """
+    from ringbco.io.atomic import check_output
+    from ringbco.study.outages import figures
+    from ringbco.study.outages import outages as draw
+    from ringbco.trace.jobs import check_output_name
+
+    check_output_name(out)
+    check_output(out, force=force)
+    machine = inputs.parse_cluster(cluster, {})
+    made = draw(
+        machine,
+        mtbf=mtbf,
+        mttr=mttr,
+        days=days,
+        seed=seed,
+        repair=repair,
+        sigma=sigma,
+        start=start,
+        cause=cause,
+    )
+    made.save(out, force=force)
+    if as_json:
+        print(json.dumps({**figures(made, machine, start, days), "file": str(out)}, indent=2))
+    elif not quiet:
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        title = f"{made.frame.height:,} outages within {days:g} days, seed {seed}, in {out}"
+        console.print(title, markup=False, soft_wrap=True)
+        console.print(_table(figures(made, machine, start, days)))
+
+
+def _table(found: dict[str, Any]) -> Fitted:
+    from ringbco.cli.fitted import Fitted
+    from ringbco.units import duration
+
+    table = Fitted("", "drawn")
+    table.add_row("servers", f"{found['servers']:,}")
+    table.add_row("outages", f"{found['outages']:,}")
+    for name in ("mean_time_between_failures", "mean_time_to_repair"):
+        time = found[name]
+        table.add_row(name.replace("_", " "), "none" if time is None else duration(time))
+    table.add_row("share of time down", f"{found['down_share']:.3%}")
+    table.add_row("GPUs down on average", f"{found['mean_gpus_down']:,.2f}")
+    return table

@@ -1,0 +1,150 @@
+"""Outages drawn at random: servers that fail and are repaired (docs/outages.md)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.cluster.spec import Cluster
+from ringbco.run.options import MOST_SEED, as_cluster, check_name, integer, number, refusal
+from ringbco.trace.outages import Outages, as_outages
+from ringbco.trace.schema import MOST_SECONDS
+from ringbco.units import seconds_of
+
+REPAIRS: Final = ("exponential", "lognormal")
+SIGMA: Final = 1.0
+DAY: Final = 86_400.0
+MOST_OUTAGES: Final = 10_000_000
+"""The most that may be asked for, on average."""
+
+_MOST_SIGMA: Final = 5.0
+_LONGEST: Final = 1e12  # s, some 30,000 years: times of outages stay far below MOST_SECONDS
+
+Floats = NDArray[np.float64]
+_Draw = Callable[[np.random.Generator, int], Floats]
+
+
+def outages(
+    cluster: Cluster | str | os.PathLike[str],
+    *,
+    mtbf: float | str,
+    mttr: float | str,
+    days: float,
+    seed: int = 0,
+    repair: str = "exponential",
+    sigma: float | None = None,
+    start: float = 0.0,
+    cause: str | None = None,
+) -> Outages:
+    """Outages of every server of a cluster, which fail and are repaired independently of each other.
+
+    A server is up at `start`. It stays up for an exponential time of mean `mtbf`, is down for a random time
+    of mean `mttr`, and so on. Outages begin within `days` days from `start`; the last may end later.
+
+    mtbf, mttr: seconds, or a text such as "50d", "2h", "30m" or "90s". repair: how long repairs take,
+    "exponential" or "lognormal". sigma: of lognormal, the standard deviation of the logarithm; None for 1.
+    start: seconds on the clock of submit_time. cause: what the column cause says of each outage.
+
+    Each server has random numbers of its own, which follow from the seed and its index. More servers, or more
+    days, leave the outages that were there as they are. Another `mttr`, repair or sigma leaves the times up.
+
+    Raises UsageError for a bad option.
+    """
+    cluster = as_cluster(cluster)
+    seed = integer("seed", seed, 0, MOST_SEED)
+    mean_up, mean_down = _length("mtbf", mtbf), _length("mttr", mttr)
+    span = number("days", days, "a number of days > 0 and <= 1e7", least=0.0, most=1e7, above=True) * DAY
+    start = number("from", start, "a number of seconds >= 0 and <= 1e12", least=0.0, most=_LONGEST)
+    draw = _repairs(mean_down, repair, sigma)
+    if cause is not None and not (isinstance(cause, str) and cause.isprintable()):
+        raise refusal("cause", cause, "a text of one line, of characters that can be shown")
+    each = span / mean_up
+    if each * cluster.num_servers > MOST_OUTAGES:
+        raise refusal(
+            "mtbf", mtbf, f"at most {MOST_OUTAGES:,} outages, not {each * cluster.num_servers:.3g} on average"
+        )
+    # Enough for nearly every server at once.
+    chunk = int(each + 5.0 * math.sqrt(each)) + 4
+    begun, repaired = [], []
+    for server in range(cluster.num_servers):
+        down, up = _of_server(seed, server, mean_up, draw, span, chunk)
+        begun.append(down)
+        repaired.append(up)
+    counts = [down.size for down in begun]
+    down = np.concatenate(begun) + start
+    # However short a repair, it takes some time.
+    up = np.clip(np.concatenate(repaired) + start, np.nextafter(down, np.inf), MOST_SECONDS)
+    frame = pl.DataFrame(
+        {
+            "server": np.repeat(np.arange(cluster.num_servers, dtype=np.uint32), counts),
+            "down_at": down,
+            "up_at": up,
+            "cause": pl.repeat(cause or None, down.size, dtype=pl.String, eager=True),
+        }
+    )
+    return as_outages(frame, cluster.num_servers)
+
+
+def figures(found: Outages, cluster: Cluster, start: float, days: float) -> dict[str, Any]:
+    """What there is of outages that begin within `days` days from `start`; times in seconds.
+
+    down_share: the share of all servers' time in those days that they are down. mean_gpus_down: the mean
+    number of GPUs on servers that are down. The mean times are None without outages.
+    """
+    server, down, up = found.columns()
+    span = days * DAY
+    lost = np.minimum(up, start + span) - down
+    time = cluster.num_servers * span
+    return {
+        "servers": cluster.num_servers,
+        "outages": down.size,
+        "mean_time_between_failures": (time - float(lost.sum())) / down.size if down.size else None,
+        "mean_time_to_repair": float(np.mean(up - down)) if down.size else None,
+        "down_share": float(lost.sum()) / time,
+        "mean_gpus_down": float((lost * cluster.server_gpus[server]).sum()) / span,
+    }
+
+
+def _length(option: str, value: float | str) -> float:
+    expected = "a length of time > 0 and <= 1e12 s"
+    return number(option, seconds_of(option, value), expected, least=0.0, most=_LONGEST, above=True)
+
+
+def _repairs(mean: float, repair: str, sigma: float | None) -> _Draw:
+    """What draws times of repair."""
+    check_name("repair", repair, REPAIRS)
+    if repair == "exponential":
+        if sigma is not None:
+            raise refusal("sigma", sigma, "it together with repair lognormal")
+        return lambda random, count: mean * random.standard_exponential(count)
+    expected = f"a number >= 0 and <= {_MOST_SIGMA:g}"
+    width = SIGMA if sigma is None else number("sigma", sigma, expected, least=0.0, most=_MOST_SIGMA)
+    # The mean of exp(width z), z standard normal, is exp(width^2 / 2).
+    return lambda random, count: mean * np.exp(width * random.standard_normal(count) - width**2 / 2)
+
+
+def _of_server(  # noqa: PLR0917 - what it draws from and what it draws
+    seed: int, server: int, mean_up: float, draw: _Draw, span: float, chunk: int
+) -> tuple[Floats, Floats]:
+    """When a server goes down, before `span`, and when it comes back.
+
+    Times up and repairs have a stream each: how many are drawn of one does not move the other.
+    """
+    lives, mends = (
+        np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(server, stream))))
+        for stream in (0, 1)
+    )
+    up, mended = np.empty(0), np.empty(0)
+    while True:
+        up = np.concatenate([up, mean_up * lives.standard_exponential(chunk)])
+        mended = np.concatenate([mended, draw(mends, chunk)])
+        down = np.cumsum(up + np.append(0.0, mended[:-1]))
+        if down[-1] >= span:
+            begun = down < span
+            return down[begun], (down + mended)[begun]

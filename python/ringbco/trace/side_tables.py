@@ -1,0 +1,110 @@
+"""Tables that stand beside a job table (speeds, outages): read and checked in one way."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from ringbco.errors import InputError
+from ringbco.io.csvtext import refuse_doubled
+from ringbco.io.frames import ArrowTable, as_polars
+from ringbco.trace.jobs import Raw, read_columns
+from ringbco.trace.schema import Column, Fault, check_column
+
+
+class SideTable(NamedTuple):
+    """The columns of the schema, rows in input order; sha256 of the file's bytes, None for a frame."""
+
+    frame: pl.DataFrame
+    source: str
+    sha256: str | None
+
+
+class Form(NamedTuple):
+    """What a table has to be.
+
+    noun: what its rows are, in the plural. option: the option that names it. beyond: what is wrong beyond one
+    cell. needed: the columns that must be there, though their cells may be empty where the schema says so.
+    may_be_empty: whether it may have no rows.
+    """
+
+    noun: str
+    option: str
+    columns: Mapping[str, Column]
+    needed: tuple[str, ...]
+    beyond: Callable[[pl.DataFrame], Iterable[Fault]]
+    may_be_empty: bool = False
+
+
+def is_table(value: object) -> bool:
+    """Whether `read_side_table` takes it: a path or a frame."""
+    return isinstance(value, str | os.PathLike | pl.LazyFrame | ArrowTable)
+
+
+def read_side_table(given: object, form: Form) -> SideTable:
+    """The table of a frame, or of the Parquet or CSV file of that name.
+
+    Raises InputError naming file, row, column, value and what was expected, for the lowest row at fault.
+    """
+    if isinstance(given, str | os.PathLike):
+        raw = read_columns(given)
+        with open(given, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return SideTable(_checked(raw, form), raw.source, digest)
+    source = f"<{form.option}>"
+    if not is_table(given):
+        raise InputError(
+            f"{form.option}: expected a path, or a table of polars, pyarrow, pandas (2.2 or newer) or another"
+            f" library with the Arrow PyCapsule interface, not {type(given).__name__}"
+        )
+    frame = as_polars(given, form.option)
+    return SideTable(_checked(Raw(frame, source, False, None, {}), form), source, None)
+
+
+def _checked(raw: Raw, form: Form) -> pl.DataFrame:
+    frame, source, as_text = raw.frame, raw.source, raw.as_text
+    refuse_doubled(source, frame.columns)
+    missing = [name for name in form.needed if name not in frame.columns]
+    if missing:
+        others = [name for name in form.columns if name not in form.needed]
+        raise InputError(
+            f"has no column {', '.join(missing)}",
+            file=source,
+            hint=f"{form.noun} have the columns {', '.join(form.needed)}, and may have {', '.join(others)}",
+        )
+    if frame.height == 0:
+        if not form.may_be_empty:
+            raise InputError(f"holds no {form.noun}, only column names", file=source)
+        return pl.DataFrame(schema={name: column.dtype for name, column in form.columns.items()})
+    if as_text:
+        # An empty cell of CSV is no text.
+        frame = frame.with_columns(
+            pl.col(name).replace("", None) for name in form.columns if name in frame.columns
+        )
+    columns: list[pl.Series] = []
+    faults: list[Fault] = []
+    for name, column in form.columns.items():
+        if name not in frame.columns:
+            columns.append(pl.repeat(None, frame.height, dtype=column.dtype(), eager=True).rename(name))
+            continue
+        cells, fault = check_column(frame[name], column, source, as_text)
+        columns.append(cells)
+        faults += [] if fault is None else [fault]
+    made = pl.DataFrame(columns)
+    faults += form.beyond(made)
+    if faults:
+        worst = min(faults, key=lambda fault: fault.first)
+        raise InputError(
+            worst.expected,
+            file=source,
+            row=worst.first + 1,
+            column=worst.column,
+            value=worst.value,
+            hint=worst.hint,
+            line=None if raw.line_of is None else raw.line_of(worst.first + 1),
+        )
+    return made.rechunk()

@@ -1,0 +1,80 @@
+"""Files of outages of any kind: read, or refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+
+from fuzz import explained, fuzzed
+from fuzz.damage import damaged_bytes, damaged_table, damaged_text
+from ringbco.trace.outages import as_outages
+
+SERVERS: Final = 3
+OUTAGES: Final = pl.DataFrame(
+    {
+        "server": [0, 2, 2, 1, 0],
+        "down_at": [10.0, 0.0, 5.5, 3.0, 40.0],
+        "up_at": [20.0, 6.0, 9.25, None, 41.0],
+        "cause": ["gpu", None, "net,work", "gpu", "gpu"],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("outages")
+    OUTAGES.write_csv(made / "sound.csv")
+    assert as_outages(made / "sound.csv", SERVERS).merged.height == 4
+    return made
+
+
+def use(path: Path) -> None:
+    """What is read is what the engine relies on: servers of the cluster, in order, apart from each other."""
+    found = explained(lambda: as_outages(path, SERVERS))
+    if found is None:
+        return
+    server, down, up = found.columns()
+    assert (server < SERVERS).all()
+    assert (down >= 0).all()
+    assert np.isfinite(down).all()
+    assert (up > down).all()
+    same = server[1:] == server[:-1]
+    assert (server[1:] >= server[:-1]).all()
+    assert (down[1:][same] > up[:-1][same]).all()
+    again = path.with_name("again.parquet")
+    found.save(again, force=True)
+    assert as_outages(again, SERVERS).merged.drop("cause").equals(found.merged.drop("cause"))
+
+
+@fuzzed
+@given(data=damaged_text(OUTAGES.write_csv()))
+def test_csv(folder: Path, data: bytes) -> None:
+    path = folder / "outages.csv"
+    path.write_bytes(data)
+    use(path)
+
+
+@fuzzed
+@given(data=damaged_bytes(OUTAGES.write_csv().encode()))
+def test_bytes(folder: Path, data: bytes) -> None:
+    path = folder / "bytes.csv"
+    path.write_bytes(data)
+    use(path)
+
+
+@fuzzed
+@given(table=damaged_table(OUTAGES.to_arrow()))
+def test_columns_of_parquet(folder: Path, table: pa.Table) -> None:
+    path = folder / "outages.parquet"
+    try:
+        pq.write_table(table, path)
+    except pa.ArrowNotImplementedError:
+        return
+    use(path)

@@ -1,0 +1,231 @@
+"""Files of outages: what is read, what is refused, and how outages that overlap become one."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ringbco.errors import InputError, UsageError
+from ringbco.trace.outages import COLUMNS, Outages, as_outages
+
+HEAD = "server,down_at,up_at"
+Row = tuple[int, float, float | None, str | None]
+
+
+def frame(rows: list[Row]) -> pl.DataFrame:
+    schema = {"server": pl.Int64, "down_at": pl.Float64, "up_at": pl.Float64, "cause": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def merged(rows: list[Row]) -> list[Row]:
+    """One outage after the other, from the rule."""
+    made: list[Row] = []
+    order = sorted(range(len(rows)), key=lambda row: (rows[row][:2], row))
+    for server, down, up, cause in (rows[row] for row in order):
+        ends = math.inf if up is None else up
+        if made and made[-1][0] == server:
+            _, began, until, why = made[-1]
+            last = math.inf if until is None else until
+            if down <= last:
+                end = max(last, ends)
+                made[-1] = (server, began, None if end == math.inf else end, why)
+                continue
+        made.append((server, down, up, cause))
+    return made
+
+
+# Reading
+
+
+def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "o.csv"
+    path.write_text("cause,up_at,server,more,down_at\ngpu,20.5,1,x,10\n,,0,,5\n")
+    found = as_outages(path, 2)
+    assert found.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
+    assert found.frame.rows() == [(1, 10.0, 20.5, "gpu"), (0, 5.0, None, None)]
+    assert (found.source, found.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    given = frame([(1, 10, 20.5, "gpu"), (0, 5, None, None)])
+    for table in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), found):
+        again = as_outages(table, 2)
+        assert again.frame.equals(found.frame), type(table)
+    assert as_outages(given, 2).sha256 is None
+
+
+def test_columns_for_the_engine() -> None:
+    found = as_outages(frame([(3, 7, None, None), (0, 2, 5, None), (0, 4, 6, None)]), 4)
+    server, down, up = found.columns()
+    assert (server.tolist(), down.tolist(), up.tolist()) == ([0, 3], [2.0, 7.0], [6.0, math.inf])
+    assert [column.dtype for column in (server, down, up)] == [np.uint32, np.float64, np.float64]
+    assert all(column.flags.c_contiguous for column in (server, down, up))
+    assert found.told() == {"path": "<outages>", "sha256": None, "rows": 3, "overlapping": 1}
+
+
+def test_no_outages(tmp_path: Path) -> None:
+    path = tmp_path / "none.csv"
+    path.write_text(f"{HEAD}\n")
+    # Without rows a column has whatever type its library gives to nothing.
+    texts = pl.DataFrame(schema=dict.fromkeys(HEAD.split(","), pl.String))
+    for found in (as_outages(path, 1), as_outages(frame([]), 1), as_outages(texts, 1)):
+        assert found.frame.height == found.merged.height == found.num_overlapping == 0
+        assert [column.size for column in found.columns()] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("cause", ["net, work", None])
+def test_there_and_back(tmp_path: Path, ending: str, cause: str | None) -> None:
+    found = as_outages(frame([(0, 0.1, 1e15 / 3, cause), (1, 1 / 3, None, None)]), 2)
+    path = tmp_path / f"o.{ending}"
+    found.save(path)
+    assert as_outages(path, 2).frame.equals(found.frame)
+    kept = pl.read_csv(path) if ending == "csv" else pl.read_parquet(path)
+    assert kept.columns == [*HEAD.split(","), *([] if cause is None else ["cause"])]
+    with pytest.raises(InputError, match="already exists"):
+        found.save(path)
+    found.save(path, force=True)
+    file = io.BytesIO()
+    found.write(file)
+    file.seek(0)
+    assert pl.read_parquet(file).equals(found.frame if cause else found.frame.drop("cause"))
+
+
+def test_save_refuses_other_endings(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"expected a name ending in \.parquet or \.csv"):
+        as_outages(frame([]), 1).save(tmp_path / "o.txt")
+    assert not list(tmp_path.iterdir())
+
+
+# Refusing
+
+LAST = "; the cluster's last server is 3"
+NEVER = "; leave it empty where the server never comes back"
+SINCE = "; count seconds from the epoch of submit_time, or drop the row"
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ("4,1,2", f"column server: 4: expected the index of a server, an integer >= 0 and <= 3{LAST}"),
+        ("-1,1,2", f"column server: -1: expected the index of a server, an integer >= 0{LAST}"),
+        ("1.5,1,2", f"column server: 1.5: expected the index of a server, an integer >= 0{LAST}"),
+        ("one,1,2", f"column server: one: expected the index of a server, an integer >= 0{LAST}"),
+        (",1,2", f"column server: null: expected the index of a server, an integer >= 0{LAST}"),
+        ("1,,2", f"column down_at: null: expected a finite number of seconds >= 0{SINCE}"),
+        ("1,-1,2", f"column down_at: -1: expected a finite number of seconds >= 0{SINCE}"),
+        ("1,nan,2", f"column down_at: nan: expected a finite number of seconds >= 0{SINCE}"),
+        ("1,2020-01-01,2", f"column down_at: 2020-01-01: expected a finite number of seconds >= 0{SINCE}"),
+        ("1,5,5", f"column up_at: 5: expected a number of seconds > down_at, which is 5{NEVER}"),
+        ("1,5.5,-2", f"column up_at: -2: expected a number of seconds > down_at, which is 5.5{NEVER}"),
+        ("1,5,inf", f"column up_at: inf: expected a finite number of seconds{NEVER}"),
+        ("1,5,never", f"column up_at: never: expected a finite number of seconds{NEVER}"),
+        ("1,5,1e17", f"column up_at: 1e17: expected a finite number of seconds and <= {10**16}{NEVER}"),
+    ],
+)
+def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
+    """The line names the lowest row at fault: the one after it has a fault too."""
+    path = tmp_path / "o.csv"
+    path.write_text(f"{HEAD}\n0,1,2\n{row}\n9,9,9\n")
+    with pytest.raises(InputError) as caught:
+        as_outages(path, 4)
+    assert str(caught.value) == f"{path}: row 2 (line 3), {told}"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (3, "outages: expected a path, or a table of polars, pyarrow, pandas"),
+        (None, "outages: expected a path, or a table of polars, pyarrow, pandas"),
+        (pl.DataFrame({"server": [1]}), "<outages>: has no column down_at, up_at; outages have the columns"),
+        (
+            pl.DataFrame({"server": ["1"], "down_at": [1], "up_at": [2]}),
+            "<outages>: row 1, column server: 1: expected the index of a server, an integer >= 0, stored as a"
+            " number, not String; cast the column to integers",
+        ),
+        (
+            pl.DataFrame({"server": [1], "down_at": [1], "up_at": [math.nan]}),
+            f"<outages>: row 1, column up_at: NaN: expected a finite number of seconds{NEVER}",
+        ),
+        (
+            pl.DataFrame({"server": [1], "down_at": [1], "up_at": [2], "cause": [1.5]}),
+            "<outages>: column cause: expected text, not Float64",
+        ),
+        (pa.table({"server": [1, 5], "down_at": [1, 1], "up_at": [2, 2]}), "<outages>: row 2, column server"),
+    ],
+)
+def test_what_is_no_table_of_outages(given: Any, told: str) -> None:
+    with pytest.raises(InputError) as caught:
+        as_outages(given, 4)
+    assert str(caught.value).startswith(told)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        as_outages(tmp_path / "none.csv", 4)
+    (tmp_path / "o.parquet").write_bytes(b"PAR1 and then nothing")
+    with pytest.raises(InputError, match="truncated or damaged Parquet"):
+        as_outages(tmp_path / "o.parquet", 4)
+
+
+def test_outages_are_checked_against_each_cluster() -> None:
+    found = as_outages(frame([(3, 1, 2, None)]), 4)
+    assert as_outages(found, 4) is found
+    with pytest.raises(InputError, match="the cluster's last server is 2"):
+        as_outages(found, 3)
+
+
+# Merging
+
+
+def test_merging_by_hand() -> None:
+    """Touching is merging; a cause is that of the first, here an empty one; equal beginnings: lower row."""
+    found = as_outages(
+        frame(
+            [
+                (0, 10, 20, "b"),
+                (0, 5, 10, None),
+                (0, 20.5, 30, "apart"),
+                (1, 6, 7, "inside"),
+                (1, 5, None, "first"),
+                (1, 1e6, 2e6, "last"),
+                (2, 3, 4, "lower row"),
+                (2, 3, 9, "upper row"),
+            ]
+        ),
+        3,
+    )
+    assert found.merged.rows() == [
+        (0, 5.0, 20.0, None),
+        (0, 20.5, 30.0, "apart"),
+        (1, 5.0, None, "first"),
+        (2, 3.0, 9.0, "lower row"),
+    ]
+    assert found.num_overlapping == 4
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> list[Row]:
+    """Few servers and few instants, so that outages overlap, touch and begin together."""
+    made = []
+    for number in range(draw(st.integers(0, 12))):
+        down = draw(st.integers(0, 12))
+        up = draw(st.one_of(st.none(), st.integers(down + 1, down + 5)))
+        cause = draw(st.sampled_from((None, f"c{number}")))
+        made.append((draw(st.integers(0, 2)), float(down), None if up is None else float(up), cause))
+    return made
+
+
+@given(rows())
+def test_merging_is_the_naive_merge(given: list[Row]) -> None:
+    found = as_outages(frame(given), 3)
+    assert found.merged.rows() == merged(given)
+    assert found.merged.schema == found.frame.schema
+    assert Outages(found.merged, "merged").merged.equals(found.merged)
