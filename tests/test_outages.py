@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import ringbco
 from conftest import Invoke
 from core_run import AUDITS
+from outage_forms import daly, expected_run_time, young
 from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
 from ringbco.reports.perfetto import trace_events
@@ -141,8 +143,8 @@ def test_servers_that_stay_down_end_the_run() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("server,down_at,up_at\n5,1,2\n", "column server: 5: expected a server of the cluster, 0 to 1"),
-        ("server,down_at,up_at\n0,5,2\n", "row 1 (line 2), column up_at: 2: expected a time after down_at"),
+        ("server,down_at,up_at\n5,1,2\n", "column server: 5: expected the index of a server"),
+        ("server,down_at,up_at\n0,5,2\n", "row 1 (line 2), column up_at: 2: expected a number of seconds > down_at, which is 5"),
         ("server,down_at,up_at\n0,-5,2\n", "column down_at: -5: expected a finite number of seconds >= 0"),
         ("server,down_at\n0,5\n", "has no column up_at"),
     ],
@@ -309,3 +311,16 @@ def test_runs_without_outages_say_nothing_of_them() -> None:
     assert result.outages is None
     assert not {"failures", "lost_work"} & set(result.jobs.columns)
     assert not {"failures", "goodput"} & set(result.summary)
+
+
+def test_the_mean_run_time_is_that_of_the_closed_form() -> None:
+    """A job on a server that fails at exponential times; Young's interval is the best of those tried."""
+    example = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "examples" / "checkpoint_interval.py"))
+    day, mean = 86_400.0, {}
+    for interval in (3600.0, 10_182.0, 43_200.0):
+        mean[interval] = example["mean_run_time"](interval, 400)
+        expected = expected_run_time(5 * day, 1 / (2 * day), interval, 0.0, 3600.0, 300.0)
+        assert mean[interval] == pytest.approx(expected, rel=0.02)
+    assert min(mean, key=lambda interval: mean[interval]) == 10_182.0
+    assert young(300.0, 2 * day) == pytest.approx(10_182.0, rel=1e-4)
+    assert daly(300.0, 2 * day) == pytest.approx(9_983.0, rel=1e-4)

@@ -22,11 +22,13 @@ from ringbco.result.metrics import STATISTICS
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
+    FAILURE_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
 )
+from ringbco.run.options_generated import REPLAY
 
 _JOBS: Final = "jobs.parquet"
 _ALLOCATIONS: Final = "allocations.parquet"
@@ -34,6 +36,7 @@ _TIMELINE: Final = "timeline.parquet"
 _SUMMARY: Final = "summary.json"
 _RUN: Final = "run.toml"
 _NAMES: Final = ("user", "vc")
+_ENDLESS: Final = frozenset(name for name, option in REPLAY.items() if option.endless)
 _NUMBER: Final = "a finite number"
 # A trace counts microseconds, and a chart adds and squares: beyond this they would overflow.
 _MOST: Final = 1e150
@@ -64,7 +67,11 @@ class _Result:
         jobs = self.outcome.jobs
         if jobs.is_empty():
             raise self._refusal(_JOBS, "holds no job, so there is nothing to show")
-        optional = {name: None for name in (*CAUSES_SCHEMA, *PREEMPTION_SCHEMA) if name in jobs.columns}
+        optional = {
+            name: None
+            for name in (*CAUSES_SCHEMA, *PREEMPTION_SCHEMA, *FAILURE_SCHEMA)
+            if name in jobs.columns
+        }
         for name in optional:
             dtype = jobs.schema[name]
             self._check_type(_JOBS, jobs, name, "numbers", fits=dtype.is_float() or dtype.is_integer())
@@ -164,7 +171,8 @@ class _Result:
             if not isinstance(run.get(table, {}), dict):
                 raise self._key(_RUN, run, table, "a table")
         for key, value in _leaves(run):
-            if isinstance(value, float) and not math.isfinite(value):
+            endless = key.removeprefix("options.") in _ENDLESS and value == math.inf
+            if isinstance(value, float) and not (math.isfinite(value) or endless):
                 raise self._key(_RUN, {key: value}, key, _NUMBER)
         cluster, trace = run.get("cluster", {}), run.get("trace", {})
         groups = cluster.get("servers")

@@ -157,9 +157,9 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
     try:
         with _LOADING:
             table = _table(trace, run.load, run.cluster)
-            if run.rates is not None:
-                given["tables"] = run.rates
-            elif "workload" in accepted:
+            beside = {"outages": run.outages, "tables": run.rates}
+            given |= {name: found for name, found in beside.items() if found is not None}
+            if run.rates is None and "workload" in accepted:
                 model, seed = run.options["model"], run.options["seed"]
                 given["workload"] = _workload(trace, run.load, run.cluster, model, seed)
         if "allocations" in accepted:

@@ -29,6 +29,7 @@ from ringbco.run.plan_options_generated import PLAN
 from ringbco.run.scheduling import fit
 from ringbco.sweeps.objects import Objects
 from ringbco.trace.jobs import JobTable, from_frame
+from ringbco.trace.outages import Outages, as_outages
 from ringbco.trace.rate_table import RateTable, as_rate_table
 
 COMMANDS: Final = ("replay", "plan")
@@ -104,8 +105,8 @@ class Run:
 
     settings: every setting by its name in the specification, as written or by default, `None` where there is
     none (`load` as recorded, parts as the policy has them where a command knows no parts).
-    own: the policy, if it is one's own, with its text as it was read with the specification. rates: likewise
-    the measured speeds, which `options` lack.
+    own: the policy, if it is one's own, with its text as it was read with the specification. rates, outages:
+    likewise the measured speeds and the outages, which `options` lack.
     """
 
     command: str
@@ -117,6 +118,7 @@ class Run:
     version: str
     own: Carried | None = None
     rates: RateTable | None = None
+    outages: Outages | None = None
 
     @cached_property
     def key(self) -> str:
@@ -131,6 +133,8 @@ class Run:
         }
         if self.rates is not None:
             content["options"] |= {"tables": self.rates.sha256}
+        if self.outages is not None:
+            content["options"] |= {"outages": self.outages.sha256}
         if self.own is not None:
             # A policy of one's own is what its file says, wherever that stands.
             content["options"] |= {"policy": self.own.name.rpartition(":")[2]}
@@ -449,7 +453,9 @@ class _Reader:
         defaults = {name: option.default for name, option in known.items()}
         given = {name: values[name] for name in known if name in values}
         options = defaults | self._fitted(given)
-        rates = options.pop("tables", None)
+        rates, failing = options.pop("tables", None), options.pop("outages", None)
+        if failing is not None:
+            failing = replace(as_outages(self._folder / failing, cluster.num_servers), source=failing)
         written = defaults | given
         if self._command == "replay":
             parts = {name: options[name] for name in PARTS}
@@ -475,11 +481,13 @@ class _Reader:
         settings["policy"] = self._policies.get(name, settings["policy"])
         if rates is not None:
             settings["tables"] = rates.source
+        if failing is not None:
+            settings["outages"] = failing.source
         if is_own(name) and name not in self._own:
             self._own[name] = carried(name)
         mine = self._own.get(name)
         load, version = values.get("load"), ringbco.__version__
-        return Run(self._command, trace, load, cluster, options, settings, version, mine, rates)
+        return Run(self._command, trace, load, cluster, options, settings, version, mine, rates, failing)
 
     def _error(
         self, expected: str, key: str, value: object = ABSENT, *, hint: str | None = None
