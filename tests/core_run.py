@@ -21,7 +21,10 @@ STEP = 1 if LONG else 3
 
 
 def run_core(case: Case, **more: Any) -> "_core.RunResult":
-    """What the engine makes of a case; `more` adds to, or replaces, its columns and its options."""
+    """What the engine makes of a case; `more` adds to, or replaces, its columns and its options.
+
+    checkpoint_intervals: the job column that has the name of an option.
+    """
 
     def column(name: str, dtype: type) -> np.ndarray:
         return np.array([getattr(job, name) for job in case.jobs], dtype=dtype)
@@ -41,15 +44,19 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
         "types": None,
         "shares": None,
         "speeds": None,
+        "checkpoint_interval": more.pop("checkpoint_intervals", None),
     }
     cluster = {
         "server_gpus": np.array(case.servers, dtype=np.uint32),
         "server_vc": np.array(case.server_vc, dtype=np.uint32) if split else None,
         "server_types": None,
         "type_prices": None,
+        "outages": None,
         "network": (net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
     }
     given = case.options.by_name()
+    if "checkpoint_interval" in more:
+        given["checkpoint_interval"] = more.pop("checkpoint_interval")
     for name, value in more.items():
         next((group for group in (jobs, cluster) if name in group), given)[name] = value
     return _core.replay(jobs, cluster, given, None)

@@ -1,0 +1,253 @@
+"""The slow truth of outages: servers that fail and come back, straight from docs/outages.md.
+
+One world serves the policies that preempt and the queues: a queue is a discipline in the place of the
+ranking. Which servers are down is looked up in the list of outages at every instant. Nothing here imports
+ringbco.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from oracle.model import GPU, Job, Net, Options, work
+from oracle.placement import Floor
+from oracle_preempt import Preemption, PreemptResult, Stretch
+from oracle_preempt import World as PreemptWorld
+from oracle_preempt import simulate as simulate_preempt
+
+Outage = tuple[int, float, float]
+"""(server, down at, up at); infinite where it never comes back."""
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Outages in any order, overlapping or not, and the checkpoint interval of every row."""
+
+    outages: tuple[Outage, ...]
+    intervals: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What a queue is told besides its order and its discipline, which are in `Options`."""
+
+    aging: float | None = None
+    factor: float = 1.0
+    exact: bool = False
+    users: tuple[int, ...] | None = None
+
+
+def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> type[PreemptWorld]:
+    """The oracle `base` on servers that fail."""
+
+    class Failing(base):  # type: ignore[misc, valid-type]
+        def __init__(self, *parts: object) -> None:
+            super().__init__(*parts)
+            self.outages = [outage for outage in facts.outages if outage[0] in self.sizes]
+            self.down: set[int] = set()
+            self.seen = -math.inf
+            self.saved: dict[int, tuple[float, float]] = {}
+            """Slot clock, by running row: the last checkpoint, and the work left then."""
+            self.past: dict[int, list[tuple[float, float, float]]] = {}
+            """Continuous clock, by running row: (since, work left, tau) at each new rate of its stay."""
+
+        def up(self) -> dict[int, int]:
+            return {s: size for s, size in self.sizes.items() if s not in self.down}
+
+        def floor(self) -> Floor:
+            floor = super().floor()
+            return replace(floor, idle=[gpu for gpu in floor.idle if gpu[0] not in self.down])
+
+        def other_instants(self) -> list[float]:
+            times = {time for _, down, up in self.outages for time in (down, up)}
+            return sorted(t for t in times if self.seconds(self.now) < t < math.inf)
+
+        def arrive(self) -> bool:
+            """After completions: checkpoints, servers, and then arrivals; whether anything happened."""
+            if self.slotted:
+                self.save()
+            changed = self.change_servers()
+            return super().arrive() or changed
+
+        def save(self) -> None:
+            for run in self.running:
+                every = facts.intervals[run.row]
+                done, before = (self.seconds(n - run.begin) for n in (self.now, self.now - 1))
+                if done > 0 and (every <= self.options.slot or done // every > before // every):
+                    self.saved[run.row] = self.now, run.left
+
+        def change_servers(self) -> bool:
+            now = self.seconds(self.now)
+            before = self.down
+            self.down = {s for s, down, up in self.outages if down <= now < up}
+            # A server may fail and be up again inside a slot.
+            failed = {s for s, down, _ in self.outages if self.seen < down <= now} - before
+            self.seen = now
+            for run in sorted(self.running, key=lambda run: run.row):
+                if run.servers & failed:
+                    self.fail(run)
+            return bool(failed) or self.down != before
+
+        def fail(self, run: Stretch) -> None:
+            row = run.row
+            self.stop(run)
+            self.waiting.append(row)
+            self.result.failures[row] += 1
+            if self.slotted:
+                at, self.left[row] = self.saved[row]
+            else:
+                at, self.left[row] = self.checkpoint(run)
+            self.result.lost_work[row] += self.seconds(max(0.0, self.now - at))
+
+        def checkpoint(self, run: Stretch) -> tuple[float, float]:
+            """Continuous clock: when the last one was, and the work left then."""
+            every, progress = facts.intervals[run.row], max(0.0, self.now - run.begin)
+            lost = math.fmod(progress, every) if every > 0 else 0.0
+            at = max(run.begin, self.now - lost)
+            since, left, tau = [then for then in self.past[run.row] if then[0] <= at][-1]
+            return at, max(0.0, left - (at - since) / tau)
+
+        def try_start(self, row: int) -> None:
+            super().try_start(row)
+            if row not in self.waiting:
+                run = self.running[-1]
+                self.saved[row] = run.begin, run.left
+                self.past[row] = []
+
+        def new_rates(self) -> None:
+            super().new_rates()
+            for run in self.running:
+                self.past[run.row].append((run.since, run.left, run.tau))
+
+    return Failing
+
+
+def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
+    """The oracle `base` with the queue of `Options`: jobs keep their GPUs until they are done or fail."""
+
+    class Queued(base):  # type: ignore[misc, valid-type]
+        def __init__(self, *parts: object) -> None:
+            super().__init__(*parts)
+            self.done: list[int] = []
+            self.predictions: dict[int, float] = {}
+
+        def other_instants(self) -> list[float]:
+            return super().other_instants() + [t for t in self.agings() if t > self.seconds(self.now)]
+
+        def agings(self) -> list[float]:
+            if queue.aging is None:
+                return []
+            return [self.jobs[row].submit + queue.aging for row in self.waiting]
+
+        def arrive(self) -> bool:
+            happened = super().arrive()
+            # In every slot there is a pass: one may start what the last one passed over.
+            return happened or self.slotted or self.seconds(self.now) in self.agings()
+
+        def complete(self, run: Stretch) -> None:
+            super().complete(run)
+            self.done.append(run.row)
+
+        def one_pass(self) -> None:
+            for row in self.waiting:
+                if row not in self.predictions:
+                    self.predictions[row] = self.predict(row)
+            head: int | None = None
+            shadow = math.inf
+            for row in sorted(self.waiting, key=self.rank):
+                gpus, _ = self.find(row)
+                if head is None and gpus is None:
+                    if self.options.queue == "strict":
+                        return
+                    if self.options.queue == "easy":
+                        head, shadow = row, self.shadow(row)
+                    continue
+                if gpus is None or (head is not None and not self.harmless(row, gpus, head, shadow)):
+                    continue
+                self.try_start(row)
+
+        def rank(self, row: int) -> tuple[float, float, int]:
+            job, order = self.jobs[row], self.options.order
+            if queue.aging is not None and self.seconds(self.now) >= job.submit + queue.aging:
+                return -1.0, job.submit, row
+            keys = {
+                "fifo": 0.0,
+                "smallest": float(job.num_gpus),
+                "sjf": work(job, self.options, self.net),
+                "qssf": self.predictions[row],
+            }
+            return keys[order], job.submit, row
+
+        def predict(self, row: int) -> float:
+            """`qssf`: run time of jobs like it that are done by its submission, times its GPUs."""
+            job = self.jobs[row]
+            if queue.exact:
+                return job.duration * job.num_gpus
+            own = [r for r in self.done if queue.users is None or queue.users[r] == queue.users[row]]
+            alike = [r for r in own if self.jobs[r].num_gpus == job.num_gpus]
+            known = alike or own or self.done
+            total = 0.0
+            for r in known:
+                total += self.jobs[r].duration
+            return total / len(known) * job.num_gpus if known else 0.0
+
+        # EASY backfilling.
+
+        def reckoned(self, row: int) -> float:
+            """Run time left at the start of its stay, or now where it waits."""
+            still, self.running = self.running, [run for run in self.running if run.row != row]
+            left = self.remaining(row)
+            self.running = still
+            return queue.factor * left
+
+        def end(self, run: Stretch) -> float:
+            return self.seconds(run.start) + self.reckoned(run.row)
+
+        def would_fit(self, row: int, running: list[Stretch], load: dict[GPU, float]) -> bool:
+            still, self.running = self.running, running
+            before, self.load = self.load, load
+            fits = self.find(row)[0] is not None
+            self.running, self.load = still, before
+            return fits
+
+        def shadow(self, head: int) -> float:
+            """When the head could be placed if nothing else started and no server changed."""
+            for time in sorted({self.end(run) for run in self.running}):
+                if self.would_fit(head, [run for run in self.running if self.end(run) > time], self.load):
+                    return time
+            return math.inf
+
+        def harmless(self, row: int, gpus: list[GPU], head: int, shadow: float) -> bool:
+            """Over before the shadow time, or not in the head's way then."""
+            if self.seconds(self.now) + self.reckoned(row) <= shadow:
+                return True
+            there = [run for run in self.running if self.end(run) > shadow]
+            more = work(self.jobs[row], self.options, self.net)
+            load = self.load | {gpu: self.load.get(gpu, 0.0) + more for gpu in gpus}
+            return self.would_fit(head, [*there, Stretch(row, gpus, self.now, self.now)], load)
+
+    return Queued
+
+
+def simulate(
+    jobs: Sequence[Job],
+    servers: Sequence[int],
+    net: Net,
+    options: Options,
+    facts: Failures,
+    rules: Preemption | None = None,
+    deadlines: Sequence[float] = (),
+    server_vc: Sequence[int] | None = None,
+    queue: Queue | None = None,
+    base: type[PreemptWorld] = PreemptWorld,
+) -> PreemptResult:
+    """Replay `jobs` on servers that fail, under the ranking of `rules`, or under `queue` with its pauses.
+
+    Raises OversizeError, RefusedError or StuckError, naming a row at fault.
+    """
+    world = failing_world(facts, base)
+    if queue is not None:
+        world = queue_world(queue, world)
+    return simulate_preempt(
+        jobs, deadlines, servers, net, options, rules or Preemption("srtf"), server_vc, world
+    )

@@ -1,0 +1,247 @@
+"""Replays with outages against their oracle, on random small cases of every policy.
+
+Slot clock: equal bit for bit. Continuous clock: the same decisions, times within 1e-9 of their size.
+"""
+
+import random
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from core_run import FEW, run_core
+from oracle import RefusedError, StuckError
+from oracle_outages import Failures, Queue, simulate
+from oracle_preempt import INTERVALS, Preemption, PreemptResult
+from oracle_preempt import World as PreemptWorld
+from oracle_types import Types, preempt_world
+from outage_cases import build_failures, columns
+from ringbco import _core
+from strategies import COMBINATIONS, ORDERS, PLACEMENTS, QUEUES, Case, build_case
+from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
+from test_preempt_equality import POLICIES, build
+from test_types_equality import columns as type_columns
+from test_types_equality import types_of
+from twins import KINDS
+
+
+@dataclass(frozen=True)
+class OutageCase:
+    """One replay; its repr can be pasted into a test. queue: None where `rules` rank."""
+
+    case: Case
+    facts: Failures
+    rules: Preemption
+    deadlines: tuple[float, ...] = ()
+    queue: Queue | None = None
+    types: Types | None = None
+
+    def truth(self, facts: Failures) -> PreemptResult:
+        case = self.case
+        base = PreemptWorld if self.types is None else preempt_world(self.types)
+        return simulate(
+            case.jobs, case.servers, case.net, case.options, facts, self.rules, self.deadlines,
+            case.server_vc, self.queue, base,
+        )  # fmt: skip
+
+
+def replay(problem: OutageCase) -> "_core.RunResult":
+    """What the engine makes of it."""
+    rules, queue = problem.rules, problem.queue
+    given = columns(problem.facts) | {
+        "preempt_cost": rules.cost,
+        "start_cost": rules.start_cost,
+    }
+    if problem.types is not None:
+        given |= type_columns(problem.types)
+    if queue is None:
+        given |= {
+            "order": "fifo",
+            "queue": "strict",
+            "preemption": rules.policy,
+            "thresholds": list(rules.thresholds),
+            "interval": rules.interval,
+            "quantum": rules.interval,
+            "admission": rules.admission,
+            "deadline": np.array(problem.deadlines) if rules.policy == "edf" else None,
+        }
+    else:
+        given |= {
+            "aging": queue.aging,
+            "estimate_factor": queue.factor,
+            "predict": "exact" if queue.exact else "history",
+            "user": None if queue.users is None else np.array(queue.users, np.uint32),
+        }
+    return run_core(problem.case, **given)
+
+
+def check(problem: OutageCase) -> PreemptResult | None:
+    """Compare both on one case; the truth if the run came to its end."""
+    case = problem.case
+    refusal: RefusedError | StuckError | None = None
+    try:
+        truth = problem.truth(problem.facts)
+    except (RefusedError, StuckError) as error:
+        refusal = error
+    if refusal is not None:
+        with pytest.raises(_core.CoreError) as caught:
+            replay(problem)
+        assert caught.value.kind == KINDS[type(refusal)], problem
+        return None
+    run = replay(problem)
+    assert run.held is not None
+    assert run.lost is not None
+    assert run.failures is not None
+    assert run.lost_work is not None
+    assert list(run.kept) == truth.kept, problem
+    assert list(run.preemptions) == truth.preemptions, problem
+    assert list(run.failures) == truth.failures, problem
+    assert list(run.max_contention) == truth.max_contention, problem
+    if run.refused is not None:
+        assert list(run.refused) == truth.refused, problem
+    rows = zip(run.alloc_job, run.alloc_start, run.alloc_server, run.alloc_gpus, run.alloc_end, strict=True)
+    mine = [tuple(map(float, row)) for row in rows]
+    assert mine == sorted(mine, key=lambda row: row[:3]), problem
+    theirs = sorted(
+        (float(row), start, float(server), float(gpus), end)
+        for row, stretches in enumerate(truth.allocations)
+        for server, gpus, start, end in stretches
+    )
+    exact = {
+        "start": (run.start, truth.start),
+        "finish": (run.finish, truth.finish),
+        "held": (np.where(run.kept, run.held, 0.0), truth.held),
+        "lost": (run.lost, truth.lost),
+        "lost_work": (run.lost_work, truth.lost_work),
+        "allocations": (np.array(mine).reshape(-1, 5), np.array(theirs).reshape(-1, 5)),
+    }
+    for name, (own, true) in exact.items():
+        assert np.shape(own) == np.shape(true), (name, own, true, problem)
+        if case.options.clock == "slot":
+            assert np.array_equal(own, np.array(true), equal_nan=True), (name, own, true, problem)
+        else:
+            assert np.allclose(own, true, rtol=1e-9, atol=1e-9, equal_nan=True), (name, own, true, problem)
+    waits = {
+        "wait_gpus": (run.wait_gpus, truth.wait_gpus),
+        "wait_fragmented": (run.wait_fragmented, truth.wait_fragmented),
+    }
+    for name, (own, true) in waits.items():
+        kept = np.where(run.kept, own, 0.0)
+        assert np.allclose(kept, np.where(run.kept, true, 0.0), rtol=1e-6, atol=1e-6), (
+            name,
+            own,
+            true,
+            problem,
+        )
+    return truth
+
+
+def soon(case: Case) -> bool:
+    """Whether its times are not so coarse that a stay has no length."""
+    return case.jobs[0].submit < 2.0**50
+
+
+def with_failures(rnd: random.Random, problem: OutageCase) -> OutageCase:
+    """The case with outages, some at the very instants of what happens without them."""
+    problem = replace(
+        problem, case=replace(problem.case, options=replace(problem.case.options, oversize="drop"))
+    )
+    none = Failures((), (0.0,) * len(problem.case.jobs))
+    try:
+        instants = tuple(problem.truth(none).finish)
+    except (RefusedError, StuckError):
+        instants = ()
+    return replace(problem, facts=build_failures(rnd, problem.case, instants))
+
+
+def build_queue(rnd: random.Random, case: Case) -> OutageCase:
+    slot = case.options.slot
+    cost, start = (slot * rnd.choice((0.0, 0.25, 1.0, 2.0, rnd.uniform(0.0, 3.0))) for _ in range(2))
+    rules = Preemption("queue", cost, start_cost=rnd.choice((0.0, start)))
+    queue = Queue(factor=rnd.choice((1.0, 1.0, 0.5, rnd.uniform(0.1, 4.0))))
+    if rnd.random() < 0.3:
+        order = rnd.choice(("sjf", "smallest", "qssf"))
+        case = replace(case, options=replace(case.options, order=order))
+        aging = rnd.choice((None, 0.0, 1.0, 5.0, rnd.uniform(0.0, 20.0)))
+        queue = replace(
+            queue,
+            aging=None if aging is None else aging * slot,
+            exact=rnd.random() < 0.3,
+            users=rnd.choice((None, tuple(rnd.randrange(3) for _ in case.jobs))),
+        )
+    return with_failures(rnd, OutageCase(case, Failures((), ()), rules, queue=queue))
+
+
+def queue_case(rnd: random.Random, number: int, placement: str) -> OutageCase:
+    bases = [base for base in COMBINATIONS if base.placement == placement]
+    case = build_case(rnd, bases[number % len(bases)], vcs=rnd.random() < 0.1)
+    while not soon(case):
+        case = build_case(rnd, bases[number % len(bases)])
+    return build_queue(rnd, case)
+
+
+def ranking_case(rnd: random.Random, number: int, policy: str) -> OutageCase:
+    base = PREEMPT_COMBINATIONS[number % len(PREEMPT_COMBINATIONS)]
+    problem = build(rnd, policy, base)
+    while not soon(problem.case):
+        problem = build(rnd, policy, base)
+    rules = problem.rules
+    if rnd.random() < 0.3:
+        rules = replace(rules, start_cost=rules.cost)
+    return with_failures(rnd, OutageCase(problem.case, Failures((), ()), rules, problem.deadlines))
+
+
+def with_types(rnd: random.Random, problem: OutageCase) -> OutageCase:
+    return with_failures(rnd, replace(problem, types=types_of(rnd, problem.case)))
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_queues(placement: str) -> None:
+    finished = failed = 0
+    for number in range(FEW):
+        truth = check(queue_case(random.Random(f"outages {placement} {number}"), number, placement))
+        finished += truth is not None
+        failed += truth is not None and any(truth.failures)
+    assert finished > 0.8 * FEW
+    assert failed > 0.3 * FEW
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rankings(policy: str) -> None:
+    finished = failed = 0
+    for number in range(FEW):
+        truth = check(ranking_case(random.Random(f"outages {policy} {number}"), number, policy))
+        finished += truth is not None
+        failed += truth is not None and any(truth.failures)
+    assert finished > 0.8 * FEW
+    assert failed > 0.3 * FEW
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rankings_on_types(policy: str) -> None:
+    finished = 0
+    for number in range(FEW):
+        rnd = random.Random(f"outages types {policy} {number}")
+        finished += check(with_types(rnd, ranking_case(rnd, number, policy))) is not None
+    assert finished > 0.7 * FEW
+
+
+def test_all_is_covered() -> None:
+    """The cases have every order and every discipline."""
+    cases = [queue_case(random.Random(n), n, "consolidate").case.options for n in range(200)]
+    assert {options.order for options in cases} == {*ORDERS, "qssf"}
+    assert {options.queue for options in cases} == set(QUEUES)
+    assert set(INTERVALS) < set(POLICIES)
+
+
+def test_a_case_can_be_told_apart() -> None:
+    # The comparison must be able to fail: with other checkpoints jobs end at other times.
+    for number in range(200):
+        problem = ranking_case(random.Random(number), number, "srtf")
+        truth = check(problem)
+        if truth is not None and any(truth.lost_work):
+            saved = replace(problem.facts, intervals=(0.0,) * len(problem.case.jobs))
+            run = replay(replace(problem, facts=saved))
+            assert not np.allclose(run.finish, truth.finish, equal_nan=True)
+            return
+    pytest.fail("no case with lost work")
