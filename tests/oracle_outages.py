@@ -74,7 +74,7 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
                 every = facts.intervals[run.row]
                 done, before = (self.seconds(n - run.begin) for n in (self.now, self.now - 1))
                 if done > 0 and (every <= self.options.slot or done // every > before // every):
-                    self.saved[run.row] = self.now, run.left
+                    self.saved[run.row] = self.now, self.left_now(run.row)
 
         def change_servers(self) -> bool:
             now = self.seconds(self.now)

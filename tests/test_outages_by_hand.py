@@ -202,8 +202,7 @@ def test_an_outage_inside_a_slot() -> None:
     ("every", "lost", "finish"), [(15, 10, 90), (25, 10, 90), (35, 0, 80), (45, 40, 120)]
 )
 def test_a_checkpoint_inside_a_slot(every: float, lost: float, finish: float) -> None:
-    # The outage counts from 40 to 60 s. Checkpoints at 25 s and 30 s count at 30 s, one at 35 s at 40 s, one at
-    # 45 s too late.
+    # The outage counts from 40 to 60 s. Checkpoints at 25 s and 30 s count at 30 s, and one at 35 s at 40 s.
     truth = truth_of(problem([fixed(0, 1, 60)], [1], [(0, 38, 55)], SLOTS, every=every))
     assert stays(truth) == [[(0, 40), (60, finish)]]
     assert truth.lost_work == [lost]

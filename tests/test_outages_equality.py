@@ -4,22 +4,31 @@ Slot clock: equal bit for bit. Continuous clock: the same decisions, times withi
 """
 
 import random
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from core_run import FEW, run_core
-from oracle import RefusedError, StuckError
+from oracle import Options, RefusedError, StuckError
 from oracle_outages import Failures, Queue, simulate
 from oracle_preempt import INTERVALS, Preemption, PreemptResult
 from oracle_preempt import World as PreemptWorld
-from oracle_types import Types, preempt_world
+from oracle_shares import PLACEMENTS as SHARE_PLACEMENTS
+from oracle_shares import Sharing
+from oracle_shares import preempt_world as share_world
+from oracle_tables import table_preempt_world
+from oracle_types import preempt_world
 from outage_cases import build_failures, columns
 from ringbco import _core
 from strategies import COMBINATIONS, ORDERS, PLACEMENTS, QUEUES, Case, build_case
 from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
 from test_preempt_equality import POLICIES, build
+from test_shares_equality import INTERFERENCE, shared
+from test_shares_equality import columns as share_columns
+from test_tables_equality import measured
 from test_types_equality import columns as type_columns
 from test_types_equality import types_of
 from twins import KINDS
@@ -34,26 +43,24 @@ class OutageCase:
     rules: Preemption
     deadlines: tuple[float, ...] = ()
     queue: Queue | None = None
-    types: Types | None = None
+    base: Callable[[], type[PreemptWorld]] = lambda: PreemptWorld
+    """Of types, tables or shares."""
+    columns: dict[str, Any] = field(default_factory=dict)
+    """What the engine is told of these."""
 
     def truth(self, facts: Failures) -> PreemptResult:
         case = self.case
-        base = PreemptWorld if self.types is None else preempt_world(self.types)
         return simulate(
             case.jobs, case.servers, case.net, case.options, facts, self.rules, self.deadlines,
-            case.server_vc, self.queue, base,
+            case.server_vc, self.queue, self.base(),
         )  # fmt: skip
 
 
 def replay(problem: OutageCase) -> "_core.RunResult":
     """What the engine makes of it."""
     rules, queue = problem.rules, problem.queue
-    given = columns(problem.facts) | {
-        "preempt_cost": rules.cost,
-        "start_cost": rules.start_cost,
-    }
-    if problem.types is not None:
-        given |= type_columns(problem.types)
+    given = problem.columns | columns(problem.facts)
+    given |= {"preempt_cost": rules.cost, "start_cost": rules.start_cost}
     if queue is None:
         given |= {
             "order": "fifo",
@@ -73,6 +80,16 @@ def replay(problem: OutageCase) -> "_core.RunResult":
             "user": None if queue.users is None else np.array(queue.users, np.uint32),
         }
     return run_core(problem.case, **given)
+
+
+def stays(run: "_core.RunResult") -> list[tuple[float, ...]]:
+    """(row, start, server, GPUs, end), however a job's GPUs of a server are listed."""
+    rows = zip(run.alloc_job, run.alloc_start, run.alloc_server, run.alloc_end, run.alloc_gpus, strict=True)
+    found: dict[tuple[float, ...], float] = {}
+    for *place, gpus in rows:
+        key = tuple(map(float, place))
+        found[key] = found.get(key, 0.0) + float(gpus)
+    return [(row, start, server, gpus, end) for (row, start, server, end), gpus in found.items()]
 
 
 def check(problem: OutageCase) -> PreemptResult | None:
@@ -99,9 +116,7 @@ def check(problem: OutageCase) -> PreemptResult | None:
     assert list(run.max_contention) == truth.max_contention, problem
     if run.refused is not None:
         assert list(run.refused) == truth.refused, problem
-    rows = zip(run.alloc_job, run.alloc_start, run.alloc_server, run.alloc_gpus, run.alloc_end, strict=True)
-    mine = [tuple(map(float, row)) for row in rows]
-    assert mine == sorted(mine, key=lambda row: row[:3]), problem
+    mine = stays(run)
     theirs = sorted(
         (float(row), start, float(server), float(gpus), end)
         for row, stretches in enumerate(truth.allocations)
@@ -169,66 +184,127 @@ def build_queue(rnd: random.Random, case: Case) -> OutageCase:
             exact=rnd.random() < 0.3,
             users=rnd.choice((None, tuple(rnd.randrange(3) for _ in case.jobs))),
         )
-    return with_failures(rnd, OutageCase(case, Failures((), ()), rules, queue=queue))
+    return OutageCase(case, Failures((), ()), rules, queue=queue)
 
 
-def queue_case(rnd: random.Random, number: int, placement: str) -> OutageCase:
-    bases = [base for base in COMBINATIONS if base.placement == placement]
+def queue_case(rnd: random.Random, number: int, bases: Sequence[Options]) -> OutageCase:
     case = build_case(rnd, bases[number % len(bases)], vcs=rnd.random() < 0.1)
     while not soon(case):
         case = build_case(rnd, bases[number % len(bases)])
     return build_queue(rnd, case)
 
 
-def ranking_case(rnd: random.Random, number: int, policy: str) -> OutageCase:
-    base = PREEMPT_COMBINATIONS[number % len(PREEMPT_COMBINATIONS)]
+def ranking_case(rnd: random.Random, number: int, policy: str, bases: Sequence[Options]) -> OutageCase:
+    base = bases[number % len(bases)]
     problem = build(rnd, policy, base)
     while not soon(problem.case):
         problem = build(rnd, policy, base)
     rules = problem.rules
     if rnd.random() < 0.3:
         rules = replace(rules, start_cost=rules.cost)
-    return with_failures(rnd, OutageCase(problem.case, Failures((), ()), rules, problem.deadlines))
+    return OutageCase(problem.case, Failures((), ()), rules, problem.deadlines)
 
 
 def with_types(rnd: random.Random, problem: OutageCase) -> OutageCase:
-    return with_failures(rnd, replace(problem, types=types_of(rnd, problem.case)))
+    types = types_of(rnd, problem.case)
+    return with_failures(
+        rnd, replace(problem, base=lambda: preempt_world(types), columns=type_columns(types))
+    )
+
+
+def with_tables(rnd: random.Random, problem: OutageCase) -> OutageCase:
+    drawn = measured(rnd, problem.case)
+    return with_failures(
+        rnd,
+        replace(
+            problem,
+            case=drawn.case,
+            base=lambda: table_preempt_world(drawn.types),
+            columns=drawn.columns,
+        ),
+    )
+
+
+def with_shares(rnd: random.Random, problem: OutageCase) -> OutageCase:
+    options = replace(problem.case.options, placement=rnd.choice(SHARE_PLACEMENTS))
+    if options.queue == "easy":
+        options = replace(options, queue="strict")
+    case = shared(rnd, replace(problem.case, options=options))
+    deadlines = (*problem.deadlines, *problem.deadlines[:1] * (len(case.jobs) - len(problem.deadlines)))
+    sharing = Sharing(types_of(rnd, case) if rnd.random() < 0.3 else None, rnd.choice(INTERFERENCE))
+    queue = None if problem.queue is None else replace(problem.queue, users=None)
+    told = share_columns(case, sharing)
+    return with_failures(
+        rnd,
+        replace(
+            problem,
+            case=case,
+            deadlines=deadlines,
+            queue=queue,
+            base=lambda: share_world(sharing),
+            columns=told,
+        ),
+    )
+
+
+def compare(cases: Iterator[OutageCase], count: int) -> None:
+    finished = failed = 0
+    for problem in cases:
+        truth = check(problem)
+        finished += truth is not None
+        failed += truth is not None and any(truth.failures)
+    assert finished > 0.6 * count
+    assert failed > 0.1 * count
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_queues(placement: str) -> None:
-    finished = failed = 0
-    for number in range(FEW):
-        truth = check(queue_case(random.Random(f"outages {placement} {number}"), number, placement))
-        finished += truth is not None
-        failed += truth is not None and any(truth.failures)
-    assert finished > 0.8 * FEW
-    assert failed > 0.3 * FEW
+    bases = [base for base in COMBINATIONS if base.placement == placement]
+
+    def cases() -> Iterator[OutageCase]:
+        for number in range(FEW):
+            rnd = random.Random(f"outages {placement} {number}")
+            yield with_failures(rnd, queue_case(rnd, number, bases))
+
+    compare(cases(), FEW)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rankings(policy: str) -> None:
-    finished = failed = 0
-    for number in range(FEW):
-        truth = check(ranking_case(random.Random(f"outages {policy} {number}"), number, policy))
-        finished += truth is not None
-        failed += truth is not None and any(truth.failures)
-    assert finished > 0.8 * FEW
-    assert failed > 0.3 * FEW
+    def cases() -> Iterator[OutageCase]:
+        for number in range(FEW):
+            rnd = random.Random(f"outages {policy} {number}")
+            yield with_failures(rnd, ranking_case(rnd, number, policy, PREEMPT_COMBINATIONS))
+
+    compare(cases(), FEW)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_rankings_on_types(policy: str) -> None:
-    finished = 0
-    for number in range(FEW):
-        rnd = random.Random(f"outages types {policy} {number}")
-        finished += check(with_types(rnd, ranking_case(rnd, number, policy))) is not None
-    assert finished > 0.7 * FEW
+FURTHER = {"types": with_types, "tables": with_tables, "shares": with_shares}
+
+
+@pytest.mark.parametrize("kind", FURTHER)
+@pytest.mark.parametrize("policy", ["queue", *POLICIES])
+def test_what_else_jobs_may_have(policy: str, kind: str) -> None:
+    count = max(8, FEW // 3)
+    bases = COMBINATIONS if policy == "queue" else PREEMPT_COMBINATIONS
+    if kind == "tables":  # these jobs have iterations
+        bases = [base for base in bases if base.model == "rar"]
+
+    def cases() -> Iterator[OutageCase]:
+        for number in range(count):
+            rnd = random.Random(f"outages {kind} {policy} {number}")
+            if policy == "queue":
+                drawn = queue_case(rnd, rnd.randrange(len(bases)), bases)
+            else:
+                drawn = ranking_case(rnd, rnd.randrange(len(bases)), policy, bases)
+            yield FURTHER[kind](rnd, drawn)
+
+    compare(cases(), count)
 
 
 def test_all_is_covered() -> None:
     """The cases have every order and every discipline."""
-    cases = [queue_case(random.Random(n), n, "consolidate").case.options for n in range(200)]
+    cases = [queue_case(random.Random(n), n, COMBINATIONS).case.options for n in range(200)]
     assert {options.order for options in cases} == {*ORDERS, "qssf"}
     assert {options.queue for options in cases} == set(QUEUES)
     assert set(INTERVALS) < set(POLICIES)
@@ -237,7 +313,8 @@ def test_all_is_covered() -> None:
 def test_a_case_can_be_told_apart() -> None:
     # The comparison must be able to fail: with other checkpoints jobs end at other times.
     for number in range(200):
-        problem = ranking_case(random.Random(number), number, "srtf")
+        rnd = random.Random(number)
+        problem = with_failures(rnd, ranking_case(rnd, number, "srtf", PREEMPT_COMBINATIONS))
         truth = check(problem)
         if truth is not None and any(truth.lost_work):
             saved = replace(problem.facts, intervals=(0.0,) * len(problem.case.jobs))
