@@ -21,7 +21,10 @@ STEP = 1 if LONG else 3
 
 
 def run_core(case: Case, **more: Any) -> "_core.RunResult":
-    """What the engine makes of a case; `more` adds to, or replaces, its columns and its options."""
+    """What the engine makes of a case; `more` adds to, or replaces, its columns and its options.
+
+    checkpoint_intervals: the job column that has the name of an option.
+    """
 
     def column(name: str, dtype: type) -> np.ndarray:
         return np.array([getattr(job, name) for job in case.jobs], dtype=dtype)
@@ -41,6 +44,7 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
         "types": None,
         "shares": None,
         "speeds": None,
+        "checkpoint_interval": more.pop("checkpoint_intervals", None),
     }
     cluster = {
         "server_gpus": np.array(case.servers, dtype=np.uint32),
@@ -51,8 +55,8 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
         "network": (net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
     }
     given = case.options.by_name()
-    jobs["checkpoint_interval"] = more.pop("intervals", None)  # an option has the column's name
+    if "checkpoint_interval" in more:
+        given["checkpoint_interval"] = more.pop("checkpoint_interval")
     for name, value in more.items():
-        group = next((group for group in (jobs, cluster) if name in group), given)
-        (given if name == "checkpoint_interval" else group)[name] = value
+        next((group for group in (jobs, cluster) if name in group), given)[name] = value
     return _core.replay(jobs, cluster, given, None)

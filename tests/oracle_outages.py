@@ -1,308 +1,253 @@
-"""The slow truth of outages: the oracles on servers that fail, straight from docs/outages.md.
+"""The slow truth of outages: servers that fail and come back, straight from docs/outages.md.
 
-At every instant it is asked anew who is up, what is idle and what a job would fall back to. Under the slot
-clock each job writes down what is left to do whenever a checkpoint counts. Nothing here imports ringbco.
+One world serves the policies that preempt and the queues: a queue is a discipline in the place of the
+ranking. Which servers are down is looked up in the list of outages at every instant. Nothing here imports
+ringbco.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
-from oracle.model import GPU, StuckError, work
-from oracle.placement import Floor, place
-from oracle_preempt import INTERVALS, PATIENCE, Stretch
+from oracle.model import GPU, Job, Net, Options, work
+from oracle.placement import Floor
+from oracle_preempt import Preemption, PreemptResult, Stretch
 from oracle_preempt import World as PreemptWorld
+from oracle_preempt import simulate as simulate_preempt
 
 Outage = tuple[int, float, float]
-"""Server, down, up; in seconds."""
+"""(server, down at, up at); infinite where it never comes back."""
 
 
-@dataclass
-class Failing:
-    """What the worlds of a run have in common. interval: seconds of progress between checkpoints, by row."""
+@dataclass(frozen=True)
+class Failures:
+    """Outages in any order, overlapping or not, and the checkpoint interval of every row."""
 
-    outages: Sequence[Outage]
-    interval: Sequence[float]
-    start_cost: float = 0.0
-    failures: dict[int, int] = field(default_factory=dict)
-    lost_work: dict[int, float] = field(default_factory=dict)
+    outages: tuple[Outage, ...]
+    intervals: tuple[float, ...]
 
 
-def merged(outages: Sequence[Outage]) -> list[Outage]:
-    """Outages of one server that overlap or touch are one."""
-    found: list[Outage] = []
-    for server, down, up in sorted(outages):
-        if found and found[-1][0] == server and down <= found[-1][2]:
-            found[-1] = (server, found[-1][1], max(found[-1][2], up))
-        else:
-            found.append((server, down, up))
-    return found
+@dataclass(frozen=True)
+class Queue:
+    """What a queue is told besides its order and its discipline, which are in `Options`."""
+
+    aging: float | None = None
+    factor: float = 1.0
+    exact: bool = False
+    users: tuple[int, ...] | None = None
 
 
-def ranked_world(failing: Failing) -> type[PreemptWorld]:
-    """The oracle of the policies that preempt."""
+def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> type[PreemptWorld]:
+    """The oracle `base` on servers that fail."""
 
-    @dataclass
-    class OutageWorld(PreemptWorld):
-        away: set[int] = field(default_factory=set)
-        pending: list[Outage] | None = None
-        """Outages to come, in the clock's unit; `up` alone is to come of those in `away`."""
-        history: dict[int, list[tuple[float, float, float]]] = field(default_factory=dict)
-        """Of each running job (since, left, tau) of every pace; slot clock: (n, left) at its checkpoint."""
-        counted: dict[int, int] = field(default_factory=dict)
+    class Failing(base):  # type: ignore[misc, valid-type]
+        def __init__(self, *parts: object) -> None:
+            super().__init__(*parts)
+            self.outages = [outage for outage in facts.outages if outage[0] in self.sizes]
+            self.down: set[int] = set()
+            self.seen = -math.inf
+            self.saved: dict[int, tuple[float, float]] = {}
+            """Slot clock, by running row: the last checkpoint, and the work left then."""
+            self.past: dict[int, list[tuple[float, float, float]]] = {}
+            """Continuous clock, by running row: (since, work left, tau) at each new rate of its stay."""
 
-        def instant(self, time: float) -> float:
-            if not self.slotted or time == math.inf:
-                return time
-            n = math.floor(time / self.options.slot)
-            while n * self.options.slot < time:
-                n += 1
-            while n > 0 and (n - 1) * self.options.slot >= time:
-                n -= 1
-            return float(n)
+        def up(self) -> dict[int, int]:
+            return {s: size for s, size in self.sizes.items() if s not in self.down}
 
-        def to_come(self) -> list[Outage]:
-            if self.pending is None:
-                own = [outage for outage in merged(failing.outages) if outage[0] in self.sizes]
-                self.pending = merged([(s, self.instant(down), self.instant(up)) for s, down, up in own])
-            return self.pending
+        def floor(self) -> Floor:
+            floor = super().floor()
+            return replace(floor, idle=[gpu for gpu in floor.idle if gpu[0] not in self.down])
 
-        def next_change(self) -> float:
-            times = [up if s in self.away else down for s, down, up in self.to_come()]
-            return min(times, default=math.inf)
+        def other_instants(self) -> list[float]:
+            times = {time for _, down, up in self.outages for time in (down, up)}
+            return sorted(t for t in times if self.seconds(self.now) < t < math.inf)
 
-        def change_servers(self) -> bool:
-            """Servers that come back, then servers that go down; whether there was any."""
-            happened = False
-            for outage in list(self.to_come()):
-                if outage[0] in self.away and outage[2] <= self.now:
-                    self.away.discard(outage[0])
-                    self.to_come().remove(outage)
-                    happened = True
-            for outage in list(self.to_come()):
-                server, down, up = outage
-                if server in self.away or down > self.now:
-                    continue
-                happened = True
-                for run in sorted(self.running, key=lambda run: run.row):
-                    if server in run.servers:
-                        self.fail(run)
-                if up <= self.now:
-                    self.to_come().remove(outage)
-                else:
-                    self.away.add(server)
-            return happened
-
-        # What a job falls back to.
-
-        def checkpoints(self, run: Stretch) -> int:
-            """How many a stay has had, besides that where its progress started."""
-            every = failing.interval[run.row]
-            passed = self.seconds(self.now) - self.seconds(run.begin)
-            return math.floor(passed / every * (1.0 + 1e-12)) if passed > 0 and 0 < every < math.inf else 0
+        def arrive(self) -> bool:
+            """After completions: checkpoints, servers, and then arrivals; whether anything happened."""
+            if self.slotted:
+                self.save()
+            changed = self.change_servers()
+            return super().arrive() or changed
 
         def save(self) -> None:
-            """Slot clock: writes down what is left where a checkpoint counts at this boundary."""
             for run in self.running:
-                if self.now > run.begin and self.checkpoints(run) > self.counted.get(run.row, 0):
-                    self.counted[run.row] = self.checkpoints(run)
-                    self.history[run.row] = [(self.now, run.left, math.nan)]
+                every = facts.intervals[run.row]
+                done, before = (self.seconds(n - run.begin) for n in (self.now, self.now - 1))
+                if done > 0 and (every <= self.options.slot or done // every > before // every):
+                    self.saved[run.row] = self.now, self.left_now(run.row)
 
-        def fallen(self, run: Stretch) -> tuple[float, float]:
-            """The work left at the last checkpoint, and the seconds of progress since then."""
-            if self.now <= run.begin or failing.interval[run.row] == 0:
-                return self.left_now(run.row), 0.0
-            count = self.checkpoints(run)
-            if count == 0:
-                return self.left[run.row], self.seconds(self.now) - self.seconds(run.begin)
-            if self.slotted:
-                ((at, left, _),) = self.history[run.row]
-                return left, self.seconds(self.now) - self.seconds(at)
-            at = min(run.begin + count * failing.interval[run.row], self.now)
-            since, left, tau = [pace for pace in self.history[run.row] if pace[0] <= at][-1]
-            return max(0.0, left - (at - since) / tau), self.now - at
+        def change_servers(self) -> bool:
+            now = self.seconds(self.now)
+            before = self.down
+            self.down = {s for s, down, up in self.outages if down <= now < up}
+            # A server may fail and be up again inside a slot.
+            failed = {s for s, down, _ in self.outages if self.seen < down <= now} - before
+            self.seen = now
+            for run in sorted(self.running, key=lambda run: run.row):
+                if run.servers & failed:
+                    self.fail(run)
+            return bool(failed) or self.down != before
 
         def fail(self, run: Stretch) -> None:
             row = run.row
-            left, lost = self.fallen(run)
-            failing.failures[row] = failing.failures.get(row, 0) + 1
-            failing.lost_work[row] = failing.lost_work.get(row, 0.0) + lost
             self.stop(run)
-            self.left[row] = left
             self.waiting.append(row)
+            self.result.failures[row] += 1
+            if self.slotted:
+                at, self.left[row] = self.saved[row]
+            else:
+                at, self.left[row] = self.checkpoint(run)
+            self.result.lost_work[row] += self.seconds(max(0.0, self.now - at))
 
-        # What is otherwise with servers away.
-
-        def floor(self) -> Floor:
-            found = super().floor()
-            return Floor(found.sizes, [gpu for gpu in found.idle if gpu[0] not in self.away], found.load)
-
-        def select(self) -> list[int]:
-            quota = sum(size for server, size in self.sizes.items() if server not in self.away)
-            selected = []
-            for row in self.ranking():
-                if self.jobs[row].num_gpus <= quota:
-                    quota -= self.jobs[row].num_gpus
-                    selected.append(row)
-            return selected
-
-        def begin(self, row: int, gpus: list[GPU]) -> Stretch:
-            stopped = self.result.preemptions[row] + failing.failures.get(row, 0) > 0
-            cost = self.rules.cost if stopped else failing.start_cost
-            pause = math.ceil(cost / self.options.slot) if self.slotted else cost
-            run = Stretch(row, gpus, self.now, self.now + pause, left=self.left[row], since=self.now + pause)
-            self.waiting.remove(row)
-            self.running.append(run)
-            self.history[row], self.counted[row] = [], 0
-            for gpu in gpus:
-                self.load[gpu] = self.load.get(gpu, 0.0) + work(self.jobs[row], self.options, self.net)
-            if not stopped:
-                self.result.start[row] = self.seconds(self.now)
-            return run
+        def checkpoint(self, run: Stretch) -> tuple[float, float]:
+            """Continuous clock: when the last one was, and the work left then."""
+            every, progress = facts.intervals[run.row], max(0.0, self.now - run.begin)
+            lost = math.fmod(progress, every) if every > 0 else 0.0
+            at = max(run.begin, self.now - lost)
+            since, left, tau = [then for then in self.past[run.row] if then[0] <= at][-1]
+            return at, max(0.0, left - (at - since) / tau)
 
         def try_start(self, row: int) -> None:
-            gpus, rng = self.find(row)
-            if gpus is not None:
-                self.rng = rng
-                self.begin(row, gpus)
+            super().try_start(row)
+            if row not in self.waiting:
+                run = self.running[-1]
+                self.saved[row] = run.begin, run.left
+                self.past[row] = []
 
         def new_rates(self) -> None:
             super().new_rates()
             for run in self.running:
-                pace = (run.since, run.left, run.tau)
-                if not self.slotted and (not self.history[run.row] or self.history[run.row][-1] != pace):
-                    self.history[run.row].append(pace)
+                self.past[run.row].append((run.since, run.left, run.tau))
 
-        # The clocks.
-
-        def passes_at_every_boundary(self) -> bool:
-            return False
-
-        def run_slots(self) -> None:
-            n = idle = tick = 0
-            while self.future or self.waiting or self.running:
-                self.now = n
-                self.count_time()
-                happened = progress = False
-                for run in sorted(self.running, key=lambda run: run.row):
-                    if n > run.begin:
-                        progress |= run.phi > 0
-                        run.left -= self.yielded(run)
-                    if run.left <= 1e-9 * run.phi:
-                        run.left = 0
-                        self.complete(run)
-                        happened = True
-                self.save()
-                happened |= self.change_servers()
-                happened |= self.arrive()
-                due = happened or self.passes_at_every_boundary()
-                if self.rules.policy in INTERVALS:
-                    due = tick * self.rules.interval <= self.seconds(n)
-                    while tick * self.rules.interval <= self.seconds(n):
-                        tick += 1
-                if due:
-                    self.one_pass()
-                self.new_rates()
-                self.look()
-                idle = 0 if progress or self.future or self.next_change() < math.inf else idle + 1
-                if idle > PATIENCE:
-                    raise StuckError(min(self.waiting + [run.row for run in self.running]))
-                n += 1
-
-        def run_events(self) -> None:
-            def finish(run: Stretch) -> float:
-                return run.since + run.left * run.tau
-
-            ticks = self.rules.policy in INTERVALS
-            tick = 0
-            while self.future or self.waiting or self.running:
-                instants = [finish(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
-                instants.append(self.next_change())
-                if min(instants) == math.inf and not (ticks and tick < PATIENCE):
-                    raise StuckError(min(self.waiting))
-                if ticks:
-                    instants.append(tick * self.rules.interval)
-                self.now = min(instants)
-                self.count_time()
-                happened = False
-                for run in sorted(self.running, key=lambda run: run.row):
-                    if finish(run) <= self.now:
-                        self.complete(run)
-                        happened = True
-                happened |= self.change_servers()
-                happened |= self.arrive()
-                due = happened
-                if ticks:
-                    due = tick * self.rules.interval <= self.now
-                    tick += due
-                if due:
-                    self.one_pass()
-                self.new_rates()
-                self.look()
-
-    return OutageWorld
+    return Failing
 
 
-def queue_world(failing: Failing) -> type[PreemptWorld]:
-    """The oracle of queues: jobs run to their end unless their server fails."""
+def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
+    """The oracle `base` with the queue of `Options`: jobs keep their GPUs until they are done or fail."""
 
-    @dataclass
-    class QueueWorld(ranked_world(failing)):  # type: ignore[misc] - a class made by a function
-        ends: dict[int, float] = field(default_factory=dict)
-        """When each running job is reckoned to end, s."""
+    class Queued(base):  # type: ignore[misc, valid-type]
+        def __init__(self, *parts: object) -> None:
+            super().__init__(*parts)
+            self.done: list[int] = []
+            self.predictions: dict[int, float] = {}
 
-        def key(self, row: int) -> tuple[float, float, int]:
-            job = self.jobs[row]
-            first = {
-                "fifo": 0.0,
-                "sjf": work(job, self.options, self.net),
-                "smallest": float(job.num_gpus),
-            }
-            return first[self.options.order], job.submit, row
+        def other_instants(self) -> list[float]:
+            return super().other_instants() + [t for t in self.agings() if t > self.seconds(self.now)]
 
-        def reckoned(self, row: int) -> float:
-            """Seconds that EASY takes a job to run: all, or what remains after an interruption."""
-            if failing.failures.get(row, 0):
-                return self.remaining(row)
-            return work(self.jobs[row], self.options, self.net)
+        def agings(self) -> list[float]:
+            if queue.aging is None:
+                return []
+            return [self.jobs[row].submit + queue.aging for row in self.waiting]
 
-        def fits(self, row: int, held: set[GPU], load: dict[GPU, float]) -> tuple[list[GPU] | None, int]:
-            gpus = [(s, g) for s in sorted(self.sizes) for g in range(self.sizes[s])]
-            idle = [gpu for gpu in gpus if gpu not in held and gpu[0] not in self.away]
-            floor = Floor(dict(sorted(self.sizes.items())), idle, {gpu: load.get(gpu, 0.0) for gpu in gpus})
-            return place(self.jobs[row], floor, self.options, self.rng)
+        def arrive(self) -> bool:
+            happened = super().arrive()
+            # In every slot there is a pass: one may start what the last one passed over.
+            return happened or self.slotted or self.seconds(self.now) in self.agings()
 
-        def held_after(self, time: float) -> set[GPU]:
-            return {gpu for run in self.running if self.ends[run.row] > time for gpu in run.gpus}
+        def complete(self, run: Stretch) -> None:
+            super().complete(run)
+            self.done.append(run.row)
 
         def one_pass(self) -> None:
-            now = self.seconds(self.now)
+            for row in self.waiting:
+                if row not in self.predictions:
+                    self.predictions[row] = self.predict(row)
             head: int | None = None
             shadow = math.inf
-            for row in sorted(self.waiting, key=self.key):
-                gpus, rng = self.fits(row, self.held_after(-math.inf), self.load)
-                if gpus is None:
-                    if head is None and self.options.queue == "strict":
+            for row in sorted(self.waiting, key=self.rank):
+                gpus, _ = self.find(row)
+                if head is None and gpus is None:
+                    if self.options.queue == "strict":
                         return
-                    if head is None and self.options.queue == "easy":
+                    if self.options.queue == "easy":
                         head, shadow = row, self.shadow(row)
                     continue
-                if head is not None and now + self.reckoned(row) > shadow:
-                    more = work(self.jobs[row], self.options, self.net)
-                    load = {**self.load, **{gpu: self.load.get(gpu, 0.0) + more for gpu in gpus}}
-                    if self.fits(head, self.held_after(shadow) | set(gpus), load)[0] is None:
-                        continue
-                self.rng = rng
-                self.ends[row] = now + self.reckoned(row)
-                self.begin(row, gpus)
+                if gpus is None or (head is not None and not self.harmless(row, gpus, head, shadow)):
+                    continue
+                self.try_start(row)
+
+        def rank(self, row: int) -> tuple[float, float, int]:
+            job, order = self.jobs[row], self.options.order
+            if queue.aging is not None and self.seconds(self.now) >= job.submit + queue.aging:
+                return -1.0, job.submit, row
+            keys = {
+                "fifo": 0.0,
+                "smallest": float(job.num_gpus),
+                "sjf": work(job, self.options, self.net),
+                "qssf": self.predictions[row],
+            }
+            return keys[order], job.submit, row
+
+        def predict(self, row: int) -> float:
+            """`qssf`: run time of jobs like it that are done by its submission, times its GPUs."""
+            job = self.jobs[row]
+            if queue.exact:
+                return job.duration * job.num_gpus
+            own = [r for r in self.done if queue.users is None or queue.users[r] == queue.users[row]]
+            alike = [r for r in own if self.jobs[r].num_gpus == job.num_gpus]
+            known = alike or own or self.done
+            total = 0.0
+            for r in known:
+                total += self.jobs[r].duration
+            return total / len(known) * job.num_gpus if known else 0.0
+
+        # EASY backfilling.
+
+        def reckoned(self, row: int) -> float:
+            """Run time left at the start of its stay, or now where it waits."""
+            still, self.running = self.running, [run for run in self.running if run.row != row]
+            left = self.remaining(row)
+            self.running = still
+            return queue.factor * left
+
+        def end(self, run: Stretch) -> float:
+            return self.seconds(run.start) + self.reckoned(run.row)
+
+        def would_fit(self, row: int, running: list[Stretch], load: dict[GPU, float]) -> bool:
+            still, self.running = self.running, running
+            before, self.load = self.load, load
+            fits = self.find(row)[0] is not None
+            self.running, self.load = still, before
+            return fits
 
         def shadow(self, head: int) -> float:
-            for end in sorted({self.ends[run.row] for run in self.running}):
-                if self.fits(head, self.held_after(end), self.load)[0] is not None:
-                    return end
+            """When the head could be placed if nothing else started and no server changed."""
+            for time in sorted({self.end(run) for run in self.running}):
+                if self.would_fit(head, [run for run in self.running if self.end(run) > time], self.load):
+                    return time
             return math.inf
 
-        def passes_at_every_boundary(self) -> bool:
-            return True
+        def harmless(self, row: int, gpus: list[GPU], head: int, shadow: float) -> bool:
+            """Over before the shadow time, or not in the head's way then."""
+            if self.seconds(self.now) + self.reckoned(row) <= shadow:
+                return True
+            there = [run for run in self.running if self.end(run) > shadow]
+            more = work(self.jobs[row], self.options, self.net)
+            load = self.load | {gpu: self.load.get(gpu, 0.0) + more for gpu in gpus}
+            return self.would_fit(head, [*there, Stretch(row, gpus, self.now, self.now)], load)
 
-    return QueueWorld
+    return Queued
+
+
+def simulate(
+    jobs: Sequence[Job],
+    servers: Sequence[int],
+    net: Net,
+    options: Options,
+    facts: Failures,
+    rules: Preemption | None = None,
+    deadlines: Sequence[float] = (),
+    server_vc: Sequence[int] | None = None,
+    queue: Queue | None = None,
+    base: type[PreemptWorld] = PreemptWorld,
+) -> PreemptResult:
+    """Replay `jobs` on servers that fail, under the ranking of `rules`, or under `queue` with its pauses.
+
+    Raises OversizeError, RefusedError or StuckError, naming a row at fault.
+    """
+    world = failing_world(facts, base)
+    if queue is not None:
+        world = queue_world(queue, world)
+    return simulate_preempt(
+        jobs, deadlines, servers, net, options, rules or Preemption("srtf"), server_vc, world
+    )

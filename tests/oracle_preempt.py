@@ -1,9 +1,7 @@
 """The slow truth of the policies that preempt: plain Python, straight from docs/policies.md.
 
-As in `oracle`, nothing is kept up to date: at every instant, and under the slot clock in every slot, all
-jobs are ranked from scratch, the quota is walked from the top, and idle GPUs, accumulated times and
-contention are worked out again. Shared with `oracle` are the equations and the placements; nothing here
-imports ringbco.
+As in `oracle`, all is worked out again at every instant, and under the slot clock in every slot: the ranking,
+the quota, idle GPUs, accumulated times, contention. Nothing here imports ringbco.
 """
 
 import math
@@ -40,6 +38,7 @@ class Preemption:
     thresholds: tuple[float, ...] = (18_000.0,)
     interval: float = 60.0
     admission: bool = False
+    start_cost: float = 0.0
 
 
 @dataclass
@@ -86,6 +85,8 @@ class PreemptResult:
     """Seconds that its work took longer on top of that for contention."""
     rounding: list[float]
     """Seconds on GPUs that whole iterations did not fill, under `rar` with the slot clock."""
+    failures: list[int]
+    lost_work: list[float]
     states: list[list[tuple[float, int, int, int, int]]] = field(default_factory=list)
     """(time, running, queued, busy GPUs, sum of p_j) after each instant, one list a virtual cluster."""
 
@@ -127,8 +128,16 @@ class World:
     def seconds(self, time: float) -> float:
         return time * self.options.slot if self.slotted else time
 
-    def pause(self) -> float:
-        return math.ceil(self.rules.cost / self.options.slot) if self.slotted else self.rules.cost
+    def pause(self, cost: float) -> float:
+        return math.ceil(cost / self.options.slot) if self.slotted else cost
+
+    def up(self) -> dict[int, int]:
+        """The servers that are up; failing ones are `oracle_outages`'."""
+        return self.sizes
+
+    def other_instants(self) -> list[float]:
+        """Instants to come, in seconds, besides completions, arrivals and ticks."""
+        return []
 
     # A job's figures, now.
 
@@ -216,7 +225,7 @@ class World:
 
     def select(self) -> list[int]:
         """Who should run: the ranking walked with a quota of all GPUs."""
-        quota = sum(self.sizes.values())
+        quota = sum(self.up().values())
         selected = []
         for row in self.ranking():
             if self.jobs[row].num_gpus <= quota:
@@ -248,14 +257,14 @@ class World:
         if gpus is None:
             return
         self.rng = rng
-        resumed = self.result.preemptions[row] > 0
-        begin = self.now + (self.pause() if resumed else 0.0)
+        first = math.isnan(self.result.start[row])
+        begin = self.now + self.pause(self.rules.start_cost if first else self.rules.cost)
         run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin)
         self.waiting.remove(row)
         self.running.append(run)
         for g in gpus:
             self.load[g] = self.load.get(g, 0.0) + work(self.jobs[row], self.options, self.net)
-        if not resumed:
+        if first:
             self.result.start[row] = self.seconds(self.now)
 
     def stop(self, run: Stretch) -> None:
@@ -358,6 +367,10 @@ class World:
 
     # The clocks.
 
+    def give_up(self, idle: float) -> None:
+        if idle > PATIENCE:
+            raise StuckError(min(self.waiting + [run.row for run in self.running]))
+
     def yielded(self, run: Stretch) -> float:
         """Work done in the slot that ends now."""
         return run.phi
@@ -386,9 +399,8 @@ class World:
                 self.one_pass()
             self.new_rates()
             self.look()
-            idle = 0 if progress or self.future else idle + 1
-            if idle > PATIENCE:
-                raise StuckError(min(self.waiting + [run.row for run in self.running]))
+            idle = 0 if progress or self.future or self.other_instants() else idle + 1
+            self.give_up(idle)
             n += 1
 
     def run_events(self) -> None:
@@ -399,7 +411,13 @@ class World:
         tick = idle = 0
         while self.future or self.waiting or self.running:
             instants = [finish(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
+<<<<<<< HEAD
             idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
+=======
+            instants += self.other_instants()
+            idle = 0 if instants else idle + 1
+            self.give_up(idle if ticks or instants else math.inf)
+>>>>>>> 5592c0508ea3e9821510cc0f98e7da5a2da5668a
             if ticks:
                 instants.append(tick * self.rules.interval)
             if idle > PATIENCE or min(instants, default=math.inf) == math.inf:
@@ -437,10 +455,8 @@ def simulate(
     world_type: type[World] = World,
 ) -> PreemptResult:
     """Replay `jobs` under a preemptive policy; deadlines are NaN where there is none.
-
-    `world_type` may be a World with other placements and speeds.
-
-    Raises OversizeError, RefusedError or StuckError, naming a row at fault.
+    `world_type` may be a World with other placements and speeds. Raises OversizeError, RefusedError or
+    StuckError, naming a row at fault.
     """
     n = len(jobs)
     result = PreemptResult(
@@ -459,6 +475,8 @@ def simulate(
         run_spread=[0.0] * n,
         run_contention=[0.0] * n,
         rounding=[0.0] * n,
+        failures=[0] * n,
+        lost_work=[0.0] * n,
     )
     worlds = []
     for v in sorted(set(server_vc)) if server_vc is not None else [0]:

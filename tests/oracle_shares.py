@@ -135,17 +135,18 @@ class Sharing:
     rows: list[Row] = field(default_factory=list)
     pairs: Sequence[Pair] = ()
 
-    def rooms(self, sizes: dict[int, int], jobs: dict[int, Job], running: Sequence[Gang | Stretch]) -> Rooms:
-        rooms = {(s, g): WHOLE for s in sorted(sizes) for g in range(sizes[s])}
+    def rooms(self, world: World | PreemptWorld, running: Sequence[Gang | Stretch]) -> Rooms:
+        up = world.up() if isinstance(world, PreemptWorld) else world.sizes
+        rooms = {(s, g): WHOLE if s in up else 0 for s in sorted(world.sizes) for g in range(world.sizes[s])}
         for run in running:
             for gpu in run.gpus:
-                rooms[gpu] -= jobs[run.row].share or WHOLE
+                rooms[gpu] -= world.jobs[run.row].share or WHOLE
         return rooms
 
     def find(
         self, world: World | PreemptWorld, row: int, running: Sequence[Gang | Stretch]
     ) -> tuple[list[GPU] | None, int]:
-        rooms = self.rooms(world.sizes, world.jobs, running)
+        rooms = self.rooms(world, running)
         for own, demands in self._pools(world, row):
             mine = {gpu: room for gpu, room in rooms.items() if gpu[0] in own}
             gpus, rng = choose(world.jobs[row], mine, world.options, world.rng, demands)
@@ -309,12 +310,13 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
             return sharing.find(self, row, self.running)
 
         def floor(self) -> Floor:
-            rooms = sharing.rooms(self.sizes, self.jobs, self.running)
+            rooms = sharing.rooms(self, self.running)
             return Floor(dict(sorted(self.sizes.items())), [g for g in rooms if rooms[g] == WHOLE], {})
 
         def select(self) -> list[int]:
             types = [0] if sharing.types is None else sorted(set(sharing.types.of))
-            quota = {t: WHOLE * sum(sharing.pool(self, t).values()) for t in types}
+            up = self.up()
+            quota = {t: WHOLE * sum(up.get(s, 0) for s in sharing.pool(self, t)) for t in types}
             held = {run.row: self.type_of(run) for run in self.running}
             selected = []
             for row in self.ranking():
@@ -382,7 +384,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
         def look(self) -> None:
             self.looked = self.now
             self.short, self.apart = [], []
-            rooms = sharing.rooms(self.sizes, self.jobs, self.running)
+            rooms = sharing.rooms(self, self.running)
             for row in self.waiting:
                 pools = [sharing.pool(self, t) for t in sharing.tried(self, row)]
                 idle = [sum(room for gpu, room in rooms.items() if gpu[0] in pool) for pool in pools]

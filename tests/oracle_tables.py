@@ -60,12 +60,21 @@ def table_preempt_world(types: TableTypes) -> type[PreemptWorld]:
     """The oracle of the policies that preempt."""
 
     class TableWorld(preempt_world(types)):  # type: ignore[misc] - a class made by a function
-        def pause(self) -> float:
+        def pause(self, cost: float) -> float:
             """To the second: what is left of the slot in which it ends is worked in."""
-            return self.rules.cost / self.options.slot if self.slotted else self.rules.cost
+            return cost / self.options.slot if self.slotted else cost
 
         def yielded(self, run: Stretch) -> float:
+<<<<<<< HEAD
             return in_slot(self, run, self.tau(run, run.p))
+=======
+            if self.now - run.begin >= 1.0:
+                return run.phi
+            first = self.seconds(run.start) == self.result.start[run.row]
+            slot, cost = self.options.slot, self.rules.start_cost if first else self.rules.cost
+            rest = cost - math.floor(cost / slot) * slot
+            return iterations_per_slot(self.tau(run, run.p), slot - rest)
+>>>>>>> 5592c0508ea3e9821510cc0f98e7da5a2da5668a
 
     return TableWorld
 

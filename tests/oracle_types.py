@@ -145,7 +145,7 @@ def preempt_world(types: Types) -> type[PreemptWorld]:
             return None, rng
 
         def select(self) -> list[int]:
-            quota = {t: sum(types.sizes(t, self.sizes).values()) for t in set(types.of)}
+            quota = {t: sum(types.sizes(t, self.up()).values()) for t in set(types.of)}
             held = {run.row: types.of[run.gpus[0][0]] for run in self.running}
             selected = []
             for row in self.ranking():
