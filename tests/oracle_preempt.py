@@ -411,13 +411,8 @@ class World:
         tick = idle = 0
         while self.future or self.waiting or self.running:
             instants = [finish(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
-<<<<<<< HEAD
-            idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
-=======
             instants += self.other_instants()
-            idle = 0 if instants else idle + 1
-            self.give_up(idle if ticks or instants else math.inf)
->>>>>>> 5592c0508ea3e9821510cc0f98e7da5a2da5668a
+            idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
             if ticks:
                 instants.append(tick * self.rules.interval)
             if idle > PATIENCE or min(instants, default=math.inf) == math.inf:

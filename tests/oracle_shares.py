@@ -368,9 +368,9 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
                 return sharing.slowdown(self, run) / sharing.rate(run)
             return sharing.tau(self, run, p)
 
-        def pause(self) -> float:
-            cost, slot = self.rules.cost, self.options.slot
-            return cost / slot if self.options.model == "table" and self.slotted else super().pause()
+        def pause(self, cost: float) -> float:
+            to_the_second = self.options.model == "table" and self.slotted
+            return cost / self.options.slot if to_the_second else super().pause(cost)
 
         def yielded(self, run: Stretch) -> float:
             if self.options.model != "table":

@@ -65,16 +65,7 @@ def table_preempt_world(types: TableTypes) -> type[PreemptWorld]:
             return cost / self.options.slot if self.slotted else cost
 
         def yielded(self, run: Stretch) -> float:
-<<<<<<< HEAD
             return in_slot(self, run, self.tau(run, run.p))
-=======
-            if self.now - run.begin >= 1.0:
-                return run.phi
-            first = self.seconds(run.start) == self.result.start[run.row]
-            slot, cost = self.options.slot, self.rules.start_cost if first else self.rules.cost
-            rest = cost - math.floor(cost / slot) * slot
-            return iterations_per_slot(self.tau(run, run.p), slot - rest)
->>>>>>> 5592c0508ea3e9821510cc0f98e7da5a2da5668a
 
     return TableWorld
 
@@ -83,6 +74,7 @@ def in_slot(world: PreemptWorld, run: Stretch, tau: float) -> float:
     """Iterations of `tau` seconds in the slot that ends now; in the rest of it where a pause ends within."""
     if world.now - run.begin >= 1.0:
         return run.phi
-    slot, cost = world.options.slot, world.rules.cost
+    first = world.seconds(run.start) == world.result.start[run.row]
+    slot, cost = world.options.slot, world.rules.start_cost if first else world.rules.cost
     rest = cost - math.floor(cost / slot) * slot
     return iterations_per_slot(tau, slot - rest)
