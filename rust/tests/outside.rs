@@ -75,7 +75,7 @@ fn decide(course: &mut Course, draws: &mut Draws, kindly: bool, case: &Case) {
         let _ = course.end(&[row]);
     }
     if draws.one_in(20) {
-        let never_ran = course.news().0;
+        let [never_ran, ..] = course.news();
         course.refuse(&never_ran[..never_ran.len().min(1)]).unwrap();
     }
     let mut waiting = course.waiting();
