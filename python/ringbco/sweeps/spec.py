@@ -106,7 +106,7 @@ class Run:
     settings: every setting by its name in the specification, as written or by default, `None` where there is
     none (`load` as recorded, parts as the policy has them where a command knows no parts).
     own: the policy, if it is one's own, with its text as it was read with the specification. rates, outages:
-    likewise the measured speeds and the outages, which `options` lack.
+    what was read with it too; `options` lack them.
     """
 
     command: str
@@ -131,10 +131,8 @@ class Run:
             "cluster": self.cluster.to_toml(),
             "options": dict(self.options),
         }
-        if self.rates is not None:
-            content["options"] |= {"tables": self.rates.sha256}
-        if self.outages is not None:
-            content["options"] |= {"outages": self.outages.sha256}
+        beside = {"tables": self.rates, "outages": self.outages}
+        content["options"] |= {name: found.sha256 for name, found in beside.items() if found is not None}
         if self.own is not None:
             # A policy of one's own is what its file says, wherever that stands.
             content["options"] |= {"policy": self.own.name.rpartition(":")[2]}
@@ -479,10 +477,8 @@ class _Reader:
         }
         name = str(options.get("policy"))
         settings["policy"] = self._policies.get(name, settings["policy"])
-        if rates is not None:
-            settings["tables"] = rates.source
-        if failing is not None:
-            settings["outages"] = failing.source
+        beside = {"tables": rates, "outages": failing}
+        settings |= {name: found.source for name, found in beside.items() if found is not None}
         if is_own(name) and name not in self._own:
             self._own[name] = carried(name)
         mine = self._own.get(name)
