@@ -214,8 +214,8 @@ def test_a_checkpoint_inside_a_slot(every: float, lost: float, finish: float) ->
 
 @pytest.mark.xfail(reason="the engine loses what the slot in which a pause ends has yielded", strict=True)
 def test_the_checkpoint_after_a_pause_that_ends_inside_a_slot() -> None:
-    # An iteration a second. Progress starts at 5 s. That checkpoint counts at 10 s and saves 5 iterations. The
-    # 40 others take four slots from 20 s on.
+    # An iteration a second. Progress starts at 5 s. That checkpoint counts at 10 s and saves 5 iterations.
+    # The others take four slots from 20 s on.
     row = (0, 0, 1, 1, 1.0)
     job = MeasuredJob(0, 1, iterations=45, rows=(row,))
     speeds = _core.SpeedTable((1, 1), tuple(np.array([n], np.uint32) for n in row[:4]), np.array([row[4]]))
