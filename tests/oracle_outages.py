@@ -82,7 +82,9 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
             for run in self.running:
                 every = facts.intervals[run.row]
                 done, before = (self.seconds(n - run.begin) for n in (self.now, self.now - 1))
-                if done > 0 and (every == 0 or checkpoints(done, every) > checkpoints(before, every)):
+                if done > 0 and (
+                    every == 0 or checkpoints(done, every) > max(0.0, checkpoints(before, every))
+                ):
                     self.saved[run.row] = self.now, self.left_now(run.row)
 
         def change_servers(self) -> bool:

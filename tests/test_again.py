@@ -93,7 +93,9 @@ def test_a_plan_is_repeated_too(invoke: Invoke, small_jobs: Path, options: tuple
     assert (again.returncode, again.stderr) == (0, "")
     told = json.loads(again.stdout)
     assert (told["command"], told["same"], told["out"]) == ("plan", True, None)
-    assert told["differences"] == dict.fromkeys(set(TABLES) - {"decisions.parquet", "outages.parquet", "speeds.parquet"})
+    assert told["differences"] == dict.fromkeys(
+        set(TABLES) - {"decisions.parquet", "outages.parquet", "speeds.parquet"}
+    )
 
 
 def test_without_a_folder_nothing_is_left(invoke: Invoke, result: Path, tmp_path: Path) -> None:

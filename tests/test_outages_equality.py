@@ -3,7 +3,6 @@
 Slot clock: equal bit for bit. Continuous clock: the same decisions, times within 1e-9 of their size.
 """
 
-import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -215,19 +214,11 @@ def with_types(rnd: random.Random, problem: OutageCase) -> OutageCase:
 
 def with_tables(rnd: random.Random, problem: OutageCase) -> OutageCase:
     drawn = measured(rnd, problem.case)
-    rules, slot = problem.rules, problem.case.options.slot
-    if problem.case.options.clock == "slot":  # a pause inside a slot: test_outages_by_hand.py
-        rules = replace(
-            rules,
-            cost=math.ceil(rules.cost / slot) * slot,
-            start_cost=math.ceil(rules.start_cost / slot) * slot,
-        )
     return with_failures(
         rnd,
         replace(
             problem,
             case=drawn.case,
-            rules=rules,
             base=lambda: table_preempt_world(drawn.types),
             columns=drawn.columns,
         ),

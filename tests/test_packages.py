@@ -79,7 +79,9 @@ def test_every_view_is_found_by_its_name(view: str) -> None:
 
 def test_no_file_is_longer_than_a_reader_likes() -> None:
     long = {
-        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in SOURCES
+        if not path.stem.endswith("_generated")  # a table of options, which nobody reads from end to end
     }
     assert len(long) > 150
     assert {name: lines for name, lines in long.items() if lines > MOST_LINES} == {}

@@ -105,8 +105,7 @@ class Run:
 
     settings: every setting by its name in the specification, as written or by default, `None` where there is
     none (`load` as recorded, parts as the policy has them where a command knows no parts).
-    own: the policy, if it is one's own, with its text as it was read with the specification. rates, outages:
-    what was read with it too; `options` lack them.
+    own: the policy, if it is one's own, with its text. rates, outages: read too; `options` lack them.
     """
 
     command: str
@@ -456,9 +455,8 @@ class _Reader:
             failing = replace(as_outages(self._folder / failing, cluster.num_servers), source=failing)
         written = defaults | given
         if self._command == "replay":
-            parts = {name: options[name] for name in PARTS}
-            policy = resolve_policy(options["policy"], **parts)
-            in_effect = {name: getattr(policy, name) for name in parts}
+            policy = resolve_policy(options["policy"], **{name: options[name] for name in PARTS})
+            in_effect = {name: getattr(policy, name) for name in PARTS}
             if str(options["order"]).startswith("column:"):
                 in_effect["order"] = options["order"]
             options |= in_effect
