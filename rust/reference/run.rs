@@ -50,7 +50,7 @@ impl Stay {
         servers
     }
 
-    /// Step (4) for one job: tau from now on.
+    /// Step (5) for one job: tau from now on.
     fn set_rate(&mut self, now: f64, new: f64, slot: f64) {
         match &mut self.progress {
             Progress::Slots { per_slot, .. } => *per_slot = model::iterations_per_slot(slot, new),
@@ -266,7 +266,7 @@ impl<'a> Run<'a> {
         Stay { sites, start: now, finish: now + job.duration, progress, contention: 0, max_contention: 0 }
     }
 
-    /// Step (4): p_j and tau_j of every running job.
+    /// Step (5): p_j and tau_j of every running job.
     fn rates(&mut self, now: f64) {
         let gangs: Vec<Vec<usize>> = self.running_mut().map(|stay| stay.servers()).collect();
         let contention = model::contention(&gangs);
