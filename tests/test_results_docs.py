@@ -60,6 +60,7 @@ MIXED = Cluster.from_groups(
     [ServerGroup(2, 8, gpu_type="V100"), ServerGroup(2, 8, gpu_type="card")],
     gpu_types={"card": GpuType("card", 2.0)},
 )
+OUTAGES = pl.DataFrame({"server": [0], "down_at": [900.0], "up_at": [2000.0]})
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,7 @@ def outcomes() -> dict[str, Outcome]:
         "users": replay(jobs, "4x4", policy="fifo"),
         "preemptive": replay(jobs, "4x4", policy="srtf"),
         "all": replay(due, split, policy="edf", admission=True, sample=60.0),
+        "outages": replay(jobs, "4x4", policy="fifo", outages=OUTAGES),
         "aging": replay(jobs, "4x4", policy="sjf", aging=600.0),
         "elastic": replay(
             due.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2), split, policy=Elastic
