@@ -1,11 +1,11 @@
 //! What a run of one cluster, or virtual cluster, is given.
 //!
-//! Invariant: jobs are in order of submission, and every column has a value for each job. For example, `rows[0]` is
-//! the caller's row of the job that is submitted first.
+//! Invariant: jobs are in order of fifo, and every column has a value for each job. For example, where all priorities
+//! are alike, `rows[0]` is the caller's row of the job that is submitted first.
 
 use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
-use crate::ids::GpuType;
+use crate::ids::{GpuType, Job};
 use crate::options::Options;
 use crate::trace::{Jobs, Outages, RateTable};
 use std::sync::Arc;
@@ -19,12 +19,14 @@ pub struct When {
     pub waiting_only: bool,
 }
 
-/// The servers, and their jobs in order of (submit_time, row).
+/// The servers, and their jobs in order of (priority down, submit_time, row).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting<'a> {
     pub(crate) jobs: Jobs<'a>,
     /// Each job's row in the caller's table, for errors.
     pub(crate) rows: &'a [u32],
+    /// The jobs in order of arrival; `None` where that is the order of their numbers.
+    pub(crate) arrivals: Option<&'a [Job]>,
     /// Deadlines, s, NaN where there is none.
     pub(crate) deadline: Option<&'a [f64]>,
     /// Users, numbered; `None` where nobody is named.
@@ -68,6 +70,7 @@ impl<'a> Setting<'a> {
         Self {
             jobs,
             rows,
+            arrivals: None,
             deadline: None,
             user: None,
             key: None,

@@ -218,6 +218,8 @@ class _Jobs(TypedDict):
     key: NotRequired[NDArray[np.float64] | None]
     log: NotRequired[_Log | None]
     checkpoint_interval: NotRequired[NDArray[np.float64] | None]
+    priority: NotRequired[NDArray[np.int32] | None]
+    preemptible: NotRequired[NDArray[np.bool_] | None]
 
 @type_check_only
 class _Cluster(TypedDict):

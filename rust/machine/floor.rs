@@ -20,10 +20,12 @@ use crate::setting::Setting;
 use crate::speed::{Beside, Crowd, Speed};
 use crate::trace::Jobs;
 
-/// The state of a cluster and its jobs at one instant. Jobs are numbered in order of (submit_time, row).
+/// The state of a cluster and its jobs at one instant. Jobs are numbered in order of (priority down, submit_time, row).
 #[derive(Clone, Debug)]
 pub(crate) struct Floor<'a, S: Speed> {
     pub(crate) jobs: Jobs<'a>,
+    /// The jobs in order of arrival; `None` where that is the order of their numbers.
+    pub(super) arrivals: Option<&'a [Job]>,
     pub(crate) few: &'a FewestServers,
     pub(crate) speed: S,
     pub(crate) clock: Clock,
@@ -95,6 +97,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             delays: Delays::new(&jobs, cluster.len()),
             cluster,
             placer,
+            arrivals: setting.arrivals,
             few: setting.few,
             now: 0.0,
             stays: Vec::new(),
@@ -148,6 +151,19 @@ impl<'a, S: Speed> Floor<'a, S> {
     #[inline]
     pub(crate) fn seconds(&self) -> f64 {
         self.clock.seconds(self.now)
+    }
+
+    /// The job that arrives so many jobs after the first.
+    #[inline]
+    pub(crate) fn arrival(&self, after: usize) -> Job {
+        self.arrivals.map_or(Job::at(after), |arrivals| arrivals[after])
+    }
+
+    /// A number not above the jobs that arrive before this one.
+    pub(crate) fn arrives_after(&self, job: Job) -> usize {
+        let submit = |job: Job| self.jobs.submit[job.index()];
+        let before = |other: &Job| submit(*other) < submit(job);
+        self.arrivals.map_or(job.index(), |arrivals| arrivals.partition_point(before))
     }
 
     /// GPUs that a job asks for.
@@ -292,6 +308,11 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// Whether a verb ended a job before it was done.
     pub(crate) fn is_ended(&self, job: Job) -> bool {
         self.out.ended.get(job.index()).is_some_and(|&ended| ended)
+    }
+
+    /// Whether a job was refused.
+    pub(crate) fn is_refused(&self, job: Job) -> bool {
+        self.out.refused.get(job.index()).is_some_and(|&refused| refused)
     }
 
     /// Whether a job has run, or runs.

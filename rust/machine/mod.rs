@@ -125,8 +125,11 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         machine
     }
 
-    fn arrival_of(&self, job: usize) -> f64 {
-        self.floor.jobs.submit.get(job).map_or(f64::INFINITY, |&s| self.floor.clock.arrival(s))
+    /// When the job arrives that comes so many jobs after the first.
+    fn arrival_of(&self, after: usize) -> f64 {
+        let submit = self.floor.jobs.submit;
+        let job = if after < submit.len() { self.floor.arrival(after).index() } else { after };
+        submit.get(job).map_or(f64::INFINITY, |&s| self.floor.clock.arrival(s))
     }
 
     /// Goes through every instant up to `until` (machine time).
@@ -194,7 +197,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.change_servers();
         }
         while self.next_arrival <= now {
-            let job = Job::at(self.arrived);
+            let job = self.floor.arrival(self.arrived);
             self.floor.turn_wait(job);
             self.policy.arrived(&mut self.floor, job);
             if P::OUTSIDE {

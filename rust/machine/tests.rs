@@ -51,6 +51,8 @@ proptest! {
             types: None,
         rates: None,
         shares: None,
+        priority: None,
+        preemptible: None,
             submit: column(&|row| f64::from(row.0)),
             num_gpus: rows.iter().map(|row| row.1).collect(),
             duration: column(&|row| f64::from(row.2)),

@@ -83,6 +83,10 @@ pub(super) struct JobColumns<'py> {
     #[pyo3(default)]
     shares: Option<PyReadonlyArray1<'py, u32>>,
     #[pyo3(default)]
+    priority: Option<PyReadonlyArray1<'py, i32>>,
+    #[pyo3(default)]
+    preemptible: Option<PyReadonlyArray1<'py, bool>>,
+    #[pyo3(default)]
     checkpoint_interval: Option<PyReadonlyArray1<'py, f64>>,
     #[pyo3(default)]
     vc: Option<PyReadonlyArray1<'py, u32>>,
@@ -192,6 +196,8 @@ impl JobColumns<'_> {
             types,
             rates: self.speeds.as_ref().map(SpeedColumns::rates).transpose()?,
             shares: slice(self.shares.as_ref())?,
+            priority: slice(self.priority.as_ref())?,
+            preemptible: slice(self.preemptible.as_ref())?,
             submit: self.submit.as_slice()?,
             num_gpus: self.num_gpus.as_slice()?,
             duration: self.duration.as_slice()?,

@@ -57,6 +57,15 @@ pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     }
 }
 
+/// Refuses priorities where nobody would heed them.
+pub(super) fn check_priorities(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
+    if jobs.priority.is_some() && options.preemption == Preemption::Repack {
+        let expected = "another policy: this one knows no priorities, and those of the job table differ".to_owned();
+        return Err(Error::Option { name: "policy", value: "repack".to_owned(), expected });
+    }
+    Ok(())
+}
+
 /// Refuses outages that cannot be, and policies that do not know them.
 pub(super) fn check_outages(
     jobs: &Jobs<'_>,

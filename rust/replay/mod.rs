@@ -4,7 +4,7 @@
 //! side by side. `assemble` makes one result of theirs, and `logs` does the same for decision logs.
 //!
 //! Invariant: the result does not hang on the number of threads. Jobs are rows of the caller's table on the way in and
-//! out, and numbered by submission in between. For example, if row 5 is submitted first, it is job 0 of the run.
+//! out, and numbered by fifo in between. For example, if row 5 is submitted first, it is job 0 of the run.
 
 mod assemble;
 mod checks;
@@ -23,8 +23,8 @@ use crate::outcome::Outcome;
 use crate::trace::{Jobs, Outages, OwnedTypes};
 pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
-use checks::{check_extras, check_outages, check_shares, check_slots, keep};
-use parts::{Part, job_vcs, order_by_submission, split};
+use checks::{check_extras, check_outages, check_priorities, check_shares, check_slots, keep};
+use parts::{Part, job_vcs, order_by_fifo, split};
 pub(crate) use run::part_options;
 use run::run_parts;
 use std::time::Instant;
@@ -131,10 +131,11 @@ pub(crate) fn prepare(
     check_shares(jobs, options)?;
     check_slots(jobs, options)?;
     check_outages(jobs, extras, spec, options)?;
+    check_priorities(jobs, options)?;
     check_types(jobs, spec, options)?;
     let mut parts = split(spec)?;
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
     let (kept, types) = keep(jobs, job_vc, extras.log, &mut parts, spec, options)?;
-    order_by_submission(jobs, &mut parts, options.ties);
+    order_by_fifo(jobs, &mut parts, options.ties);
     Ok(Ready { parts, kept, types })
 }

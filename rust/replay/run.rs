@@ -63,6 +63,7 @@ pub(super) fn run_parts(
         let intervals = extras.outages.map(|outages| pick(outages.checkpoint_interval, &part.rows, gather));
         let dealt = logs.map(|logs| &logs[index]);
         let setting = Setting {
+            arrivals: part.arrivals.as_deref(),
             deadline: deadline.as_deref(),
             user: user.as_deref(),
             key: key.as_deref(),

@@ -59,6 +59,7 @@ pub type OwnedOutages = (Vec<Outage>, Vec<f64>);
 struct Inputs {
     jobs: OwnedJobs,
     rows: Vec<u32>,
+    arrivals: Option<Vec<Job>>,
     servers: Vec<u32>,
     server_gpus: Vec<u32>,
     server_types: Option<Vec<GpuType>>,
@@ -145,6 +146,7 @@ impl Prepared {
             outages,
             jobs: self.ready.typed(&self.jobs.view()).gather(&own.rows, self.options.model),
             rows: own.rows.clone(),
+            arrivals: own.arrivals.clone(),
             servers: own.servers.clone(),
             server_gpus: own.server_gpus.clone(),
             server_types: own.server_types.clone(),
@@ -191,6 +193,7 @@ impl<'a> Paused<'a> {
         let Inputs { rows, server_gpus, few, network, options, when, .. } = inputs;
         let setting = Setting {
             when: *when,
+            arrivals: inputs.arrivals.as_deref(),
             server_types: inputs.server_types.as_deref(),
             outages: inputs.outages.as_ref().map(view),
             ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)

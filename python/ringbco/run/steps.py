@@ -36,6 +36,7 @@ from ringbco.result.schema import (
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.outages import checkpoint_interval
+from ringbco.trace.standing import preemptible, priorities
 from ringbco.trace.plausibility import doubts
 from ringbco.trace.shares import WHOLE, thousandths
 
@@ -175,6 +176,8 @@ def job_columns(frame: pl.DataFrame, workload: profiles.Workload) -> _core._Jobs
         "range": _range(frame),
         "shares": thousandths(frame),
         "checkpoint_interval": checkpoint_interval(frame),
+        "priority": priorities(frame),
+        "preemptible": preemptible(frame),
     }
 
 

@@ -170,7 +170,7 @@ impl Line for FixedLine {
         let (jobs, options) = (&setting.jobs, setting.options);
         let n = jobs.len();
         let strict = options.queue == Discipline::Strict;
-        // Jobs are numbered in order of (submit_time, row), which is fifo.
+        // Jobs are numbered in order of (priority down, submit_time, row), which is fifo.
         let ordered: Option<Vec<Job>> = match options.order {
             // QSSF's order is not known from the start: its line is another.
             Order::Fifo | Order::Qssf => None,
@@ -188,6 +188,12 @@ impl Line for FixedLine {
             }
             Order::Smallest => Some(grouped(n, |j| jobs.num_gpus[j.index()], None).0),
         };
+        let ordered = ordered.map(|mut order| {
+            if jobs.priority.is_some() {
+                order.sort_by_key(|job| jobs.tier(job.index()));
+            }
+            order
+        });
         let (job, rank, mut first) = if strict {
             (ordered.unwrap_or_default(), Vec::new(), vec![0, n as u32])
         } else {

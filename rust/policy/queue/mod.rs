@@ -169,7 +169,7 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         self.line.push_back(job, || self.easy.as_ref().map_or(0.0, |easy| easy.reckoned(floor, job)));
         if let Some(aging) = &mut self.aging {
             // It may have come of age while it ran, or may do so now.
-            aging.next = aging.next.min(job.index());
+            aging.next = aging.next.min(floor.arrives_after(job));
         }
     }
 
@@ -184,9 +184,9 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
     fn wake(&mut self, floor: &Floor<'_, S>, arrived: usize) -> f64 {
         let Some(aging) = &mut self.aging else { return f64::INFINITY };
         while aging.next < arrived {
-            let job = Job::at(aging.next);
+            let job = floor.arrival(aging.next);
             if self.line.has(job) {
-                let due = floor.clock.arrival(floor.jobs.submit[aging.next] + aging.after);
+                let due = floor.clock.arrival(floor.jobs.submit[job.index()] + aging.after);
                 if due > floor.now {
                     return due;
                 }

@@ -20,6 +20,8 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         types: None,
         rates: None,
         shares: None,
+        priority: None,
+        preemptible: None,
         submit: &zeros,
         num_gpus: sizes,
         duration: &duration,

@@ -42,7 +42,8 @@ pub(super) enum Keys {
     Move,
 }
 
-/// A ranking and the instants at which it is used. Keys: least first, ties by job, that is fifo.
+/// A ranking and the instants at which it is used. Keys: least first, ties by job, that is fifo. Higher priorities go
+/// before all that.
 pub(super) trait Ranking: Clone + Send {
     const KEYS: Keys = Keys::Stand;
 
@@ -112,9 +113,12 @@ pub(super) trait Ranking: Clone + Send {
     fn completed<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
 }
 
-/// Whether (key, job) `a` ranks before `b`.
-fn before(a: (f64, Job), b: (f64, Job)) -> bool {
-    a.0 < b.0 || (a.0 == b.0 && a.1 < b.1)
+/// (tier, key, job): as jobs rank.
+type Place = (u32, f64, Job);
+
+/// Whether `a` ranks before `b`.
+fn before(a: Place, b: Place) -> bool {
+    a.0 < b.0 || (a.0 == b.0 && (a.1 < b.1 || (a.1 == b.1 && a.2 < b.2)))
 }
 
 /// The policy of a ranking.
@@ -135,7 +139,7 @@ impl<R: Ranking> Ranked<R> {
         Self {
             ranking,
             waiting: Waiting::new(&setting.jobs),
-            from_the_end: FromTheEnd::new(setting.num_pools()),
+            from_the_end: FromTheEnd::new(setting),
             selection: Selection::default(),
             changed: false,
             again: false,
@@ -157,20 +161,20 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
             return;
         }
         let key = self.ranking.waiting_key(floor, job);
-        self.waiting.insert(job, floor.jobs.demand(job), key);
+        self.waiting.insert(&floor.jobs, job, key);
         self.changed = true;
     }
 
     fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        self.from_the_end.forget(slot, pool_of(floor, slot));
+        self.from_the_end.forget(floor, slot);
         self.ranking.completed(floor, job);
         self.changed = true;
     }
 
     fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        self.from_the_end.forget(slot, pool_of(floor, slot));
+        self.from_the_end.forget(floor, slot);
         let key = self.ranking.failed_key(floor, job, &floor.stays[slot.index()]);
-        self.waiting.insert(job, floor.jobs.demand(job), key);
+        self.waiting.insert(&floor.jobs, job, key);
     }
 
     fn capacity_changed(&mut self) {
@@ -226,10 +230,10 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         }
         selection.evicted.sort_unstable_by_key(|&slot| floor.stays[slot.index()].job);
         for &slot in &selection.evicted {
-            self.from_the_end.forget(slot, pool_of(floor, slot));
+            self.from_the_end.forget(floor, slot);
             let job = floor.stop(slot);
             let key = self.ranking.waiting_key(floor, job);
-            self.waiting.insert(job, floor.jobs.demand(job), key);
+            self.waiting.insert(&floor.jobs, job, key);
         }
         let monotone = floor.placer.is_monotone();
         // A job may be placed on another type than it drew on: then the next pass finds other quotas.
@@ -238,7 +242,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         let mut passed_over = parted;
         for &job in &selection.chosen {
             if floor.place(job) {
-                self.waiting.remove(job, floor.jobs.demand(job));
+                self.waiting.remove(&floor.jobs, job);
                 let slot = floor.start(job);
                 self.from_the_end.hold(&mut self.ranking, floor, slot, false);
                 self.again |= passed_over;

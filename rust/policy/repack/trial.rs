@@ -47,6 +47,8 @@ fn mean_jct(setting: &Setting<'_>, recent: &[(Job, f64)], evicts: bool) -> f64 {
         types: None,
         rates: None,
         shares: None,
+        priority: None,
+        preemptible: None,
         submit: &submit,
         num_gpus: &num_gpus,
         duration: &duration,

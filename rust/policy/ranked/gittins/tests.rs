@@ -216,6 +216,8 @@ fn runs_are_those_of_the_slow_twin() {
             types: None,
             rates: None,
             shares: None,
+            priority: None,
+            preemptible: None,
             submit: column(&|row| f64::from(row.0)),
             num_gpus: rows.iter().map(|row| row.1).collect(),
             duration: column(&length),
