@@ -41,6 +41,8 @@ pub(crate) struct ClusterOutcome {
     pub(crate) ended: Vec<bool>,
     /// Per job: stays that outages ended, and the progress lost with them, s. Kept where there are outages.
     pub(crate) failures: Vec<u32>,
+    /// Per job: stays that ended so that others could start. Kept where jobs make room.
+    pub(crate) evictions: Vec<u32>,
     pub(crate) lost_work: Vec<f64>,
     /// Those stays, in order of time.
     pub(crate) failed: Vec<Failure>,
@@ -108,6 +110,7 @@ impl ClusterOutcome {
             refused: Vec::new(),
             ended: Vec::new(),
             failures: Vec::new(),
+            evictions: Vec::new(),
             lost_work: Vec::new(),
             failed: Vec::new(),
             stretches: Vec::new(),
@@ -131,7 +134,8 @@ impl ClusterOutcome {
     /// Whether a job has had a stay before.
     #[inline]
     pub(crate) fn has_stayed(&self, job: usize) -> bool {
-        self.preemptions[job] > 0 || self.failures.get(job).is_some_and(|&failures| failures > 0)
+        let some = |counts: &[u32]| counts.get(job).is_some_and(|&count| count > 0);
+        self.preemptions[job] > 0 || some(&self.failures) || some(&self.evictions)
     }
 
     pub(crate) fn note_contention(&mut self, time: f64, sum: u64) {
@@ -252,6 +256,8 @@ pub struct Preempted {
     pub ended: Vec<bool>,
     /// Stays that outages ended; empty where no outages were asked.
     pub failures: Vec<u32>,
+    /// Stays that ended so that others could start; empty where jobs make no room.
+    pub evictions: Vec<u32>,
     /// The progress lost with them, s; as `failures`.
     pub lost_work: Vec<f64>,
     /// Those stays, by virtual cluster, then in order of time.

@@ -7,7 +7,7 @@ use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::ids::{GpuType, Job};
 use crate::options::Options;
-use crate::trace::{Jobs, Outages, RateTable};
+use crate::trace::{Demand, Jobs, Outage, Quotas, RateTable};
 use std::sync::Arc;
 
 /// When decisions from outside are due.
@@ -40,7 +40,9 @@ pub(crate) struct Setting<'a> {
     pub(crate) network: Network,
     pub(crate) options: &'a Options,
     /// When servers are down; `None` where that is not asked.
-    pub(crate) outages: Option<Outages<'a>>,
+    pub(crate) outages: Option<&'a [Outage]>,
+    /// What owners may hold; `None` where there are no quotas.
+    pub(crate) quotas: Option<Quotas<'a>>,
     /// When decisions from outside are due (`Preemption::Outside`).
     pub(crate) when: When,
     /// Decisions to carry out (`Preemption::Log`).
@@ -56,6 +58,17 @@ impl<'a> Setting<'a> {
     /// Number of clusters that placements and quotas see: one for each GPU type, or one.
     pub(crate) fn num_pools(&self) -> usize {
         self.server_types.map_or(1, |types| types.iter().map(|of| of.index() + 1).max().unwrap_or(1))
+    }
+
+    /// Whether more than what jobs ask for says which of them stand or fall together.
+    pub(crate) fn has_standing(&self) -> bool {
+        self.options.evict || self.quotas.is_some()
+    }
+
+    /// What says that: a job's tier and owner, where they matter, and what it asks for.
+    pub(crate) fn class_of(&self, job: Job) -> (u32, u32, Demand) {
+        let owner = self.quotas.map_or(0, |quotas| quotas.owner[job.index()]);
+        (self.jobs.tier(job.index()), owner, self.jobs.demand(job))
     }
 
     /// Jobs without deadlines, users and keys; no log, and decisions from outside at every change.
@@ -77,6 +90,7 @@ impl<'a> Setting<'a> {
             server_gpus,
             server_types: None,
             outages: None,
+            quotas: None,
             few,
             network,
             options,

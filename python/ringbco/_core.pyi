@@ -77,6 +77,8 @@ class RunResult:
     @property
     def failures(self) -> NDArray[np.uint32] | None: ...
     @property
+    def evictions(self) -> NDArray[np.uint32] | None: ...
+    @property
     def lost_work(self) -> NDArray[np.float64] | None: ...
     @property
     def failed(
@@ -220,6 +222,7 @@ class _Jobs(TypedDict):
     checkpoint_interval: NotRequired[NDArray[np.float64] | None]
     priority: NotRequired[NDArray[np.int32] | None]
     preemptible: NotRequired[NDArray[np.bool_] | None]
+    quotas: NotRequired[tuple[NDArray[np.uint32], list[int], list[bool]] | None]
 
 @type_check_only
 class _Cluster(TypedDict):

@@ -6,6 +6,7 @@
 
 use super::clock::{Clock, Rest};
 use super::delays::Delays;
+use super::holdings::Holdings;
 use super::ledger::Ledger;
 use super::outages::Outages;
 use super::stays::Stay;
@@ -47,6 +48,16 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) dirty: Vec<Slot>,
     pub(super) ledger: Option<Ledger>,
     pub(super) outages: Option<Box<Outages>>,
+    /// Seconds of progress between two checkpoints of a job that does not say it; NaN where nobody asks.
+    checkpoint_interval: f64,
+    /// What owners hold, where there are quotas.
+    pub(super) holdings: Option<Box<Holdings>>,
+    /// Each job's row in the caller's table.
+    pub(super) rows: &'a [u32],
+    /// Jobs that others evicted (kept where decisions come from outside).
+    pub(super) evicted: Vec<Job>,
+    /// Whether jobs of higher priority evict others.
+    pub(super) evicts: bool,
     /// How long a resumed job holds its GPUs without progress.
     pub(super) pause: Rest,
     /// The same of a job that moved, of one that got another number of GPUs, and of one that starts.
@@ -82,7 +93,9 @@ impl<'a, S: Speed> Floor<'a, S> {
     pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, nets: bool, outside: bool) -> Self {
         let options = setting.options;
         // A pause at the start, and what an outage takes, is time lost, which the ledger's columns tell.
-        let stops = stops || options.start_cost > 0.0 || setting.outages.is_some();
+        let makes_room = options.evict || setting.quotas.is_some();
+        let stays_end = setting.outages.is_some() || makes_room;
+        let stops = stops || options.start_cost > 0.0 || stays_end;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let placer = Placer::new(options);
         let record = options.record_allocations;
@@ -110,6 +123,11 @@ impl<'a, S: Speed> Floor<'a, S> {
             dirty: Vec::new(),
             ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
             outages: Outages::new(setting, clock),
+            checkpoint_interval: if stays_end { options.checkpoint_interval } else { f64::NAN },
+            evicts: options.evict,
+            holdings: Holdings::new(setting),
+            rows: setting.rows,
+            evicted: Vec::new(),
             pause: clock.pause(options.preempt_cost, S::USES_REST_OF_SLOT),
             move_pause: clock.pause(options.move_cost(), S::USES_REST_OF_SLOT),
             resize_pause: clock.pause(options.resize_cost(), S::USES_REST_OF_SLOT),
@@ -127,6 +145,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             out: ClusterOutcome {
                 elastic: vec![Elastic::default(); jobs.range.filter(|_| stops).map_or(0, |_| jobs.len())],
                 on_types: vec![0.0; jobs.types.map_or(0, |_| jobs.len())],
+                evictions: vec![0; if makes_room { jobs.len() } else { 0 }],
                 failures: vec![0; setting.outages.map_or(0, |_| jobs.len())],
                 lost_work: vec![0.0; setting.outages.map_or(0, |_| jobs.len())],
                 ..if stops {
@@ -164,6 +183,13 @@ impl<'a, S: Speed> Floor<'a, S> {
         let submit = |job: Job| self.jobs.submit[job.index()];
         let before = |other: &Job| submit(*other) < submit(job);
         self.arrivals.map_or(job.index(), |arrivals| arrivals.partition_point(before))
+    }
+
+    /// Seconds of progress between two checkpoints of a job; NaN where nobody asks.
+    #[inline]
+    pub(super) fn interval_of(&self, job: Job) -> f64 {
+        let own = self.jobs.checkpoint_interval.map_or(f64::NAN, |intervals| intervals[job.index()]);
+        if own.is_nan() || self.checkpoint_interval.is_nan() { self.checkpoint_interval } else { own }
     }
 
     /// GPUs that a job asks for.
@@ -299,10 +325,11 @@ impl<'a, S: Speed> Floor<'a, S> {
         !self.out.finish[job.index()].is_nan()
     }
 
-    /// Whether an outage ever ended a stay of a job.
+    /// Whether an outage or an eviction ever ended a stay of a job.
     #[inline]
-    pub(crate) fn has_failed(&self, job: Job) -> bool {
-        self.out.failures.get(job.index()).is_some_and(|&failures| failures > 0)
+    pub(crate) fn was_interrupted(&self, job: Job) -> bool {
+        let some = |counts: &[u32]| counts.get(job.index()).is_some_and(|&count| count > 0);
+        some(&self.out.failures) || some(&self.out.evictions)
     }
 
     /// Whether a verb ended a job before it was done.
@@ -416,6 +443,11 @@ impl<'a, S: Speed> Floor<'a, S> {
         let stay = &self.stays[slot.index()];
         let (job, crowd) = (stay.job, stay.crowd);
         self.cluster.release(job, &stay.parts);
+        if self.holdings.is_some() {
+            let num_gpus = stay.gpus();
+            self.let_go(job, num_gpus);
+        }
+        let stay = &self.stays[slot.index()];
         if stay.parts.len() > 1 {
             self.crowd.leave(slot, stay.servers());
             self.account_crowd();

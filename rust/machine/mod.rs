@@ -9,7 +9,9 @@
 
 mod clock;
 mod delays;
+mod evict;
 mod floor;
+mod holdings;
 mod ledger;
 mod outages;
 mod sharing;
@@ -229,6 +231,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 return Err(Error::Decision { row, verb: verb.name(), time: self.floor.seconds(), why, at });
             }
             self.next_pass = self.policy.due(&self.floor);
+            if P::OUTSIDE {
+                self.news.evicted.append(&mut self.floor.evicted);
+            }
         }
         let waiting = self.policy.is_waiting();
         let Floor { jobs, delays, cluster, placer, .. } = &mut self.floor;

@@ -31,9 +31,6 @@ pub(crate) struct Outages {
     events: Vec<(f64, Change, Server)>,
     next: usize,
     pub(super) is_down: Vec<bool>,
-    /// Seconds of progress between two checkpoints, where no job says otherwise; those of each job.
-    interval: f64,
-    intervals: Vec<f64>,
 }
 
 impl Outages {
@@ -46,7 +43,7 @@ impl Outages {
             ..*outage
         };
         // Seconds first: outages that do not touch may share a slot. Then by boundaries.
-        let outages = merged(merged(given.list.to_vec()).iter().map(at).collect());
+        let outages = merged(merged(given.to_vec()).iter().map(at).collect());
         let mut events = Vec::with_capacity(2 * outages.len());
         for Outage { server, down, up } in outages {
             if down == up {
@@ -59,25 +56,13 @@ impl Outages {
             }
         }
         events.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
-        Some(Box::new(Self {
-            events,
-            next: 0,
-            is_down: vec![false; setting.server_gpus.len()],
-            interval: setting.options.checkpoint_interval,
-            intervals: given.checkpoint_interval.to_vec(),
-        }))
+        Some(Box::new(Self { events, next: 0, is_down: vec![false; setting.server_gpus.len()] }))
     }
 
     /// When the next server goes down or comes back; never if none will.
     #[inline]
     pub(super) fn next_at(&self) -> f64 {
         self.events.get(self.next).map_or(f64::INFINITY, |event| event.0)
-    }
-
-    /// Seconds of progress between two checkpoints of a job.
-    pub(super) fn interval_of(&self, job: Job) -> f64 {
-        let own = self.intervals.get(job.index()).copied();
-        own.filter(|interval| !interval.is_nan()).unwrap_or(self.interval)
     }
 }
 

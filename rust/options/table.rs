@@ -168,6 +168,11 @@ options! {
             .panel(OUTAGES)
             .help("Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of its \
                 own; 0: nothing is lost, inf: all that a stay did.");
+        /// Whether jobs of lower priority make room.
+        evict: bool = false => Entry::flag("evict")
+            .panel(EXECUTION)
+            .help("Jobs of higher priority evict preemptible ones of lower priority where they find no GPUs \
+                (docs/priorities.md).");
         /// Attained service, GPU-seconds, at which a job falls to the next queue; ascending.
         thresholds: Vec<f64> = vec![18_000.0] =>
             Entry::ascending("thresholds", "GPU-seconds > 0 in ascending order")

@@ -25,6 +25,7 @@ pub(super) struct RunResult {
     refused: Option<Py<PyArray1<bool>>>,
     ended: Option<Py<PyArray1<bool>>>,
     failures: Option<Py<PyArray1<u32>>>,
+    evictions: Option<Py<PyArray1<u32>>>,
     lost_work: Option<Py<PyArray1<f64>>>,
     failed: Option<FailedColumns>,
     longer: Option<Py<PyArray1<f64>>>,
@@ -65,6 +66,8 @@ impl RunResult {
             values.into_pyarray(py).unbind()
         }
         let (allocations, timeline) = (outcome.allocations, outcome.timeline);
+        let evictions = outcome.preempted.as_mut().map(|own| std::mem::take(&mut own.evictions));
+        let evictions = evictions.filter(|counts| !counts.is_empty()).map(|counts| column(py, counts));
         let mut failures = None;
         if let Some(own) = &mut outcome.preempted
             && !own.failures.is_empty()
@@ -112,6 +115,7 @@ impl RunResult {
             refused,
             ended,
             failures,
+            evictions,
             lost_work,
             failed,
             longer,

@@ -14,7 +14,7 @@ use crate::options::{Options, PlanOptions};
 use crate::pack as packing;
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
-use crate::trace::{Jobs, Kind, Outage, Outages, Range, RateTable, Rates, Types};
+use crate::trace::{Jobs, Kind, Outage, Quota, Quotas, Range, RateTable, Rates, Types};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -64,6 +64,9 @@ impl Watch for PythonWatch {
     }
 }
 
+/// Quotas: the place of each job's owner among them, then GPUs and whether to borrow, an owner each.
+type QuotaColumns<'py> = (PyReadonlyArray1<'py, u32>, Vec<u64>, Vec<bool>);
+
 /// The columns of a job table.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -86,6 +89,8 @@ pub(super) struct JobColumns<'py> {
     priority: Option<PyReadonlyArray1<'py, i32>>,
     #[pyo3(default)]
     preemptible: Option<PyReadonlyArray1<'py, bool>>,
+    #[pyo3(default)]
+    quotas: Option<QuotaColumns<'py>>,
     #[pyo3(default)]
     checkpoint_interval: Option<PyReadonlyArray1<'py, f64>>,
     #[pyo3(default)]
@@ -171,9 +176,11 @@ impl JobColumns<'_> {
         slice(self.vc.as_ref())
     }
 
-    /// Seconds of progress between two checkpoints of each job; empty where the option says it for all.
-    pub(super) fn checkpoint_interval(&self) -> PyResult<&[f64]> {
-        Ok(slice(self.checkpoint_interval.as_ref())?.unwrap_or_default())
+    /// The place of each job's owner, and a quota an owner; `None` for a run without quotas.
+    pub(super) fn quotas(&self) -> PyResult<Option<(&[u32], Vec<Quota>)>> {
+        let Some((owner, gpus, borrow)) = &self.quotas else { return Ok(None) };
+        let list = gpus.iter().zip(borrow).map(|(&gpus, &borrow)| Quota { gpus, borrow });
+        Ok(Some((owner.as_slice()?, list.collect())))
     }
 
     /// What the kinds of jobs are.
@@ -198,6 +205,7 @@ impl JobColumns<'_> {
             shares: slice(self.shares.as_ref())?,
             priority: slice(self.priority.as_ref())?,
             preemptible: slice(self.preemptible.as_ref())?,
+            checkpoint_interval: slice(self.checkpoint_interval.as_ref())?,
             submit: self.submit.as_slice()?,
             num_gpus: self.num_gpus.as_slice()?,
             duration: self.duration.as_slice()?,
@@ -286,10 +294,10 @@ pub(super) fn replay(
     let table = jobs.jobs(&kinds)?;
     let vc = jobs.vc()?;
     let log = jobs.log.as_ref().map(LogColumns::log).transpose()?;
-    let outages = cluster.outages()?;
-    let checkpoint_interval = jobs.checkpoint_interval()?;
+    let (outages, quotas) = (cluster.outages()?, jobs.quotas()?);
     let extras = Extras {
-        outages: outages.as_deref().map(|list| Outages { list, checkpoint_interval }),
+        outages: outages.as_deref(),
+        quotas: quotas.as_ref().map(|(owner, list)| Quotas { owner, list }),
         deadline: slice(jobs.deadline.as_ref())?,
         user: slice(jobs.user.as_ref())?,
         key: slice(jobs.key.as_ref())?,

@@ -49,9 +49,9 @@ impl Prepared {
         let (kinds, server_types) = (jobs.kinds(), cluster.server_types());
         let table = jobs.jobs(&kinds)?;
         let (vc, spec) = (jobs.vc()?, cluster.spec(server_types.as_deref())?);
-        let interval = jobs.checkpoint_interval()?.to_vec();
-        let outages = cluster.outages()?.map(|list| (list, interval));
-        Table::new(table.to_owned(), outages, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
+        let outages = cluster.outages()?;
+        let quotas = jobs.quotas()?.map(|(owner, list)| (owner.to_vec(), list));
+        Table::new(table.to_owned(), outages, quotas, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
     }
 
     /// Number of virtual clusters; 1 for a cluster without.

@@ -4,8 +4,8 @@
 //! whose rows are 5, 7 and 9 is row 9. If the whole table is one part in its own order, its columns are moved and not
 //! copied.
 
-use super::logs;
 use super::parts::Part;
+use super::{Extras, logs};
 use crate::decisions::DecisionLog;
 use crate::error::Result;
 use crate::ids::{Job, Server};
@@ -23,7 +23,7 @@ pub(crate) fn assemble(
     parts: &[Part],
     outcomes: Vec<ClusterOutcome>,
     options: &Options,
-    has_outages: bool,
+    extras: &Extras<'_>,
     engine_seconds: f64,
 ) -> Result<Outcome> {
     let n = jobs.len();
@@ -32,7 +32,8 @@ pub(crate) fn assemble(
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
     let mut preemptions = vec![0; n];
-    let keeps_stays = options.preemption != Preemption::None || options.start_cost > 0.0 || has_outages;
+    let (has_outages, makes_room) = (extras.outages.is_some(), options.evict || extras.quotas.is_some());
+    let keeps_stays = options.preemption != Preemption::None || options.start_cost > 0.0 || has_outages || makes_room;
     let mut preempted = keeps_stays.then(|| Preempted {
         held: vec![f64::NAN; n],
         lost: vec![0.0; n],
@@ -42,6 +43,7 @@ pub(crate) fn assemble(
         ended: vec![false; n],
         failures: vec![0; if has_outages { n } else { 0 }],
         lost_work: vec![0.0; if has_outages { n } else { 0 }],
+        evictions: vec![0; if makes_room { n } else { 0 }],
         failed: Vec::new(),
     });
     let mut on_types = vec![0.0; jobs.types.map_or(0, |_| n)];
@@ -63,6 +65,9 @@ pub(crate) fn assemble(
             }
             for (&row, (&failures, &lost)) in part.rows.iter().zip(outcome.failures.iter().zip(&outcome.lost_work)) {
                 (preempted.failures[row as usize], preempted.lost_work[row as usize]) = (failures, lost);
+            }
+            for (&row, &evictions) in part.rows.iter().zip(&outcome.evictions) {
+                preempted.evictions[row as usize] = evictions;
             }
             preempted.failed.extend(outcome.failed.iter().map(|failure| Failure {
                 job: Job::new(part.rows[failure.job.index()]),

@@ -10,7 +10,7 @@ use crate::ids::{GpuType, Job, Server};
 use crate::options::Ties;
 use crate::placement::Shape;
 use crate::rng::{GOLDEN, SplitMix64};
-use crate::trace::{Jobs, Outage, Outages};
+use crate::trace::{Jobs, Outage};
 
 /// One virtual cluster's servers and jobs.
 #[derive(Debug)]
@@ -47,12 +47,12 @@ impl Part {
     }
 
     /// The outages of its servers, as it numbers them.
-    pub(crate) fn outages(&self, outages: &Outages<'_>) -> Vec<Outage> {
+    pub(crate) fn outages(&self, outages: &[Outage]) -> Vec<Outage> {
         let own = |outage: &Outage| {
             let server = self.servers.binary_search(&outage.server.number()).ok()?;
             Some(Outage { server: Server::at(server), ..*outage })
         };
-        outages.list.iter().filter_map(own).collect()
+        outages.iter().filter_map(own).collect()
     }
 }
 

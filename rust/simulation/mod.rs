@@ -33,7 +33,7 @@ use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare}
 use crate::setting::Setting;
 pub use crate::setting::When;
 use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed, TableSpeed};
-use crate::trace::{Outage, Outages, OwnedJobs};
+use crate::trace::{Outage, OwnedJobs, Quota, Quotas};
 pub use figures::Figure;
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,15 +44,16 @@ use yoke::{Yoke, Yokeable};
 #[derive(Debug)]
 pub struct Prepared {
     jobs: OwnedJobs,
-    outages: Option<OwnedOutages>,
+    outages: Option<Vec<Outage>>,
+    quotas: Option<OwnedQuotas>,
     ready: Ready,
     network: Network,
     options: Options,
     began: Instant,
 }
 
-/// When servers are down, and seconds of progress between two checkpoints of each job: as [`Outages`] has them.
-pub type OwnedOutages = (Vec<Outage>, Vec<f64>);
+/// The place of each job's owner, and a quota an owner: as [`Quotas`] has them.
+pub type OwnedQuotas = (Vec<u32>, Vec<Quota>);
 
 /// What the run of one virtual cluster reads.
 #[derive(Debug)]
@@ -65,7 +66,8 @@ struct Inputs {
     server_types: Option<Vec<GpuType>>,
     few: FewestServers,
     network: Network,
-    outages: Option<OwnedOutages>,
+    outages: Option<Vec<Outage>>,
+    quotas: Option<OwnedQuotas>,
     options: Options,
     when: When,
     /// The job of each row, and the server's own number of each server; `NONE` where it is of another cluster.
@@ -102,7 +104,8 @@ impl Prepared {
     /// As [`replay`](crate::replay::replay_with).
     pub fn new(
         jobs: OwnedJobs,
-        outages: Option<OwnedOutages>,
+        outages: Option<Vec<Outage>>,
+        quotas: Option<OwnedQuotas>,
         vc: Option<&[u32]>,
         spec: &ClusterSpec<'_>,
         options: Options,
@@ -113,9 +116,13 @@ impl Prepared {
                 ("one of one's own".to_owned(), "a policy by name: the job table has shares of a GPU");
             return Err(Error::Option { name: "policy", value, expected: expected.to_owned() });
         }
-        let extras = Extras { outages: outages.as_ref().map(view), ..Extras::default() };
+        let extras = Extras { outages: outages.as_deref(), quotas: quotas.as_ref().map(view), ..Extras::default() };
         let ready = prepare(&jobs.view(), &extras, vc, spec, &options)?;
-        Ok(Self { ready, network: spec.network, options, began, jobs, outages })
+        Ok(Self { ready, network: spec.network, options, began, jobs, outages, quotas })
+    }
+
+    fn extras(&self) -> Extras<'_> {
+        Extras { outages: self.outages.as_deref(), quotas: self.quotas.as_ref().map(view), ..Extras::default() }
     }
 
     /// Number of virtual clusters.
@@ -137,13 +144,14 @@ impl Prepared {
         for (number, &server) in own.servers.iter().enumerate() {
             server_of[server as usize] = Server::at(number);
         }
-        let outages = self.outages.as_ref().map(|(list, intervals)| {
-            let of = |row: &u32| intervals.get(*row as usize).copied().unwrap_or(f64::NAN);
-            let list = own.outages(&Outages { list, checkpoint_interval: &[] });
-            (list, own.rows.iter().map(of).collect())
+        let outages = self.outages.as_ref().map(|outages| own.outages(outages));
+        let quotas = self.quotas.as_ref().map(|(owner, list)| {
+            let owner = own.rows.iter().map(|&row| owner[row as usize]).collect();
+            (owner, list.clone())
         });
         let inputs = Arc::new(Inputs {
             outages,
+            quotas,
             jobs: self.ready.typed(&self.jobs.view()).gather(&own.rows, self.options.model),
             rows: own.rows.clone(),
             arrivals: own.arrivals.clone(),
@@ -166,11 +174,13 @@ impl Prepared {
     /// # Errors
     /// `Option` where the timeline would have too many points.
     pub fn outcome(&self, courses: Vec<Course>) -> Result<Outcome> {
+        let makes_room = self.options.evict || self.quotas.is_some();
         let nobody = |jobs: usize| {
             let columns = self.outages.as_ref().map_or(0, |_| jobs);
             let mut outcome = ClusterOutcome {
                 failures: vec![0; columns],
                 lost_work: vec![0.0; columns],
+                evictions: vec![0; if makes_room { jobs } else { 0 }],
                 ..ClusterOutcome::preemptive(jobs, false)
             };
             outcome.refused.fill(true);
@@ -184,7 +194,7 @@ impl Prepared {
         let Ready { parts, kept, .. } = &self.ready;
         let seconds = self.began.elapsed().as_secs_f64();
         let jobs = self.ready.typed(&self.jobs.view());
-        assemble(&jobs, kept.clone(), parts, outcomes, &self.options, self.outages.is_some(), seconds)
+        assemble(&jobs, kept.clone(), parts, outcomes, &self.options, &self.extras(), seconds)
     }
 }
 
@@ -195,7 +205,8 @@ impl<'a> Paused<'a> {
             when: *when,
             arrivals: inputs.arrivals.as_deref(),
             server_types: inputs.server_types.as_deref(),
-            outages: inputs.outages.as_ref().map(view),
+            outages: inputs.outages.as_deref(),
+            quotas: inputs.quotas.as_ref().map(view),
             ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)
         };
         let ring = RingSpeed { network: inputs.network };
@@ -218,8 +229,8 @@ impl<'a> Paused<'a> {
     }
 }
 
-fn view((list, checkpoint_interval): &OwnedOutages) -> Outages<'_> {
-    Outages { list, checkpoint_interval }
+fn view((owner, list): &OwnedQuotas) -> Quotas<'_> {
+    Quotas { owner, list }
 }
 
 /// The run of one virtual cluster, as far as it has come.

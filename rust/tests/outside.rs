@@ -106,7 +106,7 @@ fn decide(course: &mut Course, draws: &mut Draws, kindly: bool, case: &Case) {
 
 /// Runs to the end; nothing where the run is refused. Forks, which must come to the same end.
 fn drive(case: &Case, options: &Options, seed: u64) -> Option<Outcome> {
-    let prepared = Prepared::new(case.jobs.clone(), None, None, &case.spec(), options.clone()).ok()?;
+    let prepared = Prepared::new(case.jobs.clone(), None, None, None, &case.spec(), options.clone()).ok()?;
     let end = |mut course: Course, mut draws: Draws, mut step: usize| {
         while course.run(f64::INFINITY, Unwatched).0.ok()? == Reached::Decision {
             step += 1;

@@ -37,6 +37,8 @@ pub struct Jobs<'a> {
     pub priority: Option<&'a [i32]>,
     /// Whether jobs may be evicted; `None` where all may.
     pub preemptible: Option<&'a [bool]>,
+    /// Seconds of progress between two checkpoints, NaN where the option says it; `None` where it says it for all.
+    pub checkpoint_interval: Option<&'a [f64]>,
 }
 
 /// How many GPUs elastic jobs may hold: min <= `num_gpus` <= max.
@@ -233,6 +235,9 @@ impl Jobs<'_> {
         if let Some(preemptible) = self.preemptible {
             lengths.push(("preemptible", preemptible.len()));
         }
+        if let Some(intervals) = self.checkpoint_interval {
+            lengths.push(("checkpoint_interval", intervals.len()));
+        }
         for (column, length) in lengths {
             if length != n {
                 return Err(Error::ColumnLength { column, length, expected: n });
@@ -259,6 +264,9 @@ impl Jobs<'_> {
                 return fault("max_gpus", max, "an integer >= num_gpus");
             }
         }
+        let intervals = self.checkpoint_interval.unwrap_or_default();
+        // NaN: the option's.
+        check("checkpoint_interval", intervals, "a time >= 0, or infinity", |v| v.is_nan() || *v >= 0.0)?;
         check("gpu_share", self.shares.unwrap_or_default(), "fewer than 1,000 thousandths of a GPU", |v| *v < WHOLE)?;
         for row in 0..self.shares.map_or(0, |_| n) {
             if self.share_of(row) > 0 && (self.num_gpus[row], self.range_of(row)) != (1, (1, 1)) {
@@ -285,6 +293,7 @@ impl Jobs<'_> {
             shares: self.shares.map(<[u32]>::to_vec),
             priority: self.priority.map(<[i32]>::to_vec),
             preemptible: self.preemptible.map(<[bool]>::to_vec),
+            checkpoint_interval: self.checkpoint_interval.map(<[f64]>::to_vec),
         }
     }
 
@@ -309,6 +318,7 @@ impl Jobs<'_> {
             shares: self.shares.map(|shares| take(shares, all)),
             priority: self.priority.map(|priority| take(priority, all)),
             preemptible: self.preemptible.map(|preemptible| take(preemptible, all)),
+            checkpoint_interval: self.checkpoint_interval.map(|intervals| take(intervals, all)),
         }
     }
 }
@@ -352,6 +362,8 @@ pub struct OwnedJobs {
     pub priority: Option<Vec<i32>>,
     /// See [`Jobs::preemptible`].
     pub preemptible: Option<Vec<bool>>,
+    /// See [`Jobs::checkpoint_interval`].
+    pub checkpoint_interval: Option<Vec<f64>>,
 }
 
 impl OwnedJobs {
@@ -371,6 +383,7 @@ impl OwnedJobs {
             shares: self.shares.as_deref(),
             priority: self.priority.as_deref(),
             preemptible: self.preemptible.as_deref(),
+            checkpoint_interval: self.checkpoint_interval.as_deref(),
         }
     }
 }

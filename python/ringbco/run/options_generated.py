@@ -93,6 +93,10 @@ class Options(TypedDict, total=False):
     """Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of
     its own; 0: nothing is lost, inf: all that a stay did. Default: 1800.
     """
+    evict: bool
+    """Jobs of higher priority evict preemptible ones of lower priority where they find no GPUs
+    (docs/priorities.md). Default: false.
+    """
     thresholds: Sequence[float]
     """tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several
     separated by commas. Default: 18000.
@@ -435,6 +439,17 @@ REPLAY: Final[dict[str, Option]] = {
         expected="a time >= 0 s, or inf",
         endless=True,
         unit="s",
+    ),
+    "evict": Option(
+        name="evict",
+        kind="flag",
+        default=False,
+        help=(
+            "Jobs of higher priority evict preemptible ones of lower priority where they find "
+            "no GPUs (docs/priorities.md)."
+        ),
+        panel="Execution",
+        expected="True or False",
     ),
     "thresholds": Option(
         name="thresholds",

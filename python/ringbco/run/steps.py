@@ -26,6 +26,7 @@ from ringbco.result.schema import (
     CARRIED_COLUMNS,
     DECISIONS_SCHEMA,
     ELASTIC_SCHEMA,
+    EVICTION_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
@@ -36,9 +37,9 @@ from ringbco.result.schema import (
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.outages import checkpoint_interval
-from ringbco.trace.standing import preemptible, priorities
 from ringbco.trace.plausibility import doubts
 from ringbco.trace.shares import WHOLE, thousandths
+from ringbco.trace.standing import preemptible, priorities
 
 _WISHES: Final = {
     "oversize": (
@@ -48,6 +49,10 @@ _WISHES: Final = {
     "unplaceable": (
         "a job that can be placed",
         "use another --placement, or --oversize drop to leave it out",
+    ),
+    "over-quota": (
+        "a job that its owner's quota lets start",
+        "raise the quota or set borrow to true, or use --oversize drop to leave it out",
     ),
     "slot-too-short": ("an iteration that fits in a slot", "give a longer --slot, or use --clock continuous"),
     "stuck": ("every job to finish", "give a longer --slot, or use --clock continuous"),
@@ -74,7 +79,7 @@ def explain(error: _core.CoreError, table: JobTable, command: str = "replay") ->
     job = table.frame.row(error.row, named=True)
     if error.kind == "oversize" and job.get("gpu_type"):
         hint = f"it may run on {job['gpu_type']} only; {hint}"
-    about_size = error.kind in ("oversize", "unplaceable")
+    about_size = error.kind in ("oversize", "over-quota", "unplaceable")
     return InputError(
         f"{wish}, but job {job['job_id']!r}: {error.message}",
         file=table.source,
@@ -114,6 +119,8 @@ def jobs_frame(
         columns |= dict(zip(PREEMPTION_SCHEMA, map(_shared, (result.held, result.lost)), strict=True))
     if result.failures is not None and result.lost_work is not None:
         columns |= {"failures": _shared(result.failures), "lost_work": _shared(result.lost_work)}
+    if result.evictions is not None:
+        columns |= dict(zip(EVICTION_SCHEMA, [_shared(result.evictions)], strict=True))
     if result.longer is not None and result.held_gpus is not None and result.lost_gpus is not None:
         elastic: tuple[NDArray[Any], ...] = (
             result.longer.astype(np.float32),

@@ -29,6 +29,23 @@ pub(crate) struct KeyedLine<const ASKED: bool> {
     least: Vec<f64>,
 }
 
+/// How many classes there are of jobs that stand or fall together, and each job's.
+fn classes(setting: &Setting<'_>) -> (usize, Vec<u32>) {
+    fn numbered<K: Copy + Ord>(n: usize, of: impl Fn(Job) -> K, mut all: Vec<K>) -> (usize, Vec<u32>) {
+        all.sort_unstable();
+        all.dedup();
+        let class = |job| all.partition_point(|&other| other < of(Job::at(job))) as u32;
+        (all.len().max(1), (0..n).map(class).collect())
+    }
+    let n = setting.jobs.len();
+    if setting.has_standing() {
+        let all = (0..n).map(|job| setting.class_of(Job::at(job))).collect();
+        numbered(n, |job| setting.class_of(job), all)
+    } else {
+        numbered(n, |job| setting.jobs.demand(job), setting.jobs.demands())
+    }
+}
+
 /// (tier, key, job): as jobs rank.
 type Spot = (u32, u64, Job);
 
@@ -128,12 +145,12 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
     fn new(setting: &Setting<'_>, _estimate: impl Fn(Job) -> f64) -> Self {
         let (jobs, queue) = (&setting.jobs, setting.options.queue);
         let n = jobs.len();
-        let demands = if queue == Discipline::Strict { Vec::new() } else { jobs.demands() };
-        let class = |job: usize| demands.partition_point(|&other| other < jobs.demand(Job::at(job))) as u32;
+        let strict = queue == Discipline::Strict && setting.quotas.is_none();
+        let (count, class) = if strict { (1, vec![0; n]) } else { classes(setting) };
         let easy = if queue == Discipline::Easy { n } else { 0 };
         Self {
-            class: (0..n).map(class).collect(),
-            root: vec![Job::NONE; demands.len().max(1)],
+            class,
+            root: vec![Job::NONE; count],
             waiting: OrderedBits::new(n),
             key: vec![0; n],
             tier: jobs.priority.map_or_else(Vec::new, |_| (0..n).map(|job| jobs.tier(job)).collect()),

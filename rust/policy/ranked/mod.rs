@@ -128,6 +128,8 @@ pub(super) struct Ranked<R> {
     waiting: Waiting,
     from_the_end: FromTheEnd,
     selection: Selection,
+    /// Stays that the latest job placed by eviction ended.
+    evicted: Vec<(Slot, Job)>,
     /// Whether a job came or went since the last pass, and whether that pass would do more if repeated.
     changed: bool,
     again: bool,
@@ -141,6 +143,7 @@ impl<R: Ranking> Ranked<R> {
             waiting: Waiting::new(&setting.jobs),
             from_the_end: FromTheEnd::new(setting),
             selection: Selection::default(),
+            evicted: Vec::new(),
             changed: false,
             again: false,
             last_pass: f64::NEG_INFINITY,
@@ -151,6 +154,21 @@ impl<R: Ranking> Ranked<R> {
 /// The pool of the GPUs that the latest stay at a slot holds, or held.
 fn pool_of<S: Speed>(floor: &Floor<'_, S>, slot: Slot) -> usize {
     floor.cluster.pool_of(floor.stays[slot.index()].gpu_type)
+}
+
+impl<R: Ranking> Ranked<R> {
+    /// Places a job by evicting others, who wait again, if that can be done.
+    fn place_by_evicting<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> bool {
+        let mut evicted = std::mem::take(&mut self.evicted);
+        let placed = floor.place_by_evicting(job, &mut evicted);
+        for &(slot, job) in &evicted {
+            self.from_the_end.forget(floor, slot);
+            let key = self.ranking.waiting_key(floor, job);
+            self.waiting.insert(&floor.jobs, job, key);
+        }
+        self.evicted = evicted;
+        placed
+    }
 }
 
 impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
@@ -241,7 +259,9 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.again = parted && !selection.evicted.is_empty();
         let mut passed_over = parted;
         for &job in &selection.chosen {
-            if floor.place(job) {
+            let placed = floor.place(job);
+            if placed || (floor.makes_room() && self.place_by_evicting(floor, job)) {
+                self.again |= !placed;
                 self.waiting.remove(&floor.jobs, job);
                 let slot = floor.start(job);
                 self.from_the_end.hold(&mut self.ranking, floor, slot, false);
