@@ -41,9 +41,11 @@ impl<S: Speed> Floor<'_, S> {
     pub(crate) fn place_by_evicting(&mut self, job: Job, evicted: &mut Vec<(Slot, Job)>) -> bool {
         evicted.clear();
         let (jobs, num_gpus) = (self.jobs, self.asks(job));
-        let claimant = self.claimant(job);
+        if self.claimant(job) != Claimant::Within {
+            return false;
+        }
         for &(gpu_type, _) in jobs.tried(job) {
-            let victims = self.victims(gpu_type, |floor, slot| floor.yields(slot, job, claimant));
+            let victims = self.victims(gpu_type, |floor, slot| floor.yields(slot, job));
             if victims.is_empty() {
                 continue;
             }
@@ -62,11 +64,11 @@ impl<S: Speed> Floor<'_, S> {
         false
     }
 
-    /// Whether the stay at a slot makes room for a job.
-    fn yields(&self, slot: Slot, job: Job, claimant: Claimant) -> bool {
+    /// Whether the stay at a slot makes room for a job within its quota.
+    fn yields(&self, slot: Slot, job: Job) -> bool {
         let (own, other) = (job.index(), self.stays[slot.index()].job.index());
         let lower = self.evicts && self.jobs.tier(other) > self.jobs.tier(own) && self.jobs.may_be_evicted(other);
-        lower || (claimant == Claimant::Within && self.is_over_quota(slot))
+        lower || self.is_over_quota(slot)
     }
 
     /// The stays of a GPU type that `may` go, in the order in which they do.

@@ -240,10 +240,7 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         self.last_pass = floor.now;
         self.changed = false;
         self.again = match self.discipline {
-            Discipline::Strict if !floor.has_quotas() => {
-                self.head_by_head(floor);
-                false
-            }
+            Discipline::Strict if !floor.has_quotas() => self.head_by_head(floor),
             _ => self.past_the_head(floor),
         };
     }

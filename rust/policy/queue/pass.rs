@@ -49,14 +49,22 @@ impl<T: Copy + Ord> Scratch<T> {
 
 impl<L: Line> Queued<'_, L> {
     /// `strict`: starts jobs from the head on until one cannot be placed.
-    pub(super) fn head_by_head<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
-        while let Some(spot) = self.line.first_of_all() {
+    ///
+    /// Returns whether a job was evicted, which may be of a place in the line that the pass had left behind.
+    pub(super) fn head_by_head<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
+        let mut evicts = false;
+        let mut next = self.line.first_of_all();
+        while let Some(spot) = next {
             let job = self.line.job_at(spot);
-            if !floor.place(job) && !self.place_by_evicting(floor, job) {
+            let placed = floor.place(job);
+            if !placed && !self.place_by_evicting(floor, job) {
                 break;
             }
+            evicts |= !placed;
             self.start(floor, job);
+            next = if evicts { self.line.next_behind(0, spot) } else { self.line.first_of_all() };
         }
+        evicts
     }
 
     /// `skip` and `easy`, and `strict` with quotas. Looks at the waiting jobs in queue order, once each, but at a size that cannot be placed only
