@@ -7,7 +7,7 @@ use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::ids::GpuType;
 use crate::options::Options;
-use crate::trace::{Jobs, Outages, RateTable};
+use crate::trace::{Jobs, Outages, RateTable, Services};
 use std::sync::Arc;
 
 /// When decisions from outside are due.
@@ -39,6 +39,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) options: &'a Options,
     /// When servers are down; `None` where that is not asked.
     pub(crate) outages: Option<Outages<'a>>,
+    /// What services want; `None` for a run that knows none.
+    pub(crate) services: Option<Services<'a>>,
     /// When decisions from outside are due (`Preemption::Outside`).
     pub(crate) when: When,
     /// Decisions to carry out (`Preemption::Log`).
@@ -74,6 +76,7 @@ impl<'a> Setting<'a> {
             server_gpus,
             server_types: None,
             outages: None,
+            services: None,
             few,
             network,
             options,

@@ -8,6 +8,7 @@ use super::clock::{Clock, Rest};
 use super::delays::Delays;
 use super::ledger::Ledger;
 use super::outages::Outages;
+use super::services::Services;
 use super::stays::Stay;
 use super::undone::Undone;
 use crate::cluster::{FewestServers, Grant};
@@ -45,6 +46,7 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) dirty: Vec<Slot>,
     pub(super) ledger: Option<Ledger>,
     pub(super) outages: Option<Box<Outages>>,
+    pub(super) services: Option<Box<Services>>,
     /// How long a resumed job holds its GPUs without progress.
     pub(super) pause: Rest,
     /// The same of a job that moved, of one that got another number of GPUs, and of one that starts.
@@ -80,12 +82,13 @@ impl<'a, S: Speed> Floor<'a, S> {
     pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, nets: bool, outside: bool) -> Self {
         let options = setting.options;
         // A pause at the start, and what an outage takes, is time lost, which the ledger's columns tell.
-        let stops = stops || options.start_cost > 0.0 || setting.outages.is_some();
+        let stops = stops || options.start_cost > 0.0 || setting.outages.is_some() || setting.services.is_some();
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let placer = Placer::new(options);
         let record = options.record_allocations;
         let mut needs = placer.needs();
         needs.gpu_times |= outside;
+        needs.by_idle |= setting.services.is_some();
         let mut cluster = Pools::new(setting.server_gpus, setting.server_types, needs);
         if jobs.shares.is_some() {
             cluster.share(needs);
@@ -107,6 +110,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             dirty: Vec::new(),
             ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
             outages: Outages::new(setting, clock),
+            services: Services::new(setting, clock),
             pause: clock.pause(options.preempt_cost, S::USES_REST_OF_SLOT),
             move_pause: clock.pause(options.move_cost(), S::USES_REST_OF_SLOT),
             resize_pause: clock.pause(options.resize_cost(), S::USES_REST_OF_SLOT),

@@ -51,7 +51,8 @@ impl Prepared {
         let (vc, spec) = (jobs.vc()?, cluster.spec(server_types.as_deref())?);
         let interval = jobs.checkpoint_interval()?.to_vec();
         let outages = cluster.outages()?.map(|list| (list, interval));
-        Table::new(table.to_owned(), outages, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
+        let services = cluster.services()?;
+        Table::new(table.to_owned(), outages, services, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
     }
 
     /// Number of virtual clusters; 1 for a cluster without.

@@ -17,13 +17,20 @@ use crate::outcome::{
 use crate::trace::Jobs;
 use std::borrow::Cow;
 
+/// What a run knows beyond its jobs, and so keeps columns of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keeps {
+    pub(crate) outages: bool,
+    pub(crate) services: bool,
+}
+
 pub(crate) fn assemble(
     jobs: &Jobs<'_>,
     mut kept: Vec<bool>,
     parts: &[Part],
     outcomes: Vec<ClusterOutcome>,
     options: &Options,
-    has_outages: bool,
+    keeps: Keeps,
     engine_seconds: f64,
 ) -> Result<Outcome> {
     let n = jobs.len();
@@ -32,7 +39,8 @@ pub(crate) fn assemble(
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
     let mut preemptions = vec![0; n];
-    let keeps_stays = options.preemption != Preemption::None || options.start_cost > 0.0 || has_outages;
+    let keeps_stays =
+        options.preemption != Preemption::None || options.start_cost > 0.0 || keeps.outages || keeps.services;
     let mut preempted = keeps_stays.then(|| Preempted {
         held: vec![f64::NAN; n],
         lost: vec![0.0; n],
@@ -40,8 +48,8 @@ pub(crate) fn assemble(
         elastic: vec![Elastic::default(); jobs.range.map_or(0, |_| n)],
         refused: vec![false; n],
         ended: vec![false; n],
-        failures: vec![0; if has_outages { n } else { 0 }],
-        lost_work: vec![0.0; if has_outages { n } else { 0 }],
+        failures: vec![0; if keeps.outages { n } else { 0 }],
+        lost_work: vec![0.0; if keeps.outages { n } else { 0 }],
         failed: Vec::new(),
     });
     let mut on_types = vec![0.0; jobs.types.map_or(0, |_| n)];
@@ -49,6 +57,7 @@ pub(crate) fn assemble(
     let mut log = DecisionLog::default();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
+    let mut serving = None;
     let mut cluster = vec![0; if parts.len() > 1 { n } else { 0 }];
     for (number, (part, outcome)) in parts.iter().zip(outcomes).enumerate() {
         events += outcome.events;
@@ -77,6 +86,9 @@ pub(crate) fn assemble(
                 (preempted.refused[row], preempted.ended[row]) = (outcome.refused[j], outcome.ended[j]);
                 kept[row] = !(outcome.refused[j] || outcome.ended[j]);
             }
+        }
+        if keeps.services {
+            serving = Some(outcome.serving);
         }
         for (&row, &longer) in part.rows.iter().zip(&outcome.on_types) {
             on_types[row as usize] = longer;
@@ -165,6 +177,7 @@ pub(crate) fn assemble(
         preemptions,
         preempted,
         on_types,
+        serving,
         events,
         decisions,
         contention_seconds,

@@ -20,10 +20,10 @@ use crate::ids::GpuType;
 use crate::machine::Watch;
 use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::trace::{Jobs, Outages, OwnedTypes};
-pub(crate) use assemble::assemble;
+use crate::trace::{Jobs, Outages, OwnedTypes, Services};
+pub(crate) use assemble::{Keeps, assemble};
 pub(crate) use checks::check_iteration;
-use checks::{check_extras, check_outages, check_shares, check_slots, keep};
+use checks::{check_extras, check_outages, check_services, check_shares, check_slots, keep};
 use parts::{Part, job_vcs, order_by_submission, split};
 pub(crate) use run::part_options;
 use run::run_parts;
@@ -58,6 +58,8 @@ pub struct Extras<'a> {
     pub log: Option<&'a DecisionLog>,
     /// When servers are down; `None` for a run that knows no outages.
     pub outages: Option<Outages<'a>>,
+    /// What services want; `None` for a run that knows none.
+    pub services: Option<Services<'a>>,
 }
 
 /// Replays a trace on a cluster.
@@ -95,7 +97,8 @@ pub fn replay_with(
     let logs = extras.log.map(|log| logs::deal_out(log, jobs, job_vc, &parts, spec)).transpose()?;
     let outcomes = run_parts(jobs, extras, logs.as_deref(), &parts, spec.network, options, watch)?;
     let engine_seconds = began.elapsed().as_secs_f64();
-    assemble(jobs, kept, &parts, outcomes, options, extras.outages.is_some(), engine_seconds)
+    let kind = Keeps { outages: extras.outages.is_some(), services: extras.services.is_some() };
+    assemble(jobs, kept, &parts, outcomes, options, kind, engine_seconds)
 }
 
 /// A checked input, dealt out to virtual clusters.
@@ -131,6 +134,7 @@ pub(crate) fn prepare(
     check_shares(jobs, options)?;
     check_slots(jobs, options)?;
     check_outages(jobs, extras, spec, options)?;
+    check_services(jobs, extras, spec, options)?;
     check_types(jobs, spec, options)?;
     let mut parts = split(spec)?;
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;

@@ -67,6 +67,7 @@ pub(super) fn run_parts(
             user: user.as_deref(),
             key: key.as_deref(),
             log: dealt.map(|dealt| &dealt.log),
+            services: extras.services,
             outages: outages
                 .as_deref()
                 .map(|list| Outages { list, checkpoint_interval: intervals.as_deref().unwrap_or_default() }),

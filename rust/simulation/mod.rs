@@ -29,11 +29,11 @@ use crate::machine::{Machine, News, Pause, Watch};
 use crate::options::{Model, Options, Preemption};
 use crate::outcome::{ClusterOutcome, Outcome};
 use crate::policy::{KeyedLine, Outside, Queued};
-use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare};
+use crate::replay::{ClusterSpec, Extras, Keeps, Ready, assemble, part_options, prepare};
 use crate::setting::Setting;
 pub use crate::setting::When;
 use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed, TableSpeed};
-use crate::trace::{Outage, Outages, OwnedJobs};
+use crate::trace::{Load, Outage, Outages, OwnedJobs, Services};
 pub use figures::Figure;
 use std::sync::Arc;
 use std::time::Instant;
@@ -45,6 +45,7 @@ use yoke::{Yoke, Yokeable};
 pub struct Prepared {
     jobs: OwnedJobs,
     outages: Option<OwnedOutages>,
+    services: Option<OwnedServices>,
     ready: Ready,
     network: Network,
     options: Options,
@@ -53,6 +54,9 @@ pub struct Prepared {
 
 /// When servers are down, and seconds of progress between two checkpoints of each job: as [`Outages`] has them.
 pub type OwnedOutages = (Vec<Outage>, Vec<f64>);
+
+/// GPUs of a replica of each service, and the loads: as [`Services`] has them.
+pub type OwnedServices = (Vec<u32>, Vec<Load>);
 
 /// What the run of one virtual cluster reads.
 #[derive(Debug)]
@@ -65,6 +69,7 @@ struct Inputs {
     few: FewestServers,
     network: Network,
     outages: Option<OwnedOutages>,
+    services: Option<OwnedServices>,
     options: Options,
     when: When,
     /// The job of each row, and the server's own number of each server; `NONE` where it is of another cluster.
@@ -102,6 +107,7 @@ impl Prepared {
     pub fn new(
         jobs: OwnedJobs,
         outages: Option<OwnedOutages>,
+        services: Option<OwnedServices>,
         vc: Option<&[u32]>,
         spec: &ClusterSpec<'_>,
         options: Options,
@@ -112,9 +118,13 @@ impl Prepared {
                 ("one of one's own".to_owned(), "a policy by name: the job table has shares of a GPU");
             return Err(Error::Option { name: "policy", value, expected: expected.to_owned() });
         }
-        let extras = Extras { outages: outages.as_ref().map(view), ..Extras::default() };
+        let extras = Extras {
+            outages: outages.as_ref().map(view),
+            services: services.as_ref().map(view_services),
+            ..Extras::default()
+        };
         let ready = prepare(&jobs.view(), &extras, vc, spec, &options)?;
-        Ok(Self { ready, network: spec.network, options, began, jobs, outages })
+        Ok(Self { ready, network: spec.network, options, began, jobs, outages, services })
     }
 
     /// Number of virtual clusters.
@@ -143,6 +153,7 @@ impl Prepared {
         });
         let inputs = Arc::new(Inputs {
             outages,
+            services: self.services.clone(),
             jobs: self.ready.typed(&self.jobs.view()).gather(&own.rows, self.options.model),
             rows: own.rows.clone(),
             servers: own.servers.clone(),
@@ -182,7 +193,8 @@ impl Prepared {
         let Ready { parts, kept, .. } = &self.ready;
         let seconds = self.began.elapsed().as_secs_f64();
         let jobs = self.ready.typed(&self.jobs.view());
-        assemble(&jobs, kept.clone(), parts, outcomes, &self.options, self.outages.is_some(), seconds)
+        let keeps = Keeps { outages: self.outages.is_some(), services: self.services.is_some() };
+        assemble(&jobs, kept.clone(), parts, outcomes, &self.options, keeps, seconds)
     }
 }
 
@@ -193,6 +205,7 @@ impl<'a> Paused<'a> {
             when: *when,
             server_types: inputs.server_types.as_deref(),
             outages: inputs.outages.as_ref().map(view),
+            services: inputs.services.as_ref().map(view_services),
             ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)
         };
         let ring = RingSpeed { network: inputs.network };
@@ -217,6 +230,10 @@ impl<'a> Paused<'a> {
 
 fn view((list, checkpoint_interval): &OwnedOutages) -> Outages<'_> {
     Outages { list, checkpoint_interval }
+}
+
+fn view_services((gpus, loads): &OwnedServices) -> Services<'_> {
+    Services { gpus, loads }
 }
 
 /// The run of one virtual cluster, as far as it has come.

@@ -15,7 +15,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, one_line
 from ringbco.result.folder import cluster_of, read_run
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import OUTAGES, RESULT_FILES, SPEEDS, has_table
+from ringbco.result.schema import OUTAGES, RESULT_FILES, SERVICES, SPEEDS, has_table
 from ringbco.run import own
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan import plan
@@ -107,6 +107,8 @@ def read_repeat(folder: str | os.PathLike[str], jobs: str | os.PathLike[str] | N
         given["tables"] = path / SPEEDS  # the copy: the file itself may have changed
     if has_table("outages", _table(run, "options", record)):
         given["outages"] = path / OUTAGES
+    if has_table("services", _table(run, "options", record)):
+        given["services"] = path / SERVICES
     return Repeat(
         folder=path,
         command=command,

@@ -93,6 +93,10 @@ class Options(TypedDict, total=False):
     """Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of
     its own; 0: nothing is lost, inf: all that a stay did. Default: 1800.
     """
+    services: object | None
+    """How many replicas services want, with the columns service, time, replicas, gpus_per_replica
+    (docs/services.md). Default: none.
+    """
     thresholds: Sequence[float]
     """tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several
     separated by commas. Default: 18000.
@@ -435,6 +439,20 @@ REPLAY: Final[dict[str, Option]] = {
         expected="a time >= 0 s, or inf",
         endless=True,
         unit="s",
+    ),
+    "services": Option(
+        name="services",
+        kind="file",
+        default=None,
+        help=(
+            "How many replicas services want, with the columns service, time, replicas, "
+            "gpus_per_replica (docs/services.md)."
+        ),
+        panel="Services (docs/services.md)",
+        expected="a Parquet or CSV file, or a frame, of services",
+        optional=True,
+        absent="none",
+        form="FILE",
     ),
     "thresholds": Option(
         name="thresholds",
