@@ -5,11 +5,13 @@
 //! oversize has a `start` of NaN and 0 servers.
 
 mod allocations;
+mod serving;
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
 use crate::ids::{Job, Server};
 pub use allocations::Allocations;
+pub use serving::{Replica, Serving};
 
 /// What the engine knows when one cluster's run is over.
 #[derive(Clone, Debug)]
@@ -46,6 +48,8 @@ pub(crate) struct ClusterOutcome {
     pub(crate) lost_work: Vec<f64>,
     /// Those stays, in order of time.
     pub(crate) failed: Vec<Failure>,
+    /// What became of services.
+    pub(crate) serving: Serving,
     /// Every stretch of the jobs that did not run from start to finish on what they ask for, in order of their ends.
     pub(crate) stretches: Vec<Stretch>,
     /// What was decided, where that is written down.
@@ -113,6 +117,7 @@ impl ClusterOutcome {
             evictions: Vec::new(),
             lost_work: Vec::new(),
             failed: Vec::new(),
+            serving: Serving::default(),
             stretches: Vec::new(),
             log: DecisionLog::default(),
         }
@@ -160,6 +165,7 @@ impl ClusterOutcome {
         for failure in &mut self.failed {
             failure.time = seconds(failure.time);
         }
+        self.serving.convert_times(&seconds);
         for stretch in &mut self.stretches {
             (stretch.start, stretch.end) = (seconds(stretch.start), seconds(stretch.end));
         }
@@ -210,6 +216,8 @@ pub struct Outcome {
     /// What its work took longer, s, on other GPU types than it was recorded on; less than 0 on faster ones. Empty where
     /// all GPUs are alike.
     pub on_types: Vec<f64>,
+    /// What became of services; `None` where the run knew none.
+    pub serving: Option<Serving>,
     /// In order of (row, start, server).
     pub allocations: Allocations,
     /// Sampled state.

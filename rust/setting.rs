@@ -7,7 +7,7 @@ use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::ids::{GpuType, Job};
 use crate::options::Options;
-use crate::trace::{Demand, Jobs, Outage, Quotas, RateTable};
+use crate::trace::{Demand, Jobs, Outage, Quotas, RateTable, Services};
 use std::sync::Arc;
 
 /// When decisions from outside are due.
@@ -43,6 +43,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) outages: Option<&'a [Outage]>,
     /// What owners may hold; `None` where there are no quotas.
     pub(crate) quotas: Option<Quotas<'a>>,
+    /// What services want; `None` for a run that knows none.
+    pub(crate) services: Option<Services<'a>>,
     /// When decisions from outside are due (`Preemption::Outside`).
     pub(crate) when: When,
     /// Decisions to carry out (`Preemption::Log`).
@@ -91,6 +93,7 @@ impl<'a> Setting<'a> {
             server_types: None,
             outages: None,
             quotas: None,
+            services: None,
             few,
             network,
             options,

@@ -45,7 +45,8 @@ class RunResult:
     held, lost, spread, refused and ended are None where the policy does not preempt; longer (s), held_gpus
     and lost_gpus (GPU-seconds) where no job may hold other GPUs than it asks for; on_types (s) where all GPUs
     are alike; failures, lost_work (s) and failed (job, server, GPUs, time, lost work) where no outages were
-    given.
+    given; replicas (service, server, wanted since, start, end) and loads (service, time, replicas; as the run
+    saw them) where no services were. lent is in GPU-seconds.
     """
 
     @property
@@ -93,6 +94,23 @@ class RunResult:
         ]
         | None
     ): ...
+    @property
+    def replicas(
+        self,
+    ) -> (
+        tuple[
+            NDArray[np.uint32],
+            NDArray[np.uint32],
+            NDArray[np.float64],
+            NDArray[np.float64],
+            NDArray[np.float64],
+        ]
+        | None
+    ): ...
+    @property
+    def loads(self) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]] | None: ...
+    @property
+    def lent(self) -> float: ...
     @property
     def longer(self) -> NDArray[np.float64] | None: ...
     @property
@@ -231,6 +249,9 @@ class _Cluster(TypedDict):
     server_types: NotRequired[list[int] | None]
     type_prices: NotRequired[list[float] | None]
     outages: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]] | None]
+    services: NotRequired[
+        tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]] | None
+    ]
     network: tuple[float, float, float, float, float, float]
 
 @final

@@ -45,7 +45,7 @@ impl<S: Speed> Floor<'_, S> {
             return false;
         }
         for &(gpu_type, _) in jobs.tried(job) {
-            let victims = self.victims(gpu_type, |floor, slot| floor.yields(slot, job));
+            let victims = self.victims(Some(gpu_type), |floor, slot| floor.yields(slot, job));
             if victims.is_empty() {
                 continue;
             }
@@ -71,11 +71,11 @@ impl<S: Speed> Floor<'_, S> {
         lower || self.is_over_quota(slot)
     }
 
-    /// The stays of a GPU type that `may` go, in the order in which they do.
-    pub(super) fn victims(&self, gpu_type: GpuType, may: impl Fn(&Self, Slot) -> bool) -> Vec<Victim> {
+    /// The stays, of a GPU type or of all, that `may` go, in the order in which they do.
+    pub(super) fn victims(&self, gpu_type: Option<GpuType>, may: impl Fn(&Self, Slot) -> bool) -> Vec<Victim> {
         let goes = |&slot: &Slot| {
             let stay = &self.stays[slot.index()];
-            stay.is_live() && stay.gpu_type == gpu_type && may(self, slot)
+            stay.is_live() && gpu_type.is_none_or(|of| stay.gpu_type == of) && may(self, slot)
         };
         let mut victims: Vec<Victim> = (0..self.stays.len())
             .map(Slot::at)

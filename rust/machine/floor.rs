@@ -9,6 +9,7 @@ use super::delays::Delays;
 use super::holdings::Holdings;
 use super::ledger::Ledger;
 use super::outages::Outages;
+use super::services::Services;
 use super::stays::Stay;
 use super::undone::Undone;
 use crate::cluster::{FewestServers, Grant};
@@ -58,6 +59,7 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) evicted: Vec<Job>,
     /// Whether jobs of higher priority evict others.
     pub(super) evicts: bool,
+    pub(super) services: Option<Box<Services>>,
     /// How long a resumed job holds its GPUs without progress.
     pub(super) pause: Rest,
     /// The same of a job that moved, of one that got another number of GPUs, and of one that starts.
@@ -93,7 +95,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, nets: bool, outside: bool) -> Self {
         let options = setting.options;
         // A pause at the start, and what an outage takes, is time lost, which the ledger's columns tell.
-        let makes_room = options.evict || setting.quotas.is_some();
+        let makes_room = options.evict || setting.quotas.is_some() || setting.services.is_some();
         let stays_end = setting.outages.is_some() || makes_room;
         let stops = stops || options.start_cost > 0.0 || stays_end;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
@@ -101,6 +103,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         let record = options.record_allocations;
         let mut needs = placer.needs();
         needs.gpu_times |= outside;
+        needs.by_idle |= setting.services.is_some();
         let mut cluster = Pools::new(setting.server_gpus, setting.server_types, needs);
         if jobs.shares.is_some() {
             cluster.share(needs);
@@ -128,6 +131,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             holdings: Holdings::new(setting),
             rows: setting.rows,
             evicted: Vec::new(),
+            services: Services::new(setting, clock),
             pause: clock.pause(options.preempt_cost, S::USES_REST_OF_SLOT),
             move_pause: clock.pause(options.move_cost(), S::USES_REST_OF_SLOT),
             resize_pause: clock.pause(options.resize_cost(), S::USES_REST_OF_SLOT),

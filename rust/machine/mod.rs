@@ -1,8 +1,8 @@
 //! The machine: the only event loop.
 //!
-//! An instant has six steps (docs/model.md): completions, outages, arrivals, one pass where the policy wants one, new paces of
+//! An instant has these steps (docs/model.md): completions, outages, loads of services, arrivals, replicas, one pass where the policy wants one, new paces of
 //! the stays whose crowd changed, and the books. Then the machine goes on to the next instant: the least of the next
-//! end, the next outage, the next arrival, the policy's next pass and its next wake. Nothing happens in between.
+//! end, the next outage, the next load, the next arrival, the policy's next pass and its next wake. Nothing happens in between.
 //!
 //! A run can be cut anywhere: `run(until)` may be called again, and a clone goes on to the same end. For example, a
 //! machine that ran to 100 s, was cloned, and ran on twice, gives the same results as one that was never stopped.
@@ -14,6 +14,7 @@ mod floor;
 mod holdings;
 mod ledger;
 mod outages;
+mod services;
 mod sharing;
 mod stays;
 #[cfg(test)]
@@ -147,7 +148,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         loop {
             let (next_end, _) = self.floor.ends.peek().unwrap_or((f64::INFINITY, 0));
             let next = next_end.min(self.next_arrival).min(self.next_pass).min(self.next_wake);
-            let now = next.min(self.next_outage());
+            let now = next.min(self.next_outage()).min(self.next_load());
             if now > until {
                 if P::OUTSIDE && until > self.floor.now {
                     self.floor.now = until;
@@ -177,10 +178,13 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if self.floor.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }
     }
 
-    /// Goes on to an instant: completions, servers that come back and go down, arrivals.
+    /// Goes on to an instant: completions, servers that come back and go down, loads, arrivals, replicas.
     fn events(&mut self, now: f64) {
         if P::NETS && now > self.floor.now {
             self.floor.undone.clear();
+        }
+        if self.floor.services.is_some() {
+            self.floor.lend(now);
         }
         self.floor.now = now;
         self.floor.delays.pass_time(self.floor.clock.seconds(now));
@@ -198,6 +202,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if self.next_outage() <= now {
             self.change_servers();
         }
+        if self.next_load() <= now {
+            self.take_loads();
+        }
         while self.next_arrival <= now {
             let job = self.floor.arrival(self.arrived);
             self.floor.turn_wait(job);
@@ -208,6 +215,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             }
             self.arrived += 1;
             self.next_arrival = self.arrival_of(self.arrived);
+        }
+        if self.floor.services.is_some() {
+            self.place_replicas();
         }
     }
 
@@ -266,7 +276,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             return false;
         }
         let stalled = self.floor.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
-        let nothing_comes = self.next_arrival == f64::INFINITY && self.next_outage() == f64::INFINITY;
+        let nothing_comes = self.next_arrival.min(self.next_outage()).min(self.next_load()) == f64::INFINITY;
         self.idle_passes = if stalled && nothing_comes { self.idle_passes + 1 } else { 0 };
         let enough = IDLE_PASSES + 2 * (jobs - self.floor.gone) as u64;
         self.idle_passes > enough && self.idle_passes as f64 * self.floor.smallest_share() > enough as f64
@@ -290,7 +300,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     }
 
     /// What a run that is done leaves behind, in seconds.
-    pub(crate) fn into_outcome(self) -> ClusterOutcome {
+    pub(crate) fn into_outcome(mut self) -> ClusterOutcome {
+        self.floor.out.serving = self.floor.serving();
         let Floor { mut out, clock, gone, .. } = self.floor;
         out.events = (self.arrived + gone) as u64;
         out.convert_times(|time| clock.seconds(time));

@@ -94,6 +94,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
                         self.news.evicted.push(job);
                     }
                 }
+                self.floor.fail_replicas(server);
                 self.floor.take_down(server);
                 if change == Change::Blink {
                     self.floor.bring_up(server);

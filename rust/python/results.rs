@@ -1,12 +1,18 @@
 //! What a run gives back, as columns that numpy owns.
 
-use crate::outcome::{Elastic, Failure, Outcome};
+use crate::outcome::{Elastic, Failure, Outcome, Replica};
 use crate::planner::Plan;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 /// Stays that outages ended: the job, the server, GPUs, when and the progress lost, s.
 type FailedColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
+
+/// Replicas: the service, the server, since when it was wanted, start and end, s.
+type ReplicaColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
+
+/// Loads as the run saw them: the service, when, s, and how many replicas.
+type LoadColumns = (Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<u32>>);
 
 /// A run's columns.
 #[pyclass(frozen, get_all, module = "ringbco._core")]
@@ -28,6 +34,9 @@ pub(super) struct RunResult {
     evictions: Option<Py<PyArray1<u32>>>,
     lost_work: Option<Py<PyArray1<f64>>>,
     failed: Option<FailedColumns>,
+    replicas: Option<ReplicaColumns>,
+    loads: Option<LoadColumns>,
+    lent: f64,
     longer: Option<Py<PyArray1<f64>>>,
     on_types: Option<Py<PyArray1<f64>>>,
     held_gpus: Option<Py<PyArray1<f64>>>,
@@ -88,6 +97,28 @@ impl RunResult {
         }
         let (failures, lost_work, failed) =
             failures.map_or((None, None, None), |(a, b, c)| (Some(a), Some(b), Some(c)));
+        let has_services = outcome.serving.is_some();
+        let serving = outcome.serving.unwrap_or_default();
+        let lent = serving.lent;
+        let (mut replicas, mut loads) = (None, None);
+        if has_services {
+            let rows = &serving.replicas;
+            let of = |value: fn(&Replica) -> u32| column(py, rows.iter().map(value).collect());
+            let times = |value: fn(&Replica) -> f64| column(py, rows.iter().map(value).collect());
+            replicas = Some((
+                of(|replica| replica.service),
+                of(|replica| replica.server.number()),
+                times(|replica| replica.wanted),
+                times(|replica| replica.start),
+                times(|replica| replica.end),
+            ));
+            let rows = &serving.loads;
+            loads = Some((
+                column(py, rows.iter().map(|load| load.service).collect()),
+                column(py, rows.iter().map(|load| load.time).collect()),
+                column(py, rows.iter().map(|load| load.replicas).collect()),
+            ));
+        }
         let (times, fates, elastic) = match outcome.preempted {
             Some(own) => (
                 [own.held, own.lost, own.spread].map(|values| Some(column(py, values))),
@@ -118,6 +149,9 @@ impl RunResult {
             evictions,
             lost_work,
             failed,
+            replicas,
+            loads,
+            lent,
             longer,
             on_types: (!outcome.on_types.is_empty()).then(|| column(py, outcome.on_types)),
             held_gpus,

@@ -14,7 +14,8 @@ use crate::options::{Options, PlanOptions};
 use crate::pack as packing;
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
-use crate::trace::{Jobs, Kind, Outage, Quota, Quotas, Range, RateTable, Rates, Types};
+use crate::simulation::OwnedServices;
+use crate::trace::{Jobs, Kind, Load, Outage, Quota, Quotas, Range, RateTable, Rates, Services, Types};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -219,6 +220,10 @@ impl JobColumns<'_> {
 /// Outages: servers, when they go down and when they come back.
 type OutageColumns<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, f64>);
 
+/// Services: GPUs of a replica of each; then loads: services, times, replicas.
+type ServiceColumns<'py> =
+    (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, u32>);
+
 /// The columns of a cluster's servers, and its network: (`intra_bandwidth`, `inter_bandwidth`, `reduce_speed`, xi1,
 /// xi2, alpha).
 #[derive(FromPyObject)]
@@ -233,6 +238,8 @@ pub(super) struct ClusterColumns<'py> {
     type_prices: Option<Vec<f64>>,
     #[pyo3(default)]
     outages: Option<OutageColumns<'py>>,
+    #[pyo3(default)]
+    services: Option<ServiceColumns<'py>>,
     network: (f64, f64, f64, f64, f64, f64),
 }
 
@@ -259,6 +266,15 @@ impl ClusterColumns<'_> {
         let (server, down, up) = (server.as_slice()?, down.as_slice()?, up.as_slice()?);
         let rows = server.iter().zip(down.iter().zip(up));
         Ok(Some(rows.map(|(&server, (&down, &up))| Outage { server: Server::new(server), down, up }).collect()))
+    }
+
+    /// What services want; `None` for a run that knows none.
+    pub(super) fn services(&self) -> PyResult<Option<OwnedServices>> {
+        let Some((gpus, service, time, replicas)) = &self.services else { return Ok(None) };
+        let (service, time, replicas) = (service.as_slice()?, time.as_slice()?, replicas.as_slice()?);
+        let rows = service.iter().zip(time.iter().zip(replicas));
+        let loads = rows.map(|(&service, (&time, &replicas))| Load { service, time, replicas }).collect();
+        Ok(Some((gpus.as_slice()?.to_vec(), loads)))
     }
 
     fn network(&self) -> Network {
@@ -294,10 +310,11 @@ pub(super) fn replay(
     let table = jobs.jobs(&kinds)?;
     let vc = jobs.vc()?;
     let log = jobs.log.as_ref().map(LogColumns::log).transpose()?;
-    let (outages, quotas) = (cluster.outages()?, jobs.quotas()?);
+    let (outages, quotas, services) = (cluster.outages()?, jobs.quotas()?, cluster.services()?);
     let extras = Extras {
         outages: outages.as_deref(),
         quotas: quotas.as_ref().map(|(owner, list)| Quotas { owner, list }),
+        services: services.as_ref().map(|(gpus, loads)| Services { gpus, loads }),
         deadline: slice(jobs.deadline.as_ref())?,
         user: slice(jobs.user.as_ref())?,
         key: slice(jobs.key.as_ref())?,

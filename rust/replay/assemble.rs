@@ -32,7 +32,8 @@ pub(crate) fn assemble(
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
     let mut preemptions = vec![0; n];
-    let (has_outages, makes_room) = (extras.outages.is_some(), options.evict || extras.quotas.is_some());
+    let has_outages = extras.outages.is_some();
+    let makes_room = extras.make_room(options);
     let keeps_stays = options.preemption != Preemption::None || options.start_cost > 0.0 || has_outages || makes_room;
     let mut preempted = keeps_stays.then(|| Preempted {
         held: vec![f64::NAN; n],
@@ -51,6 +52,7 @@ pub(crate) fn assemble(
     let mut log = DecisionLog::default();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
+    let mut serving = None;
     let mut cluster = vec![0; if parts.len() > 1 { n } else { 0 }];
     for (number, (part, outcome)) in parts.iter().zip(outcomes).enumerate() {
         events += outcome.events;
@@ -82,6 +84,9 @@ pub(crate) fn assemble(
                 (preempted.refused[row], preempted.ended[row]) = (outcome.refused[j], outcome.ended[j]);
                 kept[row] = !(outcome.refused[j] || outcome.ended[j]);
             }
+        }
+        if extras.services.is_some() {
+            serving = Some(outcome.serving);
         }
         for (&row, &longer) in part.rows.iter().zip(&outcome.on_types) {
             on_types[row as usize] = longer;
@@ -170,6 +175,7 @@ pub(crate) fn assemble(
         preemptions,
         preempted,
         on_types,
+        serving,
         events,
         decisions,
         contention_seconds,

@@ -104,6 +104,32 @@ pub(super) fn check_outages(extras: &Extras<'_>, spec: &ClusterSpec<'_>, options
     trace::check_outages(outages, spec.server_gpus.len())
 }
 
+/// Refuses services that cannot be, and what does not know them.
+pub(super) fn check_services(
+    jobs: &Jobs<'_>,
+    extras: &Extras<'_>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+) -> Result<()> {
+    let Some(services) = extras.services else { return Ok(()) };
+    let fail = |expected: &str| {
+        let (name, value) = ("services", "given".to_owned());
+        Err(Error::Option { name, value, expected: expected.to_owned() })
+    };
+    if matches!(options.preemption, Preemption::Repack | Preemption::Log) {
+        let value = options.preemption.name().to_owned();
+        let expected = "another policy: this one takes every GPU to be there for jobs".to_owned();
+        return Err(Error::Option { name: "policy", value, expected });
+    }
+    if jobs.shares.is_some() {
+        return fail("none: the job table has shares of a GPU; without its gpu_share each takes a whole one");
+    }
+    if spec.server_vc.is_some() {
+        return fail("none: the cluster has virtual clusters, and services are of none of them");
+    }
+    services.validate(spec.server_gpus.iter().copied().max().unwrap_or(0))
+}
+
 pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
     let lengths = [
         ("deadline", extras.deadline.map(<[f64]>::len)),

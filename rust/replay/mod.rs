@@ -20,11 +20,14 @@ use crate::ids::GpuType;
 use crate::machine::Watch;
 use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::trace::{Jobs, Outage, OwnedTypes, Quotas};
+use crate::trace::{Jobs, Outage, OwnedTypes, Quotas, Services};
 pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
-use checks::{check_extras, check_outages, check_priorities, check_room, check_shares, check_slots, keep};
-use parts::{Part, job_vcs, order_by_fifo, split};
+use checks::{
+    check_extras, check_outages, check_priorities, check_room, check_services, check_shares, check_slots, keep,
+};
+pub(crate) use parts::Part;
+use parts::{job_vcs, order_by_fifo, split};
 pub(crate) use run::part_options;
 use run::run_parts;
 use std::time::Instant;
@@ -60,6 +63,15 @@ pub struct Extras<'a> {
     pub outages: Option<&'a [Outage]>,
     /// What owners may hold; `None` for a run without quotas.
     pub quotas: Option<Quotas<'a>>,
+    /// What services want; `None` for a run that knows none.
+    pub services: Option<Services<'a>>,
+}
+
+impl Extras<'_> {
+    /// Whether jobs may be evicted.
+    pub(crate) fn make_room(&self, options: &Options) -> bool {
+        options.evict || self.quotas.is_some() || self.services.is_some()
+    }
 }
 
 /// Replays a trace on a cluster.
@@ -133,6 +145,7 @@ pub(crate) fn prepare(
     check_shares(jobs, options)?;
     check_slots(jobs, options)?;
     check_outages(extras, spec, options)?;
+    check_services(jobs, extras, spec, options)?;
     check_priorities(jobs, options)?;
     check_room(jobs, extras, options)?;
     check_types(jobs, spec, options)?;

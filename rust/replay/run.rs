@@ -70,6 +70,7 @@ pub(super) fn run_parts(
             log: dealt.map(|dealt| &dealt.log),
             outages: outages.as_deref(),
             quotas: extras.quotas.zip(owner.as_deref()).map(|(quotas, owner)| Quotas { owner, ..quotas }),
+            services: extras.services,
             server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),
             ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)
         };

@@ -29,11 +29,11 @@ use crate::machine::{Machine, News, Pause, Watch};
 use crate::options::{Model, Options, Preemption};
 use crate::outcome::{ClusterOutcome, Outcome};
 use crate::policy::{KeyedLine, Outside, Queued};
-use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare};
+use crate::replay::{ClusterSpec, Extras, Part, Ready, assemble, part_options, prepare};
 use crate::setting::Setting;
 pub use crate::setting::When;
 use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed, TableSpeed};
-use crate::trace::{Outage, OwnedJobs, Quota, Quotas};
+use crate::trace::{Load, Outage, OwnedJobs, Quota, Quotas, Services};
 pub use figures::Figure;
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,16 +44,49 @@ use yoke::{Yoke, Yokeable};
 #[derive(Debug)]
 pub struct Prepared {
     jobs: OwnedJobs,
-    outages: Option<Vec<Outage>>,
-    quotas: Option<OwnedQuotas>,
+    beside: Beside,
     ready: Ready,
     network: Network,
     options: Options,
     began: Instant,
 }
 
-/// The place of each job's owner, and a quota an owner: as [`Quotas`] has them.
-pub type OwnedQuotas = (Vec<u32>, Vec<Quota>);
+/// GPUs of a replica of each service, and the loads: as [`Services`] has them.
+pub type OwnedServices = (Vec<u32>, Vec<Load>);
+
+/// What a run knows beyond its jobs.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// When servers are down.
+    pub outages: Option<Vec<Outage>>,
+    /// The place of each job's owner, and a quota an owner: as [`Quotas`] has them.
+    pub quotas: Option<(Vec<u32>, Vec<Quota>)>,
+    /// What services want.
+    pub services: Option<OwnedServices>,
+}
+
+impl Beside {
+    fn extras(&self) -> Extras<'_> {
+        Extras {
+            outages: self.outages.as_deref(),
+            quotas: self.quotas.as_ref().map(|(owner, list)| Quotas { owner, list }),
+            services: self.services.as_ref().map(|(gpus, loads)| Services { gpus, loads }),
+            ..Extras::default()
+        }
+    }
+
+    /// What a virtual cluster knows of it, as it numbers its servers and jobs.
+    fn of(&self, part: &Part) -> Self {
+        let owners = |(owner, list): &(Vec<u32>, Vec<Quota>)| {
+            (part.rows.iter().map(|&row| owner[row as usize]).collect(), list.clone())
+        };
+        Self {
+            outages: self.outages.as_ref().map(|outages| part.outages(outages)),
+            quotas: self.quotas.as_ref().map(owners),
+            services: self.services.clone(),
+        }
+    }
+}
 
 /// What the run of one virtual cluster reads.
 #[derive(Debug)]
@@ -66,8 +99,7 @@ struct Inputs {
     server_types: Option<Vec<GpuType>>,
     few: FewestServers,
     network: Network,
-    outages: Option<Vec<Outage>>,
-    quotas: Option<OwnedQuotas>,
+    beside: Beside,
     options: Options,
     when: When,
     /// The job of each row, and the server's own number of each server; `NONE` where it is of another cluster.
@@ -104,8 +136,7 @@ impl Prepared {
     /// As [`replay`](crate::replay::replay_with).
     pub fn new(
         jobs: OwnedJobs,
-        outages: Option<Vec<Outage>>,
-        quotas: Option<OwnedQuotas>,
+        beside: Beside,
         vc: Option<&[u32]>,
         spec: &ClusterSpec<'_>,
         options: Options,
@@ -116,13 +147,8 @@ impl Prepared {
                 ("one of one's own".to_owned(), "a policy by name: the job table has shares of a GPU");
             return Err(Error::Option { name: "policy", value, expected: expected.to_owned() });
         }
-        let extras = Extras { outages: outages.as_deref(), quotas: quotas.as_ref().map(view), ..Extras::default() };
-        let ready = prepare(&jobs.view(), &extras, vc, spec, &options)?;
-        Ok(Self { ready, network: spec.network, options, began, jobs, outages, quotas })
-    }
-
-    fn extras(&self) -> Extras<'_> {
-        Extras { outages: self.outages.as_deref(), quotas: self.quotas.as_ref().map(view), ..Extras::default() }
+        let ready = prepare(&jobs.view(), &beside.extras(), vc, spec, &options)?;
+        Ok(Self { ready, network: spec.network, options, began, jobs, beside })
     }
 
     /// Number of virtual clusters.
@@ -144,14 +170,8 @@ impl Prepared {
         for (number, &server) in own.servers.iter().enumerate() {
             server_of[server as usize] = Server::at(number);
         }
-        let outages = self.outages.as_ref().map(|outages| own.outages(outages));
-        let quotas = self.quotas.as_ref().map(|(owner, list)| {
-            let owner = own.rows.iter().map(|&row| owner[row as usize]).collect();
-            (owner, list.clone())
-        });
         let inputs = Arc::new(Inputs {
-            outages,
-            quotas,
+            beside: self.beside.of(own),
             jobs: self.ready.typed(&self.jobs.view()).gather(&own.rows, self.options.model),
             rows: own.rows.clone(),
             arrivals: own.arrivals.clone(),
@@ -174,9 +194,10 @@ impl Prepared {
     /// # Errors
     /// `Option` where the timeline would have too many points.
     pub fn outcome(&self, courses: Vec<Course>) -> Result<Outcome> {
-        let makes_room = self.options.evict || self.quotas.is_some();
+        let extras = self.beside.extras();
+        let makes_room = extras.make_room(&self.options);
         let nobody = |jobs: usize| {
-            let columns = self.outages.as_ref().map_or(0, |_| jobs);
+            let columns = extras.outages.map_or(0, |_| jobs);
             let mut outcome = ClusterOutcome {
                 failures: vec![0; columns],
                 lost_work: vec![0.0; columns],
@@ -194,19 +215,21 @@ impl Prepared {
         let Ready { parts, kept, .. } = &self.ready;
         let seconds = self.began.elapsed().as_secs_f64();
         let jobs = self.ready.typed(&self.jobs.view());
-        assemble(&jobs, kept.clone(), parts, outcomes, &self.options, &self.extras(), seconds)
+        assemble(&jobs, kept.clone(), parts, outcomes, &self.options, &extras, seconds)
     }
 }
 
 impl<'a> Paused<'a> {
     fn new(inputs: &'a Inputs) -> Self {
         let Inputs { rows, server_gpus, few, network, options, when, .. } = inputs;
+        let extras = inputs.beside.extras();
         let setting = Setting {
             when: *when,
             arrivals: inputs.arrivals.as_deref(),
             server_types: inputs.server_types.as_deref(),
-            outages: inputs.outages.as_deref(),
-            quotas: inputs.quotas.as_ref().map(view),
+            outages: extras.outages,
+            quotas: extras.quotas,
+            services: extras.services,
             ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)
         };
         let ring = RingSpeed { network: inputs.network };
@@ -227,10 +250,6 @@ impl<'a> Paused<'a> {
             (_, Model::Fixed) => Self::Fixed(Box::new(Machine::new(&setting, FixedSpeed, Outside::new(&setting)))),
         }
     }
-}
-
-fn view((owner, list): &OwnedQuotas) -> Quotas<'_> {
-    Quotas { owner, list }
 }
 
 /// The run of one virtual cluster, as far as it has come.

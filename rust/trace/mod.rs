@@ -4,6 +4,7 @@ mod jobs;
 mod outages;
 mod quotas;
 mod rates;
+mod services;
 mod types;
 
 pub use jobs::{Demand, Jobs, MAX_ITERATIONS, OwnedJobs, Range};
@@ -11,4 +12,5 @@ pub use outages::Outage;
 pub(crate) use outages::{check_outages, merged};
 pub use quotas::{Quota, Quotas};
 pub use rates::{Pair, RateTable, Rates};
+pub use services::{Load, Services};
 pub use types::{Kind, OwnedTypes, Types};

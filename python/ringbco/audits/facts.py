@@ -103,8 +103,8 @@ class Facts:
 
     @property
     def preemptive(self) -> bool:
-        """Whether a job may have several stays: the policy may preempt, or servers fail."""
-        return preempts(self.options) or self.outages is not None
+        """Whether a job may have several stays: the policy may preempt, servers fail, or services evict."""
+        return preempts(self.options) or self.outages is not None or self.outcome.services is not None
 
     @property
     def start_cost(self) -> float:

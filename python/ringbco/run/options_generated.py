@@ -93,9 +93,17 @@ class Options(TypedDict, total=False):
     """Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of
     its own; 0: nothing is lost, inf: all that a stay did. Default: 1800.
     """
+    services: object | None
+    """How many replicas services want, with the columns service, time, replicas, gpus_per_replica
+    (docs/services.md). Default: none.
+    """
     evict: bool
     """Jobs of higher priority evict preemptible ones of lower priority where they find no GPUs
     (docs/priorities.md). Default: false.
+    """
+    quota: object | None
+    """How many GPUs owners may hold, with the columns vc or user, gpus, borrow (docs/priorities.md).
+    Default: none.
     """
     thresholds: Sequence[float]
     """tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several
@@ -440,6 +448,20 @@ REPLAY: Final[dict[str, Option]] = {
         endless=True,
         unit="s",
     ),
+    "services": Option(
+        name="services",
+        kind="file",
+        default=None,
+        help=(
+            "How many replicas services want, with the columns service, time, replicas, "
+            "gpus_per_replica (docs/services.md)."
+        ),
+        panel="Services (docs/services.md)",
+        expected="a Parquet or CSV file, or a frame, of services",
+        optional=True,
+        absent="none",
+        form="FILE",
+    ),
     "evict": Option(
         name="evict",
         kind="flag",
@@ -450,6 +472,19 @@ REPLAY: Final[dict[str, Option]] = {
         ),
         panel="Execution",
         expected="True or False",
+    ),
+    "quota": Option(
+        name="quota",
+        kind="file",
+        default=None,
+        help=(
+            "How many GPUs owners may hold, with the columns vc or user, gpus, borrow (docs/priorities.md)."
+        ),
+        panel="Execution",
+        expected="a Parquet or CSV file, or a frame, of quotas",
+        optional=True,
+        absent="none",
+        form="FILE",
     ),
     "thresholds": Option(
         name="thresholds",

@@ -34,6 +34,7 @@ from ringbco.result.schema import (
     TIMELINE_SCHEMA,
     TYPES_SCHEMA,
 )
+from ringbco.result.serving import Serving
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.outages import checkpoint_interval
@@ -286,6 +287,13 @@ def _losses(
     return losses.figures(metrics.gpu_seconds(finished), paused, ideal, taken)
 
 
+def _served(
+    frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult, serving: Serving | None
+) -> dict[str, Any]:
+    """What services got; nothing where the run knows none."""
+    return {} if serving is None else serving.figures(*run_time(frame, finished, result))
+
+
 def _down_by_type(
     cluster: Cluster, finished: pl.DataFrame, span: float, down: DownTime | None
 ) -> NDArray[np.float64] | None:
@@ -305,6 +313,16 @@ def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint3
     return np.where(result.alloc_share > 0, result.alloc_share / WHOLE, 1.0)
 
 
+def run_time(frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult) -> tuple[float, float]:
+    """When the run begins and ends, s: its makespan lies between."""
+    cut_short = _cut_short(frame, result, np.ones_like(result.kept))
+    first = float(metrics.column(finished, "submit_time").min())
+    last = float(metrics.column(finished, "finish_time").max())
+    if cut_short is not None:
+        first, last = min(first, cut_short.submitted[0]), max(last, cut_short.until)
+    return first, last
+
+
 def summarise_run(
     policy: str,
     frame: pl.DataFrame,
@@ -314,10 +332,12 @@ def summarise_run(
     vc: NDArray[np.uint32] | None,
     result: _core.RunResult,
     outages: pl.DataFrame | None = None,
+    serving: Serving | None = None,
 ) -> dict[str, Any]:
     """summary.json without the times that reading and writing take. `vc`: as `profiles.vc_index` gives it.
 
-    frame: the job table; finished: jobs.parquet. outages: merged, where the run was given any.
+    frame: the job table; finished: jobs.parquet. outages: merged, where the run was given any; serving:
+    what became of its services, likewise.
     """
     spanning = result.spanning_seconds
     fates = {"jobs_dropped": ~(result.kept | refused(result) | ended(result))}
@@ -335,6 +355,7 @@ def summarise_run(
         **{name: int(np.count_nonzero(fate)) for name, fate in fates.items()},
         **figures,
         **_losses(frame, finished, result, down),
+        **_served(frame, finished, result, serving),
         "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
         "events": result.events,
         "decisions": result.decisions,
