@@ -132,6 +132,12 @@ impl<'a, L: Line> Queued<'a, L> {
         let placed = floor.place_by_evicting(job, &mut evicted);
         for &(slot, job) in &evicted {
             self.take_back(floor, slot, job);
+            if let Some(aging) = &self.aging
+                && floor.clock.arrival(floor.jobs.submit[job.index()] + aging.after) <= floor.now
+            {
+                // It has come of age while it ran.
+                self.line.promote(job);
+            }
         }
         if let Some(easy) = self.easy.as_mut().filter(|_| placed) {
             easy.held = None;

@@ -26,6 +26,7 @@ pub(super) use ftf::Ftf;
 pub(super) use gittins::Gittins;
 use select::Selection;
 pub(super) use srtf::Srtf;
+use std::collections::BTreeSet;
 pub(super) use time_slice::TimeSlice;
 pub(super) use tiresias::Tiresias;
 use waiting::Waiting;
@@ -156,6 +157,39 @@ fn pool_of<S: Speed>(floor: &Floor<'_, S>, slot: Slot) -> usize {
     floor.cluster.pool_of(floor.stays[slot.index()].gpu_type)
 }
 
+/// Jobs that are selected and wait, in rank order; those that were evicted on the way are put in their places.
+struct Turns<'a> {
+    chosen: std::slice::Iter<'a, Job>,
+    /// All that are left, once somebody was evicted.
+    ranked: Option<BTreeSet<Turn>>,
+}
+
+/// (tier, key in order of its bits, job).
+type Turn = (u32, u64, Job);
+
+impl<'a> Turns<'a> {
+    fn new(chosen: &'a [Job]) -> Self {
+        Self { chosen: chosen.iter(), ranked: None }
+    }
+
+    fn next(&mut self) -> Option<Job> {
+        match &mut self.ranked {
+            None => self.chosen.next().copied(),
+            Some(ranked) => ranked.pop_first().map(|turn| turn.2),
+        }
+    }
+
+    fn add(&mut self, evicted: &[(Slot, Job)], mut turn_of: impl FnMut(Job) -> Turn) {
+        if self.ranked.is_none() {
+            self.ranked = Some(self.chosen.by_ref().map(|&job| turn_of(job)).collect());
+        }
+        if let Some(ranked) = &mut self.ranked {
+            // They are of lower priority than the job that evicted them, so their turns are to come.
+            ranked.extend(evicted.iter().map(|&(_, job)| turn_of(job)));
+        }
+    }
+}
+
 impl<R: Ranking> Ranked<R> {
     /// Places a job by evicting others, who wait again, if that can be done.
     fn place_by_evicting<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> bool {
@@ -258,10 +292,15 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         let parted = floor.cluster.is_parted();
         self.again = parted && !selection.evicted.is_empty();
         let mut passed_over = parted;
-        for &job in &selection.chosen {
+        let mut turns = Turns::new(&selection.chosen);
+        while let Some(job) = turns.next() {
             let placed = floor.place(job);
             if placed || (floor.makes_room() && self.place_by_evicting(floor, job)) {
-                self.again |= !placed;
+                if !placed {
+                    self.again = true;
+                    let Self { ranking, waiting, evicted, .. } = self;
+                    turns.add(evicted, |job| selection.turn_of(ranking, floor, waiting, job));
+                }
                 self.waiting.remove(&floor.jobs, job);
                 let slot = floor.start(job);
                 self.from_the_end.hold(&mut self.ranking, floor, slot, false);

@@ -5,7 +5,8 @@
 
 use super::from_the_end::FromTheEnd;
 use super::waiting::{Waiting, Walk};
-use super::{Place, Ranking, before};
+use super::{Keys, Place, Ranking, before};
+use crate::ds::ordered;
 use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::policy::quotas::Quotas;
@@ -101,6 +102,22 @@ impl Selection {
                 pool.pass(at, ends, &mut self.evicted);
             }
         }
+    }
+
+    /// Where a waiting job ranks in this pass: (tier, key in order of its bits, job).
+    pub(super) fn turn_of<R: Ranking, S: Speed>(
+        &self,
+        ranking: &mut R,
+        floor: &Floor<'_, S>,
+        waiting: &Waiting,
+        job: Job,
+    ) -> (u32, u64, Job) {
+        let key = match R::KEYS {
+            Keys::Stand => waiting.key_of(job),
+            Keys::ByNumber => ranking.key_of(waiting.key_of(job)),
+            Keys::Move => self.all.iter().position(|entry| entry.1 == job).unwrap_or(self.all.len()) as f64,
+        };
+        (floor.jobs.tier(job.index()), ordered(key), job)
     }
 
     /// Ranks every job anew and walks. Cost: all jobs that run or wait.

@@ -74,6 +74,11 @@ impl Waiting {
         }
     }
 
+    /// The key of a waiting job, or the number that it is made of.
+    pub(super) fn key_of(&self, job: Job) -> f64 {
+        unordered(self.key[job.index()])
+    }
+
     /// Every waiting job, by class.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.by_class.iter().flatten().map(|&(_, job)| job)
