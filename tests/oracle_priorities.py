@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from oracle.model import GPU, Job, Net, Options
 from oracle.placement import Floor, place
 from oracle_outages import Failures, Queue, checkpoints, failing_world, queue_world
-from oracle_preempt import Preemption, PreemptResult, Stretch
+from oracle_preempt import PATIENCE, Preemption, PreemptResult, Stretch
 from oracle_preempt import World as PreemptWorld
 from oracle_preempt import simulate as simulate_preempt
 from oracle_types import Types
 
+SOON = 200
+"""Slots without progress after which a run is given up as stuck; pauses and intervals are shorter."""
 LEAST_LOADED = ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco")
 """Placements that take the GPUs with the least U inside a server."""
 
@@ -109,6 +111,18 @@ def priority_world(
             self.over: dict[int, bool] = {}
             """Whether the stay of a running row is over quota."""
             self.seen_loads = -math.inf
+            self.seen_then: object = None
+
+        def give_up(self, idle: float) -> None:
+            super().give_up(PATIENCE + 1 if idle > SOON else idle)
+
+        def look(self) -> None:
+            # As before where nobody came or went: there are many slots.
+            here = [(run.row, run.start) for run in self.running]
+            now = here, list(self.waiting), self.down, self.active()
+            if now != self.seen_then:
+                super().look()
+            self.looked, self.seen_then = self.now, now
 
         # Orders and rankings.
 

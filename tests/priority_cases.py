@@ -197,7 +197,7 @@ def build_problem(
     """A case with priorities. policy: None for a queue. kind: plain, types or tables."""
 
     def drawn() -> Case:
-        return build_case(rnd, base, vcs=not services and rnd.random() < 0.1, most=rnd.choice((8, 12, 30)))
+        return build_case(rnd, base, vcs=not services and rnd.random() < 0.1, most=rnd.choice((10, 16, 30)))
 
     case = drawn()
     while case.jobs[0].submit > 2.0**50:
@@ -228,21 +228,28 @@ def build_problem(
 
 
 def _crowded(rnd: random.Random, case: Case) -> Case:
-    """The jobs come sooner after each other, and most are small."""
+    """The jobs come sooner after each other; in some cases most are small, so that idle GPUs lie apart."""
     first = min(job.submit for job in case.jobs)
-    faster = rnd.choice((0.125, 0.25, 0.5))
+    faster, small = rnd.choice((0.125, 0.25, 0.5)), rnd.random() < 0.5
     jobs = []
     for job in case.jobs:
-        gpus = min(job.num_gpus, rnd.choice((1, 2, 3, job.num_gpus)))
+        gpus = min(job.num_gpus, rnd.choice((1, 2, 3, job.num_gpus))) if small else job.num_gpus
         jobs.append(replace(job, submit=first + faster * (job.submit - first), num_gpus=gpus))
     return replace(case, jobs=tuple(jobs))
 
 
 def _claims(rnd: random.Random, count: int, *, evict: bool) -> Claims:
-    levels = rnd.sample((-(2**31), -1, 0, 0, 1, 2, 2**31 - 1), rnd.randint(2, 4))
-    always = rnd.random() < 0.3
+    levels = sorted(rnd.sample((-(2**31), -1, 0, 0, 1, 2, 2**31 - 1), rnd.randint(2, 4)))
+    always = rnd.random() < 0.5
+    rising = rnd.random() < 0.7  # the later, the higher: these have somebody to evict
+
+    def level(row: int) -> int:
+        if rising and rnd.random() < 0.8:
+            return levels[row * len(levels) // count]
+        return rnd.choice(levels)
+
     return Claims(
-        tuple(rnd.choice(levels) for _ in range(count)),
+        tuple(level(row) for row in range(count)),
         tuple(always or rnd.random() < 0.75 for _ in range(count)),
         evict,
     )
