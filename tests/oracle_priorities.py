@@ -170,8 +170,8 @@ def priority_world(
         def try_start(self, row: int) -> None:
             over = self.over_quota(row)
             super().try_start(row)
-            if row in self.waiting and (claims.evict or claims.quotas):
-                self.make_room(row, over)
+            if row in self.waiting and not over and (claims.evict or claims.quotas):
+                self.make_room(row)
             if row not in self.waiting:
                 self.over[row] = over
 
@@ -199,8 +199,8 @@ def priority_world(
                 return self.given
             return (None, self.rng) if self.never(row) else super().find(row)
 
-        def is_victim(self, run: Stretch, row: int, over: bool) -> bool:
-            if claims.quotas and not over and self.over[run.row]:
+        def is_victim(self, run: Stretch, row: int) -> bool:
+            if claims.quotas and self.over[run.row]:
                 return True
             lower = claims.priority[run.row] < claims.priority[row]
             return claims.evict and lower and claims.preemptible[run.row]
@@ -228,8 +228,8 @@ def priority_world(
                 return [self.sizes]
             return [types.sizes(gpu_type, self.sizes) for gpu_type in self.tried(row)]
 
-        def make_room(self, row: int, over: bool) -> None:
-            victims = self.in_order([run for run in self.running if self.is_victim(run, row, over)])
+        def make_room(self, row: int) -> None:
+            victims = self.in_order([run for run in self.running if self.is_victim(run, row)])
             for own in self.pools(row):
                 if self.jobs[row].num_gpus <= max(own.values()):
                     found = self.on_a_server(self.jobs[row].num_gpus, own, victims)
@@ -270,6 +270,8 @@ def priority_world(
             found: list[tuple[float, int, list[Stretch]]] = []
             for server in sorted(set(own) - self.down):
                 idle = len(self.idle_on(server))
+                if idle >= need:
+                    continue  # the placement does not want it
                 taken: list[Stretch] = []
                 for run in victims:
                     if idle + there(taken, server) < need and server in run.servers:
@@ -289,9 +291,7 @@ def priority_world(
             _, server, taken = min(found, key=lambda each: each[:2])
             return server, taken
 
-        def over_all(
-            self, row: int, own: dict[int, int], victims: Sequence[Stretch]
-        ) -> list[Stretch] | None:
+        def over_all(self, row: int, own: dict[int, int], victims: Sequence[Stretch]) -> list[Stretch] | None:
             """Rule 5: who leaves the servers `own` so that the placement finds GPUs for a larger job."""
             taken: list[Stretch] = []
             for run in victims:
@@ -324,7 +324,7 @@ def priority_world(
                 if run.start < self.now:
                     log.evictions[row] += 1
                     continue
-                # A stay of length zero counts for nothing.
+                # It started at this instant, which counts for nothing.
                 rows = self.result.allocations[row]
                 rows[:] = [part for part in rows if part[2] < part[3]]
                 if not rows:

@@ -47,8 +47,8 @@ class Problem:
     def truth(self) -> tuple[PreemptResult, Log]:
         case = self.case
         return simulate(
-            case.jobs, case.servers, case.net, case.options, self.claims, self.facts, self.rules, self.deadlines,
-            case.server_vc, self.queue, self.base(), self.types,
+            case.jobs, case.servers, case.net, case.options, self.claims, self.facts, self.rules,
+            self.deadlines, case.server_vc, self.queue, self.base(), self.types,
         )  # fmt: skip
 
 
@@ -288,7 +288,8 @@ def _with_quotas(rnd: random.Random, problem: Problem) -> Problem:
     known = sorted({owner for owner in owners if owner is not None} | {"nobody's"})
     told = rnd.sample(known, rnd.randint(1, len(known)))
     quotas = tuple(
-        (owner, Quota(rnd.choice((0, 1, 2, rnd.randint(0, room), room)), rnd.random() < 0.6)) for owner in told
+        (owner, Quota(rnd.choice((0, 1, 2, rnd.randint(0, room), room)), rnd.random() < 0.6))
+        for owner in told
     )
     return replace(problem, by_vc=by_vc, claims=replace(problem.claims, owners=owners, quotas=quotas))
 
