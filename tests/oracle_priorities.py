@@ -18,8 +18,6 @@ from oracle_types import Types
 
 SOON = 200
 """Slots without progress after which a run is given up as stuck; pauses and intervals are shorter."""
-LEAST_LOADED = ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco")
-"""Placements that take the GPUs with the least U inside a server."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +235,7 @@ def priority_world(
                         continue
                     server, leaving = found
                     self.evict(leaving)
-                    self.given = self.least(server, self.jobs[row].num_gpus), self.rng
+                    self.given = self.least(self.idle_on(server), self.jobs[row].num_gpus), self.rng
                 else:
                     leaving_all = self.over_all(row, own, victims)
                     if leaving_all is None:
@@ -253,11 +251,8 @@ def priority_world(
         def idle_on(self, server: int) -> list[GPU]:
             return [gpu for gpu in self.floor().idle if gpu[0] == server]
 
-        def least(self, server: int, count: int) -> list[GPU]:
-            idle = self.idle_on(server)
-            if self.options.placement in LEAST_LOADED:
-                idle.sort(key=lambda gpu: (self.load.get(gpu, 0.0), gpu))
-            return idle[:count]
+        def least(self, gpus: Sequence[GPU], count: int) -> list[GPU]:
+            return sorted(gpus, key=lambda gpu: (self.load.get(gpu, 0.0), gpu))[:count]
 
         def on_a_server(
             self, need: int, own: dict[int, int], victims: Sequence[Stretch]
@@ -375,7 +370,7 @@ def priority_world(
                     server = self.server_of_replica(claims.size(service))
                     if server is None:
                         break
-                    gpus = self.idle_on(server)[: claims.size(service)]
+                    gpus = self.least(self.idle_on(server), claims.size(service))
                     log.replicas.append(Replica(service, gpus, now))
                     placed = True
             return placed

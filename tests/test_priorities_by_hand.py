@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from oracle import Job, Net, Options, StuckError
+from oracle import Job, Net, Options
 from oracle_outages import Failures, Outage, Queue
 from oracle_preempt import Preemption, PreemptResult
-from oracle_priorities import Claims, Load, Log, Quota
+from oracle_priorities import Claims, Log, Quota
 from oracle_types import Choices, Types
 from priority_cases import Problem
 from strategies import Case
@@ -46,7 +46,7 @@ def problem(
     **claims: Any,
 ) -> Problem:
     """jobs: (submit_time, num_gpus, duration, priority). fixed: rows that are not preemptible."""
-    gangs = tuple(Job(submit, gpus, duration=duration) for submit, gpus, duration, _ in jobs)
+    gangs = tuple(Job(float(submit), gpus, duration=float(duration)) for submit, gpus, duration, _ in jobs)
     levels = tuple(priority for *_, priority in jobs)
     kept = tuple(row not in fixed for row in range(len(jobs)))
     return Problem(
@@ -164,9 +164,11 @@ def test_lower_priorities_are_taken_first_and_sums_decide() -> None:
     jobs = [(0, 2, 100, 0), (8, 2, 100, 1), (9, 2, 20, 2)]
     _, log = run(problem(jobs, [4], evict=True))
     assert log.evictions == [1, 0, 0]
-    # On two servers the sum decides, whatever the priorities.
-    _, log = run(problem(jobs, [2, 2], evict=True))
-    assert log.evictions == [0, 1, 0]
+    # On two servers the sum decides, whatever the priorities: 2 x 1 < 2 x 9. Then comes the turn of row 1,
+    # which evicts row 0.
+    truth, log = run(problem(jobs, [2, 2], evict=True))
+    assert log.evictions == [1, 1, 0]
+    assert stays(truth) == [[(0, 9), (29, 120)], [(8, 9), (9, 108)], [(9, 29)]]
 
 
 def test_equal_keys_go_to_the_latest_start_then_to_the_row() -> None:
@@ -205,17 +207,17 @@ def test_a_victim_gives_back_all_its_gpus() -> None:
     assert log.evictions == [1, 0, 0, 0]
     assert truth.allocations[3] == [(0, 2, 3, 23)]
     assert truth.allocations[2] == [(1, 1, 3, 13)]
-    assert stays(truth)[0] == [(0, 3), (101, 198)]
+    # At 23 s server 0 is idle again, and a GPU of server 1 since 13 s.
+    assert stays(truth)[0] == [(0, 3), (23, 120)]
 
 
 def test_an_evicted_job_may_start_again_at_once_elsewhere() -> None:
-    # Server 1 has one idle GPU and server 0 none: 2 GPUs are had on server 0, and the victim goes to 1.
-    jobs = [(0, 1, 100, 0), (0, 1, 100, 0), (0, 1, 100, 5), (10, 2, 20, 1)]
+    # From 5 s on both servers have an idle GPU. The new job gets server 1, and the victim goes to server 0.
+    jobs = [(0, 1, 100, 5), (0, 1, 5, 5), (0, 1, 100, 0), (10, 2, 20, 1)]
     truth, log = run(problem(jobs, [2, 2], evict=True, cost=4.0))
-    assert log.evictions == [1, 1, 0, 0]
-    assert truth.allocations[3] == [(0, 2, 10, 30)]
-    assert stays(truth)[0] == [(0, 10), (10, 104)]
-    assert stays(truth)[1] == [(0, 10), (30, 124)]
+    assert log.evictions == [0, 0, 1, 0]
+    assert truth.allocations[3] == [(1, 2, 10, 30)]
+    assert truth.allocations[2] == [(1, 1, 0, 10), (0, 1, 10, 104)]
 
 
 def test_a_backfilled_job_evicts_nobody() -> None:
@@ -225,14 +227,14 @@ def test_a_backfilled_job_evicts_nobody() -> None:
     assert log.evictions == [0, 1, 0, 0]
     # At 50 s row 0 is done, and the head evicts row 1.
     assert stays(truth) == [[(0, 50)], [(0, 50), (59, 109)], [(50, 59)], [(59, 68)]]
-    # Under skip it evicts in its turn, and the job of 4 GPUs does so at 50 s.
+    # Under skip it evicts in its turn; row 1 goes on at 14 s, and the job of 4 GPUs evicts it at 50 s.
     truth, log = run(problem(jobs, [4], SKIP, evict=True, fixed=[0]))
-    assert log.evictions == [0, 1, 0, 0]
-    assert stays(truth) == [[(0, 50)], [(0, 5), (59, 154)], [(50, 59)], [(5, 14)]]
+    assert log.evictions == [0, 2, 0, 0]
+    assert stays(truth) == [[(0, 50)], [(0, 5), (14, 50), (59, 118)], [(50, 59)], [(5, 14)]]
 
 
 def test_a_ranking_evicts_who_is_in_the_way_of_a_selected_job() -> None:
-    # From 4 s on two servers of 2 run a job of 1 GPU each. The new one is within the quota, but the 2 idle GPUs
+    # From 4 s on two servers of 2 run a job of 1 GPU each. The new one is within the quota, but the idle GPUs
     # lie apart. Both keys are 1 x 10: row 0 leaves server 0 and goes on beside row 2.
     jobs = [(0, 1, 50, 0), (0, 1, 4, 0), (0, 1, 50, 0), (10, 2, 9, 1)]
     truth, log = run(problem(jobs, [2, 2], evict=True, rules=Preemption("srtf", 3.0)))

@@ -64,6 +64,8 @@ def check(problem: Problem) -> tuple[PreemptResult, Log] | None:
             mine = np.where(np.isclose(mine, true, rtol=1e-12), true, mine)  # the oracle has parts of slots
         same(problem, name, mine, true)
     check_stays(problem, outcome, truth)
+    if problem.claims.loads:
+        check_replicas(problem, outcome, log)
     check_waits(problem, outcome, [truth.wait_gpus[row] for row in rows], "wait_gpus")
     check_waits(problem, outcome, [truth.wait_fragmented[row] for row in rows], "wait_fragmented")
     return truth, log
@@ -116,6 +118,18 @@ def check_stays(problem: Problem, outcome: ringbco.Outcome, truth: PreemptResult
         np.array(sorted(mine)).reshape(-1, 5),
         np.array(sorted(theirs)).reshape(-1, 5),
     )
+
+
+def check_replicas(problem: Problem, outcome: ringbco.Outcome, log: Log) -> None:
+    assert outcome.replicas is not None
+    names = problem.claims.services()
+    told = outcome.replicas.select("service", "server", "num_gpus", "start_time", "end_time").rows()
+    mine = sorted((names.index(name), *place) for name, *place in told)
+    theirs = sorted(
+        (names.index(each.service), each.server, len(each.gpus), each.start, each.end)
+        for each in log.replicas
+    )
+    same(problem, "replicas", np.array(mine).reshape(-1, 5), np.array(theirs).reshape(-1, 5))
 
 
 def check_waits(problem: Problem, outcome: ringbco.Outcome, wanted: list[float], name: str) -> None:
@@ -182,3 +196,24 @@ def test_rankings_that_evict(policy: str) -> None:
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_quotas(placement: str, evict: bool) -> None:
     compare(queue_cases("quotas", placement, quotas=True, evict=evict), FEW, evictions=True)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_queues_beside_services(placement: str) -> None:
+    compare(queue_cases("services", placement, services=True), FEW, evictions=True)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rankings_beside_services(policy: str) -> None:
+    compare(ranking_cases("services", policy, services=True), FEW, evictions=True)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_all_at_once(placement: str) -> None:
+    cases = queue_cases("all", placement, services=True, quotas=True, evict=True)
+    compare(cases, FEW, evictions=True)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rankings_that_evict_beside_services(policy: str) -> None:
+    compare(ranking_cases("all", policy, services=True, evict=True), FEW, evictions=True)
