@@ -41,8 +41,10 @@ class Case:
     server_vc: tuple[int, ...] | None = None
 
 
-def build_case(rnd: random.Random, base: Options, *, vcs: bool = False, oversize: bool = False) -> Case:
-    """A tiny replay with the algorithms of `base`: 1 to 12 jobs on 1 to 5 servers of 1 to 8 GPUs.
+def build_case(
+    rnd: random.Random, base: Options, *, vcs: bool = False, oversize: bool = False, most: int = 12
+) -> Case:
+    """A tiny replay with the algorithms of `base`: 1 to `most` jobs on 1 to 5 servers of 1 to 8 GPUs.
 
     With `vcs` the servers are split into virtual clusters; with `oversize` some jobs fit nowhere: dropped.
     """
@@ -62,7 +64,7 @@ def build_case(rnd: random.Random, base: Options, *, vcs: bool = False, oversize
     if base.clock == "continuous" and rnd.random() < 0.03:
         submit += 2.0**53  # where float64 seconds are 2 apart: short jobs end at the instant they start
     gap = rnd.choice((0.0, 0.25, 1.0, 4.0)) * slot
-    for _ in range(rnd.randint(1, 12)):
+    for _ in range(rnd.randint(1, most)):
         vc = None if server_vc is None else rnd.randrange(max(server_vc) + 1)
         mine = [g for s, g in enumerate(servers) if server_vc is None or server_vc[s] == vc]
         jobs.append(_job(rnd, flavour, slot, net, mine, submit, vc, base, oversize=oversize))

@@ -1,0 +1,432 @@
+"""The slow truth of priorities, eviction, quotas and services: docs/priorities.md and docs/services.md.
+
+A layer over the oracle of outages. Holdings, victims and their keys are worked out anew whenever somebody
+asks for them. Nothing here imports ringbco.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from oracle.model import GPU, Job, Net, Options
+from oracle.placement import Floor, place
+from oracle_outages import Failures, Queue, checkpoints, failing_world, queue_world
+from oracle_preempt import PATIENCE, Preemption, PreemptResult, Stretch
+from oracle_preempt import World as PreemptWorld
+from oracle_preempt import simulate as simulate_preempt
+from oracle_types import Types
+
+SOON = 200
+"""Slots without progress after which a run is given up as stuck; pauses and intervals are shorter."""
+
+
+@dataclass(frozen=True)
+class Quota:
+    """How many GPUs an owner's jobs may hold together, and whether jobs may start beyond that."""
+
+    gpus: int
+    borrow: bool
+
+
+@dataclass(frozen=True)
+class Load:
+    """A row of the file of services."""
+
+    service: str
+    time: float
+    replicas: int
+    gpus_per_replica: int
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Who goes before whom: a value a row, and what the run is told."""
+
+    priority: tuple[int, ...]
+    preemptible: tuple[bool, ...]
+    evict: bool = False
+    owners: tuple[str | None, ...] = ()
+    quotas: tuple[tuple[str, Quota], ...] = ()
+    loads: tuple[Load, ...] = ()
+    column: tuple[float, ...] = ()
+    """`--order column:NAME`, if given."""
+
+    def quota(self, row: int) -> Quota | None:
+        return dict(self.quotas).get(self.owners[row] or "") if self.owners else None
+
+    def services(self) -> list[str]:
+        return list(dict.fromkeys(load.service for load in self.loads))
+
+    def size(self, service: str) -> int:
+        return next(load.gpus_per_replica for load in self.loads if load.service == service)
+
+    def wanted(self, service: str, now: float) -> int:
+        """Replicas that it wants: those of its latest row."""
+        come = [load for load in self.loads if load.service == service and load.time <= now]
+        return max(come, key=lambda load: load.time).replicas if come else 0
+
+
+@dataclass
+class Replica:
+    """Times in seconds; `end` is infinite while it runs."""
+
+    service: str
+    gpus: list[GPU]
+    start: float
+    end: float = math.inf
+
+    @property
+    def server(self) -> int:
+        return self.gpus[0][0]
+
+
+@dataclass
+class Log:
+    """What else came of a run: evictions by row, and all replicas in order of their starts."""
+
+    evictions: list[int]
+    replicas: list[Replica] = field(default_factory=list)
+
+
+def priority_world(
+    claims: Claims,
+    log: Log,
+    facts: Failures,
+    base: type[PreemptWorld] = PreemptWorld,
+    queue: Queue | None = None,
+    types: Types | None = None,
+) -> type[PreemptWorld]:
+    """The oracle `base`, with outages, and with the queue or else a ranking, where jobs differ in rank."""
+    under = failing_world(facts, base)
+    if queue is not None:
+        under = queue_world(queue, under)
+
+    class Ranked(under):  # type: ignore[misc, valid-type]
+        def __init__(self, *parts: object) -> None:
+            super().__init__(*parts)
+            self.given: tuple[list[GPU], int] | None = None
+            """Where the job that starts next goes, and the random numbers then, if eviction decided it."""
+            self.over: dict[int, bool] = {}
+            """Whether the stay of a running row is over quota."""
+            self.seen_loads = -math.inf
+            self.seen_then: object = None
+
+        def give_up(self, idle: float) -> None:
+            super().give_up(PATIENCE + 1 if idle > SOON else idle)
+
+        def look(self) -> None:
+            # As before where nobody came or went: there are many slots.
+            here = [(run.row, run.start) for run in self.running]
+            now = here, list(self.waiting), self.down, self.active()
+            if now != self.seen_then:
+                super().look()
+            self.looked, self.seen_then = self.now, now
+
+        # Orders and rankings.
+
+        def fifo(self, row: int) -> tuple[float, float, int]:
+            return -claims.priority[row], self.jobs[row].submit, row
+
+        def ranking(self) -> list[int]:
+            # Those below are in order of (own key, submit_time, row).
+            return sorted(super().ranking(), key=lambda row: -claims.priority[row])
+
+        def rank(self, row: int) -> tuple[float, ...]:
+            job = self.jobs[row]
+            assert queue is not None
+            if queue.aging is not None and self.seconds(self.now) >= job.submit + queue.aging:
+                return 0.0, *self.fifo(row)
+            own = claims.column[row] if claims.column else super().rank(row)[0]
+            return 1.0, -claims.priority[row], own, job.submit, row
+
+        def one_pass(self) -> None:
+            if queue is None:
+                super().one_pass()
+                return
+            for row in self.waiting:
+                if row not in self.predictions:
+                    self.predictions[row] = self.predict(row)
+            head: int | None = None
+            shadow = math.inf
+            turn: tuple[float, ...] = (-1.0,)
+            # Those evicted meanwhile have a turn too, if it is still to come.
+            while coming := [row for row in self.waiting if self.rank(row) > turn]:
+                row = min(coming, key=self.rank)
+                turn = self.rank(row)
+                if self.passed_over(row):
+                    continue
+                gpus, _ = self.find(row)
+                if head is None:
+                    self.try_start(row)
+                    if row in self.waiting and self.options.queue == "strict":
+                        return
+                    if row in self.waiting and self.options.queue == "easy":
+                        head, shadow = row, self.shadow(row)
+                elif gpus is not None and self.harmless(row, gpus, head, shadow):
+                    self.try_start(row)
+
+        def try_start(self, row: int) -> None:
+            over = self.over_quota(row)
+            super().try_start(row)
+            if row in self.waiting and not over and (claims.evict or claims.quotas):
+                self.make_room(row)
+            if row not in self.waiting:
+                self.over[row] = over
+
+        # Quotas.
+
+        def over_quota(self, row: int) -> bool:
+            quota = claims.quota(row)
+            if quota is None:
+                return False
+            own = [run for run in self.running if claims.owners[run.row] == claims.owners[row]]
+            return sum(len(run.gpus) for run in own) + self.jobs[row].num_gpus > quota.gpus
+
+        def passed_over(self, row: int) -> bool:
+            quota = claims.quota(row)
+            return quota is not None and not quota.borrow and self.over_quota(row)
+
+        def never(self, row: int) -> bool:
+            quota = claims.quota(row)
+            return quota is not None and not quota.borrow and self.jobs[row].num_gpus > quota.gpus
+
+        # Eviction.
+
+        def find(self, row: int) -> tuple[list[GPU] | None, int]:
+            if self.given is not None:
+                return self.given
+            return (None, self.rng) if self.never(row) else super().find(row)
+
+        def is_victim(self, run: Stretch, row: int) -> bool:
+            if claims.quotas and self.over[run.row]:
+                return True
+            lower = claims.priority[run.row] < claims.priority[row]
+            return claims.evict and lower and claims.preemptible[run.row]
+
+        def key(self, run: Stretch) -> float:
+            """GPUs x seconds of progress since the last checkpoint."""
+            if self.slotted:
+                since = max(0.0, self.now - self.saved[run.row][0])
+            else:
+                every, progress = facts.intervals[run.row], max(0.0, self.now - run.begin)
+                since = 0.0
+                if every > 0:
+                    number = checkpoints(progress, every)
+                    since = progress - (min(progress, number * every) if number else 0.0)
+            return len(run.gpus) * self.seconds(since)
+
+        def in_order(self, victims: Sequence[Stretch]) -> list[Stretch]:
+            return sorted(
+                victims, key=lambda run: (claims.priority[run.row], self.key(run), -run.start, run.row)
+            )
+
+        def pools(self, row: int) -> list[dict[int, int]]:
+            """The clusters that a job may use, in the order in which they are tried."""
+            if types is None:
+                return [self.sizes]
+            return [types.sizes(gpu_type, self.sizes) for gpu_type in self.tried(row)]
+
+        def make_room(self, row: int) -> None:
+            victims = self.in_order([run for run in self.running if self.is_victim(run, row)])
+            for own in self.pools(row):
+                if self.jobs[row].num_gpus <= max(own.values()):
+                    found = self.on_a_server(self.jobs[row].num_gpus, own, victims)
+                    if found is None:
+                        continue
+                    server, leaving = found
+                    self.evict(leaving)
+                    self.given = self.least(self.idle_on(server), self.jobs[row].num_gpus), self.rng
+                else:
+                    leaving_all = self.over_all(row, own, victims)
+                    if leaving_all is None:
+                        continue
+                    self.evict(leaving_all)
+                    gpus, rng = self.placed(row, own, [])
+                    assert gpus is not None
+                    self.given = gpus, rng
+                super().try_start(row)
+                self.given = None
+                return
+
+        def idle_on(self, server: int) -> list[GPU]:
+            return [gpu for gpu in self.floor().idle if gpu[0] == server]
+
+        def least(self, gpus: Sequence[GPU], count: int) -> list[GPU]:
+            return sorted(gpus, key=lambda gpu: (self.load.get(gpu, 0.0), gpu))[:count]
+
+        def on_a_server(
+            self, need: int, own: dict[int, int], victims: Sequence[Stretch]
+        ) -> tuple[int, list[Stretch]] | None:
+            """Rules 3 and 4: the server, and who leaves it."""
+
+            def there(runs: Sequence[Stretch], server: int) -> int:
+                return sum(1 for run in runs for gpu in run.gpus if gpu[0] == server)
+
+            found: list[tuple[float, int, list[Stretch]]] = []
+            for server in sorted(set(own) - self.down):
+                idle = len(self.idle_on(server))
+                if idle >= need:
+                    continue  # the placement does not want it
+                taken: list[Stretch] = []
+                for run in victims:
+                    if idle + there(taken, server) < need and server in run.servers:
+                        taken.append(run)
+                if idle + there(taken, server) < need:
+                    continue
+                for run in reversed(list(taken)):
+                    rest = [other for other in taken if other is not run]
+                    if idle + there(rest, server) >= need:
+                        taken = rest
+                total = 0.0
+                for run in taken:
+                    total += self.key(run)
+                found.append((total, server, taken))
+            if not found:
+                return None
+            _, server, taken = min(found, key=lambda each: each[:2])
+            return server, taken
+
+        def over_all(self, row: int, own: dict[int, int], victims: Sequence[Stretch]) -> list[Stretch] | None:
+            """Rule 5: who leaves the servers `own` so that the placement finds GPUs for a larger job."""
+            taken: list[Stretch] = []
+            for run in victims:
+                if self.placed(row, own, taken)[0] is None and run.servers & set(own):
+                    taken.append(run)
+            if self.placed(row, own, taken)[0] is None:
+                return None
+            for run in reversed(list(taken)):
+                rest = [other for other in taken if other is not run]
+                if self.placed(row, own, rest)[0] is not None:
+                    taken = rest
+            return taken
+
+        def placed(
+            self, row: int, own: dict[int, int], without: Sequence[Stretch]
+        ) -> tuple[list[GPU] | None, int]:
+            """What the placement finds on the servers `own` if some were not there."""
+            still, self.running = self.running, [run for run in self.running if run not in without]
+            floor = self.floor()
+            self.running = still
+            idle = [gpu for gpu in floor.idle if gpu[0] in own]
+            load = {gpu: u for gpu, u in floor.load.items() if gpu[0] in own}
+            return place(self.jobs[row], Floor(dict(sorted(own.items())), idle, load), self.options, self.rng)
+
+        def evict(self, leaving: Sequence[Stretch]) -> None:
+            for run in leaving:
+                row = run.row
+                self.stop(run)
+                self.waiting.append(row)
+                if run.start < self.now:
+                    log.evictions[row] += 1
+                    continue
+                # It started at this instant, which counts for nothing.
+                rows = self.result.allocations[row]
+                rows[:] = [part for part in rows if part[2] < part[3]]
+                if not rows:
+                    self.result.start[row] = math.nan
+
+        # Services.
+
+        def other_instants(self) -> list[float]:
+            to_come = [load.time for load in claims.loads if load.time > self.seen_loads]
+            return super().other_instants() + to_come
+
+        def arrive(self) -> bool:
+            happened = super().arrive()
+            if claims.loads:
+                happened |= self.change_loads()
+                happened |= self.place_replicas()
+            return happened
+
+        def active(self) -> list[Replica]:
+            return [replica for replica in log.replicas if replica.end == math.inf]
+
+        def change_servers(self) -> bool:
+            before, seen = self.down, self.seen
+            changed = super().change_servers()
+            now = self.seconds(self.now)
+            failed = {s for s, down, _ in self.outages if seen < down <= now} - before
+            for replica in self.active():
+                if replica.server in failed:
+                    replica.end = now
+            return changed
+
+        def change_loads(self) -> bool:
+            """The rows whose time has come; whether there are any."""
+            now = self.seconds(self.now)
+            come = any(self.seen_loads < load.time <= now for load in claims.loads)
+            self.seen_loads = now
+            for service in claims.services():
+                own = [replica for replica in self.active() if replica.service == service]
+                for replica in own[claims.wanted(service, now) :]:
+                    replica.end = now
+            return come
+
+        def place_replicas(self) -> bool:
+            """Whether one was placed."""
+            now, placed = self.seconds(self.now), False
+            for service in claims.services():
+                while sum(each.service == service for each in self.active()) < claims.wanted(service, now):
+                    server = self.server_of_replica(claims.size(service))
+                    if server is None:
+                        break
+                    gpus = self.least(self.idle_on(server), claims.size(service))
+                    log.replicas.append(Replica(service, gpus, now))
+                    placed = True
+            return placed
+
+        def server_of_replica(self, size: int) -> int | None:
+            """Where the next replica goes, made room for."""
+            idle = {server: len(self.idle_on(server)) for server in self.sizes if server not in self.down}
+            holding = [server for server in idle if idle[server] >= size]
+            if holding:
+                return min(holding, key=lambda server: (idle[server], server))
+            victims = [run for run in self.running if claims.preemptible[run.row]]
+            found = self.on_a_server(size, self.sizes, self.in_order(victims))
+            if found is None:
+                return None
+            self.evict(found[1])
+            return found[0]
+
+        def up(self) -> dict[int, int]:
+            """GPUs that are up and that no replica holds, by server."""
+            held = [gpu[0] for replica in self.active() for gpu in replica.gpus]
+            return {server: size - held.count(server) for server, size in super().up().items()}
+
+        def floor(self) -> Floor:
+            floor = super().floor()
+            held = {gpu for replica in self.active() for gpu in replica.gpus}
+            return replace(floor, idle=[gpu for gpu in floor.idle if gpu not in held])
+
+    return Ranked
+
+
+def simulate(
+    jobs: Sequence[Job],
+    servers: Sequence[int],
+    net: Net,
+    options: Options,
+    claims: Claims,
+    facts: Failures,
+    rules: Preemption | None = None,
+    deadlines: Sequence[float] = (),
+    server_vc: Sequence[int] | None = None,
+    queue: Queue | None = None,
+    base: type[PreemptWorld] = PreemptWorld,
+    types: Types | None = None,
+) -> tuple[PreemptResult, Log]:
+    """Replay `jobs` under the ranking of `rules`, or under `queue` with its pauses.
+
+    types: those of `base`, where it has any. Raises OversizeError, RefusedError or StuckError, naming a row
+    at fault.
+    """
+    log = Log([0] * len(jobs))
+    world = priority_world(claims, log, facts, base, queue, types)
+    result = simulate_preempt(
+        jobs, deadlines, servers, net, options, rules or Preemption("srtf"), server_vc, world
+    )
+    last = max((finish for finish in result.finish if not math.isnan(finish)), default=math.inf)
+    for replica in log.replicas:
+        replica.end = min(replica.end, last)
+    log.replicas = [replica for replica in log.replicas if replica.start < replica.end]
+    return result, log

@@ -1,0 +1,219 @@
+"""Replays with priorities, eviction, quotas and services against their oracle, from the files to the result.
+
+Slot clock: equal bit for bit. Continuous clock: the same decisions, times within 1e-9 of their size.
+"""
+
+import random
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ringbco
+from core_run import FEW
+from oracle import OversizeError, RefusedError, StuckError
+from oracle_preempt import PreemptResult
+from oracle_priorities import Log
+from priority_cases import Problem, build_problem, frame_of, options_of, toml_of
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import InputError
+from strategies import COMBINATIONS, PLACEMENTS
+from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
+from test_preempt_equality import POLICIES
+
+pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
+
+KINDS = ("plain", "types", "tables")
+
+
+def replayed(problem: Problem) -> ringbco.Outcome:
+    """What the engine makes of the files."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "cluster.toml")
+        file.write_text(toml_of(problem), encoding="utf-8")
+        cluster = Cluster.parse(file)
+    return ringbco.replay(frame_of(problem), cluster, **options_of(problem))
+
+
+def check(problem: Problem) -> tuple[PreemptResult, Log] | None:
+    """Compare both on one case; the truth if the run came to its end."""
+    refusal: OversizeError | RefusedError | StuckError | None = None
+    try:
+        truth, log = problem.truth()
+    except (OversizeError, RefusedError, StuckError) as error:
+        refusal = error
+    if refusal is not None:
+        with pytest.raises(InputError):
+            replayed(problem)
+        return None
+    if not any(truth.kept):
+        return None
+    outcome = replayed(problem)
+    rows = [row for row in range(len(problem.case.jobs)) if truth.kept[row]]
+    assert outcome.jobs["job_id"].to_list() == [f"j{row}" for row in rows], problem
+    for name, wanted in wanted_columns(problem, truth, log).items():
+        if name not in outcome.jobs.columns and not any(wanted):
+            continue
+        mine, true = outcome.jobs[name].to_numpy().astype(float), [wanted[row] for row in rows]
+        if name == "lost_time" and problem.case.options.model == "table":
+            mine = np.where(np.isclose(mine, true, rtol=1e-12), true, mine)  # the oracle has parts of slots
+        same(problem, name, mine, true)
+    check_stays(problem, outcome, truth)
+    if problem.claims.loads:
+        check_replicas(problem, outcome, log)
+    check_waits(problem, outcome, [truth.wait_gpus[row] for row in rows], "wait_gpus")
+    check_waits(problem, outcome, [truth.wait_fragmented[row] for row in rows], "wait_fragmented")
+    return truth, log
+
+
+def wanted_columns(problem: Problem, truth: PreemptResult, log: Log) -> dict[str, list[Any]]:
+    """The columns of jobs.parquet, by row."""
+    wanted: dict[str, list[Any]] = {
+        "start_time": truth.start,
+        "finish_time": truth.finish,
+        "preemptions": truth.preemptions,
+        "max_contention": truth.max_contention,
+        "num_servers": [most_servers(stays) for stays in truth.allocations],
+        "failures": truth.failures,
+        "lost_work": truth.lost_work,
+        "evictions": log.evictions,
+    }
+    claims = problem.claims
+    if claims.evict or claims.quotas or problem.queue is None or problem.facts.outages:
+        wanted |= {"held_time": truth.held, "lost_time": truth.lost}
+    return wanted
+
+
+def most_servers(stays: list[tuple[int, int, float, float]]) -> int:
+    starts = [start for _, _, start, _ in stays]
+    return max((starts.count(start) for start in starts), default=0)
+
+
+def same(problem: Problem, name: str, mine: Any, wanted: Any) -> None:
+    own, true = np.array(mine, dtype=float), np.array(wanted, dtype=float)
+    assert own.shape == true.shape, (name, own, true, problem)
+    if problem.case.options.clock == "slot":
+        assert np.array_equal(own, true, equal_nan=True), (name, own, true, problem)
+    else:
+        assert np.allclose(own, true, rtol=1e-9, atol=1e-9, equal_nan=True), (name, own, true, problem)
+
+
+def check_stays(problem: Problem, outcome: ringbco.Outcome, truth: PreemptResult) -> None:
+    assert outcome.allocations is not None
+    held = outcome.allocations.with_columns(pl.col("job_id").str.slice(1).cast(pl.Float64))
+    mine = held.select("job_id", "start_time", "server", "num_gpus", "end_time").rows()
+    theirs = [
+        (row, start, server, gpus, end)
+        for row, stays in enumerate(truth.allocations)
+        for server, gpus, start, end in stays
+    ]
+    same(
+        problem,
+        "allocations",
+        np.array(sorted(mine)).reshape(-1, 5),
+        np.array(sorted(theirs)).reshape(-1, 5),
+    )
+
+
+def check_replicas(problem: Problem, outcome: ringbco.Outcome, log: Log) -> None:
+    assert outcome.replicas is not None
+    names = problem.claims.services()
+    told = outcome.replicas.select("service", "server", "num_gpus", "start_time", "end_time").rows()
+    mine = sorted((names.index(name), *place) for name, *place in told)
+    theirs = sorted(
+        (names.index(each.service), each.server, len(each.gpus), each.start, each.end)
+        for each in log.replicas
+    )
+    same(problem, "replicas", np.array(mine).reshape(-1, 5), np.array(theirs).reshape(-1, 5))
+
+
+def check_waits(problem: Problem, outcome: ringbco.Outcome, wanted: list[float], name: str) -> None:
+    mine = outcome.jobs[name].to_numpy()
+    last = float(outcome.jobs["finish_time"].to_numpy().max())
+    assert np.allclose(mine, wanted, rtol=2e-6, atol=2e-6 + 1e-6 * last), (name, mine, wanted, problem)
+
+
+def compare(cases: Iterator[Problem], count: int, *, evictions: bool) -> None:
+    """Most of them come to their end, and where they should, some of them evict."""
+    finished = evicted = 0
+    for problem in cases:
+        found = check(problem)
+        finished += found is not None
+        evicted += found is not None and any(found[1].evictions)
+    assert finished > 0.5 * count
+    assert not evictions or evicted > 0.1 * count
+
+
+def queue_cases(name: str, placement: str, **rules: bool) -> Iterator[Problem]:
+    for number in range(FEW):
+        rnd = random.Random(f"{name} {placement} {number}")
+        kind = rnd.choice(("plain", *KINDS))
+        bases = [
+            base
+            for base in COMBINATIONS
+            if base.placement == placement and (kind != "tables" or base.model == "rar")
+        ]
+        yield build_problem(rnd, rnd.choice(bases), None, kind=kind, **rules)
+
+
+def ranking_cases(name: str, policy: str, **rules: bool) -> Iterator[Problem]:
+    for number in range(FEW):
+        rnd = random.Random(f"{name} {policy} {number}")
+        kind = rnd.choice(("plain", *KINDS))
+        bases = [base for base in PREEMPT_COMBINATIONS if kind != "tables" or base.model == "rar"]
+        base = rnd.choice(bases)
+        if rnd.random() < 0.6:  # idle GPUs that lie apart are of no use to it
+            base = replace(base, placement="consolidate")
+        yield build_problem(rnd, base, policy, kind=kind, **rules)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_orders_of_queues(placement: str) -> None:
+    compare(queue_cases("priorities", placement), FEW, evictions=False)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rankings(policy: str) -> None:
+    compare(ranking_cases("priorities", policy), FEW, evictions=False)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_queues_that_evict(placement: str) -> None:
+    compare(queue_cases("eviction", placement, evict=True), FEW, evictions=True)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rankings_that_evict(policy: str) -> None:
+    compare(ranking_cases("eviction", policy, evict=True), FEW, evictions=False)
+
+
+@pytest.mark.parametrize("evict", [False, True])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_quotas(placement: str, evict: bool) -> None:
+    compare(queue_cases("quotas", placement, quotas=True, evict=evict), FEW, evictions=True)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_queues_beside_services(placement: str) -> None:
+    compare(queue_cases("services", placement, services=True), FEW, evictions=True)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rankings_beside_services(policy: str) -> None:
+    compare(ranking_cases("services", policy, services=True), FEW, evictions=True)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_all_at_once(placement: str) -> None:
+    cases = queue_cases("all", placement, services=True, quotas=True, evict=True)
+    compare(cases, FEW, evictions=True)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rankings_that_evict_beside_services(policy: str) -> None:
+    compare(ranking_cases("all", policy, services=True, evict=True), FEW, evictions=True)
