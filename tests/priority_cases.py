@@ -285,8 +285,8 @@ def _with_quotas(rnd: random.Random, problem: Problem) -> Problem:
     elif by_vc:
         owners = tuple(rnd.choice(OWNERS) for _ in case.jobs)
     room = sum(case.servers)
-    known = sorted({owner for owner in owners if owner is not None} | {"nobody's"})
-    told = rnd.sample(known, rnd.randint(1, len(known)))
+    known = sorted({owner for owner in owners if owner is not None})
+    told = rnd.sample(known, rnd.randint(1, len(known))) if known else []
     quotas = tuple(
         (owner, Quota(rnd.choice((0, 1, 2, rnd.randint(0, room), room)), rnd.random() < 0.6))
         for owner in told

@@ -23,6 +23,7 @@ from ringbco.audits import (
     placing,
     plans,
     queueing,
+    room,
     rows,
     served,
     share_choosing,
@@ -50,6 +51,7 @@ RULES: Final = {
     "types": "a gang is on GPUs of one type, one that the job may use",
     "capacity": "no server is over-committed",
     "outages": "nothing runs on a server that is down",
+    "evictions": "whoever is evicted makes room for somebody who may ask for it; quotas hold",
     "services": "replicas are as many as services want at most, on servers that are up",
     "num-servers": "num_servers is what the stretches use",
     "contention": "max_contention is what the stretches imply",
@@ -74,6 +76,7 @@ _NEED_ALLOCATIONS: Final = (
         "types",
         "capacity",
         "outages",
+        "evictions",
         "num-servers",
         "contention",
         "run-times",
@@ -177,6 +180,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         placing.check_capacity(checks["capacity"], facts, services)
         begin = eps.start + times.pauses(facts, eps)
         failures.check_outages(checks["outages"], facts, jobs, eps, begin)
+        room.check_room(checks["evictions"], facts, jobs, eps)
         placing.check_num_servers(
             checks["num-servers"], facts, jobs["num_servers"].to_numpy().astype(np.int64), eps
         )
@@ -213,6 +217,9 @@ def _queue(
         return
     if facts.outcome.services is not None:
         _leave_out(checks, _IN_QUEUE, "services take GPUs: those that no job holds may be theirs")
+        return
+    if facts.makes_room:
+        _leave_out(checks, _IN_QUEUE, "jobs make room for others, or wait for their owner's quota")
         return
     if facts.outages is not None:
         _leave_out(checks, _IN_QUEUE, "servers fail: GPUs that nobody holds may be down")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ringbco.audits.facts import Facts, Floats, Ints
 from ringbco.trace import ties
+from ringbco.trace.standing import priorities
 
 ORDERS: Final = frozenset({"fifo", "sjf", "smallest", "qssf"})
 
@@ -29,10 +30,17 @@ class Places:
 def places(facts: Facts, jobs: Ints) -> Places:
     """The places of `jobs`, which are all of one (virtual) cluster."""
     submit, tied = facts.submit[jobs], ties.key(facts.row[jobs], facts.options.get("ties", "rows"))
-    fifo = _place(np.lexsort((tied, submit)))
+    level = _levels(facts, jobs)
+    fifo = _place(np.lexsort((tied, submit, level)))
     aging = facts.options.get("aging")
     due = np.full(jobs.size, np.inf) if aging is None else facts.first_instant(submit + float(aging))
-    return Places(jobs.size + _place(np.lexsort((fifo, _keys(facts, jobs, fifo)))), fifo, due)
+    return Places(jobs.size + _place(np.lexsort((fifo, _keys(facts, jobs, fifo), level))), fifo, due)
+
+
+def _levels(facts: Facts, jobs: Ints) -> Ints:
+    """Priorities, the highest least."""
+    given = priorities(facts.table.frame)
+    return np.zeros(jobs.size, np.int64) if given is None else -given[facts.row[jobs]].astype(np.int64)
 
 
 def _place(order: Ints) -> Ints:

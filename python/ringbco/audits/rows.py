@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from ringbco.audits.facts import Facts, Floats, Ints
+from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
+from ringbco.audits.quotas import beyond_quota
 from ringbco.audits.types import PACKING, consolidates, holds
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import (
@@ -22,6 +23,7 @@ from ringbco.result.schema import (
     REPLICAS_SCHEMA,
     TIMELINE_SCHEMA,
 )
+from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable
 
 _WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
@@ -135,15 +137,25 @@ def refusable(facts: Facts) -> Ints:
 
 
 def dropped(facts: Facts) -> Ints:
-    """Rows without a result that could not have one: no placement even on the empty cluster."""
+    """Rows without a result that could not have one: no placement even on the empty cluster, or its quota."""
     rows = left_out(facts)
+    beyond = beyond_quota(facts)[rows]
+    return np.union1d(rows[beyond], _unplaceable(facts, rows[~beyond]))
+
+
+def _unplaceable(facts: Facts, rows: Ints) -> Ints:
+    """Those of some rows of the job table that find no place even on the empty cluster."""
     wanted = facts.table.frame["num_gpus"].to_numpy().astype(np.int64)[rows]
     if facts.types is not None:
         pools = [(own, facts.types.server == own) for own in range(facts.types.speedup.shape[1])]
         fits = np.zeros(rows.size, dtype=bool)
         for at, row in enumerate(rows.tolist()):
             here = facts.server_vc == facts.vc_of_row[row]
-            allowed = [here & of for own, of in pools if not np.isnan(facts.types.speedup[row, own])]
+            allowed = [
+                here & of
+                for own, of in pools
+                if not np.isnan(facts.types.speedup[row, own]) and _runs(facts, row, own, here & of)
+            ]
             fits[at] = any(holds(facts, int(wanted[at]), servers) for servers in allowed)
         return rows[~fits]
     room = np.bincount(facts.server_vc, weights=facts.server_gpus)[facts.vc_of_row[rows]]
@@ -153,6 +165,16 @@ def dropped(facts: Facts) -> Ints:
         own = [not consolidates(facts.server_gpus[facts.server_vc == vc], gpus) for gpus, vc in pairs]
         never |= np.array(own, dtype=bool)
     return rows[never]
+
+
+def _runs(facts: Facts, row: int, own: int, servers: Bools) -> bool:
+    """Whether a row of the job table makes progress on GPUs of a type, as far as measured speeds say it."""
+    if facts.speeds is None or not servers.any():
+        return True
+    asked = facts.table.frame["num_gpus"].to_numpy()[row : row + 1]
+    few = profiles.fewest_servers(asked, facts.server_gpus[servers].astype(np.uint32)).astype(np.int64)
+    at = np.array([row]), np.array([own]), asked.astype(np.int64), few
+    return bool(np.nan_to_num(facts.speeds.rate(*at))[0] > 0)
 
 
 def check_inputs(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
