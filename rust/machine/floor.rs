@@ -4,10 +4,11 @@
 //! what it needs and calls `place`, `start`, `stop` and `refuse`. For example, to run a waiting job at once it says
 //! `floor.place(job) && { floor.start(job); true }`.
 
-use super::clock::{Clock, Rest};
+use super::clock::Clock;
 use super::delays::Delays;
 use super::ledger::Ledger;
 use super::outages::Outages;
+use super::sleep::{Pauses, Sleep};
 use super::stays::Stay;
 use super::undone::Undone;
 use crate::cluster::{FewestServers, Grant};
@@ -45,12 +46,9 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) dirty: Vec<Slot>,
     pub(super) ledger: Option<Ledger>,
     pub(super) outages: Option<Box<Outages>>,
-    /// How long a resumed job holds its GPUs without progress.
-    pub(super) pause: Rest,
-    /// The same of a job that moved, of one that got another number of GPUs, and of one that starts.
-    pub(super) move_pause: Rest,
-    pub(super) resize_pause: Rest,
-    pub(super) start_pause: Rest,
+    /// Which servers are idle, where they may sleep.
+    pub(super) sleep: Option<Box<Sleep>>,
+    pub(super) pauses: Pauses,
     pub(super) record: bool,
     pub(super) delays: Delays,
     /// What the latest `place` gave.
@@ -80,7 +78,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, nets: bool, outside: bool) -> Self {
         let options = setting.options;
         // A pause at the start, and what an outage takes, is time lost, which the ledger's columns tell.
-        let stops = stops || options.start_cost > 0.0 || setting.outages.is_some();
+        let stops = stops || options.pauses_at_start() || setting.outages.is_some();
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let placer = Placer::new(options);
         let record = options.record_allocations;
@@ -107,10 +105,8 @@ impl<'a, S: Speed> Floor<'a, S> {
             dirty: Vec::new(),
             ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
             outages: Outages::new(setting, clock),
-            pause: clock.pause(options.preempt_cost, S::USES_REST_OF_SLOT),
-            move_pause: clock.pause(options.move_cost(), S::USES_REST_OF_SLOT),
-            resize_pause: clock.pause(options.resize_cost(), S::USES_REST_OF_SLOT),
-            start_pause: clock.pause(options.start_cost, S::USES_REST_OF_SLOT),
+            sleep: Sleep::new(setting, clock, S::USES_REST_OF_SLOT),
+            pauses: Pauses::new(options, clock, S::USES_REST_OF_SLOT, 0.0),
             record,
             grant: Grant::default(),
             gone: 0,
@@ -243,7 +239,7 @@ impl<'a, S: Speed> Floor<'a, S> {
 
     /// Seconds that a resumed job holds its GPUs without progress.
     pub(crate) fn pause_seconds(&self) -> f64 {
-        self.clock.seconds(self.pause.length())
+        self.clock.seconds(self.pauses.resumed.length())
     }
 
     /// Attained service of a job that does not run, GPU-seconds.
@@ -395,6 +391,9 @@ impl<'a, S: Speed> Floor<'a, S> {
         let stay = &self.stays[slot.index()];
         let (job, crowd) = (stay.job, stay.crowd);
         self.cluster.release(job, &stay.parts);
+        if let Some(sleep) = &mut self.sleep {
+            sleep.give_back(&stay.parts, self.now, self.clock);
+        }
         if stay.parts.len() > 1 {
             self.crowd.leave(slot, stay.servers());
             self.account_crowd();

@@ -179,6 +179,7 @@ fn run_at<S: Speed + Sync>(
         schedules_known: effort.known,
         schedule: Outcome {
             on_types: Vec::new(),
+            asleep: None,
             timeline,
             allocations: out.allocations.by_job(jobs.len()),
             kept: instance.kept.clone(),

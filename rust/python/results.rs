@@ -1,12 +1,15 @@
 //! What a run gives back, as columns that numpy owns.
 
-use crate::outcome::{Elastic, Failure, Outcome};
+use crate::outcome::{Asleep, Elastic, Failure, Outcome};
 use crate::planner::Plan;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 /// Stays that outages ended: the job, the server, GPUs, when and the progress lost, s.
 type FailedColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
+
+/// When servers were asleep: the server, since when and until when, s.
+type AsleepColumns = (Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
 
 /// A run's columns.
 #[pyclass(frozen, get_all, module = "ringbco._core")]
@@ -27,6 +30,7 @@ pub(super) struct RunResult {
     failures: Option<Py<PyArray1<u32>>>,
     lost_work: Option<Py<PyArray1<f64>>>,
     failed: Option<FailedColumns>,
+    asleep: Option<AsleepColumns>,
     longer: Option<Py<PyArray1<f64>>>,
     on_types: Option<Py<PyArray1<f64>>>,
     held_gpus: Option<Py<PyArray1<f64>>>,
@@ -64,6 +68,11 @@ impl RunResult {
         fn column<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Py<PyArray1<T>> {
             values.into_pyarray(py).unbind()
         }
+        let asleep = outcome.asleep.map(|spells| {
+            let times = |value: fn(&Asleep) -> f64| column(py, spells.iter().map(value).collect());
+            let servers = spells.iter().map(|spell| spell.server.number()).collect();
+            (column(py, servers), times(|spell| spell.from), times(|spell| spell.until))
+        });
         let (allocations, timeline) = (outcome.allocations, outcome.timeline);
         let mut failures = None;
         if let Some(own) = &mut outcome.preempted
@@ -114,6 +123,7 @@ impl RunResult {
             failures,
             lost_work,
             failed,
+            asleep,
             longer,
             on_types: (!outcome.on_types.is_empty()).then(|| column(py, outcome.on_types)),
             held_gpus,

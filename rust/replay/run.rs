@@ -49,6 +49,7 @@ pub(super) fn run_parts(
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<Vec<ClusterOutcome>> {
+    let opens = jobs.opens();
     let run = |index: usize, watch: &mut dyn Watch| {
         let part = &parts[index];
         let own = part_options(options, index);
@@ -70,6 +71,7 @@ pub(super) fn run_parts(
             outages: outages
                 .as_deref()
                 .map(|list| Outages { list, checkpoint_interval: intervals.as_deref().unwrap_or_default() }),
+            opens,
             server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),
             ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)
         };

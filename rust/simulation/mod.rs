@@ -64,6 +64,7 @@ struct Inputs {
     server_types: Option<Vec<GpuType>>,
     few: FewestServers,
     network: Network,
+    opens: f64,
     outages: Option<OwnedOutages>,
     options: Options,
     when: When,
@@ -150,6 +151,7 @@ impl Prepared {
             server_types: own.server_types.clone(),
             few: own.few.clone(),
             network: self.network,
+            opens: self.jobs.view().opens(),
             options: part_options(&self.options, part),
             when,
             job_of,
@@ -164,17 +166,20 @@ impl Prepared {
     /// # Errors
     /// `Option` where the timeline would have too many points.
     pub fn outcome(&self, courses: Vec<Course>) -> Result<Outcome> {
-        let nobody = |jobs: usize| {
+        let nobody = |part: usize| {
+            let jobs = self.ready.parts[part].rows.len();
             let columns = self.outages.as_ref().map_or(0, |_| jobs);
+            let sleeps = self.options.sleep_after < f64::INFINITY;
             let mut outcome = ClusterOutcome {
                 failures: vec![0; columns],
                 lost_work: vec![0.0; columns],
+                asleep: if sleeps { self.course(part, When::default()).into_outcome().asleep } else { Vec::new() },
                 ..ClusterOutcome::preemptive(jobs, false)
             };
             outcome.refused.fill(true);
             outcome
         };
-        let mut outcomes: Vec<ClusterOutcome> = self.ready.parts.iter().map(|part| nobody(part.rows.len())).collect();
+        let mut outcomes: Vec<ClusterOutcome> = (0..self.parts()).map(nobody).collect();
         for course in courses {
             let part = course.part;
             outcomes[part] = course.into_outcome();
@@ -192,6 +197,7 @@ impl<'a> Paused<'a> {
         let setting = Setting {
             when: *when,
             server_types: inputs.server_types.as_deref(),
+            opens: inputs.opens,
             outages: inputs.outages.as_ref().map(view),
             ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)
         };

@@ -93,6 +93,12 @@ class Options(TypedDict, total=False):
     """Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of
     its own; 0: nothing is lost, inf: all that a stay did. Default: 1800.
     """
+    sleep_after: float
+    """A server sleeps, and draws nothing, once none of its GPUs was held for longer than so many
+    seconds; inf: never. Default: inf.
+    """
+    wake_time: float
+    """Seconds by which the pause of a job is longer that starts on a server that sleeps. Default: 0."""
     thresholds: Sequence[float]
     """tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several
     separated by commas. Default: 18000.
@@ -434,6 +440,29 @@ REPLAY: Final[dict[str, Option]] = {
         panel="Outages (docs/outages.md)",
         expected="a time >= 0 s, or inf",
         endless=True,
+        unit="s",
+    ),
+    "sleep_after": Option(
+        name="sleep_after",
+        kind="number",
+        default=inf,
+        help=(
+            "A server sleeps, and draws nothing, once none of its GPUs was held for longer "
+            "than so many seconds; inf: never."
+        ),
+        panel="Energy (docs/energy.md)",
+        expected="a time >= 0 s, or inf",
+        endless=True,
+        unit="s",
+    ),
+    "wake_time": Option(
+        name="wake_time",
+        kind="number",
+        default=0.0,
+        help=("Seconds by which the pause of a job is longer that starts on a server that sleeps."),
+        panel="Energy (docs/energy.md)",
+        expected="a time >= 0 and <= 1e+09 s",
+        most=1000000000.0,
         unit="s",
     ),
     "thresholds": Option(
