@@ -45,7 +45,7 @@ class RunResult:
     held, lost, spread, refused and ended are None where the policy does not preempt; longer (s), held_gpus
     and lost_gpus (GPU-seconds) where no job may hold other GPUs than it asks for; on_types (s) where all GPUs
     are alike; failures, lost_work (s) and failed (job, server, GPUs, time, lost work) where no outages were
-    given.
+    given; asleep (server, since, until, s) where servers never sleep.
     """
 
     @property
@@ -91,6 +91,8 @@ class RunResult:
         ]
         | None
     ): ...
+    @property
+    def asleep(self) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]] | None: ...
     @property
     def longer(self) -> NDArray[np.float64] | None: ...
     @property

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ringbco.audits import gpu_rows
 from ringbco.audits.down import Down, read_down
 from ringbco.audits.measured import Speeds, read_speeds
+from ringbco.audits.sleep import Sleep, find_sleep
 from ringbco.audits.types import Types, read_types, tries
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_value
@@ -66,6 +67,7 @@ class Facts:
     that have: from their first stretch to the end of their last. `least` and `most` GPUs may each job hold.
 
     `outages` are instants of the clock, `seconds_down` the same in seconds; None for a run that knows none.
+    `sleep`: None where servers never sleep, or the run recorded no allocations.
 
     `share` is in thousandths of a GPU, 0 for whole GPUs. `on_gpus` are the rows of the allocations where some
     job has a share; then the allocation columns have one entry a stretch and server as ever.
@@ -95,6 +97,7 @@ class Facts:
     speeds: Speeds | None
     outages: Down | None
     seconds_down: Down | None
+    sleep: Sleep | None
     a_job: Ints
     a_server: Ints
     a_gpus: Ints
@@ -110,6 +113,13 @@ class Facts:
     def start_cost(self) -> float:
         """Seconds that a job holds its GPUs without progress at its first start."""
         return float(self.options.get("start_cost") or 0.0)
+
+    @property
+    def pauses_at_start(self) -> bool:
+        """Whether a job may hold its GPUs without progress at its first start."""
+        return self.start_cost > 0 or (
+            self.options.get("sleep_after", np.inf) < np.inf and self.options.get("wake_time", 0.0) > 0
+        )
 
     @property
     def shared(self) -> bool:
@@ -323,6 +333,18 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     submit = column(table.frame, "submit_time", np.float64)
     slot = float(options["slot"]) if options["clock"] == "slot" else None
     down = read_down(outcome.outages, cluster.num_servers, partial(_instants, slot=slot))
+    a_server = column(stretches, "server", np.int64)
+    here = a_server < cluster.num_servers
+    sleep = find_sleep(
+        a_server[here],
+        a_start[here],
+        a_end[here],
+        down=None if down is None else down[1],
+        num_servers=cluster.num_servers,
+        opens=float(_instants(submit.min(keepdims=True), slot)[0]),
+        after=np.inf if allocations is None else float(options.get("sleep_after", np.inf)),
+        wake_time=float(options.get("wake_time", 0.0)),
+    )
     facts = Facts(
         outcome=outcome,
         table=table,
@@ -349,8 +371,9 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         speeds=speeds,
         seconds_down=None if down is None else down[0],
         outages=None if down is None else down[1],
+        sleep=sleep,
         a_job=a_job,
-        a_server=column(stretches, "server", np.int64),
+        a_server=a_server,
         a_gpus=column(stretches, "num_gpus", np.int64),
         a_start=a_start,
         a_end=a_end,

@@ -58,12 +58,18 @@ class CutShort:
     until: float
 
 
-def makespan(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> float:
-    """Seconds from the first submission to the last finish, or to the last stay of a job that was ended."""
+def window(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> tuple[float, float]:
+    """The first submission and the last finish, or the last stay of a job that was ended, s."""
     first, last = column(jobs, "submit_time").min(), column(jobs, "finish_time").max()
     if cut_short is not None:
         first, last = min(first, cut_short.submitted[0]), max(last, cut_short.until)
-    return float(last - first)
+    return float(first), float(last)
+
+
+def makespan(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> float:
+    """Seconds from the one to the other."""
+    first, last = window(jobs, cut_short)
+    return last - first
 
 
 def gpus_of(jobs: pl.DataFrame) -> NDArray[Any]:

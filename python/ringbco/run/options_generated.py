@@ -445,7 +445,7 @@ REPLAY: Final[dict[str, Option]] = {
     "sleep_after": Option(
         name="sleep_after",
         kind="number",
-        default=inf,
+        default=float("inf"),
         help=(
             "A server sleeps, and draws nothing, once none of its GPUs was held for longer "
             "than so many seconds; inf: never."

@@ -193,10 +193,13 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         run["tables"] = setup.rates.told()
     if setup.outages is not None:
         run["outages"] = setup.outages.told()
+    merged = None if setup.outages is None else setup.outages.merged
     outcome = Outcome(
         jobs=finished,
         allocations=allocations_frame(frame, result) if values["allocations"] else None,
-        timeline=timeline_frame(result, shares=setup.jobs.get("shares") is not None),
+        timeline=timeline_frame(
+            result, setup.cluster, shares=setup.jobs.get("shares") is not None, outages=merged
+        ),
         decisions=decisions_frame(frame, result) if values["decisions"] else None,
         run=run,
         speeds=None if setup.rates is None else setup.rates.frame,
@@ -204,7 +207,6 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     )
     seconds = time.perf_counter() - setup.started
     cluster, vc = setup.cluster, setup.vc
-    merged = None if setup.outages is None else setup.outages.merged
 
     def figures() -> dict[str, Any]:
         return metrics.with_seconds(
