@@ -15,6 +15,7 @@ import pytest
 from core_run import FEW
 from oracle_energy import Sleep, sleeping_world
 from oracle_outages import Failures
+from oracle_tables import MeasuredJob
 from ringbco import _core
 from strategies import COMBINATIONS
 from test_outages_equality import (
@@ -44,6 +45,11 @@ def with_sleep(rnd: random.Random, problem: OutageCase) -> tuple[OutageCase, Sle
     if problem.rules.policy == "time-slice":
         most = problem.rules.interval - problem.rules.cost
         wake = min(wake, max(0.0, most - slot if slotted else 0.5 * most))
+    if isinstance(problem.case.jobs[0], MeasuredJob):
+        # Parts of a slot: a pause to the second rounds where it is no binary fraction of one.
+        rules = problem.rules
+        cost, start, wake = (slot * round(4.0 * s / slot) / 4.0 for s in (rules.cost, rules.start_cost, wake))
+        problem = replace(problem, rules=replace(rules, cost=cost, start_cost=start))
     opens = min(job.submit for job in problem.case.jobs)
     sleep = Sleep(after, wake, opens, slot if slotted else None, problem.facts.outages)
     base = problem.base
