@@ -43,12 +43,15 @@ def with_sleep(rnd: random.Random, problem: OutageCase) -> tuple[OutageCase, Sle
     after = rnd.choice(some) if slotted else rnd.uniform(0.0, 5.0) * slot
     wake = slot * rnd.choice((0.0, 0.25, 1.0, 2.0, rnd.uniform(0.0, 4.0)))
     if problem.rules.policy == "time-slice":
-        most = problem.rules.interval - problem.rules.cost
-        wake = min(wake, max(0.0, most - slot if slotted else 0.5 * most))
+        turn = problem.rules.interval
+        most = (turn // slot - 1) * slot if slotted else 0.5 * turn
+        wake = min(wake, max(0.0, most - problem.rules.cost))
     if isinstance(problem.case.jobs[0], MeasuredJob):
         # Parts of a slot: a pause to the second rounds where it is no binary fraction of one.
         rules = problem.rules
-        cost, start, wake = (slot * round(4.0 * s / slot) / 4.0 for s in (rules.cost, rules.start_cost, wake))
+        cost, start, wake = (
+            slot * math.floor(4.0 * s / slot) / 4.0 for s in (rules.cost, rules.start_cost, wake)
+        )
         problem = replace(problem, rules=replace(rules, cost=cost, start_cost=start))
     opens = min(job.submit for job in problem.case.jobs)
     sleep = Sleep(after, wake, opens, slot if slotted else None, problem.facts.outages)
@@ -90,7 +93,7 @@ def test_sleep(policy: str, kind: str) -> None:
     count = max(8, FEW // 2)
     finished = woken = paused = 0
     for number in range(count):
-        rnd = random.Random(f"sleep {kind} {policy} {number}")
+        rnd = random.Random(f"asleep {kind} {policy} {number}")
         problem, sleep = with_sleep(rnd, drawn(rnd, policy, kind))
         truth = check(problem)
         if truth is None:
@@ -114,7 +117,7 @@ def test_sleep(policy: str, kind: str) -> None:
 def test_virtual_clusters_sleep_on_after_their_last_job() -> None:
     def cases() -> Iterator[tuple[OutageCase, Sleep]]:
         for number in range(FEW):
-            rnd = random.Random(f"sleep vcs {number}")
+            rnd = random.Random(f"asleep vcs {number}")
             problem = ranking_case(rnd, number, "srtf", PREEMPT_COMBINATIONS)
             if problem.case.server_vc is not None:
                 yield with_sleep(rnd, with_failures(rnd, problem))
