@@ -85,7 +85,10 @@ def _figures(summary: Mapping[str, Any]) -> Table:
         table.add_row("cost", figure("number", summary["cost"]))
     if "preemptions" in summary:
         lost = gpu_time(summary["lost_gpu_seconds"], 1)
-        table.add_row("preemptions", f"{summary['preemptions']:,}, costing {lost}")
+        if summary["preemptions"] or not summary["lost_gpu_seconds"]:
+            table.add_row("preemptions", f"{summary['preemptions']:,}, costing {lost}")
+        else:
+            table.add_row("pauses at a start", f"costing {lost}")
     if "failures" in summary:
         lost = gpu_time(summary["lost_work_gpu_seconds"], 1)
         table.add_row("failures", f"{summary['failures']:,}, costing {lost} of work")
