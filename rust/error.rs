@@ -47,6 +47,15 @@ pub enum Error {
         /// GPUs that its cluster, or virtual cluster, has.
         available: u64,
     },
+    /// A job that asks for more than its owner may ever hold.
+    OverQuota {
+        /// The job's row.
+        row: usize,
+        /// GPUs it asks for.
+        num_gpus: u32,
+        /// GPUs that its owner may hold.
+        gpus: u64,
+    },
     /// A job that its placement could not place even on the empty cluster.
     Unplaceable {
         /// The job's row.
@@ -142,6 +151,7 @@ impl Error {
             Self::Value { .. } => "value",
             Self::Option { .. } => "option",
             Self::Oversize { .. } => "oversize",
+            Self::OverQuota { .. } => "over-quota",
             Self::Unplaceable { .. } => "unplaceable",
             Self::SlotTooShort { .. } => "slot-too-short",
             Self::NoRate { .. } => "no-rate",
@@ -163,6 +173,7 @@ impl Error {
         match self {
             Self::Value { row, .. }
             | Self::Oversize { row, .. }
+            | Self::OverQuota { row, .. }
             | Self::Unplaceable { row, .. }
             | Self::SlotTooShort { row, .. }
             | Self::NoRate { row }
@@ -196,6 +207,9 @@ impl fmt::Display for Error {
             }
             Self::Oversize { num_gpus, available, .. } => {
                 write!(f, "asks for {num_gpus} GPUs, but its cluster has {available}")
+            }
+            Self::OverQuota { num_gpus, gpus, .. } => {
+                write!(f, "asks for {num_gpus} GPUs, but its owner's quota is {gpus} and borrows none")
             }
             Self::Unplaceable { num_gpus, placement, .. } => {
                 write!(f, "asks for {num_gpus} GPUs, which {placement} cannot place even on the empty cluster")

@@ -5,11 +5,13 @@
 //! oversize has a `start` of NaN and 0 servers.
 
 mod allocations;
+mod serving;
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
 use crate::ids::{Job, Server};
 pub use allocations::Allocations;
+pub use serving::{Replica, Serving};
 
 /// What the engine knows when one cluster's run is over.
 #[derive(Clone, Debug)]
@@ -41,11 +43,15 @@ pub(crate) struct ClusterOutcome {
     pub(crate) ended: Vec<bool>,
     /// Per job: stays that outages ended, and the progress lost with them, s. Kept where there are outages.
     pub(crate) failures: Vec<u32>,
+    /// Per job: stays that ended so that others could start. Kept where jobs make room.
+    pub(crate) evictions: Vec<u32>,
     pub(crate) lost_work: Vec<f64>,
     /// Those stays, in order of time.
     pub(crate) failed: Vec<Failure>,
     /// When servers were asleep, by server and time, s. Kept where they may sleep.
     pub(crate) asleep: Vec<Asleep>,
+    /// What became of services.
+    pub(crate) serving: Serving,
     /// Every stretch of the jobs that did not run from start to finish on what they ask for, in order of their ends.
     pub(crate) stretches: Vec<Stretch>,
     /// What was decided, where that is written down.
@@ -121,9 +127,11 @@ impl ClusterOutcome {
             refused: Vec::new(),
             ended: Vec::new(),
             failures: Vec::new(),
+            evictions: Vec::new(),
             lost_work: Vec::new(),
             failed: Vec::new(),
             asleep: Vec::new(),
+            serving: Serving::default(),
             stretches: Vec::new(),
             log: DecisionLog::default(),
         }
@@ -145,7 +153,8 @@ impl ClusterOutcome {
     /// Whether a job has had a stay before.
     #[inline]
     pub(crate) fn has_stayed(&self, job: usize) -> bool {
-        self.preemptions[job] > 0 || self.failures.get(job).is_some_and(|&failures| failures > 0)
+        let some = |counts: &[u32]| counts.get(job).is_some_and(|&count| count > 0);
+        self.preemptions[job] > 0 || some(&self.failures) || some(&self.evictions)
     }
 
     pub(crate) fn note_contention(&mut self, time: f64, sum: u64) {
@@ -170,6 +179,7 @@ impl ClusterOutcome {
         for failure in &mut self.failed {
             failure.time = seconds(failure.time);
         }
+        self.serving.convert_times(&seconds);
         for stretch in &mut self.stretches {
             (stretch.start, stretch.end) = (seconds(stretch.start), seconds(stretch.end));
         }
@@ -222,6 +232,8 @@ pub struct Outcome {
     pub on_types: Vec<f64>,
     /// When servers were asleep, by virtual cluster, server and time; `None` where they never sleep.
     pub asleep: Option<Vec<Asleep>>,
+    /// What became of services; `None` where the run knew none.
+    pub serving: Option<Serving>,
     /// In order of (row, start, server).
     pub allocations: Allocations,
     /// Sampled state.
@@ -268,6 +280,8 @@ pub struct Preempted {
     pub ended: Vec<bool>,
     /// Stays that outages ended; empty where no outages were asked.
     pub failures: Vec<u32>,
+    /// Stays that ended so that others could start; empty where jobs make no room.
+    pub evictions: Vec<u32>,
     /// The progress lost with them, s; as `failures`.
     pub lost_work: Vec<f64>,
     /// Those stays, by virtual cluster, then in order of time.

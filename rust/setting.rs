@@ -1,13 +1,13 @@
 //! What a run of one cluster, or virtual cluster, is given.
 //!
-//! Invariant: jobs are in order of submission, and every column has a value for each job. For example, `rows[0]` is
-//! the caller's row of the job that is submitted first.
+//! Invariant: jobs are in order of fifo, and every column has a value for each job. For example, where all priorities
+//! are alike, `rows[0]` is the caller's row of the job that is submitted first.
 
 use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
-use crate::ids::GpuType;
+use crate::ids::{GpuType, Job};
 use crate::options::Options;
-use crate::trace::{Jobs, Outages, RateTable};
+use crate::trace::{Demand, Jobs, Outage, Quotas, RateTable, Services};
 use std::sync::Arc;
 
 /// When decisions from outside are due.
@@ -19,12 +19,14 @@ pub struct When {
     pub waiting_only: bool,
 }
 
-/// The servers, and their jobs in order of (submit_time, row).
+/// The servers, and their jobs in order of (priority down, submit_time, row).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting<'a> {
     pub(crate) jobs: Jobs<'a>,
     /// Each job's row in the caller's table, for errors.
     pub(crate) rows: &'a [u32],
+    /// The jobs in order of arrival; `None` where that is the order of their numbers.
+    pub(crate) arrivals: Option<&'a [Job]>,
     /// Deadlines, s, NaN where there is none.
     pub(crate) deadline: Option<&'a [f64]>,
     /// Users, numbered; `None` where nobody is named.
@@ -40,7 +42,11 @@ pub(crate) struct Setting<'a> {
     /// When the first job of the whole table is submitted, s.
     pub(crate) opens: f64,
     /// When servers are down; `None` where that is not asked.
-    pub(crate) outages: Option<Outages<'a>>,
+    pub(crate) outages: Option<&'a [Outage]>,
+    /// What owners may hold; `None` where there are no quotas.
+    pub(crate) quotas: Option<Quotas<'a>>,
+    /// What services want; `None` for a run that knows none.
+    pub(crate) services: Option<Services<'a>>,
     /// When decisions from outside are due (`Preemption::Outside`).
     pub(crate) when: When,
     /// Decisions to carry out (`Preemption::Log`).
@@ -58,6 +64,17 @@ impl<'a> Setting<'a> {
         self.server_types.map_or(1, |types| types.iter().map(|of| of.index() + 1).max().unwrap_or(1))
     }
 
+    /// Whether more than what jobs ask for says which of them stand or fall together.
+    pub(crate) fn has_standing(&self) -> bool {
+        self.options.evict || self.quotas.is_some()
+    }
+
+    /// What says that: a job's tier and owner, where they matter, and what it asks for.
+    pub(crate) fn class_of(&self, job: Job) -> (u32, u32, Demand) {
+        let owner = self.quotas.map_or(0, |quotas| quotas.owner[job.index()]);
+        (self.jobs.tier(job.index()), owner, self.jobs.demand(job))
+    }
+
     /// Jobs without deadlines, users and keys; no log, and decisions from outside at every change.
     pub(crate) fn new(
         jobs: Jobs<'a>,
@@ -70,6 +87,7 @@ impl<'a> Setting<'a> {
         Self {
             jobs,
             rows,
+            arrivals: None,
             deadline: None,
             user: None,
             key: None,
@@ -77,6 +95,8 @@ impl<'a> Setting<'a> {
             server_types: None,
             opens: jobs.submit.first().copied().unwrap_or(0.0),
             outages: None,
+            quotas: None,
+            services: None,
             few,
             network,
             options,

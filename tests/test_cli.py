@@ -362,6 +362,7 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "admission": False,
         "start_cost": 0.0,
         "checkpoint_interval": 1800.0,
+        "evict": False,
         "interference": 0.0,
         "type_order": "fastest",
         "allocations": False,

@@ -378,3 +378,33 @@ def test_a_report_has_power_over_time_and_hours_asleep(cluster: Cluster) -> None
     assert "<th>asleep, GPU-hours</th>" in text
     row = results["asleep"].summary["gpu_types"][0]
     assert f"<td>{row['asleep_gpu_hours']:,.0f}</td>" in text
+
+
+def test_replicas_of_services_keep_servers_awake(cluster: Cluster) -> None:
+    jobs = table(submit_time=[0.0, 300.0, 900.0], num_gpus=[4, 4, 4], gpu_type=["big"] * 3)
+    wanted = {"service": ["s"] * 3, "time": [200.0, 400.0, 600.0], "replicas": [0, 1, 0]}
+    services = pl.DataFrame({**wanted, "gpus_per_replica": [4] * 3})
+    result = replay(jobs, cluster, services=services, sample=1.0, preempt_cost=0.0)
+    # Server 0 runs jobs until 100 s, and from 300 s on, when one wakes it, until 430 s. From 400 s to 600 s
+    # server 1 has a replica, which wakes it; it sleeps from 660 s on again, server 0 from 490 s to 900 s.
+    assert times(result) == [(0.0, 100.0), (300.0, 430.0), (900.0, 1030.0)]
+    asleep = 4 * ((300 - 160) + (900 - 490) + (400 - 60) + (1030 - 660))
+    big = result.summary["gpu_types"][0]
+    assert big["asleep_gpu_hours"] == pytest.approx(asleep / 3600)
+    busy = 4 * (100 + 130 + 130 + 200)
+    assert big["energy_kwh"] == pytest.approx((busy * 400 + (8 * 1030 - busy - asleep) * 50) / 3.6e6)
+    watts = result.timeline["watts"].to_numpy()
+    assert watts[:-1].sum() / 3.6e6 == pytest.approx(result.summary["energy_kwh"])
+    assert faults(result, jobs) == []
+
+
+def test_a_job_that_makes_room_wakes_nobody(cluster: Cluster) -> None:
+    jobs = table(
+        submit_time=[0.0, 50.0],
+        num_gpus=[8, 8],
+        duration=[200.0, 10.0],
+        priority=[0, 1],
+        gpu_type=["big"] * 2,
+    )
+    result = replay(jobs, cluster, evict=True, preempt_cost=7.0, sleep_after=0.0)
+    assert times(result) == [(0.0, 217.0), (50.0, 60.0)]

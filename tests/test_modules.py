@@ -56,6 +56,8 @@ ALLOWED: Final[dict[str, set[str]]] = {
     "generate --preset philly --jobs 50 --gpus 64 -o g.parquet": TABLES | {"rich", "numpy.ma"},
     "outages --cluster 2x8 --mtbf 5d --mttr 2h --days 90 -o outages.parquet": TABLES | {"rich", "numpy.ma"},
     "outages --cluster 2x8 --mtbf 5d --mttr 2h --days 90 -o outages.csv --json": TABLES | {"numpy.ma"},
+    "services requests.csv --gpus-per-replica 2 --tokens-per-gpu 500 -o services.csv": TABLES
+    | {"rich", "numpy.ma"},
     "inspect small.csv": TABLES | {"rich", "numpy.ma"},
     "profile small.csv -o p.csv": TABLES | {"rich", "numpy.ma"},
     "replay small.csv --cluster 2x8 -o r": RESULTS | {"rich"},

@@ -31,6 +31,7 @@ from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
     ELASTIC_SCHEMA,
+    EVICTION_SCHEMA,
     FAILURE_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
@@ -367,7 +368,13 @@ def test_every_file_and_column_is_documented() -> None:
         rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
         documented = [row[0].removeprefix("| ") for row in rows if len(row) > 2][2:]
         more = {
-            "jobs": CAUSES_SCHEMA | PREEMPTION_SCHEMA | FAILURE_SCHEMA | ELASTIC_SCHEMA | TYPES_SCHEMA | SHARES_SCHEMA,
+            "jobs": CAUSES_SCHEMA
+            | PREEMPTION_SCHEMA
+            | EVICTION_SCHEMA
+            | FAILURE_SCHEMA
+            | ELASTIC_SCHEMA
+            | TYPES_SCHEMA
+            | SHARES_SCHEMA,
             "allocations": GPUS_SCHEMA,
         }.get(table, {})
         extra = [*more, ", ".join(CARRIED_COLUMNS)] if table == "jobs" else list(more)

@@ -73,12 +73,14 @@ def outcomes() -> dict[str, Outcome]:
         vc=pl.when(pl.int_range(pl.len()) < 30).then(pl.lit("a")).otherwise(pl.lit("b")),
     )
     split = Cluster.from_groups([ServerGroup(2, 8, vc="a"), ServerGroup(2, 8, vc="b")])
+    ranked = due.with_columns(priority=pl.int_range(pl.len()) % 3)
     return {
         "plain": replay(jobs.drop("user"), "4x4", policy="rand"),
         "users": replay(jobs, "4x4", policy="fifo"),
         "preemptive": replay(jobs, "4x4", policy="srtf"),
         "all": replay(due, split, policy="edf", admission=True, sample=60.0),
         "outages": replay(jobs, "4x4", policy="fifo", outages=OUTAGES),
+        "evicting": replay(ranked, split, policy="fifo", evict=True),
         "aging": replay(jobs, "4x4", policy="sjf", aging=600.0),
         "elastic": replay(
             due.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2), split, policy=Elastic
@@ -111,7 +113,7 @@ def test_every_key_of_a_size_class_and_of_a_virtual_cluster_is_documented(
     summaries = [outcome.summary for outcome in outcomes.values()]
     assert found([row for summary in summaries for row in summary["size_classes"]]) == set(CLASSES)
     vcs = outcomes["all"].summary["vcs"]
-    assert found(vcs + outcomes["elastic"].summary["vcs"]) == set(VCS)
+    assert found(vcs + outcomes["elastic"].summary["vcs"] + outcomes["evicting"].summary["vcs"]) == set(VCS)
     assert sum(row["jobs_refused"] for row in vcs) == outcomes["all"].summary["jobs_refused"] > 0
     # What the page says of the conditions.
     plain = found(outcomes["plain"].summary["size_classes"])

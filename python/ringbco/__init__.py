@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from ringbco.study.inspection import inspect
     from ringbco.study.outages import outages
     from ringbco.study.profile import profile
+    from ringbco.study.services import services
     from ringbco.sweeps.run import sweep
     from ringbco.trace.jobs import JobTable, from_frame, read_jobs, write_jobs
     from ringbco.trace.outages import Outages
+    from ringbco.trace.services import Services
     from ringbco.trace.synthetic import generate
 
     __version__: str
@@ -52,6 +54,7 @@ __all__ = [
     "Packing",
     "Policy",
     "RankPolicy",
+    "Services",
     "Simulation",
     "State",
     "__version__",
@@ -70,6 +73,7 @@ __all__ = [
     "read_jobs",
     "replay",
     "report",
+    "services",
     "sweep",
     "timeline",
     "write_jobs",
@@ -88,6 +92,7 @@ _HOMES = {
     "Packing": "run.pack",
     "Policy": "run.own",
     "RankPolicy": "run.own",
+    "Services": "trace.services",
     "Simulation": "run.simulation",
     "State": "run.state",
     "audit": "audits",
@@ -104,6 +109,7 @@ _HOMES = {
     "read_jobs": "trace.jobs",
     "replay": "run.replay",
     "report": "reports",
+    "services": "study.services",
     "sweep": "sweeps.run",
     "timeline": "reports.timeline",
     "write_jobs": "trace.jobs",

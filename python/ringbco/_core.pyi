@@ -45,7 +45,9 @@ class RunResult:
     held, lost, spread, refused and ended are None where the policy does not preempt; longer (s), held_gpus
     and lost_gpus (GPU-seconds) where no job may hold other GPUs than it asks for; on_types (s) where all GPUs
     are alike; failures, lost_work (s) and failed (job, server, GPUs, time, lost work) where no outages were
-    given; asleep (server, since, until, s) where servers never sleep.
+    given; replicas (service, server, wanted since, start, end) and loads (service, time, replicas; as the run
+    saw them) where no services were. lent is in GPU-seconds. asleep (server, since, until, s) is None where
+    servers never sleep.
     """
 
     @property
@@ -77,6 +79,8 @@ class RunResult:
     @property
     def failures(self) -> NDArray[np.uint32] | None: ...
     @property
+    def evictions(self) -> NDArray[np.uint32] | None: ...
+    @property
     def lost_work(self) -> NDArray[np.float64] | None: ...
     @property
     def failed(
@@ -93,6 +97,23 @@ class RunResult:
     ): ...
     @property
     def asleep(self) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]] | None: ...
+    @property
+    def replicas(
+        self,
+    ) -> (
+        tuple[
+            NDArray[np.uint32],
+            NDArray[np.uint32],
+            NDArray[np.float64],
+            NDArray[np.float64],
+            NDArray[np.float64],
+        ]
+        | None
+    ): ...
+    @property
+    def loads(self) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]] | None: ...
+    @property
+    def lent(self) -> float: ...
     @property
     def longer(self) -> NDArray[np.float64] | None: ...
     @property
@@ -220,6 +241,9 @@ class _Jobs(TypedDict):
     key: NotRequired[NDArray[np.float64] | None]
     log: NotRequired[_Log | None]
     checkpoint_interval: NotRequired[NDArray[np.float64] | None]
+    priority: NotRequired[NDArray[np.int32] | None]
+    preemptible: NotRequired[NDArray[np.bool_] | None]
+    quotas: NotRequired[tuple[NDArray[np.uint32], list[int], list[bool]] | None]
 
 @type_check_only
 class _Cluster(TypedDict):
@@ -228,6 +252,9 @@ class _Cluster(TypedDict):
     server_types: NotRequired[list[int] | None]
     type_prices: NotRequired[list[float] | None]
     outages: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]] | None]
+    services: NotRequired[
+        tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]] | None
+    ]
     network: tuple[float, float, float, float, float, float]
 
 @final

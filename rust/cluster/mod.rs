@@ -7,6 +7,7 @@
 //! The network's constants and the checks of server sizes are here too.
 
 mod loss;
+mod nobody;
 mod shares;
 mod times;
 
@@ -218,7 +219,7 @@ pub(crate) struct Cluster {
     pub(crate) changes: u64,
     /// The largest O_s.
     pub(crate) largest: u32,
-    /// GPUs of the servers that are up.
+    /// GPUs of the servers that are up, without those that replicas of services hold.
     pub(crate) up: u64,
     by_idle: Option<IdleIndex>,
     opened: Option<IdleIndex>,
@@ -403,22 +404,6 @@ impl Cluster {
         }
     }
 
-    /// Takes every GPU of a server for nobody, while it is down. All are idle.
-    pub(crate) fn close(&mut self, server: Server) {
-        let size = self.sizes[server.index()];
-        let claim = Claim { job: nobody_on(server), num_gpus: size, time: 0.0, share: 0 };
-        self.take(server, size, &claim, &mut Grant::default());
-        self.mark();
-        self.up -= u64::from(size);
-    }
-
-    /// Gives them back.
-    pub(crate) fn open(&mut self, server: Server) {
-        let size = self.sizes[server.index()];
-        self.release(nobody_on(server), &[(server, size)]);
-        self.up += u64::from(size);
-    }
-
     /// Gives the accumulated time of the latest grant back.
     pub(crate) fn forget(&mut self) {
         if let Some(times) = &mut self.gpu_times {
@@ -459,11 +444,6 @@ impl Cluster {
             tree.add(s, i64::from(idle) - i64::from(was));
         }
     }
-}
-
-/// Who holds the GPUs of a server that is down. Jobs are never so many.
-fn nobody_on(server: Server) -> Job {
-    Job::new(Job::NONE.number() - 1 - server.number())
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@
 
 use super::clock::Clock;
 use super::delays::Delays;
+use super::holdings::Holdings;
 use super::ledger::Ledger;
 use super::outages::Outages;
+use super::services::Services;
 use super::sleep::{Pauses, Sleep};
 use super::stays::Stay;
 use super::undone::Undone;
@@ -21,10 +23,12 @@ use crate::setting::Setting;
 use crate::speed::{Beside, Crowd, Speed};
 use crate::trace::Jobs;
 
-/// The state of a cluster and its jobs at one instant. Jobs are numbered in order of (submit_time, row).
+/// The state of a cluster and its jobs at one instant. Jobs are numbered in order of (priority down, submit_time, row).
 #[derive(Clone, Debug)]
 pub(crate) struct Floor<'a, S: Speed> {
     pub(crate) jobs: Jobs<'a>,
+    /// The jobs in order of arrival; `None` where that is the order of their numbers.
+    pub(super) arrivals: Option<&'a [Job]>,
     pub(crate) few: &'a FewestServers,
     pub(crate) speed: S,
     pub(crate) clock: Clock,
@@ -49,6 +53,17 @@ pub(crate) struct Floor<'a, S: Speed> {
     /// Which servers are idle, where they may sleep.
     pub(super) sleep: Option<Box<Sleep>>,
     pub(super) pauses: Pauses,
+    /// Seconds of progress between two checkpoints of a job that does not say it; NaN where nobody asks.
+    checkpoint_interval: f64,
+    /// What owners hold, where there are quotas.
+    pub(super) holdings: Option<Box<Holdings>>,
+    /// Each job's row in the caller's table.
+    pub(super) rows: &'a [u32],
+    /// Jobs that others evicted (kept where decisions come from outside).
+    pub(super) evicted: Vec<Job>,
+    /// Whether jobs of higher priority evict others.
+    pub(super) evicts: bool,
+    pub(super) services: Option<Box<Services>>,
     pub(super) record: bool,
     pub(super) delays: Delays,
     /// What the latest `place` gave.
@@ -78,12 +93,15 @@ impl<'a, S: Speed> Floor<'a, S> {
     pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, nets: bool, outside: bool) -> Self {
         let options = setting.options;
         // A pause at the start, and what an outage takes, is time lost, which the ledger's columns tell.
-        let stops = stops || options.pauses_at_start() || setting.outages.is_some();
+        let makes_room = options.evict || setting.quotas.is_some() || setting.services.is_some();
+        let stays_end = setting.outages.is_some() || makes_room;
+        let stops = stops || options.pauses_at_start() || stays_end;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let placer = Placer::new(options);
         let record = options.record_allocations;
         let mut needs = placer.needs();
         needs.gpu_times |= outside;
+        needs.by_idle |= setting.services.is_some();
         let mut cluster = Pools::new(setting.server_gpus, setting.server_types, needs);
         if jobs.shares.is_some() {
             cluster.share(needs);
@@ -93,6 +111,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             delays: Delays::new(&jobs, cluster.len()),
             cluster,
             placer,
+            arrivals: setting.arrivals,
             few: setting.few,
             now: 0.0,
             stays: Vec::new(),
@@ -107,6 +126,12 @@ impl<'a, S: Speed> Floor<'a, S> {
             outages: Outages::new(setting, clock),
             sleep: Sleep::new(setting, clock, S::USES_REST_OF_SLOT),
             pauses: Pauses::new(options, clock, S::USES_REST_OF_SLOT, 0.0),
+            checkpoint_interval: if stays_end { options.checkpoint_interval } else { f64::NAN },
+            evicts: options.evict,
+            holdings: Holdings::new(setting),
+            rows: setting.rows,
+            evicted: Vec::new(),
+            services: Services::new(setting, clock),
             record,
             grant: Grant::default(),
             gone: 0,
@@ -120,6 +145,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             out: ClusterOutcome {
                 elastic: vec![Elastic::default(); jobs.range.filter(|_| stops).map_or(0, |_| jobs.len())],
                 on_types: vec![0.0; jobs.types.map_or(0, |_| jobs.len())],
+                evictions: vec![0; if makes_room { jobs.len() } else { 0 }],
                 failures: vec![0; setting.outages.map_or(0, |_| jobs.len())],
                 lost_work: vec![0.0; setting.outages.map_or(0, |_| jobs.len())],
                 ..if stops {
@@ -144,6 +170,26 @@ impl<'a, S: Speed> Floor<'a, S> {
     #[inline]
     pub(crate) fn seconds(&self) -> f64 {
         self.clock.seconds(self.now)
+    }
+
+    /// The job that arrives so many jobs after the first.
+    #[inline]
+    pub(crate) fn arrival(&self, after: usize) -> Job {
+        self.arrivals.map_or(Job::at(after), |arrivals| arrivals[after])
+    }
+
+    /// A number not above the jobs that arrive before this one.
+    pub(crate) fn arrives_after(&self, job: Job) -> usize {
+        let submit = |job: Job| self.jobs.submit[job.index()];
+        let before = |other: &Job| submit(*other) < submit(job);
+        self.arrivals.map_or(job.index(), |arrivals| arrivals.partition_point(before))
+    }
+
+    /// Seconds of progress between two checkpoints of a job; NaN where nobody asks.
+    #[inline]
+    pub(super) fn interval_of(&self, job: Job) -> f64 {
+        let own = self.jobs.checkpoint_interval.map_or(f64::NAN, |intervals| intervals[job.index()]);
+        if own.is_nan() || self.checkpoint_interval.is_nan() { self.checkpoint_interval } else { own }
     }
 
     /// GPUs that a job asks for.
@@ -279,15 +325,21 @@ impl<'a, S: Speed> Floor<'a, S> {
         !self.out.finish[job.index()].is_nan()
     }
 
-    /// Whether an outage ever ended a stay of a job.
+    /// Whether an outage or an eviction ever ended a stay of a job.
     #[inline]
-    pub(crate) fn has_failed(&self, job: Job) -> bool {
-        self.out.failures.get(job.index()).is_some_and(|&failures| failures > 0)
+    pub(crate) fn was_interrupted(&self, job: Job) -> bool {
+        let some = |counts: &[u32]| counts.get(job.index()).is_some_and(|&count| count > 0);
+        some(&self.out.failures) || some(&self.out.evictions)
     }
 
     /// Whether a verb ended a job before it was done.
     pub(crate) fn is_ended(&self, job: Job) -> bool {
         self.out.ended.get(job.index()).is_some_and(|&ended| ended)
+    }
+
+    /// Whether a job was refused.
+    pub(crate) fn is_refused(&self, job: Job) -> bool {
+        self.out.refused.get(job.index()).is_some_and(|&refused| refused)
     }
 
     /// Whether a job has run, or runs.
@@ -394,6 +446,11 @@ impl<'a, S: Speed> Floor<'a, S> {
         if let Some(sleep) = &mut self.sleep {
             sleep.give_back(&stay.parts, self.now, self.clock);
         }
+        if self.holdings.is_some() {
+            let num_gpus = stay.gpus();
+            self.let_go(job, num_gpus);
+        }
+        let stay = &self.stays[slot.index()];
         if stay.parts.len() > 1 {
             self.crowd.leave(slot, stay.servers());
             self.account_crowd();

@@ -1,17 +1,20 @@
 //! The machine: the only event loop.
 //!
-//! An instant has six steps (docs/model.md): completions, outages, arrivals, one pass where the policy wants one, new paces of
+//! An instant has these steps (docs/model.md): completions, outages, loads of services, arrivals, replicas, one pass where the policy wants one, new paces of
 //! the stays whose crowd changed, and the books. Then the machine goes on to the next instant: the least of the next
-//! end, the next outage, the next arrival, the policy's next pass and its next wake. Nothing happens in between.
+//! end, the next outage, the next load, the next arrival, the policy's next pass and its next wake. Nothing happens in between.
 //!
 //! A run can be cut anywhere: `run(until)` may be called again, and a clone goes on to the same end. For example, a
 //! machine that ran to 100 s, was cloned, and ran on twice, gives the same results as one that was never stopped.
 
 mod clock;
 mod delays;
+mod evict;
 mod floor;
+mod holdings;
 mod ledger;
 mod outages;
+mod services;
 mod sharing;
 mod sleep;
 mod stays;
@@ -126,8 +129,11 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         machine
     }
 
-    fn arrival_of(&self, job: usize) -> f64 {
-        self.floor.jobs.submit.get(job).map_or(f64::INFINITY, |&s| self.floor.clock.arrival(s))
+    /// When the job arrives that comes so many jobs after the first.
+    fn arrival_of(&self, after: usize) -> f64 {
+        let submit = self.floor.jobs.submit;
+        let job = if after < submit.len() { self.floor.arrival(after).index() } else { after };
+        submit.get(job).map_or(f64::INFINITY, |&s| self.floor.clock.arrival(s))
     }
 
     /// Goes through every instant up to `until` (machine time).
@@ -143,7 +149,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         loop {
             let (next_end, _) = self.floor.ends.peek().unwrap_or((f64::INFINITY, 0));
             let next = next_end.min(self.next_arrival).min(self.next_pass).min(self.next_wake);
-            let now = next.min(self.next_outage());
+            let now = next.min(self.next_outage()).min(self.next_load());
             if now > until {
                 if P::OUTSIDE && until > self.floor.now {
                     self.floor.now = until;
@@ -173,10 +179,13 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if self.floor.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }
     }
 
-    /// Goes on to an instant: completions, servers that come back and go down, arrivals.
+    /// Goes on to an instant: completions, servers that come back and go down, loads, arrivals, replicas.
     fn events(&mut self, now: f64) {
         if P::NETS && now > self.floor.now {
             self.floor.undone.clear();
+        }
+        if self.floor.services.is_some() {
+            self.floor.lend(now);
         }
         self.floor.now = now;
         self.floor.delays.pass_time(self.floor.clock.seconds(now));
@@ -194,8 +203,11 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if self.next_outage() <= now {
             self.change_servers();
         }
+        if self.next_load() <= now {
+            self.take_loads();
+        }
         while self.next_arrival <= now {
-            let job = Job::at(self.arrived);
+            let job = self.floor.arrival(self.arrived);
             self.floor.turn_wait(job);
             self.policy.arrived(&mut self.floor, job);
             if P::OUTSIDE {
@@ -204,6 +216,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             }
             self.arrived += 1;
             self.next_arrival = self.arrival_of(self.arrived);
+        }
+        if self.floor.services.is_some() {
+            self.place_replicas();
         }
     }
 
@@ -227,6 +242,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 return Err(Error::Decision { row, verb: verb.name(), time: self.floor.seconds(), why, at });
             }
             self.next_pass = self.policy.due(&self.floor);
+            if P::OUTSIDE {
+                self.news.evicted.append(&mut self.floor.evicted);
+            }
         }
         let waiting = self.policy.is_waiting();
         let Floor { jobs, delays, cluster, placer, .. } = &mut self.floor;
@@ -259,7 +277,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             return false;
         }
         let stalled = self.floor.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
-        let nothing_comes = self.next_arrival == f64::INFINITY && self.next_outage() == f64::INFINITY;
+        let nothing_comes = self.next_arrival.min(self.next_outage()).min(self.next_load()) == f64::INFINITY;
         self.idle_passes = if stalled && nothing_comes { self.idle_passes + 1 } else { 0 };
         let enough = IDLE_PASSES + 2 * (jobs - self.floor.gone) as u64;
         self.idle_passes > enough && self.idle_passes as f64 * self.floor.smallest_share() > enough as f64
@@ -283,7 +301,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     }
 
     /// What a run that is done leaves behind, in seconds.
-    pub(crate) fn into_outcome(self) -> ClusterOutcome {
+    pub(crate) fn into_outcome(mut self) -> ClusterOutcome {
+        self.floor.out.serving = self.floor.serving();
         let Floor { mut out, clock, gone, sleep, outages, .. } = self.floor;
         out.events = (self.arrived + gone) as u64;
         out.convert_times(|time| clock.seconds(time));

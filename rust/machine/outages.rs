@@ -32,9 +32,6 @@ pub(crate) struct Outages {
     events: Vec<(f64, Change, Server)>,
     next: usize,
     pub(super) is_down: Vec<bool>,
-    /// Seconds of progress between two checkpoints, where no job says otherwise; those of each job.
-    interval: f64,
-    intervals: Vec<f64>,
 }
 
 impl Outages {
@@ -47,7 +44,7 @@ impl Outages {
             ..*outage
         };
         // Seconds first: outages that do not touch may share a slot. Then by boundaries.
-        let outages = merged(merged(given.list.to_vec()).iter().map(at).collect());
+        let outages = merged(merged(given.to_vec()).iter().map(at).collect());
         let mut events = Vec::with_capacity(2 * outages.len());
         for Outage { server, down, up } in outages {
             if down == up {
@@ -60,13 +57,7 @@ impl Outages {
             }
         }
         events.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
-        Some(Box::new(Self {
-            events,
-            next: 0,
-            is_down: vec![false; setting.server_gpus.len()],
-            interval: setting.options.checkpoint_interval,
-            intervals: given.checkpoint_interval.to_vec(),
-        }))
+        Some(Box::new(Self { events, next: 0, is_down: vec![false; setting.server_gpus.len()] }))
     }
 
     /// When the next server goes down or comes back; never if none will.
@@ -85,12 +76,6 @@ impl Outages {
                 sleep.bring_up(server, time);
             }
         }
-    }
-
-    /// Seconds of progress between two checkpoints of a job.
-    pub(super) fn interval_of(&self, job: Job) -> f64 {
-        let own = self.intervals.get(job.index()).copied();
-        own.filter(|interval| !interval.is_nan()).unwrap_or(self.interval)
     }
 }
 
@@ -122,6 +107,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
                         self.news.evicted.push(job);
                     }
                 }
+                self.floor.fail_replicas(server);
                 self.floor.take_down(server);
                 if change == Change::Blink {
                     self.floor.bring_up(server);

@@ -144,6 +144,7 @@ impl<S: Speed> Floor<'_, S> {
             Some(_) => pauses.resized,
         };
         let start_pause = pauses.started;
+        let every = self.interval_of(job);
         let alone = if self.ledger.is_some() { self.alone(job) } else { f64::NAN };
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
         if slot.index() == self.stays.len() {
@@ -163,7 +164,7 @@ impl<S: Speed> Floor<'_, S> {
             }
         };
         (stay.left, stay.saved) = (left, left);
-        stay.every = self.outages.as_ref().map_or(f64::NAN, |outages| outages.interval_of(job));
+        stay.every = every;
         stay.from = self.now + rest.length();
         stay.since = stay.from;
         if S::USES_REST_OF_SLOT {
@@ -196,6 +197,9 @@ impl<S: Speed> Floor<'_, S> {
         }
         if !resumed {
             self.out.start[j] = self.now;
+        }
+        if self.holdings.is_some() {
+            self.hold(slot, job, num_gpus);
         }
         slot
     }
@@ -273,7 +277,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// Takes the idle GPUs of given servers for a job.
-    fn take(&mut self, job: Job, parts: &[(Server, u32)]) {
+    pub(super) fn take(&mut self, job: Job, parts: &[(Server, u32)]) {
         let claim = self.claim(job, parts.iter().map(|part| part.1).sum());
         self.cluster.take(parts, &claim, &mut self.grant);
     }

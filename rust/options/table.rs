@@ -17,6 +17,7 @@ const OTHERS: &str = "Other schedulers (docs/policies.md)";
 const EXECUTION: &str = "Execution";
 const OUTAGES: &str = "Outages (docs/outages.md)";
 const ENERGY: &str = "Energy (docs/energy.md)";
+const SERVICES: &str = "Services (docs/services.md)";
 const OUTPUT: &str = "Output";
 
 /// Seconds beyond which float64 no longer tells one second from the next.
@@ -42,6 +43,16 @@ const REPLAY_OUTAGES: Entry = Entry::file("outages", "a Parquet or CSV file, or 
     .form("FILE")
     .panel(OUTAGES)
     .help("When servers are down, with the columns server, down_at, up_at and cause (docs/outages.md).");
+const REPLAY_QUOTA: Entry = Entry::file("quota", "a Parquet or CSV file, or a frame, of quotas")
+    .or("none")
+    .form("FILE")
+    .panel(EXECUTION)
+    .help("How many GPUs owners may hold, with the columns vc or user, gpus, borrow (docs/priorities.md).");
+const REPLAY_SERVICES: Entry = Entry::file("services", "a Parquet or CSV file, or a frame, of services")
+    .or("none")
+    .form("FILE")
+    .panel(SERVICES)
+    .help("How many replicas services want, with the columns service, time, replicas, gpus_per_replica (docs/services.md).");
 // What a replay and a plan have in common.
 const MODEL: Entry = Entry::name("model", &["rar", "fixed"])
     .panel(EXECUTION)
@@ -180,6 +191,11 @@ options! {
             .unit("s")
             .panel(ENERGY)
             .help("Seconds by which the pause of a job is longer that starts on a server that sleeps.");
+        /// Whether jobs of lower priority make room.
+        evict: bool = false => Entry::flag("evict")
+            .panel(EXECUTION)
+            .help("Jobs of higher priority evict preemptible ones of lower priority where they find no GPUs \
+                (docs/priorities.md).");
         /// Attained service, GPU-seconds, at which a job falls to the next queue; ascending.
         thresholds: Vec<f64> = vec![18_000.0] =>
             Entry::ascending("thresholds", "GPU-seconds > 0 in ascending order")
@@ -371,6 +387,9 @@ pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     replay.insert(after_model, (REPLAY_TABLES, Value::Absent));
     let before = replay.iter().position(|(entry, _)| entry.name == "checkpoint-interval").unwrap_or_default();
     replay.insert(before, (REPLAY_OUTAGES, Value::Absent));
+    let after_evict = 1 + replay.iter().position(|(entry, _)| entry.name == "evict").unwrap_or_default();
+    replay.insert(after_evict, (REPLAY_QUOTA, Value::Absent));
+    replay.insert(before + 2, (REPLAY_SERVICES, Value::Absent));
     let mut plan = rows(&PlanOptions::default());
     plan.push((ALLOCATIONS, Value::Flag(true)));
     [("replay", replay), ("plan", plan)]

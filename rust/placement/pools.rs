@@ -79,7 +79,7 @@ impl Pools {
         if gpu_type == GpuType::NONE { 0 } else { gpu_type.index() }
     }
 
-    /// GPUs of each pool that are up, or thousandths of one where jobs may hold shares.
+    /// GPUs of each pool that are up and that no replica of a service holds, or thousandths of one where jobs may hold shares.
     pub(crate) fn units(&self) -> Vec<u64> {
         self.pools.iter().map(|pool| pool.up * pool.units_a_gpu()).collect()
     }
@@ -249,6 +249,29 @@ impl Pools {
     pub(crate) fn open(&mut self, server: Server) {
         let (pool, own) = self.place(server);
         self.pools[pool].open(own);
+    }
+
+    /// The server with the fewest idle GPUs that still holds so many, the lowest on ties; where servers are kept by idle
+    /// count.
+    pub(crate) fn tightest(&self, num_gpus: u32) -> Option<Server> {
+        let found = self.pools.iter().enumerate().filter_map(|(number, pool)| {
+            let own = pool.by_idle()?.tightest(num_gpus)?;
+            let server = self.parted.as_ref().map_or(own, |parted| parted.members[number][own.index()]);
+            Some((pool.idle[own.index()], server))
+        });
+        found.min().map(|(_, server)| server)
+    }
+
+    /// Takes idle GPUs of a server for a replica of a service.
+    pub(crate) fn hold(&mut self, server: Server, count: u32, holder: Job) {
+        let (pool, own) = self.place(server);
+        self.pools[pool].hold(own, count, holder);
+    }
+
+    /// Gives them back.
+    pub(crate) fn let_go(&mut self, server: Server, count: u32, holder: Job) {
+        let (pool, own) = self.place(server);
+        self.pools[pool].let_go(own, count, holder);
     }
 
     /// Gives back what the latest grant took, and the accumulated time with it.

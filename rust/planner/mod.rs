@@ -141,6 +141,10 @@ fn run_at<S: Speed + Sync>(
         let expected = "whole GPUs: a plan gives no shares of one".to_owned();
         return Err(Error::Option { name: "gpu_share", value: "shares of a GPU".to_owned(), expected });
     }
+    if jobs.priority.is_some() {
+        let expected = "one priority for all jobs: a plan knows no others".to_owned();
+        return Err(Error::Option { name: "priority", value: "priorities that differ".to_owned(), expected });
+    }
     let instance = Instance::new(jobs, server_gpus, network, options, speed)?;
     if instance.rows.is_empty() {
         return Err(Error::NoJobs);
@@ -180,6 +184,7 @@ fn run_at<S: Speed + Sync>(
         schedule: Outcome {
             on_types: Vec::new(),
             asleep: None,
+            serving: None, // a plan knows no services
             timeline,
             allocations: out.allocations.by_job(jobs.len()),
             kept: instance.kept.clone(),

@@ -42,7 +42,8 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
     /// The job that stayed at `slot` is done. Its GPUs are free.
     fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job);
 
-    /// The stay at `slot` ended because a server failed. Its job has fallen back and waits from now on, at its old place.
+    /// The stay at `slot` ended because a server failed, or a service wants its GPUs. Its job waits from now on, at its
+    /// old place.
     fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job);
 
     /// A server went down or came back.

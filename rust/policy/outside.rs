@@ -59,10 +59,10 @@ impl Outside {
         match () {
             () if self.roster.is_waiting(job) => "it waits",
             () if self.roster.slot_of(job).is_some() => "it holds GPUs already",
-            () if job.index() >= self.arrived => "it has not arrived yet",
             () if floor.is_done(job) => "it is done",
             () if floor.is_ended(job) => "it was ended",
-            () => "it was refused",
+            () if floor.is_refused(job) => "it was refused",
+            () => "it has not arrived yet",
         }
     }
 
@@ -268,13 +268,14 @@ impl Outside {
         ahead
     }
 
-    /// Carries out a ranking: `keys` are those of `jobs`, least first, ties fifo.
+    /// Carries out a ranking: `keys` are those of `jobs`, least first, ties fifo; higher priorities before all that.
     ///
     /// Without preemption the waiting jobs start in that order as far as they can be placed. With it, the jobs that fit
     /// in a quota of all GPUs are selected, the running ones that are not are stopped, and the others start.
     pub(crate) fn rank<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job], keys: &[f64], preemptive: bool) {
         let mut order: Vec<(f64, Job)> = keys.iter().copied().zip(jobs.iter().copied()).collect();
-        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let tier = |job: Job| floor.jobs.tier(job.index());
+        order.sort_unstable_by(|a, b| tier(a.1).cmp(&tier(b.1)).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1)));
         let mut chosen: Vec<Job> = Vec::with_capacity(order.len());
         if preemptive {
             let mut quotas = Quotas::new(floor);
@@ -333,7 +334,7 @@ impl<S: Speed> Policy<S> for Outside {
     const OUTSIDE: bool = true;
 
     fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
-        self.arrived = job.index() + 1;
+        self.arrived += 1;
         self.present += 1;
         self.roster.set_waiting(job);
         self.changed = true;

@@ -1,6 +1,6 @@
 //! What a run gives back, as columns that numpy owns.
 
-use crate::outcome::{Asleep, Elastic, Failure, Outcome};
+use crate::outcome::{Asleep, Elastic, Failure, Outcome, Replica};
 use crate::planner::Plan;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
@@ -10,6 +10,11 @@ type FailedColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<u32>>, P
 
 /// When servers were asleep: the server, since when and until when, s.
 type AsleepColumns = (Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
+/// Replicas: the service, the server, since when it was wanted, start and end, s.
+type ReplicaColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
+
+/// Loads as the run saw them: the service, when, s, and how many replicas.
+type LoadColumns = (Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<u32>>);
 
 /// A run's columns.
 #[pyclass(frozen, get_all, module = "ringbco._core")]
@@ -28,9 +33,13 @@ pub(super) struct RunResult {
     refused: Option<Py<PyArray1<bool>>>,
     ended: Option<Py<PyArray1<bool>>>,
     failures: Option<Py<PyArray1<u32>>>,
+    evictions: Option<Py<PyArray1<u32>>>,
     lost_work: Option<Py<PyArray1<f64>>>,
     failed: Option<FailedColumns>,
     asleep: Option<AsleepColumns>,
+    replicas: Option<ReplicaColumns>,
+    loads: Option<LoadColumns>,
+    lent: f64,
     longer: Option<Py<PyArray1<f64>>>,
     on_types: Option<Py<PyArray1<f64>>>,
     held_gpus: Option<Py<PyArray1<f64>>>,
@@ -74,6 +83,8 @@ impl RunResult {
             (column(py, servers), times(|spell| spell.from), times(|spell| spell.until))
         });
         let (allocations, timeline) = (outcome.allocations, outcome.timeline);
+        let evictions = outcome.preempted.as_mut().map(|own| std::mem::take(&mut own.evictions));
+        let evictions = evictions.filter(|counts| !counts.is_empty()).map(|counts| column(py, counts));
         let mut failures = None;
         if let Some(own) = &mut outcome.preempted
             && !own.failures.is_empty()
@@ -94,6 +105,28 @@ impl RunResult {
         }
         let (failures, lost_work, failed) =
             failures.map_or((None, None, None), |(a, b, c)| (Some(a), Some(b), Some(c)));
+        let has_services = outcome.serving.is_some();
+        let serving = outcome.serving.unwrap_or_default();
+        let lent = serving.lent;
+        let (mut replicas, mut loads) = (None, None);
+        if has_services {
+            let rows = &serving.replicas;
+            let of = |value: fn(&Replica) -> u32| column(py, rows.iter().map(value).collect());
+            let times = |value: fn(&Replica) -> f64| column(py, rows.iter().map(value).collect());
+            replicas = Some((
+                of(|replica| replica.service),
+                of(|replica| replica.server.number()),
+                times(|replica| replica.wanted),
+                times(|replica| replica.start),
+                times(|replica| replica.end),
+            ));
+            let rows = &serving.loads;
+            loads = Some((
+                column(py, rows.iter().map(|load| load.service).collect()),
+                column(py, rows.iter().map(|load| load.time).collect()),
+                column(py, rows.iter().map(|load| load.replicas).collect()),
+            ));
+        }
         let (times, fates, elastic) = match outcome.preempted {
             Some(own) => (
                 [own.held, own.lost, own.spread].map(|values| Some(column(py, values))),
@@ -121,9 +154,13 @@ impl RunResult {
             refused,
             ended,
             failures,
+            evictions,
             lost_work,
             failed,
             asleep,
+            replicas,
+            loads,
+            lent,
             longer,
             on_types: (!outcome.on_types.is_empty()).then(|| column(py, outcome.on_types)),
             held_gpus,

@@ -14,7 +14,8 @@ use crate::options::{Options, PlanOptions};
 use crate::pack as packing;
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
-use crate::trace::{Jobs, Kind, Outage, Outages, Range, RateTable, Rates, Types};
+use crate::simulation::OwnedServices;
+use crate::trace::{Jobs, Kind, Load, Outage, Quota, Quotas, Range, RateTable, Rates, Services, Types};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -64,6 +65,9 @@ impl Watch for PythonWatch {
     }
 }
 
+/// Quotas: the place of each job's owner among them, then GPUs and whether to borrow, an owner each.
+type QuotaColumns<'py> = (PyReadonlyArray1<'py, u32>, Vec<u64>, Vec<bool>);
+
 /// The columns of a job table.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -82,6 +86,12 @@ pub(super) struct JobColumns<'py> {
     speeds: Option<SpeedColumns<'py>>,
     #[pyo3(default)]
     shares: Option<PyReadonlyArray1<'py, u32>>,
+    #[pyo3(default)]
+    priority: Option<PyReadonlyArray1<'py, i32>>,
+    #[pyo3(default)]
+    preemptible: Option<PyReadonlyArray1<'py, bool>>,
+    #[pyo3(default)]
+    quotas: Option<QuotaColumns<'py>>,
     #[pyo3(default)]
     checkpoint_interval: Option<PyReadonlyArray1<'py, f64>>,
     #[pyo3(default)]
@@ -167,9 +177,11 @@ impl JobColumns<'_> {
         slice(self.vc.as_ref())
     }
 
-    /// Seconds of progress between two checkpoints of each job; empty where the option says it for all.
-    pub(super) fn checkpoint_interval(&self) -> PyResult<&[f64]> {
-        Ok(slice(self.checkpoint_interval.as_ref())?.unwrap_or_default())
+    /// The place of each job's owner, and a quota an owner; `None` for a run without quotas.
+    pub(super) fn quotas(&self) -> PyResult<Option<(&[u32], Vec<Quota>)>> {
+        let Some((owner, gpus, borrow)) = &self.quotas else { return Ok(None) };
+        let list = gpus.iter().zip(borrow).map(|(&gpus, &borrow)| Quota { gpus, borrow });
+        Ok(Some((owner.as_slice()?, list.collect())))
     }
 
     /// What the kinds of jobs are.
@@ -192,6 +204,9 @@ impl JobColumns<'_> {
             types,
             rates: self.speeds.as_ref().map(SpeedColumns::rates).transpose()?,
             shares: slice(self.shares.as_ref())?,
+            priority: slice(self.priority.as_ref())?,
+            preemptible: slice(self.preemptible.as_ref())?,
+            checkpoint_interval: slice(self.checkpoint_interval.as_ref())?,
             submit: self.submit.as_slice()?,
             num_gpus: self.num_gpus.as_slice()?,
             duration: self.duration.as_slice()?,
@@ -204,6 +219,10 @@ impl JobColumns<'_> {
 
 /// Outages: servers, when they go down and when they come back.
 type OutageColumns<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, f64>);
+
+/// Services: GPUs of a replica of each; then loads: services, times, replicas.
+type ServiceColumns<'py> =
+    (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, u32>);
 
 /// The columns of a cluster's servers, and its network: (`intra_bandwidth`, `inter_bandwidth`, `reduce_speed`, xi1,
 /// xi2, alpha).
@@ -219,6 +238,8 @@ pub(super) struct ClusterColumns<'py> {
     type_prices: Option<Vec<f64>>,
     #[pyo3(default)]
     outages: Option<OutageColumns<'py>>,
+    #[pyo3(default)]
+    services: Option<ServiceColumns<'py>>,
     network: (f64, f64, f64, f64, f64, f64),
 }
 
@@ -245,6 +266,15 @@ impl ClusterColumns<'_> {
         let (server, down, up) = (server.as_slice()?, down.as_slice()?, up.as_slice()?);
         let rows = server.iter().zip(down.iter().zip(up));
         Ok(Some(rows.map(|(&server, (&down, &up))| Outage { server: Server::new(server), down, up }).collect()))
+    }
+
+    /// What services want; `None` for a run that knows none.
+    pub(super) fn services(&self) -> PyResult<Option<OwnedServices>> {
+        let Some((gpus, service, time, replicas)) = &self.services else { return Ok(None) };
+        let (service, time, replicas) = (service.as_slice()?, time.as_slice()?, replicas.as_slice()?);
+        let rows = service.iter().zip(time.iter().zip(replicas));
+        let loads = rows.map(|(&service, (&time, &replicas))| Load { service, time, replicas }).collect();
+        Ok(Some((gpus.as_slice()?.to_vec(), loads)))
     }
 
     fn network(&self) -> Network {
@@ -280,10 +310,11 @@ pub(super) fn replay(
     let table = jobs.jobs(&kinds)?;
     let vc = jobs.vc()?;
     let log = jobs.log.as_ref().map(LogColumns::log).transpose()?;
-    let outages = cluster.outages()?;
-    let checkpoint_interval = jobs.checkpoint_interval()?;
+    let (outages, quotas, services) = (cluster.outages()?, jobs.quotas()?, cluster.services()?);
     let extras = Extras {
-        outages: outages.as_deref().map(|list| Outages { list, checkpoint_interval }),
+        outages: outages.as_deref(),
+        quotas: quotas.as_ref().map(|(owner, list)| Quotas { owner, list }),
+        services: services.as_ref().map(|(gpus, loads)| Services { gpus, loads }),
         deadline: slice(jobs.deadline.as_ref())?,
         user: slice(jobs.user.as_ref())?,
         key: slice(jobs.key.as_ref())?,

@@ -7,7 +7,7 @@ use super::raise;
 use super::results::RunResult;
 use super::run::{ClusterColumns, JobColumns, PythonWatch};
 use crate::options::{Options, Placement};
-use crate::simulation::{Course as Run, Figure, Prepared as Table, Reached, Refused, When};
+use crate::simulation::{Beside, Course as Run, Figure, Prepared as Table, Reached, Refused, When};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -49,9 +49,12 @@ impl Prepared {
         let (kinds, server_types) = (jobs.kinds(), cluster.server_types());
         let table = jobs.jobs(&kinds)?;
         let (vc, spec) = (jobs.vc()?, cluster.spec(server_types.as_deref())?);
-        let interval = jobs.checkpoint_interval()?.to_vec();
-        let outages = cluster.outages()?.map(|list| (list, interval));
-        Table::new(table.to_owned(), outages, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
+        let beside = Beside {
+            outages: cluster.outages()?,
+            quotas: jobs.quotas()?.map(|(owner, list)| (owner.to_vec(), list)),
+            services: cluster.services()?,
+        };
+        Table::new(table.to_owned(), beside, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
     }
 
     /// Number of virtual clusters; 1 for a cluster without.

@@ -4,8 +4,8 @@
 //! whose rows are 5, 7 and 9 is row 9. If the whole table is one part in its own order, its columns are moved and not
 //! copied.
 
-use super::logs;
 use super::parts::Part;
+use super::{Extras, logs};
 use crate::decisions::DecisionLog;
 use crate::error::Result;
 use crate::ids::{Job, Server};
@@ -24,7 +24,7 @@ pub(crate) fn assemble(
     parts: &[Part],
     outcomes: Vec<ClusterOutcome>,
     options: &Options,
-    has_outages: bool,
+    extras: &Extras<'_>,
     engine_seconds: f64,
 ) -> Result<Outcome> {
     let n = jobs.len();
@@ -33,7 +33,9 @@ pub(crate) fn assemble(
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
     let mut preemptions = vec![0; n];
-    let keeps_stays = options.preemption != Preemption::None || options.pauses_at_start() || has_outages;
+    let has_outages = extras.outages.is_some();
+    let makes_room = extras.make_room(options);
+    let keeps_stays = options.preemption != Preemption::None || options.pauses_at_start() || has_outages || makes_room;
     let mut preempted = keeps_stays.then(|| Preempted {
         held: vec![f64::NAN; n],
         lost: vec![0.0; n],
@@ -43,6 +45,7 @@ pub(crate) fn assemble(
         ended: vec![false; n],
         failures: vec![0; if has_outages { n } else { 0 }],
         lost_work: vec![0.0; if has_outages { n } else { 0 }],
+        evictions: vec![0; if makes_room { n } else { 0 }],
         failed: Vec::new(),
     });
     let mut on_types = vec![0.0; jobs.types.map_or(0, |_| n)];
@@ -51,6 +54,7 @@ pub(crate) fn assemble(
     let mut log = DecisionLog::default();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
+    let mut serving = None;
     let mut cluster = vec![0; if parts.len() > 1 { n } else { 0 }];
     for (number, (part, outcome)) in parts.iter().zip(outcomes).enumerate() {
         events += outcome.events;
@@ -70,6 +74,9 @@ pub(crate) fn assemble(
             for (&row, (&failures, &lost)) in part.rows.iter().zip(outcome.failures.iter().zip(&outcome.lost_work)) {
                 (preempted.failures[row as usize], preempted.lost_work[row as usize]) = (failures, lost);
             }
+            for (&row, &evictions) in part.rows.iter().zip(&outcome.evictions) {
+                preempted.evictions[row as usize] = evictions;
+            }
             preempted.failed.extend(outcome.failed.iter().map(|failure| Failure {
                 job: Job::new(part.rows[failure.job.index()]),
                 server: Server::new(part.servers[failure.server.index()]),
@@ -83,6 +90,9 @@ pub(crate) fn assemble(
                 (preempted.refused[row], preempted.ended[row]) = (outcome.refused[j], outcome.ended[j]);
                 kept[row] = !(outcome.refused[j] || outcome.ended[j]);
             }
+        }
+        if extras.services.is_some() {
+            serving = Some(outcome.serving);
         }
         for (&row, &longer) in part.rows.iter().zip(&outcome.on_types) {
             on_types[row as usize] = longer;
@@ -172,6 +182,7 @@ pub(crate) fn assemble(
         preempted,
         on_types,
         asleep,
+        serving,
         events,
         decisions,
         contention_seconds,

@@ -8,13 +8,12 @@ use super::Extras;
 use super::parts::Part;
 use super::types::Trials;
 use crate::cluster::Network;
-use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
 use crate::machine::MOST_SLOTS;
 use crate::options::{ClockKind, Discipline, Options, Oversize, Preemption};
 use crate::placement::{Placer, WITH_SHARES};
 use crate::speed::Ring;
-use crate::trace::{Jobs, OwnedTypes};
+use crate::trace::{self, Jobs, OwnedTypes};
 
 /// Refuses times that slots cannot count.
 pub(super) fn check_slots(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
@@ -57,20 +56,78 @@ pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     }
 }
 
+/// Refuses priorities where nobody would heed them.
+pub(super) fn check_priorities(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
+    if jobs.priority.is_some() && options.preemption == Preemption::Repack {
+        let expected = "another policy: this one knows no priorities, and those of the job table differ".to_owned();
+        return Err(Error::Option { name: "policy", value: "repack".to_owned(), expected });
+    }
+    Ok(())
+}
+
+/// Refuses eviction and quotas where they are not defined.
+pub(super) fn check_room(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
+    let (name, value) = match extras.quotas {
+        _ if options.evict => ("evict", "true"),
+        Some(_) => ("quota", "quotas"),
+        None => return Ok(()),
+    };
+    let fail = |expected: &str| Err(Error::Option { name, value: value.to_owned(), expected: expected.to_owned() });
+    if jobs.shares.is_some() {
+        return fail("job tables without shares of a GPU");
+    }
+    if jobs.range.is_some() {
+        return fail("job tables without elastic jobs");
+    }
+    if matches!(options.preemption, Preemption::Repack | Preemption::Log | Preemption::Outside) {
+        return fail("an order, a ranking by name or a KeyPolicy: this policy says itself who makes room");
+    }
+    let Some(quotas) = extras.quotas else { return Ok(()) };
+    if options.preemption != Preemption::None {
+        let expected = "a policy that lets jobs run to their end: this one preempts".to_owned();
+        return Err(Error::Option { name: "quota", value: "quotas".to_owned(), expected });
+    }
+    if quotas.owner.len() != jobs.len() {
+        return Err(Error::ColumnLength { column: "quota", length: quotas.owner.len(), expected: jobs.len() });
+    }
+    Ok(())
+}
+
 /// Refuses outages that cannot be, and policies that do not know them.
-pub(super) fn check_outages(
-    jobs: &Jobs<'_>,
-    extras: &Extras<'_>,
-    spec: &ClusterSpec<'_>,
-    options: &Options,
-) -> Result<()> {
+pub(super) fn check_outages(extras: &Extras<'_>, spec: &ClusterSpec<'_>, options: &Options) -> Result<()> {
     let Some(outages) = extras.outages else { return Ok(()) };
     if matches!(options.preemption, Preemption::Repack | Preemption::Log) {
         let value = options.preemption.name().to_owned();
         let expected = "another policy: this one takes every server to be up".to_owned();
         return Err(Error::Option { name: "policy", value, expected });
     }
-    outages.validate(spec.server_gpus.len(), jobs.len())
+    trace::check_outages(outages, spec.server_gpus.len())
+}
+
+/// Refuses services that cannot be, and what does not know them.
+pub(super) fn check_services(
+    jobs: &Jobs<'_>,
+    extras: &Extras<'_>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+) -> Result<()> {
+    let Some(services) = extras.services else { return Ok(()) };
+    let fail = |expected: &str| {
+        let (name, value) = ("services", "given".to_owned());
+        Err(Error::Option { name, value, expected: expected.to_owned() })
+    };
+    if matches!(options.preemption, Preemption::Repack | Preemption::Log) {
+        let value = options.preemption.name().to_owned();
+        let expected = "another policy: this one takes every GPU to be there for jobs".to_owned();
+        return Err(Error::Option { name: "policy", value, expected });
+    }
+    if jobs.shares.is_some() {
+        return fail("none: the job table has shares of a GPU; without its gpu_share each takes a whole one");
+    }
+    if spec.server_vc.is_some() {
+        return fail("none: the cluster has virtual clusters, and services are of none of them");
+    }
+    services.validate(spec.server_gpus.iter().copied().max().unwrap_or(0))
 }
 
 pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
@@ -106,7 +163,7 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
 pub(super) fn keep(
     jobs: &Jobs<'_>,
     vc: Option<&[u32]>,
-    log: Option<&DecisionLog>,
+    extras: &Extras<'_>,
     parts: &mut [Part],
     spec: &ClusterSpec<'_>,
     options: &Options,
@@ -116,7 +173,7 @@ pub(super) fn keep(
     let mut kept = vec![true; jobs.len()];
     // Whether a log says where the job runs.
     let mut placed = vec![options.preemption == Preemption::Log && options.oversize == Oversize::Error; jobs.len()];
-    for &row in log.iter().flat_map(|log| &log.job) {
+    for &row in extras.log.iter().flat_map(|log| &log.job) {
         if let Some(placed) = placed.get_mut(row as usize) {
             *placed = true;
         }
@@ -134,6 +191,10 @@ pub(super) fn keep(
         } else {
             None
         };
+        let refusal = refusal.or_else(|| {
+            let gpus = quota_below(extras, row, num_gpus)?;
+            Some(Error::OverQuota { row, num_gpus, gpus })
+        });
         match refusal {
             Some(error) if options.oversize == Oversize::Error => return Err(error),
             Some(_) => kept[row] = false,
@@ -146,6 +207,13 @@ pub(super) fn keep(
         }
     }
     Ok((kept, trials.map(Trials::finish)))
+}
+
+/// The quota that a row's job could never be within, where nothing may be borrowed.
+fn quota_below(extras: &Extras<'_>, row: usize, num_gpus: u32) -> Option<u64> {
+    let quotas = extras.quotas?;
+    let quota = quotas.list.get(quotas.owner[row] as usize)?;
+    (!quota.borrow && u64::from(num_gpus) > quota.gpus).then_some(quota.gpus)
 }
 
 /// Refuses a job whose iteration takes no time, or more than a slot even uncontended.

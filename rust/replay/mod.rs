@@ -4,7 +4,7 @@
 //! side by side. `assemble` makes one result of theirs, and `logs` does the same for decision logs.
 //!
 //! Invariant: the result does not hang on the number of threads. Jobs are rows of the caller's table on the way in and
-//! out, and numbered by submission in between. For example, if row 5 is submitted first, it is job 0 of the run.
+//! out, and numbered by fifo in between. For example, if row 5 is submitted first, it is job 0 of the run.
 
 mod assemble;
 mod checks;
@@ -20,11 +20,14 @@ use crate::ids::GpuType;
 use crate::machine::Watch;
 use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::trace::{Jobs, Outages, OwnedTypes};
+use crate::trace::{Jobs, Outage, OwnedTypes, Quotas, Services};
 pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
-use checks::{check_extras, check_outages, check_shares, check_slots, keep};
-use parts::{Part, job_vcs, order_by_submission, split};
+use checks::{
+    check_extras, check_outages, check_priorities, check_room, check_services, check_shares, check_slots, keep,
+};
+pub(crate) use parts::Part;
+use parts::{job_vcs, order_by_fifo, split};
 pub(crate) use run::part_options;
 use run::run_parts;
 use std::time::Instant;
@@ -57,7 +60,18 @@ pub struct Extras<'a> {
     /// Decisions to carry out (`Preemption::Log`).
     pub log: Option<&'a DecisionLog>,
     /// When servers are down; `None` for a run that knows no outages.
-    pub outages: Option<Outages<'a>>,
+    pub outages: Option<&'a [Outage]>,
+    /// What owners may hold; `None` for a run without quotas.
+    pub quotas: Option<Quotas<'a>>,
+    /// What services want; `None` for a run that knows none.
+    pub services: Option<Services<'a>>,
+}
+
+impl Extras<'_> {
+    /// Whether jobs may be evicted.
+    pub(crate) fn make_room(&self, options: &Options) -> bool {
+        options.evict || self.quotas.is_some() || self.services.is_some()
+    }
 }
 
 /// Replays a trace on a cluster.
@@ -95,7 +109,7 @@ pub fn replay_with(
     let logs = extras.log.map(|log| logs::deal_out(log, jobs, job_vc, &parts, spec)).transpose()?;
     let outcomes = run_parts(jobs, extras, logs.as_deref(), &parts, spec.network, options, watch)?;
     let engine_seconds = began.elapsed().as_secs_f64();
-    assemble(jobs, kept, &parts, outcomes, options, extras.outages.is_some(), engine_seconds)
+    assemble(jobs, kept, &parts, outcomes, options, extras, engine_seconds)
 }
 
 /// A checked input, dealt out to virtual clusters.
@@ -130,11 +144,14 @@ pub(crate) fn prepare(
     jobs.validate(options.model)?;
     check_shares(jobs, options)?;
     check_slots(jobs, options)?;
-    check_outages(jobs, extras, spec, options)?;
+    check_outages(extras, spec, options)?;
+    check_services(jobs, extras, spec, options)?;
+    check_priorities(jobs, options)?;
+    check_room(jobs, extras, options)?;
     check_types(jobs, spec, options)?;
     let mut parts = split(spec)?;
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
-    let (kept, types) = keep(jobs, job_vc, extras.log, &mut parts, spec, options)?;
-    order_by_submission(jobs, &mut parts, options.ties);
+    let (kept, types) = keep(jobs, job_vc, extras, &mut parts, spec, options)?;
+    order_by_fifo(jobs, &mut parts, options.ties);
     Ok(Ready { parts, kept, types })
 }

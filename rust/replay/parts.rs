@@ -6,11 +6,11 @@
 use super::ClusterSpec;
 use crate::cluster::FewestServers;
 use crate::error::{Error, Result};
-use crate::ids::{GpuType, Server};
+use crate::ids::{GpuType, Job, Server};
 use crate::options::Ties;
 use crate::placement::Shape;
 use crate::rng::{GOLDEN, SplitMix64};
-use crate::trace::{Jobs, Outage, Outages};
+use crate::trace::{Jobs, Outage};
 
 /// One virtual cluster's servers and jobs.
 #[derive(Debug)]
@@ -23,20 +23,36 @@ pub(crate) struct Part {
     /// The GPU type of each of its servers, and the servers of each type; where GPUs differ.
     pub(crate) server_types: Option<Vec<GpuType>>,
     pub(crate) pools: Vec<Pool>,
-    /// Rows in order of (submit_time, row), ties as the options say.
+    /// Rows in order of fifo: (priority down, submit_time, row), ties of submission as the options say.
     pub(crate) rows: Vec<u32>,
+    /// Its jobs, numbered by fifo, in order of arrival; `None` where that is the order of their numbers.
+    pub(crate) arrivals: Option<Vec<Job>>,
     /// Whether that is the whole table in its own order.
     pub(crate) whole: bool,
 }
 
 impl Part {
+    /// Puts rows that are in order of arrival in order of priority, stably.
+    fn put_by_priority(&mut self, jobs: &Jobs<'_>) {
+        let tier = |at: &u32| jobs.tier(self.rows[*at as usize] as usize);
+        let mut by_priority: Vec<u32> = (0..self.rows.len() as u32).collect();
+        by_priority.sort_by_key(tier);
+        let mut arrivals = vec![Job::NONE; self.rows.len()];
+        for (job, &at) in by_priority.iter().enumerate() {
+            arrivals[at as usize] = Job::at(job);
+        }
+        self.rows = by_priority.iter().map(|&at| self.rows[at as usize]).collect();
+        self.arrivals = Some(arrivals);
+        self.whole = false;
+    }
+
     /// The outages of its servers, as it numbers them.
-    pub(crate) fn outages(&self, outages: &Outages<'_>) -> Vec<Outage> {
+    pub(crate) fn outages(&self, outages: &[Outage]) -> Vec<Outage> {
         let own = |outage: &Outage| {
             let server = self.servers.binary_search(&outage.server.number()).ok()?;
             Some(Outage { server: Server::at(server), ..*outage })
         };
-        outages.list.iter().filter_map(own).collect()
+        outages.iter().filter_map(own).collect()
     }
 }
 
@@ -95,6 +111,7 @@ pub(super) fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
                 servers,
                 server_gpus,
                 rows: Vec::new(),
+                arrivals: None,
                 whole: false,
             }
         })
@@ -136,7 +153,7 @@ pub(super) fn job_vcs<'a>(
     }
 }
 
-pub(super) fn order_by_submission(jobs: &Jobs<'_>, parts: &mut [Part], ties: Ties) {
+pub(super) fn order_by_fifo(jobs: &Jobs<'_>, parts: &mut [Part], ties: Ties) {
     let sorted = jobs.is_sorted();
     for part in parts {
         let submit = |&row: &u32| jobs.submit[row as usize];
@@ -155,5 +172,8 @@ pub(super) fn order_by_submission(jobs: &Jobs<'_>, parts: &mut [Part], ties: Tie
             }
         }
         part.whole = sorted && ties == Ties::Rows && part.rows.len() == jobs.len();
+        if jobs.priority.is_some() {
+            part.put_by_priority(jobs);
+        }
     }
 }

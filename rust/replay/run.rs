@@ -14,7 +14,7 @@ use crate::outcome::ClusterOutcome;
 use crate::policy;
 use crate::rng::GOLDEN;
 use crate::setting::Setting;
-use crate::trace::{Jobs, Outages};
+use crate::trace::{Jobs, Quotas};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -60,18 +60,19 @@ pub(super) fn run_parts(
         let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
         let user = extras.user.map(|u| pick(u, &part.rows, gather));
         let key = extras.key.map(|k| pick(k, &part.rows, gather));
-        let outages = extras.outages.map(|outages| Part::outages(part, &outages));
-        let intervals = extras.outages.map(|outages| pick(outages.checkpoint_interval, &part.rows, gather));
+        let outages = extras.outages.map(|outages| part.outages(outages));
+        let owner = extras.quotas.map(|quotas| pick(quotas.owner, &part.rows, gather));
         let dealt = logs.map(|logs| &logs[index]);
         let setting = Setting {
+            arrivals: part.arrivals.as_deref(),
             deadline: deadline.as_deref(),
             user: user.as_deref(),
             key: key.as_deref(),
             log: dealt.map(|dealt| &dealt.log),
-            outages: outages
-                .as_deref()
-                .map(|list| Outages { list, checkpoint_interval: intervals.as_deref().unwrap_or_default() }),
             opens,
+            outages: outages.as_deref(),
+            quotas: extras.quotas.zip(owner.as_deref()).map(|(quotas, owner)| Quotas { owner, ..quotas }),
+            services: extras.services,
             server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),
             ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)
         };

@@ -29,11 +29,11 @@ use crate::machine::{Machine, News, Pause, Watch};
 use crate::options::{Model, Options, Preemption};
 use crate::outcome::{ClusterOutcome, Outcome};
 use crate::policy::{KeyedLine, Outside, Queued};
-use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare};
+use crate::replay::{ClusterSpec, Extras, Part, Ready, assemble, part_options, prepare};
 use crate::setting::Setting;
 pub use crate::setting::When;
 use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed, TableSpeed};
-use crate::trace::{Outage, Outages, OwnedJobs};
+use crate::trace::{Load, Outage, OwnedJobs, Quota, Quotas, Services};
 pub use figures::Figure;
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,28 +44,63 @@ use yoke::{Yoke, Yokeable};
 #[derive(Debug)]
 pub struct Prepared {
     jobs: OwnedJobs,
-    outages: Option<OwnedOutages>,
+    beside: Beside,
     ready: Ready,
     network: Network,
     options: Options,
     began: Instant,
 }
 
-/// When servers are down, and seconds of progress between two checkpoints of each job: as [`Outages`] has them.
-pub type OwnedOutages = (Vec<Outage>, Vec<f64>);
+/// GPUs of a replica of each service, and the loads: as [`Services`] has them.
+pub type OwnedServices = (Vec<u32>, Vec<Load>);
+
+/// What a run knows beyond its jobs.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// When servers are down.
+    pub outages: Option<Vec<Outage>>,
+    /// The place of each job's owner, and a quota an owner: as [`Quotas`] has them.
+    pub quotas: Option<(Vec<u32>, Vec<Quota>)>,
+    /// What services want.
+    pub services: Option<OwnedServices>,
+}
+
+impl Beside {
+    fn extras(&self) -> Extras<'_> {
+        Extras {
+            outages: self.outages.as_deref(),
+            quotas: self.quotas.as_ref().map(|(owner, list)| Quotas { owner, list }),
+            services: self.services.as_ref().map(|(gpus, loads)| Services { gpus, loads }),
+            ..Extras::default()
+        }
+    }
+
+    /// What a virtual cluster knows of it, as it numbers its servers and jobs.
+    fn of(&self, part: &Part) -> Self {
+        let owners = |(owner, list): &(Vec<u32>, Vec<Quota>)| {
+            (part.rows.iter().map(|&row| owner[row as usize]).collect(), list.clone())
+        };
+        Self {
+            outages: self.outages.as_ref().map(|outages| part.outages(outages)),
+            quotas: self.quotas.as_ref().map(owners),
+            services: self.services.clone(),
+        }
+    }
+}
 
 /// What the run of one virtual cluster reads.
 #[derive(Debug)]
 struct Inputs {
     jobs: OwnedJobs,
     rows: Vec<u32>,
+    arrivals: Option<Vec<Job>>,
     servers: Vec<u32>,
     server_gpus: Vec<u32>,
     server_types: Option<Vec<GpuType>>,
     few: FewestServers,
     network: Network,
     opens: f64,
-    outages: Option<OwnedOutages>,
+    beside: Beside,
     options: Options,
     when: When,
     /// The job of each row, and the server's own number of each server; `NONE` where it is of another cluster.
@@ -102,7 +137,7 @@ impl Prepared {
     /// As [`replay`](crate::replay::replay_with).
     pub fn new(
         jobs: OwnedJobs,
-        outages: Option<OwnedOutages>,
+        beside: Beside,
         vc: Option<&[u32]>,
         spec: &ClusterSpec<'_>,
         options: Options,
@@ -113,9 +148,8 @@ impl Prepared {
                 ("one of one's own".to_owned(), "a policy by name: the job table has shares of a GPU");
             return Err(Error::Option { name: "policy", value, expected: expected.to_owned() });
         }
-        let extras = Extras { outages: outages.as_ref().map(view), ..Extras::default() };
-        let ready = prepare(&jobs.view(), &extras, vc, spec, &options)?;
-        Ok(Self { ready, network: spec.network, options, began, jobs, outages })
+        let ready = prepare(&jobs.view(), &beside.extras(), vc, spec, &options)?;
+        Ok(Self { ready, network: spec.network, options, began, jobs, beside })
     }
 
     /// Number of virtual clusters.
@@ -137,15 +171,11 @@ impl Prepared {
         for (number, &server) in own.servers.iter().enumerate() {
             server_of[server as usize] = Server::at(number);
         }
-        let outages = self.outages.as_ref().map(|(list, intervals)| {
-            let of = |row: &u32| intervals.get(*row as usize).copied().unwrap_or(f64::NAN);
-            let list = own.outages(&Outages { list, checkpoint_interval: &[] });
-            (list, own.rows.iter().map(of).collect())
-        });
         let inputs = Arc::new(Inputs {
-            outages,
+            beside: self.beside.of(own),
             jobs: self.ready.typed(&self.jobs.view()).gather(&own.rows, self.options.model),
             rows: own.rows.clone(),
+            arrivals: own.arrivals.clone(),
             servers: own.servers.clone(),
             server_gpus: own.server_gpus.clone(),
             server_types: own.server_types.clone(),
@@ -166,13 +196,16 @@ impl Prepared {
     /// # Errors
     /// `Option` where the timeline would have too many points.
     pub fn outcome(&self, courses: Vec<Course>) -> Result<Outcome> {
+        let extras = self.beside.extras();
+        let makes_room = extras.make_room(&self.options);
+        let sleeps = self.options.sleep_after < f64::INFINITY;
         let nobody = |part: usize| {
             let jobs = self.ready.parts[part].rows.len();
-            let columns = self.outages.as_ref().map_or(0, |_| jobs);
-            let sleeps = self.options.sleep_after < f64::INFINITY;
+            let columns = extras.outages.map_or(0, |_| jobs);
             let mut outcome = ClusterOutcome {
                 failures: vec![0; columns],
                 lost_work: vec![0.0; columns],
+                evictions: vec![0; if makes_room { jobs } else { 0 }],
                 asleep: if sleeps { self.course(part, When::default()).into_outcome().asleep } else { Vec::new() },
                 ..ClusterOutcome::preemptive(jobs, false)
             };
@@ -187,18 +220,22 @@ impl Prepared {
         let Ready { parts, kept, .. } = &self.ready;
         let seconds = self.began.elapsed().as_secs_f64();
         let jobs = self.ready.typed(&self.jobs.view());
-        assemble(&jobs, kept.clone(), parts, outcomes, &self.options, self.outages.is_some(), seconds)
+        assemble(&jobs, kept.clone(), parts, outcomes, &self.options, &extras, seconds)
     }
 }
 
 impl<'a> Paused<'a> {
     fn new(inputs: &'a Inputs) -> Self {
         let Inputs { rows, server_gpus, few, network, options, when, .. } = inputs;
+        let extras = inputs.beside.extras();
         let setting = Setting {
             when: *when,
+            arrivals: inputs.arrivals.as_deref(),
             server_types: inputs.server_types.as_deref(),
             opens: inputs.opens,
-            outages: inputs.outages.as_ref().map(view),
+            outages: extras.outages,
+            quotas: extras.quotas,
+            services: extras.services,
             ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)
         };
         let ring = RingSpeed { network: inputs.network };
@@ -219,10 +256,6 @@ impl<'a> Paused<'a> {
             (_, Model::Fixed) => Self::Fixed(Box::new(Machine::new(&setting, FixedSpeed, Outside::new(&setting)))),
         }
     }
-}
-
-fn view((list, checkpoint_interval): &OwnedOutages) -> Outages<'_> {
-    Outages { list, checkpoint_interval }
 }
 
 /// The run of one virtual cluster, as far as it has come.

@@ -15,7 +15,7 @@ use ringbco::replay::{Extras, replay_with};
 use std::cell::Cell;
 
 pub(crate) fn run(case: &Case, deadline: &[f64], options: &Options, log: Option<&DecisionLog>) -> Result<Outcome> {
-    let extras = Extras { deadline: Some(deadline), user: None, key: None, log, outages: None };
+    let extras = Extras { deadline: Some(deadline), user: None, key: None, log, ..Extras::default() };
     replay_with(&case.table(), &extras, case.vc.as_deref(), &case.spec(), options, &mut Unwatched)
 }
 

@@ -8,7 +8,7 @@ use ringbco::Unwatched;
 use ringbco::decisions::Verb;
 use ringbco::options::{Discipline, Options, Order, Oversize, Placement, Preemption};
 use ringbco::outcome::Outcome;
-use ringbco::simulation::{Course, Prepared, Reached, When};
+use ringbco::simulation::{Beside, Course, Prepared, Reached, When};
 use std::cell::Cell;
 
 /// A small stream of draws; the machine's own is not shared with what it checks.
@@ -106,7 +106,7 @@ fn decide(course: &mut Course, draws: &mut Draws, kindly: bool, case: &Case) {
 
 /// Runs to the end; nothing where the run is refused. Forks, which must come to the same end.
 fn drive(case: &Case, options: &Options, seed: u64) -> Option<Outcome> {
-    let prepared = Prepared::new(case.jobs.clone(), None, None, &case.spec(), options.clone()).ok()?;
+    let prepared = Prepared::new(case.jobs.clone(), Beside::default(), None, &case.spec(), options.clone()).ok()?;
     let end = |mut course: Course, mut draws: Draws, mut step: usize| {
         while course.run(f64::INFINITY, Unwatched).0.ok()? == Reached::Decision {
             step += 1;

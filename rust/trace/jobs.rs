@@ -33,6 +33,12 @@ pub struct Jobs<'a> {
     pub rates: Option<Rates<'a>>,
     /// Thousandths of one GPU that a job asks for, 0 for whole GPUs; `None` where no job asks for a share.
     pub shares: Option<&'a [u32]>,
+    /// Priorities, higher first; `None` where all jobs have one.
+    pub priority: Option<&'a [i32]>,
+    /// Whether jobs may be evicted; `None` where all may.
+    pub preemptible: Option<&'a [bool]>,
+    /// Seconds of progress between two checkpoints, NaN where the option says it; `None` where it says it for all.
+    pub checkpoint_interval: Option<&'a [f64]>,
 }
 
 /// How many GPUs elastic jobs may hold: min <= `num_gpus` <= max.
@@ -106,6 +112,20 @@ impl Jobs<'_> {
     #[must_use]
     pub fn share_of(&self, row: usize) -> u32 {
         self.shares.map_or(0, |shares| shares[row])
+    }
+
+    /// The priority of a row's job as a rank: the highest priority is the least tier. 0 where all jobs have one.
+    #[inline]
+    #[must_use]
+    pub fn tier(&self, row: usize) -> u32 {
+        self.priority.map_or(0, |priority| !(priority[row] as u32 ^ 1 << 31))
+    }
+
+    /// Whether a row's job may be evicted.
+    #[inline]
+    #[must_use]
+    pub fn may_be_evicted(&self, row: usize) -> bool {
+        self.preemptible.is_none_or(|preemptible| preemptible[row])
     }
 
     /// What a row's job asks for: GPUs, or thousandths of one where the table has shares.
@@ -215,6 +235,15 @@ impl Jobs<'_> {
         if let Some(shares) = self.shares {
             lengths.push(("gpu_share", shares.len()));
         }
+        if let Some(priority) = self.priority {
+            lengths.push(("priority", priority.len()));
+        }
+        if let Some(preemptible) = self.preemptible {
+            lengths.push(("preemptible", preemptible.len()));
+        }
+        if let Some(intervals) = self.checkpoint_interval {
+            lengths.push(("checkpoint_interval", intervals.len()));
+        }
         for (column, length) in lengths {
             if length != n {
                 return Err(Error::ColumnLength { column, length, expected: n });
@@ -241,6 +270,9 @@ impl Jobs<'_> {
                 return fault("max_gpus", max, "an integer >= num_gpus");
             }
         }
+        let intervals = self.checkpoint_interval.unwrap_or_default();
+        // NaN: the option's.
+        check("checkpoint_interval", intervals, "a time >= 0, or infinity", |v| v.is_nan() || *v >= 0.0)?;
         check("gpu_share", self.shares.unwrap_or_default(), "fewer than 1,000 thousandths of a GPU", |v| *v < WHOLE)?;
         for row in 0..self.shares.map_or(0, |_| n) {
             if self.share_of(row) > 0 && (self.num_gpus[row], self.range_of(row)) != (1, (1, 1)) {
@@ -265,6 +297,9 @@ impl Jobs<'_> {
             types: self.types.map(|types| OwnedTypes { of: types.of.to_vec(), kinds: types.kinds.to_vec() }),
             rates: self.rates.map(|rates| (rates.model_of.to_vec(), Arc::clone(rates.table))),
             shares: self.shares.map(<[u32]>::to_vec),
+            priority: self.priority.map(<[i32]>::to_vec),
+            preemptible: self.preemptible.map(<[bool]>::to_vec),
+            checkpoint_interval: self.checkpoint_interval.map(<[f64]>::to_vec),
         }
     }
 
@@ -287,6 +322,9 @@ impl Jobs<'_> {
             types: self.types.map(|types| OwnedTypes { of: take(types.of, all), kinds: types.kinds.to_vec() }),
             rates: self.rates.map(|rates| (take(rates.model_of, all), Arc::clone(rates.table))),
             shares: self.shares.map(|shares| take(shares, all)),
+            priority: self.priority.map(|priority| take(priority, all)),
+            preemptible: self.preemptible.map(|preemptible| take(preemptible, all)),
+            checkpoint_interval: self.checkpoint_interval.map(|intervals| take(intervals, all)),
         }
     }
 }
@@ -326,6 +364,12 @@ pub struct OwnedJobs {
     pub rates: Option<(Vec<u32>, Arc<RateTable>)>,
     /// See [`Jobs::shares`].
     pub shares: Option<Vec<u32>>,
+    /// See [`Jobs::priority`].
+    pub priority: Option<Vec<i32>>,
+    /// See [`Jobs::preemptible`].
+    pub preemptible: Option<Vec<bool>>,
+    /// See [`Jobs::checkpoint_interval`].
+    pub checkpoint_interval: Option<Vec<f64>>,
 }
 
 impl OwnedJobs {
@@ -343,6 +387,9 @@ impl OwnedJobs {
             types: self.types.as_ref().map(OwnedTypes::view),
             rates: self.rates.as_ref().map(|(model_of, table)| Rates { model_of, table }),
             shares: self.shares.as_deref(),
+            priority: self.priority.as_deref(),
+            preemptible: self.preemptible.as_deref(),
+            checkpoint_interval: self.checkpoint_interval.as_deref(),
         }
     }
 }

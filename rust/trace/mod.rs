@@ -2,11 +2,15 @@
 
 mod jobs;
 mod outages;
+mod quotas;
 mod rates;
+mod services;
 mod types;
 
 pub use jobs::{Demand, Jobs, MAX_ITERATIONS, OwnedJobs, Range};
-pub(crate) use outages::merged;
-pub use outages::{Outage, Outages};
+pub use outages::Outage;
+pub(crate) use outages::{check_outages, merged};
+pub use quotas::{Quota, Quotas};
 pub use rates::{Pair, RateTable, Rates};
+pub use services::{Load, Services};
 pub use types::{Kind, OwnedTypes, Types};

@@ -1,4 +1,4 @@
-//! Outages: when servers are down, and how far a job falls back then (docs/outages.md).
+//! Outages: when servers are down (docs/outages.md).
 //!
 //! Invariant: of one server no two outages overlap or touch. For example, [100, 200) and [150, 300) of server 3 are one
 //! outage, [100, 300).
@@ -17,44 +17,24 @@ pub struct Outage {
     pub up: f64,
 }
 
-/// The outages of a run, and what its jobs lose.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Outages<'a> {
-    /// In any order.
-    pub list: &'a [Outage],
-    /// Seconds of progress between two checkpoints of each job; NaN where the option says it. Empty for all of them.
-    pub checkpoint_interval: &'a [f64],
-}
-
-impl Outages<'_> {
-    /// Checks every value.
-    ///
-    /// # Errors
-    /// `ColumnLength` or `Value`, for the lowest row at fault.
-    pub(crate) fn validate(&self, servers: usize, jobs: usize) -> Result<()> {
-        let intervals = self.checkpoint_interval;
-        if !intervals.is_empty() && intervals.len() != jobs {
-            let column = "checkpoint_interval";
-            return Err(Error::ColumnLength { column, length: intervals.len(), expected: jobs });
+/// Checks every value of some outages.
+///
+/// # Errors
+/// `Value`, for the lowest row at fault.
+pub(crate) fn check_outages(list: &[Outage], servers: usize) -> Result<()> {
+    for (row, outage) in list.iter().enumerate() {
+        let fault = |column, value: String, expected| Err(Error::Value { row, column, value, expected });
+        if outage.server.index() >= servers {
+            return fault("server", outage.server.number().to_string(), "the index of a server of the cluster");
         }
-        if let Some(row) = intervals.iter().position(|&interval| interval < 0.0) {
-            let (value, expected) = (format!("{:?}", intervals[row]), "a time >= 0, or infinity");
-            return Err(Error::Value { row, column: "checkpoint_interval", value, expected });
+        if !(outage.down.is_finite() && outage.down >= 0.0) {
+            return fault("down_at", format!("{:?}", outage.down), "a finite time >= 0");
         }
-        for (row, outage) in self.list.iter().enumerate() {
-            let fault = |column, value: String, expected| Err(Error::Value { row, column, value, expected });
-            if outage.server.index() >= servers {
-                return fault("server", outage.server.number().to_string(), "the index of a server of the cluster");
-            }
-            if !(outage.down.is_finite() && outage.down >= 0.0) {
-                return fault("down_at", format!("{:?}", outage.down), "a finite time >= 0");
-            }
-            if outage.up.is_nan() || outage.up <= outage.down {
-                return fault("up_at", format!("{:?}", outage.up), "a time after down_at");
-            }
+        if outage.up.is_nan() || outage.up <= outage.down {
+            return fault("up_at", format!("{:?}", outage.up), "a time after down_at");
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Outages that overlap or touch are one; in order of (server, down).

@@ -24,6 +24,7 @@ from ringbco.audits import (
     plans,
     queueing,
     rows,
+    served,
     share_choosing,
     times,
 )
@@ -49,6 +50,7 @@ RULES: Final = {
     "types": "a gang is on GPUs of one type, one that the job may use",
     "capacity": "no server is over-committed",
     "outages": "nothing runs on a server that is down",
+    "services": "replicas are as many as services want at most, on servers that are up",
     "num-servers": "num_servers is what the stretches use",
     "contention": "max_contention is what the stretches imply",
     "run-times": "run times equal the work done under contention",
@@ -155,6 +157,8 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         end=facts.a_end[forward],
     )
     parts = contention.segments(eps)
+    services = served.read(facts)
+    served.check_services(checks["services"], facts, services)
     if outcome.allocations is None:
         _leave_out(checks, _NEED_ALLOCATIONS, "the run recorded no allocations")
     else:
@@ -168,7 +172,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
             checks["types"].not_run = "servers failed"
         else:
             placing.check_types(checks["types"], facts, eps)
-        placing.check_capacity(checks["capacity"], facts)
+        placing.check_capacity(checks["capacity"], facts, services)
         begin = eps.start + times.pauses(facts, eps)
         failures.check_outages(checks["outages"], facts, jobs, eps, begin)
         placing.check_num_servers(
@@ -181,6 +185,8 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         causes.check_held(checks["held"], facts, jobs, eps)
         _queue(checks, facts, jobs, eps, parts)
     figures.check_summary(checks["summary"], facts, eps, parts)
+    if services is not None and not checks["services"].failed:
+        figures.check_services(checks["summary"], facts, services)
     if facts.planned:
         plans.check_plan(checks["summary"], facts)
     figures.check_timeline(checks["timeline"], facts, eps, parts)
@@ -202,6 +208,9 @@ def _queue(
     if broken:
         # With jobs missing or GPUs taken twice, what was idle and who waited is anybody's guess.
         _leave_out(checks, _IN_QUEUE, f"{', '.join(broken)} failed")
+        return
+    if facts.outcome.services is not None:
+        _leave_out(checks, _IN_QUEUE, "services take GPUs: those that no job holds may be theirs")
         return
     if facts.outages is not None:
         _leave_out(checks, _IN_QUEUE, "servers fail: GPUs that nobody holds may be down")

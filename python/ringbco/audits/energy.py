@@ -10,7 +10,7 @@ import numpy as np
 from ringbco.audits.placing import until
 
 if TYPE_CHECKING:
-    from ringbco.audits.facts import Bools, Facts, Floats
+    from ringbco.audits.facts import Bools, Facts, Floats, Ints
     from ringbco.cluster.gpu_types import GpuType
 
 
@@ -39,9 +39,25 @@ def of_type(facts: Facts, name: str, fact: GpuType, up: float) -> dict[str, floa
             asleep += sign * float((gpus * (end - since)).sum()) / 3600.0
         figures["asleep_gpu_hours"] = asleep
     if fact.busy_watts is not None and fact.idle_watts is not None:
-        idle = capacity - held - asleep
-        figures["energy_kwh"] = (held * fact.busy_watts + idle * fact.idle_watts) / 1000.0
+        server, gpus, start, end = _replicas(facts)
+        first, last = float(facts.submit.min()), float(facts.finish.max())
+        length = np.maximum(np.minimum(end, last) - np.maximum(start, first), 0.0)
+        busy = held + float((gpus * length)[own[server]].sum()) / 3600.0
+        idle = capacity - busy - asleep
+        figures["energy_kwh"] = (busy * fact.busy_watts + idle * fact.idle_watts) / 1000.0
     return figures
+
+
+def _replicas(facts: Facts) -> tuple[Ints, Ints, Floats, Floats]:
+    """The server, the GPUs, the start and the end of each replica of a service."""
+    replicas = facts.outcome.replicas
+    if replicas is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+    server, gpus, start, end = (
+        replicas[name].to_numpy() for name in ("server", "num_gpus", "start_time", "end_time")
+    )
+    there = server < facts.server_gpus.size
+    return server[there].astype(np.int64), gpus[there].astype(np.int64), start[there], end[there]
 
 
 def totals(facts: Facts, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
@@ -69,6 +85,9 @@ def watts(facts: Facts, times: Floats) -> tuple[Floats, float] | None:
     most = float((gpus * busy).sum())
     more = facts.a_held * (busy - idle)[facts.a_server]
     drawn = float((gpus * idle).sum()) + until(facts.a_start, times, more) - until(facts.a_end, times, more)
+    server, held, start, end = _replicas(facts)
+    more = held * (busy - idle)[server]
+    drawn = drawn + until(start, times, more) - until(end, times, more)
     down = facts.seconds_down
     if down is not None:
         less = (gpus * idle)[down.server]

@@ -106,8 +106,8 @@ class Facts:
 
     @property
     def preemptive(self) -> bool:
-        """Whether a job may have several stays: the policy may preempt, or servers fail."""
-        return preempts(self.options) or self.outages is not None
+        """Whether a job may have several stays: the policy may preempt, servers fail, or services evict."""
+        return preempts(self.options) or self.outages is not None or self.outcome.services is not None
 
     @property
     def start_cost(self) -> float:
@@ -272,6 +272,36 @@ def check_columns(jobs: pl.DataFrame) -> None:
             raise InputError(f"jobs.parquet: column {name}: {found}: expected {dtype}")
 
 
+def _sleep(
+    outcome: Outcome,
+    options: Mapping[str, Any],
+    stays: tuple[Ints, Floats, Floats],
+    *,
+    down: Down | None,
+    num_servers: int,
+    opens: float,
+) -> Sleep | None:
+    """When servers were asleep. stays: the server, the start and the end of each stretch."""
+    held: list[NDArray[Any]] = list(stays)
+    if outcome.replicas is not None:
+        names = ("server", "start_time", "end_time")
+        held = [
+            np.concatenate([own, outcome.replicas[name].to_numpy().astype(own.dtype)])
+            for own, name in zip(held, names, strict=True)
+        ]
+    server, start, end = (values[held[0] < num_servers] for values in held)
+    return find_sleep(
+        server,
+        start,
+        end,
+        down=down,
+        num_servers=num_servers,
+        opens=opens,
+        after=float(options.get("sleep_after", np.inf)),
+        wake_time=float(options.get("wake_time", 0.0)),
+    )
+
+
 def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]:
     """The arrays, and the tables behind them: the `jobs` taken, and what was left out.
 
@@ -334,17 +364,6 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     slot = float(options["slot"]) if options["clock"] == "slot" else None
     down = read_down(outcome.outages, cluster.num_servers, partial(_instants, slot=slot))
     a_server = column(stretches, "server", np.int64)
-    here = a_server < cluster.num_servers
-    sleep = find_sleep(
-        a_server[here],
-        a_start[here],
-        a_end[here],
-        down=None if down is None else down[1],
-        num_servers=cluster.num_servers,
-        opens=float(_instants(submit.min(keepdims=True), slot)[0]),
-        after=np.inf if allocations is None else float(options.get("sleep_after", np.inf)),
-        wake_time=float(options.get("wake_time", 0.0)),
-    )
     facts = Facts(
         outcome=outcome,
         table=table,
@@ -371,7 +390,16 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         speeds=speeds,
         seconds_down=None if down is None else down[0],
         outages=None if down is None else down[1],
-        sleep=sleep,
+        sleep=None
+        if allocations is None
+        else _sleep(
+            outcome,
+            options,
+            (a_server, a_start, a_end),
+            down=None if down is None else down[1],
+            num_servers=cluster.num_servers,
+            opens=float(_instants(submit.min(keepdims=True), slot)[0]),
+        ),
         a_job=a_job,
         a_server=a_server,
         a_gpus=column(stretches, "num_gpus", np.int64),

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringbco.audits import energy, failures
+from ringbco.audits import energy, failures, served
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, number
 from ringbco.audits.placing import busy_gpus, servers_used, until
 from ringbco.audits.rows import dropped, left_out, refusable
+from ringbco.audits.served import Served
 from ringbco.audits.times import gpus_held, pauses
 from ringbco.errors import show_value
 from ringbco.trace.shares import WHOLE
@@ -102,6 +103,21 @@ def _outages(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, An
     else:
         _compare(check, "lost_gpu_hours_by_cause: ", told, by_cause)
     return dict(found)
+
+
+def check_services(check: Check, facts: Facts, found: Served) -> None:
+    """What services got and what they lent, in all and by service."""
+    summary = facts.outcome.summary
+    whole, expected = served.figures(facts, found)
+    _compare(check, "", summary, whole)
+    rows = _rows(check, summary, "services", "service")
+    if list(rows) != list(expected):
+        check.fail(f"services has rows of {list(rows)}; expected {list(expected)}")
+        return
+    for name, row in expected.items():
+        _compare(check, f"{name}: ", rows[name], {k: v for k, v in row.items() if v is not None})
+        for key in (key for key, value in row.items() if value is None and rows[name].get(key) is not None):
+            check.fail(f"{name}: {key} is {show_value(rows[name][key])}; no replica started")
 
 
 def _up(facts: Facts, servers: Bools, start: float, end: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringbco.audits import failures
+from ringbco.audits import failures, served
 from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats, preempts
 from ringbco.audits.findings import Check, blame, number
@@ -32,6 +32,9 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
         said = f"though its policy decides every {number(period)} s"
         early = ~_on_ticks(facts, eps.start, float(period))
         lost = ~last & ~failures.failed(facts, eps) & ~_on_ticks(facts, eps.end, float(period))
+        services = served.read(facts)
+        if services is not None:
+            lost &= ~np.isin(eps.end, services.start)  # a replica may evict at any instant
     else:
         said = "though nobody arrives or completes then"
         early, lost = np.zeros((2, first.size), dtype=bool)
@@ -55,11 +58,14 @@ def _on_ticks(facts: Facts, times: Floats, period: float) -> Bools:
 
 
 def _events(facts: Facts, chosen: Bools) -> Floats:
-    """When a policy without an interval decides: arrivals, completions, jobs that age, outages."""
+    """When a policy without an interval decides: arrivals, completions, jobs that age, outages, services."""
     happens = [facts.first_instant(facts.submit[chosen]), facts.finish[chosen]]
     aging = facts.options.get("aging")
     if aging is not None:
         happens.append(facts.first_instant(facts.submit[chosen] + float(aging)))
+    services = served.read(facts)
+    if services is not None:
+        happens.append(served.instants(services))
     if facts.outages is not None:
         happens += [facts.outages.down, facts.outages.up]
     return np.unique(np.concatenate(happens))

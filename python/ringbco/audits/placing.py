@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,9 @@ from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats, Ints, preempts
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
 from ringbco.trace.shares import WHOLE
+
+if TYPE_CHECKING:
+    from ringbco.audits.served import Served
 
 
 def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
@@ -169,17 +172,21 @@ def check_vcs(check: Check, facts: Facts) -> None:
     )
 
 
-def check_capacity(check: Check, facts: Facts) -> None:
-    """At no time are more GPUs of a server allocated than it has, or more of a GPU than all of it."""
+def check_capacity(check: Check, facts: Facts, services: Served | None) -> None:
+    """At no time are more GPUs of a server held than it has, or more of a GPU than all of it."""
     check.looked_at = facts.cluster.num_servers
     if facts.shared:
         check.looked_at = facts.cluster.num_gpus
         sharing.check_room(check, facts)
         return
-    known = (facts.a_server < facts.cluster.num_servers) & (facts.a_end > facts.a_start)
-    server, gpus = facts.a_server[known], facts.a_gpus[known]
+    server, gpus, start, end = facts.a_server, facts.a_gpus, facts.a_start, facts.a_end
+    if services is not None:
+        server, gpus = np.append(server, services.server), np.append(gpus, services.num_gpus)
+        start, end = np.append(start, services.start), np.append(end, services.end)
+    known = (server < facts.cluster.num_servers) & (end > start)
+    server, gpus = server[known], gpus[known]
     server = np.concatenate([server, server])
-    time = np.concatenate([facts.a_start[known], facts.a_end[known]])
+    time = np.concatenate([start[known], end[known]])
     change = np.concatenate([gpus, -gpus])
     # By server, then time, GPUs freed before GPUs taken. Each server's changes add up to nothing, so the
     # running sum over all of them is each server's own.

@@ -19,6 +19,7 @@ from ringbco.result.schema import (
     CARRIED_COLUMNS,
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
+    REPLICAS_SCHEMA,
     TIMELINE_SCHEMA,
 )
 from ringbco.trace.jobs import JobTable
@@ -37,6 +38,7 @@ def check_values(check: Check, outcome: Outcome) -> None:
         ("jobs.parquet", outcome.jobs, JOBS_SCHEMA),
         ("allocations.parquet", outcome.allocations, ALLOCATIONS_SCHEMA),
         ("timeline.parquet", outcome.timeline, TIMELINE_SCHEMA),
+        ("replicas.parquet", outcome.replicas, REPLICAS_SCHEMA),
     ):
         if frame is None:
             continue

@@ -73,7 +73,7 @@ def find_sleep(
     after: float,
     wake_time: float,
 ) -> Sleep | None:
-    """Of stays on servers. opens: from when on servers are idle. after: None is asleep where it is infinite.
+    """Of stays on servers, and of replicas. opens: from when on servers are idle. after: infinite: never.
 
     Times are instants of the clock, s. A stay of no length was none.
     """

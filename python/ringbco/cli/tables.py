@@ -95,6 +95,14 @@ def _figures(summary: Mapping[str, Any]) -> Table:
         table.add_row("goodput", f"{summary['goodput']:.1%} of the GPU time held")
         ratio = summary["effective_training_time_ratio"]
         table.add_row("effective training time", f"{ratio:.1%} of the time from start to finish")
+    if "services" in summary:
+        table.add_row(
+            "services",
+            f"{summary['service_attainment']:.1%} of the replicas wanted,"
+            f" {gpu_time(summary['service_gpu_hours'] * 3600.0, 1)}",
+        )
+        lent = gpu_time(summary["gpu_hours_lent_to_training"] * 3600.0, 1)
+        table.add_row("lent to training", lent)
     if "deadlines_met" in summary:
         among = " of the jobs not refused" if summary.get("jobs_refused") else ""
         table.add_row("deadlines met", f"{summary['deadlines_met']:.1%} of {summary['deadlines']:,}{among}")

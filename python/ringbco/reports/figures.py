@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ringbco.reports import (
     figures_jobs,
     figures_outages,
+    figures_services,
     figures_shares,
     figures_time,
     figures_types,
@@ -47,6 +48,7 @@ def chapters(results: Mapping[str, Outcome]) -> list[Chapter]:
         Chapter("GPU types", figures_types.by_type(results)),
         Chapter("Shares of a GPU", figures_shares.by_share(results)),
         Chapter("Outages", figures_outages.outages(results)),
+        Chapter("Services", figures_services.services(results)),
         Chapter("Contention on servers", list(figures_time.by_server(results))),
     ]
     return [chapter for chapter in made if chapter.figures]

@@ -14,6 +14,8 @@ from ringbco.result.outcome import Outcome
 
 LEVELS = ("one server", "spans alone", "shares links", "crowded", "jammed")
 """Contention met by a job: p_j of 0, 1, 2, 3 to 4, and 5 or more."""
+REPLICA = "replica of a service"
+"""What holds GPUs and is no job; its level is the one after those of `LEVELS`."""
 
 
 class Lane(NamedTuple):
@@ -36,6 +38,7 @@ def stretches(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.Data
 
     Columns: job_id, server, gpus, start, end, spans (whether the job held other servers too), job_gpus,
     num_servers, max_contention, level, wait_time, slowdown and, where the result has them, user and vc.
+    Replicas of services are among them: job_id is the service's name, and what only jobs have is null.
     """
     assert outcome.allocations is not None
     jobs = outcome.jobs.select(
@@ -52,7 +55,7 @@ def stretches(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.Data
     wanted = outcome.allocations
     if servers is not None:
         wanted = wanted.filter(pl.col("server").is_in(list(servers)))
-    return (
+    frame = (
         wanted.join(
             spanning.with_columns(spans=pl.lit(True)),
             on=["job_id", "start_time"],
@@ -62,8 +65,15 @@ def stretches(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.Data
         .with_columns(pl.col("spans").fill_null(False))
         .join(jobs, on="job_id", how="left", maintain_order="left")
         .rename({"num_gpus": "gpus", "start_time": "start", "end_time": "end"})
-        .sort("server", "start", "end", maintain_order=True)
     )
+    if outcome.replicas is not None:
+        held = outcome.replicas
+        if servers is not None:
+            held = held.filter(pl.col("server").is_in(list(servers)))
+        names = {"service": "job_id", "num_gpus": "gpus", "start_time": "start", "end_time": "end"}
+        rows = held.rename(names).with_columns(spans=pl.lit(False), level=pl.lit(len(LEVELS), pl.Int64))
+        frame = pl.concat((frame, rows), how="diagonal")
+    return frame.sort("server", "start", "end", maintain_order=True)
 
 
 def assign_lanes(frame: pl.DataFrame, outcome: Outcome) -> list[Lane]:

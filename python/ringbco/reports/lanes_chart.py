@@ -12,7 +12,7 @@ import polars as pl
 
 from ringbco.errors import UsageError
 from ringbco.reports.cluster_state import cluster_state
-from ringbco.reports.lanes import LEVELS, assign_lanes, stretches
+from ringbco.reports.lanes import LEVELS, REPLICA, assign_lanes, stretches
 from ringbco.reports.outage_bars import down_times
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.share_lanes import assign_shares
@@ -27,7 +27,7 @@ _COLOURS: Final = ("#9fc7a8", "#f0d264", "#efa245", "#d6562b", "#8c1d18")
 _MET: Final = ("0", "1", "2", "3 to 4", "5 or more")
 _DOWN: Final = "server down"
 _LEGEND: Final = (
-    f"datum.label == '{_DOWN}' ? '{_DOWN}' : datum.label + ' (' + {{"
+    f"datum.label == '{_DOWN}' || datum.label == '{REPLICA}' ? datum.label : datum.label + ' (' + {{"
     + ", ".join(f"'{level}': '{met}'" for level, met in zip(LEVELS, _MET, strict=True))
     + "}[datum.label] + ')'"
 )
@@ -72,7 +72,7 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
             x2="end:Q",
             y=alt.Y("top:Q", scale=scale, axis=None),
             y2="bottom:Q",
-            color=alt.Color("level:N", scale=_scale(has_outages=outcome.outages is not None)).legend(
+            color=alt.Color("level:N", scale=_scale(outcome)).legend(
                 title="largest contention p_j met by the job", orient="bottom", labelExpr=_LEGEND
             ),
         )
@@ -143,7 +143,7 @@ def _bars(outcome: Outcome, window: Window, tops: dict[int, int]) -> pl.DataFram
             "end",
             "top",
             bottom=pl.col("top") + pl.col("width"),
-            level=pl.col("level").replace_strict(dict(enumerate(LEVELS)), return_dtype=pl.String),
+            level=pl.col("level").replace_strict(dict(enumerate((*LEVELS, REPLICA))), return_dtype=pl.String),
         )
     )
 
@@ -157,9 +157,11 @@ def _down(outcome: Outcome, window: Window, tops: dict[int, int], sizes: list[in
     )
 
 
-def _scale(*, has_outages: bool) -> alt.Scale:
+def _scale(outcome: Outcome) -> alt.Scale:
     levels, colours = list(LEVELS), list(_COLOURS)
-    if has_outages:
+    if outcome.replicas is not None:
+        levels, colours = [*levels, REPLICA], [*colours, "#5b8fd0"]
+    if outcome.outages is not None:
         levels, colours = [*levels, _DOWN], [*colours, "#5f6368"]
     return alt.Scale(domain=levels, range=colours)
 

@@ -85,7 +85,8 @@ def trace_events(outcome: Outcome, window: Window) -> Iterator[Event]:
     yield from _names(outcome, window, threads)
     for lane in lanes:
         if lane.row in rows:
-            yield from _slices(lane, rows[lane.row])
+            row = rows[lane.row]
+            yield from _slices(lane, row) if row["level"] < len(LEVELS) else _replica(lane, row)
     for server, start, end, cause in down_times(outcome, window).iter_rows():
         yield from _down(server, start * _US, end * _US, cause, len(threads[server]))
     yield from _cluster_counters(outcome, window)
@@ -167,6 +168,23 @@ def _slices(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
         "ts": start,
         "dur": max(row["end"] * _US - start, 0.0),
         "args": arguments,
+    }
+    for thread in range(lane.first, lane.first + lane.width):
+        yield event | {"tid": thread + 1}
+
+
+def _replica(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
+    """A replica of a service: one slice a lane."""
+    start = row["start"] * _US
+    event = {
+        "ph": "X",
+        "name": f"service: {row['job_id']}",
+        "cat": "service",
+        "cname": "rail_response",
+        "pid": FIRST_SERVER + lane.server,
+        "ts": start,
+        "dur": max(row["end"] * _US - start, 0.0),
+        "args": {"service": row["job_id"], "GPUs": row["gpus"]},
     }
     for thread in range(lane.first, lane.first + lane.width):
         yield event | {"tid": thread + 1}

@@ -128,7 +128,10 @@ def _longer(
 def _interrupted(result: _core.RunResult) -> NDArray[np.bool_]:
     """Whether a stay of a job ended before the job did."""
     stopped: NDArray[np.bool_] = result.preemptions > 0
-    return stopped if result.failures is None else stopped | (result.failures > 0)
+    for counts in (result.failures, result.evictions):
+        if counts is not None:
+            stopped = stopped | (counts > 0)
+    return stopped
 
 
 def _without(noise: NDArray[np.float64], part: NDArray[np.float64]) -> NDArray[np.float64]:

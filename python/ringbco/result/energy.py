@@ -60,13 +60,42 @@ class Sleep:
         servers, begins, ends = zip(*left, strict=True) if left else ((), (), ())
         return Sleep(np.array(servers, np.int64), np.array(begins, float), np.array(ends, float))
 
-    def gpu_seconds(self, cluster: Cluster, start: float, end: float) -> NDArray[np.float64]:
-        """GPU-seconds of each GPU type's servers that were asleep, from `start` to `end`, s."""
+    def held(self, cluster: Cluster) -> Held:
+        """All GPUs of the servers, while they were asleep."""
+        return Held(self.server, cluster.server_gpus[self.server], self.since, self.until)
+
+
+@dataclass(frozen=True)
+class Held:
+    """GPUs of servers, each for a time: a value a stretch. start, end: s."""
+
+    server: NDArray[np.integer[Any]]
+    num_gpus: NDArray[np.integer[Any]] | NDArray[np.float64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+
+    def gpu_seconds(self, cluster: Cluster, first: float, last: float) -> NDArray[np.float64]:
+        """GPU-seconds of each GPU type from `first` to `last`, s."""
         assert cluster.server_types is not None, "servers name GPU types"
-        length = np.maximum(np.minimum(self.until, end) - np.maximum(self.since, start), 0.0)
-        gpus = cluster.server_gpus[self.server]
+        length = np.maximum(np.minimum(self.end, last) - np.maximum(self.start, first), 0.0)
         types = len(cluster.types)
-        return np.bincount(cluster.server_types[self.server], gpus * length, types).astype(np.float64)
+        return np.bincount(cluster.server_types[self.server], self.num_gpus * length, types).astype(
+            np.float64
+        )
+
+    def of_type(self, cluster: Cluster, number: int) -> Held:
+        """Those of one GPU type."""
+        assert cluster.server_types is not None, "servers name GPU types"
+        own = cluster.server_types[self.server] == number
+        return Held(self.server[own], self.num_gpus[own], self.start[own], self.end[own])
+
+    def at(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """GPUs at each of some ascending times, s: a stretch has its start and not its end."""
+        last = times.size + 1
+        begun = np.bincount(np.searchsorted(times, self.start), self.num_gpus, last)
+        ended = np.bincount(np.searchsorted(times, self.end), self.num_gpus, last)
+        at: NDArray[np.float64] = np.cumsum(begun - ended)[: times.size]
+        return at
 
 
 def has_watts(cluster: Cluster) -> bool:
@@ -84,48 +113,31 @@ def watts(
     cluster: Cluster,
     times: NDArray[np.float64],
     *,
-    server: NDArray[np.uint32],
-    num_gpus: NDArray[np.uint32] | NDArray[np.float64],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
+    held: Sequence[Held],
     down: DownTime | None = None,
     asleep: Sleep | None = None,
 ) -> NDArray[np.float64]:
     """What the GPUs draw at each of some ascending times, W: as the state is from then on.
 
-    server, num_gpus, start, end: the rows of allocations.parquet, shares as parts of a GPU. GPUs held draw
-    their type's busy_watts, the others its idle_watts; those of servers that are down or asleep draw nothing.
+    GPUs held, by jobs or by replicas, draw their type's busy_watts, the others its idle_watts; those of
+    servers that are down or asleep draw nothing.
     """
     assert cluster.server_types is not None, "servers name GPU types"
     drawn = np.zeros(times.size)
-    servers = np.arange(cluster.server_gpus.size)
+    lacking = []
+    if down is not None:
+        lacking.append(Held(down.server, down.gpus, down.down, down.up))
+    if asleep is not None:
+        lacking.append(asleep.held(cluster))
     for number, fact in enumerate(cluster.type_facts):
         assert fact.busy_watts is not None, "has_watts"
         assert fact.idle_watts is not None, "has_watts"
-        own = cluster.server_types == number
-        mine = own[server]
-        held = _at(times, num_gpus[mine], start[mine], end[mine])
-        up = np.full(times.size, float(cluster.server_gpus[servers[own]].sum()))
-        if down is not None:
-            those = own[down.server]
-            up -= _at(times, down.gpus[those], down.down[those], down.up[those])
-        if asleep is not None:
-            those = own[asleep.server]
-            gpus = cluster.server_gpus[asleep.server[those]]
-            up -= _at(times, gpus, asleep.since[those], asleep.until[those])
-        drawn += fact.busy_watts * held + fact.idle_watts * (up - held)
+        idle = np.full(times.size, float(cluster.server_gpus[cluster.server_types == number].sum()))
+        for those in lacking:
+            idle -= those.of_type(cluster, number).at(times)
+        for those in held:
+            busy = those.of_type(cluster, number).at(times)
+            drawn += fact.busy_watts * busy
+            idle -= busy
+        drawn += fact.idle_watts * idle
     return drawn
-
-
-def _at(
-    times: NDArray[np.float64],
-    gpus: NDArray[np.integer[Any]] | NDArray[np.float64],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """GPUs at each of the times, of stretches in [start, end)."""
-    last = times.size + 1
-    begun = np.bincount(np.searchsorted(times, start), gpus, last)
-    ended = np.bincount(np.searchsorted(times, end), gpus, last)
-    at: NDArray[np.float64] = np.cumsum(begun - ended)[: times.size]
-    return at

@@ -58,18 +58,12 @@ class CutShort:
     until: float
 
 
-def window(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> tuple[float, float]:
-    """The first submission and the last finish, or the last stay of a job that was ended, s."""
+def makespan(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> float:
+    """Seconds from the first submission to the last finish, or to the last stay of a job that was ended."""
     first, last = column(jobs, "submit_time").min(), column(jobs, "finish_time").max()
     if cut_short is not None:
         first, last = min(first, cut_short.submitted[0]), max(last, cut_short.until)
-    return float(first), float(last)
-
-
-def makespan(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> float:
-    """Seconds from the one to the other."""
-    first, last = window(jobs, cut_short)
-    return last - first
+    return float(last - first)
 
 
 def gpus_of(jobs: pl.DataFrame) -> NDArray[Any]:
@@ -188,6 +182,7 @@ class _Fairness:
 
     rho: NDArray[np.float64]
     preemptions: NDArray[np.uint32]
+    evictions: NDArray[np.uint32] | None
     lost: NDArray[np.float64] | None
     late: NDArray[np.float64] | None
     user: NDArray[np.int64] | None
@@ -203,7 +198,8 @@ class _Fairness:
             late = column(jobs, "finish_time") - jobs["deadline"].fill_null(float("nan")).to_numpy()
         if "user" in jobs.columns:
             user = _numbers(jobs["user"])
-        return cls(column(jobs, "slowdown"), column(jobs, "preemptions"), lost, late, user)
+        evictions = column(jobs, "evictions") if "evictions" in jobs.columns else None
+        return cls(column(jobs, "slowdown"), column(jobs, "preemptions"), evictions, lost, late, user)
 
     def among(self, rows: slice | NDArray[np.intp]) -> dict[str, Any]:
         """The figures of `fairness` over some of the jobs, at least one."""
@@ -213,6 +209,8 @@ class _Fairness:
         if self.lost is not None:
             figures["preemptions"] = int(self.preemptions[rows].sum())
             figures["lost_gpu_seconds"] = float(self.lost[rows].sum())
+        if self.evictions is not None:
+            figures["evictions"] = int(self.evictions[rows].sum())
         if self.late is not None:
             late = self.late[rows]
             due, missed = int(np.count_nonzero(~np.isnan(late))), int(np.count_nonzero(late > 0))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from ringbco.result.comparison import Comparison
 
 
+_SAID: Final = (
+    "decisions",
+    "outages",
+    "quota",
+    "services",
+)  # tables that run.toml names where a result has them
+
+
 @dataclass(eq=False)
 class Outcome:
     """What a replay gives. Times in seconds, columns as docs/results.md lists them.
@@ -35,8 +43,8 @@ class Outcome:
     allocations: one row a stretch on a server; None when they were not recorded.
     timeline: the cluster's state at sampled instants.
     decisions: one row a decision, or a server of a start; None unless they were asked for.
-    speeds: the measured speeds of model `table`; None under another one. outages: those of the run, if it was
-    given any.
+    speeds: the measured speeds of model `table`; None under another one. outages, quota, services: those of the run,
+    if it was given any. replicas: one row a replica of a service; None for a run without services.
     summary: plain values, as summary.json holds them.
     run: everything needed to repeat the run, as run.toml holds it.
     """
@@ -49,6 +57,9 @@ class Outcome:
     decisions: pl.DataFrame | None = None
     speeds: pl.DataFrame | None = None
     outages: pl.DataFrame | None = None
+    quota: pl.DataFrame | None = None
+    services: pl.DataFrame | None = None
+    replicas: pl.DataFrame | None = None
 
     def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> dict[str, Any]:
         """Writes the result folder, whole or not at all; with `force` a result already there is replaced.
@@ -71,7 +82,7 @@ class Outcome:
             (partial / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
             # Who reads it must know whether a table is missing or was never there.
             there = {"allocations": self.allocations is not None}
-            there |= {name: True for name in ("decisions", "outages") if getattr(self, name) is not None}
+            there |= {name: True for name in _SAID if getattr(self, name) is not None}
             options = {**self.run.get("options", {}), **there}
             record = toml_text({**self.run, "options": options})
             (partial / RUN).write_text(record, encoding="utf-8")
@@ -145,6 +156,9 @@ class Outcome:
             decisions=tables.get("decisions"),
             speeds=tables.get("speeds"),
             outages=tables.get("outages"),
+            quota=tables.get("quota"),
+            services=tables.get("services"),
+            replicas=tables.get("replicas"),
         )
 
 

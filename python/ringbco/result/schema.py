@@ -24,6 +24,7 @@ JOBS_SCHEMA: Final = {
 }
 PREEMPTION_SCHEMA: Final = {"held_time": pl.Float64(), "lost_time": pl.Float64()}  # policies that preempt
 FAILURE_SCHEMA: Final = {"failures": pl.UInt32(), "lost_work": pl.Float64()}  # runs with outages
+EVICTION_SCHEMA: Final[dict[str, pl.DataType]] = {"evictions": pl.UInt32()}  # runs in which jobs make room
 ELASTIC_SCHEMA: Final[
     dict[str, pl.DataType]
 ] = {  # job tables with jobs that may hold other GPUs than they ask for
@@ -75,8 +76,29 @@ OUTAGES_SCHEMA: Final = {
     "up_at": pl.Float64(),
     "cause": pl.String(),
 }
+SERVICES_SCHEMA: Final = {
+    "service": pl.String(),
+    "time": pl.Float64(),
+    "replicas": pl.UInt32(),
+    "gpus_per_replica": pl.UInt32(),
+}
+REPLICAS_SCHEMA: Final = {
+    "service": pl.String(),
+    "server": pl.UInt32(),
+    "num_gpus": pl.UInt32(),
+    "start_time": pl.Float64(),
+    "end_time": pl.Float64(),
+}
+QUOTA_SCHEMA: Final = {
+    "vc": pl.String(),
+    "user": pl.String(),
+    "gpus": pl.UInt64(),
+    "borrow": pl.Boolean(),
+}
 SPEEDS: Final = "speeds.parquet"
 OUTAGES: Final = "outages.parquet"
+QUOTA: Final = "quota.parquet"
+SERVICES: Final = "services.parquet"
 TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "jobs": ("jobs.parquet", JOBS_SCHEMA),
     "allocations": ("allocations.parquet", ALLOCATIONS_SCHEMA),
@@ -84,8 +106,11 @@ TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "decisions": ("decisions.parquet", DECISIONS_SCHEMA),
     "speeds": (SPEEDS, SPEEDS_SCHEMA),
     "outages": (OUTAGES, OUTAGES_SCHEMA),
+    "quota": (QUOTA, QUOTA_SCHEMA),
+    "services": (SERVICES, SERVICES_SCHEMA),
+    "replicas": ("replicas.parquet", REPLICAS_SCHEMA),
 }
-OPTIONAL: Final = {"allocations": True, "decisions": False, "outages": False}
+OPTIONAL: Final = {"allocations": True, **dict.fromkeys(("decisions", "outages", "quota", "services"), False)}
 """Tables that a result may lack, and whether one has them that does not say."""
 
 
@@ -93,6 +118,7 @@ def has_table(name: str, options: Mapping[str, object]) -> bool:
     """Whether the result of a run with these options has the table of that name."""
     if name == "speeds":
         return options.get("model") == "table"
+    name = "services" if name == "replicas" else name
     return bool(options.get(name, OPTIONAL.get(name, True)))
 
 

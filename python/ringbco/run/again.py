@@ -15,7 +15,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, one_line
 from ringbco.result.folder import cluster_of, read_run
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import OUTAGES, RESULT_FILES, SPEEDS, has_table
+from ringbco.result.schema import OUTAGES, QUOTA, RESULT_FILES, SERVICES, SPEEDS, has_table
 from ringbco.run import own
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan import plan
@@ -105,8 +105,9 @@ def read_repeat(folder: str | os.PathLike[str], jobs: str | os.PathLike[str] | N
     given = _options(command, options, record)
     if given.get("model") == "table":
         given["tables"] = path / SPEEDS  # the copy: the file itself may have changed
-    if has_table("outages", _table(run, "options", record)):
-        given["outages"] = path / OUTAGES
+    for name, file in (("outages", OUTAGES), ("quota", QUOTA), ("services", SERVICES)):
+        if has_table(name, _table(run, "options", record)):
+            given[name] = path / file
     return Repeat(
         folder=path,
         command=command,

@@ -21,7 +21,9 @@ from ringbco.run.policies_generated import PRESETS
 from ringbco.trace import ties as ties_
 from ringbco.trace.other_names import nearest
 from ringbco.trace.outages import is_outages
+from ringbco.trace.quotas import is_quotas
 from ringbco.trace.rate_table import is_rate_table
+from ringbco.trace.services import is_services
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +37,7 @@ MOST_SEED: Final = 2**64 - 1
 MOST_THREADS: Final = 1024
 MOST_SAMPLES: Final = 10_000_000
 _LONGEST: Final = 60
+_FILES: Final = {"tables": is_rate_table, "outages": is_outages, "services": is_services, "quota": is_quotas}
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def described(policy: Policy, values: Mapping[str, Any]) -> dict[str, Any]:
     told = {
         option.name: values[name]
         for name, option in REPLAY.items()
-        if name not in ("policy", "tables", "outages")
+        if name != "policy" and name not in _FILES
     }
     return {
         **told,
@@ -96,7 +99,7 @@ def check(option: Option, value: Any) -> Any:
                 raise refusal(name, value, "rows, reverse or shuffle:SEED")
             ties_.check(value)
         case "file":
-            if not (is_outages if option.name == "outages" else is_rate_table)(value):
+            if not _FILES[option.name](value):
                 raise refusal(name, value, option.expected)
         case "flag":
             return flag(name, value)

@@ -93,12 +93,24 @@ class Options(TypedDict, total=False):
     """Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of
     its own; 0: nothing is lost, inf: all that a stay did. Default: 1800.
     """
+    services: object | None
+    """How many replicas services want, with the columns service, time, replicas, gpus_per_replica
+    (docs/services.md). Default: none.
+    """
     sleep_after: float
     """A server sleeps, and draws nothing, once none of its GPUs was held for longer than so many
     seconds; inf: never. Default: inf.
     """
     wake_time: float
     """Seconds by which the pause of a job is longer that starts on a server that sleeps. Default: 0."""
+    evict: bool
+    """Jobs of higher priority evict preemptible ones of lower priority where they find no GPUs
+    (docs/priorities.md). Default: false.
+    """
+    quota: object | None
+    """How many GPUs owners may hold, with the columns vc or user, gpus, borrow (docs/priorities.md).
+    Default: none.
+    """
     thresholds: Sequence[float]
     """tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several
     separated by commas. Default: 18000.
@@ -442,6 +454,20 @@ REPLAY: Final[dict[str, Option]] = {
         endless=True,
         unit="s",
     ),
+    "services": Option(
+        name="services",
+        kind="file",
+        default=None,
+        help=(
+            "How many replicas services want, with the columns service, time, replicas, "
+            "gpus_per_replica (docs/services.md)."
+        ),
+        panel="Services (docs/services.md)",
+        expected="a Parquet or CSV file, or a frame, of services",
+        optional=True,
+        absent="none",
+        form="FILE",
+    ),
     "sleep_after": Option(
         name="sleep_after",
         kind="number",
@@ -464,6 +490,30 @@ REPLAY: Final[dict[str, Option]] = {
         expected="a time >= 0 and <= 1e+09 s",
         most=1000000000.0,
         unit="s",
+    ),
+    "evict": Option(
+        name="evict",
+        kind="flag",
+        default=False,
+        help=(
+            "Jobs of higher priority evict preemptible ones of lower priority where they find "
+            "no GPUs (docs/priorities.md)."
+        ),
+        panel="Execution",
+        expected="True or False",
+    ),
+    "quota": Option(
+        name="quota",
+        kind="file",
+        default=None,
+        help=(
+            "How many GPUs owners may hold, with the columns vc or user, gpus, borrow (docs/priorities.md)."
+        ),
+        panel="Execution",
+        expected="a Parquet or CSV file, or a frame, of quotas",
+        optional=True,
+        absent="none",
+        form="FILE",
     ),
     "thresholds": Option(
         name="thresholds",

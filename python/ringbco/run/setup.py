@@ -19,6 +19,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.result import causes, metrics
 from ringbco.result.outcome import Outcome, summarised_later
+from ringbco.result.serving import Serving
 from ringbco.run import log, own
 from ringbco.run.options import (
     MOST_SAMPLES,
@@ -41,13 +42,16 @@ from ringbco.run.steps import (
     job_columns,
     jobs_frame,
     refused,
+    run_time,
     summarise_run,
     timeline_frame,
 )
 from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Outages, as_outages
+from ringbco.trace.quotas import Quotas, as_quotas
 from ringbco.trace.rate_table import RateTable, as_rate_table
+from ringbco.trace.services import Services, as_services
 from ringbco.trace.shares import asked_gpus
 
 
@@ -56,7 +60,7 @@ class Setup:
     """A run before it starts.
 
     own: the policy of one's own, if it is one. vc: as `profiles.vc_index` has it. rates: of model `table`.
-    outages: None for a run that knows none.
+    outages, services, quotas: None for a run that knows none.
     """
 
     started: float
@@ -69,6 +73,8 @@ class Setup:
     own: own.Own | None
     rates: RateTable | None
     outages: Outages | None
+    services: Services | None
+    quotas: Quotas | None
     jobs: _core._Jobs
     servers: _core._Cluster
     options: dict[str, Any]
@@ -89,6 +95,14 @@ class Setup:
                 f"policy {self.own.name} to bring every job to its end, but job {job!r}: {error.message}",
                 file=self.table.source,
                 row=error.row + 1,
+            )
+        if self.services is not None and error.kind == "stuck" and error.row is not None:
+            job = self.table.frame["job_id"][error.row]
+            return InputError(
+                f"every job to finish, but job {job!r}: {error.message}",
+                file=self.table.source,
+                row=error.row + 1,
+                hint="services hold GPUs that it needs for good: let them want fewer replicas at some time",
             )
         refused = log.refusal(self.chosen.name, self.table, error) if is_log(self.chosen.name) else None
         return refused or explain(error, self.table)
@@ -136,8 +150,13 @@ def prepare(
     _check_sample(values["sample"], table, workload)
     check_passes(chosen, values, _work(table, cluster, workload, vc))
     outages = None if values["outages"] is None else as_outages(values["outages"], cluster.num_servers)
+    services = None
+    if values["services"] is not None:
+        services = as_services(values["services"], int(cluster.server_gpus.max()))
+    quotas = None if values["quota"] is None else as_quotas(values["quota"], table.frame)
     columns: _core._Jobs = {
         **job_columns(table.frame, workload),
+        "quotas": None if quotas is None else quotas.columns(table.frame),
         "vc": vc,
         "deadline": deadline(table, chosen),
         "user": user(table, chosen),
@@ -157,11 +176,26 @@ def prepare(
         "server_types": _server_types(cluster) if types is not None else None,
         "type_prices": _prices(cluster) if values["type_order"] == "cheapest" else None,
         "outages": None if outages is None else outages.columns(),
+        "services": None if services is None else services.columns(),
         "network": astuple(cluster.network),
     }
     told = {"preemption": chosen.preemption, **described(chosen, values)}
     return Setup(
-        started, table, cluster, chosen, values, workload, vc, mine, rates, outages, columns, servers, told
+        started,
+        table,
+        cluster,
+        chosen,
+        values,
+        workload,
+        vc,
+        mine,
+        rates,
+        outages,
+        services,
+        quotas,
+        columns,
+        servers,
+        told,
     )
 
 
@@ -194,23 +228,40 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     if setup.outages is not None:
         run["outages"] = setup.outages.told()
     merged = None if setup.outages is None else setup.outages.merged
+    if setup.quotas is not None:
+        run["quotas"] = setup.quotas.told()
+    serving = None
+    if setup.services is not None:
+        run["services"] = setup.services.told()
+        serving = Serving.of(setup.services.names, setup.services.gpus, result)
+    last = run_time(frame, finished, result)[1]
     outcome = Outcome(
         jobs=finished,
         allocations=allocations_frame(frame, result) if values["allocations"] else None,
         timeline=timeline_frame(
-            result, setup.cluster, shares=setup.jobs.get("shares") is not None, outages=merged
+            result,
+            setup.cluster,
+            shares=setup.jobs.get("shares") is not None,
+            outages=merged,
+            replicas=None if serving is None else serving.held(last),
         ),
         decisions=decisions_frame(frame, result) if values["decisions"] else None,
         run=run,
         speeds=None if setup.rates is None else setup.rates.frame,
         outages=None if setup.outages is None else setup.outages.frame,
+        quota=None if setup.quotas is None else setup.quotas.frame,
+        services=None if setup.services is None else setup.services.frame,
+        replicas=None if serving is None else serving.frame(last),
     )
     seconds = time.perf_counter() - setup.started
     cluster, vc = setup.cluster, setup.vc
 
     def figures() -> dict[str, Any]:
         return metrics.with_seconds(
-            summarise_run(name, frame, finished, cluster, vc=vc, result=result, outages=merged), seconds
+            summarise_run(
+                name, frame, finished, cluster, vc=vc, result=result, outages=merged, serving=serving
+            ),
+            seconds,
         )
 
     return summarised_later(outcome, figures)

@@ -20,13 +20,14 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_path
 from ringbco.result import causes, metrics
 from ringbco.result.by_type import by_type
-from ringbco.result.energy import Sleep, has_watts, totals, watts
+from ringbco.result.energy import Held, Sleep, has_watts, totals, watts
 from ringbco.result.reliability import DownTime, Losses
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
     DECISIONS_SCHEMA,
     ELASTIC_SCHEMA,
+    EVICTION_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
     POWER_SCHEMA,
@@ -35,11 +36,13 @@ from ringbco.result.schema import (
     TIMELINE_SCHEMA,
     TYPES_SCHEMA,
 )
+from ringbco.result.serving import Serving
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.outages import checkpoint_interval
 from ringbco.trace.plausibility import doubts
 from ringbco.trace.shares import WHOLE, thousandths
+from ringbco.trace.standing import preemptible, priorities
 
 _WISHES: Final = {
     "oversize": (
@@ -49,6 +52,10 @@ _WISHES: Final = {
     "unplaceable": (
         "a job that can be placed",
         "use another --placement, or --oversize drop to leave it out",
+    ),
+    "over-quota": (
+        "a job that its owner's quota lets start",
+        "raise the quota or set borrow to true, or use --oversize drop to leave it out",
     ),
     "slot-too-short": ("an iteration that fits in a slot", "give a longer --slot, or use --clock continuous"),
     "stuck": ("every job to finish", "give a longer --slot, or use --clock continuous"),
@@ -75,7 +82,7 @@ def explain(error: _core.CoreError, table: JobTable, command: str = "replay") ->
     job = table.frame.row(error.row, named=True)
     if error.kind == "oversize" and job.get("gpu_type"):
         hint = f"it may run on {job['gpu_type']} only; {hint}"
-    about_size = error.kind in ("oversize", "unplaceable")
+    about_size = error.kind in ("oversize", "over-quota", "unplaceable")
     return InputError(
         f"{wish}, but job {job['job_id']!r}: {error.message}",
         file=table.source,
@@ -115,6 +122,8 @@ def jobs_frame(
         columns |= dict(zip(PREEMPTION_SCHEMA, map(_shared, (result.held, result.lost)), strict=True))
     if result.failures is not None and result.lost_work is not None:
         columns |= {"failures": _shared(result.failures), "lost_work": _shared(result.lost_work)}
+    if result.evictions is not None:
+        columns |= dict(zip(EVICTION_SCHEMA, [_shared(result.evictions)], strict=True))
     if result.longer is not None and result.held_gpus is not None and result.lost_gpus is not None:
         elastic: tuple[NDArray[Any], ...] = (
             result.longer.astype(np.float32),
@@ -177,6 +186,8 @@ def job_columns(frame: pl.DataFrame, workload: profiles.Workload) -> _core._Jobs
         "range": _range(frame),
         "shares": thousandths(frame),
         "checkpoint_interval": checkpoint_interval(frame),
+        "priority": priorities(frame),
+        "preemptible": preemptible(frame),
     }
 
 
@@ -232,10 +243,11 @@ def timeline_frame(
     *,
     shares: bool = False,
     outages: pl.DataFrame | None = None,
+    replicas: Held | None = None,
 ) -> pl.DataFrame:
     """timeline.parquet: the cluster's state at sampled instants. shares: GPUs are counted in thousandths.
 
-    cluster: None for no power. outages: merged, where the run was given any.
+    cluster: None for no power. outages: merged, where the run was given any. replicas: of services.
     """
 
     def gpus(units: NDArray[np.uint64]) -> pl.Series:
@@ -256,10 +268,10 @@ def timeline_frame(
         drawn = watts(
             cluster,
             result.timeline_time,
-            server=result.alloc_server,
-            num_gpus=held_gpus(result),
-            start=result.alloc_start,
-            end=result.alloc_end,
+            held=[
+                Held(result.alloc_server, held_gpus(result), result.alloc_start, result.alloc_end),
+                *([] if replicas is None else [replicas]),
+            ],
             down=down,
             asleep=None if result.asleep is None else Sleep.of(result.asleep, down),
         )
@@ -301,6 +313,13 @@ def _losses(
     return losses.figures(metrics.gpu_seconds(finished), paused, ideal, taken)
 
 
+def _served(
+    frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult, serving: Serving | None
+) -> dict[str, Any]:
+    """What services got; nothing where the run knows none."""
+    return {} if serving is None else serving.figures(*run_time(frame, finished, result))
+
+
 def _down_by_type(
     cluster: Cluster, first: float, last: float, down: DownTime | None
 ) -> NDArray[np.float64] | None:
@@ -318,7 +337,7 @@ def _asleep_by_type(
     """The same of servers that were asleep."""
     if result.asleep is None or cluster.server_types is None:
         return None
-    return Sleep.of(result.asleep, down).gpu_seconds(cluster, first, last)
+    return Sleep.of(result.asleep, down).held(cluster).gpu_seconds(cluster, first, last)
 
 
 def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint32]:
@@ -326,6 +345,16 @@ def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint3
     if result.alloc_share.size == 0:
         return result.alloc_gpus
     return np.where(result.alloc_share > 0, result.alloc_share / WHOLE, 1.0)
+
+
+def run_time(frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult) -> tuple[float, float]:
+    """When the run begins and ends, s: its makespan lies between."""
+    cut_short = _cut_short(frame, result, np.ones_like(result.kept))
+    first = float(metrics.column(finished, "submit_time").min())
+    last = float(metrics.column(finished, "finish_time").max())
+    if cut_short is not None:
+        first, last = min(first, cut_short.submitted[0]), max(last, cut_short.until)
+    return first, last
 
 
 def summarise_run(
@@ -337,10 +366,12 @@ def summarise_run(
     vc: NDArray[np.uint32] | None,
     result: _core.RunResult,
     outages: pl.DataFrame | None = None,
+    serving: Serving | None = None,
 ) -> dict[str, Any]:
     """summary.json without the times that reading and writing take. `vc`: as `profiles.vc_index` gives it.
 
-    frame: the job table; finished: jobs.parquet. outages: merged, where the run was given any.
+    frame: the job table; finished: jobs.parquet. outages: merged, where the run was given any; serving:
+    what became of its services, likewise.
     """
     spanning = result.spanning_seconds
     fates = {"jobs_dropped": ~(result.kept | refused(result) | ended(result))}
@@ -356,12 +387,14 @@ def summarise_run(
         **{name: int(np.count_nonzero(fate)) for name, fate in fates.items()},
         **figures,
         **_losses(frame, finished, result, down),
+        **_served(frame, finished, result, serving),
         "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
         "events": result.events,
         "decisions": result.decisions,
         "engine_seconds": result.engine_seconds,
     }
-    first, last = metrics.window(finished, cut_short)
+    first, last = run_time(frame, finished, result)
+    replicas = None if serving is None else serving.held(last)
     types = by_type(
         cluster,
         server=result.alloc_server,
@@ -371,6 +404,9 @@ def summarise_run(
         span=summary["makespan"],
         down=_down_by_type(cluster, first, last, down),
         asleep=_asleep_by_type(cluster, first, last, result, down),
+        served=None
+        if replicas is None or cluster.server_types is None
+        else replicas.gpu_seconds(cluster, first, last),
     )
     if types and result.alloc_server.size:  # where allocations are written down
         summary |= {**totals(types), "gpu_types": types}

@@ -157,9 +157,8 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
     try:
         with _LOADING:
             table = _table(trace, run.load, run.cluster)
-            beside = {"outages": run.outages, "tables": run.rates}
-            given |= {name: found for name, found in beside.items() if found is not None}
-            if run.rates is None and "workload" in accepted:
+            given |= run.beside.given
+            if run.beside.tables is None and "workload" in accepted:
                 model, seed = run.options["model"], run.options["seed"]
                 given["workload"] = _workload(trace, run.load, run.cluster, model, seed)
         if "allocations" in accepted:

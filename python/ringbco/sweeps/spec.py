@@ -27,10 +27,10 @@ from ringbco.run.options_generated import REPLAY
 from ringbco.run.own import Carried, carried, is_own
 from ringbco.run.plan_options_generated import PLAN
 from ringbco.run.scheduling import fit
+from ringbco.sweeps.beside import Beside, take_beside
 from ringbco.sweeps.objects import Objects
 from ringbco.trace.jobs import JobTable, from_frame
-from ringbco.trace.outages import Outages, as_outages
-from ringbco.trace.rate_table import RateTable, as_rate_table
+from ringbco.trace.rate_table import as_rate_table
 
 COMMANDS: Final = ("replay", "plan")
 MOST_RUNS: Final = 1_000_000
@@ -105,7 +105,7 @@ class Run:
 
     settings: every setting by its name in the specification, as written or by default, `None` where there is
     none (`load` as recorded, parts as the policy has them where a command knows no parts).
-    own: the policy, if it is one's own, with its text. rates, outages: read too; `options` lack them.
+    own: the policy, if it is one's own, with its text. beside: tables read too; `options` lack them.
     """
 
     command: str
@@ -116,8 +116,7 @@ class Run:
     settings: Mapping[str, Any]
     version: str
     own: Carried | None = None
-    rates: RateTable | None = None
-    outages: Outages | None = None
+    beside: Beside = field(default_factory=Beside)
 
     @cached_property
     def key(self) -> str:
@@ -130,8 +129,7 @@ class Run:
             "cluster": self.cluster.to_toml(),
             "options": dict(self.options),
         }
-        beside = {"tables": self.rates, "outages": self.outages}
-        content["options"] |= {name: found.sha256 for name, found in beside.items() if found is not None}
+        content["options"] |= {name: found.sha256 for name, found in self.beside.given.items()}
         if self.own is not None:
             # A policy of one's own is what its file says, wherever that stands.
             content["options"] |= {"policy": self.own.name.rpartition(":")[2]}
@@ -450,9 +448,7 @@ class _Reader:
         defaults = {name: option.default for name, option in known.items()}
         given = {name: values[name] for name in known if name in values}
         options = defaults | self._fitted(given)
-        rates, failing = options.pop("tables", None), options.pop("outages", None)
-        if failing is not None:
-            failing = replace(as_outages(self._folder / failing, cluster.num_servers), source=failing)
+        beside = take_beside(options, self._folder, cluster)
         written = defaults | given
         if self._command == "replay":
             policy = resolve_policy(options["policy"], **{name: options[name] for name in PARTS})
@@ -475,13 +471,12 @@ class _Reader:
         }
         name = str(options.get("policy"))
         settings["policy"] = self._policies.get(name, settings["policy"])
-        beside = {"tables": rates, "outages": failing}
-        settings |= {name: found.source for name, found in beside.items() if found is not None}
+        settings |= {name: found.source for name, found in beside.given.items()}
         if is_own(name) and name not in self._own:
             self._own[name] = carried(name)
         mine = self._own.get(name)
         load, version = values.get("load"), ringbco.__version__
-        return Run(self._command, trace, load, cluster, options, settings, version, mine, rates, failing)
+        return Run(self._command, trace, load, cluster, options, settings, version, mine, beside)
 
     def _error(
         self, expected: str, key: str, value: object = ABSENT, *, hint: str | None = None

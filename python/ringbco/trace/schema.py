@@ -121,12 +121,22 @@ COLUMNS: Final[dict[str, Column]] = {
         None,
         True,
     ),
+    "priority": Column(
+        pl.Int32,
+        False,
+        "an integer from -2147483648 to 2147483647",
+        "{empty} for priority 0",
+        -(2.0**31),
+        True,
+        2**31 - 1,
+    ),
+    "preemptible": Column(pl.Boolean, False, "true or false", "{empty} for true"),
 }
 """The schema, in canonical order: name -> (polars dtype, required, rule, ...)."""
 
 REQUIRED: Final = tuple(name for name, column in COLUMNS.items() if column.required)
 _OF_RESULTS: Final = frozenset(("jct", "ideal_run_time", "slowdown"))
-_INTEGERS: Final = (pl.UInt32, pl.UInt64)
+_INTEGERS: Final = (pl.UInt32, pl.UInt64, pl.Int32)
 
 
 @dataclass(frozen=True)
@@ -228,8 +238,13 @@ def check_column(
     series: pl.Series, column: Column, source: str, as_text: bool
 ) -> tuple[pl.Series, Fault | None]:
     """A series in the column's dtype, null where it breaks the column's rule, and its fault if it does."""
-    cast = _text_column if column.dtype is pl.String else _number_column
-    return cast(series, column, source, as_text)
+    match column.dtype:
+        case pl.String:
+            return _text_column(series, column, source)
+        case pl.Boolean:
+            return _truth_column(series, column, source, as_text)
+        case _:
+            return _number_column(series, column, source, as_text)
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
@@ -294,9 +309,7 @@ def other_names_of(wanted: Iterable[str], found: Iterable[str]) -> tuple[dict[st
     return {name: meant[name] for name in (*wanted, *meant) if name in meant}, unknown
 
 
-def _text_column(
-    series: pl.Series, column: Column, source: str, as_text: bool
-) -> tuple[pl.Series, Fault | None]:
+def _text_column(series: pl.Series, column: Column, source: str) -> tuple[pl.Series, Fault | None]:
     name, dtype = series.name, series.dtype
     if dtype != pl.String:
         if not (dtype.is_integer() or dtype == pl.Null or isinstance(dtype, (pl.Categorical, pl.Enum))):
@@ -310,6 +323,29 @@ def _text_column(
         if bad.any():
             return series, Fault(name, bad, series, column.rule, column.rule, column.hint)
     return series, None
+
+
+def _truth_column(
+    series: pl.Series, column: Column, source: str, as_text: bool
+) -> tuple[pl.Series, Fault | None]:
+    if series.dtype in (pl.Boolean, pl.Null):
+        made = series.cast(pl.Boolean)
+        bad = made.is_null() & column.required
+    elif series.dtype == pl.String:
+        cells = series.str.strip_chars().str.to_lowercase()
+        cells = cells.set(cells == "", None)
+        made = (cells == "true").set(cells.is_not_null() & ~cells.is_in(["true", "false"]), None)
+        bad = made.is_null() & (cells.is_not_null() | column.required)
+    else:
+        raise InputError(
+            f"{column.rule}, not {series.dtype}",
+            file=source,
+            column=series.name,
+            hint="cast the column to booleans",
+        )
+    if bad.any():
+        return made, Fault(series.name, bad, series, column.rule, column.rule, column.mend(as_text))
+    return made, None
 
 
 def _number_column(

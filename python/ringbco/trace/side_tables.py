@@ -54,7 +54,7 @@ def read_side_table(given: object, form: Form) -> SideTable:
         raw = read_columns(given)
         with open(given, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return SideTable(_checked(raw, form), raw.source, digest)
+        return SideTable(check_table(raw, form), raw.source, digest)
     source = f"<{form.option}>"
     if not is_table(given):
         raise InputError(
@@ -62,10 +62,11 @@ def read_side_table(given: object, form: Form) -> SideTable:
             f" library with the Arrow PyCapsule interface, not {type(given).__name__}"
         )
     frame = as_polars(given, form.option)
-    return SideTable(_checked(Raw(frame, source, False, None, {}), form), source, None)
+    return SideTable(check_table(Raw(frame, source, False, None, {}), form), source, None)
 
 
-def _checked(raw: Raw, form: Form) -> pl.DataFrame:
+def check_table(raw: Raw, form: Form) -> pl.DataFrame:
+    """The columns of the form, rows in input order. Raises InputError as `read_side_table` does."""
     frame, source, as_text = raw.frame, raw.source, raw.as_text
     refuse_doubled(source, frame.columns)
     missing = [name for name in form.needed if name not in frame.columns]

@@ -1,6 +1,6 @@
 //! A line whose keys are known only when a job arrives, and may change.
 //!
-//! Every class is a treap: a search tree by (key, job) that is balanced by random priorities. Invariant: `least` of a
+//! Every class is a treap: a search tree by (tier, key, job) that is balanced by random priorities. Invariant: `least` of a
 //! job is the least estimate in its subtree, so that the first job with a short enough estimate is found by going down.
 //! For example, with the keys 3, 1, 2 of jobs 0, 1, 2 the line is 1, 2, 0.
 
@@ -19,6 +19,8 @@ pub(crate) struct KeyedLine<const ASKED: bool> {
     waiting: OrderedBits,
     // By job.
     key: Vec<u64>,
+    /// Where priorities differ.
+    tier: Vec<u32>,
     class: Vec<u32>,
     left: Vec<Job>,
     right: Vec<Job>,
@@ -27,9 +29,29 @@ pub(crate) struct KeyedLine<const ASKED: bool> {
     least: Vec<f64>,
 }
 
+/// How many classes there are of jobs that stand or fall together, and each job's.
+fn classes(setting: &Setting<'_>) -> (usize, Vec<u32>) {
+    fn numbered<K: Copy + Ord>(n: usize, of: impl Fn(Job) -> K, mut all: Vec<K>) -> (usize, Vec<u32>) {
+        all.sort_unstable();
+        all.dedup();
+        let class = |job| all.partition_point(|&other| other < of(Job::at(job))) as u32;
+        (all.len().max(1), (0..n).map(class).collect())
+    }
+    let n = setting.jobs.len();
+    if setting.has_standing() {
+        let all = (0..n).map(|job| setting.class_of(Job::at(job))).collect();
+        numbered(n, |job| setting.class_of(job), all)
+    } else {
+        numbered(n, |job| setting.jobs.demand(job), setting.jobs.demands())
+    }
+}
+
+/// (tier, key, job): as jobs rank.
+type Spot = (u32, u64, Job);
+
 impl<const ASKED: bool> KeyedLine<ASKED> {
-    fn spot(&self, job: Job) -> (u64, Job) {
-        (self.key[job.index()], job)
+    fn spot(&self, job: Job) -> Spot {
+        (self.tier.get(job.index()).copied().unwrap_or(0), self.key[job.index()], job)
     }
 
     fn priority(job: Job) -> u64 {
@@ -47,7 +69,7 @@ impl<const ASKED: bool> KeyedLine<ASKED> {
     }
 
     /// Splits a subtree into what ranks before `spot` and the rest.
-    fn split(&mut self, node: Job, spot: (u64, Job)) -> (Job, Job) {
+    fn split(&mut self, node: Job, spot: Spot) -> (Job, Job) {
         if node == Job::NONE {
             return (Job::NONE, Job::NONE);
         }
@@ -98,7 +120,7 @@ impl<const ASKED: bool> KeyedLine<ASKED> {
     }
 
     /// The first job of a subtree that ranks after `spot` and whose estimate passes `short`.
-    fn search(&self, node: Job, spot: (u64, Job), short: &dyn Fn(f64) -> bool) -> Option<Job> {
+    fn search(&self, node: Job, spot: Spot, short: &dyn Fn(f64) -> bool) -> Option<Job> {
         if node == Job::NONE || !short(self.least[node.index()]) {
             return None;
         }
@@ -118,19 +140,20 @@ impl<const ASKED: bool> KeyedLine<ASKED> {
 
 impl<const ASKED: bool> Line for KeyedLine<ASKED> {
     const ASKED: bool = ASKED;
-    type Spot = (u64, Job);
+    type Spot = Spot;
 
     fn new(setting: &Setting<'_>, _estimate: impl Fn(Job) -> f64) -> Self {
         let (jobs, queue) = (&setting.jobs, setting.options.queue);
         let n = jobs.len();
-        let demands = if queue == Discipline::Strict { Vec::new() } else { jobs.demands() };
-        let class = |job: usize| demands.partition_point(|&other| other < jobs.demand(Job::at(job))) as u32;
+        let strict = queue == Discipline::Strict && setting.quotas.is_none();
+        let (count, class) = if strict { (1, vec![0; n]) } else { classes(setting) };
         let easy = if queue == Discipline::Easy { n } else { 0 };
         Self {
-            class: (0..n).map(class).collect(),
-            root: vec![Job::NONE; demands.len().max(1)],
+            class,
+            root: vec![Job::NONE; count],
             waiting: OrderedBits::new(n),
             key: vec![0; n],
+            tier: jobs.priority.map_or_else(Vec::new, |_| (0..n).map(|job| jobs.tier(job)).collect()),
             left: vec![Job::NONE; n],
             right: vec![Job::NONE; n],
             estimate: vec![f64::INFINITY; easy],
@@ -154,16 +177,19 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
 
     fn remove(&mut self, job: Job) {
         let class = self.class[job.index()] as usize;
-        let (key, _) = self.spot(job);
-        let (before, rest) = self.split(self.root[class], (key, job));
+        let (tier, key, _) = self.spot(job);
+        let (before, rest) = self.split(self.root[class], (tier, key, job));
         // The next job's number makes the first spot after it, since numbers stay below that of `NONE`.
-        let (_, after) = self.split(rest, (key, Job::new(job.number() + 1)));
+        let (_, after) = self.split(rest, (tier, key, Job::new(job.number() + 1)));
         self.root[class] = self.join(before, after);
         self.waiting.remove(job.index());
     }
 
     fn promote(&mut self, job: Job) {
         self.remove(job);
+        if let Some(tier) = self.tier.get_mut(job.index()) {
+            *tier = 0;
+        }
         self.insert(job, f64::NEG_INFINITY);
     }
 
@@ -179,11 +205,11 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
         self.root.len()
     }
 
-    fn job_at(&self, spot: (u64, Job)) -> Job {
-        spot.1
+    fn job_at(&self, spot: Spot) -> Job {
+        spot.2
     }
 
-    fn first(&self, class: usize) -> Option<(u64, Job)> {
+    fn first(&self, class: usize) -> Option<Spot> {
         let mut at = self.root[class];
         if at == Job::NONE {
             return None;
@@ -194,11 +220,11 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
         Some(self.spot(at))
     }
 
-    fn next(&self, class: usize, spot: (u64, Job)) -> Option<(u64, Job)> {
+    fn next(&self, class: usize, spot: Spot) -> Option<Spot> {
         self.next_behind(class, spot)
     }
 
-    fn next_behind(&self, class: usize, spot: (u64, Job)) -> Option<(u64, Job)> {
+    fn next_behind(&self, class: usize, spot: Spot) -> Option<Spot> {
         let (mut at, mut found) = (self.root[class], None);
         while at != Job::NONE {
             let own = self.spot(at);
@@ -212,7 +238,7 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
         found
     }
 
-    fn next_short(&self, class: usize, spot: (u64, Job), short: impl Fn(f64) -> bool) -> Option<(u64, Job)> {
+    fn next_short(&self, class: usize, spot: Spot, short: impl Fn(f64) -> bool) -> Option<Spot> {
         // An empty place has an infinite estimate, which a test without a bound would pass.
         let short = |estimate: f64| estimate < f64::INFINITY && short(estimate);
         self.search(self.root[class], spot, &short).map(|job| self.spot(job))

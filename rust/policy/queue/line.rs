@@ -169,8 +169,8 @@ impl Line for FixedLine {
     fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self {
         let (jobs, options) = (&setting.jobs, setting.options);
         let n = jobs.len();
-        let strict = options.queue == Discipline::Strict;
-        // Jobs are numbered in order of (submit_time, row), which is fifo.
+        let strict = options.queue == Discipline::Strict && setting.quotas.is_none();
+        // Jobs are numbered in order of (priority down, submit_time, row), which is fifo.
         let ordered: Option<Vec<Job>> = match options.order {
             // QSSF's order is not known from the start: its line is another.
             Order::Fifo | Order::Qssf => None,
@@ -188,14 +188,20 @@ impl Line for FixedLine {
             }
             Order::Smallest => Some(grouped(n, |j| jobs.num_gpus[j.index()], None).0),
         };
+        let ordered = ordered.map(|mut order| {
+            if jobs.priority.is_some() {
+                order.sort_by_key(|job| jobs.tier(job.index()));
+            }
+            order
+        });
         let (job, rank, mut first) = if strict {
             (ordered.unwrap_or_default(), Vec::new(), vec![0, n as u32])
         } else {
-            let (job, first) = grouped(n, |j| jobs.demand(j), ordered.as_deref());
+            let (job, first) = classes(setting, ordered.as_deref());
             (job, ordered.map(|o| inverse(&o)).unwrap_or_default(), first)
         };
         let promoted = options.aging.is_some().then(|| {
-            let (job, fifo) = if strict { Default::default() } else { grouped(n, |j| jobs.demand(j), None) };
+            let (job, fifo) = if strict { Default::default() } else { classes(setting, None) };
             let behind: Vec<u32> = first.iter().skip(1).map(|&place| place + n as u32).collect();
             first = if strict { vec![0, 2 * n as u32] } else { fifo.into_iter().chain(behind).collect() };
             Promoted { place: inverse(&job), job, members: OrderedBits::new(n) }
@@ -304,6 +310,16 @@ impl Line for FixedLine {
 
     fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.occupied.all().map(|place| self.job_of(place))
+    }
+}
+
+/// Jobs grouped by what says which of them stand or fall together.
+fn classes(setting: &Setting<'_>, ordered: Option<&[Job]>) -> (Vec<Job>, Vec<u32>) {
+    let n = setting.jobs.len();
+    if setting.has_standing() {
+        grouped(n, |job| setting.class_of(job), ordered)
+    } else {
+        grouped(n, |job| setting.jobs.demand(job), ordered)
     }
 }
 

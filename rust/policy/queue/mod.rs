@@ -39,6 +39,8 @@ pub(crate) struct Queued<'a, L: Line> {
     qssf: Option<Qssf<'a>>,
     /// Jobs that have arrived and whose key is not known yet, where keys come from outside.
     unkeyed: Option<Vec<Job>>,
+    /// Stays that the latest job placed by eviction ended.
+    evicted: Vec<(Slot, Job)>,
     scratch: Scratch<L::Spot>,
 }
 
@@ -75,7 +77,7 @@ struct Aging {
 impl Easy {
     /// What a job is reckoned to run, s: its whole run time, or what remains of it after an interruption.
     fn reckoned<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        self.factor * if floor.has_failed(job) { floor.remaining(job) } else { floor.estimate(job) }
+        self.factor * if floor.was_interrupted(job) { floor.remaining(job) } else { floor.estimate(job) }
     }
 }
 
@@ -100,6 +102,7 @@ impl<'a, L: Line> Queued<'a, L> {
             aging: options.aging.map(|after| Aging { after, next: 0 }),
             qssf: (options.order == Order::Qssf).then(|| Qssf::new(setting)),
             unkeyed: L::ASKED.then(Vec::new),
+            evicted: Vec::new(),
         }
     }
 
@@ -118,6 +121,35 @@ impl<'a, L: Line> Queued<'a, L> {
     fn push<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, key: f64) {
         self.line.push(job, key, || self.easy.as_ref().map_or(0.0, |easy| easy.reckoned(floor, job)));
         self.changed = true;
+    }
+
+    /// Places a job by evicting others, who wait again, if that can be done.
+    fn place_by_evicting<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> bool {
+        if !floor.makes_room() {
+            return false;
+        }
+        let mut evicted = std::mem::take(&mut self.evicted);
+        let placed = floor.place_by_evicting(job, &mut evicted);
+        for &(slot, job) in &evicted {
+            self.take_back(floor, slot, job);
+        }
+        if let Some(easy) = self.easy.as_mut().filter(|_| placed) {
+            easy.held = None;
+        }
+        self.evicted = evicted;
+        placed
+    }
+
+    /// Lets a job wait again whose stay at a slot was ended.
+    fn take_back<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
+        if let Some(easy) = &mut self.easy {
+            easy.by_end.remove(&(easy.end[slot.index()].to_bits(), job, slot));
+        }
+        self.line.push_back(job, || self.easy.as_ref().map_or(0.0, |easy| easy.reckoned(floor, job)));
+        if let Some(aging) = &mut self.aging {
+            // It may have come of age while it ran, or may do so now.
+            aging.next = aging.next.min(floor.arrives_after(job));
+        }
     }
 
     /// Starts the job that was placed last.
@@ -163,14 +195,7 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
     }
 
     fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        if let Some(easy) = &mut self.easy {
-            easy.by_end.remove(&(easy.end[slot.index()].to_bits(), job, slot));
-        }
-        self.line.push_back(job, || self.easy.as_ref().map_or(0.0, |easy| easy.reckoned(floor, job)));
-        if let Some(aging) = &mut self.aging {
-            // It may have come of age while it ran, or may do so now.
-            aging.next = aging.next.min(job.index());
-        }
+        self.take_back(floor, slot, job);
     }
 
     fn capacity_changed(&mut self) {
@@ -184,9 +209,9 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
     fn wake(&mut self, floor: &Floor<'_, S>, arrived: usize) -> f64 {
         let Some(aging) = &mut self.aging else { return f64::INFINITY };
         while aging.next < arrived {
-            let job = Job::at(aging.next);
+            let job = floor.arrival(aging.next);
             if self.line.has(job) {
-                let due = floor.clock.arrival(floor.jobs.submit[aging.next] + aging.after);
+                let due = floor.clock.arrival(floor.jobs.submit[job.index()] + aging.after);
                 if due > floor.now {
                     return due;
                 }
@@ -215,11 +240,8 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         self.last_pass = floor.now;
         self.changed = false;
         self.again = match self.discipline {
-            Discipline::Strict => {
-                self.head_by_head(floor);
-                false
-            }
-            Discipline::Skip | Discipline::Easy => self.past_the_head(floor),
+            Discipline::Strict if !floor.has_quotas() => self.head_by_head(floor),
+            _ => self.past_the_head(floor),
         };
     }
 

@@ -49,17 +49,25 @@ impl<T: Copy + Ord> Scratch<T> {
 
 impl<L: Line> Queued<'_, L> {
     /// `strict`: starts jobs from the head on until one cannot be placed.
-    pub(super) fn head_by_head<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
-        while let Some(spot) = self.line.first_of_all() {
+    ///
+    /// Returns whether a job was evicted, which may be of a place in the line that the pass had left behind.
+    pub(super) fn head_by_head<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
+        let mut evicts = false;
+        let mut next = self.line.first_of_all();
+        while let Some(spot) = next {
             let job = self.line.job_at(spot);
-            if !floor.place(job) {
+            let placed = floor.place(job);
+            if !placed && !self.place_by_evicting(floor, job) {
                 break;
             }
+            evicts |= !placed;
             self.start(floor, job);
+            next = if evicts { self.line.next_behind(0, spot) } else { self.line.first_of_all() };
         }
+        evicts
     }
 
-    /// `skip` and `easy`. Looks at the waiting jobs in queue order, once each, but at a size that cannot be placed only
+    /// `skip` and `easy`, and `strict` with quotas. Looks at the waiting jobs in queue order, once each, but at a size that cannot be placed only
     /// once: the jobs of a size stand or fall together, save for EASY's question whether they end before the shadow
     /// time.
     ///
@@ -67,7 +75,8 @@ impl<L: Line> Queued<'_, L> {
     /// change where it would go. Under the slot clock the next boundary is such a pass, even if nothing happens there.
     pub(super) fn past_the_head<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
         let monotone = floor.placer.is_monotone();
-        let easy = self.discipline == Discipline::Easy;
+        let (easy, strict) = (self.discipline == Discipline::Easy, self.discipline == Discipline::Strict);
+        let makes_room = floor.makes_room();
         let now = floor.seconds();
         let mut reservation: Option<Reservation> = None;
         let mut head: Option<Job> = None;
@@ -78,10 +87,13 @@ impl<L: Line> Queued<'_, L> {
             self.scratch.add(class, self.line.first(class));
         }
         while let Some((spot, class)) = self.scratch.next() {
-            if floor.cluster.idle_units() == 0 {
+            if floor.cluster.idle_units() == 0 && !makes_room {
                 break;
             }
             let job = self.line.job_at(spot);
+            if floor.is_held_back(job) {
+                continue;
+            }
             if let (Some(blocked), None) = (head, reservation) {
                 if u64::from(floor.asks(job)) > floor.cluster.idle_units() {
                     continue;
@@ -91,7 +103,12 @@ impl<L: Line> Queued<'_, L> {
             let short = |estimate: f64| reservation.is_none_or(|r| now + estimate <= r.shadow);
             let in_time = self.easy.as_ref().is_none_or(|easy| short(easy.reckoned(floor, job)));
             let rng = (!in_time).then(|| floor.placer.rng());
-            if !floor.place(job) {
+            let placed = floor.place(job);
+            let evicts = !placed && head.is_none() && self.place_by_evicting(floor, job);
+            if !placed && !evicts {
+                if strict {
+                    break;
+                }
                 if easy && head.is_none() {
                     head = Some(job);
                 }
@@ -123,11 +140,25 @@ impl<L: Line> Queued<'_, L> {
                 easy.held = None;
             }
             self.start(floor, job);
-            again |= passed_over;
-            self.scratch.add(class, self.line.next(class, spot));
-            self.reopen(spot);
+            // Those that went may leave more room than the job takes, and go back to their places in the line.
+            again |= passed_over || evicts;
+            if evicts {
+                self.begin_behind(spot);
+            } else {
+                self.scratch.add(class, self.line.next(class, spot));
+                self.reopen(spot);
+            }
         }
         again
+    }
+
+    /// Goes on with whoever ranks after `spot` now, in every class.
+    fn begin_behind(&mut self, spot: L::Spot) {
+        self.scratch.candidates.clear();
+        self.scratch.set_aside.clear();
+        for class in 0..self.line.classes() {
+            self.scratch.add(class, self.line.next_behind(class, spot));
+        }
     }
 
     /// Puts the classes set aside back in the running, from the first job that ranks after `spot`.

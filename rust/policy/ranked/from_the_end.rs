@@ -8,16 +8,20 @@
 //! When it comes to the front it gets a close ceiling, and its true key for that pass alone if it is in front again. So a
 //! pass costs the running jobs near the end of the ranking, not all.
 
-use super::{Keys, Ranking, before, pool_of};
+use super::{Keys, Place, Ranking, before, pool_of};
 use crate::ds::EventHeap;
-use crate::ids::{Job, Slot};
+use crate::ids::Slot;
 use crate::machine::Floor;
+use crate::setting::Setting;
 use crate::speed::Speed;
 
 /// Running jobs by key, the last of the ranking first, pool by pool: GPUs of one type.
 #[derive(Clone, Debug)]
 pub(super) struct FromTheEnd {
+    /// By pool, then by tier.
     by_key: Vec<EventHeap>,
+    /// Tiers that occur, ascending.
+    tiers: Vec<u32>,
     /// By the instant at which a key must be stored anew.
     by_expiry: EventHeap,
     expired: Vec<Slot>,
@@ -40,9 +44,16 @@ enum Held {
 }
 
 impl FromTheEnd {
-    pub(super) fn new(pools: usize) -> Self {
+    pub(super) fn new(setting: &Setting<'_>) -> Self {
+        // Jobs are numbered by tier.
+        let mut tiers: Vec<u32> = match setting.jobs.priority {
+            None => vec![0],
+            Some(_) => (0..setting.jobs.len()).map(|job| setting.jobs.tier(job)).collect(),
+        };
+        tiers.dedup();
         Self {
-            by_key: vec![EventHeap::default(); pools],
+            by_key: vec![EventHeap::default(); setting.num_pools() * tiers.len()],
+            tiers,
             by_expiry: EventHeap::default(),
             expired: Vec::new(),
             held: Vec::new(),
@@ -51,17 +62,29 @@ impl FromTheEnd {
         }
     }
 
-    pub(super) fn set(&mut self, pool: usize, slot: Slot, key: f64, job: Job) {
-        self.by_key[pool].set(slot.number(), -key, !job.number());
+    /// Where the running jobs of a pool and a tier are.
+    #[inline]
+    fn lane(&self, pool: usize, tier: u32) -> usize {
+        if self.tiers.len() == 1 {
+            return pool;
+        }
+        pool * self.tiers.len() + self.tiers.partition_point(|&other| other < tier)
     }
 
-    pub(super) fn remove(&mut self, pool: usize, slot: Slot) {
-        self.by_key[pool].remove(slot.number());
+    pub(super) fn set(&mut self, pool: usize, slot: Slot, (tier, key, job): Place) {
+        let lane = self.lane(pool, tier);
+        self.by_key[lane].set(slot.number(), -key, !job.number());
+    }
+
+    pub(super) fn remove(&mut self, pool: usize, tier: u32, slot: Slot) {
+        let lane = self.lane(pool, tier);
+        self.by_key[lane].remove(slot.number());
     }
 
     /// Forgets a stay that has ended.
-    pub(super) fn forget(&mut self, slot: Slot, pool: usize) {
-        self.by_key[pool].remove(slot.number());
+    pub(super) fn forget<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot) {
+        let tier = floor.jobs.tier(floor.stays[slot.index()].job.index());
+        self.remove(pool_of(floor, slot), tier, slot);
         self.by_expiry.remove(slot.number());
         if let Some(held) = self.held.get_mut(slot.index()) {
             *held = Held::Loosely;
@@ -75,7 +98,8 @@ impl FromTheEnd {
 
     /// A number that no running job's key is above.
     pub(super) fn ceiling(&self, pool: usize) -> Option<f64> {
-        self.by_key[pool].peek().map(|(stored, _)| -stored)
+        let lanes = &self.by_key[pool * self.tiers.len()..][..self.tiers.len()];
+        lanes.iter().filter_map(|lane| lane.peek()).map(|(stored, _)| -stored).reduce(f64::max)
     }
 
     /// Gives up all close ceilings.
@@ -96,7 +120,7 @@ impl FromTheEnd {
         }
         let stay = &floor.stays[slot.index()];
         let (ceiling, until) = ranking.ceiling(floor, stay, closely);
-        self.set(pool_of(floor, slot), slot, ceiling, stay.job);
+        self.set(pool_of(floor, slot), slot, (floor.jobs.tier(stay.job.index()), ceiling, stay.job));
         if until < f64::INFINITY {
             self.by_expiry.set(slot.number(), until, stay.job.number());
         } else {
@@ -127,7 +151,8 @@ impl FromTheEnd {
         while let Some(slot) = self.truly.pop() {
             if let Held::Truly(ceiling) = self.held[slot.index()] {
                 self.held[slot.index()] = Held::Closely(ceiling);
-                self.set(pool_of(floor, slot), slot, ceiling, floor.stays[slot.index()].job);
+                let job = floor.stays[slot.index()].job;
+                self.set(pool_of(floor, slot), slot, (floor.jobs.tier(job.index()), ceiling, job));
             }
         }
         for &slot in &expired {
@@ -136,27 +161,42 @@ impl FromTheEnd {
         self.expired = expired;
     }
 
-    /// The running job of a pool that ranks last, if it ranks behind that (key, job): (key, job, slot).
+    /// The running job of a pool that ranks last, if it ranks behind that place: its place and slot.
     pub(super) fn last_behind<R: Ranking, S: Speed>(
         &mut self,
         pool: usize,
-        place: (f64, Job),
+        place: Place,
         ranking: &mut R,
         floor: &Floor<'_, S>,
-    ) -> Option<(f64, Job, Slot)> {
+    ) -> Option<(Place, Slot)> {
+        let (first, last) = (self.lane(pool, place.0), (pool + 1) * self.tiers.len() - 1);
+        (first..=last).rev().find_map(|lane| self.last_of(lane, pool, place, ranking, floor))
+    }
+
+    /// The same among those of one tier.
+    #[inline]
+    fn last_of<R: Ranking, S: Speed>(
+        &mut self,
+        lane: usize,
+        pool: usize,
+        place: Place,
+        ranking: &mut R,
+        floor: &Floor<'_, S>,
+    ) -> Option<(Place, Slot)> {
+        let tier = self.tiers[lane - pool * self.tiers.len()];
         loop {
-            let (stored, slot) = self.by_key[pool].peek()?;
+            let (stored, slot) = self.by_key[lane].peek()?;
             let slot = Slot::new(slot);
             let stay = &floor.stays[slot.index()];
             let (ceiling, job) = (-stored, stay.job);
-            if !before(place, (ceiling, job)) {
+            if !before(place, (tier, ceiling, job)) {
                 return None;
             }
             let is_true = match self.held.get(slot.index()) {
                 None => {
                     let key = ranking.running_key(floor, stay);
                     if key != ceiling {
-                        self.set(pool, slot, key, job);
+                        self.set(pool, slot, (tier, key, job));
                     }
                     key == ceiling
                 }
@@ -164,7 +204,7 @@ impl FromTheEnd {
                 Some(&Held::Closely(close)) => {
                     self.held[slot.index()] = Held::Truly(close);
                     self.truly.push(slot);
-                    self.set(pool, slot, ranking.running_key(floor, stay), job);
+                    self.set(pool, slot, (tier, ranking.running_key(floor, stay), job));
                     false
                 }
                 Some(Held::Loosely) => {
@@ -173,7 +213,7 @@ impl FromTheEnd {
                 }
             };
             if is_true {
-                return Some((ceiling, job, slot));
+                return Some(((tier, ceiling, job), slot));
             }
         }
     }

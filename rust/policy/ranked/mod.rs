@@ -42,7 +42,8 @@ pub(super) enum Keys {
     Move,
 }
 
-/// A ranking and the instants at which it is used. Keys: least first, ties by job, that is fifo.
+/// A ranking and the instants at which it is used. Keys: least first, ties by job, that is fifo. Higher priorities go
+/// before all that.
 pub(super) trait Ranking: Clone + Send {
     const KEYS: Keys = Keys::Stand;
 
@@ -112,9 +113,12 @@ pub(super) trait Ranking: Clone + Send {
     fn completed<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
 }
 
-/// Whether (key, job) `a` ranks before `b`.
-fn before(a: (f64, Job), b: (f64, Job)) -> bool {
-    a.0 < b.0 || (a.0 == b.0 && a.1 < b.1)
+/// (tier, key, job): as jobs rank.
+type Place = (u32, f64, Job);
+
+/// Whether `a` ranks before `b`.
+fn before(a: Place, b: Place) -> bool {
+    a.0 < b.0 || (a.0 == b.0 && (a.1 < b.1 || (a.1 == b.1 && a.2 < b.2)))
 }
 
 /// The policy of a ranking.
@@ -124,6 +128,8 @@ pub(super) struct Ranked<R> {
     waiting: Waiting,
     from_the_end: FromTheEnd,
     selection: Selection,
+    /// Stays that the latest job placed by eviction ended.
+    evicted: Vec<(Slot, Job)>,
     /// Whether a job came or went since the last pass, and whether that pass would do more if repeated.
     changed: bool,
     again: bool,
@@ -135,8 +141,9 @@ impl<R: Ranking> Ranked<R> {
         Self {
             ranking,
             waiting: Waiting::new(&setting.jobs),
-            from_the_end: FromTheEnd::new(setting.num_pools()),
+            from_the_end: FromTheEnd::new(setting),
             selection: Selection::default(),
+            evicted: Vec::new(),
             changed: false,
             again: false,
             last_pass: f64::NEG_INFINITY,
@@ -149,6 +156,21 @@ fn pool_of<S: Speed>(floor: &Floor<'_, S>, slot: Slot) -> usize {
     floor.cluster.pool_of(floor.stays[slot.index()].gpu_type)
 }
 
+impl<R: Ranking> Ranked<R> {
+    /// Places a job by evicting others, who wait again, if that can be done.
+    fn place_by_evicting<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> bool {
+        let mut evicted = std::mem::take(&mut self.evicted);
+        let placed = floor.place_by_evicting(job, &mut evicted);
+        for &(slot, job) in &evicted {
+            self.from_the_end.forget(floor, slot);
+            let key = self.ranking.waiting_key(floor, job);
+            self.waiting.insert(&floor.jobs, job, key);
+        }
+        self.evicted = evicted;
+        placed
+    }
+}
+
 impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
     const STOPS: bool = true;
 
@@ -157,20 +179,20 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
             return;
         }
         let key = self.ranking.waiting_key(floor, job);
-        self.waiting.insert(job, floor.jobs.demand(job), key);
+        self.waiting.insert(&floor.jobs, job, key);
         self.changed = true;
     }
 
     fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        self.from_the_end.forget(slot, pool_of(floor, slot));
+        self.from_the_end.forget(floor, slot);
         self.ranking.completed(floor, job);
         self.changed = true;
     }
 
     fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        self.from_the_end.forget(slot, pool_of(floor, slot));
+        self.from_the_end.forget(floor, slot);
         let key = self.ranking.failed_key(floor, job, &floor.stays[slot.index()]);
-        self.waiting.insert(job, floor.jobs.demand(job), key);
+        self.waiting.insert(&floor.jobs, job, key);
     }
 
     fn capacity_changed(&mut self) {
@@ -226,10 +248,10 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         }
         selection.evicted.sort_unstable_by_key(|&slot| floor.stays[slot.index()].job);
         for &slot in &selection.evicted {
-            self.from_the_end.forget(slot, pool_of(floor, slot));
+            self.from_the_end.forget(floor, slot);
             let job = floor.stop(slot);
             let key = self.ranking.waiting_key(floor, job);
-            self.waiting.insert(job, floor.jobs.demand(job), key);
+            self.waiting.insert(&floor.jobs, job, key);
         }
         let monotone = floor.placer.is_monotone();
         // A job may be placed on another type than it drew on: then the next pass finds other quotas.
@@ -237,8 +259,10 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.again = parted && !selection.evicted.is_empty();
         let mut passed_over = parted;
         for &job in &selection.chosen {
-            if floor.place(job) {
-                self.waiting.remove(job, floor.jobs.demand(job));
+            let placed = floor.place(job);
+            if placed || (floor.makes_room() && self.place_by_evicting(floor, job)) {
+                self.again |= !placed;
+                self.waiting.remove(&floor.jobs, job);
                 let slot = floor.start(job);
                 self.from_the_end.hold(&mut self.ranking, floor, slot, false);
                 self.again |= passed_over;

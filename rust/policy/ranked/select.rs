@@ -5,7 +5,7 @@
 
 use super::from_the_end::FromTheEnd;
 use super::waiting::{Waiting, Walk};
-use super::{Ranking, before};
+use super::{Place, Ranking, before};
 use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::policy::quotas::Quotas;
@@ -28,8 +28,8 @@ pub(super) struct Selection {
 struct Pool {
     /// What is left of the quota, if only the running jobs that were taken from the end give theirs back.
     left: u64,
-    /// Those of them that the walk has not passed: (key, job, slot, units), first of the ranking last.
-    tail: Vec<(f64, Job, Slot, u32)>,
+    /// Those of them that the walk has not passed: (place, slot, units), first of the ranking last.
+    tail: Vec<(Place, Slot, u32)>,
 }
 
 impl Selection {
@@ -60,12 +60,12 @@ impl Selection {
             for &(gpu_type, _) in floor.jobs.tried_by(next.demand) {
                 let at = floor.cluster.pool_of(gpu_type);
                 let pool = &mut self.pools[at];
-                while let Some(&(key, job, ..)) = pool.tail.last() {
-                    if in_span(key) {
+                while let Some(&(place, ..)) = pool.tail.last() {
+                    if in_span(place.1) {
                         walk.settle(ranking);
                         continue 'walk;
                     }
-                    if !before((key, job), (next.key, next.job)) {
+                    if !before(place, (next.tier, next.key, next.job)) {
                         break;
                     }
                     pool.pass(at, ends, &mut self.evicted);
@@ -75,12 +75,11 @@ impl Selection {
                         walk.settle(ranking);
                         continue 'walk;
                     }
-                    let Some((key, job, slot)) = ends.last_behind(at, (next.key, next.job), ranking, floor) else {
-                        break;
-                    };
-                    let own = floor.units(job);
-                    pool.tail.push((key, job, slot, own));
-                    ends.remove(at, slot);
+                    let place = (next.tier, next.key, next.job);
+                    let Some((place, slot)) = ends.last_behind(at, place, ranking, floor) else { break };
+                    let own = floor.units(place.2);
+                    pool.tail.push((place, slot, own));
+                    ends.remove(at, place.0, slot);
                     pool.left += u64::from(own);
                 }
                 if pool.left >= units {
@@ -116,6 +115,9 @@ impl Selection {
             live.map(|(slot, stay)| (ranking.rank(floor, stay.job, Some(stay)), stay.job, Some(Slot::at(slot)))),
         );
         all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1)));
+        if floor.jobs.priority.is_some() {
+            all.sort_by_key(|&(_, job, _)| floor.jobs.tier(job.index()));
+        }
         let mut quotas = Quotas::new(floor);
         for &(_, job, slot) in &all {
             match (slot, quotas.draw(floor, job, slot)) {
@@ -131,10 +133,10 @@ impl Selection {
 impl Pool {
     /// Passes the running job of the tail that comes next: it draws its GPUs, or there are too few.
     fn pass(&mut self, at: usize, ends: &mut FromTheEnd, evicted: &mut Vec<Slot>) {
-        let Some((key, job, slot, units)) = self.tail.pop() else { return };
+        let Some((place, slot, units)) = self.tail.pop() else { return };
         if u64::from(units) <= self.left {
             self.left -= u64::from(units);
-            ends.set(at, slot, key, job);
+            ends.set(at, slot, place);
         } else {
             evicted.push(slot);
         }

@@ -1,0 +1,262 @@
+"""Services and their replicas: what follows from services.parquet, replicas.parquet and the outages.
+
+No replica is on a server that is down, and no service has more than it wants or ends others than it must
+(docs/services.md). Where a replica goes, and whether it waits in vain, is not looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.placing import until
+from ringbco.errors import InputError, show_value
+from ringbco.trace.services import as_services
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ringbco.audits.facts import Facts, Floats, Ints
+
+
+@dataclass(frozen=True)
+class Served:
+    """Services and their replicas: names and GPUs by service, then a value a replica, times in s.
+
+    loads: for each service (time, replicas) at instants of the clock, in order.
+    """
+
+    names: list[str]
+    gpus: Ints
+    loads: list[list[tuple[float, int]]]
+    service: Ints
+    server: Ints
+    num_gpus: Ints
+    start: Floats
+    end: Floats
+
+
+@dataclass
+class _Course:
+    """One service, as its rows and replicas say one after the other.
+
+    live: rows of the replicas that run, by start. since: since when each that waits is wanted. waits: how
+    long the replicas that started waited, by their starts.
+    """
+
+    live: list[int] = field(default_factory=list)
+    since: list[float] = field(default_factory=list)
+    waits: list[tuple[float, float]] = field(default_factory=list)
+
+
+def read(facts: Facts) -> Served | None:
+    """The folder's services; None for a run that knows none.
+
+    Raises InputError where services.parquet is none.
+    """
+    given, replicas = facts.outcome.services, facts.outcome.replicas
+    if given is None or replicas is None:
+        return None
+    try:
+        checked = as_services(given, int(facts.server_gpus.max())).frame
+    except InputError as error:
+        raise InputError(f"services.parquet: {error}") from None
+    names: list[str] = []
+    gpus: list[int] = []
+    rows: list[list[tuple[float, int]]] = []
+    for name, time, wanted, size in checked.iter_rows():
+        if name not in names:
+            names.append(name)
+            gpus.append(size)
+            rows.append([])
+        rows[names.index(name)].append((time, wanted))
+    loads = []
+    for own in rows:
+        own.sort()
+        instants = facts.first_instant(np.array([time for time, _ in own]))
+        # Of several at one instant the latest counts.
+        loads.append(sorted(dict(zip(instants.tolist(), (wanted for _, wanted in own), strict=True)).items()))
+    number_of = {name: at for at, name in enumerate(names)}
+
+    def column(name: str, dtype: Any) -> Any:
+        return replicas[name].to_numpy().astype(dtype)
+
+    return Served(
+        names,
+        np.array(gpus, np.int64),
+        loads,
+        np.array([number_of.get(name, -1) for name in replicas["service"]], np.int64),
+        column("server", np.int64),
+        column("num_gpus", np.int64),
+        column("start_time", np.float64),
+        column("end_time", np.float64),
+    )
+
+
+def instants(found: Served) -> Floats:
+    """When services decide: loads, and replicas that begin or end."""
+    loads = [time for own in found.loads for time, _ in own]
+    return np.concatenate([np.array(loads, np.float64), found.start, found.end])
+
+
+def check_services(check: Check, facts: Facts, found: Served | None) -> None:
+    """Replicas are those of the services, on servers that are up, and as many as are wanted at most."""
+    if found is None:
+        check.not_run = "the run knows no services"
+        return
+    check.looked_at = found.start.size
+    if _strangers(check, facts, found):
+        return
+    down = facts.outages
+    if down is not None and down.server.size:
+        at = down.latest(found.server, found.end)
+        for i in np.flatnonzero((at >= 0) & (down.up[at] > found.start)).tolist():
+            spans = f"which is down from {number(down.down[at[i]])} to {number(down.up[at[i]])} s"
+            told = f"holds a replica of {show_value(found.names[found.service[i]])}, {spans}"
+            check.add([_finding(check, found, i, told)], 1)
+    for service in range(len(found.names)):
+        for time, told in _faults(facts, found, service, _Course()):
+            check.fail(f"service {show_value(found.names[service])}: {told}", time=time)
+
+
+def _finding(check: Check, found: Served, row: int, told: str) -> Finding:
+    return Finding(check.code, told, server=int(found.server[row]), time=float(found.start[row]))
+
+
+def _strangers(check: Check, facts: Facts, found: Served) -> bool:
+    """Rows that can be of no service, or not in order. Whether there are any."""
+    known = found.service >= 0
+    bad = ~known
+    if found.gpus.size:
+        bad |= found.num_gpus != found.gpus[found.service]
+    for wrong, told in (
+        (bad, "is of no service, or of another size than its service"),
+        (found.server >= facts.cluster.num_servers, "is on a server that does not exist"),
+        (~(found.end > found.start), "does not end after its start"),
+    ):
+        for i in np.flatnonzero(wrong).tolist():
+            check.add([_finding(check, found, i, f"row {i + 1} of replicas.parquet {told}")], 1)
+    keys = list(zip(found.service.tolist(), found.start.tolist(), found.server.tolist(), strict=True))
+    if keys != sorted(keys):
+        check.fail("replicas.parquet is not in order of service, start and server")
+    return check.failed > 0
+
+
+def _faults(facts: Facts, found: Served, service: int, course: _Course) -> Iterator[tuple[float, str]]:
+    """Goes through what happens to a service, in the order of an instant, up to the end of the run."""
+    last = float(facts.finish.max())
+    mine = np.flatnonzero(found.service == service)
+    failed = np.zeros(found.start.size, dtype=bool)
+    if facts.outages is not None:
+        failed[mine] = facts.outages.begins(found.server[mine], found.end[mine]) >= 0
+    starts: dict[float, list[int]] = {}
+    ends: dict[float, list[int]] = {}
+    loads = dict(found.loads[service])
+    for i in mine.tolist():
+        starts.setdefault(float(found.start[i]), []).append(i)
+        ends.setdefault(float(found.end[i]), []).append(i)
+    for time in sorted(time for time in {*starts, *ends, *loads} if time < last):
+        over = [i for i in ends.get(time, []) if not failed[i]]
+        for i in ends.get(time, []):
+            if failed[i]:
+                course.live.remove(i)
+                course.since.append(time)
+        yield from _load(found, course, time, loads.get(time), over)
+        for i in starts.get(time, []):
+            if not course.since:
+                yield time, "has more replicas than it wants"
+                return
+            course.waits.append((time, time - course.since.pop(0)))
+            course.live.append(i)
+    early = [i for i in course.live if found.end[i] != last]
+    if early:  # pragma: no cover - every end is an instant of the loop
+        yield last, f"{len(early)} replicas end otherwise than with the run"
+    if any(found.end[mine] > last):
+        yield last, "has replicas after the run"
+
+
+def _load(
+    found: Served, course: _Course, time: float, wanted: int | None, over: list[int]
+) -> Iterator[tuple[float, str]]:
+    """What a row does, or that replicas end without one."""
+    surplus = 0
+    if wanted is not None:
+        more = wanted - len(course.live) - len(course.since)
+        course.since += [time] * max(more, 0)
+        given_up = min(max(-more, 0), len(course.since))
+        course.since = course.since[: len(course.since) - given_up]
+        surplus = max(-more, 0) - given_up
+    if len(over) != surplus:
+        yield time, f"ends {len(over)} replicas; expected {surplus}"
+    elif over:
+        # Those that started last; who of those that started together was placed last nobody tells.
+        oldest = min(found.start[i] for i in over)
+        if any(found.start[i] > oldest for i in course.live if i not in over):
+            yield time, "ends replicas that started before others that go on"
+    course.live = [i for i in course.live if i not in over]
+
+
+def figures(facts: Facts, found: Served) -> tuple[dict[str, float], dict[str, dict[str, float | None]]]:
+    """What a summary says of services in all, and of each."""
+    first, last = float(facts.submit.min()), float(facts.finish.max())
+    rows: dict[str, dict[str, float | None]] = {}
+    for service, name in enumerate(found.names):
+        course = _Course()
+        for _ in _faults(facts, found, service, course):
+            pass
+        waits = [wait for start, wait in course.waits if start >= first]
+        mine = found.service == service
+        length = np.minimum(found.end[mine], last) - np.maximum(found.start[mine], first)
+        served = float(np.maximum(length, 0.0).sum())
+        wanted, loads = 0.0, found.loads[service]
+        for at, (time, replicas) in enumerate(loads):
+            until_ = loads[at + 1][0] if at + 1 < len(loads) else np.inf
+            wanted += replicas * max(0.0, min(until_, last) - max(time, first))
+        rows[name] = {
+            "gpus_per_replica": int(found.gpus[service]),
+            "replica_seconds_wanted": wanted,
+            "replica_seconds_served": served,
+            "attainment": served / wanted if wanted > 0 else 1.0,
+            "mean_time_to_scale_up": sum(waits) / len(waits) if waits else None,
+            "worst_time_to_scale_up": max(waits) if waits else None,
+            "gpu_hours": served * int(found.gpus[service]) / 3600.0,
+        }
+
+    def total(key: str) -> float:
+        return sum(row[key] or 0.0 for row in rows.values())
+
+    wanted, served = total("replica_seconds_wanted"), total("replica_seconds_served")
+    whole = {
+        "service_attainment": served / wanted if wanted > 0 else 1.0,
+        "service_gpu_hours": total("gpu_hours"),
+    }
+    if facts.outcome.allocations is not None:
+        whole["gpu_hours_lent_to_training"] = _lent(facts, found) / 3600.0
+    return whole, rows
+
+
+def _lent(facts: Facts, found: Served) -> float:
+    """GPU-seconds that jobs held of those that services would hold at their largest."""
+    most = [max((replicas for _, replicas in _rows_of(facts, name)), default=0) for name in found.names]
+    largest = int((np.array(most, np.int64) * found.gpus).sum())
+    times = [facts.a_start, facts.a_end]
+    down = facts.outages
+    if down is not None:
+        times += [down.down, down.up[np.isfinite(down.up)]]
+    at = np.unique(np.concatenate(times))
+    held = until(facts.a_start, at, facts.a_gpus) - until(facts.a_end, at, facts.a_gpus)
+    up = np.full(at.size, int(facts.server_gpus.sum()))
+    if down is not None and down.server.size:
+        gpus = facts.server_gpus[down.server].astype(np.int64)
+        up = up - until(down.down, at, gpus) + until(down.up, at, gpus)
+    lent = np.maximum(held - np.maximum(up - largest, 0), 0)
+    return float((lent[:-1] * np.diff(at)).sum())
+
+
+def _rows_of(facts: Facts, name: str) -> list[tuple[float, int]]:
+    """Every row of a service, also those that count at the boundary of another."""
+    assert facts.outcome.services is not None, "services"
+    return [row[1:3] for row in facts.outcome.services.iter_rows() if row[0] == name]

@@ -1,0 +1,112 @@
+"""What services got, and what they left to jobs (docs/services.md#figures)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from ringbco.result.energy import Held
+from ringbco.result.schema import REPLICAS_SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ringbco._core import RunResult
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What became of the services of a run; times in seconds.
+
+    names, gpus: of each service, and of one of its replicas. service, server, wanted, start, end: a value a
+    replica: its service by number, and since when it was wanted. load_service, load_time, load_replicas: what
+    services wanted, in order of time. lent: GPU-seconds lent to training.
+    """
+
+    names: Sequence[str]
+    gpus: NDArray[np.uint32]
+    service: NDArray[np.uint32]
+    server: NDArray[np.uint32]
+    wanted: NDArray[np.float64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    load_service: NDArray[np.uint32]
+    load_time: NDArray[np.float64]
+    load_replicas: NDArray[np.uint32]
+    lent: float
+
+    @classmethod
+    def of(cls, names: Sequence[str], gpus: NDArray[np.uint32], result: RunResult) -> Serving:
+        """That of a run that knows services."""
+        assert result.replicas is not None, "services"
+        assert result.loads is not None, "services"
+        return cls(names, gpus, *result.replicas, *result.loads, result.lent)
+
+    def frame(self, last: float) -> pl.DataFrame:
+        """replicas.parquet: a row a replica, by (service, start, server); none outlasts `last`, s."""
+        kept = np.flatnonzero(self.start < last)
+        order = kept[np.lexsort((self.server[kept], self.start[kept], self.service[kept]))]
+        service = self.service[order]
+        columns = {
+            "service": pl.Series(self.names, dtype=pl.String).gather(service),
+            "server": self.server[order],
+            "num_gpus": self.gpus[service],
+            "start_time": self.start[order],
+            "end_time": np.minimum(self.end[order], last),
+        }
+        return pl.DataFrame(columns, schema=REPLICAS_SCHEMA)
+
+    def held(self, last: float) -> Held:
+        """The GPUs of every replica; none outlasts `last`, s."""
+        return Held(self.server, self.gpus[self.service], self.start, np.minimum(self.end, last))
+
+    def figures(self, first: float, last: float) -> dict[str, Any]:
+        """What a summary says of the time from `first` to `last`, s."""
+        held = np.minimum(self.end, last) - np.maximum(self.start, first)
+        held = np.maximum(held, 0.0)
+        started = (self.start >= first) & (self.start < last)
+        rows = []
+        for number, (name, gpus) in enumerate(zip(self.names, self.gpus.tolist(), strict=True)):
+            wanted = self._wanted(number, first, last)
+            served = float(held[self.service == number].sum())
+            mine = started & (self.service == number)
+            waits = self.start[mine] - self.wanted[mine]
+            rows.append(
+                {
+                    "service": name,
+                    "gpus_per_replica": gpus,
+                    "attainment": attainment(served, wanted),
+                    "replica_seconds_wanted": wanted,
+                    "replica_seconds_served": served,
+                    "mean_time_to_scale_up": float(waits.mean()) if waits.size else None,
+                    "worst_time_to_scale_up": float(waits.max()) if waits.size else None,
+                    "gpu_hours": gpus * served / _HOUR,
+                }
+            )
+        wanted, served = (sum(row[f"replica_seconds_{key}"] for row in rows) for key in ("wanted", "served"))
+        return {
+            "services": rows,
+            "service_attainment": attainment(served, wanted),
+            "service_gpu_hours": sum(row["gpu_hours"] for row in rows),
+            "gpu_hours_lent_to_training": self.lent / _HOUR,
+        }
+
+    def _wanted(self, number: int, first: float, last: float) -> float:
+        """Replica-seconds that a service wanted."""
+        mine = self.load_service == number
+        time, replicas = self.load_time[mine], self.load_replicas[mine]
+        until = np.append(time[1:], np.inf)
+        length = np.minimum(until, last) - np.maximum(time, first)
+        return float((replicas * np.maximum(length, 0.0)).sum())
+
+
+def attainment(served: float, wanted: float) -> float:
+    """The share of what was wanted; all of nothing is 1."""
+    return served / wanted if wanted > 0 else 1.0

@@ -1,0 +1,107 @@
+"""Quotas: how many GPUs the jobs of each owner may hold together (docs/priorities.md#quotas)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.errors import show_path
+from ringbco.trace.schema import MAX_COUNT, Column, Fault
+from ringbco.trace.side_tables import Form, is_table, read_side_table
+
+_OWNER: Final = "text"
+_HINT: Final = "name a value of that column of the job table, or drop the row"
+OWNERS: Final = ("vc", "user")
+COLUMNS: Final[dict[str, Column]] = {
+    "vc": Column(pl.String, False, _OWNER, _HINT),
+    "user": Column(pl.String, False, _OWNER, _HINT),
+    "gpus": Column(
+        pl.UInt64,
+        True,
+        "an integer >= 0",
+        "give the GPUs that the owner's jobs may hold together",
+        0.0,
+        True,
+        MAX_COUNT,
+    ),
+    "borrow": Column(pl.Boolean, True, "true or false", "say whether its jobs may start beyond the quota"),
+}
+"""The schema. A file has one of the two columns of owners."""
+
+
+@dataclass(frozen=True, eq=False)
+class Quotas:
+    """Checked quotas of the owners of a job table.
+
+    frame: as given, with the columns of `COLUMNS`, of which one owner is null throughout; rows in input order.
+    source: where they come from. sha256: of the file's bytes; None for a frame.
+    """
+
+    frame: pl.DataFrame
+    source: str
+    sha256: str | None = None
+
+    @property
+    def column(self) -> str:
+        """The column of the job table that names the owners."""
+        return OWNERS[0] if self.frame[OWNERS[0]].is_not_null().any() else OWNERS[1]
+
+    def columns(self, jobs: pl.DataFrame) -> tuple[NDArray[np.uint32], list[int], list[bool]]:
+        """The place of each job's owner among the quotas, all ones for a job without; GPUs; whether to borrow."""
+        owners = self.frame[self.column]
+        places = list(range(owners.len()))
+        owner = jobs[self.column].replace_strict(
+            list(owners), places, default=2**32 - 1, return_dtype=pl.UInt32
+        )
+        return owner.to_numpy(), self.frame["gpus"].to_list(), self.frame["borrow"].to_list()
+
+    def told(self) -> dict[str, object]:
+        """What run.toml says of them."""
+        return {"path": show_path(self.source), "sha256": self.sha256, "rows": self.frame.height}
+
+
+def as_quotas(quotas: object, jobs: pl.DataFrame | None) -> Quotas:
+    """The quotas that `quotas` stands for: themselves, a frame, or the Parquet or CSV file of that name.
+
+    jobs: the job table whose owners they are of; None where it is not known yet. Raises InputError naming file, row, column, value and what
+    was expected, for the lowest row at fault.
+    """
+    given = quotas.frame if isinstance(quotas, Quotas) else quotas
+    form = Form("quotas", "quota", COLUMNS, ("gpus", "borrow"), partial(_faults, jobs=jobs))
+    read = read_side_table(given, form)
+    return quotas if isinstance(quotas, Quotas) else Quotas(*read)
+
+
+def is_quotas(value: object) -> bool:
+    """Whether `as_quotas` takes it."""
+    return isinstance(value, Quotas) or is_table(value)
+
+
+def _faults(frame: pl.DataFrame, jobs: pl.DataFrame | None) -> Iterator[Fault]:
+    """Owners that are missing, of both columns, named twice, or of no job."""
+    first, second = (frame[name] for name in OWNERS)
+    column = OWNERS[0] if first.is_not_null().any() else OWNERS[1]
+    if column == OWNERS[0] and second.is_not_null().any():
+        rule = "nothing: the owners of this file are virtual clusters (vc)"
+        yield Fault(OWNERS[1], second.is_not_null(), second, rule, rule, "give users a file of their own")
+    owner = frame[column]
+    if owner.is_null().any():
+        rule = "the name of an owner"
+        yield Fault(column, owner.is_null(), owner, rule, rule, _HINT)
+    again = owner.is_not_null() & ~owner.is_first_distinct()
+    if again.any():
+        rule = "every owner once"
+        yield Fault(column, again, owner, rule, rule, "drop one of the two rows")
+    if jobs is None:
+        return
+    known = jobs[column] if column in jobs.columns else pl.Series([], dtype=pl.String)
+    nobody = owner.is_not_null() & ~owner.is_in(known.unique().to_list())
+    if nobody.any():
+        rule = f"an owner of jobs: no job of the table has this {column}"
+        yield Fault(column, nobody, owner, rule, rule, _HINT)

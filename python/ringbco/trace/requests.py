@@ -1,0 +1,94 @@
+"""Request traces of services: when requests arrive, and how many tokens they take (docs/services.md)."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import polars as pl
+
+from ringbco.errors import InputError
+from ringbco.io.frames import as_polars
+from ringbco.trace.jobs import Raw, read_columns
+from ringbco.trace.schema import MOST_SECONDS, Column
+from ringbco.trace.side_tables import Form, check_table, is_table
+
+OTHER_NAMES: Final = {
+    "TIMESTAMP": "arrival",
+    "ContextTokens": "input_tokens",
+    "GeneratedTokens": "output_tokens",
+}
+"""What the columns are called in the public traces of Azure's language models."""
+
+_TOKENS: Final = Column(pl.UInt32, True, "an integer >= 0", "drop the request", 0.0, True, 2**32 - 1)
+COLUMNS: Final[dict[str, Column]] = {
+    "arrival": Column(
+        pl.Float64,
+        True,
+        "a finite number of seconds >= 0",
+        "count seconds from the epoch of submit_time, or give dates and times in all rows",
+        0.0,
+        True,
+        MOST_SECONDS,
+    ),
+    "input_tokens": _TOKENS,
+    "output_tokens": _TOKENS,
+}
+_FORM: Final = Form("requests", "requests", COLUMNS, tuple(COLUMNS), lambda _: iter(()))
+_FORMATS: Final = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f%:z")
+
+
+def read_requests(requests: object) -> tuple[pl.DataFrame, str]:
+    """The columns of `COLUMNS`, rows in input order, and where they come from.
+
+    requests: a frame, or the Parquet or CSV file of that name. Dates and times count from the first request.
+    Raises InputError naming file, row, column, value and what was expected, for the lowest row at fault.
+    """
+    if isinstance(requests, str | os.PathLike):
+        raw = read_columns(requests)
+    elif is_table(requests):
+        raw = Raw(as_polars(requests, "requests"), "<requests>", False, None, {})
+    else:
+        raise InputError(f"requests: expected a path or a frame, not {type(requests).__name__}")
+    names = {theirs: ours for theirs, ours in OTHER_NAMES.items() if ours not in raw.frame.columns}
+    frame = raw.frame.rename(names, strict=False)
+    if "arrival" in frame.columns:
+        frame = frame.with_columns(_seconds(frame["arrival"], raw))
+    return check_table(raw._replace(frame=frame), _FORM), raw.source
+
+
+def _seconds(arrival: pl.Series, raw: Raw) -> pl.Series:
+    """Seconds from the first request where the column has dates and times; else the column as it is."""
+    if arrival.dtype == pl.String:
+        first = arrival.drop_nulls().head(1)
+        if first.len() == 0 or not _dates(first).is_not_null()[0]:
+            return arrival
+        time = _dates(arrival)
+    elif arrival.dtype == pl.Datetime:
+        time = arrival.dt.timestamp("us")
+    else:
+        return arrival
+    if time.null_count():
+        row = int(time.is_null().arg_max() or 0)
+        raise InputError(
+            "a date and a time such as 2023-11-16 18:15:46.68, as in the other rows",
+            file=raw.source,
+            row=row + 1,
+            column=next(name for name in ("arrival", "TIMESTAMP") if name in raw.frame.columns),
+            value=arrival[row],
+            hint="mend it, or drop the request",
+            line=None if raw.line_of is None else raw.line_of(row + 1),
+        )
+    seconds = (time - time.min()).cast(pl.Float64) / 1e6 if time.len() else time.cast(pl.Float64)
+    # A CSV file's cells are text up to the checks.
+    return (seconds.cast(pl.String) if raw.as_text else seconds).alias("arrival")
+
+
+def _dates(texts: pl.Series) -> pl.Series:
+    """Microseconds since 1970, null where a text is no date and time."""
+    plain = texts.str.replace("T", " ").str.strip_suffix("Z")
+    tried = [
+        plain.str.to_datetime(form, time_unit="us", strict=False, ambiguous="null").dt.timestamp("us")
+        for form in _FORMATS
+    ]
+    return tried[0].zip_with(tried[0].is_not_null(), tried[1])

@@ -1,0 +1,142 @@
+"""Services: how many replicas each wants and when; reading and checking them (docs/services.md)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import BinaryIO, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.errors import show_path, show_value
+from ringbco.trace.jobs import table_file
+from ringbco.trace.schema import MOST_SECONDS, Column, Fault
+from ringbco.trace.side_tables import Form, is_table, read_side_table
+
+_MOST: Final = 2**32 - 1
+COLUMNS: Final[dict[str, Column]] = {
+    "service": Column(pl.String, True, "the name of a service, a non-empty text", "name it in every row"),
+    "time": Column(
+        pl.Float64,
+        True,
+        "a finite number of seconds >= 0",
+        "count seconds from the epoch of submit_time, or drop the row",
+        0.0,
+        True,
+        MOST_SECONDS,
+    ),
+    "replicas": Column(
+        pl.UInt32, True, "an integer >= 0", "0 where the service wants none from then on", 0.0, True, _MOST
+    ),
+    "gpus_per_replica": Column(pl.UInt32, True, "an integer >= 1", "", 1.0),
+}
+"""The schema. The most GPUs of a replica, and how to mend them, depend on the cluster."""
+
+
+@dataclass(frozen=True, eq=False)
+class Services:
+    """Checked services of a cluster.
+
+    frame: as given, with the columns of `COLUMNS`, rows in input order. source: where they come from. sha256:
+    of the file's bytes; None for a frame.
+    """
+
+    frame: pl.DataFrame
+    source: str
+    sha256: str | None = None
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The services, in the order of their first rows."""
+        return self.frame["service"].unique(maintain_order=True).to_list()
+
+    @cached_property
+    def gpus(self) -> NDArray[np.uint32]:
+        """GPUs of a replica, a value a service."""
+        first = self.frame.unique("service", keep="first", maintain_order=True)
+        return first["gpus_per_replica"].to_numpy()
+
+    def columns(
+        self,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]]:
+        """`gpus`; then, a value a row: the service by its place in `names`, the time, s, and replicas."""
+        number = {name: place for place, name in enumerate(self.names)}
+        service = np.array([number[name] for name in self.frame["service"]], dtype=np.uint32)
+        frame = self.frame.rechunk()
+        return self.gpus, service, frame["time"].to_numpy(), frame["replicas"].to_numpy()
+
+    def write(self, file: BinaryIO, *, as_csv: bool = False) -> None:
+        """Writes them as given, as Parquet or as CSV."""
+        if as_csv:
+            self.frame.write_csv(file)
+        else:
+            self.frame.write_parquet(file, compression="zstd")
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Writes a file, Parquet or CSV by its ending, whole or not at all.
+
+        Raises UsageError for another ending, InputError if the file exists and `force` is not set or cannot
+        be written.
+        """
+        with table_file(path, force=force) as file:
+            self.write(file, as_csv=os.fspath(path).lower().endswith(".csv"))
+
+    def told(self) -> dict[str, object]:
+        """What run.toml says of them."""
+        return {
+            "path": show_path(self.source),
+            "sha256": self.sha256,
+            "rows": self.frame.height,
+            "services": len(self.names),
+        }
+
+
+def as_services(services: object, largest: int | None) -> Services:
+    """The services that `services` stands for: themselves, a frame, or the Parquet or CSV file of that name.
+
+    largest: GPUs of the largest server of the cluster; None where no cluster is known. Raises InputError
+    naming file, row, column, value and what was expected, for the lowest row at fault.
+    """
+    given = services.frame if isinstance(services, Services) else services
+    most = "" if largest is None else f"; the largest has {largest} GPUs"
+    gpus = COLUMNS["gpus_per_replica"]._replace(
+        hint=f"a replica runs on one server{most}", high=_MOST if largest is None else largest
+    )
+    columns = {**COLUMNS, "gpus_per_replica": gpus}
+    read = read_side_table(given, Form("services", "services", columns, tuple(COLUMNS), _at_odds, True))
+    if isinstance(services, Services):
+        return services
+    # -0.0 is a time like 0.0.
+    return Services(read.frame.with_columns(pl.col("time") + 0.0), read.source, read.sha256)
+
+
+def is_services(value: object) -> bool:
+    """Whether `as_services` takes it."""
+    return isinstance(value, Services) or is_table(value)
+
+
+def _at_odds(frame: pl.DataFrame) -> Iterator[Fault]:
+    """The faults of rows that say otherwise than an upper row of their service."""
+    first = frame.select(
+        gpus=pl.col("gpus_per_replica").first().over("service"),
+        again=pl.struct("service", pl.col("time") + 0.0).is_first_distinct().not_()
+        & pl.col("time").is_not_null()
+        & pl.col("service").is_not_null(),
+    )
+    gpus, time = frame["gpus_per_replica"], frame["time"]
+    bad = ((gpus != first["gpus"]) & frame["service"].is_not_null()).fill_null(value=False)
+    if bad.any():
+        at = int(bad.arg_max() or 0)
+        rule = "the same in all rows of a service"
+        told = f"{first['gpus'][at]}, as in the first row of service {show_value(frame['service'][at])}"
+        hint = "give replicas of another size another name"
+        yield Fault("gpus_per_replica", bad, gpus, rule, told, hint)
+    if first["again"].any():
+        name = show_value(frame["service"][int(first["again"].arg_max() or 0)])
+        rule = "one row of a service at a time"
+        told = f"one row of service {name} at a time, and an upper row has that time"
+        yield Fault("time", first["again"], time, rule, told, "drop one of them")

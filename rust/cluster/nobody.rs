@@ -1,0 +1,44 @@
+//! GPUs that no job holds and none can have: those of servers that are down, and those of services' replicas.
+//!
+//! Invariant: their U stays what it is. For example, a server that goes down with 8 idle GPUs of 5 s each comes back with 8
+//! of 5 s.
+
+use super::{Claim, Cluster, Grant};
+use crate::ids::{Job, Server};
+
+impl Cluster {
+    /// Takes every GPU of a server for nobody, while it is down. All are idle.
+    pub(crate) fn close(&mut self, server: Server) {
+        let size = self.sizes[server.index()];
+        let claim = Claim { job: nobody_on(server), num_gpus: size, time: 0.0, share: 0 };
+        self.take(server, size, &claim, &mut Grant::default());
+        self.mark();
+        self.up -= u64::from(size);
+    }
+
+    /// Gives them back.
+    pub(crate) fn open(&mut self, server: Server) {
+        let size = self.sizes[server.index()];
+        self.release(nobody_on(server), &[(server, size)]);
+        self.up += u64::from(size);
+    }
+
+    /// Takes idle GPUs of a server, those with least U, for a replica of a service. Their U stays what it is.
+    pub(crate) fn hold(&mut self, server: Server, count: u32, holder: Job) {
+        let claim = Claim { job: holder, num_gpus: count, time: 0.0, share: 0 };
+        self.take(server, count, &claim, &mut Grant::default());
+        self.mark();
+        self.up -= u64::from(count);
+    }
+
+    /// Gives them back.
+    pub(crate) fn let_go(&mut self, server: Server, count: u32, holder: Job) {
+        self.release(holder, &[(server, count)]);
+        self.up += u64::from(count);
+    }
+}
+
+/// Who holds the GPUs of a server that is down. Jobs are never so many.
+fn nobody_on(server: Server) -> Job {
+    Job::new(Job::NONE.number() - 1 - server.number())
+}

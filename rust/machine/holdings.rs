@@ -1,0 +1,98 @@
+//! Quotas: how many GPUs the jobs of each owner may hold together (docs/priorities.md#quotas).
+//!
+//! Invariant: `held` of an owner is the sum of the GPUs of its live stays. For example, with a quota of 8 GPUs and a
+//! job of 6 running, a second job of 4 is over quota, and a second job of 2 is within it.
+
+use super::floor::Floor;
+use crate::ids::{Job, Slot};
+use crate::setting::Setting;
+use crate::speed::Speed;
+use crate::trace::Quota;
+
+/// What every owner holds.
+#[derive(Clone, Debug)]
+pub(super) struct Holdings {
+    /// The owner of each job; `NOBODY` where no quota is meant for it.
+    owner: Vec<u32>,
+    quotas: Vec<Quota>,
+    held: Vec<u64>,
+    /// Whether the stay at each slot is over quota.
+    over: Vec<bool>,
+}
+
+/// How a job that would start now stands to its owner's quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claimant {
+    /// Within it.
+    Within,
+    /// Beyond it, on borrowed GPUs.
+    Over,
+    /// Beyond it where nothing may be borrowed: it may not start.
+    HeldBack,
+}
+
+impl Holdings {
+    /// Those of the setting, if it has quotas.
+    pub(super) fn new(setting: &Setting<'_>) -> Option<Box<Self>> {
+        let quotas = setting.quotas?;
+        Some(Box::new(Self {
+            owner: quotas.owner.to_vec(),
+            quotas: quotas.list.to_vec(),
+            held: vec![0; quotas.list.len()],
+            over: Vec::new(),
+        }))
+    }
+
+    fn claimant(&self, job: Job, num_gpus: u32) -> Claimant {
+        let owner = self.owner[job.index()] as usize;
+        match (self.quotas.get(owner), self.held.get(owner)) {
+            (Some(quota), Some(held)) if held + u64::from(num_gpus) > quota.gpus => {
+                if quota.borrow {
+                    Claimant::Over
+                } else {
+                    Claimant::HeldBack
+                }
+            }
+            _ => Claimant::Within,
+        }
+    }
+}
+
+impl<S: Speed> Floor<'_, S> {
+    /// How a job that would start now stands to its owner's quota.
+    pub(super) fn claimant(&self, job: Job) -> Claimant {
+        let num_gpus = self.asks(job);
+        self.holdings.as_ref().map_or(Claimant::Within, |holdings| holdings.claimant(job, num_gpus))
+    }
+
+    /// Whether a job may not start now because its owner holds too much.
+    #[inline]
+    pub(crate) fn is_held_back(&self, job: Job) -> bool {
+        self.holdings.is_some() && self.claimant(job) == Claimant::HeldBack
+    }
+
+    /// Whether the stay at a slot is over quota.
+    pub(super) fn is_over_quota(&self, slot: Slot) -> bool {
+        self.holdings.as_ref().is_some_and(|holdings| holdings.over[slot.index()])
+    }
+
+    /// A stay begins.
+    pub(super) fn hold(&mut self, slot: Slot, job: Job, num_gpus: u32) {
+        let Some(holdings) = &mut self.holdings else { return };
+        let over = holdings.claimant(job, num_gpus) != Claimant::Within;
+        let slots = holdings.over.len().max(slot.index() + 1);
+        holdings.over.resize(slots, false);
+        holdings.over[slot.index()] = over;
+        if let Some(held) = holdings.held.get_mut(holdings.owner[job.index()] as usize) {
+            *held += u64::from(num_gpus);
+        }
+    }
+
+    /// A stay ends.
+    pub(super) fn let_go(&mut self, job: Job, num_gpus: u32) {
+        let Some(holdings) = &mut self.holdings else { return };
+        if let Some(held) = holdings.held.get_mut(holdings.owner[job.index()] as usize) {
+            *held -= u64::from(num_gpus);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Services take GPUs before any job (docs/services.md).
+//!
+//! Invariant: of each service, the replicas that run and those that it waits for are as many as it wants. The GPUs of a
+//! replica are taken, by nobody's job, and U does not know of them. For example, a service that wants 4 replicas of 8 GPUs
+//! on three idle servers of 8 runs three, and waits for one.
+
+use super::Machine;
+use super::clock::Clock;
+use super::floor::Floor;
+use crate::ids::{Job, Server, Slot};
+use crate::outcome::{Replica, Serving};
+use crate::policy::Policy;
+use crate::setting::Setting;
+use crate::speed::Speed;
+use crate::trace::Load;
+use std::collections::VecDeque;
+
+/// What services want and hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Services {
+    /// In order of their times, which are machine times; of a service at most one at an instant.
+    loads: Vec<Load>,
+    next: usize,
+    services: Vec<Service>,
+    /// Replicas that run, in the order in which they were placed, and who holds their GPUs.
+    running: Vec<(Replica, Job)>,
+    /// Holders that are free again, and the one after all that were ever used, counted down.
+    free: Vec<Job>,
+    holder: u32,
+    /// GPUs of all services at their largest.
+    largest: u64,
+    /// GPUs of the replicas that run.
+    held: u64,
+    /// GPU-time that jobs held of what services would hold at their largest (machine time).
+    lent: f64,
+}
+
+#[derive(Clone, Debug)]
+struct Service {
+    gpus: u32,
+    running: u64,
+    /// Replicas that it waits for: since when, and how many; the longest wait first.
+    waiting: VecDeque<(f64, u64)>,
+}
+
+impl Service {
+    fn wanted(&self) -> u64 {
+        self.running + self.waiting.iter().map(|&(_, count)| count).sum::<u64>()
+    }
+}
+
+impl Services {
+    /// Those of the setting, if it has any to speak of.
+    pub(super) fn new(setting: &Setting<'_>, clock: Clock) -> Option<Box<Self>> {
+        let given = setting.services?;
+        let mut loads = given.loads.to_vec();
+        loads.sort_by(|a, b| a.time.total_cmp(&b.time));
+        let mut seen: Vec<Load> = Vec::with_capacity(loads.len());
+        for load in &loads {
+            let load = Load { time: clock.arrival(load.time), ..*load };
+            // Under the slot clock several may count at one boundary: the last one does.
+            let together = seen.iter().rev().take_while(|other| other.time == load.time);
+            let places = together.enumerate().find(|(_, other)| other.service == load.service);
+            match places.map(|(back, _)| seen.len() - 1 - back) {
+                Some(at) => seen[at] = load,
+                None => seen.push(load),
+            }
+        }
+        let mut most = vec![0; given.gpus.len()];
+        for load in given.loads {
+            let most = &mut most[load.service as usize];
+            *most = u64::max(*most, u64::from(load.replicas));
+        }
+        let service = |&gpus: &u32| Service { gpus, running: 0, waiting: VecDeque::new() };
+        Some(Box::new(Self {
+            loads: seen,
+            next: 0,
+            services: given.gpus.iter().map(service).collect(),
+            running: Vec::new(),
+            free: Vec::new(),
+            // Below those who hold the GPUs of servers that are down.
+            holder: Job::NONE.number() - 1 - setting.server_gpus.len() as u32,
+            largest: most.iter().zip(given.gpus).map(|(most, &gpus)| most * u64::from(gpus)).sum(),
+            held: 0,
+            lent: 0.0,
+        }))
+    }
+
+    #[inline]
+    fn next_at(&self) -> f64 {
+        self.loads.get(self.next).map_or(f64::INFINITY, |load| load.time)
+    }
+
+    fn new_holder(&mut self) -> Job {
+        self.free.pop().unwrap_or_else(|| {
+            self.holder -= 1;
+            Job::new(self.holder)
+        })
+    }
+}
+
+impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
+    /// When the next load comes that can matter.
+    #[inline]
+    pub(super) fn next_load(&self) -> f64 {
+        match &self.floor.services {
+            Some(services) if self.floor.gone() < self.floor.jobs.len() => services.next_at(),
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// What services want from this instant on; those that want less end replicas.
+    pub(super) fn take_loads(&mut self) {
+        while let Some(services) = &mut self.floor.services
+            && let Some(&load) = services.loads.get(services.next)
+            && load.time <= self.floor.now
+        {
+            services.next += 1;
+            self.floor.want(load);
+            self.policy.capacity_changed();
+        }
+        self.asked_in_vain = 0;
+    }
+
+    /// Starts the replicas that services wait for, as far as there is room.
+    pub(super) fn place_replicas(&mut self) {
+        if self.floor.gone() == self.floor.jobs.len() {
+            return;
+        }
+        let mut at = 0;
+        while let Some(gpus) = self.floor.next_replica(&mut at) {
+            let server = self.floor.cluster.tightest(gpus).or_else(|| self.make_room(gpus));
+            match server {
+                Some(server) => {
+                    self.floor.start_replica(at, server);
+                    self.policy.capacity_changed();
+                    self.asked_in_vain = 0;
+                }
+                None => at += 1,
+            }
+        }
+    }
+}
+
+impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
+    /// Evicts jobs for a replica of so many GPUs, if that can be done. Returns the server that has room then.
+    fn make_room(&mut self, gpus: u32) -> Option<Server> {
+        let floor = &mut self.floor;
+        let goes = |floor: &Floor<'_, S>, slot: Slot| {
+            let job = floor.stays[slot.index()].job;
+            floor.jobs.may_be_evicted(job.index())
+        };
+        let victims = floor.victims(None, goes);
+        let (server, chosen) = floor.server_of_least(&victims, gpus)?;
+        let mut evicted = Vec::new();
+        floor.evict_all(&chosen, &mut evicted);
+        for (slot, job) in evicted {
+            self.policy.failed(&self.floor, slot, job);
+        }
+        self.news.evicted.append(&mut self.floor.evicted);
+        Some(server)
+    }
+}
+
+impl<S: Speed> Floor<'_, S> {
+    /// GPUs of a replica of the first service, from that place on, that waits for one.
+    fn next_replica(&self, at: &mut usize) -> Option<u32> {
+        let services = self.services.as_ref()?;
+        let found = services.services.iter().skip(*at).position(|service| !service.waiting.is_empty())?;
+        *at += found;
+        Some(services.services[*at].gpus)
+    }
+
+    /// Adds up what jobs held up to an instant, before anything changes.
+    #[inline]
+    pub(super) fn lend(&mut self, now: f64) {
+        let Some(services) = &mut self.services else { return };
+        let up = self.cluster.up_units();
+        let held = up - self.cluster.idle_units();
+        let left = (up + services.held).saturating_sub(services.largest);
+        services.lent += held.saturating_sub(left) as f64 * (now - self.now);
+    }
+
+    fn want(&mut self, load: Load) {
+        let Some(services) = &mut self.services else { return };
+        let service = &mut services.services[load.service as usize];
+        let (wanted, now) = (service.wanted(), self.now);
+        if u64::from(load.replicas) >= wanted {
+            if u64::from(load.replicas) > wanted {
+                service.waiting.push_back((now, u64::from(load.replicas) - wanted));
+            }
+            return;
+        }
+        let mut surplus = wanted - u64::from(load.replicas);
+        // Those that wait would be the last to start, and of them those that have waited least.
+        while surplus > 0
+            && let Some((_, count)) = service.waiting.back_mut()
+        {
+            let fewer = u64::min(*count, surplus);
+            *count -= fewer;
+            surplus -= fewer;
+            if *count == 0 {
+                service.waiting.pop_back();
+            }
+        }
+        for at in (0..services.running.len()).rev() {
+            if surplus == 0 {
+                break;
+            }
+            if self.services.as_ref().is_some_and(|services| services.running[at].0.service == load.service) {
+                self.end_replica(at);
+                surplus -= 1;
+            }
+        }
+    }
+
+    /// Starts the replica of a service that has been wanted for longest.
+    fn start_replica(&mut self, at: usize, server: Server) {
+        let Some(services) = &mut self.services else { return };
+        let holder = services.new_holder();
+        let service = &mut services.services[at];
+        let Some((wanted, count)) = service.waiting.front_mut() else { return };
+        let (wanted, gpus) = (*wanted, service.gpus);
+        *count -= 1;
+        if *count == 0 {
+            service.waiting.pop_front();
+        }
+        service.running += 1;
+        services.held += u64::from(gpus);
+        let replica = Replica { service: at as u32, server, wanted, start: self.now, end: f64::NAN };
+        services.running.push((replica, holder));
+        self.cluster.hold(server, gpus, holder);
+        if let Some(sleep) = &mut self.sleep {
+            // A replica is there at once: nobody waits for the server that it wakes.
+            sleep.take(&[(server, gpus)], self.now, self.clock);
+        }
+    }
+
+    /// Ends a replica that runs.
+    fn end_replica(&mut self, at: usize) {
+        let Some(services) = &mut self.services else { return };
+        let (replica, holder) = services.running.remove(at);
+        let service = &mut services.services[replica.service as usize];
+        service.running -= 1;
+        services.held -= u64::from(service.gpus);
+        services.free.push(holder);
+        let gpus = service.gpus;
+        self.cluster.let_go(replica.server, gpus, holder);
+        if let Some(sleep) = &mut self.sleep {
+            sleep.give_back(&[(replica.server, gpus)], self.now, self.clock);
+        }
+        self.out.serving.replicas.push(Replica { end: self.now, ..replica });
+    }
+
+    /// Ends the replicas on a server that goes down. Their services want others from now on.
+    pub(super) fn fail_replicas(&mut self, server: Server) {
+        let mut at = 0;
+        while let Some(services) = &mut self.services
+            && let Some((replica, _)) = services.running.get(at)
+        {
+            if replica.server != server {
+                at += 1;
+                continue;
+            }
+            services.services[replica.service as usize].waiting.push_back((self.now, 1));
+            self.end_replica(at);
+        }
+    }
+
+    /// What became of the services of a run that is done; the replicas that still run end now.
+    pub(super) fn serving(&mut self) -> Serving {
+        let Some(services) = self.services.take() else { return Serving::default() };
+        let mut serving = std::mem::take(&mut self.out.serving);
+        for (replica, _) in services.running {
+            serving.replicas.push(Replica { end: self.now, ..replica });
+            if let Some(sleep) = &mut self.sleep {
+                sleep.give_back(&[(replica.server, 1)], self.now, self.clock);
+            }
+        }
+        serving.loads = services.loads;
+        serving.lent = services.lent;
+        serving
+    }
+}

@@ -1,0 +1,43 @@
+//! What became of services (docs/services.md).
+
+use crate::ids::Server;
+use crate::trace::Load;
+
+/// A replica of a service on its GPUs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Replica {
+    /// Which service.
+    pub service: u32,
+    /// The server that it ran on.
+    pub server: Server,
+    /// Since when it was wanted, s.
+    pub wanted: f64,
+    /// From when, s.
+    pub start: f64,
+    /// Until when, s; the end of the run where it was not over.
+    pub end: f64,
+}
+
+/// What became of services.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Serving {
+    /// In order of their ends, then of their starts.
+    pub replicas: Vec<Replica>,
+    /// The loads as the run saw them: in order of time, times as those of instants.
+    pub loads: Vec<Load>,
+    /// GPU-seconds that jobs held of the GPUs that services would hold at their largest.
+    pub lent: f64,
+}
+
+impl Serving {
+    /// Turns clock time into seconds.
+    pub(super) fn convert_times(&mut self, seconds: &impl Fn(f64) -> f64) {
+        for replica in &mut self.replicas {
+            for time in [&mut replica.wanted, &mut replica.start, &mut replica.end] {
+                *time = seconds(*time);
+            }
+        }
+        self.loads.iter_mut().for_each(|load| load.time = seconds(load.time));
+        self.lent = seconds(self.lent);
+    }
+}

@@ -1,0 +1,128 @@
+"""Files of services and of requests of any kind: read, or refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+
+from fuzz import explained, fuzzed
+from fuzz.damage import damaged_bytes, damaged_table, damaged_text
+from ringbco.study.services import services
+from ringbco.trace.services import as_services
+
+LARGEST: Final = 8
+SERVICES: Final = pl.DataFrame(
+    {
+        "service": ["chat", "embed", "chat", "chat, too", "embed"],
+        "time": [10.0, 0.0, 5.5, 3.0, 40.0],
+        "replicas": [2, 0, 9, 4, 1],
+        "gpus_per_replica": [4, 1, 4, 8, 1],
+    }
+)
+REQUESTS: Final = pl.DataFrame(
+    {
+        "arrival": [0.0, 59.5, 60.25, 7200.0],
+        "input_tokens": [374, 396, 879, 91],
+        "output_tokens": [44, 109, 55, 16],
+    }
+)
+DATED: Final = """TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:46.6805900,374,44
+2023-11-16 18:15:50.9951690,396,109
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("services")
+    SERVICES.write_csv(made / "sound.csv")
+    assert as_services(made / "sound.csv", LARGEST).names == ["chat", "embed", "chat, too"]
+    REQUESTS.write_csv(made / "requests.csv")
+    assert services(made / "requests.csv", gpus_per_replica=1, tokens_per_gpu=10.0).frame.height == 4
+    return made
+
+
+def use(path: Path) -> None:
+    """What is read is what the engine relies on."""
+    found = explained(lambda: as_services(path, LARGEST))
+    if found is None:
+        return
+    gpus, service, time, replicas = found.columns()
+    assert ((gpus >= 1) & (gpus <= LARGEST)).all()
+    assert (service < len(found.names)).all()
+    assert (np.isfinite(time) & (time >= 0)).all()
+    assert replicas.size == time.size == service.size == found.frame.height
+    assert len(set(zip(service.tolist(), time.tolist(), strict=True))) == time.size
+    again = path.with_name("again.parquet")
+    found.save(again, force=True)
+    assert as_services(again, LARGEST).frame.equals(found.frame)
+
+
+def convert(path: Path) -> None:
+    """Whatever a trace makes is a table of services, its rows in order and each another number."""
+    found = explained(lambda: services(path, gpus_per_replica=2, tokens_per_gpu=10.0))
+    if found is not None:
+        time, replicas = found.frame["time"].to_numpy(), found.frame["replicas"].to_numpy()
+        assert (np.diff(time) > 0).all()
+        assert (np.diff(replicas.astype(np.int64), prepend=0) != 0).all()
+
+
+@fuzzed
+@given(data=damaged_text(SERVICES.write_csv()))
+def test_csv(folder: Path, data: bytes) -> None:
+    path = folder / "services.csv"
+    path.write_bytes(data)
+    use(path)
+
+
+@fuzzed
+@given(data=damaged_bytes(SERVICES.write_csv().encode()))
+def test_bytes(folder: Path, data: bytes) -> None:
+    path = folder / "bytes.csv"
+    path.write_bytes(data)
+    use(path)
+
+
+@fuzzed
+@given(table=damaged_table(SERVICES.to_arrow()))
+def test_columns_of_parquet(folder: Path, table: pa.Table) -> None:
+    path = folder / "services.parquet"
+    try:
+        pq.write_table(table, path)
+    except pa.ArrowNotImplementedError:
+        return
+    use(path)
+
+
+@fuzzed
+@given(data=damaged_text(REQUESTS.write_csv()))
+def test_requests(folder: Path, data: bytes) -> None:
+    path = folder / "requests-damaged.csv"
+    path.write_bytes(data)
+    convert(path)
+
+
+@fuzzed
+@given(data=damaged_text(DATED))
+def test_requests_with_dates(folder: Path, data: bytes) -> None:
+    path = folder / "requests-dated.csv"
+    path.write_bytes(data)
+    convert(path)
+
+
+@fuzzed
+@given(table=damaged_table(REQUESTS.to_arrow()))
+def test_requests_of_parquet(folder: Path, table: pa.Table) -> None:
+    path = folder / "requests.parquet"
+    try:
+        pq.write_table(table, path)
+    except pa.ArrowNotImplementedError:
+        return
+    convert(path)
