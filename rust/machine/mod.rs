@@ -10,6 +10,7 @@
 mod clock;
 mod delays;
 mod evict;
+mod facts;
 mod floor;
 mod holdings;
 mod ledger;

@@ -28,7 +28,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("bound", &["error"]),
     ("decisions", &["error", "ids"]),
     ("options", &["error", "planner::Dispatch", "planner::Planner", "policies"]),
-    ("outcome", &["decisions", "error", "ids"]),
+    ("outcome", &["decisions", "error", "ids", "trace::Load"]),
     ("policies", &["options"]),
     ("setting", &["cluster", "decisions", "ids", "options", "trace"]),
     ("trace", &["error", "ids", "options::Model"]),

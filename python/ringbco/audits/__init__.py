@@ -165,6 +165,8 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         rows.check_rows(checks["rows"], facts)
         placing.check_stretches(checks["stretches"], facts, ragged)
         placing.check_preemptions(checks["stretches"], facts, eps)
+        if services is not None:
+            served.check_evictions(checks["services"], facts, eps)
         placing.check_gangs(checks["gangs"], facts)
         placing.check_servers(checks["servers"], facts)
         placing.check_vcs(checks["vcs"], facts)

@@ -106,8 +106,22 @@ class Facts:
 
     @property
     def preemptive(self) -> bool:
-        """Whether a job may have several stays: the policy may preempt, servers fail, or services evict."""
-        return preempts(self.options) or self.outages is not None or self.outcome.services is not None
+        """Whether a job may have several stays: the policy may preempt, servers fail, or jobs make room."""
+        return preempts(self.options) or self.outages is not None or self.makes_room
+
+    @property
+    def makes_room(self) -> bool:
+        """Whether jobs may be evicted, for others or for services."""
+        asked = any(self.options.get(name) for name in ("evict", "quota"))
+        return asked or self.outcome.services is not None
+
+    @cached_property
+    def evictions(self) -> Ints:
+        """Evictions of each job, as jobs.parquet has them; 0 for those that were ended."""
+        found = np.zeros(self.row.size, np.int64)
+        if "evictions" in self.jobs.columns:
+            found[: self.done] = self.jobs["evictions"].to_numpy()
+        return found
 
     @property
     def start_cost(self) -> float:

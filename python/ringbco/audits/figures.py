@@ -277,7 +277,12 @@ def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:
     held = facts.weight[eps.job] if facts.shared else gpus_held(facts, eps)
     lost = (np.minimum(eps.end - eps.start, pauses(facts, eps)) * held)[chosen[eps.job]]
     fell = int(np.count_nonzero(failures.failed(facts, eps) & chosen[eps.job]))
-    return {"preemptions": int(np.count_nonzero(resumed)) - fell, "lost_gpu_seconds": float(lost.sum())}
+    evicted = int(facts.evictions[chosen].sum())
+    figures = {
+        "preemptions": int(np.count_nonzero(resumed)) - fell - evicted,
+        "lost_gpu_seconds": float(lost.sum()),
+    }
+    return figures | ({"evictions": evicted} if facts.makes_room else {})
 
 
 def _percentile(values: Floats, share: float) -> float:

@@ -32,7 +32,7 @@ def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
     np.minimum.at(first, eps.job, eps.start)
     np.maximum.at(last, eps.job, eps.end)
     bad = (
-        (runs - 1 - fell != counted)
+        (runs - 1 - fell - facts.evictions[:done] != counted)
         | (first[:done] != facts.start[:done])
         | (last[:done] != facts.finish[:done])
     )
@@ -42,14 +42,15 @@ def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
         facts,
         np.flatnonzero(bad),
         lambda j: (
-            f"preempted {counted[j]} times; it has {runs[j]} runs{_failing(fell[j])}, from {number(first[j])}"
-            f" to {number(last[j])} s"
+            f"preempted {counted[j]} times; it has {runs[j]} runs{_others(fell[j], facts.evictions[j])},"
+            f" from {number(first[j])} to {number(last[j])} s"
         ),
     )
 
 
-def _failing(runs: np.integer[Any]) -> str:
-    return f", {runs} of them ended by an outage" if runs else ""
+def _others(fell: np.integer[Any], evicted: np.integer[Any]) -> str:
+    said = f", {fell} of them ended by an outage" if fell else ""
+    return said + (f", {evicted} by eviction" if evicted else "")
 
 
 def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.findings import Check, Finding, blame, number
 from ringbco.audits.placing import until
 from ringbco.errors import InputError, show_value
 from ringbco.trace.services import as_services
@@ -19,7 +19,8 @@ from ringbco.trace.services import as_services
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ringbco.audits.facts import Facts, Floats, Ints
+    from ringbco.audits.contention import Episodes
+    from ringbco.audits.facts import Bools, Facts, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,32 @@ def read(facts: Facts) -> Served | None:
         column("start_time", np.float64),
         column("end_time", np.float64),
     )
+
+
+def made_room(facts: Facts, eps: Episodes) -> Bools:
+    """Which episodes ended as a replica started on a server of theirs, before their job was done."""
+    found, ends = read(facts), np.zeros(eps.job.size, dtype=bool)
+    if found is None or not eps.job.size:
+        return ends
+    starts = np.unique(found.server + 1j * found.start)
+    hit = np.isin(eps.pair_server + 1j * eps.end[eps.pair_episode], starts)
+    ends[eps.pair_episode[hit]] = True
+    return np.asarray(ends & np.append(eps.job[1:] == eps.job[:-1], False))
+
+
+def check_evictions(check: Check, facts: Facts, eps: Episodes) -> None:
+    """No job was evicted more often than a replica came where it ran, unless others may evict it too."""
+    if any(facts.options.get(name) for name in ("evict", "quota")):
+        return
+    most = np.bincount(eps.job[made_room(facts, eps)], minlength=facts.row.size)
+    bad = np.flatnonzero(facts.evictions > most)
+    blame(check, facts, bad, lambda j: f"evictions is {facts.evictions[j]}; replicas came {most[j]} times")
+    preemptible = facts.table.frame.get_column("preemptible", default=None)
+    if preemptible is not None:
+        shielded = ~preemptible.fill_null(value=True).to_numpy()[facts.row]
+        blame(
+            check, facts, np.flatnonzero(shielded & (facts.evictions > 0)), "is evicted, and not preemptible"
+        )
 
 
 def instants(found: Served) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringbco.audits import failures, sharing
+from ringbco.audits import failures, served, sharing
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, blame, number
@@ -78,7 +78,8 @@ def pauses(facts: Facts, eps: Episodes) -> Floats:
     again = np.zeros(eps.job.size, dtype=bool)
     again[1:] = eps.job[1:] == eps.job[:-1]  # episodes are sorted by job, then time
     moved, resized = np.zeros((2, eps.job.size), dtype=bool)
-    moved[1:] = (eps.start[1:] == eps.end[:-1]) & ~failures.failed(facts, eps)[:-1]
+    left = failures.failed(facts, eps) | served.made_room(facts, eps)
+    moved[1:] = (eps.start[1:] == eps.end[:-1]) & ~left[:-1]
     resized[1:] = eps.gpus[1:] != eps.gpus[:-1]
     cost = np.where(moved, seconds(facts.options.get("move_cost")), seconds(None))
     cost = np.where(moved & resized, seconds(facts.options.get("resize_cost")), cost)

@@ -27,12 +27,8 @@ if TYPE_CHECKING:
     from ringbco.result.comparison import Comparison
 
 
-_SAID: Final = (
-    "decisions",
-    "outages",
-    "quota",
-    "services",
-)  # tables that run.toml names where a result has them
+# Tables that run.toml names where a result has them.
+_SAID: Final = ("decisions", "outages", "quota", "services")
 
 
 @dataclass(eq=False)
@@ -43,8 +39,8 @@ class Outcome:
     allocations: one row a stretch on a server; None when they were not recorded.
     timeline: the cluster's state at sampled instants.
     decisions: one row a decision, or a server of a start; None unless they were asked for.
-    speeds: the measured speeds of model `table`; None under another one. outages, quota, services: those of the run,
-    if it was given any. replicas: one row a replica of a service; None for a run without services.
+    speeds: the measured speeds of model `table`; None under another one. outages, quota, services: those of
+    the run, if it was given any. replicas: one row a replica of a service; None for a run without services.
     summary: plain values, as summary.json holds them.
     run: everything needed to repeat the run, as run.toml holds it.
     """

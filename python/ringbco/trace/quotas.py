@@ -39,7 +39,7 @@ COLUMNS: Final[dict[str, Column]] = {
 class Quotas:
     """Checked quotas of the owners of a job table.
 
-    frame: as given, with the columns of `COLUMNS`, of which one owner is null throughout; rows in input order.
+    frame: as given, with the columns of `COLUMNS`; one of the two owners is null throughout.
     source: where they come from. sha256: of the file's bytes; None for a frame.
     """
 
@@ -53,7 +53,7 @@ class Quotas:
         return OWNERS[0] if self.frame[OWNERS[0]].is_not_null().any() else OWNERS[1]
 
     def columns(self, jobs: pl.DataFrame) -> tuple[NDArray[np.uint32], list[int], list[bool]]:
-        """The place of each job's owner among the quotas, all ones for a job without; GPUs; whether to borrow."""
+        """The place of each job's owner, 2^32 - 1 for a job without a quota; GPUs; whether to borrow."""
         owners = self.frame[self.column]
         places = list(range(owners.len()))
         owner = jobs[self.column].replace_strict(
@@ -69,8 +69,8 @@ class Quotas:
 def as_quotas(quotas: object, jobs: pl.DataFrame | None) -> Quotas:
     """The quotas that `quotas` stands for: themselves, a frame, or the Parquet or CSV file of that name.
 
-    jobs: the job table whose owners they are of; None where it is not known yet. Raises InputError naming file, row, column, value and what
-    was expected, for the lowest row at fault.
+    jobs: the job table whose owners they are of; None where it is not known yet. Raises InputError naming
+    file, row, column, value and what was expected, for the lowest row at fault.
     """
     given = quotas.frame if isinstance(quotas, Quotas) else quotas
     form = Form("quotas", "quota", COLUMNS, ("gpus", "borrow"), partial(_faults, jobs=jobs))

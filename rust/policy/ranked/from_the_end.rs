@@ -96,10 +96,12 @@ impl FromTheEnd {
         self.by_expiry.peek().map_or(f64::INFINITY, |(time, _)| time)
     }
 
-    /// A number that no running job's key is above.
-    pub(super) fn ceiling(&self, pool: usize) -> Option<f64> {
-        let lanes = &self.by_key[pool * self.tiers.len()..][..self.tiers.len()];
-        lanes.iter().filter_map(|lane| lane.peek()).map(|(stored, _)| -stored).reduce(f64::max)
+    /// A number that the key of no running job of a tier is above; `None` where there is none, or one of a later tier.
+    pub(super) fn ceiling(&self, pool: usize, tier: u32) -> Option<f64> {
+        let (first, last) = (self.lane(pool, tier), (pool + 1) * self.tiers.len() - 1);
+        let (lane, later) = self.by_key[first..=last].split_first()?;
+        let is_last = later.iter().all(|lane| lane.peek().is_none());
+        lane.peek().filter(|_| is_last).map(|(stored, _)| -stored)
     }
 
     /// Gives up all close ceilings.

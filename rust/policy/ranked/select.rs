@@ -61,7 +61,7 @@ impl Selection {
                 let at = floor.cluster.pool_of(gpu_type);
                 let pool = &mut self.pools[at];
                 while let Some(&(place, ..)) = pool.tail.last() {
-                    if in_span(place.1) {
+                    if place.0 == next.tier && in_span(place.1) {
                         walk.settle(ranking);
                         continue 'walk;
                     }
@@ -71,7 +71,7 @@ impl Selection {
                     pool.pass(at, ends, &mut self.evicted);
                 }
                 while pool.left < units {
-                    if ends.ceiling(at).is_some_and(in_span) {
+                    if ends.ceiling(at, next.tier).is_some_and(in_span) {
                         walk.settle(ranking);
                         continue 'walk;
                     }

@@ -17,13 +17,14 @@ use crate::speed::Speed;
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct TimeSlice {
     quantum: f64,
-    /// The key with which each job last waited, where a stay may fail.
+    /// The key with which each job last waited, where a stay may fail or make room for a replica.
     key: Vec<f64>,
 }
 
 impl TimeSlice {
     pub(in crate::policy) fn new(setting: &Setting<'_>) -> Self {
-        let jobs = setting.outages.map_or(0, |_| setting.jobs.len());
+        let fails = setting.outages.is_some() || setting.services.is_some();
+        let jobs = if fails { setting.jobs.len() } else { 0 };
         Self { quantum: setting.options.quantum, key: vec![f64::NAN; jobs] }
     }
 

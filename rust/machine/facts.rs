@@ -1,0 +1,219 @@
+//! What a policy may read of the floor: who asks for what, how far each job is, and what it would take.
+//!
+//! Invariant: nothing here changes who holds which GPUs. For example, the remaining run time of a job never rises as
+//! time passes.
+
+use super::floor::Floor;
+use super::stays::Stay;
+use crate::ids::{GpuType, Job, Slot};
+use crate::placement::Probes;
+use crate::speed::Speed;
+
+impl<S: Speed> Floor<'_, S> {
+    /// Seconds at this instant.
+    #[inline]
+    pub(crate) fn seconds(&self) -> f64 {
+        self.clock.seconds(self.now)
+    }
+
+    /// The job that arrives so many jobs after the first.
+    #[inline]
+    pub(crate) fn arrival(&self, after: usize) -> Job {
+        self.arrivals.map_or(Job::at(after), |arrivals| arrivals[after])
+    }
+
+    /// A number not above the jobs that arrive before this one.
+    pub(crate) fn arrives_after(&self, job: Job) -> usize {
+        let submit = |job: Job| self.jobs.submit[job.index()];
+        let before = |other: &Job| submit(*other) < submit(job);
+        self.arrivals.map_or(job.index(), |arrivals| arrivals.partition_point(before))
+    }
+
+    /// Seconds of progress between two checkpoints of a job; NaN where nobody asks.
+    #[inline]
+    pub(super) fn interval_of(&self, job: Job) -> f64 {
+        let own = self.jobs.checkpoint_interval.map_or(f64::NAN, |intervals| intervals[job.index()]);
+        if own.is_nan() || self.checkpoint_interval.is_nan() { self.checkpoint_interval } else { own }
+    }
+
+    /// GPUs that a job asks for.
+    #[inline]
+    pub(crate) fn asks(&self, job: Job) -> u32 {
+        self.jobs.num_gpus[job.index()]
+    }
+
+    /// The same in units: GPUs, or thousandths of one where the table has shares.
+    #[inline]
+    pub(crate) fn units(&self, job: Job) -> u32 {
+        self.jobs.units(job.index())
+    }
+
+    /// rho_j, s.
+    #[inline]
+    pub(crate) fn estimate(&self, job: Job) -> f64 {
+        self.speed.estimate(&self.jobs, job)
+    }
+
+    /// Run time on the fewest servers without contention, s.
+    pub(crate) fn ideal(&self, job: Job) -> f64 {
+        let servers = self.few.of(self.asks(job)).unwrap_or(1);
+        self.speed.run_time(&self.jobs, job, servers, 1)
+    }
+
+    pub(super) fn ledger(&self, job: Job) -> (f64, f64) {
+        let j = job.index();
+        match &self.ledger {
+            Some(ledger) => (ledger.left[j], ledger.served[j]),
+            None if self.is_done(job) => (0.0, self.out.finish[j] - self.out.start[j]),
+            None => (self.speed.work(&self.jobs, job, self.clock.slot), 0.0),
+        }
+    }
+
+    /// Work left of a job that does not run.
+    pub(crate) fn left(&self, job: Job) -> f64 {
+        self.ledger(job).0
+    }
+
+    /// Number of jobs that are done, refused or ended.
+    pub(crate) fn gone(&self) -> usize {
+        self.gone
+    }
+
+    /// The pace of a job on as many GPUs as it asks for, of the type on which it was recorded.
+    fn recorded_pace(&self, job: Job) -> S::Pace {
+        self.speed.pace(&self.jobs, job, self.asks(job), GpuType::NONE)
+    }
+
+    /// What a unit of a job's work takes on the GPUs that it asks for, on one server without contention, s.
+    pub(super) fn alone(&self, job: Job) -> f64 {
+        self.speed.unit(&self.recorded_pace(job), 1, 0)
+    }
+
+    /// Remaining run time of a job that does not run, s: on one server without contention.
+    pub(crate) fn remaining(&self, job: Job) -> f64 {
+        self.speed.remaining(&self.jobs, job, self.ledger(job).0, self.alone(job), self.clock.slot)
+    }
+
+    /// Remaining run time of a stay's job now, s; never rises as time passes.
+    pub(crate) fn remaining_of(&self, stay: &Stay<S::Pace>) -> f64 {
+        let left = stay.left_at(self.now, self.clock);
+        self.speed.remaining(&self.jobs, stay.job, left, stay.alone, self.clock.slot)
+    }
+
+    /// What a unit of a job's work takes on the fewest servers without contention, s.
+    pub(crate) fn unit_at_best(&self, job: Job) -> f64 {
+        self.speed.unit(&self.recorded_pace(job), self.few.of(self.asks(job)).unwrap_or(1), 1)
+    }
+
+    /// The same on so many servers.
+    #[cfg(feature = "ablation")]
+    pub(crate) fn unit_on(&self, job: Job, servers: u32) -> f64 {
+        self.speed.unit(&self.recorded_pace(job), servers, 1)
+    }
+
+    /// Remaining run time of a job that does not run, s, where a unit of its work takes `unit`.
+    pub(crate) fn left_at_best(&self, job: Job, unit: f64) -> f64 {
+        self.speed.remaining(&self.jobs, job, self.ledger(job).0, unit, self.clock.slot)
+    }
+
+    /// The same of a stay's job now, without the rest of its pause.
+    pub(crate) fn left_at_best_of(&self, stay: &Stay<S::Pace>, unit: f64) -> f64 {
+        let left = stay.left_at(self.now, self.clock);
+        self.speed.remaining(&self.jobs, stay.job, left, unit, self.clock.slot)
+    }
+
+    /// Seconds that a stay's job still pauses.
+    pub(crate) fn pause_left_of(&self, stay: &Stay<S::Pace>) -> f64 {
+        self.clock.seconds(f64::max(0.0, stay.from - self.now))
+    }
+
+    /// Seconds that a resumed job holds its GPUs without progress.
+    pub(crate) fn pause_seconds(&self) -> f64 {
+        self.clock.seconds(self.pauses.resumed.length())
+    }
+
+    /// Attained service of a job that does not run, GPU-seconds.
+    pub(crate) fn attained(&self, job: Job) -> f64 {
+        self.jobs.gpus(job.index()) * self.clock.seconds(self.ledger(job).1)
+    }
+
+    /// Attained service of a stay's job now, GPU-seconds. Holding GPUs is service, progress or not.
+    pub(crate) fn attained_of(&self, stay: &Stay<S::Pace>) -> f64 {
+        let held = self.ledger(stay.job).1 + self.share_of(stay) * (self.now - stay.start);
+        self.jobs.gpus(stay.job.index()) * self.clock.seconds(held)
+    }
+
+    /// GPUs that a stay holds, as a share of those that its job asks for.
+    pub(super) fn share_of(&self, stay: &Stay<S::Pace>) -> f64 {
+        if self.jobs.range.is_none() {
+            return 1.0;
+        }
+        f64::from(stay.gpus()) / f64::from(self.asks(stay.job))
+    }
+
+    /// When the attained service of a stay's job reaches `service` GPU-seconds, give or take rounding (machine time).
+    pub(crate) fn attains_at(&self, stay: &Stay<S::Pace>, service: f64) -> f64 {
+        let held = service / self.jobs.gpus(stay.job.index()) / self.clock.slot.unwrap_or(1.0);
+        stay.start + (held - self.ledger(stay.job).1)
+    }
+
+    /// Whether any job has made progress after that instant.
+    pub(super) fn has_progressed(&self, since: f64) -> bool {
+        let runs =
+            |stay: &Stay<S::Pace>| stay.is_live() && stay.from < self.now && stay.end(self.clock) < f64::INFINITY;
+        self.progress > since || (self.now > since && self.stays.iter().any(runs))
+    }
+
+    /// Whether a job is done.
+    pub(crate) fn is_done(&self, job: Job) -> bool {
+        !self.out.finish[job.index()].is_nan()
+    }
+
+    /// Whether an outage or an eviction ever ended a stay of a job.
+    #[inline]
+    pub(crate) fn was_interrupted(&self, job: Job) -> bool {
+        let some = |counts: &[u32]| counts.get(job.index()).is_some_and(|&count| count > 0);
+        some(&self.out.failures) || some(&self.out.evictions)
+    }
+
+    /// Whether a verb ended a job before it was done.
+    pub(crate) fn is_ended(&self, job: Job) -> bool {
+        self.out.ended.get(job.index()).is_some_and(|&ended| ended)
+    }
+
+    /// Whether a job was refused.
+    pub(crate) fn is_refused(&self, job: Job) -> bool {
+        self.out.refused.get(job.index()).is_some_and(|&refused| refused)
+    }
+
+    /// Whether a job has run, or runs.
+    pub(crate) fn has_run(&self, job: Job) -> bool {
+        !self.out.start[job.index()].is_nan()
+    }
+
+    /// Whether a job could be placed on those idle GPUs, on any type that it may use, with U as it is now.
+    pub(crate) fn fits(&mut self, probes: &Probes, job: Job) -> bool {
+        let num_gpus = self.asks(job);
+        let jobs = self.jobs;
+        jobs.tried(job).iter().any(|&(gpu_type, _)| self.placer.fits(&mut self.cluster, probes, gpu_type, num_gpus))
+    }
+
+    /// The earliest of the given ends, in order, at which a job could be placed if nothing else started. The probes then
+    /// hold the idle GPUs of that time. `ends`: (estimated end's bits, slot).
+    pub(crate) fn shadow_time(
+        &mut self,
+        probes: &mut Probes,
+        ends: impl Iterator<Item = (u64, Slot)>,
+        job: Job,
+    ) -> f64 {
+        probes.copy(&self.cluster);
+        let mut ends = ends.peekable();
+        while let Some((end, slot)) = ends.next() {
+            probes.give(&self.cluster, &self.stays[slot.index()].parts);
+            if ends.peek().is_none_or(|next| next.0 != end) && self.fits(probes, job) {
+                return f64::from_bits(end);
+            }
+        }
+        f64::INFINITY
+    }
+}
