@@ -48,6 +48,8 @@ pub(crate) struct ClusterOutcome {
     pub(crate) lost_work: Vec<f64>,
     /// Those stays, in order of time.
     pub(crate) failed: Vec<Failure>,
+    /// When servers were asleep, by server and time, s. Kept where they may sleep.
+    pub(crate) asleep: Vec<Asleep>,
     /// What became of services.
     pub(crate) serving: Serving,
     /// Every stretch of the jobs that did not run from start to finish on what they ask for, in order of their ends.
@@ -80,6 +82,17 @@ pub struct Failure {
     pub lost: f64,
     /// The GPUs held.
     pub num_gpus: u32,
+}
+
+/// A server that was asleep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Asleep {
+    /// Which one.
+    pub server: Server,
+    /// Since when, s.
+    pub from: f64,
+    /// Until when, s; infinite where it was so at the end.
+    pub until: f64,
 }
 
 /// A job on its GPUs, one time of several.
@@ -117,6 +130,7 @@ impl ClusterOutcome {
             evictions: Vec::new(),
             lost_work: Vec::new(),
             failed: Vec::new(),
+            asleep: Vec::new(),
             serving: Serving::default(),
             stretches: Vec::new(),
             log: DecisionLog::default(),
@@ -216,6 +230,8 @@ pub struct Outcome {
     /// What its work took longer, s, on other GPU types than it was recorded on; less than 0 on faster ones. Empty where
     /// all GPUs are alike.
     pub on_types: Vec<f64>,
+    /// When servers were asleep, by virtual cluster, server and time; `None` where they never sleep.
+    pub asleep: Option<Vec<Asleep>>,
     /// What became of services; `None` where the run knew none.
     pub serving: Option<Serving>,
     /// In order of (row, start, server).

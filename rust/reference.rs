@@ -230,6 +230,9 @@ fn refuse_unknown(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     if options.start_cost != 0.0 {
         return unsupported("start-cost", &options.start_cost);
     }
+    if options.sleep_after != f64::INFINITY {
+        return unsupported("sleep-after", &options.sleep_after);
+    }
     if options.ties != Ties::Rows {
         return unsupported("ties", &options.ties);
     }

@@ -39,6 +39,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) few: &'a FewestServers,
     pub(crate) network: Network,
     pub(crate) options: &'a Options,
+    /// When the first job of the whole table is submitted, s.
+    pub(crate) opens: f64,
     /// When servers are down; `None` where that is not asked.
     pub(crate) outages: Option<&'a [Outage]>,
     /// What owners may hold; `None` where there are no quotas.
@@ -91,6 +93,7 @@ impl<'a> Setting<'a> {
             key: None,
             server_gpus,
             server_types: None,
+            opens: jobs.submit.first().copied().unwrap_or(0.0),
             outages: None,
             quotas: None,
             services: None,

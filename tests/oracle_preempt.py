@@ -54,6 +54,7 @@ class Stretch:
     phi: float = 0
     left: float = 0.0  # at `since`; under the slot clock always up to date
     since: float = 0.0
+    cost: float = 0.0  # seconds of its pause
 
     @property
     def servers(self) -> set[int]:
@@ -258,8 +259,9 @@ class World:
             return
         self.rng = rng
         first = math.isnan(self.result.start[row])
-        begin = self.now + self.pause(self.rules.start_cost if first else self.rules.cost)
-        run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin)
+        cost = self.rules.start_cost if first else self.rules.cost
+        begin = self.now + self.pause(cost)
+        run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
         self.waiting.remove(row)
         self.running.append(run)
         for g in gpus:

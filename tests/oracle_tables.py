@@ -74,7 +74,6 @@ def in_slot(world: PreemptWorld, run: Stretch, tau: float) -> float:
     """Iterations of `tau` seconds in the slot that ends now; in the rest of it where a pause ends within."""
     if world.now - run.begin >= 1.0:
         return run.phi
-    first = world.seconds(run.start) == world.result.start[run.row]
-    slot, cost = world.options.slot, world.rules.start_cost if first else world.rules.cost
-    rest = cost - math.floor(cost / slot) * slot
+    slot = world.options.slot
+    rest = run.cost - math.floor(run.cost / slot) * slot
     return iterations_per_slot(tau, slot - rest)

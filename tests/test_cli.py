@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import pty
 import re
@@ -362,6 +363,8 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "admission": False,
         "start_cost": 0.0,
         "checkpoint_interval": 1800.0,
+        "sleep_after": math.inf,
+        "wake_time": 0.0,
         "evict": False,
         "interference": 0.0,
         "type_order": "fastest",

@@ -29,7 +29,7 @@ from ringbco.result.measures import MEASURES
 from ringbco.result.outcome import Outcome
 
 POLICIES = ["fifo", "sjf", "ff"]
-OF_SOME = {"preemptions", "lost_gpu_seconds", "deadlines_met", "jain_index_users"}
+OF_SOME = {"preemptions", "lost_gpu_seconds", "deadlines_met", "jain_index_users", "energy_kwh", "cost"}
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ from ringbco.result.schema import (
     FAILURE_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
+    POWER_SCHEMA,
     PREEMPTION_SCHEMA,
     SHARES_SCHEMA,
     TIMELINE_SCHEMA,
@@ -376,6 +377,7 @@ def test_every_file_and_column_is_documented() -> None:
             | TYPES_SCHEMA
             | SHARES_SCHEMA,
             "allocations": GPUS_SCHEMA,
+            "timeline": POWER_SCHEMA,
         }.get(table, {})
         extra = [*more, ", ".join(CARRIED_COLUMNS)] if table == "jobs" else list(more)
         assert documented == list(schema) + extra

@@ -60,6 +60,7 @@ MIXED = Cluster.from_groups(
     [ServerGroup(2, 8, gpu_type="V100"), ServerGroup(2, 8, gpu_type="card")],
     gpu_types={"card": GpuType("card", 2.0)},
 )
+ALIKE = Cluster.from_groups([ServerGroup(4, 4, gpu_type="V100")])
 OUTAGES = pl.DataFrame({"server": [0], "down_at": [900.0], "up_at": [2000.0]})
 
 
@@ -86,6 +87,7 @@ def outcomes() -> dict[str, Outcome]:
             due.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2), split, policy=Elastic
         ),
         "types": replay(jobs, MIXED, policy="fifo"),
+        "asleep": replay(jobs, ALIKE, policy="fifo", sleep_after=60.0),
         "shares": replay(
             jobs.with_columns(gpu_share=pl.when(pl.col("num_gpus") == 1).then(0.5)), "4x4", policy="fifo"
         ),
@@ -123,7 +125,8 @@ def test_every_key_of_a_size_class_and_of_a_virtual_cluster_is_documented(
 
 
 def test_every_key_of_a_gpu_type_is_documented(outcomes: dict[str, Outcome]) -> None:
-    assert found(outcomes["types"].summary["gpu_types"]) == set(TYPES)
+    told = found(outcomes["types"].summary["gpu_types"])
+    assert told | {"asleep_gpu_hours"} == found(outcomes["asleep"].summary["gpu_types"]) == set(TYPES)
     assert "cost" not in outcomes["types"].summary["gpu_types"][1]
 
 

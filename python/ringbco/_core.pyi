@@ -46,7 +46,8 @@ class RunResult:
     and lost_gpus (GPU-seconds) where no job may hold other GPUs than it asks for; on_types (s) where all GPUs
     are alike; failures, lost_work (s) and failed (job, server, GPUs, time, lost work) where no outages were
     given; replicas (service, server, wanted since, start, end) and loads (service, time, replicas; as the run
-    saw them) where no services were. lent is in GPU-seconds.
+    saw them) where no services were. lent is in GPU-seconds. asleep (server, since, until, s) is None where
+    servers never sleep.
     """
 
     @property
@@ -94,6 +95,8 @@ class RunResult:
         ]
         | None
     ): ...
+    @property
+    def asleep(self) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]] | None: ...
     @property
     def replicas(
         self,

@@ -129,7 +129,7 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Seconds that a resumed job holds its GPUs without progress.
     pub(crate) fn pause_seconds(&self) -> f64 {
-        self.clock.seconds(self.pause.length())
+        self.clock.seconds(self.pauses.resumed.length())
     }
 
     /// Attained service of a job that does not run, GPU-seconds.

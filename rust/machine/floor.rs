@@ -4,12 +4,13 @@
 //! what it needs and calls `place`, `start`, `stop` and `refuse`. For example, to run a waiting job at once it says
 //! `floor.place(job) && { floor.start(job); true }`.
 
-use super::clock::{Clock, Rest};
+use super::clock::Clock;
 use super::delays::Delays;
 use super::holdings::Holdings;
 use super::ledger::Ledger;
 use super::outages::Outages;
 use super::services::Services;
+use super::sleep::{Pauses, Sleep};
 use super::stays::Stay;
 use super::undone::Undone;
 use crate::cluster::{FewestServers, Grant};
@@ -49,6 +50,9 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) dirty: Vec<Slot>,
     pub(super) ledger: Option<Ledger>,
     pub(super) outages: Option<Box<Outages>>,
+    /// Which servers are idle, where they may sleep.
+    pub(super) sleep: Option<Box<Sleep>>,
+    pub(super) pauses: Pauses,
     /// Seconds of progress between two checkpoints of a job that does not say it; NaN where nobody asks.
     pub(super) checkpoint_interval: f64,
     /// What owners hold, where there are quotas.
@@ -60,12 +64,6 @@ pub(crate) struct Floor<'a, S: Speed> {
     /// Whether jobs of higher priority evict others.
     pub(super) evicts: bool,
     pub(super) services: Option<Box<Services>>,
-    /// How long a resumed job holds its GPUs without progress.
-    pub(super) pause: Rest,
-    /// The same of a job that moved, of one that got another number of GPUs, and of one that starts.
-    pub(super) move_pause: Rest,
-    pub(super) resize_pause: Rest,
-    pub(super) start_pause: Rest,
     pub(super) record: bool,
     pub(super) delays: Delays,
     /// What the latest `place` gave.
@@ -97,7 +95,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         // A pause at the start, and what an outage takes, is time lost, which the ledger's columns tell.
         let makes_room = options.evict || setting.quotas.is_some() || setting.services.is_some();
         let stays_end = setting.outages.is_some() || makes_room;
-        let stops = stops || options.start_cost > 0.0 || stays_end;
+        let stops = stops || options.pauses_at_start() || stays_end;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let placer = Placer::new(options);
         let record = options.record_allocations;
@@ -126,16 +124,14 @@ impl<'a, S: Speed> Floor<'a, S> {
             dirty: Vec::new(),
             ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
             outages: Outages::new(setting, clock),
+            sleep: Sleep::new(setting, clock, S::USES_REST_OF_SLOT),
+            pauses: Pauses::new(options, clock, S::USES_REST_OF_SLOT, 0.0),
             checkpoint_interval: if stays_end { options.checkpoint_interval } else { f64::NAN },
             evicts: options.evict,
             holdings: Holdings::new(setting),
             rows: setting.rows,
             evicted: Vec::new(),
             services: Services::new(setting, clock),
-            pause: clock.pause(options.preempt_cost, S::USES_REST_OF_SLOT),
-            move_pause: clock.pause(options.move_cost(), S::USES_REST_OF_SLOT),
-            resize_pause: clock.pause(options.resize_cost(), S::USES_REST_OF_SLOT),
-            start_pause: clock.pause(options.start_cost, S::USES_REST_OF_SLOT),
             record,
             grant: Grant::default(),
             gone: 0,
@@ -264,6 +260,9 @@ impl<'a, S: Speed> Floor<'a, S> {
         let stay = &self.stays[slot.index()];
         let (job, crowd) = (stay.job, stay.crowd);
         self.cluster.release(job, &stay.parts);
+        if let Some(sleep) = &mut self.sleep {
+            sleep.give_back(&stay.parts, self.now, self.clock);
+        }
         if self.holdings.is_some() {
             let num_gpus = stay.gpus();
             self.let_go(job, num_gpus);

@@ -17,6 +17,7 @@ mod ledger;
 mod outages;
 mod services;
 mod sharing;
+mod sleep;
 mod stays;
 #[cfg(test)]
 mod tests;
@@ -303,9 +304,15 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// What a run that is done leaves behind, in seconds.
     pub(crate) fn into_outcome(mut self) -> ClusterOutcome {
         self.floor.out.serving = self.floor.serving();
-        let Floor { mut out, clock, gone, .. } = self.floor;
+        let Floor { mut out, clock, gone, sleep, outages, .. } = self.floor;
         out.events = (self.arrived + gone) as u64;
         out.convert_times(|time| clock.seconds(time));
+        if let Some(mut sleep) = sleep {
+            if let Some(outages) = outages {
+                outages.outlive(&mut sleep, clock);
+            }
+            out.asleep = sleep.into_spells(clock);
+        }
         out
     }
 }

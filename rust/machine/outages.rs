@@ -7,6 +7,7 @@
 use super::Machine;
 use super::clock::Clock;
 use super::floor::Floor;
+use super::sleep::Sleep;
 use super::stays::Stay;
 use crate::ids::{Job, Server, Slot};
 use crate::outcome::Failure;
@@ -63,6 +64,18 @@ impl Outages {
     #[inline]
     pub(super) fn next_at(&self) -> f64 {
         self.events.get(self.next).map_or(f64::INFINITY, |event| event.0)
+    }
+
+    /// What becomes of sleeping servers after the last job: other virtual clusters may still be at work.
+    pub(super) fn outlive(&self, sleep: &mut Sleep, clock: Clock) {
+        for &(time, change, server) in &self.events[self.next..] {
+            if change != Change::Up {
+                sleep.take_down(server, time, clock);
+            }
+            if change != Change::Down {
+                sleep.bring_up(server, time);
+            }
+        }
     }
 }
 
@@ -126,12 +139,18 @@ impl<S: Speed> Floor<'_, S> {
         if let Some(outages) = &mut self.outages {
             outages.is_down[server.index()] = true;
         }
+        if let Some(sleep) = &mut self.sleep {
+            sleep.take_down(server, self.now, self.clock);
+        }
     }
 
     fn bring_up(&mut self, server: Server) {
         self.cluster.open(server);
         if let Some(outages) = &mut self.outages {
             outages.is_down[server.index()] = false;
+        }
+        if let Some(sleep) = &mut self.sleep {
+            sleep.bring_up(server, self.now);
         }
     }
 

@@ -230,6 +230,10 @@ impl<S: Speed> Floor<'_, S> {
         let replica = Replica { service: at as u32, server, wanted, start: self.now, end: f64::NAN };
         services.running.push((replica, holder));
         self.cluster.hold(server, gpus, holder);
+        if let Some(sleep) = &mut self.sleep {
+            // A replica is there at once: nobody waits for the server that it wakes.
+            sleep.take(&[(server, gpus)], self.now, self.clock);
+        }
     }
 
     /// Ends a replica that runs.
@@ -240,7 +244,11 @@ impl<S: Speed> Floor<'_, S> {
         service.running -= 1;
         services.held -= u64::from(service.gpus);
         services.free.push(holder);
-        self.cluster.let_go(replica.server, service.gpus, holder);
+        let gpus = service.gpus;
+        self.cluster.let_go(replica.server, gpus, holder);
+        if let Some(sleep) = &mut self.sleep {
+            sleep.give_back(&[(replica.server, gpus)], self.now, self.clock);
+        }
         self.out.serving.replicas.push(Replica { end: self.now, ..replica });
     }
 
@@ -263,8 +271,12 @@ impl<S: Speed> Floor<'_, S> {
     pub(super) fn serving(&mut self) -> Serving {
         let Some(services) = self.services.take() else { return Serving::default() };
         let mut serving = std::mem::take(&mut self.out.serving);
-        let running = services.running.iter().map(|&(replica, _)| Replica { end: self.now, ..replica });
-        serving.replicas.extend(running);
+        for (replica, _) in services.running {
+            serving.replicas.push(Replica { end: self.now, ..replica });
+            if let Some(sleep) = &mut self.sleep {
+                sleep.give_back(&[(replica.server, 1)], self.now, self.clock);
+            }
+        }
         serving.loads = services.loads;
         serving.lent = services.lent;
         serving

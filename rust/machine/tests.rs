@@ -73,6 +73,8 @@ proptest! {
             slot: 7.0,
             aging: ages.then_some(60.0),
             thresholds: vec![300.0],
+            sleep_after: if ages { 25.0 } else { f64::INFINITY },
+            wake_time: 11.0,
             ..Options::default()
         };
         let server_gpus = [4, 4];

@@ -136,11 +136,14 @@ impl<S: Speed> Floor<'_, S> {
         let num_gpus: u32 = self.grant.parts.iter().map(|part| part.1).sum();
         // Whoever held other GPUs up to this instant has moved, whatever the verbs were.
         let before = self.undone.iter().find(|undone| undone.stay.job == job);
+        let wakes = self.sleep.as_mut().is_some_and(|sleep| sleep.take(&self.grant.parts, self.now, self.clock));
+        let pauses = self.sleep.as_ref().filter(|_| wakes).map_or(&self.pauses, |sleep| &sleep.pauses);
         let pause = match before {
-            None => &self.pause,
-            Some(undone) if undone.stay.gpus() == num_gpus => &self.move_pause,
-            Some(_) => &self.resize_pause,
+            None => pauses.resumed,
+            Some(undone) if undone.stay.gpus() == num_gpus => pauses.moved,
+            Some(_) => pauses.resized,
         };
+        let start_pause = pauses.started;
         let every = self.interval_of(job);
         let alone = if self.ledger.is_some() { self.alone(job) } else { f64::NAN };
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
@@ -157,7 +160,7 @@ impl<S: Speed> Floor<'_, S> {
             None => (Rest::NONE, self.speed.work(&self.jobs, job, self.clock.slot)),
             Some(ledger) => {
                 resumed = self.out.has_stayed(j);
-                (if resumed { *pause } else { self.start_pause }, ledger.left[j])
+                (if resumed { pause } else { start_pause }, ledger.left[j])
             }
         };
         (stay.left, stay.saved) = (left, left);
@@ -334,6 +337,9 @@ impl<S: Speed> Floor<'_, S> {
         let claim = Claim { job, num_gpus: undone.stay.gpus(), time: 0.0, share: 0 };
         self.cluster.take(&undone.stay.parts, &claim, &mut self.grant);
         undone.put_back(self.ledger.as_mut(), &mut self.out);
+        if let Some(sleep) = &mut self.sleep {
+            sleep.take(&undone.stay.parts, self.now, self.clock);
+        }
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
         if slot.index() == self.stays.len() {
             self.stays.push(Stay::default());

@@ -16,6 +16,7 @@ const POLICY: &str = "Policy";
 const OTHERS: &str = "Other schedulers (docs/policies.md)";
 const EXECUTION: &str = "Execution";
 const OUTAGES: &str = "Outages (docs/outages.md)";
+const ENERGY: &str = "Energy (docs/energy.md)";
 const SERVICES: &str = "Services (docs/services.md)";
 const OUTPUT: &str = "Output";
 
@@ -179,6 +180,17 @@ options! {
             .panel(OUTAGES)
             .help("Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of its \
                 own; 0: nothing is lost, inf: all that a stay did.");
+        /// Seconds after which an idle server sleeps; infinity: never.
+        sleep_after: f64 = f64::INFINITY => Entry::endless("sleep-after", "a time >= 0 s, or inf")
+            .unit("s")
+            .panel(ENERGY)
+            .help("A server sleeps, and draws nothing, once none of its GPUs was held for longer than so many seconds; \
+                inf: never.");
+        /// What a job that wakes a server pays, s without progress.
+        wake_time: f64 = 0.0 => Entry::number("wake-time", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
+            .unit("s")
+            .panel(ENERGY)
+            .help("Seconds by which the pause of a job is longer that starts on a server that sleeps.");
         /// Whether jobs of lower priority make room.
         evict: bool = false => Entry::flag("evict")
             .panel(EXECUTION)
@@ -284,6 +296,17 @@ options! {
 }
 
 impl Options {
+    /// Whether a job may hold its GPUs without progress when it starts for the first time.
+    #[must_use]
+    pub fn pauses_at_start(&self) -> bool {
+        self.start_cost > 0.0 || self.wakes()
+    }
+
+    /// Whether a job may have to wait for a server that wakes.
+    fn wakes(&self) -> bool {
+        self.sleep_after < f64::INFINITY && self.wake_time > 0.0
+    }
+
     /// What a job that is moved pays, s without progress.
     #[must_use]
     pub fn move_cost(&self) -> f64 {
@@ -311,16 +334,17 @@ impl Options {
 
     /// A turn must leave time for progress after the resume cost, or jobs would take turns for ever.
     fn check_turns(&self) -> Result<()> {
+        let waking = if self.wakes() { self.wake_time } else { 0.0 };
+        let pause = self.preempt_cost + waking;
         let enough = match self.clock {
-            ClockKind::Continuous => self.preempt_cost < self.quantum,
-            ClockKind::Slot => {
-                (self.preempt_cost / self.slot).ceil() < f64::max(1.0, (self.quantum / self.slot).floor())
-            }
+            ClockKind::Continuous => pause < self.quantum,
+            ClockKind::Slot => (pause / self.slot).ceil() < f64::max(1.0, (self.quantum / self.slot).floor()),
         };
         if enough {
             return Ok(());
         }
-        let value = format!("{} s against a preempt-cost of {} s", self.quantum, self.preempt_cost);
+        let waking = if waking > 0.0 { format!(" and a wake-time of {waking} s") } else { String::new() };
+        let value = format!("{} s against a preempt-cost of {} s{waking}", self.quantum, self.preempt_cost);
         let expected = match self.clock {
             ClockKind::Continuous => {
                 "a quantum longer than the preempt-cost: no job would ever get anywhere".to_owned()

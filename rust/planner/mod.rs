@@ -183,6 +183,7 @@ fn run_at<S: Speed + Sync>(
         schedules_known: effort.known,
         schedule: Outcome {
             on_types: Vec::new(),
+            asleep: None,
             serving: None, // a plan knows no services
             timeline,
             allocations: out.allocations.by_job(jobs.len()),

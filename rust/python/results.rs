@@ -1,6 +1,6 @@
 //! What a run gives back, as columns that numpy owns.
 
-use crate::outcome::{Elastic, Failure, Outcome, Replica};
+use crate::outcome::{Asleep, Elastic, Failure, Outcome, Replica};
 use crate::planner::Plan;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
@@ -8,6 +8,8 @@ use pyo3::prelude::*;
 /// Stays that outages ended: the job, the server, GPUs, when and the progress lost, s.
 type FailedColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
 
+/// When servers were asleep: the server, since when and until when, s.
+type AsleepColumns = (Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
 /// Replicas: the service, the server, since when it was wanted, start and end, s.
 type ReplicaColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
 
@@ -34,6 +36,7 @@ pub(super) struct RunResult {
     evictions: Option<Py<PyArray1<u32>>>,
     lost_work: Option<Py<PyArray1<f64>>>,
     failed: Option<FailedColumns>,
+    asleep: Option<AsleepColumns>,
     replicas: Option<ReplicaColumns>,
     loads: Option<LoadColumns>,
     lent: f64,
@@ -74,6 +77,11 @@ impl RunResult {
         fn column<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Py<PyArray1<T>> {
             values.into_pyarray(py).unbind()
         }
+        let asleep = outcome.asleep.map(|spells| {
+            let times = |value: fn(&Asleep) -> f64| column(py, spells.iter().map(value).collect());
+            let servers = spells.iter().map(|spell| spell.server.number()).collect();
+            (column(py, servers), times(|spell| spell.from), times(|spell| spell.until))
+        });
         let (allocations, timeline) = (outcome.allocations, outcome.timeline);
         let evictions = outcome.preempted.as_mut().map(|own| std::mem::take(&mut own.evictions));
         let evictions = evictions.filter(|counts| !counts.is_empty()).map(|counts| column(py, counts));
@@ -149,6 +157,7 @@ impl RunResult {
             evictions,
             lost_work,
             failed,
+            asleep,
             replicas,
             loads,
             lent,

@@ -12,7 +12,8 @@ use crate::ids::{Job, Server};
 use crate::machine::Clock;
 use crate::options::{Options, Preemption};
 use crate::outcome::{
-    Allocations, ClusterOutcome, Elastic, Failure, Outcome, Preempted, Span, Stretch, held_while_submitting, timeline,
+    Allocations, Asleep, ClusterOutcome, Elastic, Failure, Outcome, Preempted, Span, Stretch, held_while_submitting,
+    timeline,
 };
 use crate::trace::Jobs;
 use std::borrow::Cow;
@@ -34,7 +35,7 @@ pub(crate) fn assemble(
     let mut preemptions = vec![0; n];
     let has_outages = extras.outages.is_some();
     let makes_room = extras.make_room(options);
-    let keeps_stays = options.preemption != Preemption::None || options.start_cost > 0.0 || has_outages || makes_room;
+    let keeps_stays = options.preemption != Preemption::None || options.pauses_at_start() || has_outages || makes_room;
     let mut preempted = keeps_stays.then(|| Preempted {
         held: vec![f64::NAN; n],
         lost: vec![0.0; n],
@@ -48,6 +49,7 @@ pub(crate) fn assemble(
         failed: Vec::new(),
     });
     let mut on_types = vec![0.0; jobs.types.map_or(0, |_| n)];
+    let mut asleep = (options.sleep_after < f64::INFINITY).then(Vec::new);
     let mut stretches = Vec::new();
     let mut log = DecisionLog::default();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
@@ -61,6 +63,10 @@ pub(crate) fn assemble(
         contention.push(outcome.contention);
         stretches.extend(outcome.stretches.iter().map(|s| Stretch { job: Job::new(part.rows[s.job.index()]), ..*s }));
         logs::append(&mut log, &outcome.log, part);
+        if let Some(asleep) = &mut asleep {
+            let own = |spell: &Asleep| Asleep { server: Server::new(part.servers[spell.server.index()]), ..*spell };
+            asleep.extend(outcome.asleep.iter().map(own));
+        }
         if let Some(preempted) = &mut preempted {
             for (&row, &elastic) in part.rows.iter().zip(&outcome.elastic) {
                 preempted.elastic[row as usize] = elastic;
@@ -175,6 +181,7 @@ pub(crate) fn assemble(
         preemptions,
         preempted,
         on_types,
+        asleep,
         serving,
         events,
         decisions,

@@ -49,6 +49,7 @@ pub(super) fn run_parts(
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<Vec<ClusterOutcome>> {
+    let opens = jobs.opens();
     let run = |index: usize, watch: &mut dyn Watch| {
         let part = &parts[index];
         let own = part_options(options, index);
@@ -68,6 +69,7 @@ pub(super) fn run_parts(
             user: user.as_deref(),
             key: key.as_deref(),
             log: dealt.map(|dealt| &dealt.log),
+            opens,
             outages: outages.as_deref(),
             quotas: extras.quotas.zip(owner.as_deref()).map(|(quotas, owner)| Quotas { owner, ..quotas }),
             services: extras.services,

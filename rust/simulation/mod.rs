@@ -99,6 +99,7 @@ struct Inputs {
     server_types: Option<Vec<GpuType>>,
     few: FewestServers,
     network: Network,
+    opens: f64,
     beside: Beside,
     options: Options,
     when: When,
@@ -180,6 +181,7 @@ impl Prepared {
             server_types: own.server_types.clone(),
             few: own.few.clone(),
             network: self.network,
+            opens: self.jobs.view().opens(),
             options: part_options(&self.options, part),
             when,
             job_of,
@@ -196,18 +198,21 @@ impl Prepared {
     pub fn outcome(&self, courses: Vec<Course>) -> Result<Outcome> {
         let extras = self.beside.extras();
         let makes_room = extras.make_room(&self.options);
-        let nobody = |jobs: usize| {
+        let sleeps = self.options.sleep_after < f64::INFINITY;
+        let nobody = |part: usize| {
+            let jobs = self.ready.parts[part].rows.len();
             let columns = extras.outages.map_or(0, |_| jobs);
             let mut outcome = ClusterOutcome {
                 failures: vec![0; columns],
                 lost_work: vec![0.0; columns],
                 evictions: vec![0; if makes_room { jobs } else { 0 }],
+                asleep: if sleeps { self.course(part, When::default()).into_outcome().asleep } else { Vec::new() },
                 ..ClusterOutcome::preemptive(jobs, false)
             };
             outcome.refused.fill(true);
             outcome
         };
-        let mut outcomes: Vec<ClusterOutcome> = self.ready.parts.iter().map(|part| nobody(part.rows.len())).collect();
+        let mut outcomes: Vec<ClusterOutcome> = (0..self.parts()).map(nobody).collect();
         for course in courses {
             let part = course.part;
             outcomes[part] = course.into_outcome();
@@ -227,6 +232,7 @@ impl<'a> Paused<'a> {
             when: *when,
             arrivals: inputs.arrivals.as_deref(),
             server_types: inputs.server_types.as_deref(),
+            opens: inputs.opens,
             outages: extras.outages,
             quotas: extras.quotas,
             services: extras.services,

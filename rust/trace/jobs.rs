@@ -95,6 +95,12 @@ impl Jobs<'_> {
         self.submit.windows(2).all(|w| w[0] <= w[1])
     }
 
+    /// When the first job is submitted, s; 0 without jobs.
+    #[must_use]
+    pub fn opens(&self) -> f64 {
+        self.submit.iter().copied().reduce(f64::min).unwrap_or(0.0)
+    }
+
     /// The least and the most GPUs that a row's job may hold.
     #[must_use]
     pub fn range_of(&self, row: usize) -> (u32, u32) {

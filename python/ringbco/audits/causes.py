@@ -25,7 +25,7 @@ _HELD: Final = 1e-9
 
 def check_held(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes) -> None:
     """held_time is the time in a job's stretches; lost_time what of it went into resuming."""
-    paused = facts.preemptive or facts.start_cost > 0
+    paused = facts.preemptive or facts.pauses_at_start
     if not paused or not {"held_time", "lost_time"} <= set(jobs.columns):
         check.not_run = "the result does not say" if paused else "the policy preempts nobody"
         return
@@ -47,7 +47,7 @@ def held_and_lost(facts: Facts, eps: Episodes) -> tuple[Floats, Floats]:
     """Seconds that each job held GPUs, and those without progress: the first of every run but its first."""
     n, length = facts.start.size, eps.end - eps.start
     idle = np.minimum(length, pauses(facts, eps))
-    if not facts.preemptive and not facts.start_cost:
+    if not facts.preemptive and not facts.pauses_at_start:
         idle = np.zeros(length.size)
     held: Floats = np.bincount(eps.job, length, n).astype(np.float64)
     lost: Floats = np.bincount(eps.job, idle, n).astype(np.float64)

@@ -241,6 +241,8 @@ def _sweep(check: Check, stays: _Stays, vc: int, name: str) -> None:
     mine = np.flatnonzero((facts.vc[eps.job] == vc) & (eps.end > eps.start))
     instant = set(eps.start[(facts.vc[eps.job] == vc) & (eps.end <= eps.start)].tolist())
     if facts.options.get("policy") == "repack":
+        if facts.pauses_at_start:
+            return  # what it starts and stops again at one instant, to make room, leaves no trace
         # It makes room at an instant, and puts a gang there: nobody else knows in which order.
         instant |= set(eps.end[mine][eps.end[mine] != facts.finish[eps.job[mine]]].tolist())
     wanted = facts.num_gpus[eps.job].tolist()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ringbco.audits import gpu_rows
 from ringbco.audits.down import Down, read_down
 from ringbco.audits.measured import Speeds, read_speeds
+from ringbco.audits.sleep import Sleep, find_sleep
 from ringbco.audits.types import Types, read_types, tries
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_value
@@ -66,6 +67,7 @@ class Facts:
     that have: from their first stretch to the end of their last. `least` and `most` GPUs may each job hold.
 
     `outages` are instants of the clock, `seconds_down` the same in seconds; None for a run that knows none.
+    `sleep`: None where servers never sleep, or the run recorded no allocations.
 
     `share` is in thousandths of a GPU, 0 for whole GPUs. `on_gpus` are the rows of the allocations where some
     job has a share; then the allocation columns have one entry a stretch and server as ever.
@@ -95,6 +97,7 @@ class Facts:
     speeds: Speeds | None
     outages: Down | None
     seconds_down: Down | None
+    sleep: Sleep | None
     a_job: Ints
     a_server: Ints
     a_gpus: Ints
@@ -124,6 +127,13 @@ class Facts:
     def start_cost(self) -> float:
         """Seconds that a job holds its GPUs without progress at its first start."""
         return float(self.options.get("start_cost") or 0.0)
+
+    @property
+    def pauses_at_start(self) -> bool:
+        """Whether a job may hold its GPUs without progress at its first start."""
+        return self.start_cost > 0 or (
+            self.options.get("sleep_after", np.inf) < np.inf and self.options.get("wake_time", 0.0) > 0
+        )
 
     @property
     def shared(self) -> bool:
@@ -276,6 +286,36 @@ def check_columns(jobs: pl.DataFrame) -> None:
             raise InputError(f"jobs.parquet: column {name}: {found}: expected {dtype}")
 
 
+def _sleep(
+    outcome: Outcome,
+    options: Mapping[str, Any],
+    stays: tuple[Ints, Floats, Floats],
+    *,
+    down: Down | None,
+    num_servers: int,
+    opens: float,
+) -> Sleep | None:
+    """When servers were asleep. stays: the server, the start and the end of each stretch."""
+    held: list[NDArray[Any]] = list(stays)
+    if outcome.replicas is not None:
+        names = ("server", "start_time", "end_time")
+        held = [
+            np.concatenate([own, outcome.replicas[name].to_numpy().astype(own.dtype)])
+            for own, name in zip(held, names, strict=True)
+        ]
+    server, start, end = (values[held[0] < num_servers] for values in held)
+    return find_sleep(
+        server,
+        start,
+        end,
+        down=down,
+        num_servers=num_servers,
+        opens=opens,
+        after=float(options.get("sleep_after", np.inf)),
+        wake_time=float(options.get("wake_time", 0.0)),
+    )
+
+
 def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]:
     """The arrays, and the tables behind them: the `jobs` taken, and what was left out.
 
@@ -337,6 +377,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     submit = column(table.frame, "submit_time", np.float64)
     slot = float(options["slot"]) if options["clock"] == "slot" else None
     down = read_down(outcome.outages, cluster.num_servers, partial(_instants, slot=slot))
+    a_server = column(stretches, "server", np.int64)
     facts = Facts(
         outcome=outcome,
         table=table,
@@ -363,8 +404,18 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         speeds=speeds,
         seconds_down=None if down is None else down[0],
         outages=None if down is None else down[1],
+        sleep=None
+        if allocations is None
+        else _sleep(
+            outcome,
+            options,
+            (a_server, a_start, a_end),
+            down=None if down is None else down[1],
+            num_servers=cluster.num_servers,
+            opens=float(_instants(submit.min(keepdims=True), slot)[0]),
+        ),
         a_job=a_job,
-        a_server=column(stretches, "server", np.int64),
+        a_server=a_server,
         a_gpus=column(stretches, "num_gpus", np.int64),
         a_start=a_start,
         a_end=a_end,

@@ -45,8 +45,9 @@ def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) 
     rar: the integral of 1/tau over its run is F_j; in slots, the sum of phi reaches F_j in its last slot.
     fixed: it runs for its recorded duration, in slots rounded up. A job that was preempted makes no progress
     in the first preempt_cost seconds (in slots, rounded up) of each run but its first, and in the first
-    start_cost seconds of that. Each of its GPUs computes as fast as its type says; with n shares on one each
-    takes 1 + interference (n - 1) times as long, or what was measured of two side by side.
+    start_cost seconds of that, and wake_time longer where a server was asleep. Each of its GPUs computes as
+    fast as its type says; with n shares on one each takes 1 + interference (n - 1) times as long, or what
+    was measured of two side by side.
     """
     n = facts.start.size
     placed = np.zeros(n, dtype=bool)
@@ -68,13 +69,11 @@ def pauses(facts: Facts, eps: Episodes) -> Floats:
     """Seconds at the beginning of each episode in which its job holds GPUs without progress.
 
     A job's first has the start cost. A job whose last episode ended at this instant has moved, or was
-    resized if it held another number of GPUs; others were resumed.
+    resized if it held another number of GPUs; others were resumed. One that wakes a server waits for it, too.
     """
 
-    def whole(cost: object) -> float:
-        seconds = float(facts.options.get("preempt_cost", 0.0) if cost is None else cost)  # type: ignore[arg-type]
-        to_the_second = not facts.slots or facts.speeds is not None
-        return seconds if to_the_second else float(np.ceil(seconds / facts.slot)) * facts.slot
+    def seconds(cost: object) -> float:
+        return float(facts.options.get("preempt_cost", 0.0) if cost is None else cost)  # type: ignore[arg-type]
 
     again = np.zeros(eps.job.size, dtype=bool)
     again[1:] = eps.job[1:] == eps.job[:-1]  # episodes are sorted by job, then time
@@ -82,14 +81,18 @@ def pauses(facts: Facts, eps: Episodes) -> Floats:
     left = failures.failed(facts, eps) | served.made_room(facts, eps)
     moved[1:] = (eps.start[1:] == eps.end[:-1]) & ~left[:-1]
     resized[1:] = eps.gpus[1:] != eps.gpus[:-1]
-    cost = np.where(moved, whole(facts.options.get("move_cost")), whole(None))
-    cost = np.where(moved & resized, whole(facts.options.get("resize_cost")), cost)
-    return np.where(again, cost, whole(facts.start_cost))
+    cost = np.where(moved, seconds(facts.options.get("move_cost")), seconds(None))
+    cost = np.where(moved & resized, seconds(facts.options.get("resize_cost")), cost)
+    cost = np.where(again, cost, facts.start_cost)
+    if facts.sleep is not None:
+        cost = cost + np.where(facts.sleep.wakes(eps), facts.sleep.wake_time, 0.0)
+    to_the_second = not facts.slots or facts.speeds is not None
+    return cost if to_the_second else np.ceil(cost / facts.slot) * facts.slot
 
 
 def progress(facts: Facts, eps: Episodes, parts: Segments) -> Segments:
     """The segments without the time in which resumed jobs pause, and without work that was lost."""
-    if not facts.preemptive and not facts.start_cost:
+    if not facts.preemptive and not facts.pauses_at_start:
         return parts
     begin = eps.start + pauses(facts, eps)
     end = parts.end
@@ -172,7 +175,7 @@ def _fixed(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: B
     if facts.elastic or facts.types is not None or parts.slowed is not None or not facts.finished.all():
         _fixed_shares(check, facts, eps, parts, placed)
         return
-    if facts.preemptive or facts.start_cost:
+    if facts.preemptive or facts.pauses_at_start:
         # As if it had run without a break: all its time in progress, up to its finish.
         done = np.bincount(eps.job[parts.episode], weights=parts.length, minlength=start.size)
         start = facts.finish - done

@@ -79,9 +79,16 @@ def _figures(summary: Mapping[str, Any]) -> Table:
     table.add_row("utilisation", _utilisation(summary))
     table.add_row("jobs over several servers", f"{summary['jobs_spread']:,}")
     table.add_row("mean contention", f"{summary['mean_contention']:.2f} spanning jobs on the busiest server")
+    if "energy_kwh" in summary:
+        table.add_row("energy", f"{figure('number', summary['energy_kwh'])} kWh")
+    if "cost" in summary:
+        table.add_row("cost", figure("number", summary["cost"]))
     if "preemptions" in summary:
         lost = gpu_time(summary["lost_gpu_seconds"], 1)
-        table.add_row("preemptions", f"{summary['preemptions']:,}, costing {lost}")
+        if summary["preemptions"] or not summary["lost_gpu_seconds"]:
+            table.add_row("preemptions", f"{summary['preemptions']:,}, costing {lost}")
+        else:
+            table.add_row("pauses at a start", f"costing {lost}")
     if "failures" in summary:
         lost = gpu_time(summary["lost_work_gpu_seconds"], 1)
         table.add_row("failures", f"{summary['failures']:,}, costing {lost} of work")
@@ -132,10 +139,12 @@ def _size_classes(rows: Sequence[Mapping[str, Any]]) -> Table:
 def _gpu_types(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("GPU type")
-    for title in ("GPUs", "GPU hours", "utilisation", "energy, kWh", "cost"):
+    asleep = {"asleep_gpu_hours": "asleep, GPU hours"} if "asleep_gpu_hours" in rows[0] else {}
+    titles = {**asleep, "energy_kwh": "energy, kWh", "cost": "cost"}
+    for title in ("GPUs", "GPU hours", "utilisation", *titles.values()):
         table.add_column(title, justify="right")
     for row in rows:
-        told = (row.get(name) for name in ("energy_kwh", "cost"))
+        told = (row.get(name) for name in titles)
         table.add_row(
             Text(row["gpu_type"]),
             *(f"{row['gpus']:,}", f"{row['gpu_hours']:,.0f}", f"{row['utilisation']:.1%}"),

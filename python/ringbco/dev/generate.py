@@ -227,6 +227,8 @@ def _literal(value: object) -> str:
         return _text(value)
     if isinstance(value, list | tuple):
         return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
+    if value == math.inf:
+        return 'float("inf")'
     return repr(value)
 
 

@@ -22,7 +22,7 @@ _CELLS: Final = 6_000  # of all heat maps of a page together
 _COLUMNS: Final = 96
 _MOST_ROWS: Final = 32
 _FEWEST_ROWS: Final = 4
-_ZOOM: Final = "Drag to move, hold Ctrl and turn the wheel to zoom, double-click to return."
+ZOOM: Final = "Drag to move, hold Ctrl and turn the wheel to zoom, double-click to return."
 
 
 def over_time(results: Mapping[str, Outcome]) -> list[Figure]:
@@ -37,15 +37,15 @@ def over_time(results: Mapping[str, Outcome]) -> list[Figure]:
             "Utilisation over time",
             "GPUs held by jobs, of all. The axis ends when the last job was submitted and no result had a"
             f" queue any more.{_stretches(results)}",
-            _lines(shares, "share", "GPUs held", number="%", ceiling=1.0),
+            lines(shares, "share", "GPUs held", number="%", ceiling=1.0),
             height=170,
-            handling=_ZOOM,
+            handling=ZOOM,
         ),
         Figure(
             "queue",
             "Queue over time",
             "GPUs that the waiting jobs ask for.",
-            _lines(results, "queued_gpus", "GPUs asked for", number=",.0f"),
+            lines(results, "queued_gpus", "GPUs asked for", number=",.0f"),
             height=170,
         ),
         Figure(
@@ -53,7 +53,7 @@ def over_time(results: Mapping[str, Outcome]) -> list[Figure]:
             "Contention over time",
             "Mean over the jobs on several servers of the number of such jobs on the busiest of its servers,"
             " itself included; 0 while there is none.",
-            _lines(results, "mean_contention", "mean contention", number=",.2f"),
+            lines(results, "mean_contention", "mean contention", number=",.2f"),
             height=170,
         ),
     ]
@@ -69,10 +69,18 @@ def _busy(outcome: Outcome) -> pl.Expr:
     return pl.col("busy_gpus") / max(sum(server_gpus(outcome)), 1)
 
 
-def _lines(
-    results: Mapping[str, Outcome], column: str, title: str, *, number: str, ceiling: float | None = None
+def lines(
+    results: Mapping[str, Outcome],
+    column: str,
+    title: str,
+    *,
+    number: str,
+    ceiling: float | None = None,
+    among: Mapping[str, Outcome] | None = None,
 ) -> Any:
+    """A line a result: means of a timeline column. among: all results of the page, where some have none."""
     base = charts.over_time(results, column, "", unit=title)
+    results = results if among is None else among
     scale = alt.Scale(domainMin=0, nice=True) if ceiling is None else alt.Scale(domain=[0, ceiling])
     line = base.copy()
     line.title = alt.Undefined

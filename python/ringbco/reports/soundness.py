@@ -25,6 +25,7 @@ from ringbco.result.schema import (
     FAILURE_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
+    POWER_SCHEMA,
     PREEMPTION_SCHEMA,
     TIMELINE_SCHEMA,
 )
@@ -87,7 +88,10 @@ class _Result:
         timeline = self.outcome.timeline
         if timeline.is_empty():
             raise self._refusal(_TIMELINE, "holds no sample of the cluster, not even one")
-        self._check_values(_TIMELINE, timeline, TIMELINE_SCHEMA)
+        told = [name for name in POWER_SCHEMA if name in timeline.columns]
+        for name in told:
+            self._check_type(_TIMELINE, timeline, name, "numbers", fits=timeline.schema[name].is_float())
+        self._check_values(_TIMELINE, timeline, [*TIMELINE_SCHEMA, *told])
         if not timeline["time"].is_sorted():
             back = timeline["time"].diff().fill_null(0.0) < 0
             self._check_rows(_TIMELINE, timeline, "time", back, "no time before the row above")

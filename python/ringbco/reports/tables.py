@@ -25,6 +25,7 @@ _OF_TYPES: Final = {
     "gpus": ("GPUs", "{:,}"),
     "gpu_hours": ("GPU-hours", "{:,.0f}"),
     "utilisation": ("utilisation", "{:.1%}"),
+    "asleep_gpu_hours": ("asleep, GPU-hours", "{:,.0f}"),
     "energy_kwh": ("energy, kWh", "{:,.0f}"),
     "cost": ("cost", "{:,.0f}"),
 }

@@ -23,16 +23,20 @@ def by_type(
     end: NDArray[np.float64],
     span: float,
     down: NDArray[np.float64] | None = None,
+    asleep: NDArray[np.float64] | None = None,
+    served: NDArray[np.float64] | None = None,
 ) -> list[dict[str, Any]]:
     """A row a GPU type of the cluster, in its order; empty where servers name none.
 
     server, num_gpus, start, end: the rows of allocations.parquet, shares as parts of a GPU; times in s. span:
-    the makespan, s. down: GPU-seconds of each type's servers that were down in it.
+    the makespan, s. down, asleep: GPU-seconds of each type's servers that were down, and asleep, in it;
+    asleep is None where servers never sleep. served: GPU-seconds that replicas of services held in it.
 
     Keys: gpu_type, servers, gpus, gpu_hours (held by jobs), utilisation (of the type's GPU-hours over the
-    makespan). Where the type has watts: energy_kwh, held GPUs at busy_watts and the others at idle_watts over
-    the makespan. GPUs of a server that is down do not count and draw nothing. Where the type has a price:
-    cost, of the GPU-hours held.
+    makespan), and asleep_gpu_hours where servers may sleep. Where the type has watts: energy_kwh, held GPUs
+    at busy_watts and the others at idle_watts over the makespan, but for the time asleep. GPUs of a server
+    that is down do not count and draw nothing; those of replicas are busy. Where the type has a price: cost,
+    of the GPU-hours held.
     """
     if cluster.server_types is None:
         return []
@@ -53,8 +57,13 @@ def by_type(
             "gpu_hours": hours,
             "utilisation": hours / capacity if capacity > 0 else 0.0,
         }
+        idle = capacity - hours
+        if asleep is not None:
+            row["asleep_gpu_hours"] = float(asleep[number]) / SECONDS_AN_HOUR
+            idle -= row["asleep_gpu_hours"]
         if fact.busy_watts is not None and fact.idle_watts is not None:
-            watt_hours = fact.busy_watts * hours + fact.idle_watts * (capacity - hours)
+            replicas = 0.0 if served is None else float(served[number]) / SECONDS_AN_HOUR
+            watt_hours = fact.busy_watts * (hours + replicas) + fact.idle_watts * (idle - replicas)
             row["energy_kwh"] = watt_hours / 1000.0
         if fact.price_per_hour is not None:
             row["cost"] = fact.price_per_hour * hours

@@ -52,6 +52,8 @@ SINGLES: Final = (
     Measure("jain_index_users", "Jain's index over users", "index", best="most"),
     Measure("preemptions", "preemptions", "count"),
     Measure("lost_gpu_seconds", "GPU time lost to them", "time"),
+    Measure("energy_kwh", "energy, kWh", "number"),
+    Measure("cost", "cost", "number"),
     Measure("deadlines_met", "deadlines met", "share", best="most"),
     # Replays that run side by side slow each other down: no merit of a policy.
     Measure("engine_seconds", "time in the engine", "time", best="neither"),

@@ -44,7 +44,7 @@ ALLOCATIONS_SCHEMA: Final = {
 }
 # Job tables with shares of a GPU.
 GPUS_SCHEMA: Final[dict[str, pl.DataType]] = {"gpu": pl.UInt32(), "share": pl.Float64()}
-TIMELINE_SCHEMA: Final = {
+TIMELINE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "time": pl.Float64(),
     "running_jobs": pl.UInt32(),
     "queued_jobs": pl.UInt32(),
@@ -53,6 +53,7 @@ TIMELINE_SCHEMA: Final = {
     "spanning_jobs": pl.UInt32(),
     "mean_contention": pl.Float64(),
 }
+POWER_SCHEMA: Final[dict[str, pl.DataType]] = {"watts": pl.Float64()}  # clusters whose GPU types have watts
 SPEEDS_SCHEMA: Final = {
     "model": pl.String(),
     "gpu_type": pl.String(),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from ringbco.result.energy import Held
 from ringbco.result.schema import REPLICAS_SCHEMA
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ class Serving:
             "end_time": np.minimum(self.end[order], last),
         }
         return pl.DataFrame(columns, schema=REPLICAS_SCHEMA)
+
+    def held(self, last: float) -> Held:
+        """The GPUs of every replica; none outlasts `last`, s."""
+        return Held(self.server, self.gpus[self.service], self.start, np.minimum(self.end, last))
 
     def figures(self, first: float, last: float) -> dict[str, Any]:
         """What a summary says of the time from `first` to `last`, s."""

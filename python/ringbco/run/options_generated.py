@@ -97,6 +97,12 @@ class Options(TypedDict, total=False):
     """How many replicas services want, with the columns service, time, replicas, gpus_per_replica
     (docs/services.md). Default: none.
     """
+    sleep_after: float
+    """A server sleeps, and draws nothing, once none of its GPUs was held for longer than so many
+    seconds; inf: never. Default: inf.
+    """
+    wake_time: float
+    """Seconds by which the pause of a job is longer that starts on a server that sleeps. Default: 0."""
     evict: bool
     """Jobs of higher priority evict preemptible ones of lower priority where they find no GPUs
     (docs/priorities.md). Default: false.
@@ -461,6 +467,29 @@ REPLAY: Final[dict[str, Option]] = {
         optional=True,
         absent="none",
         form="FILE",
+    ),
+    "sleep_after": Option(
+        name="sleep_after",
+        kind="number",
+        default=float("inf"),
+        help=(
+            "A server sleeps, and draws nothing, once none of its GPUs was held for longer "
+            "than so many seconds; inf: never."
+        ),
+        panel="Energy (docs/energy.md)",
+        expected="a time >= 0 s, or inf",
+        endless=True,
+        unit="s",
+    ),
+    "wake_time": Option(
+        name="wake_time",
+        kind="number",
+        default=0.0,
+        help=("Seconds by which the pause of a job is longer that starts on a server that sleeps."),
+        panel="Energy (docs/energy.md)",
+        expected="a time >= 0 and <= 1e+09 s",
+        most=1000000000.0,
+        unit="s",
     ),
     "evict": Option(
         name="evict",

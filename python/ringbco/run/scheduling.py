@@ -49,7 +49,7 @@ def check_passes(policy: Policy, options: Mapping[str, Any], work: Iterable[tupl
         return
     busy = sum(seconds / gpus for seconds, gpus in work if gpus)
     # A quantum may pass in resuming but for what it is longer than that.
-    lost = options["preempt_cost"] if name == "quantum" else 0.0
+    lost = options["preempt_cost"] + waking(options) if name == "quantum" else 0.0
     slot = options["slot"] if options["clock"] == "slot" else 0.0
     period = options[name]
     if 0 < max(period - lost, slot) < busy / MOST_PASSES:
@@ -59,6 +59,11 @@ def check_passes(policy: Policy, options: Mapping[str, Any], work: Iterable[tupl
             f" {least:.3g} s; the jobs keep the cluster busy for {busy:,.0f} s, and that would take more"
             f" than {MOST_PASSES:,} decisions"
         )
+
+
+def waking(options: Mapping[str, Any]) -> float:
+    """Seconds by which a pause may be longer for servers that sleep."""
+    return float(options["wake_time"]) if options["sleep_after"] < math.inf else 0.0
 
 
 def deadline(table: JobTable, policy: Policy) -> NDArray[np.float64] | None:

@@ -227,27 +227,34 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         run["tables"] = setup.rates.told()
     if setup.outages is not None:
         run["outages"] = setup.outages.told()
+    merged = None if setup.outages is None else setup.outages.merged
     if setup.quotas is not None:
         run["quotas"] = setup.quotas.told()
     serving = None
     if setup.services is not None:
         run["services"] = setup.services.told()
         serving = Serving.of(setup.services.names, setup.services.gpus, result)
+    last = run_time(frame, finished, result)[1]
     outcome = Outcome(
         jobs=finished,
         allocations=allocations_frame(frame, result) if values["allocations"] else None,
-        timeline=timeline_frame(result, shares=setup.jobs.get("shares") is not None),
+        timeline=timeline_frame(
+            result,
+            setup.cluster,
+            shares=setup.jobs.get("shares") is not None,
+            outages=merged,
+            replicas=None if serving is None else serving.held(last),
+        ),
         decisions=decisions_frame(frame, result) if values["decisions"] else None,
         run=run,
         speeds=None if setup.rates is None else setup.rates.frame,
         outages=None if setup.outages is None else setup.outages.frame,
         quota=None if setup.quotas is None else setup.quotas.frame,
         services=None if setup.services is None else setup.services.frame,
-        replicas=None if serving is None else serving.frame(run_time(frame, finished, result)[1]),
+        replicas=None if serving is None else serving.frame(last),
     )
     seconds = time.perf_counter() - setup.started
     cluster, vc = setup.cluster, setup.vc
-    merged = None if setup.outages is None else setup.outages.merged
 
     def figures() -> dict[str, Any]:
         return metrics.with_seconds(

@@ -20,6 +20,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_path
 from ringbco.result import causes, metrics
 from ringbco.result.by_type import by_type
+from ringbco.result.energy import Held, Sleep, has_watts, totals, watts
 from ringbco.result.reliability import DownTime, Losses
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
@@ -29,6 +30,7 @@ from ringbco.result.schema import (
     EVICTION_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
+    POWER_SCHEMA,
     PREEMPTION_SCHEMA,
     SHARES_SCHEMA,
     TIMELINE_SCHEMA,
@@ -235,8 +237,18 @@ def _shared(values: NDArray[Any]) -> pl.Series:
     return pl.Series(_Borrowed(values))
 
 
-def timeline_frame(result: _core.RunResult, *, shares: bool = False) -> pl.DataFrame:
-    """timeline.parquet: the cluster's state at sampled instants. shares: GPUs are counted in thousandths."""
+def timeline_frame(
+    result: _core.RunResult,
+    cluster: Cluster | None = None,
+    *,
+    shares: bool = False,
+    outages: pl.DataFrame | None = None,
+    replicas: Held | None = None,
+) -> pl.DataFrame:
+    """timeline.parquet: the cluster's state at sampled instants. shares: GPUs are counted in thousandths.
+
+    cluster: None for no power. outages: merged, where the run was given any. replicas: of services.
+    """
 
     def gpus(units: NDArray[np.uint64]) -> pl.Series:
         return _shared((units + WHOLE // 2) // WHOLE if shares else units)
@@ -250,7 +262,21 @@ def timeline_frame(result: _core.RunResult, *, shares: bool = False) -> pl.DataF
         "spanning_jobs": _shared(result.spanning),
         "mean_contention": _shared(result.mean_contention),
     }
-    return pl.DataFrame(columns, schema_overrides=TIMELINE_SCHEMA)
+    # Without allocations nothing tells which types were held.
+    if cluster is not None and has_watts(cluster) and result.alloc_server.size:
+        down = None if outages is None else DownTime.of(outages, cluster.server_gpus)
+        drawn = watts(
+            cluster,
+            result.timeline_time,
+            held=[
+                Held(result.alloc_server, held_gpus(result), result.alloc_start, result.alloc_end),
+                *([] if replicas is None else [replicas]),
+            ],
+            down=down,
+            asleep=None if result.asleep is None else Sleep.of(result.asleep, down),
+        )
+        columns |= dict(zip(POWER_SCHEMA, [_shared(drawn)], strict=True))
+    return pl.DataFrame(columns, schema_overrides=TIMELINE_SCHEMA | POWER_SCHEMA)
 
 
 def _cut_short(
@@ -295,15 +321,23 @@ def _served(
 
 
 def _down_by_type(
-    cluster: Cluster, finished: pl.DataFrame, span: float, down: DownTime | None
+    cluster: Cluster, first: float, last: float, down: DownTime | None
 ) -> NDArray[np.float64] | None:
-    """GPU-seconds of servers of each type that were down over the makespan."""
+    """GPU-seconds of servers of each type that were down from `first` to `last`, s."""
     if down is None or cluster.server_types is None:
         return None
-    first = float(metrics.column(finished, "submit_time").min())
     types = range(len(cluster.types))
     servers = [np.flatnonzero(cluster.server_types == number) for number in types]
-    return np.array([down.among(own).gpu_seconds(first, first + span) for own in servers])
+    return np.array([down.among(own).gpu_seconds(first, last) for own in servers])
+
+
+def _asleep_by_type(
+    cluster: Cluster, first: float, last: float, result: _core.RunResult, down: DownTime | None
+) -> NDArray[np.float64] | None:
+    """The same of servers that were asleep."""
+    if result.asleep is None or cluster.server_types is None:
+        return None
+    return Sleep.of(result.asleep, down).held(cluster).gpu_seconds(cluster, first, last)
 
 
 def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint32]:
@@ -344,11 +378,9 @@ def summarise_run(
     for name, fate in (("jobs_refused", refused(result)), ("jobs_ended", ended(result))):
         if fate.any():
             fates[name] = fate
-    everyone = np.ones_like(result.kept)
+    cut_short = _cut_short(frame, result, np.ones_like(result.kept))
     down = None if outages is None else DownTime.of(outages, cluster.server_gpus)
-    figures = metrics.summarise(
-        finished, cluster.num_gpus, result.held_while_submitting, _cut_short(frame, result, everyone), down
-    )
+    figures = metrics.summarise(finished, cluster.num_gpus, result.held_while_submitting, cut_short, down)
     summary = {
         "policy": policy,
         "jobs": figures.pop("jobs"),
@@ -361,6 +393,8 @@ def summarise_run(
         "decisions": result.decisions,
         "engine_seconds": result.engine_seconds,
     }
+    first, last = run_time(frame, finished, result)
+    replicas = None if serving is None else serving.held(last)
     types = by_type(
         cluster,
         server=result.alloc_server,
@@ -368,10 +402,14 @@ def summarise_run(
         start=result.alloc_start,
         end=result.alloc_end,
         span=summary["makespan"],
-        down=_down_by_type(cluster, finished, summary["makespan"], down),
+        down=_down_by_type(cluster, first, last, down),
+        asleep=_asleep_by_type(cluster, first, last, result, down),
+        served=None
+        if replicas is None or cluster.server_types is None
+        else replicas.gpu_seconds(cluster, first, last),
     )
     if types and result.alloc_server.size:  # where allocations are written down
-        summary["gpu_types"] = types
+        summary |= {**totals(types), "gpu_types": types}
     if vc is not None:
         rows = []
         vc_kept = vc[result.kept]

@@ -60,6 +60,8 @@ fn mean_jct(setting: &Setting<'_>, recent: &[(Job, f64)], evicts: bool) -> f64 {
     };
     let options = setting.options.clone();
     let options = Options { model: Model::Fixed, record_allocations: false, record_decisions: false, ..options };
+    // Nothing is decided by who sleeps.
+    let options = Options { sleep_after: f64::INFINITY, ..options };
     let user = user.as_deref();
     let trial = Setting { jobs, rows: &rows, deadline: None, user, key: None, options: &options, ..*setting };
     let policy = Repack::new(&trial, History::in_trial(&trial, evicts));

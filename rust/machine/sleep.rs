@@ -1,0 +1,201 @@
+//! Servers that sleep while nobody holds any of their GPUs, and who wakes them (docs/energy.md).
+//!
+//! Invariant: `since` and `until` are the latest stretch in which a server was idle, as they were before the present
+//! instant; what happens at one instant and is undone at it leaves them alone. For example, a server that was given back
+//! at 100 s and sleeps after 60 s was asleep from 160 s on when a job starts there at 500 s, and that job wakes it. So do
+//! all others that start there at 500 s.
+
+use super::clock::{Clock, Rest};
+use crate::ids::Server;
+use crate::options::Options;
+use crate::outcome::Asleep;
+use crate::setting::Setting;
+
+/// How long a job holds its GPUs without progress as a stay of it begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pauses {
+    /// Of a job that is resumed, of one that moved, of one that got another number of GPUs, and of one that starts.
+    pub(super) resumed: Rest,
+    pub(super) moved: Rest,
+    pub(super) resized: Rest,
+    pub(super) started: Rest,
+}
+
+impl Pauses {
+    /// Those of a run, each `longer` by so many seconds.
+    pub(super) fn new(options: &Options, clock: Clock, to_the_second: bool, longer: f64) -> Self {
+        let pause = |cost: f64| clock.pause(cost + longer, to_the_second);
+        Self {
+            resumed: pause(options.preempt_cost),
+            moved: pause(options.move_cost()),
+            resized: pause(options.resize_cost()),
+            started: pause(options.start_cost),
+        }
+    }
+}
+
+/// The latest stretch in which a server was idle; machine times.
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    /// Stays that hold GPUs of it now.
+    stays: u32,
+    /// Infinite while it is down.
+    since: f64,
+    /// Infinite while it goes on.
+    until: f64,
+}
+
+/// Which servers are idle, and since when.
+#[derive(Clone, Debug)]
+pub(super) struct Sleep {
+    /// How long a server must have been idle, s.
+    after: f64,
+    /// Those of a stay that wakes a server.
+    pub(super) pauses: Pauses,
+    /// When the first job of the table comes: nobody was idle before.
+    opens: f64,
+    servers: Vec<Idle>,
+    spells: Vec<Asleep>,
+}
+
+impl Sleep {
+    /// `None` where no server ever sleeps.
+    pub(super) fn new(setting: &Setting<'_>, clock: Clock, to_the_second: bool) -> Option<Box<Self>> {
+        let options = setting.options;
+        if options.sleep_after == f64::INFINITY {
+            return None;
+        }
+        let opens = clock.arrival(setting.opens);
+        Some(Box::new(Self {
+            after: options.sleep_after,
+            pauses: Pauses::new(options, clock, to_the_second, options.wake_time),
+            opens,
+            servers: vec![Idle { stays: 0, since: opens, until: f64::INFINITY }; setting.server_gpus.len()],
+            spells: Vec::new(),
+        }))
+    }
+
+    /// Takes note that a stay on those servers begins, or goes on. Returns whether one of them was asleep before this
+    /// instant.
+    pub(super) fn take(&mut self, parts: &[(Server, u32)], now: f64, clock: Clock) -> bool {
+        let mut wakes = false;
+        for &(server, _) in parts {
+            let idle = &mut self.servers[server.index()];
+            if idle.stays == 0 {
+                idle.until = now;
+            }
+            idle.stays += 1;
+            wakes |= idle.until == now && clock.seconds(now) - clock.seconds(idle.since) > self.after;
+        }
+        wakes
+    }
+
+    /// Takes note that a stay on those servers ends.
+    pub(super) fn give_back(&mut self, parts: &[(Server, u32)], now: f64, clock: Clock) {
+        for &(server, _) in parts {
+            let idle = &mut self.servers[server.index()];
+            idle.stays -= 1;
+            if idle.stays > 0 {
+                continue;
+            }
+            // Whoever held it since did so for no time at all: it was idle all along.
+            if idle.until != now {
+                self.close(server, clock);
+                self.servers[server.index()].since = now;
+            }
+            self.servers[server.index()].until = f64::INFINITY;
+        }
+    }
+
+    /// A server that nobody holds goes down.
+    pub(super) fn take_down(&mut self, server: Server, now: f64, clock: Clock) {
+        self.servers[server.index()].until = now;
+        self.close(server, clock);
+        self.servers[server.index()].since = f64::INFINITY;
+    }
+
+    /// It comes back, awake.
+    pub(super) fn bring_up(&mut self, server: Server, now: f64) {
+        let idle = &mut self.servers[server.index()];
+        (idle.since, idle.until) = (f64::max(now, self.opens), f64::INFINITY);
+    }
+
+    /// Writes down the sleep of a server whose idle stretch is over.
+    fn close(&mut self, server: Server, clock: Clock) {
+        let idle = self.servers[server.index()];
+        let (since, until) = (clock.seconds(idle.since), clock.seconds(idle.until));
+        if until - since > self.after {
+            self.spells.push(Asleep { server, from: since + self.after, until });
+        }
+    }
+
+    /// When servers were asleep, by server and time. Whoever is idle at the end sleeps for ever.
+    pub(super) fn into_spells(mut self, clock: Clock) -> Vec<Asleep> {
+        for server in (0..self.servers.len()).map(Server::at) {
+            if self.servers[server.index()].since < f64::INFINITY {
+                self.close(server, clock);
+            }
+        }
+        self.spells.sort_unstable_by(|a, b| a.server.cmp(&b.server).then(a.from.total_cmp(&b.from)));
+        self.spells
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{FewestServers, Network};
+    use crate::trace::OwnedJobs;
+
+    const CLOCK: Clock = Clock { slot: None };
+
+    /// Two servers that sleep after 60 s, from 10 s on.
+    fn sleep() -> Sleep {
+        let options = Options { sleep_after: 60.0, wake_time: 30.0, ..Options::default() };
+        let table = OwnedJobs { submit: vec![10.0], num_gpus: vec![1], ..OwnedJobs::default() };
+        let (server_gpus, few) = ([4, 4], FewestServers::new(&[4, 4]));
+        let setting = Setting::new(table.view(), &[0], &server_gpus, &few, Network::default(), &options);
+        *Sleep::new(&setting, CLOCK, false).unwrap()
+    }
+
+    fn spells(sleep: Sleep) -> Vec<(usize, f64, f64)> {
+        sleep.into_spells(CLOCK).iter().map(|spell| (spell.server.index(), spell.from, spell.until)).collect()
+    }
+
+    const FIRST: [(Server, u32); 1] = [(Server::new(0), 1)];
+    const BOTH: [(Server, u32); 2] = [(Server::new(0), 1), (Server::new(1), 4)];
+
+    #[test]
+    fn it_must_have_been_idle_for_longer() {
+        let mut sleep = sleep();
+        assert!(!sleep.take(&FIRST, 70.0, CLOCK), "60 s are not longer than 60 s");
+        assert!(sleep.take(&BOTH, 70.5, CLOCK), "server 1");
+        assert!(sleep.take(&[BOTH[1]], 70.5, CLOCK), "whoever starts at the same instant waits for it too");
+        assert!(!sleep.take(&[BOTH[1]], 71.0, CLOCK), "and nobody later");
+    }
+
+    #[test]
+    fn a_stay_of_no_length_wakes_nobody() {
+        let mut sleep = sleep();
+        assert!(sleep.take(&FIRST, 100.0, CLOCK));
+        sleep.give_back(&FIRST, 100.0, CLOCK);
+        assert!(sleep.take(&FIRST, 110.0, CLOCK));
+        sleep.give_back(&FIRST, 200.0, CLOCK);
+        assert!(!sleep.take(&FIRST, 200.0, CLOCK), "the same instant");
+        sleep.give_back(&FIRST, 250.0, CLOCK);
+        let ever = f64::INFINITY;
+        assert_eq!(spells(sleep), [(0, 70.0, 110.0), (0, 310.0, ever), (1, 70.0, ever)]);
+    }
+
+    #[test]
+    fn a_server_that_is_down_is_not_asleep() {
+        let mut sleep = sleep();
+        sleep.take_down(Server::new(0), 80.0, CLOCK);
+        sleep.bring_up(Server::new(0), 200.0);
+        sleep.take_down(Server::new(1), 0.0, CLOCK);
+        sleep.bring_up(Server::new(1), 5.0);
+        assert!(!sleep.take(&FIRST, 260.0, CLOCK));
+        assert!(sleep.take(&[BOTH[1]], 100.0, CLOCK), "idle since the first job came");
+        assert_eq!(spells(sleep), [(0, 70.0, 80.0), (1, 70.0, 100.0)]);
+    }
+}

@@ -1,0 +1,79 @@
+"""The slow truth of servers that sleep, straight from docs/energy.md, on top of any oracle that preempts.
+
+Who is asleep is worked out anew at every start, from all stretches and outages so far. Nothing here imports
+ringbco.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from oracle_outages import Outage
+from oracle_preempt import World as PreemptWorld
+
+Spell = tuple[int, float, float]
+"""(server, asleep from, until), seconds; infinite where it still is at the end."""
+Stretches = Sequence[Sequence[tuple[int, int, float, float]]]
+"""Of each row: (server, GPUs, start, end)."""
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """What a run is told of sleep. opens: the first submission of the table; slot: None without slots."""
+
+    after: float
+    wake: float
+    opens: float
+    slot: float | None
+    outages: tuple[Outage, ...]
+
+    def seen(self, time: float) -> float:
+        """The first instant of the clock not before a time, s."""
+        if self.slot is None or math.isinf(time):
+            return time
+        n = math.floor(time / self.slot) - 1
+        while n * self.slot < time:
+            n += 1
+        return n * self.slot
+
+    def down(self, server: int) -> list[tuple[float, float]]:
+        """When a server is down, instants of the clock; a blink has no length."""
+        return [(self.seen(down), self.seen(up)) for own, down, up in self.outages if own == server]
+
+    def spells(self, stretches: Stretches, servers: int) -> Iterator[Spell]:
+        """When servers were asleep, by server and time."""
+        for server in range(servers):
+            held = [(a, b) for row in stretches for own, _, a, b in row if own == server and a < b]
+            since = self.seen(self.opens)
+            for begin, end in sorted([*held, *self.down(server)]):
+                if begin - since > self.after:
+                    yield server, since + self.after, begin
+                since = max(since, end)
+            if since < math.inf:
+                yield server, since + self.after, math.inf
+
+
+def sleeping_world(sleep: Sleep, base: type[PreemptWorld] = PreemptWorld) -> type[PreemptWorld]:
+    """The oracle `base` on servers that sleep. What it does where servers fail goes on top of this one."""
+
+    class Sleeping(base):  # type: ignore[misc, valid-type]
+        def try_start(self, row: int) -> None:
+            super().try_start(row)
+            if row in self.waiting:
+                return
+            run = self.running[-1]
+            if any(self.is_asleep(server) for server in run.servers):
+                run.cost += sleep.wake
+                run.begin = run.since = self.now + self.pause(run.cost)
+
+        def is_asleep(self, server: int) -> bool:
+            """Whether a server was asleep before this instant, whatever has started on it at the instant."""
+            if any(server in run.servers and run.start < self.now for run in self.running):
+                return False
+            now = self.seconds(self.now)
+            ends = [b for row in self.result.allocations for own, _, a, b in row if own == server and a < b]
+            ups = [up for _, up in sleep.down(server) if up <= now]
+            since = max([sleep.seen(sleep.opens), *ends, *ups])
+            return now - since > sleep.after
+
+    return Sleeping
