@@ -182,7 +182,9 @@ pub(super) fn keep(
     for row in 0..jobs.len() {
         let part = &mut parts[vc.map_or(0, |v| v[row] as usize)];
         let num_gpus = jobs.num_gpus[row];
-        let refusal = if let Some(trials) = &mut trials {
+        let refusal = if let Some(gpus) = quota_below(extras, row, num_gpus) {
+            Some(Error::OverQuota { row, num_gpus, gpus })
+        } else if let Some(trials) = &mut trials {
             trials.add(row, part, placed[row])?
         } else if u64::from(num_gpus) > part.total {
             Some(Error::Oversize { row, num_gpus, available: part.total })
@@ -191,10 +193,6 @@ pub(super) fn keep(
         } else {
             None
         };
-        let refusal = refusal.or_else(|| {
-            let gpus = quota_below(extras, row, num_gpus)?;
-            Some(Error::OverQuota { row, num_gpus, gpus })
-        });
         match refusal {
             Some(error) if options.oversize == Oversize::Error => return Err(error),
             Some(_) => kept[row] = false,
