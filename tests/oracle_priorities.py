@@ -108,7 +108,8 @@ def priority_world(
             """Where the job that starts next goes, and the random numbers then, if eviction decided it."""
             self.over: dict[int, bool] = {}
             """Whether the stay of a running row is over quota."""
-            self.seen_loads = -math.inf
+            self.seen_loads = self.last_instant = -math.inf
+            self.completed = False
             self.seen_then: object = None
 
         def give_up(self, idle: float) -> None:
@@ -331,11 +332,22 @@ def priority_world(
             to_come = [load.time for load in claims.loads if load.time > self.seen_loads]
             return super().other_instants() + to_come
 
+        def complete(self, run: Stretch) -> None:
+            super().complete(run)
+            self.completed = True
+
         def arrive(self) -> bool:
+            """A replica waits for the next completion, server, load or arrival: an instant alone is nothing."""
+            coming, since, now = len(self.future), self.last_instant, self.seconds(self.now)
             happened = super().arrive()
             if claims.loads:
-                happened |= self.change_loads()
-                happened |= self.place_replicas()
+                comes = self.completed or len(self.future) < coming
+                comes |= any(since < time <= now for outage in self.outages for time in outage[1:])
+                loads = self.change_loads()
+                happened |= loads
+                if comes or loads:
+                    happened |= self.place_replicas()
+            self.completed, self.last_instant = False, now
             return happened
 
         def active(self) -> list[Replica]:
