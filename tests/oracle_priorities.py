@@ -337,7 +337,7 @@ def priority_world(
             self.completed = True
 
         def arrive(self) -> bool:
-            """A replica is tried again at completions, servers, loads and arrivals: an instant is not enough."""
+            """Replicas are tried again at completions, servers, loads and arrivals."""
             coming, since, now = len(self.future), self.last_instant, self.seconds(self.now)
             happened = super().arrive()
             if claims.loads:
