@@ -108,8 +108,8 @@ def priority_world(
             """Where the job that starts next goes, and the random numbers then, if eviction decided it."""
             self.over: dict[int, bool] = {}
             """Whether the stay of a running row is over quota."""
-            self.seen_loads = self.last_instant = -math.inf
-            self.completed = False
+            self.seen_loads = -math.inf
+            self.completed = self.changed = False
             self.seen_then: object = None
 
         def give_up(self, idle: float) -> None:
@@ -338,16 +338,15 @@ def priority_world(
 
         def arrive(self) -> bool:
             """Replicas are tried again at completions, servers, loads and arrivals."""
-            coming, since, now = len(self.future), self.last_instant, self.seconds(self.now)
+            coming = len(self.future)
             happened = super().arrive()
             if claims.loads:
-                comes = self.completed or len(self.future) < coming
-                comes |= any(since < time <= now for outage in self.outages for time in outage[1:])
+                comes = self.completed or self.changed or len(self.future) < coming
                 loads = self.change_loads()
                 happened |= loads
                 if comes or loads:
                     happened |= self.place_replicas()
-            self.completed, self.last_instant = False, now
+            self.completed = False
             return happened
 
         def active(self) -> list[Replica]:
@@ -355,7 +354,7 @@ def priority_world(
 
         def change_servers(self) -> bool:
             before, seen = self.down, self.seen
-            changed = super().change_servers()
+            self.changed = changed = super().change_servers()
             now = self.seconds(self.now)
             failed = {s for s, down, _ in self.outages if seen < down <= now} - before
             for replica in self.active():
