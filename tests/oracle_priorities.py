@@ -109,6 +109,7 @@ def priority_world(
             self.over: dict[int, bool] = {}
             """Whether the stay of a running row is over quota."""
             self.seen_loads = -math.inf
+            self.completed = self.changed = False
             self.seen_then: object = None
 
         def give_up(self, idle: float) -> None:
@@ -331,11 +332,21 @@ def priority_world(
             to_come = [load.time for load in claims.loads if load.time > self.seen_loads]
             return super().other_instants() + to_come
 
+        def complete(self, run: Stretch) -> None:
+            super().complete(run)
+            self.completed = True
+
         def arrive(self) -> bool:
+            """Replicas are tried again at completions, servers, loads and arrivals."""
+            coming = len(self.future)
             happened = super().arrive()
             if claims.loads:
-                happened |= self.change_loads()
-                happened |= self.place_replicas()
+                comes = self.completed or self.changed or len(self.future) < coming
+                loads = self.change_loads()
+                happened |= loads
+                if comes or loads:
+                    happened |= self.place_replicas()
+            self.completed = False
             return happened
 
         def active(self) -> list[Replica]:
@@ -343,7 +354,7 @@ def priority_world(
 
         def change_servers(self) -> bool:
             before, seen = self.down, self.seen
-            changed = super().change_servers()
+            self.changed = changed = super().change_servers()
             now = self.seconds(self.now)
             failed = {s for s, down, _ in self.outages if seen < down <= now} - before
             for replica in self.active():

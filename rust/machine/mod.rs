@@ -190,6 +190,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
         self.floor.now = now;
         self.floor.delays.pass_time(self.floor.clock.seconds(now));
+        let before = (self.floor.gone, self.arrived);
+        let comes = self.next_outage().min(self.next_load()) <= now;
         while let Some((time, slot)) = self.floor.ends.peek()
             && time <= now
         {
@@ -218,7 +220,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.arrived += 1;
             self.next_arrival = self.arrival_of(self.arrived);
         }
-        if self.floor.services.is_some() {
+        // A pass alone is nothing that a replica tries again for: which passes change nothing is the policy's affair.
+        if self.floor.services.is_some() && (comes || before != (self.floor.gone, self.arrived)) {
             self.place_replicas();
         }
     }
