@@ -408,3 +408,4 @@ def test_a_job_that_makes_room_wakes_nobody(cluster: Cluster) -> None:
     )
     result = replay(jobs, cluster, evict=True, preempt_cost=7.0, sleep_after=0.0)
     assert times(result) == [(0.0, 217.0), (50.0, 60.0)]
+    assert faults(result, jobs) == []
