@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from oracle.model import GPU, Job, Net, Options
 from oracle.placement import Floor, place
 from oracle_outages import Failures, Queue, checkpoints, failing_world, queue_world
-from oracle_preempt import PATIENCE, Preemption, PreemptResult, Stretch
+from oracle_preempt import INTERVALS, PATIENCE, Preemption, PreemptResult, Stretch
 from oracle_preempt import World as PreemptWorld
 from oracle_preempt import simulate as simulate_preempt
 from oracle_types import Types
@@ -110,6 +110,8 @@ def priority_world(
             """Whether the stay of a running row is over quota."""
             self.seen_loads = -math.inf
             self.seen_then: object = None
+            self.eventful = False
+            """Whether a job was completed or a server changed at this instant."""
 
         def give_up(self, idle: float) -> None:
             super().give_up(PATIENCE + 1 if idle > SOON else idle)
@@ -332,11 +334,29 @@ def priority_world(
             return super().other_instants() + to_come
 
         def arrive(self) -> bool:
+            coming = len(self.future)
             happened = super().arrive()
-            if claims.loads:
-                happened |= self.change_loads()
-                happened |= self.place_replicas()
-            return happened
+            if not claims.loads:
+                return happened
+            loaded = self.change_loads()
+            # Under the slot clock nothing happens at most boundaries.
+            if not self.slotted or loaded or self.eventful or len(self.future) < coming or self.is_due():
+                loaded |= self.place_replicas()
+            self.eventful = False
+            return happened or loaded
+
+        def is_due(self) -> bool:
+            """Slot clock: whether the policy decides at this boundary, whatever happens."""
+            before, now = self.seconds(self.now - 1), self.seconds(self.now)
+            if queue is not None:
+                return any(before < time <= now for time in self.agings())
+            every = self.rules.interval
+            near = range(math.floor(before / every), math.floor(now / every) + 2)
+            return self.rules.policy in INTERVALS and any(before < n * every <= now for n in near)
+
+        def complete(self, run: Stretch) -> None:
+            super().complete(run)
+            self.eventful = True
 
         def active(self) -> list[Replica]:
             return [replica for replica in log.replicas if replica.end == math.inf]
@@ -349,6 +369,7 @@ def priority_world(
             for replica in self.active():
                 if replica.server in failed:
                     replica.end = now
+            self.eventful |= changed
             return changed
 
         def change_loads(self) -> bool:
