@@ -170,7 +170,8 @@ def files_of(problem: Problem) -> dict[str, Any]:
     if claims.evict:
         given["evict"] = True
     if claims.quotas:
-        rows_of_owners = [(owner, quota.gpus, quota.borrow) for owner, quota in claims.quotas]
+        told = [pair for pair in claims.quotas if pair[0] in claims.owners]
+        rows_of_owners = [(owner, quota.gpus, quota.borrow) for owner, quota in told]
         names = ["vc" if problem.by_vc else "user", "gpus", "borrow"]
         given["quota"] = pl.DataFrame(rows_of_owners, names, orient="row")
     if claims.loads:
@@ -285,13 +286,18 @@ def _with_quotas(rnd: random.Random, problem: Problem) -> Problem:
     elif by_vc:
         owners = tuple(rnd.choice(OWNERS) for _ in case.jobs)
     room = sum(case.servers)
+    owners = (owners[0] or "u0", *owners[1:])
     known = sorted({owner for owner in owners if owner is not None})
-    told = rnd.sample(known, rnd.randint(1, len(known))) if known else []
+    told = rnd.sample(known, rnd.randint(1, len(known)))
     quotas = tuple(
         (owner, Quota(rnd.choice((0, 1, 2, rnd.randint(0, room), room)), rnd.random() < 0.6))
         for owner in told
     )
-    return replace(problem, by_vc=by_vc, claims=replace(problem.claims, owners=owners, quotas=quotas))
+    problem = replace(problem, by_vc=by_vc, claims=replace(problem.claims, owners=owners, quotas=quotas))
+    if by_vc or problem.queue is None:
+        return problem
+    users = tuple(map(OWNERS.index, owners))
+    return replace(problem, users=owners, queue=replace(problem.queue, users=users))
 
 
 def _with_times(rnd: random.Random, problem: Problem, *, services: bool) -> Problem:
