@@ -360,7 +360,6 @@ def priority_world(
             for replica in self.active():
                 if replica.server in failed:
                     replica.end = now
-            self.eventful |= changed
             return changed
 
         def change_loads(self) -> bool:
