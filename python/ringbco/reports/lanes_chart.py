@@ -185,7 +185,9 @@ def _origin(outcome: Outcome, window: Window) -> tuple[float, str]:
 def _steps(state: pl.DataFrame, window: Window, origin: float, unit: float) -> pl.DataFrame:
     """A counter's steps on the axis, the last of them up to the window's end."""
     drawn = state.with_columns(pl.col("value").cast(pl.Float64))
-    drawn = pl.concat((drawn, drawn.tail(1).with_columns(time=pl.lit(window.end))))
+    # An area of two values at one time is as high as both.
+    before = drawn.filter(pl.col("time") < window.end)
+    drawn = pl.concat((before, drawn.tail(1).with_columns(time=pl.lit(window.end))))
     return drawn.with_columns(time=(pl.col("time") - origin) / unit)
 
 

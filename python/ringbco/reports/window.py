@@ -56,7 +56,8 @@ def window(outcome: Outcome, start: float | None, end: float | None, servers: st
             f"options from and to: {begin:g} to {until:g}: the run is from {first:.10g} to {last:.10g} s"
         )
     chosen = parse_servers(servers, len(server_gpus(outcome)))
-    return Window(float(begin), float(until), _used(outcome.allocations, chosen, begin, until))
+    held = [frame for frame in (outcome.allocations, outcome.replicas) if frame is not None]
+    return Window(float(begin), float(until), _used(pl.concat(held, how="diagonal"), chosen, begin, until))
 
 
 def _used(allocations: pl.DataFrame, chosen: Sequence[int], begin: float, until: float) -> tuple[int, ...]:
