@@ -37,9 +37,12 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
     """A list of `good` sound jobs and `each` of every defect; odd types of jobs are kept."""
     rng = random.Random(seed)
     rows, jobs, dropped, noted = [], [], Counter(), Counter()
-    for number, kind in enumerate(["", *plan(rng, good - 1, [*DROPPED, *ODD], each)]):
+    kinds = ["", *plan(rng, good - 1, list(DROPPED), each), *(kind for kind in ODD for _ in range(each))]
+    for number, kind in enumerate(kinds):
         gpus, workers = rng.choice([(1, 1), (1, 16), (8, 4), (0.5, 1), (0.25, 5), (1.0, 3.0)])
+        # Odd types come last, so that the first jobs are sound throughout.
         submit, length = rng.randrange(10_000_000), rng.randrange(1, 3_000_000)
+        submit += 10_000_000 * (kind in ODD)
         row = {
             "job_name": 239_255 + number,
             "organization": rng.randrange(60),
