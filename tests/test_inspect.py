@@ -303,3 +303,23 @@ def test_an_archive_of_a_raw_trace_is_told_its_converter(invoke: Invoke, tmp_pat
         archive.add(path, "trace-data/cluster_job_log")
     done = invoke("inspect", "trace-data.tar.gz")
     assert "is a Philly job log (cluster_job_log), not a job table yet; convert it first: " in done.stderr
+
+
+def test_jobs_by_priority(invoke: Invoke, tmp_path: Path) -> None:
+    """Empty is priority 0; the highest comes first; no table where all are equal."""
+    ranked = JOBS.with_columns(
+        priority=pl.Series([2, None, -1, 0, 2, 2], dtype=pl.Int32),
+        preemptible=pl.Series([True, None, False, True, False, False]),
+    )
+    told = inspect_jobs(from_frame(ranked))["priorities"]
+    assert [(row["priority"], row["jobs"], row["preemptible"], row["gpu_seconds"]) for row in told] == [
+        (2, 3, 1, 10.0 + 2_000 + 2_000),
+        (0, 2, 2, 8_000 + 32e6),
+        (-1, 1, 0, 120.0),
+    ]
+    assert inspect_jobs(from_frame(JOBS))["priorities"] is None
+    assert inspect_jobs(from_frame(ranked.with_columns(priority=pl.lit(3))))["priorities"] is None
+    ranked.write_parquet(tmp_path / "j.parquet")
+    shown = invoke("inspect", "j.parquet").stdout
+    assert re.search(r"priority +jobs +share +may be evicted +GPU-hours", shown)
+    assert re.search(r"-1 +1 +16\.7% +0 +0 ", shown)

@@ -37,6 +37,7 @@ from ringbco.result.schema import (
     JOBS_SCHEMA,
     POWER_SCHEMA,
     PREEMPTION_SCHEMA,
+    PRIORITY_SCHEMA,
     SHARES_SCHEMA,
     TIMELINE_SCHEMA,
     TYPES_SCHEMA,
@@ -372,6 +373,7 @@ def test_every_file_and_column_is_documented() -> None:
             "jobs": CAUSES_SCHEMA
             | PREEMPTION_SCHEMA
             | EVICTION_SCHEMA
+            | PRIORITY_SCHEMA
             | FAILURE_SCHEMA
             | ELASTIC_SCHEMA
             | TYPES_SCHEMA

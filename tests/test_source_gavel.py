@@ -63,7 +63,7 @@ def test_by_hand(trace: Path) -> None:
         ("0", 7.0, 2, 200.0, "LM (batch size 5)", "v100", 3000),
         ("2", 9.5, 1, 1.0, "LM (batch size 5)", "v100", 10),
     ]
-    assert result.table.frame["priority"].to_list() == [2.5, 1.0, 1.0]
+    assert result.table.frame["priority_weight"].to_list() == [2.5, 1.0, 1.0]
     assert result.table.frame["slo"].to_list() == [1.2, None, None]
     assert result.tables.frame.sort("gpu_type", "model", "gpus", "servers", "partner").rows() == [
         ("A3C", "k80", 1, 1, 0.5, None, None),

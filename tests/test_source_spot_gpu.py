@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import ringbco
 from raw import spot_gpu
 from raw.agreement import converted
 from ringbco.errors import InputError
@@ -29,8 +30,8 @@ def test_the_published_examples_by_hand(tmp_path: Path) -> None:
     )
     result = convert("spot-gpu", [path], Options(strict=True))
     assert result.table.frame.rows() == [
-        ("239255", 0.0, 1, 2_764_799.0, "13", "A10", "HP", 1.0, 1, 1.0),
-        ("437261", 9_589_663.0, 94, 71_718.0, "57", "A100-SXM4-80GB", "Spot", 1.0, 94, 94.0),
+        ("239255", 0.0, 1, 2_764_799.0, "13", "A10", 1, False, "HP", 1.0, 1, 1.0),
+        ("437261", 9_589_663.0, 94, 71_718.0, "57", "A100-SXM4-80GB", 0, True, "Spot", 1.0, 94, 94.0),
     ]
     path.write_text(",".join(spot_gpu.COLUMNS) + "\n1,13,A10,20,1,1.5,0,27,HP\n")
     with pytest.raises(InputError) as caught:
@@ -56,3 +57,30 @@ def test_more_gpus_than_a_table_can_hold_are_dropped(tmp_path: Path) -> None:
     rows = ["1,13,A10,20,8,1000000000,0,27,HP", "2,13,A10,20,1,1e30,0,27,HP", "3,13,A10,20,1,1,0,27,HP"]
     path.write_text("\n".join([",".join(spot_gpu.COLUMNS), *rows]))
     assert convert("spot-gpu", [path]).account.dropped == {"more than 4,294,967,295 GPUs": 2}
+
+
+def test_high_priority_goes_before_spot_and_evicts_it(tmp_path: Path) -> None:
+    """By the account and by a replay: a spot job holds all, and the high-priority one takes its place."""
+    path = tmp_path / "job_info_df.csv"
+    rows = [
+        "s,1,A10,8,8,1,0,100,Spot",
+        "h,1,A10,8,8,1,10,50,HP",
+        "b,1,A10,8,8,1,20,7,",
+        "n,1,A10,8,8,1,30,7,none",
+    ]
+    path.write_text("\n".join([",".join(spot_gpu.COLUMNS), *rows]))
+    result = convert("spot-gpu", [path])
+    assert result.account.noted == {spot_gpu.UNKNOWN: 2}
+    frame = result.table.frame
+    assert frame["priority"].to_list() == [0, 1, None, None]
+    assert frame["preemptible"].to_list() == [True, False, None, None]
+    done = ringbco.replay(result.table, "1x8", policy="fifo", model="fixed", evict=True, preempt_cost=0.0)
+    assert done.jobs["finish_time"].to_list() == [150.0, 60.0, 157.0, 164.0]
+    assert done.jobs["evictions"].to_list() == [1, 0, 0, 0]
+
+
+def test_a_list_without_job_types(tmp_path: Path) -> None:
+    path = tmp_path / "job_info_df.csv"
+    path.write_text(",".join(spot_gpu.COLUMNS[:-1]) + "\n1,13,A10,20,1,1,0,27\n")
+    frame = convert("spot-gpu", [path]).table.frame
+    assert frame.select("priority", "preemptible").rows() == [(None, None)]

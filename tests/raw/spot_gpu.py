@@ -28,13 +28,21 @@ DROPPED = {
 }
 
 
+TYPES = {"HP": (1, False), "High-priority": (1, False), "Spot": (0, True)}
+ODD = {"no type": None, "odd type": "batch"}
+UNKNOWN = "job_type is neither HP nor Spot: priority 0, may be evicted"
+
+
 def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
-    """A list of `good` sound jobs and `each` of every defect."""
+    """A list of `good` sound jobs and `each` of every defect; odd types of jobs are kept."""
     rng = random.Random(seed)
-    rows, jobs, dropped = [], [], Counter()
-    for number, kind in enumerate(["", *plan(rng, good - 1, list(DROPPED), each)]):
+    rows, jobs, dropped, noted = [], [], Counter(), Counter()
+    kinds = ["", *plan(rng, good - 1, list(DROPPED), each), *(kind for kind in ODD for _ in range(each))]
+    for number, kind in enumerate(kinds):
         gpus, workers = rng.choice([(1, 1), (1, 16), (8, 4), (0.5, 1), (0.25, 5), (1.0, 3.0)])
+        # Odd types come last, so that the first jobs are sound throughout.
         submit, length = rng.randrange(10_000_000), rng.randrange(1, 3_000_000)
+        submit += 10_000_000 * (kind in ODD)
         row = {
             "job_name": 239_255 + number,
             "organization": rng.randrange(60),
@@ -44,7 +52,7 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
             "worker_num": workers,
             "submit_time": submit,
             "duration": length,
-            "job_type": rng.choice(["HP", "Spot"]),
+            "job_type": ODD[kind] if kind in ODD else rng.choice(list(TYPES)),
         }
         row |= {
             "cpu": {"gpu_request": 0},
@@ -61,9 +69,11 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
             "twice": {"job_name": rows[0]["job_name"] if rows else None},
         }.get(kind, {})
         rows.append(row)
-        if kind:
+        if kind in DROPPED:
             dropped[DROPPED[kind]] += 1
             continue
+        priority, preemptible = (None, None) if kind in ODD else TYPES[str(row["job_type"])]
+        noted[UNKNOWN] += kind in ODD
         jobs.append(
             {
                 "job_id": str(row["job_name"]),
@@ -72,6 +82,8 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
                 "duration": float(length),
                 "user": str(row["organization"]),
                 "gpu_type": row["gpu_model"],
+                "priority": priority,
+                "preemptible": preemptible,
                 "job_type": row["job_type"],
                 "gpu_request": float(gpus),
                 "worker_num": int(workers),
@@ -90,4 +102,5 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
         len(rows),
         in_order(jobs, 0),
         dropped,
+        noted=noted,
     )

@@ -120,7 +120,7 @@ class Facts:
         """Evictions of each job, as jobs.parquet has them; 0 for those that were ended."""
         found = np.zeros(self.row.size, np.int64)
         if "evictions" in self.jobs.columns:
-            found[: self.done] = self.jobs["evictions"].to_numpy()
+            found[: self.done] = self.jobs["evictions"].cast(pl.Int64, strict=False).fill_null(-1)
         return found
 
     @property

@@ -25,6 +25,7 @@ from ringbco.result.schema import (
 )
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable
+from ringbco.trace.standing import priorities
 
 _WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
 _RUNS: Final = ("ideal_run_time", "run_spread", "run_contention")
@@ -187,9 +188,24 @@ def check_inputs(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
         ("ideal_run_time", ideal, 1e-9),
     ):
         compare(check, facts, jobs[name], expected, tolerance * np.abs(expected))
+    _check_priority(check, facts, jobs)
     for name in CARRIED_COLUMNS:
         if name in jobs.columns:
             _check_carried(check, facts, jobs[name])
+
+
+def _check_priority(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
+    """priority is there where the table's differ, and is the table's; 0 where it has none."""
+    given = priorities(facts.table.frame)
+    if "priority" not in jobs.columns:
+        if given is not None:
+            check.fail("jobs.parquet has no column priority; the job table's priorities differ")
+        return
+    if given is None:
+        check.fail("jobs.parquet has a column priority; the job table's do not differ")
+        return
+    expected = given[facts.row[: facts.done]].astype(np.float64)
+    compare(check, facts, numeric(jobs, "priority"), expected, np.zeros(expected.size))
 
 
 def _check_carried(check: Check, facts: Facts, column: pl.Series) -> None:

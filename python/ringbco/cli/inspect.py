@@ -184,6 +184,8 @@ def tables(inspection: Mapping[str, Any], *, brief: bool = False) -> RenderableT
                 parts.append(_groups(title, column, inspection[key]))
         if inspection["gpu_types"]:
             parts.append(_asked_types(inspection["gpu_types"]))
+        if inspection["priorities"]:
+            parts.append(_priorities(inspection["priorities"]))
         if inspection["cluster"] and inspection["cluster"]["vcs"]:
             parts.append(_loads(inspection["cluster"]["vcs"]))
         parts.append(_cleaning(inspection["cleaning"]))
@@ -297,6 +299,24 @@ def _asked_types(groups: Sequence[Mapping[str, Any]]) -> Fitted:
             group["gpu_type"] or "(any)",
             f"{group['jobs']:,}",
             f"{group['share']:.1%}",
+            f"{group['gpu_seconds'] / 3600:,.0f}",
+            f"{group['work_share']:.1%}",
+            duration(group["median_duration"]),
+        )
+    return table
+
+
+def _priorities(groups: Sequence[Mapping[str, Any]]) -> Fitted:
+    from ringbco.cli.fitted import Fitted
+    from ringbco.units import duration
+
+    table = Fitted("priority", "jobs", "share", "may be evicted", "GPU-hours", "share of work", "median run")
+    for group in groups:
+        table.add_row(
+            str(group["priority"]),
+            f"{group['jobs']:,}",
+            f"{group['share']:.1%}",
+            f"{group['preemptible']:,}",
             f"{group['gpu_seconds'] / 3600:,.0f}",
             f"{group['work_share']:.1%}",
             duration(group["median_duration"]),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ringbco.reports import (
+    figures_evictions,
     figures_jobs,
     figures_outages,
     figures_services,
@@ -48,6 +49,7 @@ def chapters(results: Mapping[str, Outcome]) -> list[Chapter]:
         Chapter("GPU types", figures_types.by_type(results)),
         Chapter("Shares of a GPU", figures_shares.by_share(results)),
         Chapter("Outages", figures_outages.outages(results)),
+        Chapter("Evictions", figures_evictions.evictions(results)),
         Chapter("Services", figures_services.services(results)),
         Chapter("Contention on servers", list(figures_time.by_server(results))),
     ]

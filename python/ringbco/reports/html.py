@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ringbco.reports.facts import facts, headline
 from ringbco.reports.series import MOST_IN_LEGEND, SHOWN, TONES, WINDOW
 from ringbco.reports.style import on_page, tone_name
-from ringbco.reports.tables import MOST_COLUMNS, longest_waits, named, rankings, types
+from ringbco.reports.tables import MOST_COLUMNS, by_priority, longest_waits, named, rankings, types
 from ringbco.reports.templates import render
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
@@ -43,6 +43,7 @@ def page(results: Mapping[str, Outcome], chapters: Sequence[Chapter], *, title: 
         chapters=chapters,
         longest_waits=longest_waits(results),
         gpu_types=types(results),
+        priorities=by_priority(results),
         versions=sorted({outcome.run.get("ringbco", {}).get("version", "?") for outcome in results.values()}),
     )
 

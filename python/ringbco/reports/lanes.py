@@ -9,6 +9,7 @@ from typing import NamedTuple
 import polars as pl
 
 from ringbco.errors import InputError
+from ringbco.reports.evictions import evicted
 from ringbco.reports.server_load import server_gpus, spanning_stretches
 from ringbco.result.outcome import Outcome
 
@@ -16,6 +17,8 @@ LEVELS = ("one server", "spans alone", "shares links", "crowded", "jammed")
 """Contention met by a job: p_j of 0, 1, 2, 3 to 4, and 5 or more."""
 REPLICA = "replica of a service"
 """What holds GPUs and is no job; its level is the one after those of `LEVELS`."""
+EVICTED = "evicted: made room for another"
+"""How the end of a stretch is marked that an eviction ended."""
 
 
 class Lane(NamedTuple):
@@ -37,7 +40,8 @@ def stretches(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.Data
     """The allocations on `servers` (all by default) by server and start, with each job's facts beside them.
 
     Columns: job_id, server, gpus, start, end, spans (whether the job held other servers too), job_gpus,
-    num_servers, max_contention, level, wait_time, slowdown and, where the result has them, user and vc.
+    num_servers, max_contention, level, wait_time, slowdown, evicted (whether the stretch ended so that
+    another could start) and, where the result has them, user and vc.
     Replicas of services are among them: job_id is the service's name, and what only jobs have is null.
     """
     assert outcome.allocations is not None
@@ -64,14 +68,25 @@ def stretches(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.Data
         )
         .with_columns(pl.col("spans").fill_null(False))
         .join(jobs, on="job_id", how="left", maintain_order="left")
-        .rename({"num_gpus": "gpus", "start_time": "start", "end_time": "end"})
     )
+    ended = evicted(outcome)
+    if ended is None:
+        frame = frame.with_columns(evicted=pl.lit(value=False))
+    else:
+        known = ended.with_columns(evicted=pl.lit(value=True))
+        stay = ["job_id", "start_time", "end_time"]
+        frame = frame.join(known, on=stay, how="left", maintain_order="left").with_columns(
+            pl.col("evicted").fill_null(value=False)
+        )
+    frame = frame.rename({"num_gpus": "gpus", "start_time": "start", "end_time": "end"})
     if outcome.replicas is not None:
         held = outcome.replicas
         if servers is not None:
             held = held.filter(pl.col("server").is_in(list(servers)))
         names = {"service": "job_id", "num_gpus": "gpus", "start_time": "start", "end_time": "end"}
-        rows = held.rename(names).with_columns(spans=pl.lit(False), level=pl.lit(len(LEVELS), pl.Int64))
+        rows = held.rename(names).with_columns(
+            spans=pl.lit(False), level=pl.lit(len(LEVELS), pl.Int64), evicted=pl.lit(False)
+        )
         frame = pl.concat((frame, rows), how="diagonal")
     return frame.sort("server", "start", "end", maintain_order=True)
 

@@ -12,7 +12,8 @@ import polars as pl
 
 from ringbco.errors import UsageError
 from ringbco.reports.cluster_state import cluster_state
-from ringbco.reports.lanes import LEVELS, REPLICA, assign_lanes, stretches
+from ringbco.reports.evictions import evicted
+from ringbco.reports.lanes import EVICTED, LEVELS, REPLICA, assign_lanes, stretches
 from ringbco.reports.outage_bars import down_times
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.share_lanes import assign_shares
@@ -27,10 +28,11 @@ _COLOURS: Final = ("#9fc7a8", "#f0d264", "#efa245", "#d6562b", "#8c1d18")
 _MET: Final = ("0", "1", "2", "3 to 4", "5 or more")
 _DOWN: Final = "server down"
 _LEGEND: Final = (
-    f"datum.label == '{_DOWN}' || datum.label == '{REPLICA}' ? datum.label : datum.label + ' (' + {{"
+    f"indexof({[_DOWN, REPLICA, EVICTED]}, datum.label) >= 0 ? datum.label : datum.label + ' (' + {{"
     + ", ".join(f"'{level}': '{met}'" for level, met in zip(LEVELS, _MET, strict=True))
     + "}[datum.label] + ')'"
 )
+_STROKE: Final = 0.004  # of the window: some 3 of its 860 pixels
 _PERIODS: Final = ((172_800.0, 86_400.0, "days"), (7_200.0, 3_600.0, "hours"), (120.0, 60.0, "minutes"))
 
 
@@ -43,7 +45,8 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
     tops = dict(zip(window.servers, _tops([sizes[server] for server in window.servers]), strict=True))
     lanes = sum(sizes[server] for server in window.servers)
     down = _down(outcome, window, tops, sizes)
-    bars = pl.concat((_bars(outcome, window, tops), down), how="vertical_relaxed")
+    held = _bars(outcome, window, tops)
+    bars = pl.concat((held.drop("evicted"), _marks(held, window), down), how="vertical_relaxed")
     if bars.height > MOST_BARS or lanes > MOST_LANES:
         raise UsageError(
             f"{bars.height:,} bars on {lanes:,} GPUs: expected at most {MOST_BARS:,} on {MOST_LANES:,};"
@@ -134,7 +137,10 @@ def _bars(outcome: Outcome, window: Window, tops: dict[int, int]) -> pl.DataFram
     lanes = pl.DataFrame(
         taken, schema={"row": pl.UInt32, "server": pl.Int64, "first": part, "width": part}, orient="row"
     )
-    kept = window.cut(frame.with_row_index("row")).select("row", "start", "end", "level")
+    # A stay that goes on after the window has not been evicted in it.
+    inside = pl.col("evicted") & (pl.col("end") <= window.end)
+    rows = frame.with_columns(evicted=inside).with_row_index("row")
+    kept = window.cut(rows).select("row", "start", "end", "level", "evicted")
     return (
         lanes.join(kept, on="row", maintain_order="left")
         .with_columns(top=pl.col("server").replace_strict(tops, return_dtype=pl.Int64) + pl.col("first"))
@@ -144,7 +150,16 @@ def _bars(outcome: Outcome, window: Window, tops: dict[int, int]) -> pl.DataFram
             "top",
             bottom=pl.col("top") + pl.col("width"),
             level=pl.col("level").replace_strict(dict(enumerate((*LEVELS, REPLICA))), return_dtype=pl.String),
+            evicted="evicted",
         )
+    )
+
+
+def _marks(held: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """A stroke at the end of every bar that an eviction ended, within the bar."""
+    wide = _STROKE * (window.end - window.start)
+    return held.filter("evicted").select(
+        pl.max_horizontal("start", pl.col("end") - wide), "end", "top", "bottom", level=pl.lit(EVICTED)
     )
 
 
@@ -161,6 +176,8 @@ def _scale(outcome: Outcome) -> alt.Scale:
     levels, colours = list(LEVELS), list(_COLOURS)
     if outcome.replicas is not None:
         levels, colours = [*levels, REPLICA], [*colours, "#5b8fd0"]
+    if evicted(outcome) is not None:
+        levels, colours = [*levels, EVICTED], [*colours, "#1d2b64"]
     if outcome.outages is not None:
         levels, colours = [*levels, _DOWN], [*colours, "#5f6368"]
     return alt.Scale(domain=levels, range=colours)

@@ -158,6 +158,8 @@ def _slices(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
         "slowdown": row["slowdown"],
     }
     arguments |= {name: row[name] for name in ("share", "user", "vc") if row.get(name) is not None}
+    if row["evicted"]:
+        arguments["evicted"] = True
     start = row["start"] * _US
     event = {
         "ph": "X",

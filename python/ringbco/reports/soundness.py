@@ -22,11 +22,13 @@ from ringbco.result.metrics import STATISTICS
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
+    EVICTION_SCHEMA,
     FAILURE_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
     POWER_SCHEMA,
     PREEMPTION_SCHEMA,
+    PRIORITY_SCHEMA,
     TIMELINE_SCHEMA,
 )
 from ringbco.run.options_generated import REPLAY
@@ -70,7 +72,13 @@ class _Result:
             raise self._refusal(_JOBS, "holds no job, so there is nothing to show")
         optional = {
             name: None
-            for name in (*CAUSES_SCHEMA, *PREEMPTION_SCHEMA, *FAILURE_SCHEMA)
+            for name in (
+                *CAUSES_SCHEMA,
+                *PREEMPTION_SCHEMA,
+                *FAILURE_SCHEMA,
+                *EVICTION_SCHEMA,
+                *PRIORITY_SCHEMA,
+            )
             if name in jobs.columns
         }
         for name in optional:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+
+import polars as pl
 
 from ringbco.reports.charts import DASHES
 from ringbco.reports.facts import Cell, Line
@@ -29,6 +31,7 @@ _OF_TYPES: Final = {
     "energy_kwh": ("energy, kWh", "{:,.0f}"),
     "cost": ("cost", "{:,.0f}"),
 }
+_MOST_PRIORITIES: Final = 12
 _TITLES: Final = {
     "job_id": "job",
     "num_gpus": "GPUs",
@@ -95,8 +98,8 @@ class Waits(NamedTuple):
     rows: list[list[Told]]
 
 
-class TypeTable(NamedTuple):
-    """A table with a row a result and GPU type."""
+class GroupTable(NamedTuple):
+    """A table with a row a result and group: a GPU type, a priority."""
 
     columns: list[str]
     rows: list[list[Told]]
@@ -149,7 +152,7 @@ def longest_waits(results: Mapping[str, Outcome]) -> list[Waits]:
     return [_waits(label, outcome) for label, outcome in results.items()]
 
 
-def types(results: Mapping[str, Outcome]) -> TypeTable | None:
+def types(results: Mapping[str, Outcome]) -> GroupTable | None:
     """What each result used of each GPU type; None where no result tells types apart."""
     rows = [
         (label, row) for label, outcome in results.items() for row in outcome.summary.get("gpu_types", ())
@@ -167,7 +170,49 @@ def types(results: Mapping[str, Outcome]) -> TypeTable | None:
         ]
         for label, row in rows
     ]
-    return TypeTable(["result", *(_OF_TYPES[key][0] for key in told)], cells)
+    return GroupTable(["result", *(_OF_TYPES[key][0] for key in told)], cells)
+
+
+def by_priority(results: Mapping[str, Outcome]) -> GroupTable | None:
+    """How jobs of each priority fared, the highest first; None where no result knows evictions.
+
+    Of more than 12 priorities, the lowest are one row.
+    """
+    if not any("evictions" in outcome.jobs.columns for outcome in results.values()):
+        return None
+    rows = [
+        [Told(label, True), *cells] for label, outcome in results.items() for cells in _of_priorities(outcome)
+    ]
+    titles = ("priority", "jobs", "mean completion time", "mean wait", "evictions", "GPU-hours held")
+    return GroupTable(["result", *titles], rows)
+
+
+def _of_priorities(outcome: Outcome) -> Iterator[list[Told]]:
+    jobs = outcome.jobs
+    level = pl.col("priority") if "priority" in jobs.columns else pl.lit(None, pl.Int32)
+    held = pl.col("held_time" if "held_time" in jobs.columns else "run_time")
+    known = jobs.with_columns(level=level)
+    levels = known["level"].unique().sort(descending=True)
+    kept = levels if levels.len() <= _MOST_PRIORITIES else levels.head(_MOST_PRIORITIES - 1)
+    # Those that are kept by themselves, then the others together.
+    of = pl.col("level").replace_strict(kept, pl.int_range(kept.len(), eager=True), default=kept.len())
+    groups = known.group_by(of.alias("group")).agg(
+        jobs=pl.len(),
+        jct=pl.col("jct").mean(),
+        wait=pl.col("wait_time").mean(),
+        evictions=pl.col("evictions").sum() if "evictions" in jobs.columns else pl.lit(None),
+        hours=(pl.col("num_gpus") * held).sum() / 3600,
+    )
+    for row in groups.sort("group").iter_rows(named=True):
+        name = "all lower" if row["group"] == kept.len() else kept[row["group"]]
+        yield [
+            Told("all" if name is None else str(name), isinstance(name, str | None)),
+            Told(f"{row['jobs']:,}", False),
+            Told(duration(row["jct"]), False),
+            Told(duration(row["wait"]), False),
+            Told("" if row["evictions"] is None else f"{row['evictions']:,}", False),
+            Told(f"{row['hours']:,.0f}", False),
+        ]
 
 
 def _waits(label: str, outcome: Outcome) -> Waits:

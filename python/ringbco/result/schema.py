@@ -25,6 +25,9 @@ JOBS_SCHEMA: Final = {
 PREEMPTION_SCHEMA: Final = {"held_time": pl.Float64(), "lost_time": pl.Float64()}  # policies that preempt
 FAILURE_SCHEMA: Final = {"failures": pl.UInt32(), "lost_work": pl.Float64()}  # runs with outages
 EVICTION_SCHEMA: Final[dict[str, pl.DataType]] = {"evictions": pl.UInt32()}  # runs in which jobs make room
+PRIORITY_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "priority": pl.Int32()
+}  # job tables whose priorities differ
 ELASTIC_SCHEMA: Final[
     dict[str, pl.DataType]
 ] = {  # job tables with jobs that may hold other GPUs than they ask for

@@ -32,6 +32,7 @@ from ringbco.result.schema import (
     JOBS_SCHEMA,
     POWER_SCHEMA,
     PREEMPTION_SCHEMA,
+    PRIORITY_SCHEMA,
     SHARES_SCHEMA,
     TIMELINE_SCHEMA,
     TYPES_SCHEMA,
@@ -124,6 +125,9 @@ def jobs_frame(
         columns |= {"failures": _shared(result.failures), "lost_work": _shared(result.lost_work)}
     if result.evictions is not None:
         columns |= dict(zip(EVICTION_SCHEMA, [_shared(result.evictions)], strict=True))
+    levels = priorities(frame)
+    if levels is not None:
+        columns |= dict(zip(PRIORITY_SCHEMA, [_shared(levels)], strict=True))
     if result.longer is not None and result.held_gpus is not None and result.lost_gpus is not None:
         elastic: tuple[NDArray[Any], ...] = (
             result.longer.astype(np.float32),

@@ -116,13 +116,12 @@ def read(inputs: Inputs, options: Options) -> Trace:
             "model",
             "recorded_on",
             "iterations",
-            "priority",
+            "priority_weight",
             "slo",
         ],
         num_gpus=pl.col("scale_factor").cast(pl.UInt32),
         duration=steps / pl.col("rate"),
         iterations=steps.cast(pl.UInt64),
-        priority=pl.col("priority_weight"),
         slo=pl.when(pl.col("slo") >= 0).then("slo"),
     )
     return Trace(

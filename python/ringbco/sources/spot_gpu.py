@@ -1,6 +1,7 @@
 """Alibaba spot-gpu (cluster-trace-gpu-v2026): high-priority and spot jobs with their recorded run times.
 
-A job has worker_num workers of gpu_request GPUs each. Times count from the first submission.
+A job has worker_num workers of gpu_request GPUs each. Times count from the first submission. High-priority
+jobs go before spot jobs and may evict them (docs/priorities.md).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from ringbco.cluster.presets import ServerGroup
-from ringbco.sources.account import drop
+from ringbco.sources.account import drop, note
 from ringbco.sources.parsing import number, optional_text, whole_gpus_for
 from ringbco.sources.rules import SECONDS, asks_gpus, has_id, lasting, not_negative, not_too_many_gpus, timed
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv, read_nodes
@@ -35,6 +36,9 @@ NODES: Final = CsvTable(
 
 _WORKERS = pl.col("worker_num")
 _PER_WORKER = pl.col("gpu_request")
+# "HP" and "Spot" in the file that is published; its description spells them out.
+_HIGH = pl.col("job_type").str.contains("(?i)^(hp|high.?priority.*)$")
+_SPOT = pl.col("job_type").str.contains("(?i)^spot.*$")
 
 RULES: Final = (
     asks_gpus("gpu_request"),
@@ -55,6 +59,11 @@ RULES: Final = (
     *timed("submit_time", expected=SECONDS),
     not_negative("submit_time"),
     *lasting("duration"),
+    note(
+        "job_type is neither HP nor Spot: priority 0, may be evicted",
+        ~(_HIGH | _SPOT).fill_null(False),
+        "job_type",
+    ),
 )
 
 
@@ -77,11 +86,13 @@ def read(inputs: Inputs, options: Options) -> Trace:
     frame = by_submission(
         frame,
         [
-            *("job_id", "submit_time", "num_gpus", "duration", "user", "gpu_type"),
+            *("job_id", "submit_time", "num_gpus", "duration", "user", "gpu_type", "priority", "preemptible"),
             *("job_type", "gpu_request", "worker_num", "plan_gpus"),
         ],
         num_gpus=whole_gpus_for(_PER_WORKER * _WORKERS),
         plan_gpus=_PER_WORKER * _WORKERS,
+        priority=pl.when(_HIGH).then(1).when(_SPOT).then(0).cast(pl.Int32),
+        preemptible=pl.when(_HIGH).then(pl.lit(value=False)).when(_SPOT).then(pl.lit(value=True)),
         worker_num=_WORKERS.cast(pl.UInt32),
     )
     servers: tuple[ServerGroup, ...] | None = None

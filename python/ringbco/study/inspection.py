@@ -33,6 +33,7 @@ from ringbco.trace.kinds import resolve
 from ringbco.trace.plausibility import MILLI, doubts, warn
 from ringbco.trace.profiles import CATALOGUE
 from ringbco.trace.shares import asked_gpus
+from ringbco.trace.standing import preemptible, priorities
 
 QUANTILES: Final = {
     "min": 0.0,
@@ -145,6 +146,7 @@ def inspect_jobs(
         "statuses": _groups(frame, work, "status"),
         "gpu_types": _asked_types(frame, work),
         "models": _models(frame),
+        "priorities": _priorities(frame, work),
         "elastic": _elastic(frame),
         "columns": _columns(frame),
         "iterations": _iterations(frame, cluster),
@@ -222,6 +224,20 @@ def _asked_types(frame: pl.DataFrame, work: NDArray[np.float64]) -> list[dict[st
     first = pl.DataFrame({"key": key, "gpu_type": spelled}).unique("key", keep="first")
     shown = pl.DataFrame({"key": key}).join(first, on="key", how="left", maintain_order="left")["gpu_type"]
     return _groups(frame.with_columns(shown), work, "gpu_type")
+
+
+def _priorities(frame: pl.DataFrame, work: NDArray[np.float64]) -> list[dict[str, Any]] | None:
+    """As `_groups`, the highest priority first, with the jobs that may be evicted; None if all are equal."""
+    given = priorities(frame)
+    if given is None:
+        return None
+    able = preemptible(frame)
+    may = pl.Series("may", np.ones(frame.height, bool) if able is None else able)
+    known = frame.with_columns(pl.Series("priority", given))
+    counts = dict(known.select("priority", may).group_by("priority").agg(pl.col("may").sum()).iter_rows())
+    groups = _groups(known, work, "priority") or []
+    groups.sort(key=lambda group: -group["priority"])
+    return [{**group, "preemptible": counts[group["priority"]]} for group in groups]
 
 
 def _models(frame: pl.DataFrame) -> dict[str, Any] | None:

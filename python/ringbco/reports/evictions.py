@@ -1,0 +1,40 @@
+"""Which stays ended so that others could start, as far as a result tells it (docs/priorities.md#eviction)."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ringbco.audits.facts import preempts
+from ringbco.result.outcome import Outcome
+
+_STAY = ("job_id", "start_time", "end_time")
+
+
+def evicted(outcome: Outcome) -> pl.DataFrame | None:
+    """The stays that evictions ended, a row each: job_id, start_time, end_time (s).
+
+    None where nobody is evicted or nobody can tell: a policy that preempts ends stays as well, and a result
+    may have no allocations. Else it is every stay that is neither its job's last nor ended by an outage.
+    """
+    held = outcome.allocations
+    if held is None or "evictions" not in outcome.jobs.columns or preempts(outcome.run.get("options", {})):
+        return None
+    counted = outcome.jobs.filter(pl.col("evictions") > 0)["job_id"]
+    rows = held.filter(pl.col("job_id").is_in(counted.implode()))
+    early = rows.filter(pl.col("end_time") < pl.col("end_time").max().over("job_id"))
+    return early.join(_failed(outcome, early), on=_STAY, how="anti").select(_STAY).unique(maintain_order=True)
+
+
+def _failed(outcome: Outcome, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of allocations that end as an outage of their server begins."""
+    if outcome.outages is None:
+        return rows.clear()
+    options = outcome.run.get("options", {})
+    # Under the slot clock an outage begins at the first boundary not before it.
+    late = options["slot"] if options.get("clock") == "slot" else 0.0
+    down = outcome.outages.select("server", "down_at").sort("down_at")
+    found = rows.sort("end_time").join_asof(
+        down, left_on="end_time", right_on="down_at", by="server", check_sortedness=False
+    )
+    since = pl.col("end_time") - pl.col("down_at")
+    return found.filter(since < late if late else since == 0.0)

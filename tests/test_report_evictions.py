@@ -1,0 +1,175 @@
+"""A report's chapter on evictions, its table by priority, and how a timeline marks who made room."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import polars as pl
+import pytest
+
+import ringbco
+from ringbco.reports.evictions import evicted
+from ringbco.reports.figures import chapters
+from ringbco.reports.html import page
+from ringbco.reports.lanes import EVICTED
+from ringbco.reports.lanes_chart import lanes_chart
+from ringbco.reports.perfetto import write_trace
+from ringbco.reports.tables import by_priority
+from ringbco.reports.window import Window, window
+from ringbco.result.outcome import Outcome
+
+DAY = 86_400.0
+
+
+def replayed(rows: list[tuple[float, int, float, int]], cluster: str = "1x8", **options: Any) -> Outcome:
+    """rows: submit_time, num_gpus, duration, priority."""
+    frame = pl.DataFrame(
+        [(f"j{number}", *row) for number, row in enumerate(rows)],
+        schema={
+            "job_id": pl.String,
+            "submit_time": pl.Float64,
+            "num_gpus": pl.UInt32,
+            "duration": pl.Float64,
+            "priority": pl.Int32,
+        },
+        orient="row",
+    )
+    given = {"policy": "fifo", "queue": "skip", "model": "fixed", "preempt_cost": 10.0, "evict": True}
+    return ringbco.replay(frame, cluster, **given | options)
+
+
+# j0 is evicted at 10 by j1 and at 100 by j2, starts again at 60 and 150, and pauses for 10 s each time.
+TWICE = [(0.0, 8, 100.0, 0), (10.0, 8, 50.0, 1), (100.0, 8, 50.0, 2)]
+
+
+def test_the_stays_that_evictions_ended() -> None:
+    outcome = replayed(TWICE)
+    found = evicted(outcome)
+    assert found is not None
+    assert found.rows() == [("j0", 0.0, 10.0), ("j0", 60.0, 100.0)]
+    assert outcome.jobs["evictions"].to_list() == [2, 0, 0]
+    assert outcome.jobs["priority"].to_list() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("clock", "down"), [("continuous", 40.0), ("slot", 37.5)])
+def test_a_stay_that_an_outage_ended_is_none(clock: str, down: float) -> None:
+    """Evicted at 10, back at 20; at 40 the server fails until 50."""
+    outages = pl.DataFrame({"server": [0], "down_at": [down], "up_at": [50.0]})
+    jobs = [(0.0, 8, 100.0, 0), (10.0, 8, 10.0, 1)]
+    slots = {"slot": 10.0} if clock == "slot" else {}
+    outcome = replayed(jobs, outages=outages, preempt_cost=0.0, clock=clock, **slots)
+    assert outcome.jobs.select("evictions", "failures").row(0) == (1, 1)
+    found = evicted(outcome)
+    assert found is not None
+    assert found.rows() == [("j0", 0.0, 10.0)]
+
+
+def test_who_does_not_tell() -> None:
+    assert evicted(replayed(TWICE, evict=False)) is None
+    assert evicted(replayed(TWICE, allocations=False)) is None
+    ranked = replayed(TWICE, policy="srtf", queue=None)
+    assert "evictions" in ranked.jobs.columns
+    assert evicted(ranked) is None
+
+
+def test_evictions_over_time() -> None:
+    """Ten days of work, evicted on the 3rd and on the 7th; the axis has 96 stretches of the whole."""
+    outcome = replayed(
+        [(0.0, 8, 10 * DAY, 0), (2.5 * DAY, 8, 60.0, 1), (6.5 * DAY, 8, 60.0, 1), (9 * DAY, 1, 1.0, 0)]
+    )
+    results = {"a": outcome, "b": replayed(TWICE, evict=False)}
+    (chapter,) = (chapter for chapter in chapters(results) if chapter.title == "Evictions")
+    (figure,) = chapter.figures
+    data = figure.chart.data
+    assert set(data["policy"]) == {"a"}
+    assert data["stays"][:-1].sum() == 2
+    at = data.filter(pl.col("stays") > 0)["day"].to_list()
+    last = data["day"].max()
+    for day, wanted in zip(at, (2.5, 6.5), strict=True):
+        assert wanted - last / 96 <= day + 1e-3
+        assert day <= wanted
+    # Two in so many days: the mean rate of the stretches.
+    assert data["evictions"][:-1].mean() == pytest.approx(2 / last, rel=1e-3)
+    assert "whose policy preempts" not in figure.note
+    both = chapters({**results, "c": replayed(TWICE, policy="srtf", queue=None)})
+    assert "whose policy preempts" in next(c for c in both if c.title == "Evictions").figures[0].note
+
+
+def test_without_evictions_nothing_is_said_of_them() -> None:
+    plain = {"fifo": replayed(TWICE, evict=False)}
+    assert all(chapter.title != "Evictions" for chapter in chapters(plain))
+    assert by_priority(plain) is None
+    assert "Jobs by priority" not in page(plain, [], title="t")
+
+
+def test_jobs_by_priority() -> None:
+    """Also of the result beside it that evicts nobody."""
+    results = {"with": replayed(TWICE), "without": replayed(TWICE, evict=False)}
+    table = by_priority(results)
+    assert table is not None
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["with", "2", "1", "50.0 s", "0.0 s", "0", "0"],
+        ["with", "1", "1", "50.0 s", "0.0 s", "0", "0"],
+        ["with", "0", "1", "3.7 min", "0.0 s", "2", "0"],
+        ["without", "2", "1", "50.0 s", "0.0 s", "", "0"],
+        ["without", "1", "1", "3.2 min", "2.3 min", "", "0"],
+        ["without", "0", "1", "100.0 s", "0.0 s", "", "0"],
+    ]
+    assert len(table.columns) == len(table.rows[0])
+    text = page(results, chapters(results), title="t")
+    assert text.count("Jobs by priority") == 1
+    assert "<td>3.7 min</td>" in text
+
+
+def test_many_priorities_are_summed_up() -> None:
+    """The eleven highest, then the others; GPU-hours add up to what was held."""
+    outcome = replayed([(0.0, 1, 3600.0, level) for level in range(30)], "4x8")
+    table = by_priority({"a": outcome})
+    assert table is not None
+    assert [row[1].text for row in table.rows] == [*map(str, range(29, 18, -1)), "all lower"]
+    assert [row[2].text for row in table.rows] == ["1"] * 11 + ["19"]
+    assert [row[6].text for row in table.rows] == ["1"] * 11 + ["19"]
+
+
+def test_quotas_alone_have_one_row() -> None:
+    quota = pl.DataFrame({"user": ["ann"], "gpus": [1], "borrow": [True]})
+    frame = pl.DataFrame(
+        {"job_id": ["a", "b"], "submit_time": [0.0, 0.0], "num_gpus": [4, 4], "duration": [10.0, 10.0]}
+    ).with_columns(user=pl.lit("ann"))
+    table = by_priority({"a": ringbco.replay(frame, "1x8", policy="fifo", quota=quota)})
+    assert table is not None
+    assert [[cell.text for cell in row][1:3] for row in table.rows] == [["all", "2"]]
+
+
+# The timeline
+
+
+def marks(outcome: Outcome, within: Window) -> list[tuple[float, float]]:
+    chart = lanes_chart(outcome, within)
+    bars = chart.vconcat[-1].layer[0].data
+    return bars.filter(pl.col("level") == EVICTED).select("end", "bottom").rows()
+
+
+def test_the_picture_marks_the_ends_of_stays() -> None:
+    outcome = replayed(TWICE)
+    whole = window(outcome, None, None, None)
+    unit = 60.0  # the run is some minutes long
+    assert marks(outcome, whole) == [(pytest.approx(10 / unit), 8), (pytest.approx(100 / unit), 8)]
+    # A stay that goes on after the window was not evicted in it.
+    assert marks(outcome, window(outcome, 0.0, 50.0, None)) == [(10.0, 8)]
+    plain = replayed(TWICE, evict=False)
+    assert marks(plain, window(plain, None, None, None)) == []
+    domain = lanes_chart(plain, window(plain, None, None, None)).to_dict()
+    assert EVICTED not in json.dumps(domain["vconcat"][-1]["layer"][0]["encoding"]["color"]["scale"])
+
+
+def test_slices_tell_that_they_were_evicted() -> None:
+    outcome = replayed(TWICE)
+    file = io.BytesIO()
+    write_trace(outcome, window(outcome, None, None, None), file, compress=False)
+    slices = [event for event in json.loads(file.getvalue())["traceEvents"] if event["ph"] == "X"]
+    told = {(event["args"]["job"], event["ts"]) for event in slices if event["args"].get("evicted")}
+    assert told == {("j0", 0.0), ("j0", 60e6)}
+    assert all("evicted" not in event["args"] for event in slices if event["args"]["job"] != "j0")
