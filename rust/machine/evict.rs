@@ -41,6 +41,14 @@ impl<S: Speed> Floor<'_, S> {
     pub(crate) fn place_by_evicting(&mut self, job: Job, evicted: &mut Vec<(Slot, Job)>) -> bool {
         evicted.clear();
         let (jobs, num_gpus) = (self.jobs, self.asks(job));
+        if self.holdings.is_none() {
+            // Most attempts end here: all lower priorities together do not hold enough.
+            let lower = self.evictable.range(jobs.tier(job.index()).saturating_add(1)..).map(|(_, gpus)| gpus);
+            let lower: u64 = lower.sum();
+            if lower == 0 || lower + self.cluster.idle_units() < u64::from(num_gpus) {
+                return false;
+            }
+        }
         if self.claimant(job) != Claimant::Within {
             return false;
         }

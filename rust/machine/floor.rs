@@ -22,6 +22,7 @@ use crate::placement::{Placer, Pools};
 use crate::setting::Setting;
 use crate::speed::{Beside, Crowd, Speed};
 use crate::trace::Jobs;
+use std::collections::BTreeMap;
 
 /// The state of a cluster and its jobs at one instant. Jobs are numbered in order of (priority down, submit_time, row).
 #[derive(Clone, Debug)]
@@ -61,8 +62,9 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) rows: &'a [u32],
     /// Jobs that others evicted (kept where decisions come from outside).
     pub(super) evicted: Vec<Job>,
-    /// Whether jobs of higher priority evict others.
+    /// Whether jobs of higher priority evict others, and the GPUs that preemptible jobs hold, by tier.
     pub(super) evicts: bool,
+    pub(super) evictable: BTreeMap<u32, u64>,
     pub(super) services: Option<Box<Services>>,
     pub(super) record: bool,
     pub(super) delays: Delays,
@@ -128,6 +130,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             pauses: Pauses::new(options, clock, S::USES_REST_OF_SLOT, 0.0),
             checkpoint_interval: if stays_end { options.checkpoint_interval } else { f64::NAN },
             evicts: options.evict,
+            evictable: BTreeMap::new(),
             holdings: Holdings::new(setting),
             rows: setting.rows,
             evicted: Vec::new(),
@@ -263,7 +266,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         if let Some(sleep) = &mut self.sleep {
             sleep.give_back(&stay.parts, self.now, self.clock);
         }
-        if self.holdings.is_some() {
+        if self.evicts || self.holdings.is_some() {
             let num_gpus = stay.gpus();
             self.let_go(job, num_gpus);
         }

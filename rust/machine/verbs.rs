@@ -198,7 +198,7 @@ impl<S: Speed> Floor<'_, S> {
         if !resumed {
             self.out.start[j] = self.now;
         }
-        if self.holdings.is_some() {
+        if self.evicts || self.holdings.is_some() {
             self.hold(slot, job, num_gpus);
         }
         slot
