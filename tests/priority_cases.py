@@ -13,11 +13,15 @@ from oracle_outages import Failures, Queue
 from oracle_preempt import INTERVALS, Preemption, PreemptResult
 from oracle_preempt import World as PreemptWorld
 from oracle_priorities import Claims, Load, Log, Quota, simulate
+from oracle_shares import PLACEMENTS as SHARE_PLACEMENTS
+from oracle_shares import Sharing
+from oracle_shares import preempt_world as share_world
 from oracle_tables import MeasuredJob, TableTypes, table_preempt_world
 from oracle_types import Types, preempt_world
 from outage_cases import build_failures
 from strategies import Case, build_case
 from test_preempt_equality import rules_for
+from test_shares_equality import INTERFERENCE, shared
 from test_tables_equality import measured
 from test_types_equality import types_of
 
@@ -38,8 +42,12 @@ class Problem:
     users: tuple[str | None, ...] = ()
     by_vc: bool = False
     """Whether quotas go by vc."""
+    interference: float | None = None
+    """Given where jobs have shares of a GPU."""
 
     def base(self) -> type[PreemptWorld]:
+        if self.interference is not None:
+            return share_world(Sharing(None, self.interference))
         if isinstance(self.types, TableTypes):
             return table_preempt_world(self.types)
         return PreemptWorld if self.types is None else preempt_world(self.types)
@@ -81,6 +89,8 @@ def frame_of(problem: Problem) -> pl.DataFrame:
         columns["vc"] = [f"vc{job.vc}" for job in jobs]
     elif problem.by_vc:
         columns["vc"] = pl.Series(claims.owners, dtype=pl.String)
+    if problem.interference is not None:
+        columns["gpu_share"] = [job.share / 1000 if job.share else None for job in jobs]
     if claims.column:
         columns["mine"] = list(claims.column)
     if types is not None:
@@ -147,6 +157,8 @@ def options_of(problem: Problem) -> dict[str, Any]:
             given["order"] = "column:mine"
         if queue.aging is not None:
             given["aging"] = queue.aging
+    if problem.interference is not None:
+        given["interference"] = problem.interference
     if problem.types is not None:
         given["type_order"] = problem.types.order
     if isinstance(problem.types, TableTypes):
@@ -195,7 +207,7 @@ def build_problem(
     quotas: bool = False,
     services: bool = False,
 ) -> Problem:
-    """A case with priorities. policy: None for a queue. kind: plain, types or tables."""
+    """A case with priorities. policy: None for a queue. kind: plain, types, tables or shares."""
 
     def drawn() -> Case:
         return build_case(rnd, base, vcs=not services and rnd.random() < 0.1, most=rnd.choice((10, 16, 30)))
@@ -206,6 +218,12 @@ def build_problem(
     case = replace(case, options=replace(case.options, oversize="drop"))
     if rnd.random() < 0.6:
         case = _crowded(rnd, case)
+    interference: float | None = None
+    if kind == "shares":
+        base = replace(case.options, placement=rnd.choice(SHARE_PLACEMENTS))
+        base = replace(base, queue="strict" if base.queue == "easy" else base.queue)
+        case = shared(rnd, replace(case, options=base))
+        interference = rnd.choice(INTERFERENCE)
     deadlines: tuple[float, ...] = (math.nan,) * len(case.jobs)
     types: Types | None = None
     users = tuple(rnd.choice(OWNERS) for _ in case.jobs)
@@ -222,7 +240,7 @@ def build_problem(
         found = measured(rnd, case)
         case, types = found.case, found.types
     none = Failures((), (math.inf,) * len(case.jobs))
-    problem = Problem(case, claims, none, rules, deadlines, queue, types, users)
+    problem = Problem(case, claims, none, rules, deadlines, queue, types, users, interference=interference)
     if quotas:
         problem = _with_quotas(rnd, problem)
     return _with_times(rnd, problem, services=services)

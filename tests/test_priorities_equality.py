@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from core_run import FEW
+from core_run import FEW, LONG
 from oracle import OversizeError, RefusedError, StuckError
 from oracle_preempt import PreemptResult
 from oracle_priorities import Log
@@ -28,6 +28,8 @@ from test_preempt_equality import POLICIES
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
+COUNT = FEW // 4 if LONG else 5
+"""Random cases of each test."""
 KINDS = ("plain", "types", "tables")
 
 
@@ -63,7 +65,8 @@ def check(problem: Problem) -> tuple[PreemptResult, Log] | None:
         if name == "lost_time" and problem.case.options.model == "table":
             mine = np.where(np.isclose(mine, true, rtol=1e-12), true, mine)  # the oracle has parts of slots
         same(problem, name, mine, true)
-    check_stays(problem, outcome, truth)
+    if problem.interference is None:
+        check_stays(problem, outcome, truth)
     if problem.claims.loads:
         check_replicas(problem, outcome, log)
     check_waits(problem, outcome, [truth.wait_gpus[row] for row in rows], "wait_gpus")
@@ -145,12 +148,13 @@ def compare(cases: Iterator[Problem], count: int, *, evictions: bool) -> None:
         found = check(problem)
         finished += found is not None
         evicted += found is not None and any(found[1].evictions)
-    assert finished > 0.5 * count
-    assert not evictions or evicted >= count // 40
+    assert finished > 0.4 * count
+    # A handful may have none.
+    assert not evictions or evicted > 0.1 * count or not LONG
 
 
 def queue_cases(name: str, placement: str, **rules: bool) -> Iterator[Problem]:
-    for number in range(FEW):
+    for number in range(COUNT):
         rnd = random.Random(f"{name} {placement} {number}")
         kind = rnd.choice(("plain", *KINDS))
         bases = [
@@ -162,7 +166,7 @@ def queue_cases(name: str, placement: str, **rules: bool) -> Iterator[Problem]:
 
 
 def ranking_cases(name: str, policy: str, **rules: bool) -> Iterator[Problem]:
-    for number in range(FEW):
+    for number in range(COUNT):
         rnd = random.Random(f"{name} {policy} {number}")
         kind = rnd.choice(("plain", *KINDS))
         bases = [base for base in PREEMPT_COMBINATIONS if kind != "tables" or base.model == "rar"]
@@ -174,46 +178,74 @@ def ranking_cases(name: str, policy: str, **rules: bool) -> Iterator[Problem]:
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_orders_of_queues(placement: str) -> None:
-    compare(queue_cases("priorities", placement), FEW, evictions=False)
+    compare(queue_cases("priorities", placement), COUNT, evictions=False)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rankings(policy: str) -> None:
-    compare(ranking_cases("priorities", policy), FEW, evictions=False)
+    compare(ranking_cases("priorities", policy), COUNT, evictions=False)
+
+
+@pytest.mark.parametrize("policy", [None, *POLICIES])
+def test_shares(policy: str | None) -> None:
+    def cases() -> Iterator[Problem]:
+        for number in range(COUNT):
+            rnd = random.Random(f"shares {policy} {number}")
+            bases = COMBINATIONS if policy is None else PREEMPT_COMBINATIONS
+            yield build_problem(rnd, rnd.choice(bases), policy, kind="shares")
+
+    compare(cases(), COUNT, evictions=False)
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_queues_that_evict(placement: str) -> None:
-    compare(queue_cases("eviction", placement, evict=True), FEW, evictions=True)
+    compare(queue_cases("eviction", placement, evict=True), COUNT, evictions=True)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rankings_that_evict(policy: str) -> None:
-    compare(ranking_cases("eviction", policy, evict=True), FEW, evictions=False)
+    compare(ranking_cases("eviction", policy, evict=True), COUNT, evictions=False)
 
 
 @pytest.mark.parametrize("evict", [False, True])
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_quotas(placement: str, evict: bool) -> None:
-    compare(queue_cases("quotas", placement, quotas=True, evict=evict), FEW, evictions=True)
+    compare(queue_cases("quotas", placement, quotas=True, evict=evict), COUNT, evictions=True)
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_queues_beside_services(placement: str) -> None:
-    compare(queue_cases("services", placement, services=True), FEW, evictions=True)
+    compare(queue_cases("services", placement, services=True), COUNT, evictions=True)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rankings_beside_services(policy: str) -> None:
-    compare(ranking_cases("services", policy, services=True), FEW, evictions=True)
+    compare(ranking_cases("services", policy, services=True), COUNT, evictions=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_all_at_once(placement: str) -> None:
     cases = queue_cases("all", placement, services=True, quotas=True, evict=True)
-    compare(cases, FEW, evictions=True)
+    compare(cases, COUNT, evictions=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES)
 def test_rankings_that_evict_beside_services(policy: str) -> None:
-    compare(ranking_cases("all", policy, services=True, evict=True), FEW, evictions=True)
+    compare(ranking_cases("all", policy, services=True, evict=True), COUNT, evictions=True)
+
+
+def test_a_case_can_be_told_apart() -> None:
+    # The comparison must be able to fail: without eviction jobs end at other times.
+    bases = [base for base in COMBINATIONS if base.placement == "consolidate"]
+    for number in range(100):
+        rnd = random.Random(number)
+        problem = build_problem(rnd, rnd.choice(bases), None, evict=True)
+        found = check(problem)
+        if found is not None and any(found[1].evictions):
+            nobody = replace(problem, claims=replace(problem.claims, evict=False))
+            times = replayed(nobody).jobs["finish_time"].to_numpy()
+            assert not np.array_equal(times, np.array(found[0].finish)[found[0].kept])
+            return
+    pytest.fail("no case with an eviction")
