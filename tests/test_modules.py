@@ -124,6 +124,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("modules")
     (folder / "small.csv").write_text(SMALL_JOBS)
     (folder / "raw.csv").write_text(SMALL_JOBS.replace("job_id", "id"))
+    (folder / "requests.csv").write_text("arrival,input_tokens,output_tokens\n0,900,100\n")
     (folder / "sweep.toml").write_text(SWEEP)
     write_jobs(read_jobs(folder / "small.csv"), folder / "jobs.parquet")
     replay(folder / "small.csv", "2x8", policy="fifo").write(folder / "done")
