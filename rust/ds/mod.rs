@@ -12,6 +12,18 @@ pub(crate) use fenwick::Fenwick;
 pub(crate) use heap::EventHeap;
 pub(crate) use minima::Minima;
 
+/// One number with the order of (tier, key, number).
+#[inline]
+pub(crate) const fn packed(tier: u32, key: u64, number: u32) -> u128 {
+    (tier as u128) << 96 | (key as u128) << 32 | number as u128
+}
+
+/// The three again.
+#[inline]
+pub(crate) const fn unpacked(packed: u128) -> (u32, u64, u32) {
+    ((packed >> 96) as u32, (packed >> 32) as u64, packed as u32)
+}
+
 /// A number with the order of `key`, which is not NaN.
 pub(crate) fn ordered(key: f64) -> u64 {
     let bits = (key + 0.0).to_bits();

@@ -29,11 +29,10 @@ impl<S: Speed> Floor<'_, S> {
         self.arrivals.map_or(job.index(), |arrivals| arrivals.partition_point(before))
     }
 
-    /// Seconds of progress between two checkpoints of a job; NaN where nobody asks.
-    #[inline]
+    /// Seconds of progress between two checkpoints of a job.
     pub(super) fn interval_of(&self, job: Job) -> f64 {
         let own = self.jobs.checkpoint_interval.map_or(f64::NAN, |intervals| intervals[job.index()]);
-        if own.is_nan() || self.checkpoint_interval.is_nan() { self.checkpoint_interval } else { own }
+        if own.is_nan() { self.checkpoint_interval } else { own }
     }
 
     /// GPUs that a job asks for.

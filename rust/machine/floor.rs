@@ -64,6 +64,8 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) evicted: Vec<Job>,
     /// Whether jobs of higher priority evict others, and the GPUs that preemptible jobs hold, by tier.
     pub(super) evicts: bool,
+    /// Whether anybody asks who holds what: `evicts`, or there are quotas.
+    pub(super) books: bool,
     pub(super) evictable: BTreeMap<u32, u64>,
     pub(super) services: Option<Box<Services>>,
     pub(super) record: bool,
@@ -130,6 +132,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             pauses: Pauses::new(options, clock, S::USES_REST_OF_SLOT, 0.0),
             checkpoint_interval: if stays_end { options.checkpoint_interval } else { f64::NAN },
             evicts: options.evict,
+            books: options.evict || setting.quotas.is_some(),
             evictable: BTreeMap::new(),
             holdings: Holdings::new(setting),
             rows: setting.rows,
@@ -266,7 +269,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         if let Some(sleep) = &mut self.sleep {
             sleep.give_back(&stay.parts, self.now, self.clock);
         }
-        if self.evicts || self.holdings.is_some() {
+        if self.books {
             let num_gpus = stay.gpus();
             self.let_go(job, num_gpus);
         }

@@ -88,6 +88,8 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     /// When the policy wants its next pass, and when it must look at the clock.
     next_pass: f64,
     next_wake: f64,
+    /// When the next server goes down or comes back, or a service wants more or less.
+    next_change: f64,
     instants: u64,
     idle_passes: u64,
     /// Whether a decision is due at this instant.
@@ -119,6 +121,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             next_arrival: 0.0,
             next_pass: f64::INFINITY,
             next_wake: f64::INFINITY,
+            next_change: f64::INFINITY,
             instants: 0,
             idle_passes: 0,
             asked: false,
@@ -127,14 +130,23 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             news: News::default(),
         };
         machine.next_arrival = machine.arrival_of(0);
+        machine.next_change = machine.change_after();
         machine
     }
 
     /// When the job arrives that comes so many jobs after the first.
     fn arrival_of(&self, after: usize) -> f64 {
         let submit = self.floor.jobs.submit;
-        let job = if after < submit.len() { self.floor.arrival(after).index() } else { after };
-        submit.get(job).map_or(f64::INFINITY, |&s| self.floor.clock.arrival(s))
+        let time = match self.floor.arrivals {
+            None => submit.get(after),
+            Some(arrivals) => arrivals.get(after).map(|job| &submit[job.index()]),
+        };
+        time.map_or(f64::INFINITY, |&time| self.floor.clock.arrival(time))
+    }
+
+    /// When the next outage begins or ends, or a load changes.
+    fn change_after(&self) -> f64 {
+        self.next_outage().min(self.next_load())
     }
 
     /// Goes through every instant up to `until` (machine time).
@@ -150,7 +162,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         loop {
             let (next_end, _) = self.floor.ends.peek().unwrap_or((f64::INFINITY, 0));
             let next = next_end.min(self.next_arrival).min(self.next_pass).min(self.next_wake);
-            let now = next.min(self.next_outage()).min(self.next_load());
+            // Once all jobs are gone, nothing that changes matters.
+            let now = if self.floor.gone < jobs { next.min(self.next_change) } else { next };
             if now > until {
                 if P::OUTSIDE && until > self.floor.now {
                     self.floor.now = until;
@@ -185,13 +198,14 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if P::NETS && now > self.floor.now {
             self.floor.undone.clear();
         }
-        if self.floor.services.is_some() {
+        let serves = self.floor.services.is_some();
+        if serves {
             self.floor.lend(now);
         }
         self.floor.now = now;
         self.floor.delays.pass_time(self.floor.clock.seconds(now));
         let before = (self.floor.gone, self.arrived);
-        let comes = self.next_outage().min(self.next_load()) <= now;
+        let changes = self.next_change <= now;
         while let Some((time, slot)) = self.floor.ends.peek()
             && time <= now
         {
@@ -203,11 +217,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 self.news.completed.push(job);
             }
         }
-        if self.next_outage() <= now {
+        if changes && self.floor.gone < self.floor.jobs.len() {
             self.change_servers();
-        }
-        if self.next_load() <= now {
             self.take_loads();
+            self.next_change = self.change_after();
         }
         while self.next_arrival <= now {
             let job = self.floor.arrival(self.arrived);
@@ -221,7 +234,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.next_arrival = self.arrival_of(self.arrived);
         }
         // A pass alone is nothing that a replica tries again for: which passes change nothing is the policy's affair.
-        if self.floor.services.is_some() && (comes || before != (self.floor.gone, self.arrived)) {
+        if serves && (changes || before != (self.floor.gone, self.arrived)) {
             self.place_replicas();
         }
     }
@@ -281,7 +294,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             return false;
         }
         let stalled = self.floor.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
-        let nothing_comes = self.next_arrival.min(self.next_outage()).min(self.next_load()) == f64::INFINITY;
+        let nothing_comes = self.next_arrival.min(self.next_change) == f64::INFINITY;
         self.idle_passes = if stalled && nothing_comes { self.idle_passes + 1 } else { 0 };
         let enough = IDLE_PASSES + 2 * (jobs - self.floor.gone) as u64;
         self.idle_passes > enough && self.idle_passes as f64 * self.floor.smallest_share() > enough as f64

@@ -136,15 +136,20 @@ impl<S: Speed> Floor<'_, S> {
         let num_gpus: u32 = self.grant.parts.iter().map(|part| part.1).sum();
         // Whoever held other GPUs up to this instant has moved, whatever the verbs were.
         let before = self.undone.iter().find(|undone| undone.stay.job == job);
-        let wakes = self.sleep.as_mut().is_some_and(|sleep| sleep.take(&self.grant.parts, self.now, self.clock));
-        let pauses = self.sleep.as_ref().filter(|_| wakes).map_or(&self.pauses, |sleep| &sleep.pauses);
-        let pause = match before {
-            None => pauses.resumed,
-            Some(undone) if undone.stay.gpus() == num_gpus => pauses.moved,
-            Some(_) => pauses.resized,
+        let wakes = match &mut self.sleep {
+            None => false,
+            Some(sleep) => sleep.take(&self.grant.parts, self.now, self.clock),
         };
-        let start_pause = pauses.started;
-        let every = self.interval_of(job);
+        let pauses = match &self.sleep {
+            Some(sleep) if wakes => &sleep.pauses,
+            _ => &self.pauses,
+        };
+        let pause = match before {
+            None => &pauses.resumed,
+            Some(undone) if undone.stay.gpus() == num_gpus => &pauses.moved,
+            Some(_) => &pauses.resized,
+        };
+        let every = if self.checkpoint_interval.is_nan() { f64::NAN } else { self.interval_of(job) };
         let alone = if self.ledger.is_some() { self.alone(job) } else { f64::NAN };
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
         if slot.index() == self.stays.len() {
@@ -160,7 +165,7 @@ impl<S: Speed> Floor<'_, S> {
             None => (Rest::NONE, self.speed.work(&self.jobs, job, self.clock.slot)),
             Some(ledger) => {
                 resumed = self.out.has_stayed(j);
-                (if resumed { pause } else { start_pause }, ledger.left[j])
+                (if resumed { *pause } else { pauses.started }, ledger.left[j])
             }
         };
         (stay.left, stay.saved) = (left, left);
@@ -198,7 +203,7 @@ impl<S: Speed> Floor<'_, S> {
         if !resumed {
             self.out.start[j] = self.now;
         }
-        if self.evicts || self.holdings.is_some() {
+        if self.books {
             self.hold(slot, job, num_gpus);
         }
         slot

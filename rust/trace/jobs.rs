@@ -62,6 +62,13 @@ impl Demand {
         (self.0 >> 32) as u32
     }
 
+    /// A number with the order of demands.
+    #[inline]
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
     /// A kind that tries the same GPU types in the same order; 0 where all GPUs are alike.
     #[inline]
     #[must_use]

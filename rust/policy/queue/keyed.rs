@@ -5,7 +5,7 @@
 //! For example, with the keys 3, 1, 2 of jobs 0, 1, 2 the line is 1, 2, 0.
 
 use super::line::Line;
-use crate::ds::{OrderedBits, ordered};
+use crate::ds::{OrderedBits, ordered, packed, unpacked};
 use crate::ids::Job;
 use crate::options::Discipline;
 use crate::rng::SplitMix64;
@@ -46,12 +46,13 @@ fn classes(setting: &Setting<'_>) -> (usize, Vec<u32>) {
     }
 }
 
-/// (tier, key, job): as jobs rank.
-type Spot = (u32, u64, Job);
+/// (tier, key, job), packed: as jobs rank.
+type Spot = u128;
 
 impl<const ASKED: bool> KeyedLine<ASKED> {
     fn spot(&self, job: Job) -> Spot {
-        (self.tier.get(job.index()).copied().unwrap_or(0), self.key[job.index()], job)
+        let tier = self.tier.get(job.index()).copied().unwrap_or(0);
+        packed(tier, self.key[job.index()], job.number())
     }
 
     fn priority(job: Job) -> u64 {
@@ -177,10 +178,10 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
 
     fn remove(&mut self, job: Job) {
         let class = self.class[job.index()] as usize;
-        let (tier, key, _) = self.spot(job);
-        let (before, rest) = self.split(self.root[class], (tier, key, job));
+        let spot = self.spot(job);
+        let (before, rest) = self.split(self.root[class], spot);
         // The next job's number makes the first spot after it, since numbers stay below that of `NONE`.
-        let (_, after) = self.split(rest, (tier, key, Job::new(job.number() + 1)));
+        let (_, after) = self.split(rest, spot + 1);
         self.root[class] = self.join(before, after);
         self.waiting.remove(job.index());
     }
@@ -206,7 +207,7 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
     }
 
     fn job_at(&self, spot: Spot) -> Job {
-        spot.2
+        Job::new(unpacked(spot).2)
     }
 
     fn first(&self, class: usize) -> Option<Spot> {

@@ -98,6 +98,9 @@ impl FromTheEnd {
 
     /// A number that the key of no running job of a tier is above; `None` where there is none, or one of a later tier.
     pub(super) fn ceiling(&self, pool: usize, tier: u32) -> Option<f64> {
+        if self.tiers.len() == 1 {
+            return self.by_key[pool].peek().map(|(stored, _)| -stored);
+        }
         let (first, last) = (self.lane(pool, tier), (pool + 1) * self.tiers.len() - 1);
         let (lane, later) = self.by_key[first..=last].split_first()?;
         let is_last = later.iter().all(|lane| lane.peek().is_none());
@@ -171,6 +174,9 @@ impl FromTheEnd {
         ranking: &mut R,
         floor: &Floor<'_, S>,
     ) -> Option<(Place, Slot)> {
+        if self.tiers.len() == 1 {
+            return self.last_of(pool, pool, place, ranking, floor);
+        }
         let (first, last) = (self.lane(pool, place.0), (pool + 1) * self.tiers.len() - 1);
         (first..=last).rev().find_map(|lane| self.last_of(lane, pool, place, ranking, floor))
     }

@@ -5,7 +5,7 @@
 //! quota left, a walk leaves out all larger sizes without a look at their jobs.
 
 use super::Ranking;
-use crate::ds::ordered;
+use crate::ds::{ordered, packed, unpacked};
 use crate::ids::Job;
 use crate::trace::{Demand, Jobs};
 use std::cmp::Ordering;
@@ -13,14 +13,15 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::btree_set::Range;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// A tier, and what a job asks for.
-type Class = (u32, Demand);
+/// A tier, and what a job asks for, packed.
+type Class = u128;
 
 /// Waiting jobs in order of (tier, key, job); insert and remove cost the logarithm of their number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiting {
-    /// Classes that occur, ascending.
+    /// Classes that occur, ascending, and what their jobs ask for.
     classes: Vec<Class>,
+    demands: Vec<Demand>,
     by_class: Vec<BTreeSet<(u64, Job)>>,
     key: Vec<u64>,
     len: usize,
@@ -33,19 +34,20 @@ fn unordered(bits: u64) -> f64 {
 }
 
 fn class_of(jobs: &Jobs<'_>, job: Job) -> Class {
-    (jobs.tier(job.index()), jobs.demand(job))
+    packed(jobs.tier(job.index()), jobs.demand(job).bits(), 0)
 }
 
 impl Waiting {
     pub(crate) fn new(jobs: &Jobs<'_>) -> Self {
-        let mut classes: Vec<Class> = match jobs.priority {
-            None => jobs.demands().into_iter().map(|demand| (0, demand)).collect(),
-            Some(_) => (0..jobs.len()).map(|job| class_of(jobs, Job::at(job))).collect(),
+        let mut classes: Vec<(Class, Demand)> = match jobs.priority {
+            None => jobs.demands().into_iter().map(|demand| (packed(0, demand.bits(), 0), demand)).collect(),
+            Some(_) => (0..jobs.len()).map(Job::at).map(|job| (class_of(jobs, job), jobs.demand(job))).collect(),
         };
         classes.sort_unstable();
         classes.dedup();
         let by_class = vec![BTreeSet::new(); classes.len()];
-        Self { classes, by_class, key: vec![0; jobs.len()], len: 0, units: 0 }
+        let (classes, demands) = classes.into_iter().unzip();
+        Self { classes, demands, by_class, key: vec![0; jobs.len()], len: 0, units: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -62,7 +64,7 @@ impl Waiting {
         self.key[job.index()] = ordered(key);
         self.by_class[self.classes.partition_point(|&other| other < class)].insert((self.key[job.index()], job));
         self.len += 1;
-        self.units += u64::from(class.1.units());
+        self.units += u64::from(jobs.units(job.index()));
     }
 
     pub(crate) fn remove(&mut self, jobs: &Jobs<'_>, job: Job) {
@@ -70,7 +72,7 @@ impl Waiting {
         let at = self.classes.partition_point(|&other| other < class);
         if self.by_class[at].remove(&(self.key[job.index()], job)) {
             self.len -= 1;
-            self.units -= u64::from(class.1.units());
+            self.units -= u64::from(jobs.units(job.index()));
         }
     }
 
@@ -84,17 +86,22 @@ impl Waiting {
         self.by_class.iter().flatten().map(|&(_, job)| job)
     }
 
+    /// Tier and demand of every class, and its jobs.
+    fn lines(&self) -> impl Iterator<Item = ((u32, Demand), &BTreeSet<(u64, Job)>)> {
+        let classes = self.classes.iter().zip(&self.demands).map(|(&class, &demand)| (unpacked(class).0, demand));
+        classes.zip(&self.by_class)
+    }
+
     /// The waiting jobs in order.
     pub(crate) fn walk(&self) -> Walk<'_> {
-        let lines = self.classes.iter().zip(&self.by_class);
-        Walk(lines.filter_map(|(&class, jobs)| Line::new(class, None, jobs.range(..))).collect())
+        Walk(self.lines().filter_map(|(class, jobs)| Line::new(class, None, jobs.range(..))).collect())
     }
 
     /// The waiting jobs in order of (tier, key, job), where numbers stand for keys. While all jobs of a span have one number,
     /// they wait in the right order by the span, and no key is asked for.
     pub(super) fn walk_by<R: Ranking>(&self, ranking: &mut R) -> Walk<'_> {
         let mut groups = Vec::new();
-        for (&class, jobs) in self.classes.iter().zip(&self.by_class) {
+        for (class, jobs) in self.lines() {
             let mut from = (0, Job::new(0));
             while let Some(&(number, _)) = jobs.range(from..).next() {
                 let span = ranking.span_of(unordered(number));
@@ -127,9 +134,9 @@ pub(crate) struct Ranked {
     pub(crate) below: f64,
 }
 
-/// Jobs of one class in order, from `head` on: its tier, key and number.
+/// Jobs of one class in order, from `head` on: its (tier, key, number), packed.
 struct Line<'a> {
-    head: (u32, u64, Job),
+    head: u128,
     demand: Demand,
     /// Whether all have the key of the head, whatever `jobs` says.
     alike: bool,
@@ -140,9 +147,9 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new((tier, demand): Class, key: Option<f64>, mut jobs: Range<'a, (u64, Job)>) -> Option<Self> {
+    fn new((tier, demand): (u32, Demand), key: Option<f64>, mut jobs: Range<'a, (u64, Job)>) -> Option<Self> {
         let &(own, job) = jobs.next()?;
-        let head = (tier, key.map_or(own, ordered), job);
+        let head = packed(tier, key.map_or(own, ordered), job.number());
         Some(Self { head, demand, alike: key.is_some(), number: 0.0, below: f64::NEG_INFINITY, jobs })
     }
 }
@@ -175,15 +182,16 @@ impl Walk<'_> {
     /// The job that comes next.
     pub(crate) fn peek(&self) -> Option<Ranked> {
         let line = self.0.peek()?;
-        let (tier, key, job) = line.head;
-        Some(Ranked { tier, key: unordered(key), job, demand: line.demand, below: line.below })
+        let (tier, key, job) = unpacked(line.head);
+        Some(Ranked { tier, key: unordered(key), job: Job::new(job), demand: line.demand, below: line.below })
     }
 
     /// Asks for all keys.
     pub(super) fn settle<R: Ranking>(&mut self, ranking: &mut R) {
         let mut lines = std::mem::take(&mut self.0).into_vec();
         for line in lines.iter_mut().filter(|line| line.below > f64::NEG_INFINITY) {
-            line.head.1 = ordered(ranking.key_of(line.number));
+            let (tier, _, job) = unpacked(line.head);
+            line.head = packed(tier, ordered(ranking.key_of(line.number)), job);
             line.below = f64::NEG_INFINITY;
         }
         self.0 = lines.into();
@@ -193,7 +201,10 @@ impl Walk<'_> {
     pub(crate) fn pass(&mut self) {
         let Some(mut line) = self.0.peek_mut() else { return };
         match line.jobs.next() {
-            Some(&(key, job)) => line.head = (line.head.0, if line.alike { line.head.1 } else { key }, job),
+            Some(&(key, job)) => {
+                let (tier, own, _) = unpacked(line.head);
+                line.head = packed(tier, if line.alike { own } else { key }, job.number());
+            }
             None => {
                 PeekMut::pop(line);
             }
