@@ -272,6 +272,31 @@ def test_a_policy_of_ones_own_sees_what_services_take() -> None:
     assert not check_outcome(result, as_table(jobs)).findings
 
 
+def test_a_fork_comes_to_the_same_end(sound: tuple[pl.DataFrame, Outcome]) -> None:
+    jobs, result = sound
+    options: dict[str, Any] = {"services": result.services, "outages": result.outages, "model": "fixed"}
+
+    def to_the_end(course: ringbco.Simulation) -> Outcome:
+        while course.advance():
+            for row in course.state.waiting:
+                course.start(row)
+        return course.outcome()
+
+    whole = to_the_end(ringbco.Simulation(jobs, "4x8", **options))
+    assert whole.summary["evictions"] > 0
+    course = ringbco.Simulation(jobs, "4x8", **options)
+    for _ in range(25):
+        course.advance()
+        for row in course.state.waiting:
+            course.start(row)
+    for ended in (to_the_end(course.fork()), to_the_end(course)):
+        assert whole.replicas is not None
+        assert ended.replicas is not None
+        assert ended.replicas.equals(whole.replicas)
+        assert ended.jobs.equals(whole.jobs)
+    assert not check_outcome(whole, as_table(jobs)).findings
+
+
 def test_a_sweep_reads_services_once(tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text(ONE)
     (tmp_path / "services.csv").write_text(DAY)

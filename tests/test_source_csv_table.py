@@ -141,3 +141,13 @@ def test_no_cluster_from_a_csv(tmp_path: Path) -> None:
     path = table(tmp_path, f"{OURS}\na,1,1,1\n")
     with pytest.raises(UsageError, match="csv does not say which servers it ran on"):
         convert("csv", [path], Options(want_cluster=True))
+
+
+def test_columns_of_true_and_false(tmp_path: Path) -> None:
+    """In any case; an empty cell is null; anything else is a defect."""
+    path = table(tmp_path, f"{OURS},preemptible\na,1,1,1,True\nb,2,1,1,false\nc,3,1,1,\n")
+    frame = convert("csv", [path], Options(strict=True)).table.frame
+    assert frame["preemptible"].to_list() == [True, False, None]
+    path = table(tmp_path, f"{OURS},preemptible\na,1,1,1,maybe\nb,2,1,1,false\n")
+    with pytest.raises(InputError, match="column preemptible"):
+        convert("csv", [path], Options(strict=True))

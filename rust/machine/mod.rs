@@ -97,7 +97,7 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     /// Decisions since the last event from outside, and when that was.
     asked_in_vain: u64,
     quiet_since: f64,
-    /// Jobs that arrived, were done, or lost their GPUs to an outage, since the last decision (where decisions come from
+    /// Jobs that arrived, were done, or lost their GPUs to an outage or a service, since the last decision (where decisions come from
     /// outside).
     pub(crate) news: News,
 }

@@ -142,7 +142,7 @@ class State:
 
     @property
     def evicted(self) -> NDArray[np.uint32]:
-        """Rows of the jobs that lost their GPUs to an outage since the last decision."""
+        """Rows of the jobs that lost their GPUs to an outage or a service since the last decision."""
         return self._once("evicted", lambda: self._course.news()[2])
 
     @property

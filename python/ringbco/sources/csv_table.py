@@ -15,7 +15,7 @@ import polars as pl
 from ringbco.errors import InputError, UsageError
 from ringbco.sources.account import ROW, Rule, clean, drop
 from ringbco.sources.opening import Opened
-from ringbco.sources.parsing import filled, iso, number, offset_clock, optional_text, wall_clock
+from ringbco.sources.parsing import filled, iso, number, offset_clock, optional_text, truth, wall_clock
 from ringbco.sources.records import first_record
 from ringbco.sources.rules import (
     A_TIME,
@@ -167,7 +167,8 @@ def _parsed(ours: str, clock: Callable[[str], pl.Expr]) -> pl.Expr:
     """A column of text as what the job table wants; cells that cannot be read become null."""
     if ours in TIMES:
         return clock(ours)
-    return optional_text(ours) if ours in COLUMNS and COLUMNS[ours].dtype is pl.String else number(ours)
+    kinds: dict[object, Callable[[str], pl.Expr]] = {pl.String: optional_text, pl.Boolean: truth}
+    return kinds.get(COLUMNS[ours].dtype if ours in COLUMNS else None, number)(ours)
 
 
 def _written(column: str) -> str:

@@ -53,6 +53,12 @@ def optional_text(column: str) -> pl.Expr:
     return pl.when(~text.is_in(["", "None", "null", "nan", "NaN"])).then(text).alias(column)
 
 
+def truth(column: str) -> pl.Expr:
+    """The column as a boolean: true or false in any case; anything else becomes null."""
+    text = pl.col(column).str.strip_chars().str.to_lowercase()
+    return pl.when(text.is_in(["true", "false"])).then(text == "true").alias(column)
+
+
 def divided(values: pl.Series, by: float) -> pl.Series:
     """The quotients, rounded once: polars multiplies by the reciprocal, so 470 / 1000 would not be 0.47."""
     return pl.Series(values.name, values.to_numpy() / by)
