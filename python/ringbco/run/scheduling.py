@@ -118,8 +118,9 @@ def fit(
 ) -> list[dict[str, Any]]:
     """For each policy, those of `options` that it uses: one value may be meant for some of several policies.
 
-    options: by the names of `replay`'s parameters. own: what each run has beside them, if anything. Raises UsageError for a policy that is unknown and, where
-    `strict`, for a demand (admission, aging, an order, a queue) that none of the policies can meet.
+    options: by the names of `replay`'s parameters. own: what each run has beside them, if anything. Raises
+    UsageError for a policy that is unknown and, where `strict`, for a demand (admission, aging, an order, a
+    queue) that none of the policies can meet.
     """
     fitted, ignored = [], []
     for number, name in enumerate(chosen):
