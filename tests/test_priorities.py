@@ -212,7 +212,7 @@ ALIKE = {"priority": pl.lit(0)}
         ("fifo", {"gpu_share": pl.when(pl.col("num_gpus") == 1).then(0.5)}, "job tables without shares of a"),
         ("fifo", {"max_gpus": pl.col("num_gpus") + 1}, "expected job tables without elastic jobs"),
     ],
-    ids=str,
+    ids=("RankPolicy", "Policy", "gavel", "repack", "repack-priorities", "log", "shares", "elastic"),
 )
 def test_who_refuses_eviction_and_quotas(
     tmp_path: Path, name: str, value: object, policy: Any, columns: dict[str, pl.Expr], told: str
