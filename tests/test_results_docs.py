@@ -63,6 +63,7 @@ MIXED = Cluster.from_groups(
 ALIKE = Cluster.from_groups([ServerGroup(4, 4, gpu_type="V100")])
 OUTAGES = pl.DataFrame({"server": [0], "down_at": [900.0], "up_at": [2000.0]})
 SERVICES = pl.DataFrame({"service": ["a"], "time": [900.0], "replicas": [1], "gpus_per_replica": [2]})
+QUOTAS = pl.DataFrame({"vc": ["a"], "gpus": [12], "borrow": [True]})
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,7 @@ def outcomes() -> dict[str, Outcome]:
         "all": replay(due, split, policy="edf", admission=True, sample=60.0),
         "outages": replay(jobs, "4x4", policy="fifo", outages=OUTAGES),
         "services": replay(jobs, "4x4", policy="fifo", services=SERVICES),
-        "evicting": replay(ranked, split, policy="fifo", evict=True),
+        "evicting": replay(ranked, split, policy="fifo", evict=True, quota=QUOTAS),
         "aging": replay(jobs, "4x4", policy="sjf", aging=600.0),
         "elastic": replay(
             due.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2), split, policy=Elastic

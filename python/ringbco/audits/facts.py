@@ -112,8 +112,8 @@ class Facts:
     @property
     def makes_room(self) -> bool:
         """Whether jobs may be evicted, for others or for services."""
-        asked = any(self.options.get(name) for name in ("evict", "quota"))
-        return asked or self.outcome.services is not None
+        beside = self.outcome.quota, self.outcome.services
+        return bool(self.options.get("evict")) or any(table is not None for table in beside)
 
     @cached_property
     def evictions(self) -> Ints:

@@ -110,7 +110,7 @@ def made_room(facts: Facts, eps: Episodes) -> Bools:
 
 def check_evictions(check: Check, facts: Facts, eps: Episodes) -> None:
     """No job was evicted more often than a replica came where it ran, unless others may evict it too."""
-    if any(facts.options.get(name) for name in ("evict", "quota")):
+    if facts.options.get("evict") or facts.outcome.quota is not None:
         return
     most = np.bincount(eps.job[made_room(facts, eps)], minlength=facts.row.size)
     bad = np.flatnonzero(facts.evictions > most)

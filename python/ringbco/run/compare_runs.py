@@ -78,7 +78,7 @@ def wanted_runs(
     names = [*policies, *(own["policy"] for own in runs.values())]
     if not names:
         raise UsageError("option policy: expected at least one policy or run")
-    fitted = fit(names, options)
+    fitted = fit(names, options, own=[*({} for _ in policies), *runs.values()])
     wanted = [Run(name, name, own) for name, own in zip(policies, fitted, strict=False)]
     for (label, own), common in zip(runs.items(), fitted[len(policies) :], strict=True):
         settings = {name: value for name, value in own.items() if name not in _BESIDE}

@@ -28,6 +28,8 @@ _CLAIRVOYANT: Final = {
     "placement": ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco"),
     "queue": ("easy",),
 }
+# What ends stays under every policy.
+_ENDING: Final = ("outages", "services", "evict", "quota")
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
 
 
@@ -88,28 +90,49 @@ def user(table: JobTable, policy: Policy) -> NDArray[np.uint32] | None:
     return users.fill_null(NOBODY).to_numpy().astype(np.uint32)
 
 
-def uses(policy: Policy, option: str) -> bool:
-    """Whether the option means anything under the policy. True of what no policy ignores, such as `seed`."""
+def uses(policy: Policy, option: str, options: Mapping[str, Any] | None = None) -> bool:
+    """Whether the option means anything under the policy. True of what no policy ignores, such as `seed`.
+
+    options: those beside it. Where stays end through no will of the policy, preempt_cost always counts.
+    """
+    if option == "preempt_cost" and any(_given(options or {}, name) for name in _ENDING):
+        return True
     known = REPLAY.get(option)
     parts = [] if known is None or not known.exclusive else known.users
     users = [names for part, names in parts if hasattr(policy, part)]
     return not users or any(getattr(policy, part, None) in names for part, names in parts)
 
 
-def fit(chosen: Sequence[str], options: Mapping[str, Any], *, strict: bool = True) -> list[dict[str, Any]]:
+def _given(options: Mapping[str, Any], name: str) -> bool:
+    # A frame has no truth.
+    value = options.get(name)
+    return value is not None and value is not False
+
+
+def fit(
+    chosen: Sequence[str],
+    options: Mapping[str, Any],
+    *,
+    own: Sequence[Mapping[str, Any]] = (),
+    strict: bool = True,
+) -> list[dict[str, Any]]:
     """For each policy, those of `options` that it uses: one value may be meant for some of several policies.
 
-    options: by the names of `replay`'s parameters. Raises UsageError for a policy that is unknown and, where
-    `strict`, for a demand (admission, aging, an order, a queue) that none of the policies can meet.
+    options: by the names of `replay`'s parameters. own: what each run has beside them, if anything. Raises
+    UsageError for a policy that is unknown and, where `strict`, for a demand (admission, aging, an order, a
+    queue) that none of the policies can meet.
     """
     fitted, ignored = [], []
-    for name in chosen:
+    for number, name in enumerate(chosen):
         policy = _resolved(name, options)
-        own = {option: value for option, value in options.items() if uses(policy, option)}
+        beside = {**options, **own[number]} if own else options
+        used = {option: value for option, value in options.items() if uses(policy, option, beside)}
         dropped = [option for option in _ignored(policy, options) if REPLAY[option].demand]
         if policy.preemption != "none":
-            dropped += [part for part in _RANKING if own.pop(part, None) not in (None, getattr(policy, part))]
-        fitted.append(own)
+            dropped += [
+                part for part in _RANKING if used.pop(part, None) not in (None, getattr(policy, part))
+            ]
+        fitted.append(used)
         ignored.append((policy, dropped))
     for option in options:
         if strict and ignored and all(option in dropped for _, dropped in ignored):
@@ -155,7 +178,11 @@ def _resolved(name: str, options: Mapping[str, Any]) -> Policy:
 
 def _ignored(policy: Policy, values: Mapping[str, Any]) -> list[str]:
     """The options that are not at their default, and that the policy does not use."""
-    return [name for name, value in values.items() if not uses(policy, name) and not _is_default(name, value)]
+    return [
+        name
+        for name, value in values.items()
+        if not uses(policy, name, values) and not _is_default(name, value)
+    ]
 
 
 def _is_default(name: str, value: object) -> bool:

@@ -122,12 +122,12 @@ class State:
 
     @property
     def waiting(self) -> NDArray[np.uint32]:
-        """Rows of the jobs that wait, in order of (submit_time, row)."""
+        """Rows of the jobs that wait, in the order of fifo: (priority down, submit_time, row)."""
         return self._once("waiting", self._course.waiting)
 
     @property
     def running(self) -> NDArray[np.uint32]:
-        """Rows of the jobs that hold GPUs, in order of (submit_time, row)."""
+        """Rows of the jobs that hold GPUs, in the order of fifo: (priority down, submit_time, row)."""
         return self._once("running", self._course.running)
 
     @property

@@ -93,6 +93,9 @@ def _faults(frame: pl.DataFrame, jobs: pl.DataFrame | None) -> Iterator[Fault]:
     owner = frame[column]
     if owner.is_null().any():
         rule = "the name of an owner"
+        if first.is_null().all() and second.is_null().all():
+            # Which of the two the file has cannot be seen here, nor whether it has any.
+            column, rule = OWNERS[0], "the name of an owner, in the column vc or in the column user"
         yield Fault(column, owner.is_null(), owner, rule, rule, _HINT)
     again = owner.is_not_null() & ~owner.is_first_distinct()
     if again.any():

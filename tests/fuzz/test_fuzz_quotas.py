@@ -1,0 +1,140 @@
+"""Files of quotas of any kind, and the columns of priorities: read and replayed, or refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+
+from fuzz import explained, fuzzed
+from fuzz.damage import damaged_bytes, damaged_table, damaged_text
+from ringbco import replay
+from ringbco.trace.jobs import JobTable, from_frame, read_jobs
+from ringbco.trace.quotas import as_quotas
+from ringbco.trace.standing import preemptible, priorities
+
+JOBS: Final = pl.DataFrame(
+    {
+        "job_id": [f"j{row}" for row in range(6)],
+        "submit_time": [0.0, 0.0, 5.0, 9.5, 9.5, 40.0],
+        "num_gpus": pl.Series([4, 4, 8, 2, 3, 8], dtype=pl.UInt32),
+        "duration": [30.0, 45.5, 10.0, 60.0, 7.0, 5.0],
+        "user": ["ann", "ann", "bob", "a, b", None, "bob"],
+        "priority": pl.Series([0, 0, 3, None, -(2**31), 2**31 - 1], dtype=pl.Int32),
+        "preemptible": [True, None, False, True, False, True],
+    }
+)
+QUOTAS: Final = pl.DataFrame(
+    {
+        "user": ["ann", "bob", "a, b"],
+        "gpus": pl.Series([4, 8, 2], dtype=pl.UInt64),
+        "borrow": [True, False, False],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("quotas")
+    QUOTAS.write_csv(made / "sound.csv")
+    JOBS.write_csv(made / "jobs.csv")
+    assert as_quotas(made / "sound.csv", JOBS).column == "user"
+    assert runs(read_jobs(made / "jobs.csv"), made / "sound.csv") > 0
+    return made
+
+
+def runs(table: JobTable, quota: Path | None) -> int:
+    """A replay with eviction that explains itself, and ends; its evictions."""
+    given = {
+        "policy": "fifo",
+        "model": "fixed",
+        "evict": True,
+        "oversize": "drop",
+        "quota": quota,
+        "sample": 10.0,
+    }
+    outcome = explained(lambda: replay(table, "2x4", queue="skip", **given))  # type: ignore[arg-type]
+    if outcome is None or not outcome.jobs.height:
+        return 0
+    assert np.isfinite(outcome.jobs["finish_time"].to_numpy()).all()
+    return int(outcome.jobs["evictions"].sum())
+
+
+def use(path: Path) -> None:
+    """What is read is what the engine relies on."""
+    found = explained(lambda: as_quotas(path, JOBS))
+    if found is None:
+        return
+    owner, gpus, borrow = found.columns(JOBS)
+    assert len(gpus) == len(borrow) == found.frame.height
+    assert ((owner < len(gpus)) | (owner == 2**32 - 1)).all()
+    assert set(range(len(gpus))) <= set(owner.tolist())
+    assert all(0 <= most <= 2**53 for most in gpus)
+    assert all(isinstance(each, bool) for each in borrow)
+    again = path.with_name("again.parquet")
+    found.frame.write_parquet(again)
+    assert as_quotas(again, JOBS).frame.equals(found.frame)
+    runs(from_frame(JOBS), path)
+
+
+def stand(path: Path) -> None:
+    """What is read of the two columns is of the engine's types, and nothing else is lost over it."""
+    table = explained(lambda: read_jobs(path))
+    if table is None:
+        return
+    levels, able = priorities(table.frame), preemptible(table.frame)
+    assert levels is None or (levels.dtype == np.int32 and levels.size == table.num_jobs)
+    assert able is None or (able.dtype == np.bool_ and not able.all())
+    runs(table, None)
+
+
+@fuzzed
+@given(data=damaged_text(QUOTAS.write_csv()))
+def test_csv(folder: Path, data: bytes) -> None:
+    path = folder / "quotas.csv"
+    path.write_bytes(data)
+    use(path)
+
+
+@fuzzed
+@given(data=damaged_bytes(QUOTAS.write_csv().encode()))
+def test_bytes(folder: Path, data: bytes) -> None:
+    path = folder / "bytes.csv"
+    path.write_bytes(data)
+    use(path)
+
+
+@fuzzed
+@given(table=damaged_table(QUOTAS.to_arrow()))
+def test_columns_of_parquet(folder: Path, table: pa.Table) -> None:
+    path = folder / "quotas.parquet"
+    try:
+        pq.write_table(table, path)
+    except pa.ArrowNotImplementedError:
+        return
+    use(path)
+
+
+@fuzzed
+@given(data=damaged_text(JOBS.write_csv()))
+def test_priorities_of_csv(folder: Path, data: bytes) -> None:
+    path = folder / "damaged.csv"
+    path.write_bytes(data)
+    stand(path)
+
+
+@fuzzed
+@given(table=damaged_table(JOBS.to_arrow()))
+def test_priorities_of_parquet(folder: Path, table: pa.Table) -> None:
+    path = folder / "damaged.parquet"
+    try:
+        pq.write_table(table, path)
+    except pa.ArrowNotImplementedError:
+        return
+    stand(path)

@@ -1,0 +1,251 @@
+"""Files of quotas: what is read and refused, and how they come back in results, sweeps and comparisons."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ringbco
+from conftest import Invoke
+from ringbco.errors import InputError
+from ringbco.trace.quotas import COLUMNS, as_quotas
+
+HEAD = "user,gpus,borrow"
+ROWS = [("ann", 4, True), ("bob", 2, False)]
+# ann holds 8 GPUs with a job of 4 over quota, which is evicted when bob asks for what he has a right to.
+JOBS = pl.DataFrame(
+    {
+        "job_id": ["a1", "a2", "b1", "c1"],
+        "submit_time": [0.0, 0.0, 10.0, 20.0],
+        "num_gpus": [4, 4, 2, 1],
+        "duration": [100.0, 100.0, 50.0, 10.0],
+        "user": ["ann", "ann", "bob", None],
+        "vc": ["left", "left", "right", "right"],
+    }
+)
+
+
+def frame(rows: list[tuple[str | None, int, bool]], column: str = "user") -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=[column, "gpus", "borrow"], orient="row")
+
+
+def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text("borrow,more,user,gpus\ntrue,x,ann,4\nfalse,,bob,2\n")
+    found = as_quotas(path, JOBS)
+    assert found.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
+    assert found.frame.select("user", "gpus", "borrow").rows() == ROWS
+    assert found.frame["vc"].null_count() == 2
+    assert (found.source, found.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    given = frame(list(ROWS))
+    for table in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), found):
+        assert as_quotas(table, JOBS).frame.equals(found.frame), type(table)
+    given.write_parquet(tmp_path / "q.parquet")
+    assert as_quotas(tmp_path / "q.parquet", JOBS).frame.equals(found.frame)
+    assert as_quotas(given, JOBS).sha256 is None
+    assert as_quotas(given, JOBS).told() == {"path": "<quota>", "sha256": None, "rows": 2}
+
+
+def test_columns_for_the_engine() -> None:
+    owner, gpus, borrow = as_quotas(frame([("bob", 2, False), ("ann", 0, True)]), JOBS).columns(JOBS)
+    assert (owner.tolist(), gpus, borrow) == ([1, 1, 0, 2**32 - 1], [2, 0], [False, True])
+    assert owner.dtype == np.uint32
+    by_vc = as_quotas(frame([("right", 3, True)], "vc"), JOBS)
+    assert by_vc.column == "vc"
+    assert by_vc.columns(JOBS)[0].tolist() == [2**32 - 1, 2**32 - 1, 0, 0]
+
+
+OWNER = "; name a value of that column of the job table, or drop the row"
+GPUS = "; give the GPUs that the owner's jobs may hold together"
+BORROW = "; say whether its jobs may start beyond the quota"
+ONCE = "every owner once; drop one of the two rows"
+NO_JOB = f"an owner of jobs: no job of the table has this user{OWNER}"
+LARGEST = f"an integer >= 0 and <= {2**53}{GPUS}"
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (",4,true", f"column user: null: expected the name of an owner{OWNER}"),
+        ("eve,4,true", f"column user: eve: expected {NO_JOB}"),
+        ("Bob,4,true", f"column user: Bob: expected {NO_JOB}"),
+        ("ann,4,true", f"column user: ann: expected {ONCE}"),
+        ("bob,-1,true", f"column gpus: -1: expected an integer >= 0{GPUS}"),
+        ("bob,1.5,true", f"column gpus: 1.5: expected an integer >= 0{GPUS}"),
+        ("bob,all,true", f"column gpus: all: expected an integer >= 0{GPUS}"),
+        ("bob,,true", f"column gpus: null: expected an integer >= 0{GPUS}"),
+        ("bob,9007199254740993,true", f"column gpus: 9007199254740993: expected {LARGEST}"),
+        ("bob,4,", f"column borrow: null: expected true or false{BORROW}"),
+        ("bob,4,maybe", f"column borrow: maybe: expected true or false{BORROW}"),
+        ("bob,4,2", f"column borrow: 2: expected true or false{BORROW}"),
+    ],
+)
+def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
+    """The line names the lowest row at fault: the one after it has a fault too."""
+    path = tmp_path / "q.csv"
+    path.write_text(f"{HEAD}\nann,4,true\n{row}\n,-1,\n")
+    with pytest.raises(InputError) as caught:
+        as_quotas(path, JOBS)
+    assert str(caught.value) == f"{path}: row 2 (line 3), {told}"
+
+
+BOTH = "the name of an owner, in the column vc or in the column user"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (3, "quota: expected a path, or a table of polars, pyarrow, pandas"),
+        (
+            pl.DataFrame({"user": ["ann"], "gpus": [4]}),
+            "<quota>: has no column borrow; quotas have the columns gpus, borrow, and may have vc, user",
+        ),
+        (frame([]), "<quota>: holds no quotas, only column names"),
+        (
+            pl.DataFrame({"gpus": [4], "borrow": [True]}),
+            f"<quota>: row 1, column vc: null: expected {BOTH}{OWNER}",
+        ),
+        (
+            pl.DataFrame(
+                {"vc": ["left", None], "user": [None, "ann"], "gpus": [4, 4], "borrow": [True, True]}
+            ),
+            "<quota>: row 2, column user: ann: expected nothing: the owners of this file are virtual",
+        ),
+        (
+            pl.DataFrame({"vc": ["left"], "user": ["ann"], "gpus": [4], "borrow": [True]}),
+            "<quota>: row 1, column user: ann: expected nothing: the owners of this file are virtual clusters"
+            " (vc); give users a file of their own",
+        ),
+        (
+            pl.DataFrame({"user": [1.5], "gpus": [4], "borrow": [True]}),
+            "<quota>: column user: expected text, not Float64",
+        ),
+        (
+            pl.DataFrame({"user": ["ann"], "gpus": [4], "borrow": ["yes"]}),
+            "<quota>: row 1, column borrow: yes: expected true or false",
+        ),
+    ],
+)
+def test_what_is_no_table_of_quotas(given: Any, told: str) -> None:
+    with pytest.raises(InputError) as caught:
+        as_quotas(given, JOBS)
+    assert str(caught.value).startswith(told)
+
+
+def test_owners_are_checked_against_each_table() -> None:
+    found = as_quotas(frame(list(ROWS)), None)
+    assert as_quotas(found, JOBS) is found
+    with pytest.raises(InputError, match="no job of the table has this user"):
+        as_quotas(found, JOBS.filter(pl.col("user") == "ann"))
+    with pytest.raises(InputError, match="no job of the table has this user"):
+        as_quotas(found, JOBS.drop("user"))
+
+
+# In a run
+
+
+def replayed(jobs: pl.DataFrame = JOBS, cluster: str = "1x8", **options: Any) -> ringbco.Outcome:
+    given = {"policy": "fifo", "model": "fixed", "preempt_cost": 0.0, "quota": frame(list(ROWS))}
+    return ringbco.replay(jobs, cluster, **given | options)
+
+
+def test_who_borrows_gives_back_and_the_folder_tells_it(invoke: Invoke) -> None:
+    """a2 borrows from 0 s on and makes room at 10 s; it starts again when b1 is done, at 60 s."""
+    JOBS.write_csv("jobs.csv")
+    Path("quota.csv").write_text(f"{HEAD}\nann,4,true\nbob,2,false\n")
+    ran = invoke(
+        *("replay", "jobs.csv", "--cluster", "1x8", "--policy", "fifo", "--model", "fixed", "--preempt-cost"),
+        *("0", "--queue", "skip", "--quota", "quota.csv", "-o", "r"),
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    found = ringbco.Outcome.read("r")
+    assert found.jobs["evictions"].to_list() == [0, 1, 0, 0]
+    assert found.jobs["finish_time"].to_list() == [100.0, 150.0, 60.0, 30.0]
+    assert found.quota is not None
+    assert found.quota.select("user", "gpus", "borrow").rows() == ROWS
+    digest = hashlib.sha256(Path("quota.csv").read_bytes()).hexdigest()
+    assert found.run["quotas"] == {"path": "quota.csv", "sha256": digest, "rows": 2}
+    assert invoke("audit", "r").returncode == 0
+    Path("quota.csv").unlink()  # the folder has a copy
+    again = invoke("replay", "--again", "r")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "quota.parquet        same bytes" in again.stdout
+
+
+def test_a_file_that_is_refused_leaves_nothing(invoke: Invoke) -> None:
+    JOBS.write_csv("jobs.csv")
+    Path("quota.csv").write_text(f"{HEAD}\nann,4,true\nbob,2,perhaps\n")
+    given = ("replay", "jobs.csv", "--cluster", "1x8", "--policy", "fifo", "--quota", "quota.csv", "-o", "r")
+    ran = invoke(*given)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert (
+        ran.stderr
+        == f"error: quota.csv: row 2 (line 3), column borrow: perhaps: expected true or false{BORROW}\n"
+    )
+    assert not Path("r").exists()
+
+
+def test_a_job_that_no_quota_lets_start(invoke: Invoke) -> None:
+    JOBS.write_csv("jobs.csv")
+    Path("quota.csv").write_text(f"{HEAD}\nann,4,true\nbob,1,false\n")
+    given = ("replay", "jobs.csv", "--cluster", "1x8", "--policy", "fifo", "--quota", "quota.csv", "-o", "r")
+    ran = invoke(*given)
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        "error: jobs.csv: row 3 (line 4), column num_gpus: 2: expected a job that its owner's quota lets"
+        " start, but job 'b1': asks for 2 GPUs, but its owner's quota is 1 and borrows none; raise the quota"
+        " or set borrow to true, or use --oversize drop to leave it out\n"
+    )
+    assert invoke(*given, "--oversize", "drop").returncode == 0
+    assert ringbco.Outcome.read("r").jobs["job_id"].to_list() == ["a1", "a2", "c1"]
+    assert invoke("audit", "r").returncode == 0
+
+
+def test_a_sweep_reads_quotas_once(tmp_path: Path) -> None:
+    JOBS.write_csv(tmp_path / "jobs.csv")
+    frame(list(ROWS)).write_csv(tmp_path / "q.csv")
+    (tmp_path / "sweep.toml").write_text(
+        '[base]\ntrace = "jobs.csv"\ncluster = "1x8"\nmodel = "fixed"\nqueue = "skip"\npreempt-cost = 7.0\n'
+        'quota = "q.csv"\n[grid]\npolicy = ["fifo", "sjf"]\nevict = [false, true]\n'
+    )
+    found = ringbco.sweep(tmp_path / "sweep.toml", tmp_path / "out").frame
+    assert found["error"].null_count() == found.height == 4
+    one = replayed(queue="skip", preempt_cost=7.0).summary
+    assert found.filter(pl.col("policy") == "fifo")["mean_jct"].to_list() == [one["mean_jct"]] * 2
+    assert one["evictions"] == 1
+
+
+def test_a_sweep_names_the_bad_row(tmp_path: Path) -> None:
+    JOBS.write_csv(tmp_path / "jobs.csv")
+    (tmp_path / "q.csv").write_text(f"{HEAD}\nann,-4,true\n")
+    (tmp_path / "sweep.toml").write_text(
+        '[base]\ntrace = "jobs.csv"\ncluster = "1x8"\nquota = "q.csv"\n[grid]\npolicy = ["fifo"]\n'
+    )
+    with pytest.raises(InputError, match=r"q\.csv: row 1 \(line 2\), column gpus: -4"):
+        ringbco.sweep(tmp_path / "sweep.toml", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_comparison_with_and_without(tmp_path: Path) -> None:
+    compared = ringbco.compare(
+        JOBS,
+        "1x8",
+        runs={
+            "free": {"policy": "fifo", "queue": "skip"},
+            "bound": {"policy": "fifo", "queue": "skip", "quota": frame(list(ROWS))},
+        },
+        model="fixed",
+        preempt_cost=7.0,
+    )
+    assert "evictions" not in compared.outcomes["free"].summary
+    assert compared.outcomes["bound"].summary["evictions"] == 1
+    # Its stays end through no will of its policy: what that costs is not left out.
+    assert compared.outcomes["bound"].jobs["finish_time"].to_list() == [100.0, 157.0, 60.0, 30.0]
+    compared.write(tmp_path / "c")
+    assert ringbco.Outcome.read(tmp_path / "c" / "bound").quota is not None
+    assert ringbco.Outcome.read(tmp_path / "c" / "free").quota is None
