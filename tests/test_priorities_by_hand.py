@@ -244,6 +244,15 @@ def test_a_ranking_evicts_who_is_in_the_way_of_a_selected_job() -> None:
     assert truth.allocations[0] == [(0, 1, 0, 10), (1, 1, 10, 53)]
 
 
+def test_an_evicted_job_comes_of_age() -> None:
+    # Row 0 leaves at 10 s. From 30 s on row 3, which needs all 4 GPUs, is the head and waits for row 2.
+    # At 50 s row 0 is aged and goes ahead of it. At 130 s row 2 is done, and row 3 evicts row 0 again.
+    jobs = [(0, 1, 100, 0), (10, 4, 20, 1), (15, 1, 100, 1), (20, 4, 200, 1)]
+    truth, log = run(problem(jobs, [4], SJF, evict=True, aging=50.0))
+    assert stays(truth) == [[(0, 10), (50, 130), (330, 340)], [(10, 30)], [(30, 130)], [(130, 330)]]
+    assert log.evictions == [2, 0, 0, 0]
+
+
 def test_an_eviction_between_slots() -> None:
     # In slots of 10 s: the job of 12 s counts at 20 s, and row 0 has done two slots of ten.
     truth, log = run(problem([(0, 1, 100, 0), (12, 1, 15, 1)], [1], SLOTS, evict=True, cost=5.0))
