@@ -244,6 +244,24 @@ def test_a_ranking_evicts_who_is_in_the_way_of_a_selected_job() -> None:
     assert truth.allocations[0] == [(0, 1, 0, 10), (1, 1, 10, 53)]
 
 
+def test_an_evicted_job_comes_of_age() -> None:
+    # Row 0 leaves at 10 s. From 30 s on row 3, which needs all 4 GPUs, is the head and waits for row 2.
+    # At 50 s row 0 is aged and goes ahead of it. At 130 s row 2 is done, and row 3 evicts row 0 again.
+    jobs = [(0, 1, 100, 0), (10, 4, 20, 1), (15, 1, 100, 1), (20, 4, 200, 1)]
+    truth, log = run(problem(jobs, [4], SJF, evict=True, aging=50.0))
+    assert stays(truth) == [[(0, 10), (50, 130), (330, 340)], [(10, 30)], [(30, 130)], [(130, 330)]]
+    assert log.evictions == [2, 0, 0, 0]
+
+
+def test_a_job_that_comes_of_age_evicts() -> None:
+    # All 4 GPUs are held. Row 3 is the head, being short, and cannot evict row 1. At 30 s rows 2 and 3 are
+    # aged: row 2 goes first, and evicts row 0.
+    jobs = [(0, 1, 100, 0), (0, 3, 100, 1), (10, 1, 50, 1), (10, 4, 5, 1)]
+    truth, log = run(problem(jobs, [4], SJF, evict=True, aging=20.0))
+    assert stays(truth) == [[(0, 30), (105, 175)], [(0, 100)], [(30, 80)], [(100, 105)]]
+    assert log.evictions == [1, 0, 0, 0]
+
+
 def test_an_eviction_between_slots() -> None:
     # In slots of 10 s: the job of 12 s counts at 20 s, and row 0 has done two slots of ten.
     truth, log = run(problem([(0, 1, 100, 0), (12, 1, 15, 1)], [1], SLOTS, evict=True, cost=5.0))
@@ -320,3 +338,25 @@ def test_a_job_beyond_any_quota_is_left_out() -> None:
     truth, _ = run(problem([(0, 3, 10, 0), (0, 1, 10, 0)], [4], options, owners=["a", "a"],
                            quotas=(("a", Quota(2, False)),)))  # fmt: skip
     assert truth.kept == [False, True]
+
+
+def test_a_job_that_comes_of_age_takes_what_was_borrowed() -> None:
+    # At 15 s row 4, which borrows, gets the GPU of row 0. Row 3 is the head and needs both. At 30 s row 2 is
+    # aged: it goes first, and takes the GPU of row 4.
+    jobs = [(0, 1, 15, 3), (0, 1, 100, 3), (10, 1, 50, 0), (12, 2, 5, 1), (13, 1, 60, 2)]
+    owners, quotas = [None, None, None, None, "a"], (("a", Quota(0, True)),)
+    truth, log = run(problem(jobs, [2], SJF, aging=20.0, owners=owners, quotas=quotas))
+    # It borrows again at 80 s, and row 3 takes both GPUs at 100 s.
+    assert stays(truth)[2:] == [[(30, 80)], [(100, 105)], [(15, 30), (80, 100), (105, 130)]]
+    assert log.evictions == [0, 0, 0, 0, 2]
+
+
+def test_an_evicted_job_that_comes_of_age_takes_what_was_borrowed() -> None:
+    # Row 3 needs all 3 GPUs, cannot evict row 1, and is the head. At 10 s row 4 evicts row 0. At 20 s row 0
+    # is aged, goes first, and takes the GPU of row 2, which borrows.
+    jobs = [(0, 1, 100, 0), (0, 1, 100, 3), (5, 1, 100, 2), (8, 3, 5, 1), (10, 1, 40, 3)]
+    owners, quotas = [None, None, "a", None, None], (("a", Quota(0, True)),)
+    truth, log = run(problem(jobs, [3], SJF, aging=20.0, owners=owners, quotas=quotas, evict=True))
+    assert stays(truth)[0] == [(0, 10), (20, 100), (105, 115)]
+    assert stays(truth)[2:] == [[(5, 20), (50, 100), (105, 140)], [(100, 105)], [(10, 50)]]
+    assert log.evictions == [2, 0, 2, 0, 0]
