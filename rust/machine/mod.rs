@@ -258,6 +258,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 let row = self.rows[job.index()] as usize;
                 return Err(Error::Decision { row, verb: verb.name(), time: self.floor.seconds(), why, at });
             }
+            if self.floor.books {
+                // Whoever was evicted may come of age.
+                self.next_wake = self.policy.wake(&self.floor, self.arrived);
+            }
             self.next_pass = self.policy.due(&self.floor);
             if P::OUTSIDE {
                 self.news.evicted.append(&mut self.floor.evicted);

@@ -17,6 +17,7 @@ pub(crate) struct KeyedLine<const ASKED: bool> {
     /// The treap of each demand, ascending; of all jobs under a strict queue.
     root: Vec<Job>,
     waiting: OrderedBits,
+    promoted: OrderedBits,
     // By job.
     key: Vec<u64>,
     /// Where priorities differ.
@@ -153,6 +154,7 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
             class,
             root: vec![Job::NONE; count],
             waiting: OrderedBits::new(n),
+            promoted: OrderedBits::new(if setting.options.aging.is_some() { n } else { 0 }),
             key: vec![0; n],
             tier: jobs.priority.map_or_else(Vec::new, |_| (0..n).map(|job| jobs.tier(job)).collect()),
             left: vec![Job::NONE; n],
@@ -191,7 +193,12 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
         if let Some(tier) = self.tier.get_mut(job.index()) {
             *tier = 0;
         }
+        self.promoted.insert(job.index());
         self.insert(job, f64::NEG_INFINITY);
+    }
+
+    fn is_promoted(&self, job: Job) -> bool {
+        self.promoted.contains(job.index())
     }
 
     fn has(&self, job: Job) -> bool {

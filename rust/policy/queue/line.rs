@@ -37,6 +37,9 @@ pub(crate) trait Line: Clone + Send {
     /// Puts a waiting job ahead of all that are not promoted; those that are go by fifo.
     fn promote(&mut self, job: Job);
 
+    /// Whether a waiting job is promoted.
+    fn is_promoted(&self, job: Job) -> bool;
+
     /// Whether a job that has arrived waits.
     fn has(&self, job: Job) -> bool;
 
@@ -252,6 +255,10 @@ impl Line for FixedLine {
             promoted.members.insert(job.index());
         }
         self.push(job, 0.0, || estimate);
+    }
+
+    fn is_promoted(&self, job: Job) -> bool {
+        self.promoted.as_ref().is_some_and(|promoted| promoted.members.contains(job.index()))
     }
 
     fn has(&self, job: Job) -> bool {

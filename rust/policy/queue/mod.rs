@@ -134,6 +134,7 @@ impl<'a, L: Line> Queued<'a, L> {
             self.take_back(floor, slot, job);
             if let Some(aging) = &self.aging
                 && floor.clock.arrival(floor.jobs.submit[job.index()] + aging.after) <= floor.now
+                && !self.line.is_promoted(job)
             {
                 // It has come of age while it ran.
                 self.line.promote(job);
@@ -216,7 +217,8 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         let Some(aging) = &mut self.aging else { return f64::INFINITY };
         while aging.next < arrived {
             let job = floor.arrival(aging.next);
-            if self.line.has(job) {
+            // One that was promoted before it was interrupted still is.
+            if self.line.has(job) && !self.line.is_promoted(job) {
                 let due = floor.clock.arrival(floor.jobs.submit[job.index()] + aging.after);
                 if due > floor.now {
                     return due;
