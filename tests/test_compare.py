@@ -29,7 +29,15 @@ from ringbco.result.measures import MEASURES
 from ringbco.result.outcome import Outcome
 
 POLICIES = ["fifo", "sjf", "ff"]
-OF_SOME = {"preemptions", "lost_gpu_seconds", "deadlines_met", "jain_index_users", "energy_kwh", "cost"}
+OF_SOME = {
+    "preemptions",
+    "lost_gpu_seconds",
+    "deadlines_met",
+    "jain_index_users",
+    "evictions",
+    "energy_kwh",
+    "cost",
+}
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,7 @@ def test_who_borrows_gives_back_and_the_folder_tells_it(invoke: Invoke) -> None:
         *("0", "--queue", "skip", "--quota", "quota.csv", "-o", "r"),
     )
     assert (ran.returncode, ran.stderr) == (0, "")
+    assert re.search(r"^evictions +1 *$", ran.stdout, re.MULTILINE)
     found = ringbco.Outcome.read("r")
     assert found.jobs["evictions"].to_list() == [0, 1, 0, 0]
     assert found.jobs["finish_time"].to_list() == [100.0, 150.0, 60.0, 30.0]
@@ -246,6 +248,8 @@ def test_a_comparison_with_and_without(tmp_path: Path) -> None:
     assert compared.outcomes["bound"].summary["evictions"] == 1
     # Its stays end through no will of its policy: what that costs is not left out.
     assert compared.outcomes["bound"].jobs["finish_time"].to_list() == [100.0, 157.0, 60.0, 30.0]
+    told = {measure.key: [entry.value for entry in entries] for measure, entries in compared.rows.items()}
+    assert told["evictions"] == [None, 1.0]
     compared.write(tmp_path / "c")
     assert ringbco.Outcome.read(tmp_path / "c" / "bound").quota is not None
     assert ringbco.Outcome.read(tmp_path / "c" / "free").quota is None

@@ -173,3 +173,11 @@ def test_slices_tell_that_they_were_evicted() -> None:
     told = {(event["args"]["job"], event["ts"]) for event in slices if event["args"].get("evicted")}
     assert told == {("j0", 0.0), ("j0", 60e6)}
     assert all("evicted" not in event["args"] for event in slices if event["args"]["job"] != "j0")
+
+
+def test_an_odd_policy_in_run_toml_is_no_reason_to_fail() -> None:
+    outcome = replayed(TWICE)
+    outcome.run["options"]["policy"] = ["fifo"]
+    found = evicted(outcome)
+    assert found is not None
+    assert found.height == 2

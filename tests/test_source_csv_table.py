@@ -86,14 +86,19 @@ BAD = {
     "fp_time": ("-1", "inf"),
     "bp_time": ("-0.1", "x"),
     "deadline": ("x", "nan"),
+    "priority": ("1.5", "-2147483649", "2147483648", "x"),
+    "preemptible": ("1", "yes", "nan"),
 }
+GOOD = {"preemptible": "TRUE", "priority": "-3"}
 
 
 @pytest.mark.parametrize(("column", "cell"), [(c, v) for c, cells in BAD.items() for v in cells])
 def test_a_row_that_breaks_a_rule_is_dropped_or_stops_a_strict_run(
     column: str, cell: str, tmp_path: Path
 ) -> None:
-    good = {"job_id": "a", "submit_time": "3", "num_gpus": "2", "duration": "9.5", column: "1"}
+    good = {"job_id": "a", "submit_time": "3", "num_gpus": "2", "duration": "9.5", column: "1"} | {
+        name: cell for name, cell in GOOD.items() if name == column
+    }
     if (column, cell) == ("job_id", "job_id"):
         good["job_id"], cell = "1", "1"  # a second time
     bad = {**good, "job_id": "b", column: cell}
@@ -103,6 +108,16 @@ def test_a_row_that_breaks_a_rule_is_dropped_or_stops_a_strict_run(
     error = refusal(path, strict=True)
     assert isinstance(error, InputError)
     assert (error.row, error.line, error.column, error.value) == (2, 3, column, cell or None)
+
+
+def test_priorities_and_shares_are_read(tmp_path: Path) -> None:
+    rows = "a,1,1,1,-3, False ,0.25\nb,1,1,1,7,true,1\n"
+    path = table(tmp_path, f"{OURS},priority,may,gpu_share\n{rows}")
+    frame = convert("csv", [path], Options(strict=True, column_map={"preemptible": "may"})).table.frame
+    assert frame.select("priority", "preemptible", "gpu_share").rows() == [(-3, False, 0.25), (7, True, 1.0)]
+    path.write_text(f"{OURS},priority,may,gpu_share\n{rows}c,1,1,1,0,true,0\nd,1,1,1,0,true,1.5\n")
+    told = convert("csv", [path]).account.dropped
+    assert told == {"gpu_share is not a share of one GPU > 0": 2}
 
 
 def test_an_empty_optional_cell_is_no_defect(tmp_path: Path) -> None:

@@ -65,6 +65,18 @@ def comparison_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+def _stops(table: Table, summary: Mapping[str, Any]) -> None:
+    """What stopping jobs costs."""
+    if "preemptions" in summary:
+        lost = gpu_time(summary["lost_gpu_seconds"], 1)
+        if summary["preemptions"] or not summary["lost_gpu_seconds"]:
+            table.add_row("preemptions", f"{summary['preemptions']:,}, costing {lost}")
+        else:
+            table.add_row("pauses at a start", f"costing {lost}")
+    if "evictions" in summary:
+        table.add_row("evictions", f"{summary['evictions']:,}")
+
+
 def _figures(summary: Mapping[str, Any]) -> Table:
     jobs = f"{summary['jobs']:,}"
     if summary["jobs_dropped"]:
@@ -83,12 +95,7 @@ def _figures(summary: Mapping[str, Any]) -> Table:
         table.add_row("energy", f"{figure('number', summary['energy_kwh'])} kWh")
     if "cost" in summary:
         table.add_row("cost", figure("number", summary["cost"]))
-    if "preemptions" in summary:
-        lost = gpu_time(summary["lost_gpu_seconds"], 1)
-        if summary["preemptions"] or not summary["lost_gpu_seconds"]:
-            table.add_row("preemptions", f"{summary['preemptions']:,}, costing {lost}")
-        else:
-            table.add_row("pauses at a start", f"costing {lost}")
+    _stops(table, summary)
     if "failures" in summary:
         lost = gpu_time(summary["lost_work_gpu_seconds"], 1)
         table.add_row("failures", f"{summary['failures']:,}, costing {lost} of work")

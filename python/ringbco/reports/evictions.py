@@ -17,7 +17,11 @@ def evicted(outcome: Outcome) -> pl.DataFrame | None:
     may have no allocations. Else it is every stay that is neither its job's last nor ended by an outage.
     """
     held = outcome.allocations
-    if held is None or "evictions" not in outcome.jobs.columns or preempts(outcome.run.get("options", {})):
+    if held is None or "evictions" not in outcome.jobs.columns:
+        return None
+    options = outcome.run.get("options", {})
+    # As text: a damaged run.toml may have a list there.
+    if preempts({**options, "policy": str(options.get("policy"))}):
         return None
     counted = outcome.jobs.filter(pl.col("evictions") > 0)["job_id"]
     rows = held.filter(pl.col("job_id").is_in(counted.implode()))

@@ -52,6 +52,7 @@ SINGLES: Final = (
     Measure("jain_index_users", "Jain's index over users", "index", best="most"),
     Measure("preemptions", "preemptions", "count"),
     Measure("lost_gpu_seconds", "GPU time lost to them", "time"),
+    Measure("evictions", "evictions", "count"),
     Measure("energy_kwh", "energy, kWh", "number"),
     Measure("cost", "cost", "number"),
     Measure("deadlines_met", "deadlines met", "share", best="most"),

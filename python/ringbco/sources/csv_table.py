@@ -37,7 +37,7 @@ from ringbco.trace.schema import other_names_of
 
 SPAN: Final = ("start_time", "end_time")  # may stand for the duration
 TIMES: Final = ("submit_time", *SPAN, "deadline")
-OPTIONAL_NUMBERS: Final = tuple(
+OPTIONAL_VALUES: Final = tuple(
     name for name, c in COLUMNS.items() if not c.required and c.dtype is not pl.String
 )
 _CLOCKS: Final = ((TIME_LIKE + r"[+-]\d\d:?\d\d$", offset_clock), (TIME_LIKE + "$", wall_clock))
@@ -85,7 +85,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
     frame = text.select(
         ROW,
         *(_parsed(ours, clock) for ours in names),
-        *(pl.col(c).is_not_null().alias(_written(c)) for c in names if c in OPTIONAL_NUMBERS),
+        *(pl.col(c).is_not_null().alias(_written(c)) for c in names if c in OPTIONAL_VALUES),
         *map(pl.col, (*extras, EXTRA)),
     )
     places = file.locate()
@@ -167,8 +167,10 @@ def _parsed(ours: str, clock: Callable[[str], pl.Expr]) -> pl.Expr:
     """A column of text as what the job table wants; cells that cannot be read become null."""
     if ours in TIMES:
         return clock(ours)
-    kinds: dict[object, Callable[[str], pl.Expr]] = {pl.String: optional_text, pl.Boolean: truth}
-    return kinds.get(COLUMNS[ours].dtype if ours in COLUMNS else None, number)(ours)
+    kind = COLUMNS[ours].dtype if ours in COLUMNS else pl.Float64
+    if kind is pl.Boolean:
+        return truth(ours)
+    return optional_text(ours) if kind is pl.String else number(ours)
 
 
 def _written(column: str) -> str:
@@ -190,16 +192,20 @@ def _rules(names: Mapping[str, str], clock: Callable[[str], pl.Expr]) -> tuple[R
     else:
         rules += timed(*SPAN, expected=expected)
         rules += in_order("submit_time", *SPAN)
-    rules += [_optional_number(c) for c in names if c in OPTIONAL_NUMBERS]
+    rules += [_optional_value(c) for c in names if c in OPTIONAL_VALUES]
     return tuple(rules)
 
 
-def _optional_number(name: str) -> Rule:
+def _optional_value(name: str) -> Rule:
     """Rows whose cell of an optional column breaks the table's rule are dropped; an empty cell is fine."""
     column, value = COLUMNS[name], pl.col(name)
-    broken = value.is_null() | (value < column.low)
-    if column.high is not None:
-        broken = broken | (value > column.high) | (value != value.floor())
+    broken = value.is_null()
+    if column.dtype is not pl.Boolean:
+        broken = broken | (value < column.low if column.low_included else value <= column.low)
+        if column.high is not None:
+            broken = broken | (value > column.high)
+        if column.dtype.is_integer():
+            broken = broken | (value != value.floor())
     return drop(f"{name} is not {column.rule}", pl.col(_written(name)) & broken, name, column.rule)
 
 
