@@ -4,7 +4,8 @@
 //! server of 8 GPUs runs a (4 GPUs, 1,000 s since its last checkpoint), b (2 GPUs, 500 s) and c (2 GPUs, 100 s), a job
 //! of 3 GPUs evicts b and c: c is taken first, then b, and neither is enough alone.
 //!
-//! An attempt costs the running jobs, sorted. There is one for each demand that a pass cannot place.
+//! An attempt costs the servers, and the running jobs of those on which enough may go; for a gang larger than a server
+//! all running jobs, sorted. There is one attempt for each demand that a pass cannot place.
 
 use super::floor::Floor;
 use super::holdings::Claimant;
@@ -13,7 +14,6 @@ use crate::ids::{GpuType, Job, Server, Slot};
 use crate::placement::Probes;
 use crate::speed::Speed;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 /// A running job that may be evicted.
 #[derive(Clone, Copy, Debug)]
@@ -41,30 +41,27 @@ impl<S: Speed> Floor<'_, S> {
     pub(crate) fn place_by_evicting(&mut self, job: Job, evicted: &mut Vec<(Slot, Job)>) -> bool {
         evicted.clear();
         let (jobs, num_gpus) = (self.jobs, self.asks(job));
-        if self.holdings.is_none() {
+        let lower = self.lodgers.as_ref().map_or(0, |lodgers| lodgers.gpus_after(jobs.tier(job.index())));
+        if self.holdings.is_none() && (lower == 0 || lower + self.cluster.idle_units() < u64::from(num_gpus)) {
             // Most attempts end here: all lower priorities together do not hold enough.
-            let lower = self.evictable.range(jobs.tier(job.index()).saturating_add(1)..).map(|(_, gpus)| gpus);
-            let lower: u64 = lower.sum();
-            if lower == 0 || lower + self.cluster.idle_units() < u64::from(num_gpus) {
-                return false;
-            }
+            return false;
         }
         if self.claimant(job) != Claimant::Within {
             return false;
         }
         for &(gpu_type, _) in jobs.tried(job) {
-            let victims = self.victims(Some(gpu_type), |floor, slot| floor.yields(slot, job));
-            if victims.is_empty() {
-                continue;
-            }
+            let yields = |floor: &Self, slot: Slot| floor.yields(slot, job);
             if num_gpus <= self.cluster.of_mut(gpu_type).largest {
-                if let Some((server, chosen)) = self.server_of_least(&victims, num_gpus) {
+                if let Some((server, chosen)) = self.server_of_least(Some(gpu_type), num_gpus, yields) {
                     self.evict_all(&chosen, evicted);
                     self.out.decisions += 1;
                     self.take(job, &[(server, num_gpus)]);
                     return true;
                 }
-            } else if let Some(chosen) = self.fewest_of_all(&victims, gpu_type, num_gpus) {
+                continue;
+            }
+            let victims = self.victims(gpu_type, yields);
+            if let Some(chosen) = self.fewest_of_all(&victims, gpu_type, num_gpus) {
                 self.evict_all(&chosen, evicted);
                 return self.place_on_type(job, num_gpus, gpu_type);
             }
@@ -79,61 +76,72 @@ impl<S: Speed> Floor<'_, S> {
         lower || self.is_over_quota(slot)
     }
 
-    /// The stays, of a GPU type or of all, that `may` go, in the order in which they do.
-    pub(super) fn victims(&self, gpu_type: Option<GpuType>, may: impl Fn(&Self, Slot) -> bool) -> Vec<Victim> {
+    /// The stays of a GPU type that `may` go, in the order in which they do.
+    fn victims(&self, gpu_type: GpuType, may: impl Fn(&Self, Slot) -> bool) -> Vec<Victim> {
         let goes = |&slot: &Slot| {
             let stay = &self.stays[slot.index()];
-            stay.is_live() && gpu_type.is_none_or(|of| stay.gpu_type == of) && may(self, slot)
+            stay.is_live() && stay.gpu_type == gpu_type && may(self, slot)
         };
-        let mut victims: Vec<Victim> = (0..self.stays.len())
-            .map(Slot::at)
-            .filter(goes)
-            .map(|slot| {
-                let stay = &self.stays[slot.index()];
-                let (_, since) = stay.at_checkpoint(self.now, self.clock);
-                let unsaved = self.clock.seconds(f64::max(0.0, self.now - since));
-                Victim { slot, key: f64::from(stay.gpus()) * unsaved }
-            })
-            .collect();
-        let place = |victim: &Victim| {
-            let stay = &self.stays[victim.slot.index()];
-            let job = stay.job.index();
-            // No number is NaN or less than 0, so bits sort as they do.
-            let (key, start) = (victim.key.to_bits(), stay.start.to_bits());
-            (Reverse(self.jobs.tier(job)), key, Reverse(start), self.rows[job])
-        };
-        victims.sort_unstable_by_key(place);
+        let slots = (0..self.stays.len()).map(Slot::at).filter(goes);
+        let mut victims: Vec<Victim> = slots.map(|slot| self.victim(slot)).collect();
+        victims.sort_unstable_by_key(|victim| self.turn(victim));
         victims
     }
 
-    /// The server on which a gang costs the least sum of keys, and who must go there.
-    pub(super) fn server_of_least(&self, victims: &[Victim], num_gpus: u32) -> Option<(Server, Vec<Victim>)> {
-        let mut by_server: BTreeMap<Server, Vec<(Victim, u32)>> = BTreeMap::new();
-        for victim in victims {
-            for &(server, count) in &self.stays[victim.slot.index()].parts {
-                by_server.entry(server).or_default().push((*victim, count));
-            }
-        }
+    fn victim(&self, slot: Slot) -> Victim {
+        let stay = &self.stays[slot.index()];
+        let (_, since) = stay.at_checkpoint(self.now, self.clock);
+        let unsaved = self.clock.seconds(f64::max(0.0, self.now - since));
+        Victim { slot, key: f64::from(stay.gpus()) * unsaved }
+    }
+
+    /// Where a victim stands in the order in which they go.
+    fn turn(&self, victim: &Victim) -> (Reverse<u32>, u64, Reverse<u64>, u32) {
+        let stay = &self.stays[victim.slot.index()];
+        let job = stay.job.index();
+        // No number is NaN or less than 0, so bits sort as they do.
+        let (key, start) = (victim.key.to_bits(), stay.start.to_bits());
+        (Reverse(self.jobs.tier(job)), key, Reverse(start), self.rows[job])
+    }
+
+    /// The server, of a GPU type or of all, on which a gang costs the least sum of keys, and who must go there: of the
+    /// stays that `may`.
+    pub(super) fn server_of_least(
+        &self,
+        gpu_type: Option<GpuType>,
+        num_gpus: u32,
+        may: impl Fn(&Self, Slot) -> bool,
+    ) -> Option<(Server, Vec<Victim>)> {
+        let lodgers = self.lodgers.as_ref()?;
         let mut least: Option<(f64, Server, Vec<Victim>)> = None;
-        for (server, here) in by_server {
+        let mut here: Vec<(Victim, u32)> = Vec::new();
+        for server in (0..self.cluster.num_servers()).map(Server::at) {
             let mut idle = self.cluster.idle(server);
-            if idle >= num_gpus {
+            let hopeless = idle >= num_gpus || idle + lodgers.gpus_on(server) < num_gpus;
+            if hopeless || gpu_type.is_some_and(|of| self.cluster.type_of(server) != of) {
                 continue;
             }
+            let going = || lodgers.on(server).iter().filter(|lodger| may(self, lodger.0));
+            if idle + going().map(|lodger| lodger.1).sum::<u32>() < num_gpus {
+                continue;
+            }
+            here.clear();
+            here.extend(going().map(|&(slot, count)| (self.victim(slot), count)));
+            here.sort_unstable_by_key(|(victim, _)| self.turn(victim));
             let enough = here.iter().position(|&(_, count)| {
                 idle += count;
                 idle >= num_gpus
             });
             let Some(last) = enough else { continue };
-            let mut chosen = here[..=last].to_vec();
-            for at in (0..chosen.len()).rev() {
-                if idle - chosen[at].1 >= num_gpus {
-                    idle -= chosen.remove(at).1;
+            here.truncate(last + 1);
+            for at in (0..here.len()).rev() {
+                if idle - here[at].1 >= num_gpus {
+                    idle -= here.remove(at).1;
                 }
             }
-            let sum: f64 = chosen.iter().map(|(victim, _)| victim.key).sum();
+            let sum: f64 = here.iter().map(|(victim, _)| victim.key).sum();
             if least.as_ref().is_none_or(|least| sum < least.0) {
-                least = Some((sum, server, chosen.into_iter().map(|(victim, _)| victim).collect()));
+                least = Some((sum, server, here.iter().map(|&(victim, _)| victim).collect()));
             }
         }
         least.map(|(_, server, chosen)| (server, chosen))

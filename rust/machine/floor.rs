@@ -8,6 +8,7 @@ use super::clock::Clock;
 use super::delays::Delays;
 use super::holdings::Holdings;
 use super::ledger::Ledger;
+use super::lodgers::Lodgers;
 use super::outages::Outages;
 use super::services::Services;
 use super::sleep::{Pauses, Sleep};
@@ -22,7 +23,6 @@ use crate::placement::{Placer, Pools};
 use crate::setting::Setting;
 use crate::speed::{Beside, Crowd, Speed};
 use crate::trace::Jobs;
-use std::collections::BTreeMap;
 
 /// The state of a cluster and its jobs at one instant. Jobs are numbered in order of (priority down, submit_time, row).
 #[derive(Clone, Debug)]
@@ -62,11 +62,10 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) rows: &'a [u32],
     /// Jobs that others evicted (kept where decisions come from outside).
     pub(super) evicted: Vec<Job>,
-    /// Whether jobs of higher priority evict others, and the GPUs that preemptible jobs hold, by tier.
+    /// Whether jobs of higher priority evict others.
     pub(super) evicts: bool,
-    /// Whether anybody asks who holds what: `evicts`, or there are quotas.
-    pub(super) books: bool,
-    pub(super) evictable: BTreeMap<u32, u64>,
+    /// Whom others may evict, where anybody may.
+    pub(super) lodgers: Option<Box<Lodgers>>,
     pub(super) services: Option<Box<Services>>,
     pub(super) record: bool,
     pub(super) delays: Delays,
@@ -132,8 +131,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             pauses: Pauses::new(options, clock, S::USES_REST_OF_SLOT, 0.0),
             checkpoint_interval: if stays_end { options.checkpoint_interval } else { f64::NAN },
             evicts: options.evict,
-            books: options.evict || setting.quotas.is_some(),
-            evictable: BTreeMap::new(),
+            lodgers: makes_room.then(|| Box::new(Lodgers::new(setting.server_gpus.len()))),
             holdings: Holdings::new(setting),
             rows: setting.rows,
             evicted: Vec::new(),
@@ -269,8 +267,9 @@ impl<'a, S: Speed> Floor<'a, S> {
         if let Some(sleep) = &mut self.sleep {
             sleep.give_back(&stay.parts, self.now, self.clock);
         }
-        if self.books {
+        if self.lodgers.is_some() {
             let num_gpus = stay.gpus();
+            self.send_off(slot);
             self.let_go(job, num_gpus);
         }
         let stay = &self.stays[slot.index()];

@@ -78,9 +78,6 @@ impl<S: Speed> Floor<'_, S> {
 
     /// A stay begins.
     pub(super) fn hold(&mut self, slot: Slot, job: Job, num_gpus: u32) {
-        if self.evicts && self.jobs.may_be_evicted(job.index()) {
-            *self.evictable.entry(self.jobs.tier(job.index())).or_default() += u64::from(num_gpus);
-        }
         let Some(holdings) = &mut self.holdings else { return };
         let over = holdings.claimant(job, num_gpus) != Claimant::Within;
         let slots = holdings.over.len().max(slot.index() + 1);
@@ -93,11 +90,6 @@ impl<S: Speed> Floor<'_, S> {
 
     /// A stay ends.
     pub(super) fn let_go(&mut self, job: Job, num_gpus: u32) {
-        if let Some(gpus) = self.evictable.get_mut(&self.jobs.tier(job.index()))
-            && self.jobs.may_be_evicted(job.index())
-        {
-            *gpus -= u64::from(num_gpus);
-        }
         let Some(holdings) = &mut self.holdings else { return };
         if let Some(held) = holdings.held.get_mut(holdings.owner[job.index()] as usize) {
             *held -= u64::from(num_gpus);

@@ -14,6 +14,7 @@ mod facts;
 mod floor;
 mod holdings;
 mod ledger;
+mod lodgers;
 mod outages;
 mod services;
 mod sharing;
@@ -258,7 +259,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 let row = self.rows[job.index()] as usize;
                 return Err(Error::Decision { row, verb: verb.name(), time: self.floor.seconds(), why, at });
             }
-            if self.floor.books {
+            if self.floor.lodgers.is_some() {
                 // Whoever was evicted may come of age.
                 self.next_wake = self.policy.wake(&self.floor, self.arrived);
             }

@@ -150,8 +150,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
             let job = floor.stays[slot.index()].job;
             floor.jobs.may_be_evicted(job.index())
         };
-        let victims = floor.victims(None, goes);
-        let (server, chosen) = floor.server_of_least(&victims, gpus)?;
+        let (server, chosen) = floor.server_of_least(None, gpus, goes)?;
         let mut evicted = Vec::new();
         floor.evict_all(&chosen, &mut evicted);
         for (slot, job) in evicted {

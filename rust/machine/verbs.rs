@@ -203,8 +203,9 @@ impl<S: Speed> Floor<'_, S> {
         if !resumed {
             self.out.start[j] = self.now;
         }
-        if self.books {
+        if self.lodgers.is_some() {
             self.hold(slot, job, num_gpus);
+            self.take_in(slot);
         }
         slot
     }
@@ -355,6 +356,7 @@ impl<S: Speed> Floor<'_, S> {
             self.crowd_sum += u64::from(undone.stay.crowd);
         }
         self.stays[slot.index()] = undone.stay;
+        self.take_in(slot);
         Some(slot)
     }
 
