@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -338,3 +339,28 @@ def most_held(jobs: pl.DataFrame, result: Outcome, user: str) -> int:
     most = changes.sort("time", "change")["change"].cum_sum().max()
     assert isinstance(most, int)
     return most
+
+
+def test_what_evictions_take_is_in_the_summary() -> None:
+    """The example of docs/priorities.md#eviction: 120 of 40,420 GPU-seconds are pauses."""
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c", "h"],
+            "submit_time": [0.0, 500.0, 900.0, 1000.0],
+            "num_gpus": [4, 2, 2, 3],
+            "duration": [5000.0, 5000.0, 5000.0, 100.0],
+            "priority": [0, 0, 0, 1],
+        }
+    )
+    told: dict[str, Any] = {
+        "policy": "fifo",
+        "model": "fixed",
+        "evict": True,
+        "checkpoint_interval": math.inf,
+    }
+    outcome = ringbco.replay(jobs, "1x8", **told)
+    assert outcome.jobs["evictions"].to_list() == [0, 1, 1, 0]
+    assert outcome.summary["goodput"] == pytest.approx(1 - 120 / 40420)
+    ratio = (1 + 2 * 5000 / 5130 + 1) / 4
+    assert outcome.summary["effective_training_time_ratio"] == pytest.approx(ratio)
+    assert ringbco.audit(outcome, jobs) == []

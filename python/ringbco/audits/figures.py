@@ -44,6 +44,8 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
     expected |= _told(_counts(facts, eps, missing), summary)
     if facts.outages is not None and facts.outcome.allocations is not None:
         expected |= _outages(check, facts, eps, summary)
+    elif facts.makes_room and facts.outcome.allocations is not None:
+        expected |= _used(facts, eps)
     spanning = parts.p > 0
     seconds = parts.length[spanning]
     if facts.outcome.allocations is not None:
@@ -103,6 +105,18 @@ def _outages(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, An
     else:
         _compare(check, "lost_gpu_hours_by_cause: ", told, by_cause)
     return dict(found)
+
+
+def _used(facts: Facts, eps: Episodes) -> dict[str, float]:
+    """Goodput, and the time of the jobs that were done beside their ideal, where no work is lost."""
+    done = facts.finished[facts.a_job]
+    held = float((facts.a_held * (facts.a_end - facts.a_start))[done].sum())
+    paused = _preemption(facts, eps, facts.finished)["lost_gpu_seconds"]
+    ideal = facts.workload.ideal_run_time[facts.row[facts.finished]]
+    return {
+        "goodput": 1.0 - paused / held if held > 0 else 1.0,
+        "effective_training_time_ratio": float((ideal / (facts.finish - facts.start)[facts.finished]).mean()),
+    }
 
 
 def check_services(check: Check, facts: Facts, found: Served) -> None:

@@ -78,6 +78,7 @@ class Losses:
         finish, s.
         """
         lost = self.gpus * self.lost
+        told = used(held, paused, float(lost.sum()), ideal, taken)
         by_cause: dict[str, float] = {}
         for cause, seconds in sorted(zip(self.cause, lost.tolist(), strict=True)):
             by_cause[cause] = by_cause.get(cause, 0.0) + seconds / 3600.0
@@ -85,6 +86,19 @@ class Losses:
             "failures": int(self.lost.size),
             "lost_work_gpu_seconds": float(lost.sum()),
             "lost_gpu_hours_by_cause": by_cause,
-            "goodput": 1.0 - (paused + float(lost.sum())) / held if held > 0 else 1.0,
-            "effective_training_time_ratio": float((ideal / taken).mean()),
+            **told,
         }
+
+
+def used(
+    held: float, paused: float, lost: float, ideal: NDArray[np.float64], taken: NDArray[np.float64]
+) -> dict[str, float]:
+    """How much of the GPU time held, and of the jobs' time, went into work that counts.
+
+    held, paused, lost: GPU-seconds. ideal: ideal run time of each job, s. taken: from its first start to its
+    finish, s.
+    """
+    return {
+        "goodput": 1.0 - (paused + lost) / held if held > 0 else 1.0,
+        "effective_training_time_ratio": float((ideal / taken).mean()),
+    }

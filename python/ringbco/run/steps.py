@@ -21,7 +21,7 @@ from ringbco.errors import ABSENT, InputError, UsageError, show_path
 from ringbco.result import causes, metrics
 from ringbco.result.by_type import by_type
 from ringbco.result.energy import Held, Sleep, has_watts, totals, watts
-from ringbco.result.reliability import DownTime, Losses
+from ringbco.result.reliability import DownTime, Losses, used
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
@@ -301,9 +301,14 @@ def _cut_short(
 def _losses(
     frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult, down: DownTime | None
 ) -> dict[str, Any]:
-    """What failing servers took from the jobs that were done; nothing where the run knows no outages."""
-    if down is None or result.failed is None:
+    """What outages and evictions took from the jobs that were done; nothing where the run knows neither."""
+    if down is None and result.evictions is None:
         return {}
+    ideal, taken = metrics.column(finished, "ideal_run_time"), metrics.column(finished, "run_time")
+    paused = metrics.fairness(finished)["lost_gpu_seconds"]
+    held_by_jobs = metrics.gpu_seconds(finished)
+    if down is None or result.failed is None:
+        return dict(used(held_by_jobs, paused, 0.0, ideal, taken))
     job, server, gpus, time, lost = result.failed
     mine = result.kept[job]
     shares = thousandths(frame)
@@ -312,9 +317,7 @@ def _losses(
         held = np.where(shares[job] > 0, shares[job] / WHOLE, held)
     cause = down.causes(server[mine].astype(np.int64), time[mine])
     losses = Losses(held[mine], lost[mine], cause)
-    ideal, taken = metrics.column(finished, "ideal_run_time"), metrics.column(finished, "run_time")
-    paused = metrics.fairness(finished)["lost_gpu_seconds"]
-    return losses.figures(metrics.gpu_seconds(finished), paused, ideal, taken)
+    return losses.figures(held_by_jobs, paused, ideal, taken)
 
 
 def _served(
