@@ -72,7 +72,7 @@ def _stops(table: Table, summary: Mapping[str, Any]) -> None:
         if summary["preemptions"] or not summary["lost_gpu_seconds"]:
             table.add_row("preemptions", f"{summary['preemptions']:,}, costing {lost}")
         else:
-            table.add_row("pauses at a start", f"costing {lost}")
+            table.add_row("pauses", f"costing {lost}")
     if "evictions" in summary:
         table.add_row("evictions", f"{summary['evictions']:,}")
 
