@@ -223,7 +223,8 @@ def build_problem(
         base = replace(case.options, placement=rnd.choice(SHARE_PLACEMENTS))
         base = replace(base, queue="strict" if base.queue == "easy" else base.queue)
         case = shared(rnd, replace(case, options=base))
-        interference = rnd.choice(INTERFERENCE)
+        # Sums of fractional rates may reach a whole slot or just miss it: docs/model.md.
+        interference = 0.0 if case.options.clock == "slot" else rnd.choice(INTERFERENCE)
     deadlines: tuple[float, ...] = (math.nan,) * len(case.jobs)
     types: Types | None = None
     users = tuple(rnd.choice(OWNERS) for _ in case.jobs)

@@ -132,7 +132,10 @@ def check(problem: OutageCase) -> PreemptResult | None:
     }
     for name, (own, true) in exact.items():
         assert np.shape(own) == np.shape(true), (name, own, true, problem)
-        if case.options.clock == "slot":
+        if case.options.clock == "slot" and name == "lost":
+            # With measured speeds a pause ends inside a slot; the oracle adds up parts of slots.
+            assert np.allclose(own, true, rtol=1e-12, atol=0.0), (name, own, true, problem)
+        elif case.options.clock == "slot":
             assert np.array_equal(own, np.array(true), equal_nan=True), (name, own, true, problem)
         else:
             assert np.allclose(own, true, rtol=1e-9, atol=1e-9, equal_nan=True), (name, own, true, problem)
