@@ -60,8 +60,8 @@ LONG := equality preempt_equality types_equality tables_equality shares_equality
 test-long: build ## tests that take long; the random ones again, with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=300 CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- equality logs outside slow_twin
-	RINGBCO_CASES=600 $(PYTEST) -m "not long" $(LONG:%=tests/test_%.py)
-	RINGBCO_CASES=600 $(PYTEST) -m long
+	RINGBCO_CASES=400 $(PYTEST) -m "not long" $(LONG:%=tests/test_%.py)
+	RINGBCO_CASES=400 $(PYTEST) -m long
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000), new ones unless there is a SEED
 	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) $(SEED:%=--hypothesis-seed=%) tests/fuzz
