@@ -51,6 +51,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def runs(table: JobTable, quota: Path | None) -> int:
     """A replay with eviction that explains itself, and ends; its evictions."""
+    if (table.frame["duration"] < 1e-9).any():
+        return 0  # run times by which no slowdown can be divided
     given = {
         "policy": "fifo",
         "model": "fixed",
