@@ -14,7 +14,7 @@ SERVERS = 256
 URGENT = 0.1
 PRIORITIES = 1.3
 # The columns of stays that end early cost 1.3 alone, as under a policy that preempts.
-EVICTION = 3.0
+EVICTION = 3.5
 
 
 @pytest.mark.parametrize("queue", ["strict", "skip"])
