@@ -127,6 +127,14 @@ def test_an_empty_optional_cell_is_no_defect(tmp_path: Path) -> None:
     assert frame.select(optional).row(0) == (None,) * len(optional)
 
 
+def test_checkpoints_that_never_come_are_kept(tmp_path: Path) -> None:
+    rows = "a,1,1,1,inf\nb,1,1,1,60\nc,1,1,1,\nd,1,1,1,-inf\ne,1,1,1,nan\n"
+    path = table(tmp_path, f"{OURS},checkpoint_interval\n{rows}")
+    converted = convert("csv", [path])
+    assert converted.table.frame["checkpoint_interval"].to_list() == [float("inf"), 60.0, None]
+    assert sum(converted.account.dropped.values()) == 2
+
+
 def test_wrong_maps_are_refused(tmp_path: Path) -> None:
     path = table(tmp_path, "number,submit_time,num_gpus,duration\na,1,1,1\n")
     error = refusal(path)

@@ -15,7 +15,16 @@ import polars as pl
 from ringbco.errors import InputError, UsageError
 from ringbco.sources.account import ROW, Rule, clean, drop
 from ringbco.sources.opening import Opened
-from ringbco.sources.parsing import filled, iso, number, offset_clock, optional_text, truth, wall_clock
+from ringbco.sources.parsing import (
+    endless_number,
+    filled,
+    iso,
+    number,
+    offset_clock,
+    optional_text,
+    truth,
+    wall_clock,
+)
 from ringbco.sources.records import first_record
 from ringbco.sources.rules import (
     A_TIME,
@@ -170,6 +179,8 @@ def _parsed(ours: str, clock: Callable[[str], pl.Expr]) -> pl.Expr:
     kind = COLUMNS[ours].dtype if ours in COLUMNS else pl.Float64
     if kind is pl.Boolean:
         return truth(ours)
+    if ours in COLUMNS and COLUMNS[ours].endless:
+        return endless_number(ours)
     return optional_text(ours) if kind is pl.String else number(ours)
 
 

@@ -20,6 +20,11 @@ def number(column: str) -> pl.Expr:
     return pl.when(value.is_finite()).then(value).alias(column)
 
 
+def endless_number(column: str) -> pl.Expr:
+    """The column as float64, infinities too; text and NaN become null."""
+    return pl.col(column).cast(pl.Float64, strict=False).fill_nan(None).alias(column)
+
+
 def whole_number(column: str) -> pl.Expr:
     """The column as a count >= 0; anything else becomes null."""
     value = pl.col(column).cast(pl.Float64, strict=False)
