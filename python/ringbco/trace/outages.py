@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import BinaryIO, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.errors import show_path, show_value
-from ringbco.trace.jobs import table_file
+from ringbco.errors import show_value
 from ringbco.trace.schema import MOST_SECONDS, Column, Fault
-from ringbco.trace.side_tables import Form, is_table, read_side_table
+from ringbco.trace.side_tables import Beside, Form, is_table, read_side_table
 
 _UP: Final = Column(
     pl.Float64,
@@ -44,16 +42,12 @@ _NEEDED: Final = ("server", "down_at", "up_at")
 
 
 @dataclass(frozen=True, eq=False)
-class Outages:
+class Outages(Beside):
     """Checked outages of a cluster's servers.
 
     frame: as given, with the columns of `COLUMNS`, rows in input order; up_at is null for a server that never
     comes back. source: where they come from. sha256: of the file's bytes; None for a frame.
     """
-
-    frame: pl.DataFrame
-    source: str
-    sha256: str | None = None
 
     @cached_property
     def merged(self) -> pl.DataFrame:
@@ -90,31 +84,14 @@ class Outages:
         up = merged["up_at"].fill_null(np.inf)
         return merged["server"].to_numpy(), merged["down_at"].to_numpy(), up.to_numpy()
 
-    def write(self, file: BinaryIO, *, as_csv: bool = False) -> None:
-        """Writes them as given, as Parquet or as CSV; without the column cause where no row has one."""
-        frame = self.frame if self.frame["cause"].is_not_null().any() else self.frame.drop("cause")
-        if as_csv:
-            frame.write_csv(file)
-        else:
-            frame.write_parquet(file, compression="zstd")
-
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Writes a file, Parquet or CSV by its ending, whole or not at all.
-
-        Raises UsageError for another ending, InputError if the file exists and `force` is not set or cannot
-        be written.
-        """
-        with table_file(path, force=force) as file:
-            self.write(file, as_csv=os.fspath(path).lower().endswith(".csv"))
+    @property
+    def written(self) -> pl.DataFrame:
+        """What a file of them holds: no column cause where no row has one."""
+        return self.frame if self.frame["cause"].is_not_null().any() else self.frame.drop("cause")
 
     def told(self) -> dict[str, object]:
         """What run.toml says of them."""
-        return {
-            "path": show_path(self.source),
-            "sha256": self.sha256,
-            "rows": self.frame.height,
-            "overlapping": self.num_overlapping,
-        }
+        return super().told() | {"overlapping": self.num_overlapping}
 
 
 def as_outages(outages: object, num_servers: int) -> Outages:

@@ -11,9 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.errors import show_path
 from ringbco.trace.schema import MAX_COUNT, Column, Fault
-from ringbco.trace.side_tables import Form, is_table, read_side_table
+from ringbco.trace.side_tables import Beside, Form, is_table, read_side_table
 
 _OWNER: Final = "text"
 _HINT: Final = "name a value of that column of the job table, or drop the row"
@@ -36,16 +35,12 @@ COLUMNS: Final[dict[str, Column]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Quotas:
+class Quotas(Beside):
     """Checked quotas of the owners of a job table.
 
     frame: as given, with the columns of `COLUMNS`; one of the two owners is null throughout.
     source: where they come from. sha256: of the file's bytes; None for a frame.
     """
-
-    frame: pl.DataFrame
-    source: str
-    sha256: str | None = None
 
     @property
     def column(self) -> str:
@@ -60,10 +55,6 @@ class Quotas:
             list(owners), places, default=2**32 - 1, return_dtype=pl.UInt32
         )
         return owner.to_numpy(), self.frame["gpus"].to_list(), self.frame["borrow"].to_list()
-
-    def told(self) -> dict[str, object]:
-        """What run.toml says of them."""
-        return {"path": show_path(self.source), "sha256": self.sha256, "rows": self.frame.height}
 
 
 def as_quotas(quotas: object, jobs: pl.DataFrame | None) -> Quotas:

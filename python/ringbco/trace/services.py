@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import BinaryIO, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.errors import show_path, show_value
-from ringbco.trace.jobs import table_file
+from ringbco.errors import show_value
 from ringbco.trace.schema import MOST_SECONDS, Column, Fault
-from ringbco.trace.side_tables import Form, is_table, read_side_table
+from ringbco.trace.side_tables import Beside, Form, is_table, read_side_table
 
 _MOST: Final = 2**32 - 1
 COLUMNS: Final[dict[str, Column]] = {
@@ -38,16 +36,12 @@ COLUMNS: Final[dict[str, Column]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Services:
+class Services(Beside):
     """Checked services of a cluster.
 
     frame: as given, with the columns of `COLUMNS`, rows in input order. source: where they come from. sha256:
     of the file's bytes; None for a frame.
     """
-
-    frame: pl.DataFrame
-    source: str
-    sha256: str | None = None
 
     @cached_property
     def names(self) -> list[str]:
@@ -69,30 +63,9 @@ class Services:
         frame = self.frame.rechunk()
         return self.gpus, service, frame["time"].to_numpy(), frame["replicas"].to_numpy()
 
-    def write(self, file: BinaryIO, *, as_csv: bool = False) -> None:
-        """Writes them as given, as Parquet or as CSV."""
-        if as_csv:
-            self.frame.write_csv(file)
-        else:
-            self.frame.write_parquet(file, compression="zstd")
-
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Writes a file, Parquet or CSV by its ending, whole or not at all.
-
-        Raises UsageError for another ending, InputError if the file exists and `force` is not set or cannot
-        be written.
-        """
-        with table_file(path, force=force) as file:
-            self.write(file, as_csv=os.fspath(path).lower().endswith(".csv"))
-
     def told(self) -> dict[str, object]:
         """What run.toml says of them."""
-        return {
-            "path": show_path(self.source),
-            "sha256": self.sha256,
-            "rows": self.frame.height,
-            "services": len(self.names),
-        }
+        return super().told() | {"services": len(self.names)}
 
 
 def as_services(services: object, largest: int | None) -> Services:

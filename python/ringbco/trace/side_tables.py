@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import polars as pl
 
-from ringbco.errors import InputError
+from ringbco.errors import InputError, show_path
 from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.frames import ArrowTable, as_polars
-from ringbco.trace.jobs import Raw, read_columns
+from ringbco.trace.jobs import Raw, read_columns, table_file
 from ringbco.trace.schema import Column, Fault, check_column
 
 
@@ -22,6 +23,40 @@ class SideTable(NamedTuple):
     frame: pl.DataFrame
     source: str
     sha256: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """A checked table that stands beside a job table.
+
+    frame: as given, with the columns of its schema, rows in input order. source: where it comes from. sha256:
+    of the file's bytes; None for a frame.
+    """
+
+    frame: pl.DataFrame
+    source: str
+    sha256: str | None = None
+
+    @property
+    def written(self) -> pl.DataFrame:
+        """What a file of it holds."""
+        return self.frame
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Writes a file, Parquet or CSV by its ending, whole or not at all.
+
+        Raises UsageError for another ending, InputError if the file exists and `force` is not set or cannot
+        be written.
+        """
+        with table_file(path, force=force) as file:
+            if os.fspath(path).lower().endswith(".csv"):
+                self.written.write_csv(file)
+            else:
+                self.written.write_parquet(file, compression="zstd")
+
+    def told(self) -> dict[str, object]:
+        """What run.toml says of it."""
+        return {"path": show_path(self.source), "sha256": self.sha256, "rows": self.frame.height}
 
 
 class Form(NamedTuple):
