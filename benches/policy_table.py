@@ -18,6 +18,7 @@ from ringbco.cluster.presets import ServerGroup
 from ringbco.cluster.spec import Cluster
 from ringbco.run.bound import bound
 from ringbco.run.options import policies
+from ringbco.run.options_generated import REPLAY
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import read_jobs
 
@@ -47,6 +48,7 @@ COLUMNS: Final = {
     "spread": ("jobs_spread", "{:,}"),
     "preemptions": ("preemptions", "{:,}"),
 }
+RESIZING: Final = REPLAY["resize_every"].policies  # which give rigid jobs nothing that srtf does not
 PICTURE: Final = "images/policies.png"
 INTRODUCTION: Final = """# Policies on public traces
 Every policy that needs no deadlines, on eight virtual clusters of Microsoft's Philly and two of SenseTime's
@@ -97,7 +99,7 @@ Each cell is a policy's mean JCT over the least mean JCT of that case: 1.00 is t
 def runs() -> dict[str, tuple[str, dict[str, Any]]]:
     """What each row is called, its policy and its options."""
     found: dict[str, tuple[str, dict[str, Any]]] = {
-        policy.name: (policy.name, {}) for policy in policies() if policy.preemption != "edf"
+        policy.name: (policy.name, {}) for policy in policies() if policy.preemption != "edf" and policy.preemption not in RESIZING
     }
     return {**found, policy_findings.EXACT: ("repack", {"predict": "exact"})}
 

@@ -5,6 +5,7 @@
 mod entry;
 mod setting;
 mod table;
+mod together;
 
 use crate::error::{Error, Result};
 
@@ -197,6 +198,12 @@ registry!(
         TimeSlice => "time-slice",
         /// Smallest remaining work first, with room made by moving and evicting.
         Repack => "repack",
+        /// Resizes jobs: AFS-L.
+        Afs => "afs",
+        /// Resizes jobs: by marginal gain.
+        Optimus => "optimus",
+        /// Resizes jobs: shortest remaining time first, then marginal gain.
+        ElasticSrtf => "elastic-srtf",
         /// As a decision log says.
         Log => "log",
         /// Decisions come from outside.

@@ -74,6 +74,9 @@ pub const PRESETS: &[Preset] = &[
     Preset::preemptive("edf", Preemption::Edf).by("Liu and Layland, JACM 1973"),
     Preset::preemptive("time-slice", Preemption::TimeSlice).by("Xiao et al., OSDI 2018 (Gandiva)"),
     Preset::preemptive("repack", Preemption::Repack).by("ringbco"),
+    Preset::preemptive("afs", Preemption::Afs).by("Hwang et al., NSDI 2021").clairvoyant(),
+    Preset::preemptive("optimus", Preemption::Optimus).by("Peng et al., EuroSys 2018").clairvoyant(),
+    Preset::preemptive("elastic-srtf", Preemption::ElasticSrtf).by("ringbco").clairvoyant(),
 ];
 
 /// The policy of a replay that names none.

@@ -362,6 +362,7 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "policy": "rand",
         "admission": False,
         "start_cost": 0.0,
+        "resize_every": 300.0,
         "checkpoint_interval": 1800.0,
         "sleep_after": math.inf,
         "wake_time": 0.0,

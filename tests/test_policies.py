@@ -27,6 +27,7 @@ from ringbco.run.plan import plan
 from ringbco.run.replay import replay
 from ringbco.run.scheduling import foreknowledge
 
+RESIZING = ("afs", "optimus", "elastic-srtf")
 DOCS = Path(__file__).parents[1] / "docs" / "policies.md"
 Runs = list[list[tuple[float, float]]]
 
@@ -213,6 +214,19 @@ def repack() -> None:
     assert runs(outcome) == {"0": [(0, 20), (30, 111)], "1": [(20, 30)], "2": [(30, 130)]}
 
 
+def resizing() -> None:
+    # Both get one of the four GPUs. By one more the second gains 20 s, the first 10 s; by another one the
+    # second gains 6.7 s. So each has two. Under afs the first has three: doubling its speed, then half of it
+    # more, is never less than the half that the second would gain of its next speed.
+    jobs = pl.DataFrame(
+        {"job_id": ["0", "1"], "submit_time": [0.0, 0.0], "num_gpus": [2, 2], "duration": [10.0, 20.0]}
+    ).with_columns(min_gpus=1, max_gpus=4)
+    same: dict[str, Any] = {"model": "fixed", "preempt_cost": 0.0, "resize_every": 0.0}
+    for policy, done in (("afs", [20 / 3, 15.0]), ("optimus", [10.0, 15.0]), ("elastic-srtf", [10.0, 15.0])):
+        outcome = replay(jobs, "1x4", policy=policy, **same)
+        assert outcome.jobs["finish_time"].to_list() == pytest.approx(done), policy
+
+
 EXAMPLES: dict[str, Callable[[], None]] = {
     "fifo": orders,
     "sjf": orders,
@@ -229,6 +243,9 @@ EXAMPLES: dict[str, Callable[[], None]] = {
     "edf": edf,
     "time-slice": time_slice,
     "repack": repack,
+    "afs": resizing,
+    "optimus": resizing,
+    "elastic-srtf": resizing,
 }
 
 
@@ -260,6 +277,8 @@ def test_every_policy_is_documented_worked_out_and_compared_with_an_oracle() -> 
     for name, policy in registered.items():
         if policy.preemption == "repack":
             assert callable(test_repack.test_the_twin_decides_the_same)
+        elif policy.preemption in RESIZING:
+            assert policy.preemption in test_elastic_equality.POLICIES, name
         elif policy.preemption != "none":
             assert policy.preemption in test_preempt_equality.POLICIES, name
         elif policy.order in test_equality.ORDERS:
@@ -273,9 +292,9 @@ def test_policies_verb(invoke: Invoke) -> None:
     assert [row["name"] for row in listed] == [*(policy.name for policy in policies()), *BUILT_IN]
     assert all(row["paper"] for row in listed)
     preemptive = {row["name"] for row in listed if row["preemptive"]}
-    assert preemptive == {*test_preempt_equality.POLICIES, "repack", "gavel"}
+    assert preemptive == {*test_preempt_equality.POLICIES, "repack", *RESIZING, "gavel"}
     clairvoyant = {row["name"] for row in listed if row["clairvoyant"]}
-    assert clairvoyant == {"sjf", "ls", "sjf-bco", "srtf", "ftf", "allox"}
+    assert clairvoyant == {"sjf", "ls", "sjf-bco", "srtf", "ftf", *RESIZING, "allox"}
     assert {row["name"]: row["clairvoyant_with"] for row in listed if row["clairvoyant_with"]} == {
         "qssf": ["with --predict exact"],
         "repack": ["with --predict exact"],

@@ -73,6 +73,21 @@ impl<S: Speed> Floor<'_, S> {
         self.ledger(job).0
     }
 
+    /// The same in iterations, or in recorded seconds where work does not count these.
+    pub(crate) fn left_at_rest(&self, job: Job) -> f64 {
+        if S::COUNTS_ITERATIONS { self.left(job) } else { self.remaining(job) }
+    }
+
+    /// The same of a stay's job now.
+    pub(crate) fn left_of(&self, stay: &Stay<S::Pace>) -> f64 {
+        if S::COUNTS_ITERATIONS { stay.left_at(self.now, self.clock) } else { self.remaining_of(stay) }
+    }
+
+    /// Whether any job holds GPUs.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.free.len() < self.stays.len()
+    }
+
     /// Number of jobs that are done, refused or ended.
     pub(crate) fn gone(&self) -> usize {
         self.gone

@@ -8,7 +8,6 @@ use super::{
     ClockKind, Discipline, Entry, Model, Order, Oversize, Placement, Predict, Preemption, Table, Ties, TypeOrder,
     Users, Value, Variant,
 };
-use crate::error::{Error, Result};
 use crate::planner::{Dispatch, Planner};
 use crate::policies;
 
@@ -28,7 +27,24 @@ const LONGEST: f64 = 1e9;
 const SJF_BCO: Users = Users::Placement(&[Placement::SjfBco]);
 /// All but `none`.
 const PREEMPTS: Users = Users::Preemption(Preemption::ALL.split_at(1).1);
-const DECIDES_AT_INTERVALS: Users = Users::Preemption(&[Preemption::Tiresias, Preemption::Gittins, Preemption::Ftf]);
+const DECIDES_AT_INTERVALS: Users = Users::Preemption(&[
+    Preemption::Tiresias,
+    Preemption::Gittins,
+    Preemption::Ftf,
+    Preemption::Afs,
+    Preemption::Optimus,
+    Preemption::ElasticSrtf,
+]);
+/// Built-in policies that resize jobs.
+pub(super) const RESIZES: &[Preemption] = &[Preemption::Afs, Preemption::Optimus, Preemption::ElasticSrtf];
+/// All policies that may move or resize a job.
+const MOVES: Users = Users::Preemption(&[
+    Preemption::Afs,
+    Preemption::Optimus,
+    Preemption::ElasticSrtf,
+    Preemption::Log,
+    Preemption::Outside,
+]);
 
 const REPLAY_POLICY: Entry = Entry::name("policy", &policies::NAMES)
     .panel(POLICY)
@@ -163,7 +179,7 @@ options! {
         move_cost: Option<f64> = None => Entry::number("move-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .or("preempt-cost")
             .unit("s")
-            .of(Users::Preemption(&[Preemption::Log, Preemption::Outside]))
+            .of(MOVES)
             .panel(OTHERS)
             .help("Policies that move jobs: seconds that a moved job holds its GPUs without progress.");
         /// What a job that gets another number of GPUs pays, s without progress; `None` for as much as one that is
@@ -171,7 +187,7 @@ options! {
         resize_cost: Option<f64> = None => Entry::number("resize-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .or("preempt-cost")
             .unit("s")
-            .of(Users::Preemption(&[Preemption::Log, Preemption::Outside]))
+            .of(MOVES)
             .panel(OTHERS)
             .help("Policies that resize jobs: seconds that a resized job holds its GPUs without progress.");
         /// Seconds of progress between two checkpoints.
@@ -206,11 +222,19 @@ options! {
             .help("tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several \
                 separated by commas.");
         /// Time between passes, s.
-        interval: f64 = 60.0 => Entry::positive("interval", LONGEST, "a number of seconds > 0 and <= 1e+09")
+        interval: Option<f64> = None => Entry::positive("interval", LONGEST, "a number of seconds > 0 and <= 1e+09")
+            .or("60; none for policies that resize jobs")
             .unit("s")
             .of(DECIDES_AT_INTERVALS)
             .panel(OTHERS)
-            .help("tiresias, gittins, ftf: seconds between decisions.");
+            .help("tiresias, gittins, ftf: seconds between decisions. afs, optimus, elastic-srtf: seconds after which they \
+                decide though nothing happened.");
+        /// Age of a stay, s, below which a policy does not resize its job.
+        resize_every: f64 = 300.0 => Entry::number("resize-every", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
+            .unit("s")
+            .of(Users::Preemption(RESIZES))
+            .panel(OTHERS)
+            .help("afs, optimus, elastic-srtf: seconds for which a job keeps the GPUs that it was given.");
         /// Time between passes, s (`time-slice`).
         quantum: f64 = 60.0 => Entry::positive("quantum", LONGEST, "a number of seconds > 0 and <= 1e+09")
             .unit("s")
@@ -292,88 +316,6 @@ options! {
         oversize: Oversize = Oversize::Error => OVERSIZE;
         /// Timeline step, s; `None` for 2,000 points.
         sample: Option<f64> = None => SAMPLE;
-    }
-}
-
-impl Options {
-    /// Whether a job may hold its GPUs without progress when it starts for the first time.
-    #[must_use]
-    pub fn pauses_at_start(&self) -> bool {
-        self.start_cost > 0.0 || self.wakes()
-    }
-
-    /// Whether a job may have to wait for a server that wakes.
-    fn wakes(&self) -> bool {
-        self.sleep_after < f64::INFINITY && self.wake_time > 0.0
-    }
-
-    /// What a job that is moved pays, s without progress.
-    #[must_use]
-    pub fn move_cost(&self) -> f64 {
-        self.move_cost.unwrap_or(self.preempt_cost)
-    }
-
-    /// What a job that gets another number of GPUs pays, s without progress.
-    #[must_use]
-    pub fn resize_cost(&self) -> f64 {
-        self.resize_cost.unwrap_or(self.preempt_cost)
-    }
-
-    /// Checks the options, each by itself and then together.
-    ///
-    /// # Errors
-    /// `Option`, naming the first one at fault.
-    pub fn validate(&self) -> Result<()> {
-        self.check_each()?;
-        if self.admission && self.preemption != Preemption::Edf {
-            let (value, expected) = ("true".to_owned(), "the policy edf".to_owned());
-            return Err(Error::Option { name: "admission", value, expected });
-        }
-        if self.preemption == Preemption::TimeSlice { self.check_turns() } else { Ok(()) }
-    }
-
-    /// A turn must leave time for progress after the resume cost, or jobs would take turns for ever.
-    fn check_turns(&self) -> Result<()> {
-        let waking = if self.wakes() { self.wake_time } else { 0.0 };
-        let pause = self.preempt_cost + waking;
-        let enough = match self.clock {
-            ClockKind::Continuous => pause < self.quantum,
-            ClockKind::Slot => (pause / self.slot).ceil() < f64::max(1.0, (self.quantum / self.slot).floor()),
-        };
-        if enough {
-            return Ok(());
-        }
-        let waking = if waking > 0.0 { format!(" and a wake-time of {waking} s") } else { String::new() };
-        let value = format!("{} s against a preempt-cost of {} s{waking}", self.quantum, self.preempt_cost);
-        let expected = match self.clock {
-            ClockKind::Continuous => {
-                "a quantum longer than the preempt-cost: no job would ever get anywhere".to_owned()
-            }
-            ClockKind::Slot => format!("a quantum of more whole slots of {} s than the preempt-cost takes", self.slot),
-        };
-        Err(Error::Option { name: "quantum", value, expected })
-    }
-
-    /// Whether the model is `rar`.
-    #[must_use]
-    pub fn rar(&self) -> bool {
-        self.model == Model::Rar
-    }
-}
-
-impl PlanOptions {
-    /// Checks the options.
-    ///
-    /// # Errors
-    /// `Option`, naming the first one out of range.
-    pub fn validate(&self) -> Result<()> {
-        self.check_each()
-    }
-
-    /// Whether the model is `rar`.
-    #[must_use]
-    pub fn rar(&self) -> bool {
-        self.model == Model::Rar
     }
 }
 

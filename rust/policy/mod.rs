@@ -4,6 +4,7 @@
 //! wants a pass, and the machine calls it then. For example, FIFO wants one at every instant at which a job came or
 //! went and somebody waits.
 
+mod elastic;
 mod log;
 pub(crate) mod outside;
 pub(crate) mod queue;
@@ -19,6 +20,7 @@ use crate::options::{Model, Order, Predict, Preemption};
 use crate::outcome::ClusterOutcome;
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
+use elastic::{Afs, ElasticSrtf, Optimus, Resizing};
 use log::Logged;
 pub(crate) use outside::Outside;
 pub(crate) use queue::{FixedLine, KeyedLine, Queued};
@@ -109,6 +111,9 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
             visitor.visit(setting, speed, Repack::new(setting, Exact::new(setting)))
         }
         Preemption::Repack => visitor.visit(setting, speed, Repack::new(setting, History::new(setting))),
+        Preemption::Afs => visitor.visit(setting, speed, Resizing::new(setting, Afs)),
+        Preemption::Optimus => visitor.visit(setting, speed, Resizing::new(setting, Optimus)),
+        Preemption::ElasticSrtf => visitor.visit(setting, speed, Resizing::new(setting, ElasticSrtf)),
         Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting)),
         Preemption::Log => visitor.visit(setting, speed, Logged::new(setting)),
         Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(setting))),

@@ -52,6 +52,7 @@ pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     match options.preemption {
         Preemption::Repack => fail("policy", "repack", "another policy"),
         Preemption::Outside | Preemption::Log => fail("policy", options.preemption.name(), "a policy by name"),
+        _ if options.resizes() => fail("policy", options.preemption.name(), "a policy that does not resize jobs"),
         _ => Ok(()),
     }
 }

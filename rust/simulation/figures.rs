@@ -60,8 +60,8 @@ fn at_rest<S: Speed>(floor: &Floor<'_, S>, figure: Figure, job: Job) -> f64 {
         Figure::Rho => floor.estimate(job),
         Figure::Attained => floor.attained(job),
         Figure::Left | Figure::Remaining if floor.is_done(job) => 0.0,
-        Figure::Left if S::COUNTS_ITERATIONS => floor.left(job),
-        Figure::Left | Figure::Remaining => floor.remaining(job),
+        Figure::Left => floor.left_at_rest(job),
+        Figure::Remaining => floor.remaining(job),
     }
 }
 
@@ -71,7 +71,7 @@ fn on_gpus<S: Speed>(floor: &Floor<'_, S>, figure: Figure, stay: &Stay<S::Pace>)
         Figure::Held => stay.parts.iter().map(|part| f64::from(part.1)).sum(),
         Figure::Rho => floor.estimate(stay.job),
         Figure::Attained => floor.attained_of(stay),
-        Figure::Left if S::COUNTS_ITERATIONS => stay.left_at(floor.now, floor.clock),
-        Figure::Left | Figure::Remaining => floor.remaining_of(stay),
+        Figure::Left => floor.left_of(stay),
+        Figure::Remaining => floor.remaining_of(stay),
     }
 }

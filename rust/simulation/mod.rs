@@ -32,7 +32,7 @@ use crate::policy::{KeyedLine, Outside, Queued};
 use crate::replay::{ClusterSpec, Extras, Part, Ready, assemble, part_options, prepare};
 use crate::setting::Setting;
 pub use crate::setting::When;
-use crate::speed::{FixedSpeed, Ring, RingSpeed, Speed, TableSpeed};
+use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
 use crate::trace::{Load, Outage, OwnedJobs, Quota, Quotas, Services};
 pub use figures::Figure;
 use std::sync::Arc;
@@ -406,13 +406,13 @@ impl Course {
             return 0.0;
         }
         match self.inputs.options.model {
-            Model::Fixed => FixedSpeed.pace(&jobs, job, gpus, gpu_type),
+            Model::Fixed => FixedSpeed.rate(&jobs, job, gpus, gpu_type, servers),
             Model::Table => {
                 let rate =
                     |table: &Arc<_>| TableSpeed { table: Arc::clone(table) }.rate(&jobs, job, gpus, gpu_type, servers);
                 jobs.rates.map_or(f64::NAN, |rates| rate(rates.table))
             }
-            Model::Rar => Ring::on(&jobs, job, gpus, gpu_type).rate(&self.inputs.network, servers),
+            Model::Rar => RingSpeed { network: self.inputs.network }.rate(&jobs, job, gpus, gpu_type, servers),
         }
     }
 }

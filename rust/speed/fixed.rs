@@ -35,6 +35,11 @@ impl Speed for FixedSpeed {
     }
 
     #[inline]
+    fn rate(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType, _servers: u32) -> f64 {
+        self.pace(jobs, job, gpus, gpu_type)
+    }
+
+    #[inline]
     fn unit(&self, rate: &f64, _servers: u32, _crowd: u32) -> f64 {
         1.0 / rate
     }

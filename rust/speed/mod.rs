@@ -38,6 +38,10 @@ pub(crate) trait Speed: Clone + Send {
     /// The pace of a job on that many GPUs of a type; `NONE`: of the type on which it was recorded.
     fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType) -> Self::Pace;
 
+    /// Work a second of a job alone on that many GPUs of a type, on so many servers: iterations, or recorded seconds
+    /// where work does not count these; 0 where it cannot run.
+    fn rate(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType, servers: u32) -> f64;
+
     /// What a unit of work takes on that many servers in that crowd, s.
     fn unit(&self, pace: &Self::Pace, servers: u32, crowd: u32) -> f64;
 

@@ -97,6 +97,11 @@ impl Speed for RingSpeed {
     }
 
     #[inline]
+    fn rate(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType, servers: u32) -> f64 {
+        Ring::on(jobs, job, gpus, gpu_type).rate(&self.network, servers)
+    }
+
+    #[inline]
     fn unit(&self, ring: &Ring, servers: u32, crowd: u32) -> f64 {
         ring.iteration_time(&self.network, servers, crowd) / ring.share
     }

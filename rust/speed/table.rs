@@ -28,14 +28,6 @@ pub(crate) struct Entry {
     partner: u32,
 }
 
-impl TableSpeed {
-    /// Iterations a second of a job on so many GPUs of a type, on so many servers; 0 where it cannot run.
-    pub(crate) fn rate(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType, servers: u32) -> f64 {
-        let entry = self.pace(jobs, job, gpus, gpu_type);
-        self.table.rate(entry.model, entry.gpu_type, entry.gpus, servers).unwrap_or(0.0)
-    }
-}
-
 impl Speed for TableSpeed {
     const COUPLED: bool = false;
     const COUNTS_ITERATIONS: bool = true;
@@ -52,6 +44,11 @@ impl Speed for TableSpeed {
         let recorded = || jobs.kind_of(job).map_or(GpuType::new(0), |kind| kind.recorded_on);
         let of = if gpu_type == GpuType::NONE { recorded() } else { gpu_type };
         Entry { model, gpu_type: of.number(), gpus, partner: ALONE }
+    }
+
+    fn rate(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType, servers: u32) -> f64 {
+        let entry = self.pace(jobs, job, gpus, gpu_type);
+        self.table.rate(entry.model, entry.gpu_type, entry.gpus, servers).unwrap_or(0.0)
     }
 
     #[inline]

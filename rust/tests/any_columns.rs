@@ -210,7 +210,7 @@ fn an_interval_far_below_the_slot() {
         let clock = ClockKind::Slot;
         case.options = Options { clock, model: Model::Fixed, preemption, interval: 1e-300, ..Options::default() };
         let finest = case.engine().unwrap();
-        case.options.interval = 1.0;
+        case.options.interval = Some(1.0);
         let every = case.engine().unwrap();
         assert_eq!((finest.start, finest.finish), (every.start, every.finish));
     }

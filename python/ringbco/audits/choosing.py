@@ -12,6 +12,7 @@ from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Facts, Ints
 from ringbco.audits.findings import Check, blame
 from ringbco.audits.ranking import ORDERS, places
+from ringbco.audits.times import gpus_held
 
 Parts = list[tuple[int, int]]
 """(server, GPUs) of one gang, by server."""
@@ -44,6 +45,8 @@ def check_placement(check: Check, facts: Facts, eps: Episodes) -> None:
         _check_shapes(check, stays)
         if check.failed:
             return
+    if facts.resizes:
+        return  # who gave its GPUs back and got the same again leaves no trace
     for vc in np.unique(facts.vc).tolist():
         _sweep(check, stays, vc, name)
 
@@ -85,7 +88,7 @@ def _check_shapes(check: Check, stays: _Stays) -> None:
     largest = np.zeros((int(facts.server_vc.max()) + 1, int(facts.pool.max()) + 1), dtype=np.int64)
     np.maximum.at(largest, (facts.server_vc, facts.pool), facts.server_gpus)
     first = np.array([gang[0][0] for gang in parts], dtype=np.int64)
-    gpus, most = facts.num_gpus[eps.job], largest[facts.vc[eps.job], facts.pool[first]]
+    gpus, most = gpus_held(facts, eps), largest[facts.vc[eps.job], facts.pool[first]]
     fewest = np.where(gpus <= most, 1, -(-gpus // most))
     bad = (eps.servers != fewest).tolist()
     for e in np.flatnonzero(gpus > most).tolist():

@@ -178,7 +178,12 @@ class Facts:
     @property
     def elastic(self) -> bool:
         """Whether jobs may hold other GPUs than they ask for, and the policy may give them."""
-        return self.logged and bool((self.least != self.most).any())
+        return (self.logged or self.resizes) and bool((self.least != self.most).any())
+
+    @property
+    def resizes(self) -> bool:
+        """Whether the policy is a built-in one that resizes jobs."""
+        return self.options.get("policy") in REPLAY["resize_every"].policies
 
     @property
     def planned(self) -> bool:

@@ -10,8 +10,17 @@ from ringbco.audits.facts import Bools, Facts, Floats, preempts
 from ringbco.audits.findings import Check, blame, number
 from ringbco.run.options_generated import REPLAY
 
-TICKS = {policy: name for name in ("interval", "quantum") for policy in REPLAY[name].policies}
+TICKS = {
+    policy: name
+    for name in ("interval", "quantum")
+    for policy in REPLAY[name].policies
+    if policy not in REPLAY["resize_every"].policies
+}
 """The policies that decide at multiples of an option only, and which option."""
+
+
+INTERVAL = 60.0
+"""Seconds between the decisions of a ranking that was told no other number."""
 
 
 def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
@@ -26,6 +35,7 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
     check.looked_at = int(eps.job.size + np.count_nonzero(~last))
     if option is not None:
         period = facts.options.get(option)
+        period = INTERVAL if period is None else period
         if not (isinstance(period, int | float) and 0 < period < np.inf):
             check.fail(f"run.toml: options.{option}: {period}: expected seconds > 0")
             return
@@ -43,9 +53,27 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
             decided = _events(facts, facts.vc == vc)
             early |= mine & ~_among(facts, eps.start, decided)
             lost |= mine & ~last & ~np.isin(eps.end, decided)
+        interval = facts.options.get("interval") if facts.resizes else None
+        if interval is not None:
+            early &= ~_on_ticks(facts, eps.start, float(interval))
+            lost &= ~_on_ticks(facts, eps.end, float(interval))
+    if facts.resizes:
+        _check_ages(check, facts, eps, ~last)
     given = "is given GPUs" if facts.preemptive else "starts"
     for bad, times, what in ((early, eps.start, given), (lost, eps.end, "is preempted")):
         blame(check, facts, np.flatnonzero(bad), f"{what}, {said}", job=eps.job, time=times)
+
+
+def _check_ages(check: Check, facts: Facts, eps: Episodes, ended: Bools) -> None:
+    """Nobody loses GPUs, but to what fails or makes room, before the stay has the age of --resize-every.
+
+    ended: the episodes that ended before their jobs were done.
+    """
+    age = float(facts.options["resize_every"])
+    taken = failures.failed(facts, eps) | served.made_room(facts, eps)
+    young = ended & ~taken & (eps.end - eps.start < age)
+    said = f"loses GPUs though it has held them for less than {number(age)} s"
+    blame(check, facts, np.flatnonzero(young), said, job=eps.job, time=eps.end)
 
 
 def _on_ticks(facts: Facts, times: Floats, period: float) -> Bools:

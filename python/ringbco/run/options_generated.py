@@ -115,8 +115,14 @@ class Options(TypedDict, total=False):
     """tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several
     separated by commas. Default: 18000.
     """
-    interval: float
-    """tiresias, gittins, ftf: seconds between decisions. Default: 60."""
+    interval: float | None
+    """tiresias, gittins, ftf: seconds between decisions. afs, optimus, elastic-srtf: seconds after
+    which they decide though nothing happened. Default: 60; none for policies that resize jobs.
+    """
+    resize_every: float
+    """afs, optimus, elastic-srtf: seconds for which a job keeps the GPUs that it was given. Default:
+    300.
+    """
     quantum: float
     """time-slice: seconds between decisions. Default: 60."""
     predict: str
@@ -146,8 +152,10 @@ REPLAY: Final[dict[str, Option]] = {
             "sjf-bco + strict; qssf: qssf + consolidate + strict; srtf: preemptive + "
             "consolidate; tiresias: preemptive + consolidate; gittins: preemptive + "
             "consolidate; ftf: preemptive + consolidate; edf: preemptive + consolidate; "
-            "time-slice: preemptive + consolidate; repack: preemptive + consolidate; gavel, "
-            "allox: on GPU types, by linear programs (extra lp)."
+            "time-slice: preemptive + consolidate; repack: preemptive + consolidate; afs: "
+            "preemptive + consolidate; optimus: preemptive + consolidate; elastic-srtf: "
+            "preemptive + consolidate; gavel, allox: on GPU types, by linear programs (extra "
+            "lp)."
         ),
         panel="Policy",
         names=(
@@ -166,6 +174,9 @@ REPLAY: Final[dict[str, Option]] = {
             "edf",
             "time-slice",
             "repack",
+            "afs",
+            "optimus",
+            "elastic-srtf",
         ),
     ),
     "order": Option(
@@ -389,10 +400,34 @@ REPLAY: Final[dict[str, Option]] = {
         users=(
             (
                 "preemption",
-                ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack", "log", "outside"),
+                (
+                    "srtf",
+                    "tiresias",
+                    "gittins",
+                    "ftf",
+                    "edf",
+                    "time-slice",
+                    "repack",
+                    "afs",
+                    "optimus",
+                    "elastic-srtf",
+                    "log",
+                    "outside",
+                ),
             ),
         ),
-        policies=("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack"),
+        policies=(
+            "srtf",
+            "tiresias",
+            "gittins",
+            "ftf",
+            "edf",
+            "time-slice",
+            "repack",
+            "afs",
+            "optimus",
+            "elastic-srtf",
+        ),
     ),
     "start_cost": Option(
         name="start_cost",
@@ -415,7 +450,8 @@ REPLAY: Final[dict[str, Option]] = {
         optional=True,
         absent="preempt-cost",
         unit="s",
-        users=(("preemption", ("log", "outside")),),
+        users=(("preemption", ("afs", "optimus", "elastic-srtf", "log", "outside")),),
+        policies=("afs", "optimus", "elastic-srtf"),
     ),
     "resize_cost": Option(
         name="resize_cost",
@@ -428,7 +464,8 @@ REPLAY: Final[dict[str, Option]] = {
         optional=True,
         absent="preempt-cost",
         unit="s",
-        users=(("preemption", ("log", "outside")),),
+        users=(("preemption", ("afs", "optimus", "elastic-srtf", "log", "outside")),),
+        policies=("afs", "optimus", "elastic-srtf"),
     ),
     "outages": Option(
         name="outages",
@@ -534,15 +571,32 @@ REPLAY: Final[dict[str, Option]] = {
     "interval": Option(
         name="interval",
         kind="number",
-        default=60.0,
-        help="tiresias, gittins, ftf: seconds between decisions.",
+        default=None,
+        help=(
+            "tiresias, gittins, ftf: seconds between decisions. afs, optimus, elastic-srtf: "
+            "seconds after which they decide though nothing happened."
+        ),
         panel="Other schedulers (docs/policies.md)",
         expected="a number of seconds > 0 and <= 1e+09",
         above=True,
         most=1000000000.0,
+        optional=True,
+        absent="60; none for policies that resize jobs",
         unit="s",
-        users=(("preemption", ("tiresias", "gittins", "ftf")),),
-        policies=("tiresias", "gittins", "ftf"),
+        users=(("preemption", ("tiresias", "gittins", "ftf", "afs", "optimus", "elastic-srtf")),),
+        policies=("tiresias", "gittins", "ftf", "afs", "optimus", "elastic-srtf"),
+    ),
+    "resize_every": Option(
+        name="resize_every",
+        kind="number",
+        default=300.0,
+        help=("afs, optimus, elastic-srtf: seconds for which a job keeps the GPUs that it was given."),
+        panel="Other schedulers (docs/policies.md)",
+        expected="a time >= 0 and <= 1e+09 s",
+        most=1000000000.0,
+        unit="s",
+        users=(("preemption", ("afs", "optimus", "elastic-srtf")),),
+        policies=("afs", "optimus", "elastic-srtf"),
     ),
     "quantum": Option(
         name="quantum",

@@ -128,4 +128,34 @@ PRESETS: Final[dict[str, Preset]] = {
     "repack": Preset(
         "repack", "fifo", "consolidate", "strict", "repack", "ringbco", False, ("predict", "preempt-cost")
     ),
+    "afs": Preset(
+        "afs",
+        "fifo",
+        "consolidate",
+        "strict",
+        "afs",
+        "Hwang et al., NSDI 2021",
+        True,
+        ("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
+    ),
+    "optimus": Preset(
+        "optimus",
+        "fifo",
+        "consolidate",
+        "strict",
+        "optimus",
+        "Peng et al., EuroSys 2018",
+        True,
+        ("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
+    ),
+    "elastic-srtf": Preset(
+        "elastic-srtf",
+        "fifo",
+        "consolidate",
+        "strict",
+        "elastic-srtf",
+        "ringbco",
+        True,
+        ("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
+    ),
 }

@@ -23,13 +23,16 @@ MOST_PASSES: Final = 50_000_000
 """Decisions of one run, each of which may leave a stretch of every running job in memory."""
 # What ranks, places or backfills by recorded run times, or by work that is booked when a job starts.
 _CLAIRVOYANT: Final = {
-    "policy": ("srtf", "ftf"),
+    "policy": ("srtf", "ftf", "afs", "optimus", "elastic-srtf"),
     "order": ("sjf",),
     "placement": ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco"),
     "queue": ("easy",),
 }
 # What ends stays under every policy.
 _ENDING: Final = ("outages", "services", "evict", "quota")
+_RESIZING: Final = ("afs", "optimus", "elastic-srtf")
+_INTERVAL: Final = 60.0
+"""Seconds between a ranking's decisions, where `interval` does not say it (`Options::interval` in Rust)."""
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
 
 
@@ -54,6 +57,10 @@ def check_passes(policy: Policy, options: Mapping[str, Any], work: Iterable[tupl
     lost = options["preempt_cost"] + waking(options) if name == "quantum" else 0.0
     slot = options["slot"] if options["clock"] == "slot" else 0.0
     period = options[name]
+    if period is None:
+        if policy.preemption in _RESIZING:
+            return
+        period = _INTERVAL
     if 0 < max(period - lost, slot) < busy / MOST_PASSES:
         least = lost + busy / MOST_PASSES
         raise UsageError(

@@ -22,7 +22,7 @@ impl Ftf {
         let jobs = &setting.jobs;
         let ideal = |j: usize| speed.run_time(jobs, Job::at(j), setting.few.of(jobs.num_gpus[j]).unwrap_or(1), 1);
         let ideal = (0..jobs.len()).map(ideal).collect();
-        Self { interval: setting.options.interval, ideal }
+        Self { interval: setting.options.interval(), ideal }
     }
 }
 

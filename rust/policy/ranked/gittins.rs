@@ -48,7 +48,7 @@ impl Gittins {
     pub(in crate::policy) fn new(options: &Options) -> Self {
         Self {
             queues: Tiresias::new(options),
-            interval: options.interval,
+            interval: options.interval(),
             samples: Samples::default(),
             fresh: Vec::new(),
             keys: HashMap::new(),

@@ -18,7 +18,7 @@ pub(in crate::policy) struct Tiresias {
 
 impl Tiresias {
     pub(in crate::policy) fn new(options: &Options) -> Self {
-        Self { thresholds: options.thresholds.clone(), interval: options.interval }
+        Self { thresholds: options.thresholds.clone(), interval: options.interval() }
     }
 
     /// The queue of a job with that service, GPU-seconds: how many thresholds it has reached.

@@ -127,7 +127,7 @@ fn run<S: Speed, R: Ranking>(setting: &Setting<'_>, speed: S, ranking: R) -> (St
 fn compare<S: Speed + Copy>(setting: &Setting<'_>, speed: S, renew_share: usize) -> u64 {
     let options = setting.options;
     let quick = Gittins { renew_share, ..Gittins::new(options) };
-    let (queues, interval) = (Tiresias::new(options), options.interval);
+    let (queues, interval) = (Tiresias::new(options), options.interval());
     let slow = SlowGittins { queues, interval, samples: SlowSamples::default(), fresh: Vec::new(), renew_share };
     let ((told, preemptions), (expected, _)) = (run(setting, speed, quick), run(setting, speed, slow));
     assert_eq!(told, expected);

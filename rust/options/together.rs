@@ -1,0 +1,102 @@
+//! What several options say together: their checks, and values that stand for others.
+//!
+//! Invariant: options that pass `validate` describe a run that can be made. For example, a turn of `time-slice` is longer
+//! than the pause with which it begins.
+
+use super::table::RESIZES;
+use super::{ClockKind, Model, Options, PlanOptions, Preemption, Table as _};
+use crate::error::{Error, Result};
+
+impl Options {
+    /// Whether a job may hold its GPUs without progress when it starts for the first time.
+    #[must_use]
+    pub fn pauses_at_start(&self) -> bool {
+        self.start_cost > 0.0 || self.wakes()
+    }
+
+    /// Whether a job may have to wait for a server that wakes.
+    fn wakes(&self) -> bool {
+        self.sleep_after < f64::INFINITY && self.wake_time > 0.0
+    }
+
+    /// Time between the passes of a ranking that has its own, s.
+    #[must_use]
+    pub fn interval(&self) -> f64 {
+        self.interval.unwrap_or(60.0)
+    }
+
+    /// Whether the policy is a built-in one that resizes jobs.
+    #[must_use]
+    pub fn resizes(&self) -> bool {
+        RESIZES.contains(&self.preemption)
+    }
+
+    /// What a job that is moved pays, s without progress.
+    #[must_use]
+    pub fn move_cost(&self) -> f64 {
+        self.move_cost.unwrap_or(self.preempt_cost)
+    }
+
+    /// What a job that gets another number of GPUs pays, s without progress.
+    #[must_use]
+    pub fn resize_cost(&self) -> f64 {
+        self.resize_cost.unwrap_or(self.preempt_cost)
+    }
+
+    /// Checks the options, each by itself and then together.
+    ///
+    /// # Errors
+    /// `Option`, naming the first one at fault.
+    pub fn validate(&self) -> Result<()> {
+        self.check_each()?;
+        if self.admission && self.preemption != Preemption::Edf {
+            let (value, expected) = ("true".to_owned(), "the policy edf".to_owned());
+            return Err(Error::Option { name: "admission", value, expected });
+        }
+        if self.preemption == Preemption::TimeSlice { self.check_turns() } else { Ok(()) }
+    }
+
+    /// A turn must leave time for progress after the resume cost, or jobs would take turns for ever.
+    fn check_turns(&self) -> Result<()> {
+        let waking = if self.wakes() { self.wake_time } else { 0.0 };
+        let pause = self.preempt_cost + waking;
+        let enough = match self.clock {
+            ClockKind::Continuous => pause < self.quantum,
+            ClockKind::Slot => (pause / self.slot).ceil() < f64::max(1.0, (self.quantum / self.slot).floor()),
+        };
+        if enough {
+            return Ok(());
+        }
+        let waking = if waking > 0.0 { format!(" and a wake-time of {waking} s") } else { String::new() };
+        let value = format!("{} s against a preempt-cost of {} s{waking}", self.quantum, self.preempt_cost);
+        let expected = match self.clock {
+            ClockKind::Continuous => {
+                "a quantum longer than the preempt-cost: no job would ever get anywhere".to_owned()
+            }
+            ClockKind::Slot => format!("a quantum of more whole slots of {} s than the preempt-cost takes", self.slot),
+        };
+        Err(Error::Option { name: "quantum", value, expected })
+    }
+
+    /// Whether the model is `rar`.
+    #[must_use]
+    pub fn rar(&self) -> bool {
+        self.model == Model::Rar
+    }
+}
+
+impl PlanOptions {
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// `Option`, naming the first one out of range.
+    pub fn validate(&self) -> Result<()> {
+        self.check_each()
+    }
+
+    /// Whether the model is `rar`.
+    #[must_use]
+    pub fn rar(&self) -> bool {
+        self.model == Model::Rar
+    }
+}

@@ -1,0 +1,25 @@
+//! Elastic SRTF: min_gpus in SRTF's order, then one GPU at a time to the job whose remaining run time falls most. Clairvoyant.
+
+use super::gain::give_by_gain;
+use super::{Line, Rule, Sheet};
+use crate::ids::Job;
+use crate::machine::{Floor, Stay};
+use crate::speed::Speed;
+
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct ElasticSrtf;
+
+/// The remaining run time, as SRTF ranks by it, s.
+pub(super) fn remaining<S: Speed>(floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
+    stay.map_or_else(|| floor.remaining(job), |stay| floor.remaining_of(stay))
+}
+
+impl Rule for ElasticSrtf {
+    fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
+        remaining(floor, job, stay)
+    }
+
+    fn give_rest(&mut self, sheet: &mut Sheet, pool: usize, rates: impl Fn(&Line, u32) -> f64) {
+        give_by_gain(sheet, pool, rates);
+    }
+}
