@@ -10,9 +10,10 @@ import polars as pl
 
 from oracle import Options, RefusedError, StuckError
 from oracle_outages import Failures, Queue
-from oracle_preempt import INTERVALS, Preemption, PreemptResult
+from oracle_preempt import INTERVALS, Preemption
 from oracle_preempt import World as PreemptWorld
 from oracle_priorities import Claims, Load, Log, Quota, simulate
+from oracle_result import PreemptResult
 from oracle_shares import PLACEMENTS as SHARE_PLACEMENTS
 from oracle_shares import Sharing
 from oracle_shares import preempt_world as share_world

@@ -12,7 +12,8 @@ import pytest
 
 from oracle import Job, Net, Options, StuckError
 from oracle_outages import Failures, Outage, Queue
-from oracle_preempt import Preemption, PreemptResult
+from oracle_preempt import Preemption
+from oracle_result import PreemptResult
 from oracle_tables import MeasuredJob, TableTypes, table_preempt_world
 from oracle_types import Choices
 from ringbco import _core

@@ -12,8 +12,9 @@ import pytest
 
 from oracle import Job, Net, Options
 from oracle_outages import Failures, Outage, Queue
-from oracle_preempt import Preemption, PreemptResult
+from oracle_preempt import Preemption
 from oracle_priorities import Claims, Log, Quota
+from oracle_result import PreemptResult
 from oracle_types import Choices, Types
 from priority_cases import Problem
 from strategies import Case

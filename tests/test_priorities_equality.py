@@ -17,8 +17,8 @@ import pytest
 import ringbco
 from core_run import FEW, LONG
 from oracle import OversizeError, RefusedError, StuckError
-from oracle_preempt import PreemptResult
 from oracle_priorities import Log
+from oracle_result import PreemptResult
 from priority_cases import Problem, build_problem, frame_of, options_of, toml_of
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
