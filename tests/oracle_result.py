@@ -35,6 +35,10 @@ class PreemptResult:
     states: list[list[tuple[float, int, int, int, int]]] = field(default_factory=list)
     """(time, running, queued, busy GPUs, sum of p_j) after each instant, one list a virtual cluster."""
 
+    def stays(self) -> list[list[tuple[float, float]]]:
+        """(start, end) of the stays of every row."""
+        return [list(dict.fromkeys((start, end) for _, _, start, end in rows)) for rows in self.allocations]
+
     @classmethod
     def nothing_yet(cls, n: int) -> Self:
         """Of n jobs before the first instant."""
