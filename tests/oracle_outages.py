@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 from oracle.model import GPU, Job, Net, Options, work
 from oracle.placement import Floor
-from oracle_preempt import Preemption, PreemptResult, Stretch
+from oracle_preempt import Preemption, Stretch
 from oracle_preempt import World as PreemptWorld
 from oracle_preempt import simulate as simulate_preempt
+from oracle_result import PreemptResult
 from oracle_shares import weight
 
 Outage = tuple[int, float, float]

@@ -21,9 +21,11 @@ from oracle.model import (
     fewest_servers,
     iteration_time,
     iterations_per_slot,
+    too_slow,
     work,
 )
-from oracle.placement import GOLDEN, MASK, Floor, place
+from oracle.placement import Floor, clusters, place
+from oracle_result import PreemptResult
 
 PATIENCE = 3_000
 """Slots, or ticks, without progress after which a run is given up as stuck."""
@@ -59,37 +61,6 @@ class Stretch:
     @property
     def servers(self) -> set[int]:
         return {s for s, _ in self.gpus}
-
-
-@dataclass
-class PreemptResult:
-    """Per row. `allocations`: (server, GPUs, start, end) in order of (start, server), times in seconds."""
-
-    kept: list[bool]
-    refused: list[bool]
-    start: list[float]
-    finish: list[float]
-    preemptions: list[int]
-    held: list[float]
-    lost: list[float]
-    max_contention: list[int]
-    allocations: list[list[tuple[int, int, float, float]]]
-    wait_gpus: list[float]
-    """Seconds in which it waited and fewer GPUs were idle than it asks for."""
-    wait_fragmented: list[float]
-    """Seconds in which it waited and enough GPUs were idle, but the placement could not use them."""
-    waited: list[float]
-    """Seconds in which it waited, before its first start or after a preemption."""
-    run_spread: list[float]
-    """Seconds that its work took longer on more servers than the fewest, without contention."""
-    run_contention: list[float]
-    """Seconds that its work took longer on top of that for contention."""
-    rounding: list[float]
-    """Seconds on GPUs that whole iterations did not fill, under `rar` with the slot clock."""
-    failures: list[int]
-    lost_work: list[float]
-    states: list[list[tuple[float, int, int, int, int]]] = field(default_factory=list)
-    """(time, running, queued, busy GPUs, sum of p_j) after each instant, one list a virtual cluster."""
 
 
 @dataclass
@@ -218,9 +189,7 @@ class World:
 
     def too_slow(self, row: int) -> bool:
         """Not one iteration fits in a slot, even uncontended and on the fewest servers."""
-        fewest = fewest_servers(self.jobs[row].num_gpus, list(self.sizes.values()))
-        tau0 = iteration_time(self.jobs[row], fewest, 1, self.net)
-        return iterations_per_slot(tau0, self.options.slot) == 0
+        return too_slow(self.jobs[row], list(self.sizes.values()), self.net, self.options.slot)
 
     # One pass.
 
@@ -455,32 +424,11 @@ def simulate(
     `world_type` may be a World with other placements and speeds. Raises OversizeError, RefusedError or
     StuckError, naming a row at fault.
     """
-    n = len(jobs)
-    result = PreemptResult(
-        kept=[True] * n,
-        refused=[False] * n,
-        start=[math.nan] * n,
-        finish=[math.nan] * n,
-        preemptions=[0] * n,
-        held=[0.0] * n,
-        lost=[0.0] * n,
-        max_contention=[0] * n,
-        allocations=[[] for _ in jobs],
-        wait_gpus=[0.0] * n,
-        wait_fragmented=[0.0] * n,
-        waited=[0.0] * n,
-        run_spread=[0.0] * n,
-        run_contention=[0.0] * n,
-        rounding=[0.0] * n,
-        failures=[0] * n,
-        lost_work=[0.0] * n,
-    )
-    worlds = []
-    for v in sorted(set(server_vc)) if server_vc is not None else [0]:
-        sizes = {s: size for s, size in enumerate(servers) if server_vc is None or server_vc[s] == v}
-        mine = {row: job for row, job in enumerate(jobs) if server_vc is None or job.vc == v}
-        seed = (options.seed + v * GOLDEN) & MASK
-        worlds.append(world_type(sizes, mine, deadlines, net, options, rules, seed, result))
+    result = PreemptResult.nothing_yet(len(jobs))
+    worlds = [
+        world_type(sizes, mine, deadlines, net, options, rules, seed, result)
+        for sizes, mine, seed in clusters(jobs, servers, server_vc, options.seed)
+    ]
     for world in worlds:
         for row in list(world.jobs):
             if world.find(row)[0] is None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from oracle.model import GPU, Job, Net, Options
 from oracle.placement import Floor, place
 from oracle_outages import Failures, Queue, checkpoints, failing_world, queue_world
-from oracle_preempt import PATIENCE, Preemption, PreemptResult, Stretch
+from oracle_preempt import PATIENCE, Preemption, Stretch
 from oracle_preempt import World as PreemptWorld
 from oracle_preempt import simulate as simulate_preempt
+from oracle_result import PreemptResult
 from oracle_types import Types
 
 SOON = 200

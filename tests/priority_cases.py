@@ -10,16 +10,17 @@ import polars as pl
 
 from oracle import Options, RefusedError, StuckError
 from oracle_outages import Failures, Queue
-from oracle_preempt import INTERVALS, Preemption, PreemptResult
+from oracle_preempt import INTERVALS, Preemption
 from oracle_preempt import World as PreemptWorld
 from oracle_priorities import Claims, Load, Log, Quota, simulate
+from oracle_result import PreemptResult
 from oracle_shares import PLACEMENTS as SHARE_PLACEMENTS
 from oracle_shares import Sharing
 from oracle_shares import preempt_world as share_world
 from oracle_tables import MeasuredJob, TableTypes, table_preempt_world
 from oracle_types import Types, preempt_world
 from outage_cases import build_failures
-from strategies import Case, build_case
+from strategies import Case, build_case, network_toml
 from test_preempt_equality import rules_for
 from test_shares_equality import INTERFERENCE, shared
 from test_tables_equality import measured
@@ -106,16 +107,8 @@ def frame_of(problem: Problem) -> pl.DataFrame:
 
 def toml_of(problem: Problem) -> str:
     """The cluster file."""
-    case, net, types = problem.case, problem.case.net, problem.types
-    lines = [
-        "[network]",
-        f"intra_bandwidth = {net.intra!r}",
-        f"inter_bandwidth = {net.inter!r}",
-        f"reduce_speed = {net.reduce!r}",
-        f"xi1 = {net.xi1!r}",
-        f"xi2 = {net.xi2!r}",
-        f"alpha = {net.alpha!r}",
-    ]
+    case, types = problem.case, problem.types
+    lines = network_toml(case.net)
     if types is not None:
         # One more than there are servers of: tables may have been measured there.
         for t in range(max(types.of) + 2):

@@ -14,6 +14,7 @@ import pytest
 
 import ringbco
 from conftest import Invoke
+from frames import outages, table
 from ringbco.audits import check_outcome
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
@@ -51,17 +52,6 @@ def cluster(tmp_path: Path) -> Cluster:
     return Cluster.parse(file)
 
 
-def table(**columns: list[Any]) -> pl.DataFrame:
-    count = len(next(iter(columns.values())))
-    usual: dict[str, list[Any]] = {
-        "job_id": [f"j{i}" for i in range(count)],
-        "submit_time": [0.0] * count,
-        "num_gpus": [1] * count,
-        "duration": [100.0] * count,
-    }
-    return pl.DataFrame(usual | columns, schema_overrides={"num_gpus": pl.UInt32}, strict=False)
-
-
 def replay(jobs: pl.DataFrame, cluster: Any, **options: Any) -> Outcome:
     given = {"policy": "fifo", "model": "fixed", "sleep_after": 60.0, "wake_time": 30.0} | options
     return ringbco.replay(jobs, cluster, **given)
@@ -73,11 +63,6 @@ def times(result: Outcome) -> list[tuple[float, float]]:
 
 def faults(result: Outcome, jobs: pl.DataFrame) -> list[str]:
     return [str(finding) for finding in check_outcome(result, as_table(jobs)).findings]
-
-
-def outages(*rows: tuple[int, float, float | None]) -> pl.DataFrame:
-    schema = {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64}
-    return pl.DataFrame(list(rows), schema=schema, orient="row")
 
 
 def test_a_job_waits_for_the_server_that_it_wakes() -> None:

@@ -150,6 +150,25 @@ def test_a_cluster_beyond_measure_is_refused_at_once() -> None:
         Cluster.from_groups([ServerGroup(2**60, 8, None, None)])
 
 
+@pytest.mark.parametrize("name", ["priority", "num_gpus"])
+def test_a_number_of_single_precision_just_beyond_the_largest(name: str) -> None:
+    columns = {"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1.0], "duration": [1.0]}
+    largest = 2.0**31 if name == "priority" else 2.0**32
+    frame = pl.DataFrame(columns | {name: [largest]}, schema_overrides={name: pl.Float32})
+    with pytest.raises(InputError, match=f"row 1, column {name}: {largest:.0f}: expected an integer"):
+        from_frame(frame)
+
+
+@pytest.mark.parametrize(("rate", "iterations"), [(1e-320, 1), (1e-300, 10**15)])
+def test_a_rate_at_which_a_run_never_ends(rate: float, iterations: int) -> None:
+    jobs = {"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1], "duration": [1.0], "model": ["LM"]}
+    table = pl.DataFrame(jobs | {"gpu_type": ["V100"], "iterations": [iterations]})
+    rates = {"model": ["LM"], "gpu_type": ["V100"], "gpus": [1], "servers": [1], "rate": [rate]}
+    cluster = Cluster.from_groups([ServerGroup(1, 1, gpu_type="V100")])
+    with pytest.raises(InputError, match=r"expected a run of at most 1e\+16 s alone; job 'a'"):
+        replay(table, cluster, model="table", tables=pl.DataFrame(rates))
+
+
 def test_a_finding_is_one_line_of_plain_characters() -> None:
     assert str(Finding("jobs", "a\nb", job="\x1b[31mred")) == "jobs: job \\x1b[31mred: a b"
 

@@ -15,6 +15,7 @@ import pytest
 import ringbco
 from conftest import Invoke
 from core_run import AUDITS
+from frames import outages, stays, table
 from outage_forms import daly, expected_run_time, young
 from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
@@ -30,31 +31,11 @@ POLICIES = (
 )
 
 
-def table(**columns: list[Any]) -> pl.DataFrame:
-    count = len(next(iter(columns.values())))
-    usual: dict[str, list[Any]] = {
-        "job_id": [f"j{i}" for i in range(count)],
-        "submit_time": [0.0] * count,
-        "num_gpus": [1] * count,
-    }
-    return pl.DataFrame(usual | columns, schema_overrides={"num_gpus": pl.UInt32}, strict=False)
-
-
-def outages(*rows: tuple[int, float, float | None]) -> pl.DataFrame:
-    schema = {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64}
-    return pl.DataFrame(list(rows), schema=schema, orient="row")
-
-
 def replay(
     jobs: pl.DataFrame, cluster: str, *rows: tuple[int, float, float | None], **options: Any
 ) -> Outcome:
     given = {"policy": "fifo", "model": "fixed"} | options
     return ringbco.replay(jobs, cluster, outages=outages(*rows), **given)
-
-
-def stays(result: Outcome) -> list[tuple[Any, ...]]:
-    assert result.allocations is not None
-    return result.allocations.select("job_id", "server", "num_gpus", "start_time", "end_time").rows()
 
 
 def test_the_documented_example(invoke: Invoke) -> None:

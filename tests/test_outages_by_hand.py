@@ -12,7 +12,8 @@ import pytest
 
 from oracle import Job, Net, Options, StuckError
 from oracle_outages import Failures, Outage, Queue
-from oracle_preempt import Preemption, PreemptResult
+from oracle_preempt import Preemption
+from oracle_result import PreemptResult
 from oracle_tables import MeasuredJob, TableTypes, table_preempt_world
 from oracle_types import Choices
 from ringbco import _core
@@ -58,14 +59,9 @@ def truth_of(case: OutageCase) -> PreemptResult:
     return truth
 
 
-def stays(truth: PreemptResult) -> list[list[tuple[float, float]]]:
-    """(start, end) of the stays of every row."""
-    return [list(dict.fromkeys((start, end) for _, _, start, end in rows)) for rows in truth.allocations]
-
-
 def test_the_documented_example() -> None:
     truth = truth_of(problem([fixed(0, 1, 10_000)], [1], [(0, 4000, 5000)], cost=30.0))
-    assert stays(truth) == [[(0, 4000), (5000, 11_430)]]
+    assert truth.stays() == [[(0, 4000), (5000, 11_430)]]
     assert (truth.failures, truth.lost_work) == ([1], [400])
     assert (truth.held, truth.lost) == ([10_430], [30])
 
@@ -85,7 +81,7 @@ def test_a_failure_in_a_pause() -> None:
     truth = truth_of(
         problem([fixed(0, 1, 1000)], [1], [(0, 100, 200), (0, 210, 300)], every=100.0, cost=30.0)
     )
-    assert stays(truth) == [[(0, 100), (200, 210), (300, 1230)]]
+    assert truth.stays() == [[(0, 100), (200, 210), (300, 1230)]]
     assert (truth.failures, truth.lost_work) == ([2], [0])
     assert (truth.held, truth.lost) == ([1040], [40])
 
@@ -93,13 +89,13 @@ def test_a_failure_in_a_pause() -> None:
 def test_a_first_pause_and_checkpoints_after_it() -> None:
     # Progress from 5 s on, checkpoints at 15 s and 25 s: 2 s are lost at 27 s. 30 s of pause, 80 s of work.
     truth = truth_of(problem([fixed(0, 1, 100)], [1], [(0, 27, 40)], every=10.0, cost=30.0, start_cost=5.0))
-    assert stays(truth) == [[(0, 27), (40, 150)]]
+    assert truth.stays() == [[(0, 27), (40, 150)]]
     assert (truth.lost_work, truth.lost) == ([2], [35])
 
 
 def test_a_job_that_completes_as_its_server_fails() -> None:
     truth = truth_of(problem([fixed(0, 1, 100), fixed(50, 1, 10)], [1], [(0, 100, 200)]))
-    assert stays(truth) == [[(0, 100)], [(200, 210)]]
+    assert truth.stays() == [[(0, 100)], [(200, 210)]]
     assert truth.failures == [0, 0]
     assert truth.wait_gpus == [0, 150]
 
@@ -109,17 +105,17 @@ def test_a_gang_falls_back_on_both_servers() -> None:
     # Of its 50 s, 40 are saved. Nobody passes it in a strict queue: it pauses from 80 to 110 s.
     truth = truth_of(problem(jobs, [2, 2], outages, every=40.0, cost=30.0))
     assert truth.allocations[0] == [(0, 2, 0, 50), (1, 2, 0, 50), (0, 2, 80, 170), (1, 2, 80, 170)]
-    assert stays(truth)[1] == [(170, 270)]
+    assert truth.stays()[1] == [(170, 270)]
     assert (truth.failures, truth.lost_work) == ([1, 0], [10, 0])
     # Skipped, it waits for the job that took a GPU of server 0 at 50 s.
     skip = Options("fifo", "skip", "first-fit", "fixed")
     truth = truth_of(problem(jobs, [2, 2], outages, skip, every=40.0, cost=30.0))
-    assert stays(truth) == [[(0, 50), (150, 240)], [(50, 150)]]
+    assert truth.stays() == [[(0, 50), (150, 240)], [(50, 150)]]
 
 
 def test_both_servers_of_a_gang_fail_at_once() -> None:
     truth = truth_of(problem([fixed(0, 2, 100)], [1, 1], [(0, 50, 60), (1, 50, 70)], every=0.0))
-    assert stays(truth) == [[(0, 50), (70, 120)]]
+    assert truth.stays() == [[(0, 50), (70, 120)]]
     assert truth.failures == [1]
 
 
@@ -139,14 +135,14 @@ def test_each_job_has_checkpoints_of_its_own() -> None:
 def test_its_old_place_in_a_fifo_queue() -> None:
     jobs = [fixed(0, 1, 100), fixed(1, 1, 100), fixed(2, 1, 10)]
     truth = truth_of(problem(jobs, [1], [(0, 150, 160)], every=NEVER))
-    assert stays(truth) == [[(0, 100)], [(100, 150), (160, 260)], [(260, 270)]]
+    assert truth.stays() == [[(0, 100)], [(100, 150), (160, 260)], [(260, 270)]]
 
 
 def test_its_old_place_under_sjf() -> None:
     # The second job (20 s) fails with 5 s left. One of 10 s goes first: sjf goes by the whole run time.
     jobs = [fixed(0, 1, 100), fixed(1, 1, 20), fixed(2, 1, 30), fixed(110, 1, 10)]
     truth = truth_of(problem(jobs, [1], [(0, 115, 130)], SJF, every=5.0))
-    assert stays(truth) == [[(0, 100)], [(100, 115), (140, 145)], [(145, 175)], [(130, 140)]]
+    assert truth.stays() == [[(0, 100)], [(100, 115), (140, 145)], [(145, 175)], [(130, 140)]]
 
 
 def test_easy_reckons_with_what_remains() -> None:
@@ -156,13 +152,13 @@ def test_easy_reckons_with_what_remains() -> None:
     for seconds, begins in ((25.0, 71.0), (35.0, 110.0)):
         jobs = [fixed(0, 2, 100), fixed(61, 4, 10), fixed(71, 2, seconds)]
         truth = truth_of(problem(jobs, [2, 2], outages, EASY, every=10.0))
-        assert stays(truth) == [[(0, 60), (60, 100)], [(100, 110)], [(begins, begins + seconds)]]
+        assert truth.stays() == [[(0, 60), (60, 100)], [(100, 110)], [(begins, begins + seconds)]]
 
 
 def test_easy_does_not_foresee_that_servers_come_back() -> None:
     # The head wants both servers. As far as EASY knows it can never start, so it is in nobody's way.
     truth = truth_of(problem([fixed(0, 4, 10), fixed(1, 2, 500)], [2, 2], [(1, 0, 100)], EASY))
-    assert stays(truth) == [[(501, 511)], [(1, 501)]]
+    assert truth.stays() == [[(501, 511)], [(1, 501)]]
 
 
 def test_accumulated_time_is_not_given_back() -> None:
@@ -170,7 +166,7 @@ def test_accumulated_time_is_not_given_back() -> None:
     jobs = [fixed(0, 1, 100), fixed(0, 1, 150), fixed(200, 1, 1)]
     options = Options("fifo", "strict", "least-loaded", "fixed")
     truth = truth_of(problem(jobs, [1, 1], [(0, 10, 20)], options, every=NEVER))
-    assert stays(truth) == [[(0, 10), (20, 120)], [(0, 150)], [(200, 201)]]
+    assert truth.stays() == [[(0, 10), (20, 120)], [(0, 150)], [(200, 201)]]
     assert truth.allocations[2][0][0] == 1
 
 
@@ -185,20 +181,20 @@ def test_iterations_at_a_checkpoint() -> None:
 def test_outages_that_overlap_or_touch_are_one() -> None:
     outages = [(0, 50.0, 60.0), (0, 55.0, 70.0), (0, 70.0, 80.0), (0, 52.0, 53.0)]
     truth = truth_of(problem([fixed(0, 1, 100)], [1], outages, every=0.0))
-    assert stays(truth) == [[(0, 50), (80, 130)]]
+    assert truth.stays() == [[(0, 50), (80, 130)]]
     assert truth.failures == [1]
 
 
 def test_down_from_the_start() -> None:
     truth = truth_of(problem([fixed(0, 1, 100)], [1], [(0, 0, 10)], cost=30.0))
-    assert stays(truth) == [[(10, 110)]]
+    assert truth.stays() == [[(10, 110)]]
     assert (truth.failures, truth.wait_gpus) == ([0], [10])
 
 
 def test_an_outage_inside_a_slot() -> None:
     # It counts at 30 s. Two slots are saved, one is lost. A slot of pause, three of work.
     truth = truth_of(problem([fixed(0, 1, 50)], [1], [(0, 22, 25)], SLOTS, every=20.0, cost=5.0))
-    assert stays(truth) == [[(0, 30), (30, 70)]]
+    assert truth.stays() == [[(0, 30), (30, 70)]]
     assert (truth.failures, truth.lost_work, truth.lost) == ([1], [10], [10])
 
 
@@ -208,7 +204,7 @@ def test_an_outage_inside_a_slot() -> None:
 def test_a_checkpoint_inside_a_slot(every: float, lost: float, finish: float) -> None:
     # The outage counts from 40 to 60 s. Checkpoints at 25 s and 30 s count at 30 s, and one at 35 s at 40 s.
     truth = truth_of(problem([fixed(0, 1, 60)], [1], [(0, 38, 55)], SLOTS, every=every))
-    assert stays(truth) == [[(0, 40), (60, finish)]]
+    assert truth.stays() == [[(0, 40), (60, finish)]]
     assert truth.lost_work == [lost]
 
 
@@ -239,7 +235,7 @@ def test_the_checkpoint_after_a_pause_that_ends_inside_a_slot() -> None:
 def test_outages_that_touch_on_the_slot_clock_are_one() -> None:
     # On the clock: from 20 to 20 s, and from 20 to 40 s.
     truth = truth_of(problem([fixed(0, 1, 50)], [1], [(0, 12, 13), (0, 19, 31)], SLOTS, every=0.0))
-    assert stays(truth) == [[(0, 20), (40, 70)]]
+    assert truth.stays() == [[(0, 20), (40, 70)]]
     assert truth.failures == [1]
 
 
@@ -267,7 +263,7 @@ def test_tiresias_keeps_what_a_failed_stay_attained() -> None:
     jobs = [fixed(0, 1, 200), fixed(95, 1, 50)]
     rules = Preemption("tiresias", 0.0, (100.0,), 10.0)
     truth = truth_of(problem(jobs, [1], [(0, 60, 70)], every=NEVER, rules=rules))
-    assert stays(truth) == [[(0, 60), (70, 110), (160, 320)], [(110, 160)]]
+    assert truth.stays() == [[(0, 60), (70, 110), (160, 320)], [(110, 160)]]
     assert truth.lost_work == [60, 0]
 
 
@@ -276,7 +272,7 @@ def test_time_slice_keeps_the_place_in_the_list() -> None:
     jobs = [fixed(0, 1, 30), fixed(0, 1, 30)]
     rules = Preemption("time-slice", 0.0, interval=10.0)
     truth = truth_of(problem(jobs, [1], [(0, 15, 18)], every=0.0, rules=rules))
-    assert stays(truth) == [
+    assert truth.stays() == [
         [(0, 10), (30, 40), (50, 60)],
         [(10, 15), (20, 30), (40, 50), (60, 65)],
     ]

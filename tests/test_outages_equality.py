@@ -14,8 +14,9 @@ import pytest
 from core_run import FEW, run_core
 from oracle import Options, RefusedError, StuckError
 from oracle_outages import Failures, Queue, simulate
-from oracle_preempt import INTERVALS, Preemption, PreemptResult
+from oracle_preempt import INTERVALS, Preemption
 from oracle_preempt import World as PreemptWorld
+from oracle_result import PreemptResult
 from oracle_shares import PLACEMENTS as SHARE_PLACEMENTS
 from oracle_shares import Sharing
 from oracle_shares import preempt_world as share_world

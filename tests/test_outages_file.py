@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frames import refusal
 from ringbco.errors import InputError, UsageError
 from ringbco.trace.outages import COLUMNS, Outages, as_outages
 
@@ -129,10 +130,8 @@ SINCE = "; count seconds from the epoch of submit_time, or drop the row"
 def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
     """The line names the lowest row at fault: the one after it has a fault too."""
     path = tmp_path / "o.csv"
-    path.write_text(f"{HEAD}\n0,1,2\n{row}\n9,9,9\n")
-    with pytest.raises(InputError) as caught:
-        as_outages(path, 4)
-    assert str(caught.value) == f"{path}: row 2 (line 3), {told}"
+    said = refusal(path, f"{HEAD}\n0,1,2\n{row}\n9,9,9\n", lambda path: as_outages(path, 4))
+    assert said == f"{path}: row 2 (line 3), {told}"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ import pytest
 from core_run import CASES, run_core
 from oracle import Options, OversizeError, RefusedError, StuckError
 from oracle.model import fewest_servers, iteration_time
-from oracle_preempt import INTERVALS, Preemption, PreemptResult, simulate
+from oracle_preempt import INTERVALS, Preemption, simulate
+from oracle_result import PreemptResult
 from ringbco import _core
 from ringbco.cluster.network import Network
 from ringbco.result.causes import split

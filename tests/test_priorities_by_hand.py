@@ -12,8 +12,9 @@ import pytest
 
 from oracle import Job, Net, Options
 from oracle_outages import Failures, Outage, Queue
-from oracle_preempt import Preemption, PreemptResult
+from oracle_preempt import Preemption
 from oracle_priorities import Claims, Log, Quota
+from oracle_result import PreemptResult
 from oracle_types import Choices, Types
 from priority_cases import Problem
 from strategies import Case
@@ -68,11 +69,6 @@ def run(case: Problem) -> tuple[PreemptResult, Log]:
     return found
 
 
-def stays(truth: PreemptResult) -> list[list[tuple[float, float]]]:
-    """(start, end) of the stays of every row."""
-    return [list(dict.fromkeys((start, end) for _, _, start, end in rows)) for rows in truth.allocations]
-
-
 # Priorities.
 
 
@@ -80,7 +76,7 @@ def test_the_documented_order() -> None:
     # On one GPU that is busy until 1: a (10 s), b (5 s) and c (100 s, of higher priority). They go c, b, a.
     jobs = [(0, 1, 1, 0), (0.5, 1, 10, 0), (0.5, 1, 5, 0), (0.5, 1, 100, 1)]
     truth, _ = run(problem(jobs, [1], SJF))
-    assert stays(truth) == [[(0, 1)], [(106, 116)], [(101, 106)], [(1, 101)]]
+    assert truth.stays() == [[(0, 1)], [(106, 116)], [(101, 106)], [(1, 101)]]
 
 
 def test_fifo_is_priority_then_submission() -> None:
@@ -91,7 +87,7 @@ def test_fifo_is_priority_then_submission() -> None:
 
 def test_priorities_alone_stop_nobody() -> None:
     truth, log = run(problem([(0, 2, 10, 0), (1, 2, 10, 9)], [2]))
-    assert stays(truth) == [[(0, 10)], [(10, 20)]]
+    assert truth.stays() == [[(0, 10)], [(10, 20)]]
     assert log.evictions == [0, 0]
 
 
@@ -107,7 +103,7 @@ def test_aged_jobs_go_before_higher_priorities() -> None:
 def test_a_ranking_goes_by_priority_before_remaining_time() -> None:
     # srtf would go on with the short one, and not preemptible is no shield from a ranking.
     truth, _ = run(problem([(0, 2, 10, 0), (4, 2, 50, 1)], [2], fixed=[0], rules=Preemption("srtf", 3.0)))
-    assert stays(truth) == [[(0, 4), (54, 63)], [(4, 54)]]
+    assert truth.stays() == [[(0, 4), (54, 63)], [(4, 54)]]
     assert (truth.preemptions, truth.lost) == ([1, 0], [3, 0])
 
 
@@ -121,17 +117,17 @@ def test_the_documented_eviction() -> None:
     # again in the order of fifo: b finds 2 GPUs, c 2.
     truth, log = run(problem([*DOCUMENTED, (1000, 3, 100, 1)], [8], evict=True))
     assert log.evictions == [0, 1, 1, 0]
-    assert stays(truth)[3] == [(1000, 1100)]
+    assert truth.stays()[3] == [(1000, 1100)]
     # Of the 8 GPUs 1 is idle beside a and the new job: strict, both wait.
-    assert stays(truth)[1] == [(500, 1000), (1100, 9600)]
-    assert stays(truth)[2] == [(900, 1000), (1100, 10_000)]
+    assert truth.stays()[1] == [(500, 1000), (1100, 9600)]
+    assert truth.stays()[2] == [(900, 1000), (1100, 10_000)]
 
 
 def test_the_documented_eviction_of_one() -> None:
     truth, log = run(problem([*DOCUMENTED, (1000, 2, 100, 1)], [8], evict=True, cost=30.0))
     assert log.evictions == [0, 0, 1, 0]
     # It keeps its 100 s, and pauses for 30 s.
-    assert stays(truth)[2] == [(900, 1000), (1100, 1130 + 8900)]
+    assert truth.stays()[2] == [(900, 1000), (1100, 1130 + 8900)]
     assert (truth.held[2], truth.lost[2], truth.preemptions[2]) == (9030, 30, 0)
 
 
@@ -140,7 +136,7 @@ def test_those_that_are_not_needed_are_dropped() -> None:
     jobs = [(0, 4, 900, 0), (100, 1, 900, 0), (200, 1, 900, 0), (300, 4, 50, 1)]
     truth, log = run(problem(jobs, [6], evict=True))
     assert log.evictions == [1, 0, 0, 0]
-    assert stays(truth)[0] == [(0, 300), (350, 950)]
+    assert truth.stays()[0] == [(0, 300), (350, 950)]
 
 
 def test_the_cheapest_server_wins() -> None:
@@ -168,7 +164,7 @@ def test_lower_priorities_are_taken_first_and_sums_decide() -> None:
     # which evicts row 0.
     truth, log = run(problem(jobs, [2, 2], evict=True))
     assert log.evictions == [1, 1, 0]
-    assert stays(truth) == [[(0, 9), (29, 120)], [(8, 9), (9, 108)], [(9, 29)]]
+    assert truth.stays() == [[(0, 9), (29, 120)], [(8, 9), (9, 108)], [(9, 29)]]
 
 
 def test_equal_keys_go_to_the_latest_start_then_to_the_row() -> None:
@@ -196,7 +192,7 @@ def test_a_gang_evicts_over_the_whole_cluster() -> None:
     truth, log = run(problem(jobs, [2, 2, 2], evict=True))
     assert log.evictions == [0, 1, 1, 0]
     assert truth.allocations[3] == [(1, 2, 10, 30), (2, 2, 10, 30)]
-    assert stays(truth)[0] == [(0, 100)]
+    assert truth.stays()[0] == [(0, 100)]
 
 
 def test_a_victim_gives_back_all_its_gpus() -> None:
@@ -208,7 +204,7 @@ def test_a_victim_gives_back_all_its_gpus() -> None:
     assert truth.allocations[3] == [(0, 2, 3, 23)]
     assert truth.allocations[2] == [(1, 1, 3, 13)]
     # At 23 s server 0 is idle again, and a GPU of server 1 since 13 s.
-    assert stays(truth)[0] == [(0, 3), (23, 120)]
+    assert truth.stays()[0] == [(0, 3), (23, 120)]
 
 
 def test_an_evicted_job_may_start_again_at_once_elsewhere() -> None:
@@ -226,11 +222,11 @@ def test_a_backfilled_job_evicts_nobody() -> None:
     truth, log = run(problem(jobs, [4], EASY, evict=True, fixed=[0]))
     assert log.evictions == [0, 1, 0, 0]
     # At 50 s row 0 is done, and the head evicts row 1.
-    assert stays(truth) == [[(0, 50)], [(0, 50), (59, 109)], [(50, 59)], [(59, 68)]]
+    assert truth.stays() == [[(0, 50)], [(0, 50), (59, 109)], [(50, 59)], [(59, 68)]]
     # Under skip it evicts in its turn; row 1 goes on at 14 s, and the job of 4 GPUs evicts it at 50 s.
     truth, log = run(problem(jobs, [4], SKIP, evict=True, fixed=[0]))
     assert log.evictions == [0, 2, 0, 0]
-    assert stays(truth) == [[(0, 50)], [(0, 5), (14, 50), (59, 118)], [(50, 59)], [(5, 14)]]
+    assert truth.stays() == [[(0, 50)], [(0, 5), (14, 50), (59, 118)], [(50, 59)], [(5, 14)]]
 
 
 def test_a_ranking_evicts_who_is_in_the_way_of_a_selected_job() -> None:
@@ -249,7 +245,7 @@ def test_an_evicted_job_comes_of_age() -> None:
     # At 50 s row 0 is aged and goes ahead of it. At 130 s row 2 is done, and row 3 evicts row 0 again.
     jobs = [(0, 1, 100, 0), (10, 4, 20, 1), (15, 1, 100, 1), (20, 4, 200, 1)]
     truth, log = run(problem(jobs, [4], SJF, evict=True, aging=50.0))
-    assert stays(truth) == [[(0, 10), (50, 130), (330, 340)], [(10, 30)], [(30, 130)], [(130, 330)]]
+    assert truth.stays() == [[(0, 10), (50, 130), (330, 340)], [(10, 30)], [(30, 130)], [(130, 330)]]
     assert log.evictions == [2, 0, 0, 0]
 
 
@@ -258,7 +254,7 @@ def test_a_job_that_comes_of_age_evicts() -> None:
     # aged: row 2 goes first, and evicts row 0.
     jobs = [(0, 1, 100, 0), (0, 3, 100, 1), (10, 1, 50, 1), (10, 4, 5, 1)]
     truth, log = run(problem(jobs, [4], SJF, evict=True, aging=20.0))
-    assert stays(truth) == [[(0, 30), (105, 175)], [(0, 100)], [(30, 80)], [(100, 105)]]
+    assert truth.stays() == [[(0, 30), (105, 175)], [(0, 100)], [(30, 80)], [(100, 105)]]
     assert log.evictions == [1, 0, 0, 0]
 
 
@@ -266,7 +262,7 @@ def test_an_eviction_between_slots() -> None:
     # In slots of 10 s: the job of 12 s counts at 20 s, and row 0 has done two slots of ten.
     truth, log = run(problem([(0, 1, 100, 0), (12, 1, 15, 1)], [1], SLOTS, evict=True, cost=5.0))
     assert log.evictions == [1, 0]
-    assert stays(truth) == [[(0, 20), (40, 130)], [(20, 40)]]
+    assert truth.stays() == [[(0, 20), (40, 130)], [(20, 40)]]
     assert truth.lost == [10, 0]
 
 
@@ -284,7 +280,7 @@ def test_a_server_that_is_down_is_no_use() -> None:
     truth, log = run(problem([(0, 2, 100, 0), (10, 2, 9, 1)], [2], evict=True, outages=[(0, 5.0, 20.0)]))
     assert log.evictions == [0, 0]
     assert truth.failures == [1, 0]
-    assert stays(truth) == [[(0, 5), (29, 129)], [(20, 29)]]
+    assert truth.stays() == [[(0, 5), (29, 129)], [(20, 29)]]
 
 
 # Quotas.
@@ -305,7 +301,7 @@ def test_who_borrows_gives_back() -> None:
     quotas = (("a", Quota(2, True)), ("b", Quota(2, False)))
     truth, log = run(problem(jobs, [4], owners=["a", "a", "b"], quotas=quotas, fixed=[0, 1], cost=3.0))
     assert log.evictions == [0, 1, 0]
-    assert stays(truth) == [[(0, 100)], [(1, 10), (15, 15 + 3 + 91)], [(10, 15)]]
+    assert truth.stays() == [[(0, 100)], [(1, 10), (15, 15 + 3 + 91)], [(10, 15)]]
 
 
 def test_over_quota_stands_until_the_stay_ends() -> None:
@@ -314,7 +310,7 @@ def test_over_quota_stands_until_the_stay_ends() -> None:
     truth, log = run(problem(jobs, [4], owners=["a", "a", None], quotas=(("a", Quota(2, True)),)))
     assert log.evictions == [0, 1, 0]
     # At 15 s it starts within its quota, and nobody can evict it.
-    assert stays(truth)[1] == [(0, 10), (15, 105)]
+    assert truth.stays()[1] == [(0, 10), (15, 105)]
 
 
 def test_a_job_over_quota_evicts_nobody() -> None:
@@ -330,7 +326,7 @@ def test_evicted_at_the_instant_it_started() -> None:
     case = problem(jobs, [2], owners=["a", "b"], quotas=(("a", Quota(0, True)),), cost=3.0, start_cost=1.0)
     truth, log = run(case)
     assert log.evictions == [0, 0]
-    assert stays(truth) == [[(6, 17)], [(0, 6)]]
+    assert truth.stays() == [[(6, 17)], [(0, 6)]]
 
 
 def test_a_job_beyond_any_quota_is_left_out() -> None:
@@ -347,7 +343,7 @@ def test_a_job_that_comes_of_age_takes_what_was_borrowed() -> None:
     owners, quotas = [None, None, None, None, "a"], (("a", Quota(0, True)),)
     truth, log = run(problem(jobs, [2], SJF, aging=20.0, owners=owners, quotas=quotas))
     # It borrows again at 80 s, and row 3 takes both GPUs at 100 s.
-    assert stays(truth)[2:] == [[(30, 80)], [(100, 105)], [(15, 30), (80, 100), (105, 130)]]
+    assert truth.stays()[2:] == [[(30, 80)], [(100, 105)], [(15, 30), (80, 100), (105, 130)]]
     assert log.evictions == [0, 0, 0, 0, 2]
 
 
@@ -357,6 +353,6 @@ def test_an_evicted_job_that_comes_of_age_takes_what_was_borrowed() -> None:
     jobs = [(0, 1, 100, 0), (0, 1, 100, 3), (5, 1, 100, 2), (8, 3, 5, 1), (10, 1, 40, 3)]
     owners, quotas = [None, None, "a", None, None], (("a", Quota(0, True)),)
     truth, log = run(problem(jobs, [3], SJF, aging=20.0, owners=owners, quotas=quotas, evict=True))
-    assert stays(truth)[0] == [(0, 10), (20, 100), (105, 115)]
-    assert stays(truth)[2:] == [[(5, 20), (50, 100), (105, 140)], [(100, 105)], [(10, 50)]]
+    assert truth.stays()[0] == [(0, 10), (20, 100), (105, 115)]
+    assert truth.stays()[2:] == [[(5, 20), (50, 100), (105, 140)], [(100, 105)], [(10, 50)]]
     assert log.evictions == [2, 0, 2, 0, 0]

@@ -17,8 +17,8 @@ import pytest
 import ringbco
 from core_run import FEW, LONG
 from oracle import OversizeError, RefusedError, StuckError
-from oracle_preempt import PreemptResult
 from oracle_priorities import Log
+from oracle_result import PreemptResult
 from priority_cases import Problem, build_problem, frame_of, options_of, toml_of
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
@@ -197,30 +197,22 @@ def test_shares(policy: str | None) -> None:
     compare(cases(), COUNT, evictions=False)
 
 
+@pytest.mark.parametrize("rule", ["evict", "services"])
 @pytest.mark.parametrize("placement", PLACEMENTS)
-def test_queues_that_evict(placement: str) -> None:
-    compare(queue_cases("eviction", placement, evict=True), COUNT, evictions=True)
+def test_queues_that_make_room(placement: str, rule: str) -> None:
+    compare(queue_cases(rule, placement, **{rule: True}), COUNT, evictions=True)
 
 
+@pytest.mark.parametrize("rule", ["evict", "services"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_rankings_that_evict(policy: str) -> None:
-    compare(ranking_cases("eviction", policy, evict=True), COUNT, evictions=False)
+def test_rankings_that_make_room(policy: str, rule: str) -> None:
+    compare(ranking_cases(rule, policy, **{rule: True}), COUNT, evictions=rule == "services")
 
 
 @pytest.mark.parametrize("evict", [False, True])
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_quotas(placement: str, evict: bool) -> None:
     compare(queue_cases("quotas", placement, quotas=True, evict=evict), COUNT, evictions=True)
-
-
-@pytest.mark.parametrize("placement", PLACEMENTS)
-def test_queues_beside_services(placement: str) -> None:
-    compare(queue_cases("services", placement, services=True), COUNT, evictions=True)
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_rankings_beside_services(policy: str) -> None:
-    compare(ranking_cases("services", policy, services=True), COUNT, evictions=True)
 
 
 @pytest.mark.long

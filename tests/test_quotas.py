@@ -13,6 +13,7 @@ import pytest
 
 import ringbco
 from conftest import Invoke
+from frames import refusal
 from ringbco.errors import InputError
 from ringbco.trace.quotas import COLUMNS, as_quotas
 
@@ -89,10 +90,8 @@ LARGEST = f"an integer >= 0 and <= {2**53}{GPUS}"
 def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
     """The line names the lowest row at fault: the one after it has a fault too."""
     path = tmp_path / "q.csv"
-    path.write_text(f"{HEAD}\nann,4,true\n{row}\n,-1,\n")
-    with pytest.raises(InputError) as caught:
-        as_quotas(path, JOBS)
-    assert str(caught.value) == f"{path}: row 2 (line 3), {told}"
+    said = refusal(path, f"{HEAD}\nann,4,true\n{row}\n,-1,\n", lambda path: as_quotas(path, JOBS))
+    assert said == f"{path}: row 2 (line 3), {told}"
 
 
 BOTH = "the name of an owner, in the column vc or in the column user"

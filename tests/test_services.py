@@ -14,6 +14,7 @@ import pytest
 import ringbco
 from conftest import Invoke
 from core_run import AUDITS
+from frames import services
 from ringbco.audits import check_outcome
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
@@ -28,11 +29,6 @@ POLICIES = (
 )
 ONE = "job_id,submit_time,num_gpus,duration\na,0,8,10000\n"
 DAY = "service,time,replicas,gpus_per_replica\nchat,4000,1,4\nchat,5000,0,4\n"
-
-
-def services(*rows: tuple[str, float, int, int]) -> pl.DataFrame:
-    names = ["service", "time", "replicas", "gpus_per_replica"]
-    return pl.DataFrame(list(rows), schema=names, orient="row")
 
 
 def test_the_command_line(invoke: Invoke) -> None:

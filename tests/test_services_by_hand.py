@@ -7,7 +7,7 @@ import pytest
 
 from oracle_preempt import Preemption
 from oracle_priorities import Load, Log
-from test_priorities_by_hand import SLOTS, problem, run, stays
+from test_priorities_by_hand import SLOTS, problem, run
 from test_priorities_equality import check
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
@@ -27,7 +27,7 @@ def test_a_service_takes_gpus_and_gives_them_back() -> None:
     # The job of 4 GPUs makes room from 20 to 60 s, then pauses for 10 s and does its other 80 s.
     case = problem([(0, 4, 100, 9)], [4], cost=10.0, loads=chat(2, (20, 1), (60, 0)))
     truth, log = run(case)
-    assert stays(truth) == [[(0, 20), (60, 150)]]
+    assert truth.stays() == [[(0, 20), (60, 150)]]
     assert (log.evictions, held(log)) == ([1], [(0, 20, 60)])
 
 
@@ -57,7 +57,7 @@ def test_services_go_in_the_order_of_the_file() -> None:
     truth, log = run(problem([(0, 1, 50, 0)], [1], loads=loads))
     assert [replica.service for replica in log.replicas] == ["b", "a"]
     assert held(log) == [(0, 10, 20), (0, 20, 30)]
-    assert stays(truth) == [[(0, 10), (30, 70)]]
+    assert truth.stays() == [[(0, 10), (30, 70)]]
 
 
 def test_a_replica_whose_server_fails_starts_elsewhere() -> None:
@@ -73,7 +73,7 @@ def test_the_quota_of_a_ranking_is_what_replicas_leave() -> None:
     # Both jobs have the key 2 x 5: row 0 makes room. srtf goes on with row 1, which has 5 s left.
     jobs = [(0, 2, 50, 0), (0, 2, 10, 0)]
     truth, log = run(problem(jobs, [4], rules=Preemption("srtf", 0.0), loads=chat(2, (5, 1))))
-    assert stays(truth) == [[(0, 5), (10, 55)], [(0, 10)]]
+    assert truth.stays() == [[(0, 5), (10, 55)], [(0, 10)]]
     assert (log.evictions, truth.preemptions) == ([1, 0], [0, 0])
 
 
@@ -81,7 +81,7 @@ def test_a_policy_with_an_interval_waits_for_its_next_multiple() -> None:
     # The replica ends at 25 s. The job that made room starts again at 40 s.
     rules = Preemption("tiresias", 0.0, interval=20.0)
     truth, log = run(problem([(0, 1, 50, 0)], [1], rules=rules, loads=chat(1, (5, 1), (25, 0))))
-    assert stays(truth) == [[(0, 5), (40, 85)]]
+    assert truth.stays() == [[(0, 5), (40, 85)]]
     assert held(log) == [(0, 5, 25)]
 
 
@@ -90,7 +90,7 @@ def test_loads_between_slots() -> None:
     loads = chat(1, (12, 1), (33, 0), (38, 1), (41, 0))
     truth, log = run(problem([(0, 1, 50, 0)], [1], SLOTS, loads=loads))
     assert held(log) == [(0, 20, 50)]
-    assert stays(truth) == [[(0, 20), (50, 80)]]
+    assert truth.stays() == [[(0, 20), (50, 80)]]
 
 
 @pytest.mark.parametrize("priority", [0, 2**31 - 1])

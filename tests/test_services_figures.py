@@ -10,8 +10,8 @@ import pytest
 from core_run import FEW
 from oracle import RefusedError, StuckError
 from oracle_outages import Outage
-from oracle_preempt import PreemptResult
 from oracle_priorities import Claims, Log, Replica
+from oracle_result import PreemptResult
 from priority_cases import Problem, build_problem
 from strategies import COMBINATIONS
 from test_priorities_equality import replayed

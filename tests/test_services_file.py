@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import ringbco
+from frames import refusal
 from ringbco.errors import InputError, UsageError
 from ringbco.trace.services import COLUMNS, as_services
 
@@ -107,10 +108,8 @@ SAME = "; give replicas of another size another name"
 def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
     """The line names the lowest row at fault: the one after it has a fault too."""
     path = tmp_path / "s.csv"
-    path.write_text(f"{HEAD}\nx,0,1,4\n{row}\n,-1,-1,0\n")
-    with pytest.raises(InputError) as caught:
-        as_services(path, 8)
-    assert str(caught.value).replace(": -0:", ": 0:") == f"{path}: row 2 (line 3), {told}"
+    said = refusal(path, f"{HEAD}\nx,0,1,4\n{row}\n,-1,-1,0\n", lambda path: as_services(path, 8))
+    assert said.replace(": -0:", ": 0:") == f"{path}: row 2 (line 3), {told}"
 
 
 @pytest.mark.parametrize(

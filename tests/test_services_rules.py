@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import ringbco
+from frames import services, stays, table
 from ringbco.audits import check_outcome
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
@@ -18,33 +19,12 @@ Load = tuple[str, float, int, int]
 Row = tuple[str, int, float, float]
 
 
-def table(**columns: list[Any]) -> pl.DataFrame:
-    count = len(next(iter(columns.values())))
-    usual: dict[str, list[Any]] = {
-        "job_id": [f"j{i}" for i in range(count)],
-        "submit_time": [0.0] * count,
-        "num_gpus": [1] * count,
-    }
-    return pl.DataFrame(usual | columns, schema_overrides={"num_gpus": pl.UInt32}, strict=False)
-
-
-def services(*rows: Load) -> pl.DataFrame:
-    names = ["service", "time", "replicas", "gpus_per_replica"]
-    return pl.DataFrame(list(rows), schema=names, orient="row")
-
-
 def replay(jobs: pl.DataFrame, cluster: Cluster | str, *rows: Load, **options: Any) -> Outcome:
     """Every result here is one that the audit believes."""
     given = {"policy": "fifo", "model": "fixed", "preempt_cost": 0.0} | options
     result = ringbco.replay(jobs, cluster, services=services(*rows), **given)
     assert not check_outcome(result, as_table(jobs)).findings
     return result
-
-
-def stays(result: Outcome) -> list[tuple[Any, ...]]:
-    """(job, server, GPUs, start, end)."""
-    assert result.allocations is not None
-    return result.allocations.select("job_id", "server", "num_gpus", "start_time", "end_time").rows()
 
 
 def replicas(result: Outcome) -> list[Row]:

@@ -14,7 +14,7 @@ import polars as pl
 from oracle import Options
 from oracle_types import Choices, Types
 from ringbco.cluster.gpu_types import CATALOGUE
-from strategies import Case, build_case
+from strategies import Case, build_case, network_toml
 
 KNOWN = {name: CATALOGUE[name.lower()].speed for name in ("V100", "T4", "K80", "A100")}
 """Speeds of the catalogue that cases may rely on."""
@@ -127,16 +127,7 @@ def _job(
 
 
 def _toml(rnd: random.Random, case: Case, labels: list[str], tables: list[str], recorded: str | None) -> str:
-    net = case.net
-    lines = [
-        "[network]",
-        f"intra_bandwidth = {net.intra!r}",
-        f"inter_bandwidth = {net.inter!r}",
-        f"reduce_speed = {net.reduce!r}",
-        f"xi1 = {net.xi1!r}",
-        f"xi2 = {net.xi2!r}",
-        f"alpha = {net.alpha!r}",
-    ]
+    lines = network_toml(case.net)
     if recorded is not None:
         lines += ["[recorded]", f'gpu_type = "{recorded}"']
     lines += tables

@@ -145,9 +145,11 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         time.map_or(f64::INFINITY, |&time| self.floor.clock.arrival(time))
     }
 
-    /// When the next outage begins or ends, or a load changes.
+    /// When the next outage begins or ends, or a load changes. Whether that matters, `run` knows.
     fn change_after(&self) -> f64 {
-        self.next_outage().min(self.next_load())
+        let outage = self.floor.outages.as_ref().map_or(f64::INFINITY, |outages| outages.next_at());
+        let load = self.floor.services.as_ref().map_or(f64::INFINITY, |services| services.next_at());
+        outage.min(load)
     }
 
     /// Goes through every instant up to `until` (machine time).

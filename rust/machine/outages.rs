@@ -80,15 +80,6 @@ impl Outages {
 }
 
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
-    /// When the next outage begins or ends that can matter.
-    #[inline]
-    pub(super) fn next_outage(&self) -> f64 {
-        match &self.floor.outages {
-            Some(outages) if self.floor.gone() < self.floor.jobs.len() => outages.next_at(),
-            _ => f64::INFINITY,
-        }
-    }
-
     /// What goes down and comes back at this instant.
     pub(super) fn change_servers(&mut self) {
         let now = self.floor.now;

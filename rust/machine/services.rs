@@ -86,8 +86,9 @@ impl Services {
         }))
     }
 
+    /// When the next load comes; never if none will.
     #[inline]
-    fn next_at(&self) -> f64 {
+    pub(super) fn next_at(&self) -> f64 {
         self.loads.get(self.next).map_or(f64::INFINITY, |load| load.time)
     }
 
@@ -100,15 +101,6 @@ impl Services {
 }
 
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
-    /// When the next load comes that can matter.
-    #[inline]
-    pub(super) fn next_load(&self) -> f64 {
-        match &self.floor.services {
-            Some(services) if self.floor.gone() < self.floor.jobs.len() => services.next_at(),
-            _ => f64::INFINITY,
-        }
-    }
-
     /// What services want from this instant on; those that want less end replicas.
     pub(super) fn take_loads(&mut self) {
         while let Some(services) = &mut self.floor.services

@@ -7,9 +7,12 @@ import datetime
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import reject
 from hypothesis import strategies as st
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -209,6 +212,26 @@ def damaged_table(draw: Draw, table: pa.Table, *, most: int = 3) -> pa.Table:
     made = pa.table(columns, names=names)
     cut = draw(st.integers(0, 1)) * (made.num_rows // 2)
     return pa.concat_tables([made[:cut], made[cut:]]) if cut else made
+
+
+def parquet_bytes(table: pa.Table, compression: str = "zstd") -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression=compression, row_group_size=4)
+    return sink.getvalue().to_pybytes()
+
+
+def written(path: Path, data: bytes) -> Path:
+    """The file, with these bytes in it."""
+    path.write_bytes(data)
+    return path
+
+
+def written_parquet(path: Path, table: pa.Table) -> Path:
+    """The Parquet file, with the table in it; gives the case up where Parquet cannot hold it."""
+    try:
+        return written(path, parquet_bytes(table))
+    except pa.ArrowNotImplementedError:
+        reject()
 
 
 def retyped(column: pa.Array, kind: str) -> pa.Array:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from conftest import SMALL_JOBS
 from fuzz import explained, fuzzed
-from fuzz.damage import TEXTS, TOML_VALUES, damaged_bytes, damaged_document
+from fuzz.damage import TEXTS, TOML_VALUES, damaged_bytes, damaged_document, written
 from ringbco.cluster.spec import Cluster
 from ringbco.io.toml import toml_text
 from ringbco.sweeps.spec import read_spec
@@ -75,8 +75,7 @@ def files(*documents: Any) -> st.SearchStrategy[bytes]:
 @fuzzed
 @given(data=files(CLUSTER))
 def test_cluster_files(folder: Path, data: bytes) -> None:
-    path = folder / "cluster.toml"
-    path.write_bytes(data)
+    path = written(folder / "cluster.toml", data)
     cluster = explained(lambda: Cluster.parse(path))
     if cluster is not None:
         again = folder / "again.toml"
@@ -93,6 +92,5 @@ def test_cluster_names(text: str) -> None:
 @fuzzed
 @given(data=files(SWEEP, PLAN))
 def test_sweep_files(folder: Path, data: bytes) -> None:
-    path = folder / "sweep.toml"
-    path.write_bytes(data)
+    path = written(folder / "sweep.toml", data)
     explained(lambda: read_spec(path))

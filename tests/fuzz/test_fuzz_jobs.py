@@ -7,13 +7,12 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz import explained, fuzzed
-from fuzz.damage import damaged_bytes, damaged_table, damaged_text
+from fuzz.damage import damaged_bytes, damaged_table, damaged_text, parquet_bytes, written, written_parquet
 from ringbco import replay
 from ringbco.cluster.spec import Cluster
 from ringbco.trace import profiles
@@ -67,37 +66,22 @@ def follow(table: JobTable) -> None:
         assert np.isfinite(outcome.jobs["finish_time"].to_numpy()).all()
 
 
-def parquet_bytes(table: pa.Table, compression: str = "zstd") -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression=compression, row_group_size=4)
-    return sink.getvalue().to_pybytes()
-
-
 WHOLE: Final = [parquet_bytes(TABLE, compression) for compression in ("zstd", "none", "snappy")]
 
 
 @fuzzed
 @given(data=st.sampled_from(WHOLE).flatmap(damaged_bytes))
 def test_bytes_of_parquet(folder: Path, data: bytes) -> None:
-    path = folder / "bytes.parquet"
-    path.write_bytes(data)
-    use(path)
+    use(written(folder / "bytes.parquet", data))
 
 
 @fuzzed
 @given(table=damaged_table(TABLE))
 def test_columns_of_parquet(folder: Path, table: pa.Table) -> None:
-    path = folder / "columns.parquet"
-    try:
-        path.write_bytes(parquet_bytes(table))
-    except pa.ArrowNotImplementedError:
-        return
-    use(path)
+    use(written_parquet(folder / "columns.parquet", table))
 
 
 @fuzzed
 @given(data=damaged_text(CSV))
 def test_csv(folder: Path, data: bytes) -> None:
-    path = folder / "table.csv"
-    path.write_bytes(data)
-    use(path)
+    use(written(folder / "table.csv", data))

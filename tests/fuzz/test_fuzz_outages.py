@@ -8,12 +8,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
 from fuzz import explained, fuzzed
-from fuzz.damage import damaged_bytes, damaged_table, damaged_text
+from fuzz.damage import damaged_bytes, damaged_table, damaged_text, written, written_parquet
 from ringbco.trace.outages import as_outages
 
 SERVERS: Final = 3
@@ -56,25 +55,16 @@ def use(path: Path) -> None:
 @fuzzed
 @given(data=damaged_text(OUTAGES.write_csv()))
 def test_csv(folder: Path, data: bytes) -> None:
-    path = folder / "outages.csv"
-    path.write_bytes(data)
-    use(path)
+    use(written(folder / "outages.csv", data))
 
 
 @fuzzed
 @given(data=damaged_bytes(OUTAGES.write_csv().encode()))
 def test_bytes(folder: Path, data: bytes) -> None:
-    path = folder / "bytes.csv"
-    path.write_bytes(data)
-    use(path)
+    use(written(folder / "bytes.csv", data))
 
 
 @fuzzed
 @given(table=damaged_table(OUTAGES.to_arrow()))
 def test_columns_of_parquet(folder: Path, table: pa.Table) -> None:
-    path = folder / "outages.parquet"
-    try:
-        pq.write_table(table, path)
-    except pa.ArrowNotImplementedError:
-        return
-    use(path)
+    use(written_parquet(folder / "outages.parquet", table))

@@ -8,12 +8,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
 from fuzz import explained, fuzzed
-from fuzz.damage import damaged_bytes, damaged_table, damaged_text
+from fuzz.damage import damaged_bytes, damaged_table, damaged_text, written, written_parquet
 from ringbco import replay
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs
 from ringbco.trace.quotas import as_quotas
@@ -99,44 +98,28 @@ def stand(path: Path) -> None:
 @fuzzed
 @given(data=damaged_text(QUOTAS.write_csv()))
 def test_csv(folder: Path, data: bytes) -> None:
-    path = folder / "quotas.csv"
-    path.write_bytes(data)
-    use(path)
+    use(written(folder / "quotas.csv", data))
 
 
 @fuzzed
 @given(data=damaged_bytes(QUOTAS.write_csv().encode()))
 def test_bytes(folder: Path, data: bytes) -> None:
-    path = folder / "bytes.csv"
-    path.write_bytes(data)
-    use(path)
+    use(written(folder / "bytes.csv", data))
 
 
 @fuzzed
 @given(table=damaged_table(QUOTAS.to_arrow()))
 def test_columns_of_parquet(folder: Path, table: pa.Table) -> None:
-    path = folder / "quotas.parquet"
-    try:
-        pq.write_table(table, path)
-    except pa.ArrowNotImplementedError:
-        return
-    use(path)
+    use(written_parquet(folder / "quotas.parquet", table))
 
 
 @fuzzed
 @given(data=damaged_text(JOBS.write_csv()))
 def test_priorities_of_csv(folder: Path, data: bytes) -> None:
-    path = folder / "damaged.csv"
-    path.write_bytes(data)
-    stand(path)
+    stand(written(folder / "damaged.csv", data))
 
 
 @fuzzed
 @given(table=damaged_table(JOBS.to_arrow()))
 def test_priorities_of_parquet(folder: Path, table: pa.Table) -> None:
-    path = folder / "damaged.parquet"
-    try:
-        pq.write_table(table, path)
-    except pa.ArrowNotImplementedError:
-        return
-    stand(path)
+    stand(written_parquet(folder / "damaged.parquet", table))

@@ -8,12 +8,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
 from fuzz import explained, fuzzed
-from fuzz.damage import damaged_bytes, damaged_table, damaged_text
+from fuzz.damage import damaged_bytes, damaged_table, damaged_text, written, written_parquet
 from ringbco.study.services import services
 from ringbco.trace.services import as_services
 
@@ -77,52 +76,34 @@ def convert(path: Path) -> None:
 @fuzzed
 @given(data=damaged_text(SERVICES.write_csv()))
 def test_csv(folder: Path, data: bytes) -> None:
-    path = folder / "services.csv"
-    path.write_bytes(data)
-    use(path)
+    use(written(folder / "services.csv", data))
 
 
 @fuzzed
 @given(data=damaged_bytes(SERVICES.write_csv().encode()))
 def test_bytes(folder: Path, data: bytes) -> None:
-    path = folder / "bytes.csv"
-    path.write_bytes(data)
-    use(path)
+    use(written(folder / "bytes.csv", data))
 
 
 @fuzzed
 @given(table=damaged_table(SERVICES.to_arrow()))
 def test_columns_of_parquet(folder: Path, table: pa.Table) -> None:
-    path = folder / "services.parquet"
-    try:
-        pq.write_table(table, path)
-    except pa.ArrowNotImplementedError:
-        return
-    use(path)
+    use(written_parquet(folder / "services.parquet", table))
 
 
 @fuzzed
 @given(data=damaged_text(REQUESTS.write_csv()))
 def test_requests(folder: Path, data: bytes) -> None:
-    path = folder / "requests-damaged.csv"
-    path.write_bytes(data)
-    convert(path)
+    convert(written(folder / "requests-damaged.csv", data))
 
 
 @fuzzed
 @given(data=damaged_text(DATED))
 def test_requests_with_dates(folder: Path, data: bytes) -> None:
-    path = folder / "requests-dated.csv"
-    path.write_bytes(data)
-    convert(path)
+    convert(written(folder / "requests-dated.csv", data))
 
 
 @fuzzed
 @given(table=damaged_table(REQUESTS.to_arrow()))
 def test_requests_of_parquet(folder: Path, table: pa.Table) -> None:
-    path = folder / "requests.parquet"
-    try:
-        pq.write_table(table, path)
-    except pa.ArrowNotImplementedError:
-        return
-    convert(path)
+    convert(written_parquet(folder / "requests.parquet", table))

@@ -7,12 +7,11 @@ from typing import Final
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
 from fuzz import explained, fuzzed
-from fuzz.damage import damaged_bytes, damaged_table, damaged_text
+from fuzz.damage import damaged_bytes, damaged_table, damaged_text, written, written_parquet
 from ringbco import replay
 from ringbco.trace.rate_table import as_rate_table
 
@@ -68,25 +67,16 @@ def use(folder: Path, path: Path) -> None:
 @fuzzed
 @given(data=damaged_text(TABLE.write_csv()))
 def test_csv(folder: Path, data: bytes) -> None:
-    path = folder / "speeds.csv"
-    path.write_bytes(data)
-    use(folder, path)
+    use(folder, written(folder / "speeds.csv", data))
 
 
 @fuzzed
 @given(data=damaged_bytes(TABLE.write_csv().encode()))
 def test_bytes(folder: Path, data: bytes) -> None:
-    path = folder / "bytes.csv"
-    path.write_bytes(data)
-    use(folder, path)
+    use(folder, written(folder / "bytes.csv", data))
 
 
 @fuzzed
 @given(table=damaged_table(TABLE.to_arrow()))
 def test_columns_of_parquet(folder: Path, table: pa.Table) -> None:
-    path = folder / "speeds.parquet"
-    try:
-        pq.write_table(table, path)
-    except pa.ArrowNotImplementedError:
-        return
-    use(folder, path)
+    use(folder, written_parquet(folder / "speeds.parquet", table))

@@ -123,3 +123,9 @@ def fewest_servers(num_gpus: int, sizes: Sequence[int]) -> int:
 def iterations_per_slot(tau: float, slot: float) -> int:
     """phi_j, with the relative tolerance of 1e-12."""
     return math.floor(slot / tau * (1.0 + 1e-12))
+
+
+def too_slow(job: Job, sizes: Sequence[int], net: Net, slot: float) -> bool:
+    """Not one iteration fits in a slot, even uncontended and on the fewest servers."""
+    tau0 = iteration_time(job, fewest_servers(job.num_gpus, sizes), 1, net)
+    return iterations_per_slot(tau0, slot) == 0

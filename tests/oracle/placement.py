@@ -1,6 +1,6 @@
 """Placements: from the idle GPUs and their accumulated time U to the GPUs one job gets, or None: it waits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from oracle.model import GPU, Job, Options
@@ -133,3 +133,13 @@ def _lbsgf(w: int, floor: Floor, options: Options) -> list[GPU] | None:
         room += floor.sizes[s] if options.variant == "literal" else len(floor.idle_on(s))
     candidates = [g for g in floor.idle if g[0] in prefix]
     return floor.least(candidates, w) if len(candidates) >= w else None
+
+
+def clusters(
+    jobs: Sequence[Job], servers: Sequence[int], server_vc: Sequence[int] | None, seed: int
+) -> Iterator[tuple[dict[int, int], dict[int, Job], int]]:
+    """The cluster, or each virtual one: its servers (index to size), its jobs by row, its random numbers."""
+    for v in sorted(set(server_vc)) if server_vc is not None else [0]:
+        sizes = {s: size for s, size in enumerate(servers) if server_vc is None or server_vc[s] == v}
+        mine = {row: job for row, job in enumerate(jobs) if server_vc is None or job.vc == v}
+        yield sizes, mine, (seed + v * GOLDEN) & MASK

@@ -13,12 +13,12 @@ from oracle.model import (
     RefusedError,
     StuckError,
     contention,
-    fewest_servers,
     iteration_time,
     iterations_per_slot,
+    too_slow,
     work,
 )
-from oracle.placement import GOLDEN, MASK, Floor, place
+from oracle.placement import Floor, clusters, place
 
 
 @dataclass
@@ -124,9 +124,7 @@ class World:
 
     def too_slow(self, row: int) -> bool:
         """Not one iteration fits in a slot, even uncontended and on the fewest servers."""
-        servers = fewest_servers(self.jobs[row].num_gpus, list(self.sizes.values()))
-        tau0 = iteration_time(self.jobs[row], servers, 1, self.net)
-        return iterations_per_slot(tau0, self.options.slot) == 0
+        return too_slow(self.jobs[row], list(self.sizes.values()), self.net, self.options.slot)
 
     # One scheduling pass.
 
@@ -289,12 +287,10 @@ def simulate(
         max_contention=[0] * n,
         states=[],
     )
-    worlds = []
-    for v in sorted(set(server_vc)) if server_vc is not None else [0]:
-        sizes = {s: size for s, size in enumerate(servers) if server_vc is None or server_vc[s] == v}
-        mine = {row: job for row, job in enumerate(jobs) if server_vc is None or job.vc == v}
-        seed = (options.seed + v * GOLDEN) & MASK
-        worlds.append(world_type(sizes, mine, net, options, seed, result))
+    worlds = [
+        world_type(sizes, mine, net, options, seed, result)
+        for sizes, mine, seed in clusters(jobs, servers, server_vc, options.seed)
+    ]
 
     for world in worlds:
         for row in list(world.jobs):

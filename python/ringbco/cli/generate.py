@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ringbco.cli import one_file
 from ringbco.cli.completion import offer
 
 
@@ -25,16 +26,7 @@ def generate(
         ),
     ],
     jobs: Annotated[int, typer.Option(metavar="N", help="Number of jobs.", show_default=False)],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="JOBS.parquet",
-            help="The job table to write: .parquet (how it was made is in its footer) or .csv.",
-            show_default=False,
-        ),
-    ],
+    out: Annotated[Path, one_file.out("JOBS.parquet", one_file.JOB_TABLE)],
     seed: Annotated[
         int, typer.Option(metavar="S", help="The same options and seed give the same bytes.")
     ] = 0,
@@ -62,11 +54,11 @@ def generate(
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: one_file.Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the table's figures as JSON and nothing else.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    quiet: one_file.Quiet = False,
 ) -> None:
     """Make a synthetic job table with the shape of a real cluster's jobs.
 
@@ -75,27 +67,24 @@ def generate(
 
     Example: ringbco generate --preset philly --jobs 100000 --seed 1 -o jobs.parquet
     """
-    from ringbco.io.atomic import check_output
-    from ringbco.trace.jobs import check_output_name, write_jobs
+    from ringbco.trace.jobs import write_jobs
     from ringbco.trace.synthetic import generate as make
 
-    check_output_name(out)
-    check_output(out, force=force)
+    one_file.check_table_name(out, force=force)
     table = make(preset, jobs, seed, gpus=gpus, load=load, types=_shares(types))
     write_jobs(table, out, force=force)
-    if as_json or not quiet:
-        from rich.console import Console
+    if quiet and not as_json:
+        return
 
-        from ringbco.cli.inspect import tables
-        from ringbco.study.inspection import inspect_jobs
+    from ringbco.cli.inspect import tables
+    from ringbco.study.inspection import inspect_jobs
 
-        inspection = inspect_jobs(table)
-        if as_json:
-            print(json.dumps(inspection, indent=2))
-            return
-        console = Console(highlight=False)
-        console.print(f"{table.num_jobs:,} jobs of preset {preset}, seed {seed}, in {out}", markup=False)
-        console.print(tables(inspection, brief=True))
+    inspection = inspect_jobs(table)
+    if as_json:
+        print(json.dumps(inspection, indent=2))
+    else:
+        title = f"{table.num_jobs:,} jobs of preset {preset}, seed {seed}, in {out}"
+        one_file.tell(title, tables(inspection, brief=True))
 
 
 def _shares(text: str | None) -> dict[str, float]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ringbco.cli import inputs
+from ringbco.cli import inputs, one_file
 from ringbco.cli.completion import offer
 
 if TYPE_CHECKING:
@@ -38,16 +37,7 @@ def outages(
         float,
         typer.Option(metavar="DAYS", help="Days within which outages begin.", show_default=False),
     ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="OUTAGES.parquet",
-            help="The file to write: .parquet or .csv.",
-            show_default=False,
-        ),
-    ],
+    out: Annotated[Path, one_file.out("OUTAGES.parquet")],
     seed: Annotated[
         int, typer.Option(metavar="S", help="The same options and seed give the same outages.")
     ] = 0,
@@ -84,11 +74,9 @@ def outages(
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the figures as JSON, times in seconds, and nothing else.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    force: one_file.Force = False,
+    as_json: one_file.Json = False,
+    quiet: one_file.Quiet = False,
 ) -> None:
     """Draw outages of a cluster's servers at random.
 
@@ -98,13 +86,10 @@ def outages(
 
     Example: ringbco outages --cluster 32x8 --mtbf 50d --mttr 2h --days 90 --seed 0 -o outages.parquet
     """
-    from ringbco.io.atomic import check_output
     from ringbco.study.outages import figures
     from ringbco.study.outages import outages as draw
-    from ringbco.trace.jobs import check_output_name
 
-    check_output_name(out)
-    check_output(out, force=force)
+    one_file.check_table_name(out, force=force)
     machine = inputs.parse_cluster(cluster, {})
     made = draw(
         machine,
@@ -118,15 +103,12 @@ def outages(
         cause=cause,
     )
     made.save(out, force=force)
+    found = figures(made, machine, start, days)
     if as_json:
-        print(json.dumps({**figures(made, machine, start, days), "file": str(out)}, indent=2))
+        one_file.tell_json(found, out)
     elif not quiet:
-        from rich.console import Console
-
-        console = Console(highlight=False)
         title = f"{made.frame.height:,} outages within {days:g} days, seed {seed}, in {out}"
-        console.print(title, markup=False, soft_wrap=True)
-        console.print(_table(figures(made, machine, start, days)))
+        one_file.tell(title, _table(found))
 
 
 def _table(found: dict[str, Any]) -> Fitted:

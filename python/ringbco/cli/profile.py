@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ringbco.cli import inputs
+from ringbco.cli import inputs, one_file
 
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
@@ -17,16 +17,7 @@ if TYPE_CHECKING:
 def profile(
     jobs: inputs.Jobs,
     *,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="OUT.parquet",
-            help="The job table to write: .parquet (how it was made is in its footer) or .csv.",
-            show_default=False,
-        ),
-    ],
+    out: Annotated[Path, one_file.out("OUT.parquet", one_file.JOB_TABLE)],
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -37,7 +28,7 @@ def profile(
     ] = None,
     recorded_cluster: inputs.RecordedCluster = None,
     seed: Annotated[int, typer.Option(help="Of the models drawn for jobs that name none.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: one_file.Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was filled in as JSON and nothing else.")
     ] = False,
@@ -53,13 +44,11 @@ def profile(
     """
     from ringbco.cli.inputs import parse_cluster
     from ringbco.errors import InputError
-    from ringbco.io.atomic import check_output
     from ringbco.study.profile import KEY
     from ringbco.study.profile import profile as fill
-    from ringbco.trace.jobs import check_output_name, read_jobs, write_jobs
+    from ringbco.trace.jobs import read_jobs, write_jobs
 
-    check_output_name(out)
-    check_output(out, force=force)
+    one_file.check_table_name(out, force=force)
     if out.exists() and jobs.exists() and out.samefile(jobs):
         raise InputError("is the job table itself", file=out, hint="give the filled table another name")
     machine = parse_cluster(cluster or "1x8", {}, recorded=recorded_cluster)
@@ -70,13 +59,8 @@ def profile(
     if as_json:
         print(json.dumps({"jobs": filled.num_jobs, **told, "table": str(out)}, indent=2))
     elif not quiet:
-        from rich.console import Console
-
-        console = Console(highlight=False)
-        console.print(
-            f"{filled.num_jobs:,} jobs recorded on {machine.recorded_on.character}, in {out}", markup=False
-        )
-        console.print(_table(filled.num_jobs, told["filled"]))
+        title = f"{filled.num_jobs:,} jobs recorded on {machine.recorded_on.character}, in {out}"
+        one_file.tell(title, _table(filled.num_jobs, told["filled"]))
 
 
 def _table(jobs: int, filled: dict[str, Any]) -> Fitted:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from ringbco.cli import one_file
 
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
@@ -34,16 +35,7 @@ def services(
             show_default=False,
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="SERVICES.parquet",
-            help="The file to write: .parquet or .csv.",
-            show_default=False,
-        ),
-    ],
+    out: Annotated[Path, one_file.out("SERVICES.parquet")],
     target: Annotated[
         float, typer.Option(metavar="SHARE", help="The utilisation aimed at, > 0 and <= 1.")
     ] = 0.7,
@@ -52,11 +44,9 @@ def services(
         typer.Option(metavar="TIME", help="Replicas change once in this time: 1h, 5m, 60s, or seconds."),
     ] = "60s",
     service: Annotated[str, typer.Option(metavar="NAME", help="The name of the service.")] = "service",
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the figures as JSON, times in seconds, and nothing else.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    force: one_file.Force = False,
+    as_json: one_file.Json = False,
+    quiet: one_file.Quiet = False,
 ) -> None:
     """Turn a trace of requests into the replicas that a service wants.
 
@@ -65,12 +55,9 @@ def services(
 
     Example: ringbco services requests.csv --gpus-per-replica 4 --tokens-per-gpu 500 -o services.csv
     """
-    from ringbco.io.atomic import check_output
     from ringbco.study.services import counted
-    from ringbco.trace.jobs import check_output_name
 
-    check_output_name(out)
-    check_output(out, force=force)
+    one_file.check_table_name(out, force=force)
     made, figures = counted(
         requests,
         gpus_per_replica=gpus_per_replica,
@@ -81,14 +68,9 @@ def services(
     )
     made.save(out, force=force)
     if as_json:
-        print(json.dumps({**figures, "file": str(out)}, indent=2))
+        one_file.tell_json(figures, out)
     elif not quiet:
-        from rich.console import Console
-
-        console = Console(highlight=False)
-        title = f"{figures['rows']:,} rows of service {service} in {out}"
-        console.print(title, markup=False, soft_wrap=True)
-        console.print(_table(figures))
+        one_file.tell(f"{figures['rows']:,} rows of service {service} in {out}", _table(figures))
 
 
 def _table(found: dict[str, Any]) -> Fitted:

@@ -123,13 +123,15 @@ class _Lookup:
             rate = self.rate(reference, few)
         alone = self.rate(reference, np.ones_like(few))
         iterations = self._iterations(recorded, fits)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        # A rate may be so small that a time is infinite; such a run is refused.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             tau0, least = 1.0 / rate, 1.0 / alone
-        # Those that no type can hold are refused or left out: what they would take is nobody's concern.
-        tau0[~fits], least[~fits] = 1.0, 1.0
-        self._bound(iterations, tau0)
+            # Those that no type can hold are refused or left out: what they would take is nobody's concern.
+            tau0[~fits], least[~fits] = 1.0, 1.0
+            run, shortest = iterations * tau0, iterations * least
+        self._bound(run)
         zeros = np.zeros(table.num_jobs)
-        workload = profiles.Workload(iterations, zeros, zeros, tau0, iterations * tau0, iterations * least)
+        workload = profiles.Workload(iterations, zeros, zeros, tau0, run, shortest)
         pairs, of = np.unique(np.stack((self.of, reference)), axis=1, return_inverse=True)
         told = [(self.kinds[kind], int(on)) for kind, on in pairs.T]
         return Measured(
@@ -218,8 +220,8 @@ class _Lookup:
             raise self._error(row, f"a duration of at most {MAX_COUNT} iterations ({rate[row]:g}/s)")
         return iterations.astype(np.uint64)
 
-    def _bound(self, iterations: NDArray[np.uint64], tau0: Floats) -> None:
-        long = iterations * tau0 > MOST_SECONDS
+    def _bound(self, run: Floats) -> None:
+        long = run > MOST_SECONDS
         if long.any():
             raise self._error(int(long.argmax()), f"a run of at most {MOST_SECONDS:.0e} s alone")
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ringbco.errors import show_value
 from ringbco.trace.schema import MOST_SECONDS, Column, Fault
-from ringbco.trace.side_tables import Beside, Form, is_table, read_side_table
+from ringbco.trace.side_tables import INSTANT, Beside, Form, is_table, read_side_table
 
 _UP: Final = Column(
     pl.Float64,
@@ -24,15 +24,7 @@ _UP: Final = Column(
 )
 COLUMNS: Final[dict[str, Column]] = {
     "server": Column(pl.UInt32, True, "the index of a server, an integer >= 0", "", 0.0),
-    "down_at": Column(
-        pl.Float64,
-        True,
-        "a finite number of seconds >= 0",
-        "count seconds from the epoch of submit_time, or drop the row",
-        0.0,
-        True,
-        MOST_SECONDS,
-    ),
+    "down_at": INSTANT,
     "up_at": _UP,
     "cause": Column(pl.String, False, "text or nothing", "store cause as text, or leave it out"),
 }

@@ -10,8 +10,8 @@ import polars as pl
 from ringbco.errors import InputError
 from ringbco.io.frames import as_polars
 from ringbco.trace.jobs import Raw, read_columns
-from ringbco.trace.schema import MOST_SECONDS, Column
-from ringbco.trace.side_tables import Form, check_table, is_table
+from ringbco.trace.schema import Column
+from ringbco.trace.side_tables import INSTANT, Form, check_table, is_table
 
 OTHER_NAMES: Final = {
     "TIMESTAMP": "arrival",
@@ -22,14 +22,8 @@ OTHER_NAMES: Final = {
 
 _TOKENS: Final = Column(pl.UInt32, True, "an integer >= 0", "drop the request", 0.0, True, 2**32 - 1)
 COLUMNS: Final[dict[str, Column]] = {
-    "arrival": Column(
-        pl.Float64,
-        True,
-        "a finite number of seconds >= 0",
-        "count seconds from the epoch of submit_time, or give dates and times in all rows",
-        0.0,
-        True,
-        MOST_SECONDS,
+    "arrival": INSTANT._replace(
+        hint="count seconds from the epoch of submit_time, or give dates and times in all rows"
     ),
     "input_tokens": _TOKENS,
     "output_tokens": _TOKENS,

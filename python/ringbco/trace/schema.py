@@ -355,7 +355,8 @@ def _number_column(
     broken = None
     if as_text:
         series, broken = _parse_numbers(series)
-    elif series.dtype.is_decimal() or series.dtype == pl.Null:
+    elif series.dtype.is_decimal() or series.dtype.is_float() or series.dtype == pl.Null:
+        # In single precision a value beyond a bound may round to the bound.
         series = series.cast(pl.Float64)
     elif not series.dtype.is_numeric():
         row = int(series.is_not_null().arg_max() or 0)

@@ -12,21 +12,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import show_value
-from ringbco.trace.schema import MOST_SECONDS, Column, Fault
-from ringbco.trace.side_tables import Beside, Form, is_table, read_side_table
+from ringbco.trace.schema import Column, Fault
+from ringbco.trace.side_tables import INSTANT, Beside, Form, is_table, read_side_table
 
 _MOST: Final = 2**32 - 1
 COLUMNS: Final[dict[str, Column]] = {
     "service": Column(pl.String, True, "the name of a service, a non-empty text", "name it in every row"),
-    "time": Column(
-        pl.Float64,
-        True,
-        "a finite number of seconds >= 0",
-        "count seconds from the epoch of submit_time, or drop the row",
-        0.0,
-        True,
-        MOST_SECONDS,
-    ),
+    "time": INSTANT,
     "replicas": Column(
         pl.UInt32, True, "an integer >= 0", "0 where the service wants none from then on", 0.0, True, _MOST
     ),

@@ -1,4 +1,4 @@
-"""Tables that stand beside a job table (speeds, outages): read and checked in one way."""
+"""Tables that stand beside a job table (speeds, outages, quotas, services): read and checked in one way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -14,7 +14,18 @@ from ringbco.errors import InputError, show_path
 from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.frames import ArrowTable, as_polars
 from ringbco.trace.jobs import Raw, read_columns, table_file
-from ringbco.trace.schema import Column, Fault, check_column
+from ringbco.trace.schema import MOST_SECONDS, Column, Fault, check_column
+
+INSTANT: Final = Column(
+    pl.Float64,
+    True,
+    "a finite number of seconds >= 0",
+    "count seconds from the epoch of submit_time, or drop the row",
+    0.0,
+    True,
+    MOST_SECONDS,
+)
+"""A column of times on the clock of the job table."""
 
 
 class SideTable(NamedTuple):

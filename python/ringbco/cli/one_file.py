@@ -1,0 +1,51 @@
+"""What verbs share that make one file: options, the check before the work, what is printed after it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the figures as JSON, times in seconds, and nothing else.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+_TABLE: Final = "The file to write: .parquet or .csv."
+JOB_TABLE: Final = "The job table to write: .parquet (how it was made is in its footer) or .csv."
+
+
+def out(metavar: str, told: str = _TABLE) -> Any:
+    """The option of the file's name."""
+    return typer.Option("--out", "-o", metavar=metavar, help=told, show_default=False)
+
+
+def check_table_name(path: Path, *, force: bool) -> None:
+    """Refuses what could not be written at the end. Raises UsageError or InputError."""
+    from ringbco.io.atomic import check_output
+    from ringbco.trace.jobs import check_output_name
+
+    check_output_name(path)
+    check_output(path, force=force)
+
+
+def tell_json(figures: Mapping[str, Any], path: Path) -> None:
+    """The figures, and where the file is."""
+    print(json.dumps({**figures, "file": str(path)}, indent=2))
+
+
+def tell(title: str, table: RenderableType) -> None:
+    """A line, which is not broken, and a table."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(title, markup=False, soft_wrap=True)
+    console.print(table)

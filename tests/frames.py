@@ -1,0 +1,49 @@
+"""Small tables as tests write them, and what is said of bad ones."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ringbco.errors import InputError
+from ringbco.result.outcome import Outcome
+
+
+def table(**columns: list[Any]) -> pl.DataFrame:
+    """A job table; unless said otherwise, jobs of 1 GPU and 100 s that are all there at 0."""
+    count = len(next(iter(columns.values())))
+    usual: dict[str, list[Any]] = {
+        "job_id": [f"j{i}" for i in range(count)],
+        "submit_time": [0.0] * count,
+        "num_gpus": [1] * count,
+        "duration": [100.0] * count,
+    }
+    return pl.DataFrame(usual | columns, schema_overrides={"num_gpus": pl.UInt32}, strict=False)
+
+
+def outages(*rows: tuple[int, float, float | None]) -> pl.DataFrame:
+    """Of (server, down_at, up_at)."""
+    schema = {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64}
+    return pl.DataFrame(list(rows), schema=schema, orient="row")
+
+
+def services(*rows: tuple[str, float, int, int]) -> pl.DataFrame:
+    """Of (service, time, replicas, GPUs of each)."""
+    names = ["service", "time", "replicas", "gpus_per_replica"]
+    return pl.DataFrame(list(rows), schema=names, orient="row")
+
+
+def stays(result: Outcome) -> list[tuple[Any, ...]]:
+    """(job, server, GPUs, start, end)."""
+    assert result.allocations is not None
+    return result.allocations.select("job_id", "server", "num_gpus", "start_time", "end_time").rows()
+
+
+def refusal(path: Path, text: str, read: Callable[[Path], object]) -> str:
+    """What `read` says is wrong with a file of that text."""
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read(path)
+    return str(caught.value)
