@@ -13,6 +13,7 @@ from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, gpus_of, near_name
+from ringbco.trace.noise import efficiency
 
 Floats = NDArray[np.float64]
 
@@ -261,13 +262,13 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Work
 def least_work(table: JobTable, cluster: Cluster, workload: Workload, *, model: str) -> Floats:
     """GPU-seconds that no run of each job falls below, wherever it runs and whatever GPUs it may hold.
 
-    A ring of fewer members is no slower, and beyond the fewest servers only the second can make one faster
-    (docs/bound.md#run-times-and-work).
+    A ring of fewer members is no slower, its samples count for more, and beyond the fewest servers only the
+    second can make one faster (docs/bound.md#run-times-and-work).
     """
-    asked = table.frame["num_gpus"].to_numpy()
+    least = gpus_of(table.frame, "min_gpus")
+    asked = table.frame["num_gpus"].to_numpy() / efficiency(table.frame, least)
     if model == "fixed":
         return asked * workload.ideal_run_time
-    least = gpus_of(table.frame, "min_gpus")
     few = _fewest(least, vc_index(table, cluster), cluster)
     one, two = (
         iteration_time(least, workload.gradient_bytes, workload.compute_time, servers, cluster.network)
