@@ -1,4 +1,4 @@
-"""Gradient noise: what more samples at once are worth to elastic jobs (docs/model.md#statistical-efficiency)."""
+"""Gradient noise: what more samples at once are worth (docs/model.md#statistical-efficiency)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def noise(frame: pl.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.uint32]]
 
 
 def efficiency(frame: pl.DataFrame, gpus: NDArray[np.uint32]) -> NDArray[np.float64]:
-    """E(w) of every job on w = `gpus`, shape (num_jobs,): (phi + G M) / (phi + w M), 1 where phi is infinite."""
+    """E(w) of every job on w = `gpus`, of that shape: (phi + G M) / (phi + w M), 1 where phi is infinite."""
     scale, batch = noise_scale(frame), batch_size(frame).astype(np.float64)
     with np.errstate(invalid="ignore"):  # infinity by infinity
         ratio = (scale + frame["num_gpus"].to_numpy() * batch) / (scale + gpus * batch)

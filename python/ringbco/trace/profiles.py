@@ -338,15 +338,20 @@ def choose(job_ids: pl.Series, seed: int) -> NDArray[np.intp]:
     The id's 64-bit FNV-1a hash starts a SplitMix64 generator; output number seed + 1, modulo the catalogue's
     length, is the index.
     """
+    return (drawn(job_ids, seed) % np.uint64(len(CATALOGUE))).astype(np.intp)
+
+
+def drawn(job_ids: pl.Series, number: int) -> NDArray[np.uint64]:
+    """Output `number` + 1 of each job's generator, as `choose` describes it: uniform over 64 bits."""
     golden = 0x9E3779B97F4A7C15
     state = _fnv1a(job_ids)
-    state += np.uint64((seed + 1) * golden % 2**64)
+    state += np.uint64((number + 1) * golden % 2**64)
     state ^= state >> np.uint64(30)
     state *= np.uint64(0xBF58476D1CE4E5B9)
     state ^= state >> np.uint64(27)
     state *= np.uint64(0x94D049BB133111EB)
     state ^= state >> np.uint64(31)
-    return (state % np.uint64(len(CATALOGUE))).astype(np.intp)
+    return state
 
 
 def _fnv1a(texts: pl.Series, block: int = 1 << 16) -> NDArray[np.uint64]:
