@@ -112,6 +112,8 @@ struct Job {
     iterations: u64,
     gradient_bytes: f64,
     compute_time: f64,
+    /// phi and M; phi is infinite where every sample counts in full.
+    noise: (f64, u32),
     /// rho_j: F_j tau_j on one server with k = 1, or the duration under `fixed`, s.
     estimate: f64,
 }
@@ -126,6 +128,7 @@ impl Job {
             iterations: 0,
             gradient_bytes: 0.0,
             compute_time: 0.0,
+            noise: jobs.noise.map_or((f64::INFINITY, 1), |noise| (noise.scale[row], noise.batch[row])),
             estimate: jobs.duration[row],
         };
         if options.rar() {

@@ -29,7 +29,7 @@ class Impossible(Exception):
 
 @dataclass(frozen=True)
 class Rules:
-    """Least and most GPUs of each job, names of the types, and what pauses cost, s."""
+    """Least and most GPUs of each job, names of the types, what pauses cost, s, and noise scales."""
 
     least: tuple[int, ...]
     most: tuple[int, ...]
@@ -38,6 +38,8 @@ class Rules:
     preempt: float
     move: float
     resize: float
+    noise: tuple[tuple[float, int], ...]
+    """phi and M of each job; phi may be infinite."""
 
 
 @dataclass
@@ -238,10 +240,18 @@ class World:
         job, choice = self.case.jobs[row], self.types.choices[row]
         gpu_type = self.types.of[stay.parts[0][0]]
         held = sum(count for _, count in stay.parts)
+        rate = held / job.num_gpus * self.efficiency(row, held)
         if self.fixed:
-            return 1.0 / (held / job.num_gpus * choice.speed[gpu_type] / choice.recorded)
+            return 1.0 / (rate * choice.speed[gpu_type] / choice.recorded)
         on_type = replace(self.types.on(row, job, gpu_type), num_gpus=held)
-        return iteration_time(on_type, len(stay.parts), p, self.case.net) / (held / job.num_gpus)
+        return iteration_time(on_type, len(stay.parts), p, self.case.net) / rate
+
+    def efficiency(self, row: int, held: int) -> float:
+        """E(w): what a sample of `held` GPUs is worth beside one of those that the job asks for."""
+        phi, batch = self.rules.noise[row]
+        if math.isinf(phi):
+            return 1.0
+        return (phi + self.case.jobs[row].num_gpus * batch) / (phi + held * batch)
 
     def whole(self, row: int) -> float:
         job = self.case.jobs[row]

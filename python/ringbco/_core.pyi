@@ -232,6 +232,7 @@ class _Jobs(TypedDict):
     gradient_bytes: NDArray[np.float64]
     compute_time: NDArray[np.float64]
     range: NotRequired[tuple[NDArray[np.uint32], NDArray[np.uint32]] | None]
+    noise: NotRequired[tuple[NDArray[np.float64], NDArray[np.uint32]] | None]
     types: NotRequired[_Types | None]
     speeds: NotRequired[_Speeds | None]
     shares: NotRequired[NDArray[np.uint32] | None]

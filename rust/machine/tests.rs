@@ -61,6 +61,7 @@ proptest! {
             gradient_bytes: column(&|row| f64::from(row.2) * 1e7),
             compute_time: column(&|_| 0.05),
             range: None,
+            noise: None,
         };
         let preset = &PRESETS[preset];
         let options = Options {

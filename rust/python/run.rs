@@ -15,7 +15,7 @@ use crate::pack as packing;
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
 use crate::simulation::OwnedServices;
-use crate::trace::{Jobs, Kind, Load, Outage, Quota, Quotas, Range, RateTable, Rates, Services, Types};
+use crate::trace::{Jobs, Kind, Load, Noise, Outage, Quota, Quotas, Range, RateTable, Rates, Services, Types};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -80,6 +80,8 @@ pub(super) struct JobColumns<'py> {
     compute_time: PyReadonlyArray1<'py, f64>,
     #[pyo3(default)]
     range: Option<(PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, u32>)>,
+    #[pyo3(default)]
+    noise: Option<(PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, u32>)>,
     #[pyo3(default)]
     types: Option<TypeColumns<'py>>,
     #[pyo3(default)]
@@ -195,12 +197,17 @@ impl JobColumns<'_> {
             Some((min, max)) => Some(Range { min: min.as_slice()?, max: max.as_slice()? }),
             None => None,
         };
+        let noise = match &self.noise {
+            Some((scale, batch)) => Some(Noise { scale: scale.as_slice()?, batch: batch.as_slice()? }),
+            None => None,
+        };
         let types = match &self.types {
             Some(types) => Some(Types { of: types.of.as_slice()?, kinds }),
             None => None,
         };
         Ok(Jobs {
             range,
+            noise,
             types,
             rates: self.speeds.as_ref().map(SpeedColumns::rates).transpose()?,
             shares: slice(self.shares.as_ref())?,

@@ -221,7 +221,7 @@ impl Mechanism<'_> {
             return stay.since + self.left[job] * tau;
         }
         if !self.options.rar() {
-            return stay.since + self.slots_of(self.left[job], self.share(job, &stay.parts));
+            return stay.since + self.slots_of(self.left[job], self.rate(job, &stay.parts));
         }
         match model::iterations_per_slot(self.options.slot, tau) {
             0 => f64::INFINITY,
@@ -229,17 +229,17 @@ impl Mechanism<'_> {
         }
     }
 
-    /// The part that those GPUs are of the ones that a job asks for.
-    fn share(&self, job: usize, parts: &[(usize, u32)]) -> f64 {
-        f64::from(parts.iter().map(|part| part.1).sum::<u32>()) / f64::from(self.jobs[job].num_gpus)
+    /// How fast those GPUs do a job's work beside all that it asks for.
+    fn rate(&self, job: usize, parts: &[(usize, u32)]) -> f64 {
+        model::relative_rate(&self.jobs[job], parts.iter().map(|part| part.1).sum())
     }
 
-    /// The first slot with which so many slots' work is done where each does `share` of one. Rounding is forgiven,
-    /// but not where there is none: a share that is a whole number.
-    fn slots_of(&self, work: f64, share: f64) -> f64 {
-        let forgiven = if share.fract() == 0.0 { 1.0 } else { 1.0 - 1e-12 };
-        let enough = |slots: f64| slots >= work / share * forgiven;
-        let mut slots = (work / share).floor() - 1.0;
+    /// The first slot with which so many slots' work is done where each does that of `rate` slots. Rounding is forgiven,
+    /// but not where there is none: a rate that is a whole number.
+    fn slots_of(&self, work: f64, rate: f64) -> f64 {
+        let forgiven = if rate.fract() == 0.0 { 1.0 } else { 1.0 - 1e-12 };
+        let enough = |slots: f64| slots >= work / rate * forgiven;
+        let mut slots = (work / rate).floor() - 1.0;
         while !enough(slots) {
             slots += 1.0;
         }
@@ -250,10 +250,10 @@ impl Mechanism<'_> {
     fn progress(&mut self, job: usize, now: f64) {
         let Phase::Running(stay) = &self.phases[job] else { return };
         let (Some(tau), true) = (stay.tau, now > stay.since) else { return };
-        let (passed, share) = (now - stay.since, self.share(job, &stay.parts));
+        let (passed, rate) = (now - stay.since, self.rate(job, &stay.parts));
         let done = match (self.slotted(), self.options.rar()) {
             (false, _) => passed / tau,
-            (true, false) => passed * share,
+            (true, false) => passed * rate,
             (true, true) => {
                 let units = model::iterations_per_slot(self.options.slot, tau);
                 (0..passed as u64).fold(0u64, |done, _| done.saturating_add(units)) as f64
@@ -459,15 +459,15 @@ impl Mechanism<'_> {
             .collect();
         for ((&job, gang), p) in running.iter().zip(&gangs).zip(model::contention(&gangs)) {
             self.out.max_contention[job] = self.out.max_contention[job].max(p);
-            let (gpus, share) = match &self.phases[job] {
-                Phase::Running(stay) => (stay.parts.iter().map(|part| part.1).sum(), self.share(job, &stay.parts)),
+            let (gpus, rate) = match &self.phases[job] {
+                Phase::Running(stay) => (stay.parts.iter().map(|part| part.1).sum(), self.rate(job, &stay.parts)),
                 _ => (0, f64::NAN),
             };
             let on_those = Job { num_gpus: gpus, ..self.jobs[job] };
             let tau = if self.options.rar() {
-                model::iteration_time(&on_those, &self.spec.network, gang.len(), p) / share
+                model::iteration_time(&on_those, &self.spec.network, gang.len(), p) / rate
             } else {
-                1.0 / share
+                1.0 / rate
             };
             let changed = matches!(&self.phases[job], Phase::Running(stay) if stay.tau != Some(tau));
             if changed {

@@ -20,6 +20,14 @@ pub(super) fn iteration_time(job: &Job, network: &Network, servers: usize, conte
     2.0 * x / bandwidth + x / network.reduce_speed + network.server_overhead * servers as f64 + job.compute_time
 }
 
+/// What a second on `gpus` GPUs does of the work of a second on all that the job asks for: (w / G) E(w).
+pub(super) fn relative_rate(job: &Job, gpus: u32) -> f64 {
+    let (w, g, (phi, m)) = (f64::from(gpus), f64::from(job.num_gpus), job.noise);
+    let m = f64::from(m);
+    let efficiency = if phi == f64::INFINITY { 1.0 } else { (phi + g * m) / (phi + w * m) };
+    w / g * efficiency
+}
+
 /// p_j of every gang, given the servers it is on (equation 6).
 pub(super) fn contention(gangs: &[Vec<usize>]) -> Vec<u32> {
     let spanning_on = |s: usize| gangs.iter().filter(|g| g.len() > 1 && g.contains(&s)).count() as u32;

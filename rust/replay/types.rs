@@ -74,7 +74,7 @@ impl<'a> Trials<'a> {
             // Types that are as fast have the same rate, but where each was measured.
             let rate = match last {
                 Some((as_fast, on, rate)) if as_fast == speed && on == servers && !measured => rate,
-                _ => self.rate(row, gpu_type, servers, &mut slow)?,
+                _ => self.rate(row, gpu_type, (servers, pool.total), &mut slow)?,
             };
             last = Some((speed, servers, rate));
             let Some(rate) = rate else {
@@ -108,8 +108,9 @@ impl<'a> Trials<'a> {
     }
 
     /// The rate of a job on its GPUs, on the fewest servers of a type and alone. `None` where a slot yields nothing; then
-    /// `slow` has the least time of an iteration, s.
-    fn rate(&self, row: usize, gpu_type: GpuType, servers: u32, slow: &mut Option<f64>) -> Result<Option<f64>> {
+    /// `slow` has the least time of an iteration, s. `on`: those servers, and all GPUs of the type.
+    fn rate(&self, row: usize, gpu_type: GpuType, on: (u32, u64), slow: &mut Option<f64>) -> Result<Option<f64>> {
+        let servers = on.0;
         let job = Job::at(row);
         match self.options.model {
             Model::Rar => {}
@@ -117,7 +118,7 @@ impl<'a> Trials<'a> {
                 let (speed, recorded) = self.jobs.speeds_on(job, gpu_type);
                 return Ok(Some(speed / recorded));
             }
-            Model::Table => return self.measured(row, gpu_type, servers, slow),
+            Model::Table => return self.measured(row, gpu_type, on, slow),
         }
         let (network, ring) = (&self.spec.network, Ring::on(self.jobs, job, self.jobs.num_gpus[row], gpu_type));
         if network.server_overhead == 0.0 && ring.iteration_time(network, 1, 0) == 0.0 {
@@ -132,12 +133,14 @@ impl<'a> Trials<'a> {
     }
 
     /// The measured rate; `None` where it is 0.
-    fn measured(&self, row: usize, gpu_type: GpuType, servers: u32, slow: &mut Option<f64>) -> Result<Option<f64>> {
+    fn measured(&self, row: usize, gpu_type: GpuType, on: (u32, u64), slow: &mut Option<f64>) -> Result<Option<f64>> {
+        let (servers, total) = on;
         let (Some(rates), num_gpus) = (self.jobs.rates, self.jobs.num_gpus[row]) else { return Ok(None) };
         let model = rates.model_of[row];
         let (least, most) = self.jobs.range_of(row);
         let at = |gpus| rates.table.rate(model, gpu_type.number(), gpus, servers);
-        if (least..=most).any(|gpus| at(gpus).is_none()) {
+        let all = u32::try_from(total).unwrap_or(u32::MAX);
+        if (least..=most.min(all)).any(|gpus| at(gpus).is_none()) {
             let expected = "a model of which the tables have the rate on every GPU type and number that it may use";
             return Err(Error::Value { row, column: "model", value: model.to_string(), expected });
         }

@@ -1,9 +1,10 @@
 //! Model `fixed`: every job runs its recorded duration, wherever it is placed.
 //!
-//! A job on fewer or more GPUs than it asks for runs in proportion: 60 s on half of them take 120 s. On GPUs of another
-//! type than it was recorded on it runs as much faster or slower as their speeds say. Under the slot clock
-//! work counts slots, and a job ends with its last whole one. For example, 21 s in slots of 0.7 s are 31 slots: the
-//! quotient is rounded up as float64 gives it (docs/model.md#clocks).
+//! A job on fewer or more GPUs than it asks for runs in proportion, times E(w): 60 s on half of them take 120 s where
+//! every sample counts in full (docs/model.md#statistical-efficiency). On GPUs of another type than it was recorded on it
+//! runs as much faster or slower as their speeds say. Under the slot clock work counts slots, and a job ends with its
+//! last whole one. For example, 21 s in slots of 0.7 s are 31 slots: the quotient is rounded up as float64 gives it
+//! (docs/model.md#clocks).
 
 use super::Speed;
 use crate::ids::{GpuType, Job};
@@ -26,7 +27,7 @@ impl Speed for FixedSpeed {
 
     #[inline]
     fn pace(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType) -> f64 {
-        let share = f64::from(gpus) / f64::from(jobs.num_gpus[job.index()]);
+        let share = jobs.relative_rate(job.index(), gpus);
         if jobs.types.is_none() || gpu_type == GpuType::NONE {
             return share;
         }

@@ -18,7 +18,7 @@ pub(crate) struct Ring {
     exchanged: f64,
     /// Delta^f_j M_j + Delta^b_j, s.
     compute: f64,
-    /// The share of the GPUs asked for: so much of an iteration does one of these do.
+    /// (w / G) E(w): so much of an iteration, as recorded on all G GPUs, does one of these do.
     share: f64,
 }
 
@@ -40,7 +40,7 @@ impl Ring {
     #[inline(always)]
     pub(crate) fn on(jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType) -> Self {
         let row = job.index();
-        let share = f64::from(gpus) / f64::from(jobs.num_gpus[row]);
+        let share = jobs.relative_rate(row, gpus);
         let mut compute = jobs.compute_time[row];
         if jobs.types.is_some() && gpu_type != GpuType::NONE {
             let (speed, recorded) = jobs.speeds_on(job, gpu_type);

@@ -144,6 +144,9 @@ fn what_is_decided_at_random_is_what_the_reference_makes_of_it() {
             let mut draws = Draws(seed);
             let range = |&gpus: &u32| (1 + draws.below(gpus as usize) as u32, gpus + draws.below(4) as u32);
             case.jobs.range = Some(case.jobs.num_gpus.iter().map(range).unzip());
+            let scale = |draws: &mut Draws| [f64::INFINITY, 0.0, 1.0, 0.37, 1e9, 12_345.678][draws.below(6)];
+            let noise = (0..case.jobs.num_gpus.len()).map(|_| (scale(&mut draws), 1 + draws.below(300) as u32));
+            case.jobs.noise = (seed % 4 > 0).then(|| noise.unzip());
         }
         let options = Options {
             preemption: Preemption::Outside,

@@ -27,6 +27,8 @@ pub struct Jobs<'a> {
     pub compute_time: &'a [f64],
     /// The least and the most GPUs that a job may hold; `None` where every job takes just `num_gpus`.
     pub range: Option<Range<'a>>,
+    /// What more samples at once are worth to elastic jobs; `None` where each counts in full.
+    pub noise: Option<Noise<'a>>,
     /// The GPU types that jobs may run on; `None` where all GPUs are alike to every job.
     pub types: Option<Types<'a>>,
     /// Measured speeds (model `table`).
@@ -48,6 +50,15 @@ pub struct Range<'a> {
     pub min: &'a [u32],
     /// The most, GPUs.
     pub max: &'a [u32],
+}
+
+/// How noisy the gradients of jobs are (docs/model.md#statistical-efficiency).
+#[derive(Clone, Copy, Debug)]
+pub struct Noise<'a> {
+    /// Gradient noise scales phi, samples; infinite: every sample counts in full.
+    pub scale: &'a [f64],
+    /// Samples of an iteration on each GPU, M.
+    pub batch: &'a [u32],
 }
 
 /// What a job asks for: GPUs, and of what kind (see [`Jobs::demand`]).
@@ -112,6 +123,20 @@ impl Jobs<'_> {
     #[must_use]
     pub fn range_of(&self, row: usize) -> (u32, u32) {
         self.range.map_or((self.num_gpus[row], self.num_gpus[row]), |range| (range.min[row], range.max[row]))
+    }
+
+    /// How fast GPUs do a row's work beside all those that it asks for: (w / G) E(w), 1 on all of them.
+    #[inline]
+    #[must_use]
+    pub fn relative_rate(&self, row: usize, gpus: u32) -> f64 {
+        let (held, asked) = (f64::from(gpus), f64::from(self.num_gpus[row]));
+        let share = held / asked;
+        let Some(noise) = self.noise else { return share };
+        let (scale, batch) = (noise.scale[row], f64::from(noise.batch[row]));
+        if scale.is_infinite() {
+            return share;
+        }
+        share * ((scale + asked * batch) / (scale + held * batch))
     }
 
     /// Thousandths of one GPU that a row's job asks for; 0 for whole GPUs.
@@ -233,6 +258,9 @@ impl Jobs<'_> {
         if let Some(range) = self.range {
             lengths.extend([("min_gpus", range.min.len()), ("max_gpus", range.max.len())]);
         }
+        if let Some(noise) = self.noise {
+            lengths.extend([("noise_scale", noise.scale.len()), ("batch_size", noise.batch.len())]);
+        }
         if let Some(types) = self.types {
             lengths.push(("gpu_type", types.of.len()));
         }
@@ -277,6 +305,10 @@ impl Jobs<'_> {
                 return fault("max_gpus", max, "an integer >= num_gpus");
             }
         }
+        if let Some(noise) = self.noise {
+            check("noise_scale", noise.scale, "a number of samples >= 0, or infinity", |v| *v >= 0.0)?;
+            check("batch_size", noise.batch, "an integer >= 1", |v| *v >= 1)?;
+        }
         let intervals = self.checkpoint_interval.unwrap_or_default();
         // NaN: the option's.
         check("checkpoint_interval", intervals, "a time >= 0, or infinity", |v| v.is_nan() || *v >= 0.0)?;
@@ -301,6 +333,7 @@ impl Jobs<'_> {
             gradient_bytes: self.gradient_bytes.to_vec(),
             compute_time: self.compute_time.to_vec(),
             range: self.range.map(|range| (range.min.to_vec(), range.max.to_vec())),
+            noise: self.noise.map(|noise| (noise.scale.to_vec(), noise.batch.to_vec())),
             types: self.types.map(|types| OwnedTypes { of: types.of.to_vec(), kinds: types.kinds.to_vec() }),
             rates: self.rates.map(|rates| (rates.model_of.to_vec(), Arc::clone(rates.table))),
             shares: self.shares.map(<[u32]>::to_vec),
@@ -326,6 +359,7 @@ impl Jobs<'_> {
             gradient_bytes: take(self.gradient_bytes, model_rows),
             compute_time: take(self.compute_time, model_rows),
             range: self.range.map(|range| (take(range.min, all), take(range.max, all))),
+            noise: self.noise.map(|noise| (take(noise.scale, all), take(noise.batch, all))),
             types: self.types.map(|types| OwnedTypes { of: take(types.of, all), kinds: types.kinds.to_vec() }),
             rates: self.rates.map(|rates| (take(rates.model_of, all), Arc::clone(rates.table))),
             shares: self.shares.map(|shares| take(shares, all)),
@@ -365,6 +399,8 @@ pub struct OwnedJobs {
     pub compute_time: Vec<f64>,
     /// See [`Jobs::range`]: (min, max).
     pub range: Option<(Vec<u32>, Vec<u32>)>,
+    /// See [`Jobs::noise`]: (scale, batch).
+    pub noise: Option<(Vec<f64>, Vec<u32>)>,
     /// See [`Jobs::types`].
     pub types: Option<OwnedTypes>,
     /// See [`Jobs::rates`]: the model of each job, and the table.
@@ -391,6 +427,7 @@ impl OwnedJobs {
             gradient_bytes: &self.gradient_bytes,
             compute_time: &self.compute_time,
             range: self.range.as_ref().map(|(min, max)| Range { min, max }),
+            noise: self.noise.as_ref().map(|(scale, batch)| Noise { scale, batch }),
             types: self.types.as_ref().map(OwnedTypes::view),
             rates: self.rates.as_ref().map(|(model_of, table)| Rates { model_of, table }),
             shares: self.shares.as_deref(),

@@ -7,7 +7,7 @@ mod rates;
 mod services;
 mod types;
 
-pub use jobs::{Demand, Jobs, MAX_ITERATIONS, OwnedJobs, Range};
+pub use jobs::{Demand, Jobs, MAX_ITERATIONS, Noise, OwnedJobs, Range};
 pub use outages::Outage;
 pub(crate) use outages::{check_outages, merged};
 pub use quotas::{Quota, Quotas};

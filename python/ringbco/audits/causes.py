@@ -14,7 +14,16 @@ from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.idling import any_idle_will_do, decided, obstacles
 from ringbco.audits.ranking import places
 from ringbco.audits.rows import PARTS_RELATIVE, PARTS_SECONDS, compare, numeric
-from ringbco.audits.times import gpus_held, iteration_time, measured_work, pauses, progress, speedups, taus
+from ringbco.audits.times import (
+    gpus_held,
+    iteration_time,
+    measured_work,
+    pauses,
+    progress,
+    relative_rate,
+    speedups,
+    taus,
+)
 from ringbco.trace import profiles
 
 _WAITS: Final = ("wait_gpus", "wait_fragmented")
@@ -140,7 +149,7 @@ def _resized(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
     held, asked = gpus_held(facts, eps), facts.num_gpus[eps.job]
     if facts.options["model"] == "fixed":
         parts = progress(facts, eps, parts)
-        share = held / asked * speedups(facts, eps)
+        share = relative_rate(facts, eps.job, held) * speedups(facts, eps)
         done: Floats = np.bincount(parts.episode, parts.length, eps.job.size).astype(np.float64) * share
         _cap_last(facts, eps, done, facts.table.frame["duration"].to_numpy()[facts.row])
         slower = done * (1.0 / share - 1.0 / speedups(facts, eps))
@@ -164,7 +173,7 @@ def _on_type(facts: Facts, eps: Episodes, parts: Segments) -> Floats:
     speedup = speedups(facts, eps)
     if facts.options["model"] == "fixed":
         parts = progress(facts, eps, parts)
-        rate = gpus_held(facts, eps) / facts.num_gpus[eps.job] * speedup
+        rate = relative_rate(facts, eps.job, gpus_held(facts, eps)) * speedup
         done: Floats = np.bincount(parts.episode, parts.length, eps.job.size).astype(np.float64) * rate
         _cap_last(facts, eps, done, facts.table.frame["duration"].to_numpy()[facts.row])
         slower = done * (1.0 / speedup - 1.0)

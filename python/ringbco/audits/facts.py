@@ -24,6 +24,8 @@ from ringbco.result.schema import FAILURE_SCHEMA, PREEMPTION_SCHEMA
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.own import BUILT_IN
 from ringbco.run.plan_options_generated import PLAN
+from ringbco.run.policies_generated import PRESETS
+from ringbco.run.scheduling import can_resize
 from ringbco.trace import profiles, ties
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.shares import WHOLE, thousandths
@@ -178,12 +180,12 @@ class Facts:
     @property
     def elastic(self) -> bool:
         """Whether jobs may hold other GPUs than they ask for, and the policy may give them."""
-        return (self.logged or self.resizes) and bool((self.least != self.most).any())
+        return resizes(self.options) and bool((self.least != self.most).any())
 
     @property
     def resizes(self) -> bool:
         """Whether the policy is a built-in one that resizes jobs."""
-        return self.options.get("policy") in REPLAY["resize_every"].policies
+        return not self.logged and resizes(self.options)
 
     @property
     def planned(self) -> bool:
@@ -243,6 +245,12 @@ def decides_itself(options: Mapping[str, Any]) -> bool:
     """Whether a log or a policy in Python says who runs where; one that only orders the queue does not."""
     policy = str(options.get("policy"))
     return policy in BUILT_IN or (":" in policy and options.get("order") != "column")
+
+
+def resizes(options: Mapping[str, Any]) -> bool:
+    """Whether the policy of a run's options may give elastic jobs other GPUs than num_gpus."""
+    preset = PRESETS.get(str(options.get("policy")))
+    return decides_itself(options) if preset is None else can_resize(preset.preemption)
 
 
 def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 
 from ringbco.audits import failures, served, sharing
 from ringbco.audits.contention import Episodes, Segments
@@ -108,6 +109,23 @@ def gpus_held(facts: Facts, eps: Episodes) -> Ints:
     return eps.gpus if facts.elastic else facts.num_gpus[eps.job]
 
 
+def relative_rate(facts: Facts, job: Ints, gpus: Ints) -> Floats:
+    """How fast so many GPUs do a job's work beside all that it asks for: (w / G) E(w) of the model's page."""
+    asked = facts.num_gpus[job]
+    share = gpus / asked
+    frame = facts.table.frame
+    if not facts.elastic or "noise_scale" not in frame.columns:
+        return np.asarray(share)
+    phi = frame["noise_scale"].fill_null(np.inf).to_numpy()[facts.row[job]]
+    batch = np.ones(frame.height)
+    if "batch_size" in frame.columns:
+        batch = frame["batch_size"].fill_null(1).cast(pl.Float64).to_numpy()
+    batch = batch[facts.row[job]]
+    with np.errstate(invalid="ignore"):
+        efficiency = (phi + asked * batch) / (phi + gpus * batch)
+    return np.where(np.isinf(phi), share, share * efficiency)
+
+
 def speedups(facts: Facts, eps: Episodes) -> Floats:
     """How fast each episode computes beside the type recorded on; 1 where all GPUs are alike."""
     if facts.types is None:
@@ -154,8 +172,8 @@ def iteration_time(
 ) -> Floats:
     """Seconds that an iteration takes on so many GPUs of so many servers, without `p` alone on its links.
 
-    On fewer GPUs than asked for an iteration takes several turns. `speedup`: how fast they compute beside
-    those that the job was recorded on.
+    On fewer GPUs than asked for an iteration takes several turns, on more it takes less than one, as E(w)
+    says. `speedup`: how fast they compute beside those that the job was recorded on.
     """
     row = facts.row[job]
     once = profiles.iteration_time(
@@ -166,7 +184,7 @@ def iteration_time(
         facts.cluster.network,
         contention=None if p is None else p.astype(np.uint32),
     )
-    return np.asarray(once / (gpus / facts.num_gpus[job]))
+    return np.asarray(once / relative_rate(facts, job, gpus))
 
 
 def _fixed(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
@@ -195,10 +213,10 @@ def _fixed(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: B
 
 
 def _fixed_shares(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
-    """Work counts recorded seconds, of which a job on half of its GPUs does half a one a second."""
+    """Work counts recorded seconds, of which a job on half of its GPUs does half a one a second, times E."""
     n = facts.start.size
     job = eps.job[parts.episode]
-    rate = (gpus_held(facts, eps) / facts.num_gpus[eps.job] * speedups(facts, eps))[parts.episode]
+    rate = (relative_rate(facts, eps.job, gpus_held(facts, eps)) * speedups(facts, eps))[parts.episode]
     if parts.slowed is not None:
         rate = rate / parts.slowed
     done = np.bincount(job, weights=parts.length * rate, minlength=n)

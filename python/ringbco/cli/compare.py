@@ -36,7 +36,7 @@ def compare(**given: Any) -> None:
 
     Example: ringbco compare jobs.parquet --cluster 64x8 --policy fifo --policy sjf --policy sjf-bco -o cmp
     """
-    from ringbco.cli.inputs import parse_cluster, read_table, tell_unused
+    from ringbco.cli.inputs import parse_cluster, read_table, tell_rigid, tell_unused
     from ringbco.cli.progress import progress_bar
     from ringbco.cli.runs import parse_runs
     from ringbco.errors import UsageError
@@ -84,7 +84,9 @@ def compare(**given: Any) -> None:
     report = page(outcomes, chapters(outcomes), title=default_title(outcomes))
     comparison.write(out, force=force, report=report)
     if not quiet:
-        tell_unused([*policies, *(own["policy"] for own in runs.values())], given)
+        chosen = [*policies, *(own["policy"] for own in runs.values())]
+        tell_unused(chosen, given)
+        tell_rigid(chosen, table)
         _tell_unequal(comparison)
         _tell_strangers(comparison, [str(folder) for folder in folders])
     if as_json:

@@ -14,9 +14,11 @@ from ringbco.sources import SOURCES
 
 if TYPE_CHECKING:
     from ringbco.sources import Conversion
+    from ringbco.trace.elastic import Elastic
 
 _OUTPUT = "Output"
 _SOURCE = "Options of one source"
+_ELASTIC = "Elastic jobs"
 
 
 def convert(
@@ -110,6 +112,31 @@ def convert(
             rich_help_panel=_SOURCE,
         ),
     ] = None,
+    elastic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW:HIGH",
+            help="Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales of a"
+            " catalogue. Default: jobs stay as the trace has them.",
+            rich_help_panel=_ELASTIC,
+        ),
+    ] = None,
+    elastic_share: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Share of the jobs that --elastic takes. Default: 0.5.",
+            rich_help_panel=_ELASTIC,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S",
+            help="Which jobs --elastic takes, and which model stands in where a job names none. Default: 0.",
+            rich_help_panel=_ELASTIC,
+        ),
+    ] = None,
     csv_safe: Annotated[
         bool,
         typer.Option(
@@ -172,6 +199,7 @@ def convert(
         want_cluster=cluster_out is not None,
         throughputs=throughputs,
         profiles=profiles,
+        elastic=_elastic(elastic, elastic_share, seed),
     )
     with _spinner(f"reading {', '.join(path.name for path in inputs)}", quiet=quiet):
         conversion = run(source, inputs, options)
@@ -180,6 +208,18 @@ def convert(
         _print_json(source, conversion, out, cluster_out, tables_out)
     elif not quiet:
         _show(source, conversion, out, cluster_out, tables_out)
+
+
+def _elastic(text: str | None, share: float | None, seed: int | None) -> Elastic | None:
+    from ringbco.errors import UsageError
+    from ringbco.trace.elastic import SHARE, parse
+
+    if text is None:
+        for name, value in (("elastic-share", share), ("seed", seed)):
+            if value is not None:
+                raise UsageError(f"option {name}: it means nothing without --elastic LOW:HIGH")
+        return None
+    return parse(text, share=SHARE if share is None else share, seed=0 if seed is None else seed)
 
 
 def _column_map(entries: list[str]) -> dict[str, str]:

@@ -54,6 +54,21 @@ def generate(
             show_default=False,
         ),
     ] = None,
+    elastic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW:HIGH",
+            help="Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales of a"
+            " catalogue. Default: all jobs are rigid.",
+            show_default=False,
+        ),
+    ] = None,
+    elastic_share: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="Share of the jobs that --elastic takes. Default: 0.5.", show_default=False
+        ),
+    ] = None,
     force: one_file.Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the table's figures as JSON and nothing else.")
@@ -67,11 +82,24 @@ def generate(
 
     Example: ringbco generate --preset philly --jobs 100000 --seed 1 -o jobs.parquet
     """
+    from ringbco.errors import UsageError
+    from ringbco.trace.elastic import SHARE
     from ringbco.trace.jobs import write_jobs
     from ringbco.trace.synthetic import generate as make
 
     one_file.check_table_name(out, force=force)
-    table = make(preset, jobs, seed, gpus=gpus, load=load, types=_shares(types))
+    if elastic is None and elastic_share is not None:
+        raise UsageError("option elastic-share: it means nothing without --elastic LOW:HIGH")
+    table = make(
+        preset,
+        jobs,
+        seed,
+        gpus=gpus,
+        load=load,
+        types=_shares(types),
+        elastic=elastic,
+        elastic_share=SHARE if elastic_share is None else elastic_share,
+    )
     write_jobs(table, out, force=force)
     if quiet and not as_json:
         return

@@ -229,6 +229,20 @@ def tell_unused(policies: Sequence[str], options: Mapping[str, Any]) -> None:
     note_unused(unused(policies, options), policies)
 
 
+def tell_rigid(policies: Sequence[str], table: JobTable) -> None:
+    """A note where elastic jobs run on just num_gpus GPUs under some of the policies."""
+    from ringbco.run.scheduling import rigid
+
+    elastic, under = rigid(dict.fromkeys(policies), table)
+    if under:
+        jobs = f"{elastic:,} elastic job{'s'[: elastic != 1]}"
+        print(
+            f"note: {jobs} of {table.source}: num_gpus GPUs each under {' and '.join(under)}, which"
+            f" resize{'s'[: len(under) == 1]} nobody",
+            file=sys.stderr,
+        )
+
+
 def note_unused(options: Iterable[str], policies: Sequence[str]) -> None:
     """The note for each of the options."""
     for name in options:

@@ -58,7 +58,7 @@ def replay(
 
     import time
 
-    from ringbco.cli.inputs import fields, network_of, parse_cluster, read_table, tell_unused
+    from ringbco.cli.inputs import fields, network_of, parse_cluster, read_table, tell_rigid, tell_unused
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import UsageError
     from ringbco.result.folder import check_target
@@ -92,6 +92,7 @@ def replay(
         )
     if not quiet:
         tell_unused([policy], options)
+        tell_rigid([policy], table)
     count_seconds(outcome, reading)
     summary = outcome.write(out, force=force)
     if as_json:

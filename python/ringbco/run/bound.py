@@ -16,6 +16,7 @@ from ringbco.result.metrics import column
 from ringbco.run.options import as_cluster, checked
 from ringbco.trace import kinds, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
+from ringbco.trace.noise import efficiency
 from ringbco.trace.shares import asked_gpus
 
 
@@ -51,6 +52,7 @@ def bound(
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
     part = asked_gpus(table.frame) / asked
     least, most = gpus_of(table.frame, "min_gpus"), gpus_of(table.frame, "max_gpus")
+    at_least = efficiency(table.frame, least)
     parts, dropped, elastic = {}, 0, 0
     for name, rows, gpus in _parts(table, cluster, vc):
         large = rows[asked[rows] > gpus]
@@ -58,9 +60,10 @@ def bound(
             raise _too_large(table, int(large[0]), gpus)
         dropped += large.size
         kept = rows[asked[rows] <= gpus]
+        width = np.minimum(most, gpus).astype(np.uint32)
         if kept.size:
             elastic += int(np.count_nonzero(least[kept] < most[kept]))
-            shortest = work[kept] / np.minimum(most[kept], gpus)
+            shortest = work[kept] * at_least[kept] / (width[kept] * efficiency(table.frame, width)[kept])
             parts[name] = lower_bound(submit[kept], shortest, (work * part)[kept], gpus)
     if not parts:
         raise InputError("no job is left to bound: each one is larger than the cluster", file=table.source)

@@ -11,6 +11,9 @@ import numpy as np
 from ringbco.errors import InputError, UsageError
 from ringbco.run.options import Policy, check, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
+from ringbco.run.own import Policy as Own
+from ringbco.run.own import is_own, named
+from ringbco.trace.jobs import gpus_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,12 +31,34 @@ _CLAIRVOYANT: Final = {
     "placement": ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco"),
     "queue": ("easy",),
 }
+# Under which jobs may hold other GPUs than num_gpus: what policies of the engine resize belongs here.
+_RESIZING: Final = (*REPLAY["resize_every"].policies, "log", "outside")
 # What ends stays under every policy.
 _ENDING: Final = ("outages", "services", "evict", "quota")
-_RESIZING: Final = ("afs", "optimus", "elastic-srtf")
 _INTERVAL: Final = 60.0
 """Seconds between a ranking's decisions, where `interval` does not say it (`Options::interval` in Rust)."""
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
+
+
+def can_resize(preemption: str) -> bool:
+    """Whether policies that preempt so give elastic jobs other GPUs than num_gpus. Others run them rigid."""
+    return preemption in _RESIZING
+
+
+def rigid(chosen: Iterable[str], table: JobTable) -> tuple[int, list[str]]:
+    """Elastic jobs of a table, and those of the policies under which they run on num_gpus all the same.
+
+    Of a policy of one's own only `Policy` can resize: the others order or rank.
+    """
+    elastic = int(np.count_nonzero(gpus_of(table.frame, "min_gpus") < gpus_of(table.frame, "max_gpus")))
+    return elastic, [name for name in chosen if not _resizes(name)] if elastic else []
+
+
+def _resizes(name: str) -> bool:
+    if not is_own(name):
+        return can_resize(resolve_policy(name).preemption)
+    kind = named(name)[1]
+    return issubclass(kind if isinstance(kind, type) else type(kind), Own)
 
 
 def check_policy(policy: Policy, options: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
 from ringbco.run.own import KeyPolicy, RankPolicy
 from ringbco.trace.jobs import gpus_of
+from ringbco.trace.noise import noise_scale
 
 if TYPE_CHECKING:
     from ringbco.run.own import Scheduler
@@ -57,6 +58,8 @@ class Columns:
                 values = self._iterations
             elif name in ("min_gpus", "max_gpus"):
                 values = gpus_of(self._frame, name)
+            elif name == "noise_scale":
+                values = noise_scale(self._frame)
             elif name in self._frame.columns:
                 values = self._frame[name].to_numpy()
             else:

@@ -40,6 +40,7 @@ from ringbco.result.schema import (
 from ringbco.result.serving import Serving
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
+from ringbco.trace.noise import noise
 from ringbco.trace.outages import checkpoint_interval
 from ringbco.trace.plausibility import doubts
 from ringbco.trace.shares import WHOLE, thousandths
@@ -188,6 +189,7 @@ def job_columns(frame: pl.DataFrame, workload: profiles.Workload) -> _core._Jobs
         "gradient_bytes": workload.gradient_bytes,
         "compute_time": workload.compute_time,
         "range": _range(frame),
+        "noise": noise(frame),
         "shares": thousandths(frame),
         "checkpoint_interval": checkpoint_interval(frame),
         "priority": priorities(frame),

@@ -100,7 +100,11 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
         dropped=trace.account.dropped,
         changed=trace.account.changed,
         epoch=trace.epoch,
-        options={**trace.choices, "inputs": ", ".join(Path(path).name for path in inputs)},
+        options={
+            **trace.choices,
+            "inputs": ", ".join(Path(path).name for path in inputs),
+            **({} if options.elastic is None else options.elastic.described()),
+        },
     )
     metadata |= trace.account.to_metadata()
     metadata |= {"ringbco.licence": source.licence, "ringbco.url": source.url}
@@ -109,6 +113,10 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
         metadata["ringbco.epoch_note"] = trace.epoch_note
     table = from_frame(trace.frame, main, metadata)
     cluster, notes = None, list(trace.notes)
+    if options.elastic is not None:
+        frame, made = options.elastic.apply(table.frame)
+        table = from_frame(frame, main, metadata)
+        notes.append(f"{made:,} of {table.num_jobs:,} jobs are elastic")
     if options.want_cluster and trace.servers is not None:
         declared = unknown_types(group.gpu_type for group in trace.servers)
         cluster = Cluster.from_groups(trace.servers, name=source.name, gpu_types=declared)

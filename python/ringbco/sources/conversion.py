@@ -10,6 +10,7 @@ from ringbco.errors import UsageError
 from ringbco.sources import Conversion
 from ringbco.sources import convert as run
 from ringbco.sources.source import Options
+from ringbco.trace.elastic import SHARE, parse
 
 
 def convert(
@@ -23,6 +24,9 @@ def convert(
     cluster: bool = False,
     throughputs: str | os.PathLike[str] | None = None,
     profiles: str | os.PathLike[str] | None = None,
+    elastic: str | None = None,
+    elastic_share: float = SHARE,
+    seed: int = 0,
     strict: bool = False,
 ) -> Conversion:
     """Turns the files of a public trace into a job table, cleaned as the field cleans it; writes nothing.
@@ -32,6 +36,8 @@ def convert(
         column_map is {our name: the file's name}.
     cluster: whether to work out the servers that the trace ran on as well.
     throughputs, profiles: of gavel and pollux, the file and the folder of their measured speeds.
+    elastic: LOW:HIGH, such as "0.5:2", to let a share of the jobs, `elastic_share`, hold from half to twice
+        of num_gpus, with noise scales of a catalogue (docs/noise-scales.md); seed: which jobs.
     strict: whether the first row that would be dropped or changed is an error.
 
     Returns the job table (times in seconds), the account of its rows, the cluster (None unless asked for),
@@ -53,5 +59,6 @@ def convert(
         want_cluster=cluster,
         throughputs=None if throughputs is None else Path(throughputs),
         profiles=None if profiles is None else Path(profiles),
+        elastic=None if elastic is None else parse(elastic, share=elastic_share, seed=seed),
     )
     return run(source, [os.fspath(path) for path in paths], options)

@@ -17,6 +17,7 @@ from ringbco.sources.parsing import number, optional_text, whole_number
 from ringbco.sources.records import first_record
 from ringbco.sources.rules import MAX_GPUS, no_more_cells
 from ringbco.sources.tables import EXTRA, CsvFile, CsvTable, header_names
+from ringbco.trace.elastic import Elastic
 
 
 class Shape(Protocol):
@@ -50,7 +51,8 @@ class Options:
     """What a user may choose in a conversion.
 
     known_vcs: leave out jobs of virtual clusters without servers. want_cluster: the servers too are wanted.
-    throughputs, profiles: where measured speeds stand, for sources that have them apart.
+    throughputs, profiles: where measured speeds stand, for sources that have them apart. elastic: how jobs
+    are made elastic, None for as they are.
     """
 
     strict: bool = False
@@ -61,6 +63,7 @@ class Options:
     want_cluster: bool = False
     throughputs: Path | None = None
     profiles: Path | None = None
+    elastic: Elastic | None = None
 
 
 @dataclass(frozen=True)

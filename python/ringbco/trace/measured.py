@@ -146,7 +146,8 @@ class _Lookup:
     def _check_allowed(self) -> NDArray[np.bool_]:
         """Whether some type that a job may use has enough GPUs for it.
 
-        Raises InputError where such a type has no rate for the job, with any number of GPUs that it may hold.
+        Raises InputError where such a type has no rate for the job, with any number of GPUs that it may hold
+        and that there are.
         """
         cluster, vc = self.cluster, profiles.vc_index(self.table, self.cluster)
         server_types = cluster.server_types
@@ -164,14 +165,15 @@ class _Lookup:
                     ]
                 )
             may = np.array([any(of == number for of, _ in kind.allowed) for kind in self.kinds])[self.of]
-            may &= self.gpus <= total[0 if vc is None else vc]
+            room = np.broadcast_to(total, may.size) if vc is None else total[vc]
+            may &= self.gpus <= room
             fits |= may
             asked = pl.DataFrame(
                 {
                     "row": np.arange(may.size)[may],
                     "model": self.model_of[may],
                     "from": least[may],
-                    "to": most[may],
+                    "to": np.minimum(most, room)[may],
                 }
             ).unique(["model", "from", "to"], keep="first", maintain_order=True)
             for row, model, first, last in asked.iter_rows():

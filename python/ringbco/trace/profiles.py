@@ -13,6 +13,7 @@ from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, gpus_of, near_name
+from ringbco.trace.noise import efficiency
 
 Floats = NDArray[np.float64]
 
@@ -261,13 +262,13 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Work
 def least_work(table: JobTable, cluster: Cluster, workload: Workload, *, model: str) -> Floats:
     """GPU-seconds that no run of each job falls below, wherever it runs and whatever GPUs it may hold.
 
-    A ring of fewer members is no slower, and beyond the fewest servers only the second can make one faster
-    (docs/bound.md#run-times-and-work).
+    A ring of fewer members is no slower, its samples count for more, and beyond the fewest servers only the
+    second can make one faster (docs/bound.md#run-times-and-work).
     """
-    asked = table.frame["num_gpus"].to_numpy()
+    least = gpus_of(table.frame, "min_gpus")
+    asked = table.frame["num_gpus"].to_numpy() / efficiency(table.frame, least)
     if model == "fixed":
         return asked * workload.ideal_run_time
-    least = gpus_of(table.frame, "min_gpus")
     few = _fewest(least, vc_index(table, cluster), cluster)
     one, two = (
         iteration_time(least, workload.gradient_bytes, workload.compute_time, servers, cluster.network)
@@ -337,15 +338,20 @@ def choose(job_ids: pl.Series, seed: int) -> NDArray[np.intp]:
     The id's 64-bit FNV-1a hash starts a SplitMix64 generator; output number seed + 1, modulo the catalogue's
     length, is the index.
     """
+    return (drawn(job_ids, seed) % np.uint64(len(CATALOGUE))).astype(np.intp)
+
+
+def drawn(job_ids: pl.Series, number: int) -> NDArray[np.uint64]:
+    """Output `number` + 1 of each job's generator, as `choose` describes it: uniform over 64 bits."""
     golden = 0x9E3779B97F4A7C15
     state = _fnv1a(job_ids)
-    state += np.uint64((seed + 1) * golden % 2**64)
+    state += np.uint64((number + 1) * golden % 2**64)
     state ^= state >> np.uint64(30)
     state *= np.uint64(0xBF58476D1CE4E5B9)
     state ^= state >> np.uint64(27)
     state *= np.uint64(0x94D049BB133111EB)
     state ^= state >> np.uint64(31)
-    return (state % np.uint64(len(CATALOGUE))).astype(np.intp)
+    return state
 
 
 def _fnv1a(texts: pl.Series, block: int = 1 << 16) -> NDArray[np.uint64]:

@@ -102,6 +102,16 @@ COLUMNS: Final[dict[str, Column]] = {
     ),
     "min_gpus": _gpus("an integer from 1 to num_gpus"),
     "max_gpus": _gpus("an integer >= num_gpus"),
+    "noise_scale": Column(
+        pl.Float64,
+        False,
+        "a number of samples >= 0, or inf",
+        "{empty} for a job of which every sample counts in full",
+        0.0,
+        True,
+        None,
+        True,
+    ),
     "gpu_share": Column(
         pl.Float64,
         False,

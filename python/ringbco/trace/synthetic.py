@@ -15,6 +15,7 @@ from ringbco.cluster.gpu_types import listed_types
 from ringbco.cluster.network import Network
 from ringbco.cluster.presets import PRESETS as CLUSTERS
 from ringbco.errors import UsageError
+from ringbco.trace.elastic import SHARE, parse
 from ringbco.trace.jobs import JobTable, from_frame, near_name, provenance
 from ringbco.trace.profiles import iteration_time
 
@@ -108,6 +109,9 @@ def generate(  # noqa: PLR0917 - the options of the command
     gpus: int = 2048,
     load: float = 0.9,
     types: Mapping[str, float] | None = None,
+    *,
+    elastic: str | None = None,
+    elastic_share: float = SHARE,
 ) -> JobTable:
     """A synthetic job table; the same arguments give the same table.
 
@@ -121,8 +125,12 @@ def generate(  # noqa: PLR0917 - the options of the command
     "V100|T4": 0.2}; the others may run on any. Each share is met exactly, to a job, by jobs drawn at random;
     the other columns are what they are without.
 
+    elastic: LOW:HIGH, such as "0.5:2", to let a share of the jobs, `elastic_share`, hold from half to twice
+    of num_gpus, with noise scales of a catalogue (docs/noise-scales.md); None for rigid jobs.
+
     Raises UsageError for an unknown preset or a number out of range.
     """
+    stretch = None if elastic is None else parse(elastic, share=elastic_share, seed=seed)
     if preset not in PRESETS:
         near = near_name(preset, PRESETS)
         raise UsageError(
@@ -150,8 +158,12 @@ def generate(  # noqa: PLR0917 - the options of the command
         columns["gpu_type"] = _asked(types, num_jobs, seed)
         options["types"] = types
     ids = pl.select((preset + "-") + pl.int_range(num_jobs, dtype=pl.Int64).cast(pl.String)).to_series()
+    frame = pl.DataFrame({"job_id": ids, **columns})
+    if stretch is not None:
+        frame, _ = stretch.apply(frame)
+        options |= {"elastic": stretch.text, "elastic_share": stretch.share}
     return from_frame(
-        pl.DataFrame({"job_id": ids, **columns}),
+        frame,
         source=f"generated {preset}",
         metadata=provenance(
             f"synthetic {preset}", converter="generate", rows_read=num_jobs, epoch=EPOCH, options=options

@@ -30,6 +30,7 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         gradient_bytes: &[],
         compute_time: &[],
         range: None,
+        noise: None,
     };
     let (rows, few): (Vec<u32>, _) = ((0..n as u32).collect(), FewestServers::new(&[8]));
     let setting = Setting::new(jobs, &rows, &[8], &few, Network::default(), options);

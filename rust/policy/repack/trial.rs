@@ -57,6 +57,7 @@ fn mean_jct(setting: &Setting<'_>, recent: &[(Job, f64)], evicts: bool) -> f64 {
         gradient_bytes: &[],
         compute_time: &[],
         range: None,
+        noise: None,
     };
     let options = setting.options.clone();
     let options = Options { model: Model::Fixed, record_allocations: false, record_decisions: false, ..options };

@@ -226,6 +226,7 @@ fn runs_are_those_of_the_slow_twin() {
             gradient_bytes: column(&|row| f64::from(row.2) * 1e6),
             compute_time: column(&|_| 0.05),
             range: None,
+            noise: None,
         };
         let options = Options {
             placement: Placement::ALL[placement],
