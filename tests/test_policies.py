@@ -273,7 +273,7 @@ def test_policies_verb(invoke: Invoke) -> None:
     assert [row["name"] for row in listed] == [*(policy.name for policy in policies()), *BUILT_IN]
     assert all(row["paper"] for row in listed)
     preemptive = {row["name"] for row in listed if row["preemptive"]}
-    assert preemptive == {*test_preempt_equality.POLICIES, "repack", "gavel"}
+    assert preemptive == {*test_preempt_equality.POLICIES, "repack", "gavel", "sia"}
     clairvoyant = {row["name"] for row in listed if row["clairvoyant"]}
     assert clairvoyant == {"sjf", "ls", "sjf-bco", "srtf", "ftf", "allox"}
     assert {row["name"]: row["clairvoyant_with"] for row in listed if row["clairvoyant_with"]} == {

@@ -147,7 +147,7 @@ REPLAY: Final[dict[str, Option]] = {
             "consolidate; tiresias: preemptive + consolidate; gittins: preemptive + "
             "consolidate; ftf: preemptive + consolidate; edf: preemptive + consolidate; "
             "time-slice: preemptive + consolidate; repack: preemptive + consolidate; gavel, "
-            "allox: on GPU types, by linear programs (extra lp)."
+            "allox, sia: by linear or integer programs (extra lp)."
         ),
         panel="Policy",
         names=(
