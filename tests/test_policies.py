@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import test_elastic_equality
 import test_equality
 import test_preempt_equality
 import test_queue_orders
@@ -292,7 +293,7 @@ def test_policies_verb(invoke: Invoke) -> None:
     assert [row["name"] for row in listed] == [*(policy.name for policy in policies()), *BUILT_IN]
     assert all(row["paper"] for row in listed)
     preemptive = {row["name"] for row in listed if row["preemptive"]}
-    assert preemptive == {*test_preempt_equality.POLICIES, "repack", *RESIZING, "gavel"}
+    assert preemptive == {*test_preempt_equality.POLICIES, "repack", *RESIZING, "gavel", "sia"}
     clairvoyant = {row["name"] for row in listed if row["clairvoyant"]}
     assert clairvoyant == {"sjf", "ls", "sjf-bco", "srtf", "ftf", *RESIZING, "allox"}
     assert {row["name"]: row["clairvoyant_with"] for row in listed if row["clairvoyant_with"]} == {

@@ -98,7 +98,7 @@ Round = Annotated[
     typer.Option(
         "--round",
         metavar="S",
-        help="gavel: seconds of a round; short for -P round=S. Default: 360.",
+        help="gavel, sia: seconds of a round; short for -P round=S. Default: gavel 360, sia 60.",
         rich_help_panel="Policy",
         show_default=False,
     ),

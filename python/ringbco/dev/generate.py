@@ -145,7 +145,7 @@ def _table() -> dict[str, list[Row]]:
         + (f"{order} + {placement} + {queue}" if preemption == "none" else f"preemptive + {placement}")
         for name, order, placement, queue, preemption in _core.presets()
     )
-    policies = "; ".join((*parts, f"{', '.join(BUILT_IN)}: on GPU types, by linear programs (extra lp)"))
+    policies = "; ".join((*parts, f"{', '.join(BUILT_IN)}: by linear or integer programs (extra lp)"))
     return {
         command: [
             {

@@ -1,7 +1,8 @@
-"""Linear programs, solved by HiGHS, and the GPU types over which they are set up.
+"""Linear and integer programs, solved by HiGHS, and the GPU types over which they are set up.
 
 Invariant: the same program gives the same bytes. One thread, a fixed seed and the dual simplex method see to
-that. An optimum that is not unique is the corner at which the simplex method ends.
+that. An optimum that is not unique is the corner at which the simplex method ends, or the first one that
+branch and bound meets.
 
 Needs the extra `lp`: `pip install 'ringbco[lp]'`.
 """
@@ -25,8 +26,15 @@ _SETTINGS: Final[dict[str, Any]] = {
     "threads": 1,
     "parallel": "off",
     "random_seed": 0,
-    "solver": "simplex",
-    "simplex_strategy": 1,
+}
+_LINEAR: Final[dict[str, Any]] = {"solver": "simplex", "simplex_strategy": 1}
+_WHOLE: Final[dict[str, Any]] = {
+    "mip_rel_gap": 0.0,
+    "mip_abs_gap": 0.0,
+    # These take longer than they save: sia's programs are solved at the root of the tree.
+    "presolve": "off",
+    "mip_heuristic_effort": 0.0,
+    "mip_heuristic_run_feasibility_jump": False,
 }
 
 
@@ -55,10 +63,14 @@ class InfeasibleError(Exception):
 
 @dataclass
 class Program:
-    """Maximises the sum of gain times value: every value from 0 to `most`, rows of sums within bounds."""
+    """Maximises the sum of gain times value: every value from 0 to `most`, rows of sums within bounds.
+
+    whole: whether values are to be whole numbers.
+    """
 
     gains: NDArray[np.float64]
     most: NDArray[np.float64]
+    whole: bool = False
     lower: list[float] = field(default_factory=list)
     upper: list[float] = field(default_factory=list)
     _starts: list[int] = field(default_factory=lambda: [0])
@@ -87,8 +99,10 @@ class Program:
         model.a_matrix_.start_ = np.array(self._starts, np.int32)
         model.a_matrix_.index_ = np.concatenate(self._columns)
         model.a_matrix_.value_ = np.concatenate(self._factors)
+        if self.whole:
+            model.integrality_ = [highspy.HighsVarType.kInteger] * self.gains.size
         solver: Any = highspy.Highs()
-        for name, value in _SETTINGS.items():
+        for name, value in (_SETTINGS | (_WHOLE if self.whole else _LINEAR)).items():
             solver.setOptionValue(name, value)
         solver.passModel(model)
         solver.run()
@@ -98,14 +112,15 @@ class Program:
         if status != known.kOptimal:
             raise RuntimeError(f"HiGHS found no optimum: {solver.modelStatusToString(status)}")
         values: NDArray[np.float64] = np.array(solver.getSolution().col_value)
-        return np.clip(values, 0.0, self.most)
+        return np.clip(np.rint(values) if self.whole else values, 0.0, self.most)
 
 
 class Types:
     """The GPU types of a (virtual) cluster; one without a name where servers name none.
 
     names: in the cluster's order. of: the type of each server, as a number; -1 for servers of other virtual
-    clusters. gpus: GPUs of each type.
+    clusters, and for those that are down. gpus: GPUs of each type. together: of each type, GPUs of its
+    largest server, of its two largest, and so on.
     """
 
     def __init__(self, state: State) -> None:
@@ -124,7 +139,7 @@ class Types:
                 [number[kind] if count else -1 for kind, count in zip(kinds, own, strict=True)]
             )
         self.gpus = np.bincount(self.of[self.of >= 0], own[self.of >= 0], len(self.names)).astype(np.int64)
-        self._servers = [np.sort(own[self.of == kind])[::-1].cumsum() for kind in range(len(self.names))]
+        self.together = [np.sort(own[self.of == kind])[::-1].cumsum() for kind in range(len(self.names))]
 
     def rates(self, state: State, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
         """Iterations a second of each row on each type: num_gpus on the fewest servers, alone.
@@ -132,11 +147,20 @@ class Types:
         0 where the job may not use the type, or the type has too few GPUs.
         """
         wanted = state.jobs.num_gpus[rows].astype(np.int64)
-        rates = np.zeros((rows.size, len(self.names)))
-        for kind, name in enumerate(self.names):
-            servers = np.searchsorted(self._servers[kind], wanted) + 1
-            fits = wanted <= self.gpus[kind]
-            for count in np.unique(servers[fits]):
-                those = fits & (servers == count)
-                rates[those, kind] = state.rate(rows[those], wanted[those], type=name, servers=int(count))
+        return np.column_stack([self.rate(state, rows, wanted, kind) for kind in range(len(self.names))])
+
+    def rate(
+        self, state: State, rows: NDArray[np.uint32], wanted: NDArray[np.int64], kind: int
+    ) -> NDArray[np.float64]:
+        """Iterations a second of each row on so many GPUs of a type, of the fewest servers, alone.
+
+        0 where the job may not use the type, or the type has too few GPUs.
+        """
+        rates = np.zeros(rows.size)
+        servers = np.searchsorted(self.together[kind], wanted) + 1
+        fits = wanted <= self.gpus[kind]
+        for count in np.unique(servers[fits]):
+            those = fits & (servers == count)
+            name = self.names[kind]
+            rates[those] = state.rate(rows[those], wanted[those], type=name, servers=int(count))
         return rates

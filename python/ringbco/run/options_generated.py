@@ -154,8 +154,8 @@ REPLAY: Final[dict[str, Option]] = {
             "consolidate; ftf: preemptive + consolidate; edf: preemptive + consolidate; "
             "time-slice: preemptive + consolidate; repack: preemptive + consolidate; afs: "
             "preemptive + consolidate; optimus: preemptive + consolidate; elastic-srtf: "
-            "preemptive + consolidate; gavel, allox: on GPU types, by linear programs (extra "
-            "lp)."
+            "preemptive + consolidate; gavel, allox, sia: by linear or integer programs "
+            "(extra lp)."
         ),
         panel="Policy",
         names=(

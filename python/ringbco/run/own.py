@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 GROUP: Final = "ringbco.policies"
 """The entry points under which an installed package offers its policies by name."""
-BUILT_IN: Final = {"gavel": "ringbco.policies.gavel:Gavel", "allox": "ringbco.policies.allox:Allox"}
+BUILT_IN: Final = {name: f"ringbco.policies.{name}:{name.capitalize()}" for name in ("gavel", "allox", "sia")}
 """The policies of this package that are written as one's own are, by name."""
 _RUNNING: Final = RLock()
 _DIGESTS: Final[dict[str, str]] = {}  # SHA-256 of the text of each module that was made of a file's

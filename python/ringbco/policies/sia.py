@@ -1,0 +1,256 @@
+"""Sia: round by round, the GPU types and the numbers of GPUs that are worth most together (docs/sia.md).
+
+Jayaram Subramanya et al., "Sia: Heterogeneity-aware, goodput-optimized ML-cluster scheduling", SOSP 2023.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringbco.errors import UsageError
+from ringbco.policies.programs import Program, Types, need_solver, seconds
+from ringbco.run.own import Policy
+
+if TYPE_CHECKING:
+    from ringbco.run.state import State
+
+Numbers = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Place = list[tuple[int, int]]
+BITS: Final = 30
+"""Gains are whole multiples of the greatest one's power of two, divided by 2^BITS: sums of them are exact."""
+
+
+class Menu(NamedTuple):
+    """Configurations, by type and then by size.
+
+    kinds: the type of each. sizes: its GPUs.
+    """
+
+    kinds: Counts
+    sizes: Counts
+
+
+class Offer(NamedTuple):
+    """What jobs may have.
+
+    rates: iterations a second by job and configuration, 0 where the job may not have it. now: the
+    configuration that each job has, -1 for none. places: where those are that run, by row.
+    """
+
+    menu: Menu
+    rates: Numbers
+    now: Counts
+    places: dict[int, Place]
+
+
+def worth(
+    rates: Numbers, least: Counts, now: Counts, restart: Numbers, *, power: float, incentive: float
+) -> Numbers:
+    """The gain of each job by each configuration over none; minus infinity where it may not have it.
+
+    rates: iterations a second by job and configuration, 0 where it may not have it. least: min_gpus by job.
+    now: the configuration that each has, -1 for none. restart: the restart factor by job.
+    """
+    open_to = rates > 0
+    slowest = np.where(open_to, rates, math.inf).min(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        goodput = rates / slowest * least[:, None]
+        factors = np.where(now < 0, 1.0, restart)[:, None] * np.ones(rates.shape)
+        runs = np.flatnonzero(now >= 0)
+        factors[runs, now[runs]] = 1.0
+        gains = incentive + math.copysign(1.0, power) * (factors * goodput) ** power
+    return np.where(open_to & (factors > 0.0), gains, -math.inf)
+
+
+def assignment(gains: Numbers, now: Counts, menu: Menu, gpus: Counts) -> Counts:
+    """The configuration of each job with the greatest sum of gains; -1 for none.
+
+    gains: by job and configuration; those that are not above 0 are of no use. gpus: GPUs by type. Of jobs
+    that gain alike the first gets the most. A tie goes to the configuration that a job has `now`.
+    """
+    found = np.full(len(gains), -1)
+    useful = gains > 0.0
+    if not useful.any():
+        return found
+    _, exponent = np.frexp(gains[useful].max())
+    units = np.rint(np.ldexp(np.where(useful, gains, 0.0), BITS - exponent)).astype(np.int64)
+    units = np.maximum(units, useful)  # a gain is a gain, however small beside the greatest
+    runs = np.flatnonzero(now >= 0)
+    units[runs, now[runs]] += useful[runs, now[runs]]
+    best = np.where(units.any(axis=1), units.argmax(axis=1), -1)
+    some = best[best >= 0]
+    if (np.bincount(menu.kinds[some], menu.sizes[some], gpus.size) <= gpus).all():
+        return best
+    # Jobs that gain alike by everything are a class: the program only counts them.
+    alike, of, members = np.unique(units, axis=0, return_inverse=True, return_counts=True)
+    given = _solved(alike, members, menu, gpus)
+    for number, row in enumerate(alike):
+        chosen = np.repeat(np.arange(row.size), given[number])
+        chosen = chosen[np.argsort(-row[chosen], kind="stable")]
+        found[np.flatnonzero(of.ravel() == number)[: chosen.size]] = chosen
+    return found
+
+
+def _solved(units: Counts, members: Counts, menu: Menu, gpus: Counts) -> Counts:
+    """How many jobs of each class get each configuration.
+
+    units: whole gains by class and configuration. members: jobs by class.
+    """
+    group, choice = np.nonzero(units)
+    kinds, sizes = menu.kinds[choice], menu.sizes[choice]
+    most = np.minimum(members[group], gpus[kinds] // sizes)
+    program = Program(units[group, choice].astype(np.float64), most.astype(np.float64), whole=True)
+    for number, count in enumerate(members):
+        program.row(np.flatnonzero(group == number), 1.0, upper=float(count))
+    for kind, count in enumerate(gpus):
+        cells = np.flatnonzero(kinds == kind)
+        program.row(cells, sizes[cells], upper=float(count))
+    given = np.zeros(units.shape, np.int64)
+    given[group, choice] = program.solve()
+    return given
+
+
+def sizes_of(together: Counts) -> list[int]:
+    """GPUs of the configurations of a type: powers of two on one server, all of it, and whole servers.
+
+    together: GPUs of the type's largest server, of its two largest, and so on.
+    """
+    largest = int(together[0])
+    return sorted({1 << power for power in range(largest.bit_length())} | set(together.tolist()))
+
+
+def _check(name: str, value: object, expected: str, *, least: float, most: float) -> None:
+    """Raises UsageError unless a field is a number from `least` to `most`."""
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not known or not least <= float(value) <= most:  # type: ignore[arg-type] # known says that it is a number
+        raise UsageError(f"option P: {name}: {value}: expected {expected}")
+
+
+@dataclass
+class Sia(Policy):
+    """The GPU types and sizes with the greatest sum of goodputs, in rounds (Subramanya et al., SOSP 2023).
+
+    round: how long a round is, s. power: the fairness power p of a goodput. incentive: lambda, what a job
+    that gets no GPUs costs. restart: what a restart is taken to cost, s.
+    """
+
+    round: float = 60.0
+    power: float = -0.5
+    incentive: float = 1.1
+    restart: float = 30.0
+
+    def __post_init__(self) -> None:
+        need_solver("sia")
+        seconds("round", self.round)
+        _check("power", self.power, "a number from -2 to 2 other than 0", least=-2.0, most=2.0)
+        if self.power == 0.0:
+            raise UsageError(f"option P: power: {self.power}: expected a number from -2 to 2 other than 0")
+        if self.power < 0.0:
+            above = "a number > 1 and <= 1e+06 where power < 0: jobs of one GPU would never run"
+            _check("incentive", self.incentive, above, least=math.nextafter(1.0, 2.0), most=1e6)
+        _check("incentive", self.incentive, "a number >= 0 and <= 1e+06", least=0.0, most=1e6)
+        _check("restart", self.restart, "a number of seconds >= 0 and <= 1e+09", least=0.0, most=1e9)
+        self._ends = -math.inf
+        self._most: dict[int, int] = {}  # GPUs that each job has held at most
+        self._began: dict[int, int] = {}  # how often each job has begun on GPUs that it did not hold before
+
+    def decide(self, state: State) -> None:
+        """Begins a round when the last one is over: at its end, or when nobody runs any more."""
+        running = state.running
+        if running.size and state.now < self._ends:
+            return
+        rows = np.concatenate((running, state.waiting))
+        if not rows.size:
+            return
+        self._ends = state.now + self.round
+        types = Types(state)
+        offer = self._offer(state, rows, types)
+        least = state.jobs.min_gpus[rows].astype(np.int64)
+        factors = self._factors(rows, state.now - state.jobs.submit_time[rows])
+        gains = worth(offer.rates, least, offer.now, factors, power=self.power, incentive=self.incentive)
+        found = assignment(gains, offer.now, offer.menu, types.gpus)
+        _carry_out(state, rows, found, offer, types.names)
+        held = state.held
+        for row in state.running.tolist():
+            self._most[row] = max(self._most.get(row, 0), int(held[row]))
+            if offer.places.get(row) != state.parts(row):
+                self._began[row] = self._began.get(row, 0) + 1
+        if state.running.size:
+            state.wake(self._ends)
+
+    def _offer(self, state: State, rows: NDArray[np.uint32], types: Types) -> Offer:
+        """What jobs may have in this round."""
+        least, asked, most = (
+            state.jobs[name][rows].astype(np.int64) for name in ("min_gpus", "num_gpus", "max_gpus")
+        )
+        held = state.held[rows].astype(np.int64)
+        places = {int(row): state.parts(row) for row in rows[held > 0]}
+        at = np.array([types.of[places[row][0][0]] if row in places else -1 for row in rows.tolist()])
+        now = np.full(rows.size, -1)
+        kinds: list[int] = []
+        sizes: list[int] = []
+        columns: list[Numbers] = []
+        for kind, gpus in enumerate(types.gpus.tolist()):
+            usual = set(sizes_of(types.together[kind]))
+            own = {*least.tolist(), *asked.tolist(), *held[at == kind].tolist()}
+            for size in sorted(size for size in usual | own if size <= gpus):
+                here = (at == kind) & (held == size)
+                may = (least == size) | (asked == size) | here
+                if size in usual:
+                    may |= (least <= size) & (size <= most)
+                if may.any():
+                    now[here] = len(sizes)
+                    rates = np.zeros(rows.size)
+                    rates[may] = types.rate(state, rows[may], np.full(int(may.sum()), size), kind)
+                    kinds.append(kind)
+                    sizes.append(size)
+                    columns.append(rates)
+        menu = Menu(np.array(kinds), np.array(sizes))
+        rates = np.column_stack(columns)
+        first = np.where(rates > 0, menu.sizes, np.iinfo(np.int64).max).min(axis=1)
+        twice = np.array([2 * self._most.get(row, 0) for row in rows.tolist()])
+        rates[menu.sizes > np.maximum(first, twice)[:, None]] = 0.0
+        return Offer(menu, rates, now, places)
+
+    def _factors(self, rows: NDArray[np.uint32], ages: Numbers) -> Numbers:
+        """The restart factor of each job: the part of its age that is left after one restart more."""
+        restarts = np.array([max(self._began.get(row, 0) - 1, 0) for row in rows.tolist()])
+        spent = ages + self.restart
+        some = spent > 0.0
+        return np.where(
+            some, np.maximum(ages - restarts * self.restart, 0.0) / np.where(some, spent, 1.0), 1.0
+        )
+
+
+def _carry_out(
+    state: State, rows: NDArray[np.uint32], found: Counts, offer: Offer, names: list[str | None]
+) -> None:
+    """Gives jobs the configurations that were found. Those that have theirs already stay where they are."""
+    kinds, sizes = offer.menu
+    kept = (found >= 0) & (found == offer.now)
+    state.stop(rows[(offer.now >= 0) & ~kept])
+    chosen = np.flatnonzero(found >= 0)
+    largest = chosen[np.argsort(-sizes[found[chosen]], kind="stable")].tolist()
+
+    def start(index: int, choice: int) -> bool:
+        """Starts a job on the GPUs that it had, if that is the choice and they are idle, else elsewhere."""
+        row = int(rows[index])
+        old = offer.places[row] if choice == offer.now[index] else []
+        if old and all(state.idle[server] >= count for server, count in old):
+            return state.start(row, old) == 1
+        return state.start(row, gpus=int(sizes[choice]), type=names[kinds[choice]], strict=False) == 1
+
+    if all(start(index, found[index]) for index in largest if not kept[index]):
+        return
+    # There are enough GPUs, but they lie apart: all are placed anew, and whoever finds no room takes fewer.
+    state.stop(state.running)
+    largest.sort(key=lambda index: (-sizes[found[index]], not kept[index]))
+    for index in [index for index in largest if not start(index, found[index])]:
+        here = (kinds == kinds[found[index]]) & (sizes < sizes[found[index]]) & (offer.rates[index] > 0)
+        any(start(index, choice) for choice in np.flatnonzero(here)[::-1])
