@@ -231,7 +231,7 @@ def test_a_young_job_keeps_its_gpus(run: Any) -> None:
 
 
 def test_decisions_at_multiples_of_the_interval(run: Any) -> None:
-    # At 300 a is 300 s old, which is not younger. At 350, when b is done, it is too young to grow; not so at 600.
+    # At 300 a is 300 s old, which is not younger. When b is done a is too young to grow, and at 600 it grows.
     a, b = Asks(0, 4, 1000, 1), Asks(100, 1, 50)
     stays, _ = run(given("optimus", [4], [a, b], resize_every=300, interval=100))
     assert stays[0][:2] == [(0, 300, {0: 4}), (300, 600, {0: 3})]
