@@ -40,6 +40,8 @@ class Elastic:
     preempt: float = 30.0
     move: float = 30.0
     resize: float = 30.0
+    noise: tuple[tuple[float, int], ...] = ()
+    """phi and M of each job; phi may be infinite, as it is for all where nothing is given."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,21 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
 
         # Stays of any number of GPUs.
 
+        def efficiency(self, row: int, gpus: int) -> float:
+            """E(w): what a sample of so many GPUs is worth beside one of those that the job asks for."""
+            phi, batch = rules.noise[row] if rules.noise else (math.inf, 1)
+            if math.isinf(phi):
+                return 1.0
+            return (phi + self.jobs[row].num_gpus * batch) / (phi + gpus * batch)
+
+        def part(self, row: int, gpus: int) -> float:
+            """(w / G) E(w): so much of an iteration do so many GPUs in the time of one."""
+            return gpus / self.jobs[row].num_gpus * self.efficiency(row, gpus)
+
         def pace(self, row: int, gpus: int, gpu_type: int) -> float:
             """Recorded seconds a second under `fixed`."""
             choice = types.choices[row]
-            return gpus / self.jobs[row].num_gpus * choice.speed[gpu_type] / choice.recorded
+            return self.part(row, gpus) * choice.speed[gpu_type] / choice.recorded
 
         def on(self, row: int, gpus: int, gpu_type: int) -> Job:
             return replace(types.on(row, self.jobs[row], gpu_type), num_gpus=gpus)
@@ -86,8 +99,8 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
             if self.fixed:
                 return 1.0 / self.pace(row, gpus, self.type_of(run))
             tau = iteration_time(self.on(row, gpus, self.type_of(run)), len(run.servers), p, self.net)
-            # What was measured is the speed of all the GPUs together.
-            return tau if table else tau / (gpus / self.jobs[row].num_gpus)
+            # What was measured is the speed of all the GPUs together, E(w) in it.
+            return tau if table else tau / self.part(row, gpus)
 
         def slots_needed(self, run: Stretch) -> float:
             """Slot clock, `fixed`: from the end of its pause on."""
@@ -144,10 +157,6 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
             """Iterations, or recorded seconds."""
             return float(self.remaining(row) if self.fixed else self.left_now(row))
 
-        def efficiency(self, row: int, gpus: int) -> float:
-            """E(w): the part of the work on so many GPUs that counts."""
-            return 1.0
-
         def speed(self, row: int, gpus: int, gpu_type: int) -> float:
             """r(w): work a second on the fewest servers of the type, were they empty. It never changes."""
             if (row, gpus, gpu_type) not in self.speeds:
@@ -161,13 +170,10 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
             servers = fewest_servers(gpus, sizes)
             job = self.on(row, gpus, gpu_type)
             if self.fixed:
-                found = self.pace(row, gpus, gpu_type)
-            elif isinstance(job, MeasuredJob):
-                found = rate(job.rows, job.measured_as, gpu_type, gpus, servers) or 0.0
-            else:
-                share = gpus / self.jobs[row].num_gpus
-                found = share / iteration_time(job, servers, 1, self.net)
-            return found * self.efficiency(row, gpus)
+                return self.pace(row, gpus, gpu_type)
+            if isinstance(job, MeasuredJob):
+                return rate(job.rows, job.measured_as, gpu_type, gpus, servers) or 0.0
+            return self.part(row, gpus) / iteration_time(job, servers, 1, self.net)
 
         def time(self, row: int, gpus: int, gpu_type: int) -> float:
             """T(w): the remaining run time on so many GPUs."""
