@@ -56,9 +56,19 @@ class ElasticCase:
         return Problem(self.case, claims, self.facts, told, rules.deadlines, types=self.types, users=users)
 
     def frame(self) -> pl.DataFrame:
-        return frame_of(self.problem()).with_columns(
+        frame = frame_of(self.problem()).with_columns(
             min_gpus=pl.Series(self.rules.least, dtype=pl.UInt32),
             max_gpus=pl.Series(self.rules.most, dtype=pl.UInt32),
+        )
+        if not self.rules.noise:
+            return frame
+        scales, batches = zip(*self.rules.noise, strict=True)
+        return frame.with_columns(
+            noise_scale=pl.Series(scales, dtype=pl.Float64),
+            batch_size=pl.Series(batches, dtype=pl.UInt32),
+            # Computing takes as long with any batch.
+            fp_time=pl.lit(0.0),
+            bp_time=pl.col("fp_time"),
         )
 
     def toml(self) -> str:
@@ -155,6 +165,14 @@ def _rules(
         None if interval is None else max(interval, every / 100.0),
         rnd.choice((0.0, 0.0, cost[0])),
         *cost[1:],
+        _noise(rnd, count) if rnd.random() < 0.3 else (),
+    )
+
+
+def _noise(rnd: random.Random, count: int) -> tuple[tuple[float, int], ...]:
+    return tuple(
+        (rnd.choice((math.inf, 0.0, 1.0, 0.3, 2_500.0, 7.7e6)), rnd.choice((1, 64, rnd.randint(1, 3000))))
+        for _ in range(count)
     )
 
 
