@@ -1,0 +1,477 @@
+"""The slow truth of the policies that resize jobs, straight from docs/elastic-policies.md.
+
+The mechanism is that of the other oracles: types, tables, outages and U are theirs. Here are stays of any
+number of GPUs, the instants at which the policies decide, and the decisions. Every step is taken from scratch
+at each instant. Nothing here imports ringbco.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from oracle.model import GPU, Job, Net, Options, StuckError, fewest_servers, iteration_time, work
+from oracle.placement import place
+from oracle_outages import Failures, failing_world
+from oracle_preempt import PATIENCE, Preemption, PreemptResult, Stretch
+from oracle_preempt import World as PreemptWorld
+from oracle_preempt import simulate as simulate_preempt
+from oracle_tables import MeasuredJob, TableTypes, rate, table_preempt_world
+from oracle_types import Choices, Types, preempt_world
+
+POLICIES = ("afs", "optimus", "elastic-srtf", "elasticflow")
+
+Parts = list[tuple[int, int]]
+"""(server, GPUs), by server."""
+
+
+@dataclass(frozen=True)
+class Elastic:
+    """What the policies are told. Times in seconds; one value a row where there are several."""
+
+    policy: str
+    least: tuple[int, ...]
+    most: tuple[int, ...]
+    priority: tuple[int, ...]
+    deadlines: tuple[float, ...]  # NaN: none
+    resize_every: float = 300.0
+    interval: float | None = None
+    start: float = 0.0
+    preempt: float = 30.0
+    move: float = 30.0
+    resize: float = 30.0
+    noise: tuple[tuple[float, int], ...] = ()
+    """phi and M of each job; phi may be infinite, as it is for all where nothing is given."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """GPUs of a type that are not free from `start` to `end`."""
+
+    gpu_type: int
+    gpus: int
+    start: float
+    end: float
+
+
+def alike(jobs: Sequence[Job], servers: Sequence[int]) -> Types:
+    """All GPUs of one type, on which all jobs were recorded."""
+    return Types((0,) * len(servers), (Choices((0,), {0: 1.0}, 1.0),) * len(jobs), (1.0,), "listed")
+
+
+def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[PreemptWorld]:
+    """The oracle of the policy of `rules` on servers of those types that fail."""
+    table = isinstance(types, TableTypes)
+    under = table_preempt_world(types) if isinstance(types, TableTypes) else preempt_world(types)
+
+    class Elastics(failing_world(facts, under)):  # type: ignore[misc] - a class made by a function
+        def __init__(self, *parts: object) -> None:
+            super().__init__(*parts)
+            self.known: dict[int, list[int]] = {}
+            self.speeds: dict[tuple[int, int, int], float] = {}
+
+        # Stays of any number of GPUs.
+
+        def efficiency(self, row: int, gpus: int) -> float:
+            """E(w): what a sample of so many GPUs is worth beside one of those that the job asks for."""
+            phi, batch = rules.noise[row] if rules.noise else (math.inf, 1)
+            if math.isinf(phi):
+                return 1.0
+            return (phi + self.jobs[row].num_gpus * batch) / (phi + gpus * batch)
+
+        def part(self, row: int, gpus: int) -> float:
+            """(w / G) E(w): so much of an iteration do so many GPUs in the time of one."""
+            return gpus / self.jobs[row].num_gpus * self.efficiency(row, gpus)
+
+        def pace(self, row: int, gpus: int, gpu_type: int) -> float:
+            """Recorded seconds a second under `fixed`."""
+            choice = types.choices[row]
+            return self.part(row, gpus) * choice.speed[gpu_type] / choice.recorded
+
+        def on(self, row: int, gpus: int, gpu_type: int) -> Job:
+            return replace(types.on(row, self.jobs[row], gpu_type), num_gpus=gpus)
+
+        def type_of(self, run: Stretch) -> int:
+            return types.of[run.gpus[0][0]]
+
+        def tau(self, run: Stretch, p: int) -> float:
+            row, gpus = run.row, len(run.gpus)
+            if self.fixed:
+                return 1.0 / self.pace(row, gpus, self.type_of(run))
+            tau = iteration_time(self.on(row, gpus, self.type_of(run)), len(run.servers), p, self.net)
+            # What was measured is the speed of all the GPUs together, E(w) in it.
+            return tau if table else tau / self.part(row, gpus)
+
+        def slots_needed(self, run: Stretch) -> float:
+            """Slot clock, `fixed`: from the end of its pause on."""
+            phi = self.pace(run.row, len(run.gpus), self.type_of(run))
+            slots = run.left / phi
+            return math.ceil(slots) if phi == math.floor(phi) else math.ceil(slots * (1.0 - 1e-12))
+
+        def left_now(self, row: int) -> float:
+            for run in self.running:
+                if run.row == row and self.slotted and self.fixed and self.now > run.begin:
+                    phi = self.pace(row, len(run.gpus), self.type_of(run))
+                    return max(0.0, run.left - phi * (self.now - run.begin))
+            return float(super().left_now(row))
+
+        def tried(self, row: int) -> list[int]:
+            if row not in self.known:
+                self.known[row] = super().tried(row)
+            return self.known[row]
+
+        def placed(self, row: int, count: int, gpu_type: int) -> tuple[list[GPU] | None, int]:
+            """Where the placement puts a job on so many GPUs of a type, and the random numbers afterwards."""
+            floor = self.floor()
+            own = types.sizes(gpu_type, floor.sizes)
+            idle = [gpu for gpu in floor.idle if gpu[0] in own]
+            load = {gpu: u for gpu, u in floor.load.items() if gpu[0] in own}
+            asked = replace(self.jobs[row], num_gpus=count)
+            return place(asked, replace(floor, sizes=own, idle=idle, load=load), self.options, self.rng)
+
+        def begin(self, row: int, gpus: list[GPU], cost: float) -> None:
+            first = math.isnan(self.result.start[row])
+            cost = rules.start if first else cost
+            begin = self.now + self.pause(cost)
+            run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
+            self.running.append(run)
+            self.saved[row] = begin, run.left
+            self.past[row] = []
+            for gpu in gpus:
+                self.load[gpu] = self.load.get(gpu, 0.0) + work(self.jobs[row], self.options, self.net)
+            if first:
+                self.result.start[row] = self.seconds(self.now)
+
+        def look(self) -> None:
+            """Why jobs wait is nothing that this oracle tells."""
+
+        def count_time(self) -> None:
+            """Nor what time was spent on."""
+
+        # What the page calls L, r, T, u and v.
+
+        def fifo(self, row: int) -> tuple[float, float, int]:
+            return -rules.priority[row], self.jobs[row].submit, row
+
+        def work_left(self, row: int) -> float:
+            """Iterations, or recorded seconds."""
+            return float(self.remaining(row) if self.fixed else self.left_now(row))
+
+        def speed(self, row: int, gpus: int, gpu_type: int) -> float:
+            """r(w): work a second on the fewest servers of the type, were they empty. It never changes."""
+            if (row, gpus, gpu_type) not in self.speeds:
+                self.speeds[row, gpus, gpu_type] = self.speed_anew(row, gpus, gpu_type)
+            return self.speeds[row, gpus, gpu_type]
+
+        def speed_anew(self, row: int, gpus: int, gpu_type: int) -> float:
+            sizes = list(types.sizes(gpu_type, self.sizes).values())
+            if sum(sizes) < gpus:
+                return 0.0
+            servers = fewest_servers(gpus, sizes)
+            job = self.on(row, gpus, gpu_type)
+            if self.fixed:
+                return self.pace(row, gpus, gpu_type)
+            if isinstance(job, MeasuredJob):
+                return rate(job.rows, job.measured_as, gpu_type, gpus, servers) or 0.0
+            return self.part(row, gpus) / iteration_time(job, servers, 1, self.net)
+
+        def time(self, row: int, gpus: int, gpu_type: int) -> float:
+            """T(w): the remaining run time on so many GPUs."""
+            speed = self.speed(row, gpus, gpu_type)
+            return self.work_left(row) / speed if speed > 0 else math.inf
+
+        # Numbers.
+
+        def is_young(self, run: Stretch) -> bool:
+            return self.seconds(self.now) - self.seconds(run.start) < rules.resize_every
+
+        def numbers(self) -> tuple[dict[int, int], dict[int, int]]:
+            """By row of those that take part: how many GPUs, and of which type."""
+            young = [run for run in self.running if self.is_young(run)]
+            old = {run.row: self.type_of(run) for run in self.running if not self.is_young(run)}
+            free = {t: sum(types.sizes(t, self.up()).values()) for t in sorted(set(types.of))}
+            for run in young:
+                free[self.type_of(run)] -= len(run.gpus)
+            part = [*old, *self.waiting]
+            number = dict.fromkeys(part, 0)
+            draws = dict(old)
+            order = sorted(part, key=self.base_key)
+            if rules.policy == "elasticflow":
+                order = self.reserve(part, young, number, draws, free)
+            for row in order:
+                types_tried = [draws[row]] if row in draws else self.tried(row)
+                enough = next((t for t in types_tried if free[t] >= rules.least[row]), None)
+                if enough is not None:
+                    number[row], draws[row] = rules.least[row], enough
+                    free[enough] -= rules.least[row]
+            base = sorted(part, key=self.base_key)
+            for gpu_type in sorted(set(types.of)):
+                while free[gpu_type] > 0:
+                    gaining = [
+                        row
+                        for row in base
+                        if 0 < number[row] < rules.most[row]
+                        and draws[row] == gpu_type
+                        and self.speed(row, number[row] + 1, gpu_type)
+                        > self.speed(row, number[row], gpu_type)
+                    ]
+                    if not gaining:
+                        break
+                    number[self.best(gaining, number, gpu_type)] += 1
+                    free[gpu_type] -= 1
+            return number, draws
+
+        def base_key(self, row: int) -> tuple[float, ...]:
+            priority, *rest = self.fifo(row)
+            if rules.policy in ("afs", "elastic-srtf"):
+                return priority, self.remaining(row), *rest
+            if rules.policy == "elasticflow":
+                return priority, self.deadline(row), *rest
+            return priority, *rest
+
+        def best(self, gaining: list[int], number: dict[int, int], gpu_type: int) -> int:
+            """Who gets the next GPU, of those that can gain in order of the base."""
+            if rules.policy == "afs":
+                candidate = gaining[0]
+                for row in gaining[1:]:
+                    if self.share_of_next(row, number[row], gpu_type) > self.share_of_present(
+                        candidate, number[candidate], gpu_type
+                    ):
+                        candidate = row
+                return candidate
+
+            def falls(row: int) -> float:
+                before = self.time(row, number[row], gpu_type)
+                return math.inf if before == math.inf else before - self.time(row, number[row] + 1, gpu_type)
+
+            return min(gaining, key=lambda row: (-falls(row), *self.fifo(row)))
+
+        def share_of_present(self, row: int, gpus: int, gpu_type: int) -> float:
+            """u."""
+            now, more = (self.speed(row, n, gpu_type) for n in (gpus, gpus + 1))
+            return (more - now) / now if now > 0 else math.inf
+
+        def share_of_next(self, row: int, gpus: int, gpu_type: int) -> float:
+            """v."""
+            now, more = (self.speed(row, n, gpu_type) for n in (gpus, gpus + 1))
+            return (more - now) / more
+
+        # ElasticFlow.
+
+        def deadline(self, row: int) -> float:
+            return math.inf if math.isnan(rules.deadlines[row]) else rules.deadlines[row]
+
+        def free_at(self, time: float, gpu_type: int, taken: Sequence[Taken]) -> int:
+            busy = sum(t.gpus for t in taken if t.gpu_type == gpu_type and t.start <= time < t.end)
+            return int(sum(types.sizes(gpu_type, self.up()).values()) - busy)
+
+        def run_with(self, row: int, share: int, gpu_type: int, taken: Sequence[Taken]) -> list[Taken] | None:
+            """What a job with that share takes until it is done; None if it is not by its deadline."""
+            now = self.seconds(self.now)
+            changes = sorted({now} | {t for each in taken for t in (each.start, each.end) if t > now})
+            left = self.work_left(row)
+            takes: list[Taken] = []
+            for a, b in zip(changes, [*changes[1:], math.inf], strict=True):
+                if a == math.inf:
+                    break
+                gpus = min(share, self.free_at(a, gpu_type, taken))
+                if gpus < rules.least[row]:
+                    continue
+                speed = self.speed(row, gpus, gpu_type)
+                end = a + left / speed if speed > 0 else math.inf
+                if end <= b and end < math.inf:
+                    takes.append(Taken(gpu_type, gpus, a, end))
+                    return takes if end <= rules.deadlines[row] else None
+                takes.append(Taken(gpu_type, gpus, a, b))
+                left = max(0.0, left - (b - a) * speed) if speed > 0 else left
+            return None
+
+        def fill(self, rows: Sequence[int], taken: Sequence[Taken]) -> dict[int, list[Taken] | None]:
+            """What each of `rows` takes; None for those that are late."""
+            filled: dict[int, list[Taken] | None] = {}
+            taken = list(taken)
+            held = {run.row: self.type_of(run) for run in self.running}
+            for row in sorted(rows, key=self.base_key):
+                filled[row] = None
+                for gpu_type in [held[row]] if row in held else self.tried(row):
+                    for share in range(rules.least[row], rules.most[row] + 1):
+                        if filled[row] is None:
+                            filled[row] = self.run_with(row, share, gpu_type, taken)
+                taken += filled[row] or []
+            return filled
+
+        def admits(self, row: int) -> bool:
+            if math.isnan(rules.deadlines[row]):
+                return True
+            present = [*self.waiting, *(run.row for run in self.running)]
+            others = [other for other in present if not math.isnan(rules.deadlines[other])]
+            without, with_it = self.fill(others, []), self.fill([*others, row], [])
+            return with_it[row] is not None and not any(
+                with_it[other] is None and without[other] is not None for other in others
+            )
+
+        def reserve(
+            self,
+            part: list[int],
+            young: list[Stretch],
+            number: dict[int, int],
+            draws: dict[int, int],
+            free: dict[int, int],
+        ) -> list[int]:
+            """Numbers of this instant by filling. Returns who is to get min_gpus where so many are free."""
+            now = self.seconds(self.now)
+            taken = [
+                Taken(t, len(run.gpus), now, now + self.time(run.row, len(run.gpus), t))
+                for run in young
+                for t in [self.type_of(run)]
+            ]
+            due = [row for row in part if not math.isnan(rules.deadlines[row])]
+            for row, takes in self.fill(due, taken).items():
+                if takes is not None:
+                    draws[row] = takes[0].gpu_type
+                    number[row] = sum(t.gpus for t in takes if t.start == now)
+                    free[draws[row]] -= number[row]
+            return sorted((row for row in part if number[row] == 0), key=self.base_key)
+
+        # Places.
+
+        def parts(self, gpus: Sequence[GPU]) -> Parts:
+            return sorted(Counter(server for server, _ in gpus).items())
+
+        def one_pass(self) -> None:
+            number, draws = self.numbers()
+            held = {run.row: run for run in self.running if run.row in number}
+            changed = [row for row in number if number[row] != (len(held[row].gpus) if row in held else 0)]
+            lifted = {row: held[row] for row in changed if row in held}
+            for run in lifted.values():
+                self.running.remove(run)
+            to_place = sorted(
+                (row for row in changed if number[row] > 0), key=lambda row: (-number[row], *self.fifo(row))
+            )
+            for row in to_place:
+                for count in range(number[row], rules.least[row] - 1, -1):
+                    gpus, rng = self.placed(row, count, draws[row])
+                    if gpus is None:
+                        continue
+                    self.rng = rng
+                    run = lifted.pop(row, None)
+                    if run is None:
+                        self.waiting.remove(row)
+                        self.begin(row, gpus, rules.preempt)
+                    elif self.parts(gpus) == self.parts(run.gpus):
+                        run.gpus = gpus
+                        self.running.append(run)
+                    else:
+                        self.leave(run)
+                        self.begin(row, gpus, rules.move if count == len(run.gpus) else rules.resize)
+                    break
+            for run in lifted.values():
+                self.leave(run)
+                self.waiting.append(run.row)
+
+        def leave(self, run: Stretch) -> None:
+            self.running.append(run)
+            self.stop(run)
+            self.result.preemptions[run.row] += 1
+
+        # The clocks.
+
+        def arrive(self) -> bool:
+            """After completions: checkpoints, servers, and then arrivals; whether anything happened."""
+            if self.slotted:
+                self.save()
+            changed = bool(self.change_servers())
+            came = [row for row in self.future if self.jobs[row].submit <= self.seconds(self.now)]
+            for row in sorted(came, key=self.fifo):
+                self.future.remove(row)
+                self.left[row], self.served[row] = self.whole(row), 0.0
+                if rules.policy == "elasticflow" and not self.admits(row):
+                    self.result.refused[row], self.result.kept[row] = True, False
+                else:
+                    self.waiting.append(row)
+            return changed or bool(came)
+
+        def present(self) -> bool:
+            return bool(self.waiting or self.running)
+
+        def is_tick(self, after: float) -> bool:
+            """Whether a multiple of the interval lies after `after` and not after now, s."""
+            if rules.interval is None or not self.present():
+                return False
+            return self.tick_after(after) <= self.seconds(self.now)
+
+        def tick_after(self, time: float) -> float:
+            assert rules.interval is not None
+            first = max(0, math.floor(time / rules.interval) - 1) if time >= 0 else 0
+            return next(k * rules.interval for k in range(first, first + 4) if k * rules.interval > time)
+
+        def run_slots(self) -> None:
+            n = idle = 0
+            while self.future or self.present():
+                self.now = n
+                happened = progress = False
+                for run in sorted(self.running, key=lambda run: run.row):
+                    if n > run.begin:
+                        progress |= run.phi > 0
+                        run.left -= 0.0 if self.fixed else self.yielded(run)
+                    if self.fixed:
+                        done = n >= run.begin and n - run.begin >= self.slots_needed(run)
+                    else:
+                        done = run.left <= 0
+                    if done:
+                        run.left = 0.0
+                        self.complete(run)
+                        happened = True
+                happened |= self.arrive()
+                if (happened or self.is_tick(self.seconds(n - 1))) and self.present():
+                    self.one_pass()
+                self.new_rates()
+                idle = 0 if progress or self.future or self.other_instants() else idle + 1
+                self.give_up(idle)
+                n += 1
+
+        def run_events(self) -> None:
+            def finish(run: Stretch) -> float:
+                return run.since + (run.left * run.tau if run.left else 0.0)
+
+            idle, last = 0, -1.0
+            while self.future or self.present():
+                instants = [finish(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
+                instants += self.other_instants()
+                idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
+                if rules.interval is not None and self.present():
+                    instants.append(self.tick_after(last))
+                if idle > PATIENCE or min(instants, default=math.inf) == math.inf:
+                    raise StuckError(min(self.waiting + [run.row for run in self.running]))
+                self.now = min(instants)
+                happened = False
+                for run in sorted(self.running, key=lambda run: run.row):
+                    if finish(run) <= self.now:
+                        self.complete(run)
+                        happened = True
+                happened |= self.arrive()
+                if (happened or self.is_tick(last)) and self.present():
+                    self.one_pass()
+                self.new_rates()
+                last = self.now
+
+    return Elastics
+
+
+def simulate(
+    jobs: Sequence[Job],
+    servers: Sequence[int],
+    net: Net,
+    options: Options,
+    rules: Elastic,
+    types: Types | None = None,
+    facts: Failures | None = None,
+    server_vc: Sequence[int] | None = None,
+) -> PreemptResult:
+    """Replay `jobs` under a policy that resizes them. Raises OversizeError, RefusedError or StuckError."""
+    world = elastic_world(
+        rules, types or alike(jobs, servers), facts or Failures((), (math.inf,) * len(jobs))
+    )
+    return simulate_preempt(
+        jobs, rules.deadlines, servers, net, options, Preemption(rules.policy), server_vc, world
+    )

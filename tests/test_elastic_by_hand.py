@@ -1,0 +1,326 @@
+"""Examples of docs/elastic-policies.md and more of the kind, worked out by hand, for engine and oracle."""
+
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ringbco
+from elastic_cases import ElasticCase
+from oracle import Job, Net, Options
+from oracle_elastic import Elastic
+from oracle_outages import Failures
+from oracle_tables import MeasuredJob, TableTypes
+from oracle_types import Choices, Types
+from ringbco.cluster.spec import Cluster
+from strategies import Case
+
+pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
+
+Stays = dict[int, list[tuple[float, float, dict[int, int]]]]
+"""By row: from, to, and GPUs by server."""
+
+
+@dataclass(frozen=True)
+class Asks:
+    """A job. work: recorded seconds; iterations where it has rates. rates: of 1, 2, 3, ... GPUs."""
+
+    submit: float
+    gpus: int
+    work: float
+    least: int | None = None
+    most: int | None = None
+    deadline: float = math.nan
+    priority: int = 0
+    rates: tuple[tuple[int, float], ...] = ()
+    listed: tuple[int, ...] = (0,)
+
+
+def given(
+    policy: str,
+    servers: Sequence[int],
+    jobs: Sequence[Asks],
+    *,
+    placement: str = "consolidate",
+    slot: float | None = None,
+    speeds: Sequence[float] = (1.0,),
+    of: Sequence[int] | None = None,
+    outages: Sequence[tuple[int, float, float]] = (),
+    **rules: float,
+) -> ElasticCase:
+    """Nothing costs time and nobody is too young unless `rules` say so."""
+    measured = any(job.rates for job in jobs)
+    rows = tuple((m, 0, gpus, 1, rate) for m, job in enumerate(jobs) for gpus, rate in job.rates)
+    plain = [Job(job.submit, job.gpus, duration=job.work, compute_time=1.0) for job in jobs]
+    known: Sequence[Job] = plain
+    if measured:
+        known = [
+            MeasuredJob(job.submit, job.gpus, 1.0, int(job.work), rows=rows, measured_as=m, on=0)
+            for m, job in enumerate(jobs)
+        ]
+    types: Types | None = None
+    choices = tuple(Choices(job.listed, {t: speeds[t] for t in job.listed}, 1.0) for job in jobs)
+    if measured:
+        types = TableTypes((0,) * len(servers), choices, (1.0,), "listed")
+    elif of is not None:
+        types = Types(tuple(of), choices, (1.0,) * len(speeds), "listed")
+    options = Options(
+        "fifo",
+        "strict",
+        placement,
+        "table" if measured else "fixed",
+        "continuous" if slot is None else "slot",
+        slot or 1.0,
+        oversize="drop",
+    )
+    told = {"resize_every": 0.0, "preempt": 0.0, "move": 0.0, "resize": 0.0, **rules}
+    elastic = Elastic(
+        policy,
+        tuple(job.least or job.gpus for job in jobs),
+        tuple(job.most or job.gpus for job in jobs),
+        tuple(job.priority for job in jobs),
+        tuple(job.deadline for job in jobs),
+        **told,
+    )
+    case = Case(tuple(known), tuple(servers), Net(), options)
+    return ElasticCase(case, elastic, Failures(tuple(outages), (math.inf,) * len(jobs)), types)
+
+
+def by_engine(problem: ElasticCase) -> tuple[Stays, list[int]]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "cluster.toml")
+        file.write_text(problem.toml(), encoding="utf-8")
+        cluster = Cluster.parse(file)
+    outcome = ringbco.replay(problem.frame(), cluster, **problem.options())
+    assert outcome.allocations is not None
+    columns = ("job_id", "start_time", "end_time", "server", "num_gpus")
+    rows = outcome.allocations.select(columns).rows()
+    stays = together((int(job[1:]), *rest) for job, *rest in rows)
+    return stays, outcome.jobs["preemptions"].to_list()
+
+
+def by_oracle(problem: ElasticCase) -> tuple[Stays, list[int]]:
+    truth = problem.truth()
+    rows = (
+        (row, start, end, server, gpus)
+        for row, stays in enumerate(truth.allocations)
+        for server, gpus, start, end in stays
+    )
+    return together(rows), [count for row, count in enumerate(truth.preemptions) if truth.kept[row]]
+
+
+def together(rows: Any) -> Stays:
+    found: Stays = {}
+    for row, start, end, server, gpus in sorted(rows):
+        own = found.setdefault(row, [])
+        if not own or own[-1][:2] != (start, end):
+            own.append((start, end, {}))
+        own[-1][2][server] = gpus
+    return found
+
+
+@pytest.fixture(params=[by_engine, by_oracle], ids=["engine", "oracle"])
+def run(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def of_afs(policy: str) -> ElasticCase:
+    a = Asks(0, 1, 150, most=3, rates=((1, 1.0), (2, 1.5), (3, 1.7)))
+    b = Asks(0, 1, 1000, most=3, rates=((1, 1.0), (2, 1.9), (3, 2.7)))
+    return given(policy, [4], [a, b])
+
+
+def test_afs_goes_by_pairs(run: Any) -> None:
+    # The page's example: the third GPU to a, the fourth to b. a ends at 150 / 1.5; then b has done 190.
+    stays, _ = run(of_afs("afs"))
+    assert stays == {
+        0: [(0, 100, {0: 2})],
+        1: [(0, 100, {0: 2}), (100, pytest.approx(100 + 810 / 2.7), {0: 3})],
+    }
+
+
+def test_optimus_gives_both_to_the_long_one(run: Any) -> None:
+    # b gains 1,000 - 526 and 526 - 370 s, a would gain 50 s.
+    stays, _ = run(of_afs("optimus"))
+    assert stays == {0: [(0, 150, {0: 1})], 1: [(0, pytest.approx(1000 / 2.7), {0: 3})]}
+
+
+def test_optimus_asks_whose_time_falls_most(run: Any) -> None:
+    a = Asks(0, 1, 100, most=2, rates=((1, 1.0), (2, 100 / 60)))
+    b = Asks(0, 1, 1000, most=2, rates=((1, 1.0), (2, 1000 / 900)))
+    stays, _ = run(given("optimus", [3], [a, b]))
+    assert stays == {0: [(0, 100, {0: 1})], 1: [(0, pytest.approx(900), {0: 2})]}
+
+
+def test_optimus_breaks_ties_by_fifo(run: Any) -> None:
+    jobs = [Asks(0, 2, 100, 1, 4), Asks(0, 2, 100, 1, 4)]
+    stays, _ = run(given("optimus", [3], jobs))
+    assert [stays[row][0][2] for row in (0, 1)] == [{0: 2}, {0: 1}]
+
+
+FLOW = ((2, 3.0), (4, 6.0), (6, 10.0), (8, 12.0))
+"""600 iterations take 200 s on 2 GPUs, 100 s on 4, 60 s on 6 and 50 s on 8."""
+
+
+def test_elasticflow_gives_the_least_share_that_meets_the_deadline(run: Any) -> None:
+    # The page's example. a gets 6 and is done at its deadline. b has done 180 of 600 by then, and 6 GPUs do
+    # the rest in 42 s.
+    a = Asks(0, 4, 600, 2, 6, deadline=60, rates=FLOW)
+    b = Asks(0, 4, 600, 2, 6, deadline=120, rates=FLOW)
+    stays, _ = run(given("elasticflow", [8], [a, b]))
+    assert stays == {0: [(0, 60, {0: 6})], 1: [(0, 60, {0: 2}), (60, 102, {0: 6})]}
+
+
+def test_elasticflow_gives_the_rest_away(run: Any) -> None:
+    # On 5 GPUs, half-way between 6 and 10 a second, b would be done at 112.5. The other three are idle, so it
+    # gets them too.
+    a = Asks(0, 4, 600, 2, 6, deadline=60, rates=FLOW)
+    b = Asks(0, 4, 600, 2, 8, deadline=120, rates=FLOW)
+    stays, _ = run(given("elasticflow", [8], [a, b]))
+    assert stays[1] == [(0, 60, {0: 2}), (60, 95, {0: 8})]
+
+
+def test_elasticflow_refuses_who_would_make_others_late(run: Any) -> None:
+    # b would go first, and a be done at 110. c itself would be late. d can wait for a. e has no deadline.
+    jobs = [
+        Asks(0, 4, 100, deadline=105),
+        Asks(0, 4, 10, deadline=50),
+        Asks(0, 4, 10, deadline=109),
+        Asks(0, 4, 10, deadline=110),
+        Asks(0, 4, 10),
+    ]
+    stays, _ = run(given("elasticflow", [4], jobs))
+    assert stays == {0: [(0, 100, {0: 4})], 3: [(100, 110, {0: 4})], 4: [(110, 120, {0: 4})]}
+
+
+def test_elasticflow_lets_others_run_while_a_job_need_not(run: Any) -> None:
+    # b runs from 100 on. Until then the GPU that a leaves is for c, which has no deadline.
+    jobs = [
+        Asks(0, 3, 100, deadline=100),
+        Asks(0, 4, 10, deadline=110),
+        Asks(0, 1, 60),
+    ]
+    stays, _ = run(given("elasticflow", [4], jobs))
+    assert stays == {0: [(0, 100, {0: 3})], 1: [(100, 110, {0: 4})], 2: [(0, 60, {0: 1})]}
+
+
+def test_elasticflow_reckons_with_the_young(run: Any) -> None:
+    # a keeps all 4 GPUs until 100, so b, admitted as if a could give some back, is late at 30 and gets none.
+    a = Asks(0, 2, 200, 1, 4)
+    b = Asks(20, 2, 10, deadline=35)
+    young, _ = run(given("elasticflow", [4], [a, b], resize_every=300))
+    assert young == {0: [(0, 100, {0: 4})], 1: [(100, 110, {0: 2})]}
+    # Here a is old at 20, and young again at 30, when b is done: it keeps two.
+    old, _ = run(given("elasticflow", [4], [a, b], resize_every=20))
+    assert old == {0: [(0, 20, {0: 4}), (20, 180, {0: 2})], 1: [(20, 30, {0: 2})]}
+
+
+def test_a_young_job_keeps_its_gpus(run: Any) -> None:
+    a, b, c = Asks(0, 4, 1000, 1), Asks(100, 1, 50), Asks(350, 1, 50)
+    stays, _ = run(given("optimus", [4], [a, b], resize_every=300))
+    # Coming of age at 300 is no reason to decide.
+    assert stays == {0: [(0, 1000, {0: 4})], 1: [(1000, 1050, {0: 1})]}
+    stays, _ = run(given("optimus", [4], [a, b, c], resize_every=300))
+    # At 400 a is young again: it does the other 650 s on two.
+    assert stays[0] == [(0, 350, {0: 4}), (350, 1650, {0: 2})]
+    assert stays[1] == stays[2] == [(350, 400, {0: 1})]
+
+
+def test_decisions_at_multiples_of_the_interval(run: Any) -> None:
+    # At 300 a is 300 s old, which is not younger. When b is done a is too young to grow, and at 600 it grows.
+    a, b = Asks(0, 4, 1000, 1), Asks(100, 1, 50)
+    stays, _ = run(given("optimus", [4], [a, b], resize_every=300, interval=100))
+    assert stays[0][:2] == [(0, 300, {0: 4}), (300, 600, {0: 3})]
+    assert stays[1] == [(300, 350, {0: 1})]
+
+
+def test_decisions_at_the_first_boundary_from_the_interval_on(run: Any) -> None:
+    # Slots of 10 s: the decision of 25 s is at 30. At 10 a is too young.
+    a, b = Asks(0, 4, 300, 1), Asks(10, 1, 50)
+    stays, _ = run(given("optimus", [4], [a, b], slot=10, resize_every=20, interval=25))
+    assert stays[1][0][0] == 30
+    assert stays[0][0] == (0, 30, {0: 4})
+
+
+def fragmented(**rules: float) -> ElasticCase:
+    """b and c leave one GPU idle on each server. a is to get two, and d to wait."""
+    b, c = Asks(0, 3, 300), Asks(0, 3, 300)
+    a, d = Asks(10, 2, 100, 1, 4), Asks(20, 4, 10)
+    return given("optimus", [4, 4], [b, c, a, d], preempt=7, move=7, resize=7, **rules)
+
+
+def test_a_job_gets_fewer_gpus_where_no_more_are_together(run: Any) -> None:
+    stays, _ = run(fragmented(resize_every=300))
+    assert stays[2] == [(10, 210, {0: 1})]
+    assert stays[3] == [(300, 310, {0: 4})]
+
+
+def test_a_job_that_gets_its_own_gpus_back_goes_on(run: Any) -> None:
+    # It is tried again at 20 and finds the GPU that it gave back.
+    stays, preemptions = run(fragmented())
+    assert stays[2] == [(10, 210, {0: 1})]
+    assert preemptions == [0, 0, 0, 0]
+
+
+def test_its_age_goes_on_too(run: Any) -> None:
+    # At 20 a gets its GPU back. At 25 c is done and a is 15 s old: it grows. Were it 5 s old, it could not.
+    b, c = Asks(0, 3, 300), Asks(0, 3, 25)
+    a, d = Asks(10, 2, 100, 1, 4), Asks(20, 8, 10)
+    stays, _ = run(given("optimus", [4, 4], [b, c, a, d], resize_every=10, resize=7))
+    assert stays[2] == [(10, 25, {0: 1}), (25, 25 + 7 + 92.5 / 2, {1: 4})]
+
+
+def test_the_largest_is_placed_first(run: Any) -> None:
+    stays, _ = run(given("optimus", [4, 4], [Asks(0, 1, 10), Asks(0, 4, 10)], placement="first-fit"))
+    assert stays == {0: [(0, 10, {1: 1})], 1: [(0, 10, {0: 4})]}
+
+
+def test_of_equal_numbers_the_first_is_placed_first(run: Any) -> None:
+    jobs = [Asks(0, 2, 10), Asks(0, 2, 10), Asks(0, 2, 10, priority=1)]
+    stays, _ = run(given("afs", [2, 2, 2], jobs))
+    assert [stays[row][0][2] for row in range(3)] == [{1: 2}, {2: 2}, {0: 2}]
+
+
+def test_a_resize_pauses(run: Any) -> None:
+    # 10 s done on 4 GPUs; the other 90 take 180 on 2, after 7 of pause.
+    a, b = Asks(0, 4, 100, 2), Asks(10, 2, 1000)
+    stays, preemptions = run(given("optimus", [4], [a, b], resize=7))
+    assert stays == {0: [(0, 10, {0: 4}), (10, 197, {0: 2})], 1: [(10, 1010, {0: 2})]}
+    assert preemptions == [1, 0]
+
+
+def test_rigid_jobs_under_elastic_srtf(run: Any) -> None:
+    a, b = Asks(0, 4, 100), Asks(20, 4, 10)
+    stays, preemptions = run(given("elastic-srtf", [4], [a, b], preempt=5))
+    assert stays == {0: [(0, 20, {0: 4}), (30, 115, {0: 4})], 1: [(20, 30, {0: 4})]}
+    assert preemptions == [1, 0]
+    # A young job is not preempted.
+    stays, _ = run(given("elastic-srtf", [4], [a, b], preempt=5, resize_every=300))
+    assert stays == {0: [(0, 100, {0: 4})], 1: [(100, 110, {0: 4})]}
+
+
+def test_priorities_come_first_in_the_base(run: Any) -> None:
+    a, b = Asks(0, 2, 10, 1), Asks(0, 3, 1000, priority=1)
+    for policy in ("afs", "optimus", "elastic-srtf"):
+        stays, _ = run(given(policy, [3], [a, b]))
+        assert stays == {0: [(1000, pytest.approx(1000 + 10 * 2 / 2), {0: 2})], 1: [(0, 1000, {0: 3})]}
+
+
+def test_each_type_is_given_out_by_itself(run: Any) -> None:
+    # a draws on the fast type. b's two GPUs are not free there once a has its one: it has the others.
+    a, b = Asks(0, 2, 100, 1, 4, listed=(0, 1)), Asks(0, 2, 100, 2, 4, listed=(0, 1))
+    problem = given("optimus", [2, 4], [a, b], of=[0, 1], speeds=[2.0, 1.0])
+    stays, _ = run(problem)
+    assert stays == {0: [(0, 50, {0: 2})], 1: [(0, 50, {1: 4})]}
+
+
+def test_a_server_that_goes_down_is_a_reason_to_decide(run: Any) -> None:
+    # Without checkpoints b's 40 s are lost. It gets one of a's GPUs, and both when a is done: 40 s are left.
+    a, b = Asks(0, 2, 100, 1), Asks(0, 2, 100, 1)
+    stays, _ = run(given("optimus", [2, 2], [a, b], outages=[(1, 40, math.inf)]))
+    assert stays[0] == [(0, 40, {0: 2}), (40, 160, {0: 1})]
+    assert stays[1] == [(0, 40, {1: 2}), (40, 160, {0: 1}), (160, 200, {0: 2})]

@@ -1,0 +1,139 @@
+"""The policies that resize jobs against their oracle, from the files to the result: equal bit for bit."""
+
+import math
+import random
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ringbco
+from core_run import FEW, LONG
+from elastic_cases import ElasticCase, build_elastic, cases
+from oracle import OversizeError, RefusedError, StuckError
+from oracle.model import fewest_servers
+from oracle_elastic import POLICIES, alike, elastic_world
+from oracle_preempt import Preemption, PreemptResult
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import InputError
+from strategies import COMBINATIONS, PLACEMENTS
+
+pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
+
+BASES = [base for base in COMBINATIONS if base.order == "fifo" and base.queue == "strict"]
+COUNT = FEW // 2 if LONG else 6
+"""Random cases of each placement under each policy."""
+
+
+def cluster_of(problem: ElasticCase) -> Cluster:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "cluster.toml")
+        file.write_text(problem.toml(), encoding="utf-8")
+        return Cluster.parse(file)
+
+
+def replayed(problem: ElasticCase) -> ringbco.Outcome:
+    """What the engine makes of the files."""
+    return ringbco.replay(problem.frame(), cluster_of(problem), **problem.options())
+
+
+def check(problem: ElasticCase) -> PreemptResult | None:
+    """Compare both on one case; the truth if the run came to its end."""
+    refusal: OversizeError | RefusedError | StuckError | None = None
+    try:
+        truth = problem.truth()
+    except (OversizeError, RefusedError, StuckError) as error:
+        refusal = error
+    if refusal is not None:
+        with pytest.raises(InputError):
+            replayed(problem)
+        return None
+    rows = [row for row, kept in enumerate(truth.kept) if kept]
+    if not rows:
+        return None
+    outcome = replayed(problem)
+    assert outcome.jobs["job_id"].to_list() == [f"j{row}" for row in rows], problem
+    assert outcome.summary.get("jobs_refused", 0) == sum(truth.refused), problem
+    assert outcome.allocations is not None
+    held = outcome.allocations.with_columns(pl.col("job_id").str.slice(1).cast(pl.Float64))
+    columns = ("job_id", "start_time", "server", "num_gpus", "end_time")
+    stays = [
+        (row, start, server, gpus, end)
+        for row, stays in enumerate(truth.allocations)
+        for server, gpus, start, end in stays
+    ]
+    same(problem, "allocations", sorted(held.select(columns).rows()), sorted(stays))
+    wanted: dict[str, list[Any]] = {
+        "start_time": truth.start,
+        "finish_time": truth.finish,
+        "preemptions": truth.preemptions,
+        "max_contention": truth.max_contention,
+        "held_time": truth.held,
+    }
+    if problem.facts.outages:
+        wanted |= {"failures": truth.failures, "lost_work": truth.lost_work}
+    for name, values in wanted.items():
+        same(problem, name, outcome.jobs[name], [values[row] for row in rows])
+    return truth
+
+
+def same(problem: ElasticCase, name: str, mine: Any, wanted: Any) -> None:
+    own, true = np.array(mine, dtype=float), np.array(wanted, dtype=float)
+    assert np.array_equal(own, true, equal_nan=True), (name, own, true, problem)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_engine_decides_as_the_page_says(policy: str, placement: str) -> None:
+    bases = [base for base in BASES if base.placement == placement]
+    finished = resized = 0
+    for problem in cases(placement, COUNT, policy, bases):
+        truth = check(problem)
+        finished += truth is not None
+        resized += truth is not None and any(truth.preemptions)
+    assert finished > 0.6 * COUNT
+    assert resized > 0.1 * COUNT
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_speeds_are_those_of_own_policies(number: int) -> None:
+    # What the decisions go by is `state.rate`, to the last bit.
+    problem = build_elastic(random.Random(f"speeds {number}"), BASES[number % len(BASES)], "optimus")
+    case = replace(
+        problem.case, server_vc=None, jobs=tuple(replace(job, vc=None) for job in problem.case.jobs)
+    )
+    problem = replace(problem, case=case, facts=replace(problem.facts, outages=()))
+    types = problem.types or alike(case.jobs, case.servers)
+    sizes, jobs = dict(enumerate(case.servers)), dict(enumerate(case.jobs))
+    world = elastic_world(problem.rules, types, problem.facts)(
+        sizes, jobs, problem.rules.deadlines, case.net, case.options, Preemption("optimus"), 0, None
+    )
+    given = {name: problem.options()[name] for name in ("model", "tables") if name in problem.options()}
+    run = ringbco.Simulation(problem.frame(), cluster_of(problem), **given, oversize="drop")
+    checked = 0
+    for row in jobs:
+        for gpu_type in types.choices[row].listed:
+            name = None if problem.types is None else f"t{gpu_type}"
+            own = list(types.sizes(gpu_type, sizes).values())
+            for gpus in range(problem.rules.least[row], min(problem.rules.most[row], sum(own)) + 1):
+                mine = run.state.rate([row], [gpus], name, fewest_servers(gpus, own))[0]
+                if not math.isnan(mine):  # a job that was left out
+                    assert mine == world.speed(row, gpus, gpu_type), (row, gpus, gpu_type, problem)
+                    checked += 1
+    assert checked > 0
+
+
+def test_a_case_can_be_told_apart() -> None:
+    # The comparison must be able to fail: with another policy jobs end at other times.
+    for problem in cases("apart", 20, "optimus", BASES):
+        other = replace(problem, rules=replace(problem.rules, policy="afs"))
+        truth = check(problem)
+        if truth is not None and truth.finish != other.truth().finish:
+            times = replayed(other).jobs["finish_time"].to_numpy()
+            assert not np.array_equal(times, np.array(truth.finish)[truth.kept])
+            return
+    pytest.fail("no case in which the policies differ")
