@@ -99,7 +99,9 @@ Each cell is a policy's mean JCT over the least mean JCT of that case: 1.00 is t
 def runs() -> dict[str, tuple[str, dict[str, Any]]]:
     """What each row is called, its policy and its options."""
     found: dict[str, tuple[str, dict[str, Any]]] = {
-        policy.name: (policy.name, {}) for policy in policies() if policy.preemption != "edf" and policy.preemption not in RESIZING
+        policy.name: (policy.name, {})
+        for policy in policies()
+        if policy.preemption != "edf" and policy.name not in RESIZING
     }
     return {**found, policy_findings.EXACT: ("repack", {"predict": "exact"})}
 

@@ -30,7 +30,7 @@ def test_profile(benchmark: BenchmarkFixture, table: JobTable, cluster: Cluster)
 
 @pytest.mark.parametrize("policy", [policy.name for policy in policies()])
 def test_replay(benchmark: BenchmarkFixture, table: JobTable, cluster: Cluster, policy: str) -> None:
-    if policy == "edf":
+    if policy in BY_DEADLINE:
         due = pl.col("submit_time") + 2 * pl.col("duration") + 3600
         table = from_frame(table.frame.with_columns(deadline=due))
     outcome = benchmark(replay, table, cluster, policy=policy)

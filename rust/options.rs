@@ -204,6 +204,8 @@ registry!(
         Optimus => "optimus",
         /// Resizes jobs: shortest remaining time first, then marginal gain.
         ElasticSrtf => "elastic-srtf",
+        /// Resizes jobs: the least shares that meet deadlines, then marginal gain.
+        ElasticFlow => "elasticflow",
         /// As a decision log says.
         Log => "log",
         /// Decisions come from outside.

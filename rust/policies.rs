@@ -77,6 +77,7 @@ pub const PRESETS: &[Preset] = &[
     Preset::preemptive("afs", Preemption::Afs).by("Hwang et al., NSDI 2021").clairvoyant(),
     Preset::preemptive("optimus", Preemption::Optimus).by("Peng et al., EuroSys 2018").clairvoyant(),
     Preset::preemptive("elastic-srtf", Preemption::ElasticSrtf).by("ringbco").clairvoyant(),
+    Preset::preemptive("elasticflow", Preemption::ElasticFlow).by("Gu et al., ASPLOS 2023").clairvoyant(),
 ];
 
 /// The policy of a replay that names none.

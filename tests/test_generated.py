@@ -158,6 +158,7 @@ def test_run_toml_holds_every_option_in_order(tmp_path: Path, small_jobs: Path) 
     planned = tomllib.loads((tmp_path / "p/run.toml").read_text())["options"]
     assert set(planned) == {"command", *(option.name for option in PLAN.values())} | set(names) - {
         "aging",
+        "interval",
         "move_cost",
         "resize_cost",
     }

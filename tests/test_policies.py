@@ -26,9 +26,9 @@ from ringbco.run.options import policies
 from ringbco.run.own import BUILT_IN
 from ringbco.run.plan import plan
 from ringbco.run.replay import replay
-from ringbco.run.scheduling import foreknowledge
+from ringbco.run.scheduling import BY_DEADLINE, foreknowledge
 
-RESIZING = ("afs", "optimus", "elastic-srtf")
+RESIZING = ("afs", "optimus", "elastic-srtf", "elasticflow")
 DOCS = Path(__file__).parents[1] / "docs" / "policies.md"
 Runs = list[list[tuple[float, float]]]
 
@@ -312,7 +312,7 @@ def test_policies_verb(invoke: Invoke) -> None:
 def test_a_run_says_what_it_knew_beforehand(invoke: Invoke, small_jobs: Path) -> None:
     clairvoyant = {row[0] for row in _core.policies() if row[2]}
     for policy in policies():
-        if policy.name != "edf":
+        if policy.preemption not in BY_DEADLINE:
             options = run([(0, 1, 5)], "1x1", policy.name).run["options"]
             assert bool(foreknowledge({"options": options})) == (policy.name in clairvoyant), policy
     told: list[tuple[str, dict[str, Any], list[str]]] = [

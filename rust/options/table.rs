@@ -34,14 +34,16 @@ const DECIDES_AT_INTERVALS: Users = Users::Preemption(&[
     Preemption::Afs,
     Preemption::Optimus,
     Preemption::ElasticSrtf,
+    Preemption::ElasticFlow,
 ]);
 /// Built-in policies that resize jobs.
-pub(super) const RESIZES: &[Preemption] = &[Preemption::Afs, Preemption::Optimus, Preemption::ElasticSrtf];
+pub(super) const RESIZES: &[Preemption] = &[Preemption::Afs, Preemption::Optimus, Preemption::ElasticSrtf, Preemption::ElasticFlow];
 /// All policies that may move or resize a job.
 const MOVES: Users = Users::Preemption(&[
     Preemption::Afs,
     Preemption::Optimus,
     Preemption::ElasticSrtf,
+    Preemption::ElasticFlow,
     Preemption::Log,
     Preemption::Outside,
 ]);
@@ -227,14 +229,14 @@ options! {
             .unit("s")
             .of(DECIDES_AT_INTERVALS)
             .panel(OTHERS)
-            .help("tiresias, gittins, ftf: seconds between decisions. afs, optimus, elastic-srtf: seconds after which they \
+            .help("tiresias, gittins, ftf: seconds between decisions. Policies that resize jobs: seconds after which they \
                 decide though nothing happened.");
         /// Age of a stay, s, below which a policy does not resize its job.
         resize_every: f64 = 300.0 => Entry::number("resize-every", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")
             .of(Users::Preemption(RESIZES))
             .panel(OTHERS)
-            .help("afs, optimus, elastic-srtf: seconds for which a job keeps the GPUs that it was given.");
+            .help("Policies that resize jobs: seconds for which a job keeps the GPUs that it was given.");
         /// Time between passes, s (`time-slice`).
         quantum: f64 = 60.0 => Entry::positive("quantum", LONGEST, "a number of seconds > 0 and <= 1e+09")
             .unit("s")

@@ -7,6 +7,14 @@ use super::table::RESIZES;
 use super::{ClockKind, Model, Options, PlanOptions, Preemption, Table as _};
 use crate::error::{Error, Result};
 
+impl Preemption {
+    /// Whether it goes by deadlines.
+    #[must_use]
+    pub fn needs_deadlines(self) -> bool {
+        matches!(self, Self::Edf | Self::ElasticFlow)
+    }
+}
+
 impl Options {
     /// Whether a job may hold its GPUs without progress when it starts for the first time.
     #[must_use]

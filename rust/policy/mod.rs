@@ -20,7 +20,7 @@ use crate::options::{Model, Order, Predict, Preemption};
 use crate::outcome::ClusterOutcome;
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
-use elastic::{Afs, ElasticSrtf, Optimus, Resizing};
+use elastic::{Afs, ElasticFlow, ElasticSrtf, Optimus, Resizing};
 use log::Logged;
 pub(crate) use outside::Outside;
 pub(crate) use queue::{FixedLine, KeyedLine, Queued};
@@ -114,6 +114,7 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
         Preemption::Afs => visitor.visit(setting, speed, Resizing::new(setting, Afs)),
         Preemption::Optimus => visitor.visit(setting, speed, Resizing::new(setting, Optimus)),
         Preemption::ElasticSrtf => visitor.visit(setting, speed, Resizing::new(setting, ElasticSrtf)),
+        Preemption::ElasticFlow => visitor.visit(setting, speed, Resizing::new(setting, ElasticFlow::new(setting))),
         Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting)),
         Preemption::Log => visitor.visit(setting, speed, Logged::new(setting)),
         Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(setting))),

@@ -150,7 +150,7 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
         let (value, expected) = ("NaN".to_owned(), "a number: the least goes first");
         return Err(Error::Value { row, column: "order", value, expected });
     }
-    if options.preemption == Preemption::Edf && extras.deadline.is_none() {
+    if options.preemption.needs_deadlines() && extras.deadline.is_none() {
         return Err(Error::ColumnLength { column: "deadline", length: 0, expected: jobs.len() });
     }
     Ok(())

@@ -147,7 +147,7 @@ def _check(cluster: Cluster, name: str, jobs_path: Path | None, policies: list[s
     from ringbco.cli.inputs import read_table
     from ringbco.errors import UsageError
     from ringbco.run.options import resolve_policy
-    from ringbco.run.scheduling import deadline
+    from ringbco.run.scheduling import BY_DEADLINE, deadline
 
     chosen = [resolve_policy(policy) for policy in policies]
     if jobs_path is not None:
@@ -156,7 +156,7 @@ def _check(cluster: Cluster, name: str, jobs_path: Path | None, policies: list[s
             deadline(table, policy)
         return
     for policy in chosen:
-        if policy.preemption == "edf":
+        if policy.preemption in BY_DEADLINE:
             raise UsageError(
                 f"option policy: {policy.name} needs deadlines, and generated jobs have none; bring a job"
                 f" table with a deadline column: ringbco bench JOBS --policy {policy.name}"

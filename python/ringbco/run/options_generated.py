@@ -116,11 +116,11 @@ class Options(TypedDict, total=False):
     separated by commas. Default: 18000.
     """
     interval: float | None
-    """tiresias, gittins, ftf: seconds between decisions. afs, optimus, elastic-srtf: seconds after
+    """tiresias, gittins, ftf: seconds between decisions. Policies that resize jobs: seconds after
     which they decide though nothing happened. Default: 60; none for policies that resize jobs.
     """
     resize_every: float
-    """afs, optimus, elastic-srtf: seconds for which a job keeps the GPUs that it was given. Default:
+    """Policies that resize jobs: seconds for which a job keeps the GPUs that it was given. Default:
     300.
     """
     quantum: float
@@ -154,8 +154,8 @@ REPLAY: Final[dict[str, Option]] = {
             "consolidate; ftf: preemptive + consolidate; edf: preemptive + consolidate; "
             "time-slice: preemptive + consolidate; repack: preemptive + consolidate; afs: "
             "preemptive + consolidate; optimus: preemptive + consolidate; elastic-srtf: "
-            "preemptive + consolidate; gavel, allox, sia: by linear or integer programs "
-            "(extra lp)."
+            "preemptive + consolidate; elasticflow: preemptive + consolidate; gavel, allox, "
+            "sia: by linear or integer programs (extra lp)."
         ),
         panel="Policy",
         names=(
@@ -177,6 +177,7 @@ REPLAY: Final[dict[str, Option]] = {
             "afs",
             "optimus",
             "elastic-srtf",
+            "elasticflow",
         ),
     ),
     "order": Option(
@@ -411,6 +412,7 @@ REPLAY: Final[dict[str, Option]] = {
                     "afs",
                     "optimus",
                     "elastic-srtf",
+                    "elasticflow",
                     "log",
                     "outside",
                 ),
@@ -427,6 +429,7 @@ REPLAY: Final[dict[str, Option]] = {
             "afs",
             "optimus",
             "elastic-srtf",
+            "elasticflow",
         ),
     ),
     "start_cost": Option(
@@ -450,8 +453,8 @@ REPLAY: Final[dict[str, Option]] = {
         optional=True,
         absent="preempt-cost",
         unit="s",
-        users=(("preemption", ("afs", "optimus", "elastic-srtf", "log", "outside")),),
-        policies=("afs", "optimus", "elastic-srtf"),
+        users=(("preemption", ("afs", "optimus", "elastic-srtf", "elasticflow", "log", "outside")),),
+        policies=("afs", "optimus", "elastic-srtf", "elasticflow"),
     ),
     "resize_cost": Option(
         name="resize_cost",
@@ -464,8 +467,8 @@ REPLAY: Final[dict[str, Option]] = {
         optional=True,
         absent="preempt-cost",
         unit="s",
-        users=(("preemption", ("afs", "optimus", "elastic-srtf", "log", "outside")),),
-        policies=("afs", "optimus", "elastic-srtf"),
+        users=(("preemption", ("afs", "optimus", "elastic-srtf", "elasticflow", "log", "outside")),),
+        policies=("afs", "optimus", "elastic-srtf", "elasticflow"),
     ),
     "outages": Option(
         name="outages",
@@ -573,7 +576,7 @@ REPLAY: Final[dict[str, Option]] = {
         kind="number",
         default=None,
         help=(
-            "tiresias, gittins, ftf: seconds between decisions. afs, optimus, elastic-srtf: "
+            "tiresias, gittins, ftf: seconds between decisions. Policies that resize jobs: "
             "seconds after which they decide though nothing happened."
         ),
         panel="Other schedulers (docs/policies.md)",
@@ -583,20 +586,22 @@ REPLAY: Final[dict[str, Option]] = {
         optional=True,
         absent="60; none for policies that resize jobs",
         unit="s",
-        users=(("preemption", ("tiresias", "gittins", "ftf", "afs", "optimus", "elastic-srtf")),),
-        policies=("tiresias", "gittins", "ftf", "afs", "optimus", "elastic-srtf"),
+        users=(
+            ("preemption", ("tiresias", "gittins", "ftf", "afs", "optimus", "elastic-srtf", "elasticflow")),
+        ),
+        policies=("tiresias", "gittins", "ftf", "afs", "optimus", "elastic-srtf", "elasticflow"),
     ),
     "resize_every": Option(
         name="resize_every",
         kind="number",
         default=300.0,
-        help=("afs, optimus, elastic-srtf: seconds for which a job keeps the GPUs that it was given."),
+        help=("Policies that resize jobs: seconds for which a job keeps the GPUs that it was given."),
         panel="Other schedulers (docs/policies.md)",
         expected="a time >= 0 and <= 1e+09 s",
         most=1000000000.0,
         unit="s",
-        users=(("preemption", ("afs", "optimus", "elastic-srtf")),),
-        policies=("afs", "optimus", "elastic-srtf"),
+        users=(("preemption", ("afs", "optimus", "elastic-srtf", "elasticflow")),),
+        policies=("afs", "optimus", "elastic-srtf", "elasticflow"),
     ),
     "quantum": Option(
         name="quantum",

@@ -158,4 +158,14 @@ PRESETS: Final[dict[str, Preset]] = {
         True,
         ("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
     ),
+    "elasticflow": Preset(
+        "elasticflow",
+        "fifo",
+        "consolidate",
+        "strict",
+        "elasticflow",
+        "Gu et al., ASPLOS 2023",
+        True,
+        ("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
+    ),
 }

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 NOBODY: Final = 2**32 - 1
 """The number of the user of jobs that name none."""
+BY_DEADLINE: Final = ("edf", "elasticflow")
+"""Policies that need deadlines."""
 MOST_PASSES: Final = 50_000_000
 """Decisions of one run, each of which may leave a stretch of every running job in memory."""
 # What ranks, places or backfills by recorded run times, or by work that is booked when a job starts.
 _CLAIRVOYANT: Final = {
-    "policy": ("srtf", "ftf", "afs", "optimus", "elastic-srtf"),
+    "policy": ("srtf", "ftf", "afs", "optimus", "elastic-srtf", "elasticflow"),
     "order": ("sjf",),
     "placement": ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco"),
     "queue": ("easy",),
@@ -102,14 +104,14 @@ def waking(options: Mapping[str, Any]) -> float:
 
 def deadline(table: JobTable, policy: Policy) -> NDArray[np.float64] | None:
     """The jobs' deadlines, NaN for none, if the policy reads them. Raises InputError where there are none."""
-    if policy.preemption != "edf":
+    if policy.preemption not in BY_DEADLINE:
         return None
     if "deadline" not in table.frame.columns:
         raise InputError(
             "a column with absolute times, s; there is none",
             file=table.source,
             column="deadline",
-            hint="add deadlines to the job table, or use another --policy than edf",
+            hint=f"add deadlines to the job table, or use another --policy than {policy.name}",
         )
     return table.frame["deadline"].fill_null(math.nan).to_numpy()
 

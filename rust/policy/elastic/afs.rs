@@ -3,7 +3,7 @@
 
 use super::gain::speeds_up;
 use super::srtf::remaining;
-use super::{Line, Rule, Sheet};
+use super::{Rates, Rule, Sheet};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::speed::Speed;
@@ -21,12 +21,12 @@ struct Pair {
 }
 
 impl Pair {
-    fn of(sheet: &Sheet, at: usize, rate: f64, rates: &impl Fn(&Line, u32) -> f64) -> Option<Self> {
+    fn of<S: Speed>(sheet: &Sheet, at: usize, rate: f64, rates: &Rates<'_, '_, S>) -> Option<Self> {
         let line = &sheet.lines[at];
         if line.number == line.max {
             return None;
         }
-        let next = rates(line, line.number + 1);
+        let next = rates.of(line.job, line.pool, line.number + 1);
         speeds_up(rate, next).then(|| Self {
             line: at,
             next,
@@ -41,11 +41,11 @@ impl Rule for Afs {
         remaining(floor, job, stay)
     }
 
-    fn give_rest(&mut self, sheet: &mut Sheet, pool: usize, rates: impl Fn(&Line, u32) -> f64) {
+    fn give_rest<S: Speed>(&mut self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>) {
         let of_pool = (0..sheet.lines.len()).filter(|&at| sheet.lines[at].number > 0 && sheet.lines[at].pool == pool);
         let mut pairs: Vec<Pair> = of_pool
             .filter(|&at| sheet.lines[at].number < sheet.lines[at].max)
-            .filter_map(|at| Pair::of(sheet, at, rates(&sheet.lines[at], sheet.lines[at].number), &rates))
+            .filter_map(|at| Pair::of(sheet, at, sheet.lines[at].rate(rates), rates))
             .collect();
         while sheet.free[pool] > 0 && !pairs.is_empty() {
             let mut best = 0;
@@ -57,7 +57,7 @@ impl Rule for Afs {
             let Pair { line, next, .. } = pairs[best];
             sheet.free[pool] -= 1;
             sheet.lines[line].number += 1;
-            match Pair::of(sheet, line, next, &rates) {
+            match Pair::of(sheet, line, next, rates) {
                 Some(pair) => pairs[best] = pair,
                 None => {
                     pairs.remove(best);

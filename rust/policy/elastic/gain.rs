@@ -2,7 +2,9 @@
 //!
 //! A decision costs the jobs that take part and the GPUs given out, each times a logarithm.
 
-use super::sheet::{Line, Sheet};
+use super::Rates;
+use super::sheet::Sheet;
+use crate::speed::Speed;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -22,12 +24,12 @@ pub(super) fn speeds_up(rate: f64, next: f64) -> bool {
 
 impl Gain {
     /// `rate`: that on the GPUs that the job has on the sheet; `None` where one more does not speed it up.
-    fn of(sheet: &Sheet, at: usize, rate: f64, rates: &impl Fn(&Line, u32) -> f64) -> Option<Self> {
+    fn of<S: Speed>(sheet: &Sheet, at: usize, rate: f64, rates: &Rates<'_, '_, S>) -> Option<Self> {
         let line = &sheet.lines[at];
         if line.number == line.max {
             return None;
         }
-        let next = rates(line, line.number + 1);
+        let next = rates.of(line.job, line.pool, line.number + 1);
         let gain = if rate == 0.0 { f64::INFINITY } else { line.left / rate - line.left / next };
         speeds_up(rate, next).then_some(Self { gain, line: at, job: line.job.number(), next })
     }
@@ -55,20 +57,20 @@ impl PartialEq for Gain {
 impl Eq for Gain {}
 
 /// Gives out what is left of a pool.
-pub(super) fn give_by_gain(sheet: &mut Sheet, pool: usize, rates: impl Fn(&Line, u32) -> f64) {
+pub(super) fn give_by_gain<S: Speed>(sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>) {
     if sheet.free[pool] == 0 {
         return;
     }
     let of_pool = (0..sheet.lines.len()).filter(|&at| sheet.lines[at].number > 0 && sheet.lines[at].pool == pool);
     let mut gains: BinaryHeap<Gain> = of_pool
         .filter(|&at| sheet.lines[at].number < sheet.lines[at].max)
-        .filter_map(|at| Gain::of(sheet, at, rates(&sheet.lines[at], sheet.lines[at].number), &rates))
+        .filter_map(|at| Gain::of(sheet, at, sheet.lines[at].rate(rates), rates))
         .collect();
     while sheet.free[pool] > 0
         && let Some(best) = gains.pop()
     {
         sheet.free[pool] -= 1;
         sheet.lines[best.line].number += 1;
-        gains.extend(Gain::of(sheet, best.line, best.next, &rates));
+        gains.extend(Gain::of(sheet, best.line, best.next, rates));
     }
 }

@@ -4,6 +4,7 @@
 //! `resize_every` before it holds what it held. For example, when a job of 8 GPUs is done, two others may have 4 more each.
 
 mod afs;
+mod flow;
 mod gain;
 mod optimus;
 mod sheet;
@@ -17,17 +18,59 @@ use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
 pub(super) use afs::Afs;
+pub(super) use flow::ElasticFlow;
+use gain::give_by_gain;
 pub(super) use optimus::Optimus;
 use sheet::{Line, Sheet};
 pub(super) use srtf::ElasticSrtf;
 
 /// How many GPUs each job gets.
 pub(super) trait Rule: Clone + Send {
+    /// Whether it may refuse jobs.
+    const REFUSES: bool = false;
+
+    /// Whether a job that arrives now may wait. If not, it is refused. `others`: all jobs that wait or run.
+    fn admits<S: Speed>(&self, _job: &Line, _others: impl Iterator<Item = Line>, _rates: &Rates<'_, '_, S>) -> bool {
+        true
+    }
+
     /// The key of a job in the base, the least first, ties fifo. Higher priorities go before all that. `stay`: where it runs.
     fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64;
 
-    /// Gives out the GPUs of a pool that are left over once everybody in the base has min_gpus.
-    fn give_rest(&mut self, sheet: &mut Sheet, pool: usize, rates: impl Fn(&Line, u32) -> f64);
+    /// Gives out what comes before all else.
+    fn give_base<S: Speed>(&mut self, sheet: &mut Sheet, rates: &Rates<'_, '_, S>) {
+        sheet.sort();
+        sheet.give_least(rates);
+    }
+
+    /// Gives out the GPUs of a pool that are left over once the base has its own.
+    fn give_rest<S: Speed>(&mut self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>) {
+        give_by_gain(sheet, pool, rates);
+    }
+}
+
+/// How fast jobs run on the fewest servers, alone.
+pub(super) struct Rates<'f, 'a, S: Speed> {
+    floor: &'f Floor<'a, S>,
+    few: &'f [FewestServers],
+}
+
+impl<S: Speed> Rates<'_, '_, S> {
+    /// Work a second on so many GPUs of a pool: iterations, or recorded seconds; 0 where the pool has fewer.
+    fn of(&self, job: Job, pool: usize, gpus: u32) -> f64 {
+        let Some(servers) = self.few[pool].of(gpus) else { return 0.0 };
+        self.floor.speed.rate(&self.floor.jobs, job, gpus, type_of(self.floor, pool), servers)
+    }
+
+    /// The pools that a job may use, in the order in which it tries them.
+    fn tried(&self, job: Job) -> impl Iterator<Item = usize> + '_ {
+        self.floor.jobs.tried(job).iter().map(|&(of, _)| self.floor.cluster.pool_of(of))
+    }
+}
+
+/// The GPU type of a pool; `NONE` where all are alike.
+fn type_of<S: Speed>(floor: &Floor<'_, S>, pool: usize) -> GpuType {
+    if floor.cluster.is_parted() { GpuType::at(pool) } else { GpuType::NONE }
 }
 
 /// The policy of a rule.
@@ -40,12 +83,15 @@ pub(super) struct Resizing<R> {
     /// Servers of each GPU type, the largest first.
     few: Vec<FewestServers>,
     sheet: Sheet,
+    /// Jobs that have come since the last pass, and whether each job is one (`Rule::REFUSES` only).
+    fresh: Vec<Job>,
+    is_fresh: Vec<bool>,
     /// Whether a job came or went, or a server, since the last pass.
     changed: bool,
     last_pass: f64,
 }
 
-impl<R> Resizing<R> {
+impl<R: Rule> Resizing<R> {
     pub(super) fn new(setting: &Setting<'_>, rule: R) -> Self {
         let options = setting.options;
         let few = match setting.server_types {
@@ -64,6 +110,8 @@ impl<R> Resizing<R> {
             interval: options.interval,
             few,
             sheet: Sheet::default(),
+            fresh: Vec::new(),
+            is_fresh: vec![false; if R::REFUSES { setting.jobs.len() } else { 0 }],
             changed: false,
             last_pass: f64::NEG_INFINITY,
         }
@@ -76,30 +124,50 @@ impl<R: Rule> Resizing<R> {
         floor.seconds() - floor.clock.seconds(stay.start) < self.resize_every
     }
 
+    /// A job that runs.
+    fn line_of<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> Line {
+        let key = self.rule.key(floor, stay.job, Some(stay));
+        let held = Some((floor.cluster.pool_of(stay.gpu_type), stay.gpus()));
+        Line::new(floor, stay.job, key, floor.left_of(stay), held)
+    }
+
+    /// A job that waits.
+    fn waiting_line<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> Line {
+        Line::new(floor, job, self.rule.key(floor, job, None), floor.left_at_rest(job), None)
+    }
+
+    /// Lets those wait that have come since the last pass, one by one in order of fifo, or refuses them.
+    fn admit<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
+        let mut fresh = std::mem::take(&mut self.fresh);
+        fresh.sort_unstable();
+        for job in fresh.drain(..) {
+            self.roster.set_gone(job);
+            let line = self.waiting_line(floor, job);
+            let running = floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| self.line_of(floor, stay));
+            let waiting = self.roster.waiting().filter(|&other| !self.is_fresh[other.index()]);
+            let others = running.chain(waiting.map(|other| self.waiting_line(floor, other)));
+            let admitted = self.rule.admits(&line, others, &Rates { floor, few: &self.few });
+            self.is_fresh[job.index()] = false;
+            if admitted || floor.refuse(job).is_err() {
+                self.roster.set_waiting(job);
+            }
+        }
+        self.fresh = fresh;
+    }
+
     /// Says how many GPUs each job is to have.
     fn count<S: Speed>(&mut self, floor: &Floor<'_, S>) {
         let mut sheet = std::mem::take(&mut self.sheet);
         sheet.clear(floor.cluster.units());
-        for (slot, stay) in floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live()) {
-            let pool = floor.cluster.pool_of(stay.gpu_type);
-            if self.is_young(floor, stay) {
-                sheet.keep(pool, stay.gpus());
-                continue;
-            }
-            let key = self.rule.key(floor, stay.job, Some(stay));
-            sheet.add(Line::new(floor, stay.job, key, floor.left_of(stay), Some((Slot::at(slot), pool, stay.gpus()))));
+        for stay in floor.stays.iter().filter(|stay| stay.is_live()) {
+            let line = self.line_of(floor, stay);
+            if self.is_young(floor, stay) { sheet.keep(line) } else { sheet.lines.push(line) }
         }
-        for job in self.roster.waiting() {
-            let key = self.rule.key(floor, job, None);
-            sheet.add(Line::new(floor, job, key, floor.left_at_rest(job), None));
-        }
-        sheet.give_least(|job| floor.jobs.tried(job).iter().map(|&(of, _)| floor.cluster.pool_of(of)));
+        sheet.lines.extend(self.roster.waiting().map(|job| self.waiting_line(floor, job)));
+        let rates = Rates { floor, few: &self.few };
+        self.rule.give_base(&mut sheet, &rates);
         for pool in 0..self.few.len() {
-            let gpu_type = if floor.cluster.is_parted() { GpuType::at(pool) } else { GpuType::NONE };
-            let few = &self.few[pool];
-            self.rule.give_rest(&mut sheet, pool, |line, gpus| {
-                few.of(gpus).map_or(0.0, |servers| floor.speed.rate(&floor.jobs, line.job, gpus, gpu_type, servers))
-            });
+            self.rule.give_rest(&mut sheet, pool, &rates);
         }
         self.sheet = sheet;
     }
@@ -115,7 +183,7 @@ impl<R: Rule> Resizing<R> {
         }
         changed.sort_by_key(|line| std::cmp::Reverse(line.number));
         for line in changed.iter().take_while(|line| line.number > 0) {
-            let gpu_type = if floor.cluster.is_parted() { GpuType::at(line.pool) } else { GpuType::NONE };
+            let gpu_type = type_of(floor, line.pool);
             if (line.min..=line.number).rev().any(|gpus| floor.place_on_type(line.job, gpus, gpu_type)) {
                 let slot = floor.start(line.job);
                 self.roster.set_running(line.job, slot);
@@ -130,6 +198,10 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
 
     fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
         self.roster.set_waiting(job);
+        if R::REFUSES {
+            self.fresh.push(job);
+            self.is_fresh[job.index()] = true;
+        }
         self.changed = true;
     }
 
@@ -161,6 +233,9 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
     fn pass(&mut self, floor: &mut Floor<'_, S>) {
         self.last_pass = floor.now;
         self.changed = false;
+        if R::REFUSES {
+            self.admit(floor);
+        }
         self.count(floor);
         self.place(floor);
     }

@@ -1,8 +1,7 @@
 //! Optimus: min_gpus for all in order of fifo, then one GPU at a time to the job whose remaining run time falls most.
 //! Clairvoyant. (Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys 2018.)
 
-use super::gain::give_by_gain;
-use super::{Line, Rule, Sheet};
+use super::Rule;
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::speed::Speed;
@@ -13,9 +12,5 @@ pub(in crate::policy) struct Optimus;
 impl Rule for Optimus {
     fn key<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
         0.0
-    }
-
-    fn give_rest(&mut self, sheet: &mut Sheet, pool: usize, rates: impl Fn(&Line, u32) -> f64) {
-        give_by_gain(sheet, pool, rates);
     }
 }

@@ -2,17 +2,19 @@
 //!
 //! Invariant: no pool gives more than is up. For example, of 8 GPUs of which a young job keeps 3 the others get 5 at most.
 
-use crate::ds::ordered;
-use crate::ids::{Job, Slot};
+use super::Rates;
+use crate::ids::Job;
 use crate::machine::Floor;
 use crate::speed::Speed;
+use std::cmp::Ordering;
 
 /// A job that takes part.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::policy) struct Line {
     pub(super) job: Job,
-    /// Its key in the base: (tier, key's bits).
-    key: (u32, u64),
+    /// Its tier, and its key in the base.
+    pub(super) tier: u32,
+    pub(super) key: f64,
     /// Work left: iterations, or recorded seconds.
     pub(super) left: f64,
     pub(super) min: u32,
@@ -20,30 +22,44 @@ pub(in crate::policy) struct Line {
     /// GPUs that it holds, and those that it is to have.
     pub(super) held: u32,
     pub(super) number: u32,
-    /// The pool on which it draws, where it does.
+    /// The pool on which it draws, where it does, and whether it may draw on no other.
     pub(super) pool: usize,
+    pub(super) tied: bool,
 }
 
 impl Line {
-    /// `held`: slot, pool and GPUs of a job that runs.
+    /// `held`: pool and GPUs of a job that runs.
     pub(super) fn new<S: Speed>(
         floor: &Floor<'_, S>,
         job: Job,
         key: f64,
         left: f64,
-        held: Option<(Slot, usize, u32)>,
+        held: Option<(usize, u32)>,
     ) -> Self {
         let (min, max) = floor.jobs.range_of(job.index());
-        let (_, pool, held) = held.unwrap_or((Slot::NONE, 0, 0));
-        Self { job, key: (floor.jobs.tier(job.index()), ordered(key)), left, min, max, held, number: 0, pool }
+        let (pool, held) = held.unwrap_or_default();
+        Self { job, tier: floor.jobs.tier(job.index()), key, left, min, max, held, number: 0, pool, tied: held > 0 }
     }
+}
+
+impl Line {
+    /// Work a second on as many GPUs as it is to have.
+    pub(super) fn rate<S: Speed>(&self, rates: &Rates<'_, '_, S>) -> f64 {
+        rates.of(self.job, self.pool, self.number)
+    }
+}
+
+/// The order of the base: higher priorities first, then the least key, then fifo.
+pub(super) fn in_order(a: &Line, b: &Line) -> Ordering {
+    a.tier.cmp(&b.tier).then(a.key.total_cmp(&b.key)).then(a.job.cmp(&b.job))
 }
 
 /// All who take part, and what is free.
 #[derive(Clone, Debug, Default)]
 pub(in crate::policy) struct Sheet {
-    /// In order of the base once everybody there has min_gpus.
     pub(super) lines: Vec<Line>,
+    /// Those who do not, because their stays are young.
+    pub(super) young: Vec<Line>,
     /// GPUs by pool that are up and that nobody has.
     pub(super) free: Vec<u64>,
 }
@@ -52,27 +68,29 @@ impl Sheet {
     /// Nobody takes part yet, and all these GPUs are free.
     pub(super) fn clear(&mut self, free: Vec<u64>) {
         self.lines.clear();
+        self.young.clear();
         self.free = free;
     }
 
     /// A job that does not take part keeps its GPUs.
-    pub(super) fn keep(&mut self, pool: usize, gpus: u32) {
-        self.free[pool] -= u64::from(gpus);
+    pub(super) fn keep(&mut self, line: Line) {
+        self.free[line.pool] -= u64::from(line.held);
+        self.young.push(line);
     }
 
-    pub(super) fn add(&mut self, line: Line) {
-        self.lines.push(line);
+    /// Puts the lines in the order of the base.
+    pub(super) fn sort(&mut self) {
+        self.lines.sort_unstable_by(in_order);
     }
 
-    /// Puts the lines in order, and gives each job min_gpus where so many are free. `tried`: the pools that a job may use.
-    pub(super) fn give_least<I: Iterator<Item = usize>>(&mut self, tried: impl Fn(Job) -> I) {
-        self.lines.sort_unstable_by_key(|line| (line.key, line.job));
-        for line in &mut self.lines {
+    /// Gives each job of number 0 min_gpus where so many are free, line by line.
+    pub(super) fn give_least<S: Speed>(&mut self, rates: &Rates<'_, '_, S>) {
+        for line in self.lines.iter_mut().filter(|line| line.number == 0) {
             let least = u64::from(line.min);
-            let pool = if line.held > 0 {
+            let pool = if line.tied {
                 Some(line.pool).filter(|&pool| self.free[pool] >= least)
             } else {
-                tried(line.job).find(|&pool| self.free[pool] >= least)
+                rates.tried(line.job).find(|&pool| self.free[pool] >= least)
             };
             if let Some(pool) = pool {
                 (line.pool, line.number) = (pool, line.min);

@@ -1,7 +1,6 @@
 //! Elastic SRTF: min_gpus in SRTF's order, then one GPU at a time to the job whose remaining run time falls most. Clairvoyant.
 
-use super::gain::give_by_gain;
-use super::{Line, Rule, Sheet};
+use super::Rule;
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::speed::Speed;
@@ -17,9 +16,5 @@ pub(super) fn remaining<S: Speed>(floor: &Floor<'_, S>, job: Job, stay: Option<&
 impl Rule for ElasticSrtf {
     fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
         remaining(floor, job, stay)
-    }
-
-    fn give_rest(&mut self, sheet: &mut Sheet, pool: usize, rates: impl Fn(&Line, u32) -> f64) {
-        give_by_gain(sheet, pool, rates);
     }
 }

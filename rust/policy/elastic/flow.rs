@@ -1,0 +1,159 @@
+//! ElasticFlow: the shares that meet deadlines first, and admission of those jobs only whose deadline can be met. Clairvoyant.
+//! (Gu et al., "ElasticFlow: An Elastic Serverless Training Platform for Distributed Deep Learning", ASPLOS 2023.)
+//!
+//! A decision, and an admission, costs jobs with a deadline x pieces of the profile x sizes tried.
+
+use super::sheet::{Line, in_order};
+use super::{Rates, Rule, Sheet};
+use crate::ids::Job;
+use crate::machine::{Floor, Stay};
+use crate::setting::Setting;
+use crate::speed::Speed;
+
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct ElasticFlow<'a> {
+    deadline: Option<&'a [f64]>,
+}
+
+impl<'a> ElasticFlow<'a> {
+    pub(in crate::policy) fn new(setting: &Setting<'a>) -> Self {
+        Self { deadline: setting.deadline }
+    }
+}
+
+/// The GPUs of a pool that nobody has reserved, as a function of time: (from when, s; how many), the last for ever.
+#[derive(Clone, Debug)]
+struct Profile(Vec<(f64, u64)>);
+
+/// What a job takes: from when, until when, s; GPUs.
+type Piece = (f64, f64, u64);
+
+impl Profile {
+    fn new(now: f64, gpus: u64) -> Self {
+        Self(vec![(now, gpus)])
+    }
+
+    /// Reserves GPUs.
+    fn take(&mut self, (from, to, gpus): Piece) {
+        if to <= from {
+            return;
+        }
+        let (first, end) = (self.cut(from), self.cut(to));
+        for (_, free) in &mut self.0[first..end] {
+            *free = free.saturating_sub(gpus);
+        }
+    }
+
+    /// Where the piece begins that begins at a time, not before the first one does; makes one there.
+    fn cut(&mut self, time: f64) -> usize {
+        let at = self.0.partition_point(|piece| piece.0 < time);
+        if time < f64::INFINITY && self.0.get(at).is_none_or(|piece| piece.0 != time) {
+            let free = self.0[at - 1].1;
+            self.0.insert(at, (time, free));
+        }
+        at
+    }
+
+    /// The pieces that a job takes with the least share that is done by its deadline; `None` where none is.
+    fn fill<S: Speed>(&self, line: &Line, pool: usize, rates: &Rates<'_, '_, S>) -> Option<Vec<Piece>> {
+        let most = self.0.iter().map(|piece| piece.1).max().unwrap_or(0);
+        let most = u32::try_from(most).unwrap_or(u32::MAX).min(line.max);
+        (line.min..=most).find_map(|share| self.pieces(line, share, |gpus| rates.of(line.job, pool, gpus)))
+    }
+
+    /// The same with that share.
+    fn pieces(&self, line: &Line, share: u32, rate: impl Fn(u32) -> f64) -> Option<Vec<Piece>> {
+        let mut left = line.left;
+        let mut taken = Vec::new();
+        for (at, &(from, free)) in self.0.iter().enumerate() {
+            if from > line.key {
+                return None;
+            }
+            let gpus = u32::try_from(free).unwrap_or(u32::MAX).min(share);
+            if gpus < line.min {
+                continue;
+            }
+            let to = self.0.get(at + 1).map_or(f64::INFINITY, |next| next.0);
+            let rate = rate(gpus);
+            let end = from + left / rate;
+            if end <= to {
+                taken.push((from, end, u64::from(gpus)));
+                return (end <= line.key).then_some(taken);
+            }
+            taken.push((from, to, u64::from(gpus)));
+            left = f64::max(0.0, left - (to - from) * rate);
+        }
+        None
+    }
+}
+
+/// Fills the jobs with a deadline, which stand in order. Says of each, and with its pieces, on which pool it is in time.
+fn fill_all<S: Speed>(
+    profiles: &mut [Profile],
+    lines: &[Line],
+    rates: &Rates<'_, '_, S>,
+) -> Vec<Option<(usize, Vec<Piece>)>> {
+    let fill = |line: &Line| {
+        let on = |profiles: &[Profile], pool: usize| profiles[pool].fill(line, pool, rates).map(|pieces| (pool, pieces));
+        let found = if line.held > 0 {
+            on(profiles, line.pool)
+        } else {
+            rates.tried(line.job).find_map(|pool| on(profiles, pool))
+        };
+        if let Some((pool, pieces)) = &found {
+            pieces.iter().for_each(|&piece| profiles[*pool].take(piece));
+        }
+        found
+    };
+    lines.iter().map(fill).collect()
+}
+
+/// All GPUs that are up, as a profile by pool.
+fn all_free<S: Speed>(rates: &Rates<'_, '_, S>) -> Vec<Profile> {
+    let now = rates.floor.seconds();
+    rates.floor.cluster.units().into_iter().map(|gpus| Profile::new(now, gpus)).collect()
+}
+
+impl Rule for ElasticFlow<'_> {
+    const REFUSES: bool = true;
+
+    /// Whether it is in time, and nobody is late because of it.
+    fn admits<S: Speed>(&self, job: &Line, others: impl Iterator<Item = Line>, rates: &Rates<'_, '_, S>) -> bool {
+        if job.key == f64::INFINITY {
+            return true;
+        }
+        let mut lines: Vec<Line> = others.filter(|line| line.key < f64::INFINITY).collect();
+        lines.sort_unstable_by(in_order);
+        let before = fill_all(&mut all_free(rates), &lines, rates);
+        let at = lines.partition_point(|line| in_order(line, job).is_lt());
+        lines.insert(at, *job);
+        let mut with = fill_all(&mut all_free(rates), &lines, rates);
+        with.remove(at).is_some() && before.iter().zip(&with).all(|(before, with)| before.is_none() || with.is_some())
+    }
+
+    /// The deadline, s.
+    fn key<S: Speed>(&self, _floor: &Floor<'_, S>, job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
+        let deadline = self.deadline.map_or(f64::NAN, |deadlines| deadlines[job.index()]);
+        if deadline.is_nan() { f64::INFINITY } else { deadline }
+    }
+
+    fn give_base<S: Speed>(&mut self, sheet: &mut Sheet, rates: &Rates<'_, '_, S>) {
+        let now = rates.floor.seconds();
+        let mut profiles = all_free(rates);
+        for line in &sheet.young {
+            let until = now + line.left / rates.of(line.job, line.pool, line.held);
+            profiles[line.pool].take((now, until, u64::from(line.held)));
+        }
+        sheet.sort();
+        let due: Vec<Line> = sheet.lines.iter().filter(|line| line.key < f64::INFINITY).copied().collect();
+        let found = fill_all(&mut profiles, &due, rates);
+        let lines = sheet.lines.iter_mut().filter(|line| line.key < f64::INFINITY);
+        for (line, found) in lines.zip(found) {
+            let Some((pool, pieces)) = found else { continue };
+            let number = pieces.first().filter(|piece| piece.0 == now).map_or(0, |piece| piece.2);
+            (line.pool, line.tied, line.number) = (pool, true, number as u32);
+            sheet.free[pool] -= number;
+        }
+        sheet.give_least(rates);
+    }
+}
