@@ -212,14 +212,17 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
                         for row in base
                         if 0 < number[row] < rules.most[row]
                         and draws[row] == gpu_type
-                        and self.speed(row, number[row] + 1, gpu_type)
-                        > self.speed(row, number[row], gpu_type)
+                        and self.gains(row, number[row], gpu_type)
                     ]
                     if not gaining:
                         break
                     number[self.best(gaining, number, gpu_type)] += 1
                     free[gpu_type] -= 1
             return number, draws
+
+        def gains(self, row: int, gpus: int, gpu_type: int) -> bool:
+            """Whether a GPU more makes a job faster; less is rounding."""
+            return self.speed(row, gpus + 1, gpu_type) > self.speed(row, gpus, gpu_type) * (1.0 + 1e-12)
 
         def base_key(self, row: int) -> tuple[float, ...]:
             priority, *rest = self.fifo(row)
