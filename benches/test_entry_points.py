@@ -13,6 +13,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.result import metrics
 from ringbco.run.options import policies
 from ringbco.run.replay import replay
+from ringbco.run.scheduling import BY_DEADLINE
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs
 

@@ -37,7 +37,8 @@ const DECIDES_AT_INTERVALS: Users = Users::Preemption(&[
     Preemption::ElasticFlow,
 ]);
 /// Built-in policies that resize jobs.
-pub(super) const RESIZES: &[Preemption] = &[Preemption::Afs, Preemption::Optimus, Preemption::ElasticSrtf, Preemption::ElasticFlow];
+pub(super) const RESIZES: &[Preemption] =
+    &[Preemption::Afs, Preemption::Optimus, Preemption::ElasticSrtf, Preemption::ElasticFlow];
 /// All policies that may move or resize a job.
 const MOVES: Users = Users::Preemption(&[
     Preemption::Afs,

@@ -94,7 +94,8 @@ fn fill_all<S: Speed>(
     rates: &Rates<'_, '_, S>,
 ) -> Vec<Option<(usize, Vec<Piece>)>> {
     let fill = |line: &Line| {
-        let on = |profiles: &[Profile], pool: usize| profiles[pool].fill(line, pool, rates).map(|pieces| (pool, pieces));
+        let on =
+            |profiles: &[Profile], pool: usize| profiles[pool].fill(line, pool, rates).map(|pieces| (pool, pieces));
         let found = if line.held > 0 {
             on(profiles, line.pool)
         } else {

@@ -1,76 +1,138 @@
 //! GPUs one at a time to the job whose remaining run time falls most.
 //!
-//! A decision costs the jobs that take part and the GPUs given out, each times a logarithm.
+//! Each GPU of a job has its turn: the least gain of it and those before it. What is given away one at a time, the greatest gain
+//! first, are the GPUs with the greatest turns. So a decision need not begin with min_gpus for all: it begins with what jobs hold,
+//! and exchanges GPUs until none that is given has a lesser turn than one that is not. It costs the jobs that take part, and the
+//! exchanges times a logarithm.
 
 use super::Rates;
+use super::curve::Curves;
 use super::sheet::Sheet;
 use crate::speed::Speed;
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// What a job would gain by one more GPU, s.
-struct Gain {
-    gain: f64,
-    /// Its line, and its rate on one more GPU.
-    line: usize,
+/// The GPU with which a job has `number`, or would have.
+#[derive(Clone, Copy)]
+struct Step {
+    turn: f64,
     job: u32,
-    next: f64,
+    number: u32,
+    line: usize,
 }
 
-/// Whether a rate is greater than another by more than rounding.
-pub(super) fn speeds_up(rate: f64, next: f64) -> bool {
-    next > rate * (1.0 + 1e-12)
-}
-
-impl Gain {
-    /// `rate`: that on the GPUs that the job has on the sheet; `None` where one more does not speed it up.
-    fn of<S: Speed>(sheet: &Sheet, at: usize, rate: f64, rates: &Rates<'_, '_, S>) -> Option<Self> {
-        let line = &sheet.lines[at];
-        if line.number == line.max {
-            return None;
-        }
-        let next = rates.of(line.job, line.pool, line.number + 1);
-        let gain = if rate == 0.0 { f64::INFINITY } else { line.left / rate - line.left / next };
-        speeds_up(rate, next).then_some(Self { gain, line: at, job: line.job.number(), next })
-    }
-}
-
-impl Ord for Gain {
-    /// The greatest gain is the greatest, of equal ones that of the first job.
+impl Ord for Step {
+    /// The greatest is given first.
     fn cmp(&self, other: &Self) -> Ordering {
-        self.gain.total_cmp(&other.gain).then(other.job.cmp(&self.job))
+        self.turn.total_cmp(&other.turn).then(other.job.cmp(&self.job)).then(other.number.cmp(&self.number))
     }
 }
 
-impl PartialOrd for Gain {
+impl PartialOrd for Step {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Gain {
+impl PartialEq for Step {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Gain {}
+impl Eq for Step {}
+
+/// The steps that come next, up and down.
+struct Steps<'a> {
+    sheet: &'a mut Sheet,
+    curves: &'a Curves,
+    up: BinaryHeap<Step>,
+    down: BinaryHeap<Reverse<Step>>,
+}
+
+impl Steps<'_> {
+    /// The step to a number.
+    fn to(&self, line: usize, number: u32) -> Option<Step> {
+        let of = &self.sheet.lines[line];
+        let curve = self.curves.of(of.job, of.pool)?;
+        let is_step = curve.least < number && number <= curve.cap;
+        is_step.then(|| Step { turn: curve.turn(of.left, number - 1), job: of.job.number(), number, line })
+    }
+
+    /// The GPU that is to be given next. What is left of earlier steps is thrown away.
+    fn next_up(&mut self) -> Option<Step> {
+        while let Some(&step) = self.up.peek() {
+            if step.number == self.sheet.lines[step.line].number + 1 {
+                return Some(step);
+            }
+            self.up.pop();
+        }
+        None
+    }
+
+    /// The GPU that is to be taken next.
+    fn next_down(&mut self) -> Option<Step> {
+        while let Some(&Reverse(step)) = self.down.peek() {
+            if step.number == self.sheet.lines[step.line].number {
+                return Some(step);
+            }
+            self.down.pop();
+        }
+        None
+    }
+
+    fn give(&mut self, step: Step) {
+        self.up.pop();
+        self.sheet.lines[step.line].number = step.number;
+        self.down.push(Reverse(step));
+        let next = self.to(step.line, step.number + 1);
+        self.up.extend(next);
+    }
+
+    fn take(&mut self, step: Step) {
+        self.down.pop();
+        self.sheet.lines[step.line].number = step.number - 1;
+        self.up.push(step);
+        let next = self.to(step.line, step.number - 1);
+        self.down.extend(next.map(Reverse));
+    }
+}
 
 /// Gives out what is left of a pool.
-pub(super) fn give_by_gain<S: Speed>(sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>) {
-    if sheet.free[pool] == 0 {
-        return;
+pub(super) fn give_by_gain<S: Speed>(sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>, curves: &mut Curves) {
+    let Some(lines) = sheet.contested(pool, rates, curves) else { return };
+    let curves = &*curves;
+    let wanted = sheet.free[pool];
+    let mut given = 0;
+    for &at in &lines {
+        let line = &mut sheet.lines[at];
+        let least = line.number;
+        let cap = curves.of(line.job, pool).map_or(least, |curve| curve.cap);
+        line.number = line.held.clamp(least, cap);
+        given += u64::from(line.number - least);
     }
-    let of_pool = (0..sheet.lines.len()).filter(|&at| sheet.lines[at].number > 0 && sheet.lines[at].pool == pool);
-    let mut gains: BinaryHeap<Gain> = of_pool
-        .filter(|&at| sheet.lines[at].number < sheet.lines[at].max)
-        .filter_map(|at| Gain::of(sheet, at, sheet.lines[at].rate(rates), rates))
-        .collect();
-    while sheet.free[pool] > 0
-        && let Some(best) = gains.pop()
+    let mut steps = Steps { sheet, curves, up: BinaryHeap::new(), down: BinaryHeap::new() };
+    let step_up = |&at: &usize| steps.to(at, steps.sheet.lines[at].number + 1);
+    let step_down = |&at: &usize| steps.to(at, steps.sheet.lines[at].number).map(Reverse);
+    let (up, down) = (lines.iter().filter_map(step_up).collect(), lines.iter().filter_map(step_down).collect());
+    (steps.up, steps.down) = (up, down);
+    while given < wanted
+        && let Some(step) = steps.next_up()
     {
-        sheet.free[pool] -= 1;
-        sheet.lines[best.line].number += 1;
-        gains.extend(Gain::of(sheet, best.line, best.next, rates));
+        steps.give(step);
+        given += 1;
     }
+    while given > wanted
+        && let Some(step) = steps.next_down()
+    {
+        steps.take(step);
+        given -= 1;
+    }
+    while let (Some(up), Some(down)) = (steps.next_up(), steps.next_down())
+        && up > down
+    {
+        steps.take(down);
+        steps.give(up);
+    }
+    sheet.free[pool] -= given;
 }

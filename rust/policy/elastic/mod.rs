@@ -4,6 +4,7 @@
 //! `resize_every` before it holds what it held. For example, when a job of 8 GPUs is done, two others may have 4 more each.
 
 mod afs;
+mod curve;
 mod flow;
 mod gain;
 mod optimus;
@@ -18,6 +19,7 @@ use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
 pub(super) use afs::Afs;
+use curve::Curves;
 pub(super) use flow::ElasticFlow;
 use gain::give_by_gain;
 pub(super) use optimus::Optimus;
@@ -39,13 +41,15 @@ pub(super) trait Rule: Clone + Send {
 
     /// Gives out what comes before all else.
     fn give_base<S: Speed>(&mut self, sheet: &mut Sheet, rates: &Rates<'_, '_, S>) {
-        sheet.sort();
-        sheet.give_least(rates);
+        if !sheet.give_least_to_all() {
+            sheet.sort();
+            sheet.give_least(rates);
+        }
     }
 
     /// Gives out the GPUs of a pool that are left over once the base has its own.
-    fn give_rest<S: Speed>(&mut self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>) {
-        give_by_gain(sheet, pool, rates);
+    fn give_rest<S: Speed>(&mut self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>, curves: &mut Curves) {
+        give_by_gain(sheet, pool, rates, curves);
     }
 }
 
@@ -82,6 +86,7 @@ pub(super) struct Resizing<R> {
     interval: Option<f64>,
     /// Servers of each GPU type, the largest first.
     few: Vec<FewestServers>,
+    curves: Curves,
     sheet: Sheet,
     /// Jobs that have come since the last pass, and whether each job is one (`Rule::REFUSES` only).
     fresh: Vec<Job>,
@@ -108,6 +113,7 @@ impl<R: Rule> Resizing<R> {
             roster: Roster::new(setting.jobs.len()),
             resize_every: options.resize_every,
             interval: options.interval,
+            curves: Curves::new(setting.jobs.len(), few.len()),
             few,
             sheet: Sheet::default(),
             fresh: Vec::new(),
@@ -167,7 +173,7 @@ impl<R: Rule> Resizing<R> {
         let rates = Rates { floor, few: &self.few };
         self.rule.give_base(&mut sheet, &rates);
         for pool in 0..self.few.len() {
-            self.rule.give_rest(&mut sheet, pool, &rates);
+            self.rule.give_rest(&mut sheet, pool, &rates, &mut self.curves);
         }
         self.sheet = sheet;
     }
@@ -207,6 +213,7 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
 
     fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
         self.roster.set_gone(job);
+        self.curves.forget(job);
         self.changed = true;
     }
 

@@ -3,6 +3,7 @@
 //! Invariant: no pool gives more than is up. For example, of 8 GPUs of which a young job keeps 3 the others get 5 at most.
 
 use super::Rates;
+use super::curve::Curves;
 use crate::ids::Job;
 use crate::machine::Floor;
 use crate::speed::Speed;
@@ -42,13 +43,6 @@ impl Line {
     }
 }
 
-impl Line {
-    /// Work a second on as many GPUs as it is to have.
-    pub(super) fn rate<S: Speed>(&self, rates: &Rates<'_, '_, S>) -> f64 {
-        rates.of(self.job, self.pool, self.number)
-    }
-}
-
 /// The order of the base: higher priorities first, then the least key, then fifo.
 pub(super) fn in_order(a: &Line, b: &Line) -> Ordering {
     a.tier.cmp(&b.tier).then(a.key.total_cmp(&b.key)).then(a.job.cmp(&b.job))
@@ -78,9 +72,45 @@ impl Sheet {
         self.young.push(line);
     }
 
+    /// The lines that draw on a pool, where there are too few GPUs for all that they could use; otherwise gives them these.
+    pub(super) fn contested<S: Speed>(
+        &mut self,
+        pool: usize,
+        rates: &Rates<'_, '_, S>,
+        curves: &mut Curves,
+    ) -> Option<Vec<usize>> {
+        let lines: Vec<usize> =
+            (0..self.lines.len()).filter(|&at| self.lines[at].number > 0 && self.lines[at].pool == pool).collect();
+        let mut useful = 0;
+        for line in lines.iter().map(|&at| &self.lines[at]) {
+            useful += u64::from(curves.from(rates, line.job, pool, line.number).cap - line.number);
+        }
+        if useful > self.free[pool] {
+            return Some(lines);
+        }
+        for at in lines {
+            let line = &mut self.lines[at];
+            line.number = curves.of(line.job, pool).map_or(line.number, |curve| curve.cap);
+        }
+        self.free[pool] -= useful;
+        None
+    }
+
     /// Puts the lines in the order of the base.
     pub(super) fn sort(&mut self) {
         self.lines.sort_unstable_by(in_order);
+    }
+
+    /// Gives every job min_gpus, if there are so many GPUs, and all are alike: then the order does not matter.
+    pub(super) fn give_least_to_all(&mut self) -> bool {
+        let [free] = self.free.as_mut_slice() else { return false };
+        let wanted: u64 = self.lines.iter().map(|line| u64::from(line.min)).sum();
+        if wanted > *free {
+            return false;
+        }
+        *free -= wanted;
+        self.lines.iter_mut().for_each(|line| line.number = line.min);
+        true
     }
 
     /// Gives each job of number 0 min_gpus where so many are free, line by line.

@@ -1,0 +1,119 @@
+//! How fast each job runs on each number of GPUs, worked out once.
+//!
+//! Invariant: a curve has the rates from `least`, which is min_gpus or what a share demands, to `cap`, and each is greater than the one before. For example, a job that is
+//! no faster on 9 GPUs than on 8 has a cap of 8, whatever it would do on 10.
+
+use super::Rates;
+use crate::ids::Job;
+use crate::speed::Speed;
+
+/// Rates of a job on the GPUs of a pool.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Curve {
+    /// The first number of all.
+    pub(super) least: u32,
+    /// The number beyond which one more GPU is no gain.
+    pub(super) cap: u32,
+    /// Rates on `least`, `least` + 1, ..., `cap` GPUs.
+    rate: Vec<f64>,
+    /// Whether each GPU gains less than the one before, by more than rounding, whatever the work left.
+    concave: bool,
+}
+
+impl Curve {
+    fn new(least: u32, max: u32, of: impl Fn(u32) -> f64) -> Self {
+        let mut rate = vec![of(least)];
+        let mut cap = least;
+        while cap < max {
+            let (now, next) = (rate[rate.len() - 1], of(cap + 1));
+            if next <= now * (1.0 + 1e-12) {
+                break;
+            }
+            rate.push(next);
+            cap += 1;
+        }
+        let gain = |pair: &[f64]| 1.0 / pair[0] - 1.0 / pair[1];
+        let concave =
+            rate[0] > 0.0 && rate.windows(3).all(|three| gain(&three[..2]) - gain(&three[1..]) > 1e-12 / three[0]);
+        Self { least, cap, rate, concave }
+    }
+
+    /// The rate on so many GPUs, from `least` to `cap`.
+    #[inline]
+    pub(super) fn rate(&self, gpus: u32) -> f64 {
+        self.rate[(gpus - self.least) as usize]
+    }
+
+    /// By how much the remaining run time falls from so many GPUs to one more, s.
+    #[inline]
+    fn gain(&self, left: f64, gpus: u32) -> f64 {
+        let rate = self.rate(gpus);
+        if rate == 0.0 { f64::INFINITY } else { left / rate - left / self.rate(gpus + 1) }
+    }
+
+    /// The least gain of that GPU and those before it: when gains are taken in order, its turn comes with that.
+    #[inline]
+    pub(super) fn turn(&self, left: f64, gpus: u32) -> f64 {
+        let gain = self.gain(left, gpus);
+        if self.concave {
+            return gain;
+        }
+        (self.least..gpus).map(|before| self.gain(left, before)).fold(gain, f64::min)
+    }
+}
+
+/// The curves that were asked for.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Curves {
+    pools: usize,
+    curves: Vec<Option<Box<Curve>>>,
+}
+
+impl Curves {
+    pub(super) fn new(jobs: usize, pools: usize) -> Self {
+        Self { pools, curves: vec![None; jobs * pools] }
+    }
+
+    /// The curve of a job on a pool from so many GPUs on; works it out where that was not done.
+    pub(super) fn from<S: Speed>(&mut self, rates: &Rates<'_, '_, S>, job: Job, pool: usize, least: u32) -> &Curve {
+        let kept = &mut self.curves[job.index() * self.pools + pool];
+        if kept.as_ref().is_some_and(|curve| curve.least != least) {
+            *kept = None;
+        }
+        kept.get_or_insert_with(|| {
+            let (_, max) = rates.floor.jobs.range_of(job.index());
+            Box::new(Curve::new(least, max, |gpus| rates.of(job, pool, gpus)))
+        })
+    }
+
+    /// A curve that was worked out.
+    #[inline]
+    pub(super) fn of(&self, job: Job, pool: usize) -> Option<&Curve> {
+        self.curves[job.index() * self.pools + pool].as_deref()
+    }
+
+    /// Forgets a job that is done.
+    pub(super) fn forget(&mut self, job: Job) {
+        self.curves[job.index() * self.pools..][..self.pools].fill(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Curve;
+
+    #[test]
+    fn a_curve_ends_where_one_more_gpu_is_no_gain() {
+        let curve = Curve::new(1, 6, |gpus| [1.0, 1.9, 2.7, 2.7, 9.0, 9.0][gpus as usize - 1]);
+        assert_eq!((curve.cap, curve.concave), (3, true));
+        assert_eq!(Curve::new(2, 2, f64::from).cap, 2);
+    }
+
+    #[test]
+    fn the_turn_of_a_gpu_is_not_before_those_it_follows() {
+        // 100 s on one GPU, 90 s on two, 30 s on three.
+        let curve = Curve::new(1, 3, |gpus| [1.0, 100.0 / 90.0, 100.0 / 30.0][gpus as usize - 1]);
+        assert!(!curve.concave);
+        assert!((curve.turn(100.0, 2) - 10.0).abs() < 1e-9);
+    }
+}
