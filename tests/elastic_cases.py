@@ -165,7 +165,7 @@ def _rules(
         None if interval is None else max(interval, every / 100.0),
         rnd.choice((0.0, 0.0, cost[0])),
         *cost[1:],
-        _noise(rnd, count) if rnd.random() < 0.0 else (),
+        _noise(rnd, count) if rnd.random() < 0.3 else (),
     )
 
 
