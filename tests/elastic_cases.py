@@ -165,7 +165,7 @@ def _rules(
         None if interval is None else max(interval, every / 100.0),
         rnd.choice((0.0, 0.0, cost[0])),
         *cost[1:],
-        _noise(rnd, count) if rnd.random() < 0.0 else (),
+        _noise(rnd, count) if rnd.random() < 0.3 else (),
     )
 
 
@@ -180,7 +180,7 @@ def _deadline(rnd: random.Random, case: Case, job: Job) -> float:
     if rnd.random() < 0.25:
         return math.nan
     needs = work(job, case.options, case.net) if case.options.model != "table" else 10.0 * case.options.slot
-    at = job.submit + needs * rnd.choice((0.25, 0.5, 1.0, 2.0, 2.0, 4.0, rnd.uniform(0.1, 8.0)))
+    at = job.submit + needs * rnd.choice((0.5, 1.0, 2.0, 2.0, 4.0, 8.0, 16.0, rnd.uniform(0.1, 30.0)))
     return float(round(at)) if rnd.random() < 0.3 else at
 
 

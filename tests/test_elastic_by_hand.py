@@ -324,3 +324,14 @@ def test_a_server_that_goes_down_is_a_reason_to_decide(run: Any) -> None:
     stays, _ = run(given("optimus", [2, 2], [a, b], outages=[(1, 40, math.inf)]))
     assert stays[0] == [(0, 40, {0: 2}), (40, 160, {0: 1})]
     assert stays[1] == [(0, 40, {1: 2}), (40, 160, {0: 1}), (160, 200, {0: 2})]
+
+
+def test_elastic_srtf_is_srtf_for_rigid_jobs() -> None:
+    # First-fit finds GPUs for whoever the numbers select. Under `fixed` it is all the same which.
+    jobs = ringbco.generate("philly", 400, seed=3, gpus=32, load=1.3)
+    told: dict[str, Any] = {"placement": "first-fit", "model": "fixed", "preempt_cost": 20.0}
+    mine = ringbco.replay(jobs, "4x8", policy="elastic-srtf", resize_every=0.0, **told).jobs
+    theirs = ringbco.replay(jobs, "4x8", policy="srtf", **told).jobs
+    columns = ("start_time", "finish_time", "preemptions")
+    assert mine.select(columns).equals(theirs.select(columns))
+    assert theirs["preemptions"].sum() > 50

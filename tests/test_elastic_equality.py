@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from core_run import FEW, LONG
+from core_run import AUDITS, FEW, LONG
 from elastic_cases import ElasticCase, build_elastic, cases
 from oracle import OversizeError, RefusedError, StuckError
 from oracle.model import fewest_servers
@@ -126,6 +126,32 @@ def test_speeds_are_those_of_own_policies(number: int) -> None:
                     assert mine == world.speed(row, gpus, gpu_type), (row, gpus, gpu_type, problem)
                     checked += 1
     assert checked > 0
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_results_pass_the_audit(policy: str) -> None:
+    checked = 0
+    for problem in cases("audit", AUDITS, policy, BASES):
+        try:
+            outcome = replayed(problem)
+        except InputError:
+            continue  # the run cannot be, or cannot end
+        if outcome.jobs.height:
+            assert ringbco.audit(outcome, problem.frame()) == [], problem
+            checked += 1
+    assert checked > 0.4 * AUDITS
+
+
+def test_the_audit_knows_whom_elasticflow_may_refuse() -> None:
+    due = [100.0, 120.0, None]
+    jobs = {"job_id": ["a", "b", "c"], "submit_time": [0.0] * 3, "num_gpus": [4] * 3, "duration": [100.0] * 3}
+    frame = pl.DataFrame({**jobs, "deadline": due})
+    outcome = ringbco.replay(frame, "1x4", policy="elasticflow", model="fixed")
+    assert outcome.jobs["job_id"].to_list() == ["a", "c"]
+    assert ringbco.audit(outcome, frame) == []
+    # Nobody refuses a job without a deadline.
+    other = frame.with_columns(deadline=pl.Series([100.0, None, None]))
+    assert any("b: has no row" in str(found) for found in ringbco.audit(outcome, other))
 
 
 def test_a_case_can_be_told_apart() -> None:

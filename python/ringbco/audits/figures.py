@@ -143,7 +143,7 @@ def _up(facts: Facts, servers: Bools, start: float, end: float) -> float:
 
 def _refused(facts: Facts, missing: Ints) -> Ints:
     """Rows that admission refused, with `missing` those that fit nowhere."""
-    return np.setdiff1d(refusable(facts), missing) if facts.options.get("admission") else missing[:0]
+    return np.setdiff1d(refusable(facts), missing)
 
 
 def _check_types(check: Check, facts: Facts, summary: Mapping[str, Any]) -> None:

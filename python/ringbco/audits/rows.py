@@ -100,8 +100,7 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
     missing = left_out(facts)
     if facts.options["oversize"] == "drop":
         missing = np.setdiff1d(missing, dropped(facts))
-    if facts.options.get("admission"):
-        missing = np.setdiff1d(missing, refusable(facts))
+    missing = np.setdiff1d(missing, refusable(facts))
     if facts.logged and missing.size == unseen(facts):
         return  # a policy of one's own refused them, or ended them before they ever held GPUs
     names = facts.table.frame["job_id"].cast(pl.String)
@@ -124,11 +123,17 @@ def left_out(facts: Facts) -> Ints:
 
 
 def refusable(facts: Facts) -> Ints:
-    """Rows without a result that admission may refuse: late even if run alone from their arrival on."""
+    """Rows without a result that admission may refuse.
+
+    With `--admission`: late even if run alone from their arrival on. Under `elasticflow`: with a deadline.
+    """
     rows = left_out(facts)
     frame = facts.table.frame
-    if "deadline" not in frame.columns:
-        return rows[:0]  # another table than the one replayed
+    by_shares = facts.options.get("policy") == "elasticflow"
+    if not (by_shares or facts.options.get("admission")) or "deadline" not in frame.columns:
+        return rows[:0]
+    if by_shares:
+        return np.intersect1d(rows, np.flatnonzero(frame["deadline"].is_not_null().to_numpy()))
     seen = frame["submit_time"].to_numpy()[rows]
     if facts.slots:
         seen = np.ceil(seen / facts.slot * (1 - 1e-12)) * facts.slot
