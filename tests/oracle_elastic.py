@@ -235,13 +235,10 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
         def best(self, gaining: list[int], number: dict[int, int], gpu_type: int) -> int:
             """Who gets the next GPU, of those that can gain in order of the base."""
             if rules.policy == "afs":
-                candidate = gaining[0]
-                for row in gaining[1:]:
-                    if self.share_of_next(row, number[row], gpu_type) > self.share_of_present(
-                        candidate, number[candidate], gpu_type
-                    ):
-                        candidate = row
-                return candidate
+                present = [self.share_of_present(row, number[row], gpu_type) for row in gaining]
+                following = [self.share_of_next(row, number[row], gpu_type) for row in gaining]
+                beaten = [any(v > u for v in following[at + 1 :]) for at, u in enumerate(present)]
+                return gaining[beaten.index(False)]
 
             def falls(row: int) -> float:
                 before = self.time(row, number[row], gpu_type)

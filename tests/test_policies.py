@@ -228,6 +228,19 @@ def resizing() -> None:
         assert outcome.jobs["finish_time"].to_list() == pytest.approx(done), policy
 
 
+def elasticflow() -> None:
+    # The first needs three of the four GPUs for its deadline. The second has none and gets the fourth. The
+    # third would need more than there are: it is refused.
+    jobs = pl.DataFrame(
+        {"job_id": ["0", "1", "2"], "submit_time": [0.0, 0.0, 0.0], "num_gpus": [2, 2, 2],
+         "duration": [10.0, 20.0, 10.0], "deadline": [7.0, None, 2.0], "min_gpus": [1, 1, 1], "max_gpus": [4, 4, 4]}
+    )  # fmt: skip
+    outcome = replay(jobs, "1x4", policy="elasticflow", model="fixed", preempt_cost=0.0, resize_every=0.0)
+    assert outcome.summary["jobs_refused"] == 1
+    # Three GPUs take 6.67 s; the second does half a second a second then, and two on four GPUs.
+    assert outcome.jobs["finish_time"].to_list() == pytest.approx([20 / 3, 20 / 3 + (20 - 10 / 3) / 2])
+
+
 EXAMPLES: dict[str, Callable[[], None]] = {
     "fifo": orders,
     "sjf": orders,
@@ -247,6 +260,7 @@ EXAMPLES: dict[str, Callable[[], None]] = {
     "afs": resizing,
     "optimus": resizing,
     "elastic-srtf": resizing,
+    "elasticflow": elasticflow,
 }
 
 
