@@ -13,7 +13,7 @@ import pytest
 
 import ringbco
 from conftest import Invoke
-from frames import refusal
+from frames import refusal, stays, table
 from ringbco.errors import InputError
 from ringbco.trace.quotas import COLUMNS, as_quotas
 
@@ -45,8 +45,8 @@ def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
     assert found.frame["vc"].null_count() == 2
     assert (found.source, found.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
     given = frame(list(ROWS))
-    for table in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), found):
-        assert as_quotas(table, JOBS).frame.equals(found.frame), type(table)
+    for each in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), found):
+        assert as_quotas(each, JOBS).frame.equals(found.frame), type(each)
     given.write_parquet(tmp_path / "q.parquet")
     assert as_quotas(tmp_path / "q.parquet", JOBS).frame.equals(found.frame)
     assert as_quotas(given, JOBS).sha256 is None
@@ -152,6 +152,22 @@ def test_owners_are_checked_against_each_table() -> None:
 def replayed(jobs: pl.DataFrame = JOBS, cluster: str = "1x8", **options: Any) -> ringbco.Outcome:
     given = {"policy": "fifo", "model": "fixed", "preempt_cost": 0.0, "quota": frame(list(ROWS))}
     return ringbco.replay(jobs, cluster, **given | options)
+
+
+def test_who_was_ahead_of_its_evictor_has_its_turn_at_the_next_boundary() -> None:
+    """c takes server 0 at 5 s. a waits ahead of it, so that its turn comes at 6 s, and the audit knows it."""
+    jobs = table(
+        job_id=["a", "d", "e", "c"],
+        submit_time=[0.0, 0.0, 0.0, 5.0],
+        num_gpus=[1, 1, 1, 2],
+        duration=[20.0, 5.0, 20.0, 20.0],
+        user=["ann", "bob", "bob", "bob"],
+    )
+    found = replayed(
+        jobs, "2x2", placement="consolidate", clock="slot", slot=1.0, quota=frame([("ann", 0, True)])
+    )
+    assert stays(found)[:2] == [("a", 0, 1, 0.0, 5.0), ("a", 1, 1, 6.0, 21.0)]
+    assert ringbco.audit(found, jobs) == []
 
 
 def test_who_borrows_gives_back_and_the_folder_tells_it(invoke: Invoke) -> None:

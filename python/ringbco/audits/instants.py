@@ -52,6 +52,8 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
             mine = facts.vc[eps.job] == vc
             decided = _events(facts, facts.vc == vc)
             early |= mine & ~_among(facts, eps.start, decided)
+            # Whoever evicts starts then.
+            decided = np.concatenate([decided, eps.start[mine & ~early]])
             lost |= mine & ~last & ~np.isin(eps.end, decided)
         interval = facts.options.get("interval") if facts.resizes else None
         if interval is not None:
@@ -102,10 +104,13 @@ def _events(facts: Facts, chosen: Bools) -> Floats:
 def _among(facts: Facts, times: Floats, decided: Floats) -> Bools:
     """Whether each time is one of those decided; under the slot clock a pass may also follow a start."""
     found = np.isin(times, decided)
-    if not facts.slots or preempts(facts.options) or facts.options["queue"] == "strict":
+    if not facts.slots or preempts(facts.options):
         return found
-    # A pass that passed one job over and then started another is followed by one at the next boundary: of
-    # boundaries in a row with starts, all are right from the first on that is.
+    evicts = facts.options.get("evict") or facts.outcome.quota is not None
+    if facts.options["queue"] == "strict" and not evicts:
+        return found
+    # A pass that passed one job over and then started another, or evicted one, is followed by one at the next
+    # boundary: of boundaries in a row with starts, all are right from the first on that is.
     boundary, at = np.unique(np.rint(times / facts.slot), return_inverse=True)
     right = np.zeros(boundary.size, dtype=np.int64)
     np.maximum.at(right, at, found)
