@@ -305,3 +305,8 @@ def test_the_mean_run_time_is_that_of_the_closed_form() -> None:
     assert min(mean, key=lambda interval: mean[interval]) == 10_182.0
     assert young(300.0, 2 * day) == pytest.approx(10_182.0, rel=1e-4)
     assert daly(300.0, 2 * day) == pytest.approx(9_983.0, rel=1e-4)
+    page = (Path(__file__).parents[1] / "docs" / "outages.md").read_text(encoding="utf-8")
+    forms = [expected_run_time(5 * day, 1 / (2 * day), at, 0.0, 3600.0, 300.0) for at in example["INTERVALS"]]
+    assert re.findall(r"^\| *[\d.]+ h \|.*\| ([\d.]+) \|$", page, re.MULTILINE) == [
+        f"{form / day:.3f}" for form in forms
+    ]
