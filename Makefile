@@ -36,9 +36,14 @@ $(VENV)/.tools: pyproject.toml
 
 $(VENV)/.built: $(VENV)/.tools pyproject.toml $(RUST)
 	$(BIN)/maturin develop --profile develop --extras test
+	touch $@ $(VENV)/.package
+
+# Without what tests need, which is several times as much to download.
+$(VENV)/.package: $(VENV)/.tools pyproject.toml $(RUST)
+	$(BIN)/maturin develop --profile develop
 	touch $@
 
-demo: build ## FIFO, SJF and SJF-BCO on a bundled sample; results and a picture in demo/
+demo: $(VENV)/.package ## FIFO, SJF and SJF-BCO on a bundled sample; results and a picture in demo/
 	$(BIN)/ringbco demo -o demo --force
 
 lint: lint-rust lint-python ## formats, lints, types

@@ -142,7 +142,7 @@ def test_owners_are_checked_against_each_table() -> None:
     assert as_quotas(found, JOBS) is found
     with pytest.raises(InputError, match="no job of the table has this user"):
         as_quotas(found, JOBS.filter(pl.col("user") == "ann"))
-    with pytest.raises(InputError, match="no job of the table has this user"):
+    with pytest.raises(InputError, match="the job table has no column user; add it to the job table"):
         as_quotas(found, JOBS.drop("user"))
 
 

@@ -62,6 +62,7 @@ def timeline(
         print(json.dumps(told | ({"picture": str(png)} if png is not None else {}), indent=2))
     elif not quiet:
         span = f"{shown.start:,.0f} to {shown.end:,.0f} s"
-        print(f"{out}: {events:,} events, {span} on {len(shown.servers):,} servers")
+        count = len(shown.servers)
+        print(f"{out}: {events:,} events, {span} on {count:,} server{'s'[: count != 1]}")
         if png is not None:
             print(f"{png}: the same as a picture")

@@ -94,8 +94,12 @@ def _faults(frame: pl.DataFrame, jobs: pl.DataFrame | None) -> Iterator[Fault]:
         yield Fault(column, again, owner, rule, rule, "drop one of the two rows")
     if jobs is None:
         return
-    known = jobs[column] if column in jobs.columns else pl.Series([], dtype=pl.String)
-    nobody = owner.is_not_null() & ~owner.is_in(known.unique().to_list())
+    if column not in jobs.columns:
+        rule = f"an owner of jobs: the job table has no column {column}"
+        hint = f"add it to the job table, or give quotas by {'user' if column == 'vc' else 'vc'}"
+        yield Fault(column, owner.is_not_null(), owner, rule, rule, hint)
+        return
+    nobody = owner.is_not_null() & ~owner.is_in(jobs[column].unique().to_list())
     if nobody.any():
         rule = f"an owner of jobs: no job of the table has this {column}"
         yield Fault(column, nobody, owner, rule, rule, _HINT)
