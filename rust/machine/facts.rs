@@ -83,6 +83,11 @@ impl<S: Speed> Floor<'_, S> {
         if S::COUNTS_ITERATIONS { stay.left_at(self.now, self.clock) } else { self.remaining_of(stay) }
     }
 
+    /// Work that a stay does a second at most, in iterations or recorded seconds, as `left_of`.
+    pub(crate) fn fastest_of(&self, stay: &Stay<S::Pace>) -> f64 {
+        1.0 / self.speed.unit(&stay.pace, stay.parts.len() as u32, 1)
+    }
+
     /// Whether any job holds GPUs.
     pub(crate) fn is_busy(&self) -> bool {
         self.free.len() < self.stays.len()

@@ -10,6 +10,7 @@ mod gain;
 mod optimus;
 mod sheet;
 mod srtf;
+mod turns;
 
 use super::Policy;
 use super::roster::Roster;
@@ -25,9 +26,13 @@ use gain::give_by_gain;
 pub(super) use optimus::Optimus;
 use sheet::{Line, Sheet};
 pub(super) use srtf::ElasticSrtf;
+use turns::{Turns, View};
 
 /// How many GPUs each job gets.
 pub(super) trait Rule: Clone + Send {
+    /// Whether all that is left over once all have min_gpus is given by gain (`give_by_gain`).
+    const BY_GAIN: bool = false;
+
     /// Whether it may refuse jobs.
     const REFUSES: bool = false;
 
@@ -87,6 +92,9 @@ pub(super) struct Resizing<R> {
     /// Servers of each GPU type, the largest first.
     few: Vec<FewestServers>,
     curves: Curves,
+    /// What decisions by gain keep, where all GPUs are alike; and those who take part in the next one.
+    turns: Option<Box<Turns>>,
+    joining: Vec<Job>,
     sheet: Sheet,
     /// Jobs that have come since the last pass, and whether each job is one (`Rule::REFUSES` only).
     fresh: Vec<Job>,
@@ -114,6 +122,8 @@ impl<R: Rule> Resizing<R> {
             resize_every: options.resize_every,
             interval: options.interval,
             curves: Curves::new(setting.jobs.len(), few.len()),
+            turns: (R::BY_GAIN && setting.server_types.is_none()).then(|| Box::new(Turns::new(setting.jobs.len()))),
+            joining: Vec::new(),
             few,
             sheet: Sheet::default(),
             fresh: Vec::new(),
@@ -161,6 +171,28 @@ impl<R: Rule> Resizing<R> {
         self.fresh = fresh;
     }
 
+    /// Says whose number changes, from what earlier decisions kept. Returns whether it could: there are min_gpus for all.
+    fn count_on<S: Speed>(&mut self, floor: &Floor<'_, S>) -> bool {
+        let Self { turns: Some(turns), roster, curves, few, joining, sheet, resize_every, .. } = self else {
+            return false;
+        };
+        let young = |start| floor.seconds() - floor.clock.seconds(start) < *resize_every;
+        while let Some(job) = turns.come_of_age(floor, roster, young) {
+            joining.push(job);
+        }
+        let rates = Rates { floor, few };
+        for &job in &*joining {
+            curves.from(&rates, job, 0, floor.jobs.range_of(job.index()).0);
+        }
+        let view = View { floor, roster, curves };
+        joining.drain(..).for_each(|job| turns.join(&view, job));
+        let decided = turns.decide(&view, floor.cluster.up_units());
+        if decided {
+            turns.changed(&view, &mut sheet.lines);
+        }
+        decided
+    }
+
     /// Says how many GPUs each job is to have.
     fn count<S: Speed>(&mut self, floor: &Floor<'_, S>) {
         let mut sheet = std::mem::take(&mut self.sheet);
@@ -195,6 +227,17 @@ impl<R: Rule> Resizing<R> {
                 self.roster.set_running(line.job, slot);
             }
         }
+        let Some(turns) = &mut self.turns else { return };
+        let view = View { floor, roster: &self.roster, curves: &self.curves };
+        for line in &self.sheet.lines {
+            match self.roster.slot_of(line.job) {
+                None => turns.list(line.job),
+                Some(slot) => {
+                    let age = floor.seconds() - floor.clock.seconds(floor.stays[slot.index()].start);
+                    turns.began(&view, line.job, slot, age < self.resize_every);
+                }
+            }
+        }
     }
 }
 
@@ -204,6 +247,9 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
 
     fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
         self.roster.set_waiting(job);
+        if self.turns.is_some() {
+            self.joining.push(job);
+        }
         if R::REFUSES {
             self.fresh.push(job);
             self.is_fresh[job.index()] = true;
@@ -213,12 +259,19 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
 
     fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
         self.roster.set_gone(job);
+        if let Some(turns) = &mut self.turns {
+            turns.leave(&self.curves, job);
+        }
         self.curves.forget(job);
         self.changed = true;
     }
 
     fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
         self.roster.set_waiting(job);
+        if let Some(turns) = &mut self.turns {
+            turns.leave(&self.curves, job);
+            self.joining.push(job);
+        }
     }
 
     fn capacity_changed(&mut self) {
@@ -243,7 +296,9 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
         if R::REFUSES {
             self.admit(floor);
         }
-        self.count(floor);
+        if !self.count_on(floor) {
+            self.count(floor);
+        }
         self.place(floor);
     }
 

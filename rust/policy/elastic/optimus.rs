@@ -10,6 +10,8 @@ use crate::speed::Speed;
 pub(in crate::policy) struct Optimus;
 
 impl Rule for Optimus {
+    const BY_GAIN: bool = true;
+
     fn key<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
         0.0
     }

@@ -14,6 +14,8 @@ pub(super) fn remaining<S: Speed>(floor: &Floor<'_, S>, job: Job, stay: Option<&
 }
 
 impl Rule for ElasticSrtf {
+    const BY_GAIN: bool = true;
+
     fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
         remaining(floor, job, stay)
     }
