@@ -143,6 +143,15 @@ def test_afs_goes_by_pairs(run: Any) -> None:
     }
 
 
+def test_afs_gives_to_the_first_that_no_later_one_beats(run: Any) -> None:
+    # c's v, 0.45, beats a's u, 0.4, and not b's, 0.54. So b gets the fourth GPU, though its v beats nobody.
+    a = Asks(0, 1, 100, most=2, rates=((1, 1.0), (2, 1.4)))
+    b = Asks(0, 1, 200, most=2, rates=((1, 1.0), (2, 1.54)))
+    c = Asks(0, 1, 300, most=2, rates=((1, 1.0), (2, 1 / 0.55)))
+    stays, _ = run(given("afs", [4], [a, b, c]))
+    assert [stays[row][0][2] for row in range(3)] == [{0: 1}, {0: 2}, {0: 1}]
+
+
 def test_optimus_gives_both_to_the_long_one(run: Any) -> None:
     # b gains 1,000 - 526 and 526 - 370 s, a would gain 50 s.
     stays, _ = run(of_afs("optimus"))

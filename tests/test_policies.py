@@ -233,7 +233,8 @@ def elasticflow() -> None:
     # third would need more than there are: it is refused.
     jobs = pl.DataFrame(
         {"job_id": ["0", "1", "2"], "submit_time": [0.0, 0.0, 0.0], "num_gpus": [2, 2, 2],
-         "duration": [10.0, 20.0, 10.0], "deadline": [7.0, None, 2.0], "min_gpus": [1, 1, 1], "max_gpus": [4, 4, 4]}
+         "duration": [10.0, 20.0, 10.0], "deadline": [7.0, None, 2.0], "min_gpus": [1] * 3,
+         "max_gpus": [4] * 3}
     )  # fmt: skip
     outcome = replay(jobs, "1x4", policy="elasticflow", model="fixed", preempt_cost=0.0, resize_every=0.0)
     assert outcome.summary["jobs_refused"] == 1
