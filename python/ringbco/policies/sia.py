@@ -40,13 +40,25 @@ class Offer(NamedTuple):
     """What jobs may have.
 
     rates: iterations a second by job and configuration, 0 where the job may not have it. now: the
-    configuration that each job has, -1 for none. places: where those are that run, by row.
+    configuration that each job has, -1 for none. open_to: whether a job may have a configuration already,
+    or only when it has grown. places: where those are that run, by row.
     """
 
     menu: Menu
     rates: Numbers
     now: Counts
+    open_to: NDArray[np.bool_]
     places: dict[int, Place]
+
+    def settled(self) -> bool:
+        """Whether the same would be found in every round until a job comes or goes.
+
+        So it is if those that run can have nothing else, or if nobody waits and they have the best there is.
+        """
+        ran = np.flatnonzero(self.now >= 0)
+        rates = self.rates[ran]
+        best = rates[np.arange(ran.size), self.now[ran]] >= rates.max(axis=1)
+        return bool(((rates > 0).sum(axis=1) == 1).all() or (ran.size == len(self.now) and best.all()))
 
 
 def worth(
@@ -152,11 +164,12 @@ class Sia(Policy):
         if self.power == 0.0:
             raise UsageError(f"option P: power: {self.power}: expected a number from -2 to 2 other than 0")
         if self.power < 0.0:
-            above = "a number > 1 and <= 1e+06 where power < 0: jobs of one GPU would never run"
+            above = "a number > 1 and <= 1e+06 where power < 0: else one GPU is worth none"
             _check("incentive", self.incentive, above, least=math.nextafter(1.0, 2.0), most=1e6)
         _check("incentive", self.incentive, "a number >= 0 and <= 1e+06", least=0.0, most=1e6)
         _check("restart", self.restart, "a number of seconds >= 0 and <= 1e+09", least=0.0, most=1e9)
         self._ends = -math.inf
+        self._settled: tuple[bytes, bytes] | None = None  # jobs and idle GPUs for which nothing else is found
         self._most: dict[int, int] = {}  # GPUs that each job has held at most
         self._began: dict[int, int] = {}  # how often each job has begun on GPUs that it did not hold before
 
@@ -165,24 +178,34 @@ class Sia(Policy):
         running = state.running
         if running.size and state.now < self._ends:
             return
-        rows = np.concatenate((running, state.waiting))
-        if not rows.size:
-            return
         self._ends = state.now + self.round
+        rows = np.concatenate((running, state.waiting))
+        known = rows.tobytes(), state.idle.tobytes()
+        if known != self._settled:
+            self._settled = known if self._share_out(state, rows) else None
+        if state.running.size:
+            state.wake(self._ends)
+
+    def _share_out(self, state: State, rows: NDArray[np.uint32]) -> bool:
+        """Gives jobs their GPUs. Returns whether nothing changed, nor will before a job comes or goes."""
         types = Types(state)
         offer = self._offer(state, rows, types)
+        if not offer.menu.sizes.size:  # nobody is here, or servers are down and the others too small for all
+            return False
         least = state.jobs.min_gpus[rows].astype(np.int64)
         factors = self._factors(rows, state.now - state.jobs.submit_time[rows])
-        gains = worth(offer.rates, least, offer.now, factors, power=self.power, incentive=self.incentive)
+        rates = offer.rates * offer.open_to
+        gains = worth(rates, least, offer.now, factors, power=self.power, incentive=self.incentive)
         found = assignment(gains, offer.now, offer.menu, types.gpus)
+        if (found == offer.now).all() and offer.settled():
+            return True
         _carry_out(state, rows, found, offer, types.names)
         held = state.held
         for row in state.running.tolist():
             self._most[row] = max(self._most.get(row, 0), int(held[row]))
             if offer.places.get(row) != state.parts(row):
                 self._began[row] = self._began.get(row, 0) + 1
-        if state.running.size:
-            state.wake(self._ends)
+        return False
 
     def _offer(self, state: State, rows: NDArray[np.uint32], types: Types) -> Offer:
         """What jobs may have in this round."""
@@ -197,7 +220,7 @@ class Sia(Policy):
         sizes: list[int] = []
         columns: list[Numbers] = []
         for kind, gpus in enumerate(types.gpus.tolist()):
-            usual = set(sizes_of(types.together[kind]))
+            usual = set(sizes_of(types.together[kind])) if gpus else set()
             own = {*least.tolist(), *asked.tolist(), *held[at == kind].tolist()}
             for size in sorted(size for size in usual | own if size <= gpus):
                 here = (at == kind) & (held == size)
@@ -211,12 +234,13 @@ class Sia(Policy):
                     kinds.append(kind)
                     sizes.append(size)
                     columns.append(rates)
-        menu = Menu(np.array(kinds), np.array(sizes))
-        rates = np.column_stack(columns)
-        first = np.where(rates > 0, menu.sizes, np.iinfo(np.int64).max).min(axis=1)
+        menu = Menu(np.array(kinds, np.int64), np.array(sizes, np.int64))
+        rates = np.column_stack([np.zeros((rows.size, 0)), *columns])
+        never = np.iinfo(np.int64).max
+        first = np.where(rates > 0, menu.sizes, never).min(axis=1, initial=never)
         twice = np.array([2 * self._most.get(row, 0) for row in rows.tolist()])
-        rates[menu.sizes > np.maximum(first, twice)[:, None]] = 0.0
-        return Offer(menu, rates, now, places)
+        open_to = menu.sizes <= np.maximum(first, twice)[:, None]
+        return Offer(menu, rates, now, open_to, places)
 
     def _factors(self, rows: NDArray[np.uint32], ages: Numbers) -> Numbers:
         """The restart factor of each job: the part of its age that is left after one restart more."""
