@@ -52,7 +52,8 @@ def programs(draw: st.DrawFn) -> Program:
     kinds = draw(st.lists(st.tuples(*[SPEEDS] * count), min_size=1, max_size=2))
     rates = np.array(draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=4)))
     now = [draw(st.sampled_from([-1, *np.flatnonzero(row)])) for row in rates]
-    factors = draw(st.lists(st.floats(0.0, 1.0), min_size=len(rates), max_size=len(rates)))
+    factor = st.one_of(st.just(0.0), st.floats(1e-9, 1.0))
+    factors = draw(st.lists(factor, min_size=len(rates), max_size=len(rates)))
     return rates, np.array(now), np.array(factors), menu, np.array(draw(st.tuples(*[st.integers(0, 6)] * 2)))
 
 

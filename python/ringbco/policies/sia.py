@@ -71,7 +71,7 @@ def worth(
     """
     open_to = rates > 0
     slowest = np.where(open_to, rates, math.inf).min(axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         goodput = rates / slowest * least[:, None]
         factors = np.where(now < 0, 1.0, restart)[:, None] * np.ones(rates.shape)
         runs = np.flatnonzero(now >= 0)
@@ -95,6 +95,10 @@ def assignment(gains: Numbers, now: Counts, menu: Menu, gpus: Counts) -> Counts:
     units = np.maximum(units, useful)  # a gain is a gain, however small beside the greatest
     runs = np.flatnonzero(now >= 0)
     units[runs, now[runs]] += useful[runs, now[runs]]
+    for kind in range(gpus.size):  # more GPUs of a type are of no use unless they gain more than fewer do
+        own = np.flatnonzero(menu.kinds == kind)
+        fewer = np.maximum.accumulate(units[:, own], axis=1)[:, :-1]
+        units[:, own[1:]] *= units[:, own[1:]] > fewer
     best = np.where(units.any(axis=1), units.argmax(axis=1), -1)
     some = best[best >= 0]
     if (np.bincount(menu.kinds[some], menu.sizes[some], gpus.size) <= gpus).all():
