@@ -244,6 +244,12 @@ def test_a_restart_that_costs_too_much_is_put_off() -> None:
     assert never["a"] == [(0.0, 2000.0, 1)]
 
 
+def test_a_job_that_gains_nothing_by_more_does_not_grow() -> None:
+    """With a noise scale of 0 four GPUs do as much as one: the goodput counts, not the samples."""
+    jobs = elastic((0, 1, 4, 8, 400)).with_columns(noise_scale=0.0, batch_size=pl.lit(32, pl.UInt32))
+    assert stays(jobs, "1x8")["a"] == [(0.0, 400.0, 1)]
+
+
 def test_lambda_says_what_newcomers_are_worth() -> None:
     """a has four GPUs when three jobs of one arrive. At 300 s r is 240 / 330, so a on one GPU costs 1.17.
 
@@ -333,6 +339,8 @@ def drawn(seed: int) -> tuple[Cluster, pl.DataFrame, dict[str, Any]]:
     jobs = elastic(*rows).with_columns(job_id=pl.Series([f"j{row}" for row in range(len(rows))]))
     if draw.random() < 0.3:
         jobs = jobs.drop("min_gpus", "max_gpus")
+    if draw.random() < 0.4:
+        jobs = jobs.with_columns(noise_scale=pl.Series([draw.choice([0.0, 3.5, None]) for _ in rows]))
     if vcs:
         jobs = jobs.with_columns(vc=pl.Series([draw.choice("xy") for _ in rows]))
     if typed and draw.random() < 0.5:
