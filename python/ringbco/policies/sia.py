@@ -23,7 +23,7 @@ Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Place = list[tuple[int, int]]
 BITS: Final = 30
-"""Gains are whole multiples of the greatest one's power of two, divided by 2^BITS: sums of them are exact."""
+"""Gains are rounded to whole numbers of up to 2^BITS: sums are exact, and no tolerance of a solver counts."""
 
 
 class Menu(NamedTuple):
@@ -168,9 +168,9 @@ class Sia(Policy):
         if self.power == 0.0:
             raise UsageError(f"option P: power: {self.power}: expected a number from -2 to 2 other than 0")
         if self.power < 0.0:
-            above = "a number > 1 and <= 1e+06 where power < 0: else one GPU is worth none"
-            _check("incentive", self.incentive, above, least=math.nextafter(1.0, 2.0), most=1e6)
-        _check("incentive", self.incentive, "a number >= 0 and <= 1e+06", least=0.0, most=1e6)
+            above = "a number > 1 and <= 1000 where power < 0: else one GPU is worth none"
+            _check("incentive", self.incentive, above, least=math.nextafter(1.0, 2.0), most=1e3)
+        _check("incentive", self.incentive, "a number >= 0 and <= 1000", least=0.0, most=1e3)
         _check("restart", self.restart, "a number of seconds >= 0 and <= 1e+09", least=0.0, most=1e9)
         self._ends = -math.inf
         self._settled: tuple[bytes, bytes] | None = None  # jobs and idle GPUs for which nothing else is found
