@@ -121,7 +121,7 @@ prop_compose! {
     ) -> Options {
         Options {
             preemption: preset.preemption, order, queue, placement, model, clock, oversize, slot, lambda,
-            preempt_cost, interval, quantum, estimate_factor, aging, sample, thresholds, kappa,
+            preempt_cost, interval: Some(interval), quantum, estimate_factor, aging, sample, thresholds, kappa,
             admission: admission && preset.preemption == Preemption::Edf,
             ..Options::default()
         }
@@ -212,7 +212,7 @@ fn an_interval_far_below_the_slot() {
     let mut case = Case { server_gpus: vec![1], ..Case::default() }.job(0.0, 1, 5.0).job(1.0, 1, 4.0);
     for preemption in [Preemption::Tiresias, Preemption::Gittins, Preemption::Ftf] {
         let clock = ClockKind::Slot;
-        case.options = Options { clock, model: Model::Fixed, preemption, interval: 1e-300, ..Options::default() };
+        case.options = Options { clock, model: Model::Fixed, preemption, interval: Some(1e-300), ..Options::default() };
         let finest = case.engine().unwrap();
         case.options.interval = Some(1.0);
         let every = case.engine().unwrap();
