@@ -162,6 +162,8 @@ def test_whatever_is_done_at_random_is_sound_and_repeats(
     frame = frame.with_columns(
         min_gpus=pl.Series(least, dtype=pl.UInt32),
         max_gpus=pl.Series(asked + draws.integers(0, 5, 80), dtype=pl.UInt32),
+        noise_scale=pl.Series(draws.choice([0.0, 3.5, 700.0, 1e6, np.inf], 80)),
+        batch_size=pl.Series(draws.integers(1, 500, 80), dtype=pl.UInt32),
     )
     jobs = from_frame(frame)
     options: dict[str, Any] = {"model": model, "clock": clock, "placement": placement, "decisions": True}

@@ -121,7 +121,7 @@ prop_compose! {
     ) -> Options {
         Options {
             preemption: preset.preemption, order, queue, placement, model, clock, oversize, slot, lambda,
-            preempt_cost, interval, quantum, estimate_factor, aging, sample, thresholds, kappa,
+            preempt_cost, interval: Some(interval), quantum, estimate_factor, aging, sample, thresholds, kappa,
             admission: admission && preset.preemption == Preemption::Edf,
             ..Options::default()
         }
@@ -140,6 +140,8 @@ fn anything() -> impl Strategy<Value = Any> {
             prop::option::weighted(0.8, column(n, 0..=2u32)),
             prop::option::weighted(0.8, column(n, prop_oneof![Just(f64::NAN), number(0.0..1e3)])),
             prop::option::weighted(0.8, column(n, any::<u32>())),
+            prop::option::weighted(0.2, (column(n, prop_oneof![9 => Just(1), 1 => size()]), column(n, 6..=9u32))),
+            prop::option::weighted(0.2, (column(n, number(0.0..1e4)), column(n, size()))),
         )
     });
     let servers = (1..=4usize).prop_flat_map(|n| {
@@ -148,7 +150,8 @@ fn anything() -> impl Strategy<Value = Any> {
         (sizes, prop::option::weighted(0.2, column(n, 0..=2u32)))
     });
     (jobs, servers, network(), options()).prop_map(|(jobs, (server_gpus, server_vc), network, options)| {
-        let (submit, num_gpus, duration, iterations, gradient_bytes, compute_time, vc, deadline, user) = jobs;
+        let (submit, num_gpus, duration, iterations, gradient_bytes, compute_time, vc, deadline, user, range, noise) =
+            jobs;
         let mut case = Case { server_gpus, server_vc, vc, network, options, ..Case::default() };
         case.jobs.submit = submit;
         case.jobs.num_gpus = num_gpus;
@@ -156,6 +159,7 @@ fn anything() -> impl Strategy<Value = Any> {
         case.jobs.iterations = iterations;
         case.jobs.gradient_bytes = gradient_bytes;
         case.jobs.compute_time = compute_time;
+        (case.jobs.range, case.jobs.noise) = (range, noise);
         Any { case, deadline, user }
     })
 }
@@ -208,7 +212,7 @@ fn an_interval_far_below_the_slot() {
     let mut case = Case { server_gpus: vec![1], ..Case::default() }.job(0.0, 1, 5.0).job(1.0, 1, 4.0);
     for preemption in [Preemption::Tiresias, Preemption::Gittins, Preemption::Ftf] {
         let clock = ClockKind::Slot;
-        case.options = Options { clock, model: Model::Fixed, preemption, interval: 1e-300, ..Options::default() };
+        case.options = Options { clock, model: Model::Fixed, preemption, interval: Some(1e-300), ..Options::default() };
         let finest = case.engine().unwrap();
         case.options.interval = Some(1.0);
         let every = case.engine().unwrap();

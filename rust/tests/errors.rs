@@ -45,6 +45,9 @@ fn columns_of_another_length() {
     assert_eq!(length(broken(|c| c.jobs.iterations.clear())), ("iterations", 0, 3));
     assert_eq!(length(broken(|c| c.jobs.gradient_bytes.clear())), ("gradient_bytes", 0, 3));
     assert_eq!(length(broken(|c| c.jobs.compute_time.clear())), ("compute_time", 0, 3));
+    assert_eq!(length(broken(|c| c.jobs.range = Some((vec![1; 2], vec![9; 3])))), ("min_gpus", 2, 3));
+    assert_eq!(length(broken(|c| c.jobs.noise = Some((vec![1.0; 2], vec![1; 3])))), ("noise_scale", 2, 3));
+    assert_eq!(length(broken(|c| c.jobs.noise = Some((vec![1.0; 3], vec![1; 4])))), ("batch_size", 4, 3));
     assert_eq!(length(broken_from(in_two_clusters(), |c| c.server_vc = Some(vec![0]))), ("server_vc", 1, 2));
     assert_eq!(length(broken_from(in_two_clusters(), |c| c.vc = Some(vec![0, 1]))), ("vc", 2, 3));
     assert_eq!(length(broken_from(in_two_clusters(), |c| c.vc = None)), ("vc", 0, 3));
@@ -67,6 +70,12 @@ fn values_against_the_rules() {
     assert_eq!(value(&|c| c.jobs.duration[2] = 0.0), (2, "duration", "0.0".to_owned()));
     assert_eq!(value(&|c| c.jobs.num_gpus[2] = 0), (2, "num_gpus", "0".to_owned()));
     assert_eq!(value(&|c| c.jobs.iterations[0] = 0), (0, "iterations", "0".to_owned()));
+    for bad in [-1.0, f64::NAN, f64::NEG_INFINITY] {
+        let of = value(&|c| c.jobs.noise = Some((vec![f64::INFINITY, 0.0, bad], vec![1; 3])));
+        assert_eq!(of, (2, "noise_scale", format!("{bad:?}")));
+    }
+    let none = value(&|c| c.jobs.noise = Some((vec![0.0; 3], vec![1, 0, 1])));
+    assert_eq!(none, (1, "batch_size", "0".to_owned()));
     let many = (1u64 << 53) + 1;
     assert_eq!(value(&|c| c.jobs.iterations[0] = many), (0, "iterations", many.to_string()));
     match broken_from(in_two_clusters(), |c| c.vc = Some(vec![0, 7, 2])) {

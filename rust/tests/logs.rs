@@ -102,7 +102,7 @@ fn check(case: &Case, draw: &Draw) -> std::result::Result<Option<u32>, TestCaseE
         queue: Discipline::ALL[draw.queue],
         preempt_cost: f64::from(draw.cost) / 2.0,
         thresholds: vec![3.0, 20.0],
-        interval: 1.5,
+        interval: Some(1.5),
         quantum: 4.0,
         aging: (draw.ages && !preempts).then_some(2.0),
         admission: draw.admission && preset.preemption == Preemption::Edf,

@@ -233,7 +233,7 @@ fn runs_are_those_of_the_slow_twin() {
             clock: if slotted { ClockKind::Slot } else { ClockKind::Continuous },
             slot: 7.0,
             thresholds: thresholds.iter().map(|&t| f64::from(t)).collect(),
-            interval,
+            interval: Some(interval),
             preempt_cost,
             record_allocations: true,
             ..Options::default()
