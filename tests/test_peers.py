@@ -1,4 +1,4 @@
-"""Against other simulators, on their own data: Gavel's FIFO and Pollux' Tiresias (docs/tables.md)."""
+"""Against other simulators, on their own data: Gavel's FIFO, Pollux' Tiresias, Optimus (docs/tables.md)."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_gavels_fifo_on_the_fastest_type(clock: dict[str, Any], tmp_path: Path) 
     assert_frame_equal(outcome.jobs.select(TIMES), slow.jobs.select(TIMES))
 
 
-def tiresias(workload: str, policy: Any, **options: Any) -> tuple[ringbco.Outcome, pl.DataFrame]:
-    """A run, and its jobs with Pollux' JCT as `theirs`."""
+def replayed(workload: str, policy: Any, **options: Any) -> tuple[ringbco.Outcome, pl.DataFrame]:
+    """A run, and its jobs with the JCT of Pollux' simulator as `theirs`."""
     folder = peers("pollux")
     made = ringbco.convert(
         "pollux", folder / "workloads" / f"{workload}.csv", profiles=folder / "profiles", strict=True
@@ -71,10 +71,16 @@ def tiresias(workload: str, policy: Any, **options: Any) -> tuple[ringbco.Outcom
         made.table, "16x4", policy=policy, model="table", tables=made.tables, start_cost=30.0, **options
     )
     assert ringbco.audit(outcome, made.table) == []
-    found = json.loads((folder / "tiresias_jct.json").read_text())[workload]
+    theirs = "optimus" if policy == "optimus" else "tiresias"
+    found = json.loads((folder / f"{theirs}_jct.json").read_text())[workload]
     jobs = outcome.jobs.with_columns(theirs=pl.Series([found[job] for job in outcome.jobs["job_id"]]))
     assert len(found) == jobs.height == 160
     return outcome, jobs
+
+
+def above(jobs: pl.DataFrame) -> float:
+    """By how much our mean is above theirs, relative."""
+    return float(jobs["jct"].mean() / jobs["theirs"].mean() - 1.0)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -82,18 +88,65 @@ def tiresias(workload: str, policy: Any, **options: Any) -> tuple[ringbco.Outcom
 def test_pollux_tiresias(workload: str, clock: dict[str, Any]) -> None:
     """The built-in policy on the emptiest servers is theirs; their slow twin does the same, job by job."""
     given: dict[str, Any] = {"thresholds": [57_600.0], "placement": "emptiest", **clock}
-    outcome, jobs = tiresias(workload, "tiresias", **given)
-    above = float(jobs["jct"].mean() / jobs["theirs"].mean() - 1.0)  # type: ignore[operator]
-    assert abs(above) < (0.015 if clock else 0.006)
+    outcome, jobs = replayed(workload, "tiresias", **given)
+    assert abs(above(jobs)) < (0.015 if clock else 0.006)
     later = (jobs["jct"] - jobs["theirs"]).abs()
     assert float(later.median()) < 60.0  # type: ignore[arg-type]
-    slow, _ = tiresias(workload, PolluxTiresias, **clock)
+    slow, _ = replayed(workload, PolluxTiresias, **clock)
     assert_frame_equal(outcome.jobs.select(TIMES), slow.jobs.select(TIMES))
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_preset_of_tiresias(workload: str) -> None:
     """Its placement waits for whole servers, which Pollux' does not."""
-    _, jobs = tiresias(workload, "tiresias", thresholds=[57_600.0])
-    above = float(jobs["jct"].mean() / jobs["theirs"].mean() - 1.0)  # type: ignore[operator]
-    assert abs(above) < 0.05
+    _, jobs = replayed(workload, "tiresias", thresholds=[57_600.0])
+    assert abs(above(jobs)) < 0.05
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_slow_twin_of_pollux_optimus(workload: str) -> None:
+    """Its every job ends when Pollux' simulator says it does, to the second."""
+    pytest.importorskip("scipy", reason="the twin interpolates with scipy: pip install scikit-learn")
+    from oracle_pollux import optimus
+
+    folder = peers("pollux")
+    found = optimus(folder / "workloads" / f"{workload}.csv", folder / "profiles")
+    assert found == json.loads((folder / "optimus_jct.json").read_text())[workload]
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("placement", ["consolidate", "emptiest"])
+def test_pollux_optimus(workload: str, placement: str) -> None:
+    """docs/tables.md has the figures, and says what is different."""
+    given: dict[str, Any] = {"interval": 60.0, "resize_every": 0.0, "placement": placement, **SLOTS}
+    _, jobs = replayed(workload, "optimus", **given)
+    assert abs(above(jobs)) < 0.04
+    later = jobs["jct"] - jobs["theirs"]
+    assert later.is_between(0.0, 60.0, closed="left").sum() >= 80  # the same slot
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_optimus_on_workloads_drawn_at_random(seed: int, tmp_path: Path) -> None:
+    """Jobs and arrivals of Pollux' workloads, put together anew; the slow twin stands for the simulator."""
+    pytest.importorskip("scipy", reason="the twin interpolates with scipy: pip install scikit-learn")
+    from oracle_pollux import optimus
+
+    folder = peers("pollux")
+    given = [pl.read_csv(folder / "workloads" / f"{workload}.csv") for workload in WORKLOADS]
+    drawn = pl.concat(given).sample(160, with_replacement=True, seed=seed).drop("name", "time")
+    workload = drawn.select(
+        pl.format("{}-{}", "application", pl.int_range(160)).alias("name"),
+        given[seed]["time"],
+        pl.all(),
+    )
+    workload.write_csv(tmp_path / "w.csv")
+    made = ringbco.convert("pollux", tmp_path / "w.csv", profiles=folder / "profiles", strict=True)
+    outcome = ringbco.replay(
+        made.table, "16x4", policy="optimus", interval=60.0, resize_every=0.0, placement="emptiest",
+        model="table", tables=made.tables, start_cost=30.0, **SLOTS,
+    )  # fmt: skip
+    assert ringbco.audit(outcome, made.table) == []
+    theirs = optimus(tmp_path / "w.csv", folder / "profiles")
+    mean = sum(theirs.values()) / 160
+    assert outcome.summary["mean_jct"] == pytest.approx(mean, rel=0.07)
