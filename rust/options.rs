@@ -100,6 +100,8 @@ registry!(
         BestFit => "best-fit",
         /// The server, or the GPU, with the most room.
         WorstFit => "worst-fit",
+        /// The servers with the most idle GPUs, as many as it takes.
+        Emptiest => "emptiest",
         /// Where fragmentation rises least.
         Fgd => "fgd",
         /// The idle GPUs with least accumulated time.

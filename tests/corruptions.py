@@ -45,6 +45,7 @@ RESULTS: dict[str, dict[str, Any]] = {
     "fifo": {"policy": "fifo"},
     "ff": {"policy": "ff"},
     "ff-fixed": {"policy": "ff", "model": "fixed"},
+    "emptiest": {"policy": "fifo", "placement": "emptiest"},
     "skip": {"policy": "fifo", "queue": "skip"},
     "ff-skip": {"policy": "ff", "queue": "skip"},
     "easy": {"policy": "fifo", "queue": "easy", "model": "fixed"},

@@ -281,6 +281,8 @@ SCHEDULE: list[tuple[str, Change, str]] = [
     ("tiresias", one_gpu_moves, "placement"),
     ("bco", one_gpu_moves, "placement"),
     ("ff", part_moves, "placement"),
+    ("emptiest", elsewhere, "placement"),
+    ("emptiest", lambda s: s.claim(placement="worst-fit"), "placement"),
     ("ff-fixed", servers_swapped, "placement"),
     ("vcs", another_vc, "vcs"),
     ("ff", longer(1e-8, SPREAD), "run-times"),

@@ -8,6 +8,7 @@ import gzip
 import itertools
 import json
 import math
+import random
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +27,7 @@ from ringbco.errors import UsageError
 pytest.importorskip("highspy", reason="needs the extra lp: pip install 'ringbco[lp]'")
 
 from ringbco.policies.allox import Slot, firsts, matching
-from ringbco.policies.gavel import shares
+from ringbco.policies.gavel import first_come, shares
 
 PEERS: Final = SHARED / "peers" / "gavel"
 TYPES: Final = ("v100", "p100", "k80")
@@ -104,6 +105,40 @@ def test_shares_by_hand() -> None:
     """Half of each type is worth 0.75 / 0.75 = 1 to one job, and 0.55 / 0.55 = 1 to the other."""
     found = shares(np.array([[1.0, 0.5], [1.0, 0.1]]), np.array([1, 1]), np.array([1, 1]))
     assert found == pytest.approx(np.full((2, 2), 0.5))
+
+
+@settings(max_examples=100, deadline=None)
+@given(demands(), st.randoms(use_true_random=False))
+def test_who_comes_first_gets_the_fastest_type_with_room(
+    case: tuple[np.ndarray, np.ndarray, np.ndarray], rnd: random.Random
+) -> None:
+    rates, wanted, gpus = case
+    order = rnd.sample(range(len(wanted)), len(wanted))
+    found = first_come(rates, wanted, gpus, np.array(order))
+    for place, job in enumerate(order):
+        left = gpus - wanted[order[:place]] @ found[order[:place]]
+        open_to = [kind for kind in range(len(gpus)) if left[kind] >= wanted[job] and rates[job, kind] > 0]
+        best = max(open_to, key=lambda kind: (rates[job, kind], -kind), default=None)
+        assert np.flatnonzero(found[job]).tolist() == ([] if best is None else [best])
+    assert set(found.ravel()) <= {0.0, 1.0}
+
+
+def test_first_come_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No solver is needed. Four V100s are a's until 100, then idle until 300: b keeps its T4s, c has no type.
+
+    At 300 both get V100s. b has made 0.36 x 300 s of its 400 by then. With a higher priority c comes first,
+    and a, of 4, waits for all V100s.
+    """
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    file = tmp_path / "two.toml"
+    file.write_text(TWO.replace("count = 2", "count = 1").replace("count = 3", "count = 1"), encoding="utf-8")
+    jobs = jobs_of((0, 4, 100), (0, 2, 400), (0, 2, 1000))
+    options: dict[str, Any] = {"round": 100.0, "renew": 300.0, "shares": "first-come"}
+    found = times(jobs, str(file), "gavel", **options)
+    assert found == {"a": (0.0, 100.0), "b": (0.0, pytest.approx(592.0)), "c": (300.0, 1300.0)}
+    jobs = jobs.with_columns(priority=pl.Series([0, None, 1]))
+    found = times(jobs, str(file), "gavel", **options)
+    assert found == {"a": (1000.0, 1100.0), "b": (0.0, 400.0), "c": (0.0, 1000.0)}
 
 
 @st.composite
@@ -274,7 +309,7 @@ def test_a_policy_by_name_is_repeated_by_name(invoke: Invoke, tmp_path: Path, mo
     again = invoke("replay", "--again", "r")
     assert (again.returncode, again.stderr) == (0, "")
     listed = {row["name"]: row for row in json.loads(invoke("policies", "--json").stdout)}
-    assert listed["gavel"]["options"] == ["-P round", "-P renew", "-P newcomers"]
+    assert listed["gavel"]["options"] == ["-P round", "-P renew", "-P newcomers", "-P shares"]
     assert [listed[name]["preemptive"] for name in ("gavel", "allox")] == [True, False]
     assert [listed[name]["clairvoyant"] for name in ("gavel", "allox")] == [False, True]
 
@@ -285,7 +320,8 @@ def test_a_policy_by_name_is_repeated_by_name(invoke: Invoke, tmp_path: Path, mo
         ("gavel", "round=0", "round: 0.0: expected a number of seconds > 0 and <= 1e+09"),
         ("gavel", "round=-360", "round: -360.0: expected a number of seconds > 0 and <= 1e+09"),
         ("gavel", "renew=1e99", "renew: 1e+99: expected a number of seconds > 0 and <= 1e+09"),
-        ("gavel", "rounds=5", "rounds: expected one of round, renew, newcomers; policy gavel"),
+        ("gavel", "rounds=5", "rounds: expected one of round, renew, newcomers, shares; policy gavel"),
+        ("gavel", "shares=fair", "shares: fair: expected one of max-min, first-come"),
         ("allox", "alpha=0", "alpha: 0.0: expected a number > 0 and <= 1"),
         ("allox", "alpha=nan", "alpha: nan: expected a value of type float"),
     ],

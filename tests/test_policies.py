@@ -323,6 +323,18 @@ def test_policies_verb(invoke: Invoke) -> None:
     assert all(policy.name in table for policy in policies())
 
 
+def test_emptiest_takes_the_servers_with_most_idle_gpus(tmp_path: Path) -> None:
+    """Idle GPUs 3, 8, 5, 5. Six are on one server; of nine the rest is on the next, the lower on ties."""
+    cluster = tmp_path / "c.toml"
+    cluster.write_text("".join(f"[[servers]]\ngpus = {gpus}\n" for gpus in (3, 8, 5, 5)))
+    jobs = [(0, 6, 9), (10, 9, 9), (20, 20, 9), (20, 2, 9)]
+    outcome = run(jobs, str(cluster), "fifo", placement="emptiest")
+    assert servers(outcome) == [[1], [1, 2], [0, 1, 2, 3], [1]]
+    held = outcome.allocations.filter(pl.col("job_id") == "2")  # type: ignore[union-attr]
+    assert held["num_gpus"].to_list() == [2, 8, 5, 5]
+    assert outcome.jobs["start_time"].to_list() == [0.0, 10.0, 20.0, 29.0]
+
+
 @pytest.mark.long
 def test_a_run_says_what_it_knew_beforehand(invoke: Invoke, small_jobs: Path) -> None:
     clairvoyant = {row[0] for row in _core.policies() if row[2]}

@@ -75,6 +75,16 @@ def test_by_hand(workload: Path) -> None:
     assert frame["duration"].to_list() == pytest.approx([80.0, 35 * 4.0, 35 * 2.4])
 
 
+def test_how_far_a_job_may_be_split(workload: Path) -> None:
+    """The least batch on a GPU is 4: 8 goes on two GPUs, 16 on four. But nobody profiled four."""
+    frame = converted(workload, strict=True).table.frame
+    assert frame.select("job_id", "num_gpus", "min_gpus", "max_gpus").rows() == [
+        ("b", 1, 1, 2),
+        ("c", 1, 1, 3),
+        ("a", 2, 1, 3),
+    ]
+
+
 def _gain(square: float, variance: float) -> float:
     """What a step at 15 is worth beside one at 8."""
     return (variance + square) / (variance * 8 / 15 + square)

@@ -5,6 +5,7 @@
 //! needs the indexes of both.
 
 mod consolidate;
+mod emptiest;
 mod fa_ffp;
 mod fgd;
 mod first_fit;
@@ -122,7 +123,7 @@ impl Placer {
             Placement::SjfBco => (true, true),
             _ => (false, false),
         };
-        needs.by_idle = self.packs();
+        needs.by_idle = self.packs() || self.placement == Placement::Emptiest;
         needs.first_room = self.placement == Placement::FirstFit;
         needs.loss = self.placement == Placement::Fgd;
         needs.with_idle = self.placement == Placement::FirstFit;
@@ -152,6 +153,7 @@ impl Placer {
                 consolidate::place(cluster, claim, &mut self.room, grant)
             }
             (Placement::WorstFit, _) => worst_fit::place(cluster, claim, &mut self.room, grant),
+            (Placement::Emptiest, _) => emptiest::place(cluster, claim, &mut self.room, grant),
             (Placement::Fgd, _) => fgd::place(cluster, claim, &mut self.room, grant),
             (Placement::Random, _) => random::place(cluster, claim, &mut self.rng, &mut self.room, grant),
             (Placement::LeastLoaded, _) | (Placement::FaFfp, Variant::Literal) => {

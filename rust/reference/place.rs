@@ -66,6 +66,7 @@ impl Cluster {
             Placement::FirstFit => first(self.idle(), w),
             Placement::Consolidate | Placement::BestFit => self.consolidate(w),
             Placement::WorstFit => self.on_a_server(w, |s| -(self.idle_on(s).len() as i64)),
+            Placement::Emptiest => first(self.emptiest_first(), w),
             Placement::Fgd => self.on_a_server(w, |s| self.loss(s, w)),
             Placement::LeastLoaded => self.least_time(self.idle(), w),
             Placement::Random => self.random(w),
@@ -123,6 +124,13 @@ impl Cluster {
         }
         let holds = (0..self.servers.len()).filter(|&s| self.idle_on(s).len() >= w);
         first(self.idle_on(holds.min_by_key(|&s| (number(s), s))?), w)
+    }
+
+    /// Idle GPUs, those of the server with most of them first; ties by server.
+    fn emptiest_first(&self) -> Vec<Site> {
+        let mut order: Vec<usize> = (0..self.servers.len()).collect();
+        order.sort_by_key(|&s| (Reverse(self.idle_on(s).len()), s));
+        order.into_iter().flat_map(|s| self.idle_on(s)).collect()
     }
 
     /// By how many GPUs fragmentation rises if w GPUs of a server are taken: a job for which there are too few idle GPUs

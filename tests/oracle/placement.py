@@ -34,6 +34,8 @@ def place(job: Job, floor: Floor, options: Options, rng: int) -> tuple[list[GPU]
         return _random(job.num_gpus, floor, rng)
     if name == "first-fit":
         return _first_fit(job.num_gpus, floor), rng
+    if name == "emptiest":
+        return _emptiest(job.num_gpus, floor), rng
     if name == "consolidate":
         return _consolidate(job.num_gpus, floor), rng
     if name == "least-loaded" or (name == "fa-ffp" and options.variant == "literal"):
@@ -47,6 +49,11 @@ def place(job: Job, floor: Floor, options: Options, rng: int) -> tuple[list[GPU]
 
 def _first_fit(w: int, floor: Floor) -> list[GPU] | None:
     return floor.idle[:w] if len(floor.idle) >= w else None
+
+
+def _emptiest(w: int, floor: Floor) -> list[GPU] | None:
+    emptiest = sorted(floor.idle, key=lambda gpu: (-len(floor.idle_on(gpu[0])), gpu))
+    return emptiest[:w] if len(emptiest) >= w else None
 
 
 def _least_loaded(w: int, floor: Floor) -> list[GPU] | None:

@@ -1,4 +1,4 @@
-"""Which servers: the shape and the place that `consolidate`, `first-fit` and practical FA-FFP give a gang."""
+"""Which servers: the shape and the place that placements which go by the idle GPUs alone give a gang."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ MOST: Final = 1_000_000
 _RULES: Final = {
     "consolidate": "the one with the fewest idle GPUs that holds it, or whole servers and one more",
     "worst-fit": "the one with the most idle GPUs, or whole servers and one more",
+    "emptiest": "those with the most idle GPUs, one after the other",
     "first-fit": "the first idle GPUs",
     "fa-ffp": "the opened one with the fewest idle GPUs that holds it, else an unopened one, else several",
 }
@@ -65,7 +66,7 @@ def _rule(facts: Facts) -> str | None:
     name, literal = facts.options["placement"], facts.options["variant"] == "literal"
     if name == "best-fit":
         return "consolidate"
-    if name in ("consolidate", "first-fit", "worst-fit"):
+    if name in ("consolidate", "emptiest", "first-fit", "worst-fit"):
         return str(name)
     return "fa-ffp" if name in ("fa-ffp", "sjf-bco") and not literal else None
 
@@ -194,11 +195,24 @@ class Servers:
         """The servers that a placement takes; None where it takes none."""
         rules = {
             "consolidate": self.consolidate,
+            "emptiest": self.emptiest,
             "first-fit": self.first_fit,
             "worst-fit": self.worst_fit,
             "fa-ffp": self.fa_ffp,
         }
         return rules[name](wanted)
+
+    def emptiest(self, wanted: int) -> Parts | None:
+        """The servers that `emptiest` takes."""
+        if wanted > self.total:
+            return None
+        chosen: Parts = []
+        for server in self._from_most(self.all):
+            chosen.append((server, min(wanted, self.idle[server])))
+            wanted -= chosen[-1][1]
+            if not wanted:
+                break
+        return sorted(chosen)
 
     def first_fit(self, wanted: int) -> Parts | None:
         """The servers that `first-fit` takes."""

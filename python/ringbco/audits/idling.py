@@ -7,7 +7,7 @@ import numpy as np
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.types import PACKING
 
-ANY_IDLE = frozenset({"first-fit", "least-loaded", "random", "fa-ffp", "sjf-bco"})
+ANY_IDLE = frozenset({"first-fit", "emptiest", "least-loaded", "random", "fa-ffp", "sjf-bco"})
 """Placements for which any idle GPUs will do; of the literal sjf-bco that holds up to kappa only."""
 
 

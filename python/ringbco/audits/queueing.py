@@ -161,7 +161,8 @@ def _undecided(facts: Facts) -> bool:
         return True  # theta
     if name == "lbsgf":
         return bool(facts.options["variant"] == "literal")
-    return name not in PACKING and name not in ("first-fit", "least-loaded", "random", "fa-ffp", "sjf-bco")
+    any_idle = ("first-fit", "emptiest", "least-loaded", "random", "fa-ffp", "sjf-bco")
+    return name not in PACKING and name not in any_idle
 
 
 def _sweep(checks: _Checks, facts: Facts, stretches: _Stretches, v: int) -> None:

@@ -1,4 +1,4 @@
-"""Gavel: max-min fair shares of GPU types, given out in rounds (docs/gavel.md).
+"""Gavel: shares of GPU types, max-min fair or first come first served, given out in rounds (docs/gavel.md).
 
 Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ringbco.errors import UsageError
 from ringbco.policies.programs import Program, Types, need_solver, seconds
 from ringbco.run.own import Policy
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
+
+SHARES: Final = ("max-min", "first-come")
 
 
 def shares(rates: Numbers, wanted: Counts, gpus: Counts) -> Numbers:
@@ -37,6 +40,22 @@ def shares(rates: Numbers, wanted: Counts, gpus: Counts) -> Numbers:
     program = _program(worth, wanted, gpus, floor, gains)
     program.row([floor], 1.0, lower=least * (1.0 - 1e-9))
     return program.solve()[:floor].reshape(jobs, types)
+
+
+def first_come(rates: Numbers, wanted: Counts, gpus: Counts, order: Counts) -> Numbers:
+    """All of its time on one type for each job in turn: the fastest of those with enough GPUs left, or none.
+
+    rates: iterations a second by job and type; wanted: GPUs by job; gpus: GPUs by type; order: the numbers of
+    the jobs, who came first in front. Ties go to the cluster's first type.
+    """
+    found, left = np.zeros(rates.shape), gpus.copy()
+    for job in order.tolist():
+        fits = np.where(left >= wanted[job], rates[job], 0.0)
+        kind = int(fits.argmax())
+        if fits[kind] > 0:
+            found[job, kind] = 1.0
+            left[kind] -= wanted[job]
+    return found
 
 
 def _program(worth: Numbers, wanted: Counts, gpus: Counts, floor: int, gains: Numbers) -> Program:
@@ -57,15 +76,20 @@ class Gavel(Policy):
     """Max-min fair shares of effective throughput over GPU types, in rounds (Narayanan et al., OSDI 2020).
 
     round: how long a round is, s. renew: how long shares hold at least, s. newcomers: whether a job that has
-    no share yet may have GPUs that would be idle.
+    no share yet may have GPUs that would be idle. shares: max-min, or first-come: all of its time for each
+    job, in order of arrival, on the fastest type with enough GPUs left; who finds none waits.
     """
 
     round: float = 360.0
     renew: float = 1920.0
     newcomers: bool = False
+    shares: str = "max-min"
 
     def __post_init__(self) -> None:
-        need_solver("gavel")
+        if self.shares not in SHARES:
+            raise UsageError(f"option P: shares: {self.shares}: expected one of {', '.join(SHARES)}")
+        if self.shares == "max-min":
+            need_solver("gavel")
         seconds("round", self.round)
         seconds("renew", self.renew)
         self._types: Types | None = None
@@ -92,7 +116,7 @@ class Gavel(Policy):
             self._had[row] = had
         wanted = state.jobs.num_gpus[rows].astype(np.int64)
         rates = types.rates(state, rows)
-        self._share_out(state.now, rows.tolist(), wanted, rates, types.gpus)
+        self._share_out(state, rows, wanted, rates, types.gpus)
         self._began, self._ends = state.now, state.now + self.round
         chosen = self._chosen(rows.tolist(), wanted, rates, types.gpus)
         size = dict(zip(rows.tolist(), wanted.tolist(), strict=True))
@@ -107,8 +131,11 @@ class Gavel(Policy):
                 break
         state.wake(self._ends)
 
-    def _share_out(self, now: float, rows: list[int], wanted: Counts, rates: Numbers, gpus: Counts) -> None:
+    def _share_out(
+        self, state: State, every: NDArray[np.uint32], wanted: Counts, rates: Numbers, gpus: Counts
+    ) -> None:
         """Works the shares out anew, if the set of jobs changed and they have held long enough."""
+        now, rows = state.now, every.tolist()
         nothing = np.zeros(len(gpus))
         fresh = nothing + self.round / 2  # a job that had nothing yet would have an infinite priority
         had = {row: self._had.get(row, fresh) for row in rows}
@@ -119,7 +146,11 @@ class Gavel(Policy):
             for row in known:
                 due = self._shares[row] * (now - self._renewed)
                 deficit[row] = deficit[row] + due - (had[row] - fresh)
-            self._shares = dict(zip(rows, shares(rates, wanted, gpus), strict=True))
+            if self.shares == "max-min":
+                found = shares(rates, wanted, gpus)
+            else:
+                found = first_come(rates, wanted, gpus, _in_line(state, every))
+            self._shares = dict(zip(rows, found, strict=True))
             had = dict.fromkeys(rows, fresh)
             self._members, self._renewed = members, now
         self._had, self._deficit = had, deficit
@@ -131,6 +162,9 @@ class Gavel(Policy):
         deficit = np.array([self._deficit[row] for row in rows])
         priority = share / np.array([self._had[row] for row in rows])
         free = np.array([self.newcomers or row in self._shares for row in rows])
+        if self.shares == "first-come":  # who was not given a type waits, though GPUs fall idle
+            free &= (share.sum(axis=1) > 0) | np.array([row not in self._shares for row in rows])
+            rates = np.where((share > 0) | (share.sum(axis=1, keepdims=True) == 0), rates, 0.0)
         # The types on which the jobs run fastest give out their GPUs first.
         speed = (rates / rates.max(axis=1, keepdims=True)).sum(axis=0)
         chosen = []
@@ -150,3 +184,10 @@ class Gavel(Policy):
         if old and all(state.idle[server] >= count for server, count in old):
             return state.start(row, old) == 1
         return state.start(row, type=kind) == 1
+
+
+def _in_line(state: State, rows: NDArray[np.uint32]) -> Counts:
+    """The places of these rows in fifo's order: (priority down, submit_time, row)."""
+    given = getattr(state.jobs, "priority", None)
+    priority = np.zeros(rows.size) if given is None else np.nan_to_num(given[rows].astype(np.float64))
+    return np.lexsort((rows, state.jobs.submit_time[rows], -priority))

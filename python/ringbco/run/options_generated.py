@@ -19,8 +19,8 @@ class Options(TypedDict, total=False):
     table; the least comes first. Default: the policy's.
     """
     placement: str | None
-    """Which idle GPUs a job gets: first-fit, consolidate, best-fit, worst-fit, fgd, least-loaded,
-    random, fa-ffp, lbsgf, sjf-bco. Default: the policy's.
+    """Which idle GPUs a job gets: first-fit, consolidate, best-fit, worst-fit, emptiest, fgd, least-
+    loaded, random, fa-ffp, lbsgf, sjf-bco. Default: the policy's.
     """
     queue: str | None
     """What happens behind a job that cannot start: strict, skip, easy. Default: the policy's."""
@@ -198,8 +198,8 @@ REPLAY: Final[dict[str, Option]] = {
         kind="name",
         default=None,
         help=(
-            "Which idle GPUs a job gets: first-fit, consolidate, best-fit, worst-fit, fgd, "
-            "least-loaded, random, fa-ffp, lbsgf, sjf-bco."
+            "Which idle GPUs a job gets: first-fit, consolidate, best-fit, worst-fit, "
+            "emptiest, fgd, least-loaded, random, fa-ffp, lbsgf, sjf-bco."
         ),
         panel="Policy",
         names=(
@@ -207,6 +207,7 @@ REPLAY: Final[dict[str, Option]] = {
             "consolidate",
             "best-fit",
             "worst-fit",
+            "emptiest",
             "fgd",
             "least-loaded",
             "random",

@@ -4,6 +4,9 @@ A job trains to the last epoch that was profiled, at the global batch size of th
 its model here: `cifar10 (batch size 2048)`. Iterations are thousandths of a step at the initial batch size.
 The rates are goodputs: steps a second times what a step at that batch size is worth, averaged so that the
 whole job takes as long as epoch by epoch.
+
+A job may hold from one GPU to as many as its batch can be split over. Policies that do not resize jobs run it
+on num_replicas.
 """
 
 from __future__ import annotations
@@ -42,6 +45,8 @@ _GPUS: Final = 4
 """GPUs of a server."""
 _MOST_LOCAL: Final = {"yolov3": 8}
 """The largest batch on a GPU, where the simulator allows less than was profiled."""
+_MOST_REPLICAS: Final = {"ncf": 1}
+"""The most GPUs of a job, where the simulator allows fewer than its batch could be split over."""
 _LEAST: Final = 1e-15
 _MOST: Final = 1e16
 """What a number of a profile may be; the published ones are from 4e-11 to 7e15."""
@@ -61,7 +66,12 @@ class Application:
     name: str
     placed: Mapping[tuple[int, int], NDArray[np.float64]]
     epochs: Mapping[int, NDArray[np.float64]]
+    least_local: int
     most_local: int
+
+    def most_gpus(self, batch: int) -> int:
+        """The most GPUs over which the simulator splits a global batch size."""
+        return max(1, _MOST_REPLICAS.get(self.name, batch // self.least_local))
 
     @property
     def first_batch(self) -> int:
@@ -174,9 +184,16 @@ def read(inputs: Inputs, options: Options) -> Trace:
     if unknown.height:
         expected = f"a number of GPUs at which {unknown['model'][0]} was profiled in {folder}"
         raise inputs.csv("jobs").bad_cell(int(unknown[ROW][0]), "num_replicas", expected)
+    least, most = _range(frame, tables, applications)
+    frame = frame.with_columns(
+        min_gpus=pl.Series(least, dtype=pl.UInt32), max_gpus=pl.Series(most, dtype=pl.UInt32)
+    )
     frame = by_submission(
         frame.rename({"time": "submit_time"}),
-        ["job_id", "submit_time", "num_gpus", "duration", "model", "gpu_type", "iterations"],
+        [
+            *("job_id", "submit_time", "num_gpus", "duration", "model", "gpu_type", "iterations"),
+            *("min_gpus", "max_gpus"),
+        ],
         gpu_type=pl.lit(GPU_TYPE),
         duration=pl.col("iterations") / pl.col("rate"),
     )
@@ -192,15 +209,49 @@ def read(inputs: Inputs, options: Options) -> Trace:
 
 def _alone(frame: pl.DataFrame, tables: pl.DataFrame) -> NDArray[np.float64]:
     """The rate of each job on the fewest servers of four GPUs; NaN where nothing profiled says it."""
-    number = {model: index for index, model in enumerate(tables["model"].unique(maintain_order=True))}
-    model = np.array([number[name] for name in tables["model"]], np.uint32)
-    sizes = (tables["gpus"].to_numpy(), tables["servers"].to_numpy())
-    speeds = _core.SpeedTable(
-        (len(number) + 1, 1), (model, np.zeros_like(model), *sizes), tables["rate"].to_numpy()
-    )
-    asked = np.array([number.get(name, len(number)) for name in frame["model"]], np.uint32)
-    gpus = frame["num_gpus"].to_numpy()
-    return speeds.rates(asked, np.zeros_like(asked), gpus, (gpus + _GPUS - 1) // _GPUS)
+    return _Alone(tables).rates(frame["model"].to_list(), frame["num_gpus"].to_numpy())
+
+
+class _Alone:
+    """Rates on the fewest servers of four GPUs."""
+
+    def __init__(self, tables: pl.DataFrame) -> None:
+        self._number = {
+            model: index for index, model in enumerate(tables["model"].unique(maintain_order=True))
+        }
+        model = np.array([self._number[name] for name in tables["model"]], np.uint32)
+        sizes = (tables["gpus"].to_numpy(), tables["servers"].to_numpy())
+        self._speeds = _core.SpeedTable(
+            (len(self._number) + 1, 1), (model, np.zeros_like(model), *sizes), tables["rate"].to_numpy()
+        )
+
+    def rates(self, models: Sequence[str], gpus: NDArray[np.uint32]) -> NDArray[np.float64]:
+        """Of each model on so many GPUs; NaN where nothing profiled says it."""
+        asked = np.array([self._number.get(name, len(self._number)) for name in models], np.uint32)
+        return self._speeds.rates(asked, np.zeros_like(asked), gpus, (gpus + _GPUS - 1) // _GPUS)
+
+
+def _range(
+    frame: pl.DataFrame, tables: pl.DataFrame, applications: Mapping[str, Application]
+) -> tuple[list[int], list[int]]:
+    """The fewest and the most GPUs of each job: a batch that can be split so, and rates from end to end."""
+    alone, runs = _Alone(tables), {}
+    largest = int(tables["gpus"].max())  # type: ignore[arg-type]
+    for model, name, batch in frame.select("model", "application", "batch_size").unique().iter_rows():
+        most = min(applications[name].most_gpus(int(batch)), largest)
+        known = ~np.isnan(alone.rates([model] * largest, np.arange(1, largest + 1, dtype=np.uint32)))
+        runs[model] = most, known
+    least, greatest = [], []
+    for model, wanted in frame.select("model", "num_gpus").iter_rows():
+        most, known = runs[model]
+        low = high = wanted
+        while low > 1 and known[low - 2]:
+            low -= 1
+        while high < most and known[high]:
+            high += 1
+        least.append(low)
+        greatest.append(high)
+    return least, greatest
 
 
 def _rates(application: Application, model: str, batch: int) -> Iterator[tuple[Any, ...]]:
@@ -251,8 +302,10 @@ def _application(folder: Path) -> Application:
         epochs[int(batch)] = _numbers(path, ("progress", "grad_sqr", "grad_var")).to_numpy()
     if not epochs:
         raise InputError("holds no validation-*.csv", file=folder)
-    most = _MOST_LOCAL.get(folder.name, int(placements["local_bsz"].max()))  # type: ignore[arg-type]
-    return Application(folder.name, placed, epochs, most)
+    sizes = placements["local_bsz"]
+    most = _MOST_LOCAL.get(folder.name, int(sizes.max()))  # type: ignore[arg-type]
+    least = math.ceil(sizes.min())  # type: ignore[arg-type]
+    return Application(folder.name, placed, epochs, least, most)
 
 
 def _numbers(path: Path, columns: Sequence[str]) -> pl.DataFrame:

@@ -45,6 +45,7 @@ _OF_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("pack", "packing", "packed", "consolidated"), "consolidate"),
         **dict.fromkeys(("bestfit", "bf", "tightest"), "best-fit"),
         **dict.fromkeys(("worstfit", "wf"), "worst-fit"),
+        **dict.fromkeys(("emptiest-first", "most-idle"), "emptiest"),
         **dict.fromkeys(("fragmentation", "frag", "fragmentation-gradient-descent"), "fgd"),
         **dict.fromkeys(("ls", "spread"), "least-loaded"),
         "rand": "random",
