@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringbco.audits import failures, served
+from ringbco.audits import failures, rungs, served
 from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats, preempts
 from ringbco.audits.findings import Check, blame, number
@@ -45,6 +45,7 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
         services = served.read(facts)
         if services is not None:
             lost &= ~np.isin(eps.end, services.start)  # a replica may evict at any instant
+        lost &= np.isnan(rungs.rests(facts, eps))
     else:
         said = "though nobody arrives or completes then"
         early, lost = np.zeros((2, first.size), dtype=bool)
@@ -96,6 +97,10 @@ def _events(facts: Facts, chosen: Bools) -> Floats:
     services = served.read(facts)
     if services is not None:
         happens.append(served.instants(services))
+    climbs = rungs.read(facts)
+    if climbs is not None:
+        mine = chosen[climbs.job]
+        happens += [climbs.time[mine], climbs.went_on[mine]]
     if facts.outages is not None:
         happens += [facts.outages.down, facts.outages.up]
     return np.unique(np.concatenate(happens))
