@@ -11,7 +11,7 @@ mod serving;
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
-use crate::ids::{Job, Server};
+use crate::ids::Job;
 pub use allocations::Allocations;
 pub(crate) use searches::Climbing;
 pub use searches::{Climb, Searched};
