@@ -16,6 +16,7 @@ import pytest
 import ringbco
 from oracle_searches import curve as oracle_curve
 from ringbco.errors import InputError, UsageError
+from ringbco.reports.figures import chapters
 from ringbco.result import metrics
 from ringbco.trace.searches import Search, curve
 
@@ -342,3 +343,15 @@ def test_a_rung_is_reached_once_also_after_a_failure() -> None:
     assert out.rungs is not None
     assert out.rungs["time"].to_list() == [4.0]
     assert out.jobs["finish_time"].to_list() == [18.0]
+
+
+def test_the_report_has_a_chapter() -> None:
+    # 9 trials reach rung 0, 3 reach rung 1.
+    out = replay(table(9), "1x9", search="asha:eta=3,rungs=2")
+    plain = ringbco.replay(table(9), "1x9", policy="fifo", model="fixed")
+    found = {chapter.title: chapter for chapter in chapters({"asha": out})}
+    assert [figure.name for figure in found["Searches"].figures] == ["to-best", "rungs"]
+    drawn = json.dumps([figure.chart.to_dict() for figure in found["Searches"].figures])
+    assert '"trials": 9' in drawn
+    assert '"trials": 3' in drawn
+    assert "Searches" not in {chapter.title for chapter in chapters({"plain": plain})}

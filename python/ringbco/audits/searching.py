@@ -276,7 +276,7 @@ def _work(facts: Facts, eps: Episodes, parts: Segments) -> tuple[Floats, Floats]
     """Work done in each part, and what its last slot may yield; with the other clock, work a second."""
     at = parts.episode
     if facts.options["model"] == "fixed":
-        held = times.gpus_held(facts, eps) / facts.num_gpus[eps.job]
+        held = times.relative_rate(facts, eps.job, times.gpus_held(facts, eps))
         rate = (held * times.speedups(facts, eps))[at]
         rate = rate if parts.slowed is None else rate / parts.slowed
         return parts.length * rate, rate * (facts.slot if facts.slots else 1.0)
