@@ -68,12 +68,12 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
 
 
 def _check_ages(check: Check, facts: Facts, eps: Episodes, ended: Bools) -> None:
-    """Nobody loses GPUs, but to what fails or makes room, before the stay has the age of --resize-every.
+    """Nobody loses GPUs, but at a rung or to what fails or makes room, before the stay has the age of --resize-every.
 
     ended: the episodes that ended before their jobs were done.
     """
     age = float(facts.options["resize_every"])
-    taken = failures.failed(facts, eps) | served.made_room(facts, eps)
+    taken = failures.failed(facts, eps) | served.made_room(facts, eps) | ~np.isnan(rungs.rests(facts, eps))
     young = ended & ~taken & (eps.end - eps.start < age)
     said = f"loses GPUs though it has held them for less than {number(age)} s"
     blame(check, facts, np.flatnonzero(young), said, job=eps.job, time=eps.end)
