@@ -68,7 +68,7 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
 
 
 def _check_ages(check: Check, facts: Facts, eps: Episodes, ended: Bools) -> None:
-    """Nobody loses GPUs, but at a rung or to what fails or makes room, before the stay has the age of --resize-every.
+    """Nobody loses GPUs, but at a rung or to what fails or makes room, before a stay is --resize-every old.
 
     ended: the episodes that ended before their jobs were done.
     """

@@ -41,7 +41,9 @@ def check_searches(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
     if _order_faults(check, facts, climbs):
         return
     _check_losses(check, facts, climbs)
-    if not facts.logged:  # whom a policy of one's own ended or refused, and when, nobody else tells
+    # When a policy of one's own, or elasticflow, refused or ended somebody nobody else tells.
+    untold = facts.outcome.summary.get("jobs_refused") and not facts.options.get("admission")
+    if not facts.logged and not untold:
         _check_choices(check, facts, climbs)
     if facts.outcome.allocations is not None:
         _check_work(check, facts, climbs, eps, parts)
