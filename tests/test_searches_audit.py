@@ -70,6 +70,19 @@ def test_genuine_results_pass(policy: str) -> None:
         assert audit(out, jobs) == [], (number, given)
 
 
+@pytest.mark.parametrize("policy", ["afs", "optimus", "elastic-srtf"])
+def test_results_of_policies_that_resize_jobs_pass(policy: str) -> None:
+    for number in range(AUDITS):
+        rnd = random.Random(f"resized searches {policy} {number}")
+        jobs = table(rnd, rnd.choice((9, 20, 60))).with_columns(
+            min_gpus=(pl.col("num_gpus") // 2).clip(1), max_gpus=pl.col("num_gpus") * 2
+        )
+        given = options(rnd, policy) | {"resize_every": rnd.choice((0.0, 300.0))}
+        given.pop("evict", None)
+        out = ringbco.replay(jobs, "4x8", **given)
+        assert audit(out, jobs) == [], (number, given)
+
+
 def test_without_allocations_it_passes_too() -> None:
     rnd = random.Random(1)
     jobs = table(rnd, 40)
