@@ -87,7 +87,7 @@ def _counts(facts: Facts, eps: Episodes, missing: Ints) -> dict[str, float]:
     figures: dict[str, float] = {"events": 2 * (facts.start.size + refused)}
     if facts.searched and facts.outcome.allocations is None:
         figures = {}  # nothing tells whom a rung ended
-    figures |= {} if facts.logged else {"jobs_refused": refused}
+    figures |= {} if facts.logged or not figures else {"jobs_refused": refused}
     total = facts.outcome.summary.get("total_seconds")
     if isinstance(total, int | float) and total > 0:
         figures["jobs_per_second"] = facts.done / total
