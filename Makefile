@@ -59,7 +59,7 @@ test-python: build
 	$(PYTEST) -m "not long"
 
 # Modules with random or golden cases, or moments, of which RINGBCO_CASES sets the number.
-LONG := equality preempt_equality types_equality tables_equality shares_equality outages_equality priorities_equality energy_equality planner audit audit_genuine audit_queue audit_mixed \
+LONG := equality preempt_equality types_equality tables_equality shares_equality outages_equality priorities_equality searches_equality energy_equality planner audit audit_genuine audit_queue audit_mixed \
 	golden own_policies shell repack
 
 test-long: build ## tests that take long; the random ones again, with many more cases; lints without Python

@@ -3,6 +3,7 @@
 //! `table` declares each option once, `entry` says what is known of one, `setting` gets and sets its value.
 
 mod entry;
+mod search;
 mod setting;
 mod table;
 mod together;
@@ -10,6 +11,7 @@ mod together;
 use crate::error::{Error, Result};
 
 pub use entry::{Entry, Kind, Range, Users};
+pub use search::Search;
 pub(crate) use setting::Setting;
 pub use setting::{Table, Value};
 pub use table::{Options, PlanOptions, commands};

@@ -5,12 +5,17 @@
 //! oversize has a `start` of NaN and 0 servers.
 
 mod allocations;
+mod searches;
+mod servers;
 mod serving;
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
-use crate::ids::{Job, Server};
+use crate::ids::Job;
 pub use allocations::Allocations;
+pub(crate) use searches::Climbing;
+pub use searches::{Climb, Searched};
+pub use servers::{Asleep, Failure};
 pub use serving::{Replica, Serving};
 
 /// What the engine knows when one cluster's run is over.
@@ -48,6 +53,8 @@ pub(crate) struct ClusterOutcome {
     pub(crate) lost_work: Vec<f64>,
     /// Those stays, in order of time.
     pub(crate) failed: Vec<Failure>,
+    /// What became of trials.
+    pub(crate) climbing: Climbing,
     /// When servers were asleep, by server and time, s. Kept where they may sleep.
     pub(crate) asleep: Vec<Asleep>,
     /// What became of services.
@@ -67,32 +74,6 @@ pub struct Elastic {
     pub held: f64,
     /// Those of them without progress, after being resumed.
     pub lost: f64,
-}
-
-/// A stay that an outage ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Failure {
-    /// Whose stay.
-    pub job: Job,
-    /// The server that went down.
-    pub server: Server,
-    /// When, s.
-    pub time: f64,
-    /// The progress lost, s.
-    pub lost: f64,
-    /// The GPUs held.
-    pub num_gpus: u32,
-}
-
-/// A server that was asleep.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asleep {
-    /// Which one.
-    pub server: Server,
-    /// Since when, s.
-    pub from: f64,
-    /// Until when, s; infinite where it was so at the end.
-    pub until: f64,
 }
 
 /// A job on its GPUs, one time of several.
@@ -130,6 +111,7 @@ impl ClusterOutcome {
             evictions: Vec::new(),
             lost_work: Vec::new(),
             failed: Vec::new(),
+            climbing: Climbing::default(),
             asleep: Vec::new(),
             serving: Serving::default(),
             stretches: Vec::new(),
@@ -154,7 +136,7 @@ impl ClusterOutcome {
     #[inline]
     pub(crate) fn has_stayed(&self, job: usize) -> bool {
         let some = |counts: &[u32]| counts.get(job).is_some_and(|&count| count > 0);
-        self.preemptions[job] > 0 || some(&self.failures) || some(&self.evictions)
+        self.preemptions[job] > 0 || some(&self.failures) || some(&self.evictions) || some(&self.climbing.pauses)
     }
 
     pub(crate) fn note_contention(&mut self, time: f64, sum: u64) {
@@ -179,6 +161,7 @@ impl ClusterOutcome {
         for failure in &mut self.failed {
             failure.time = seconds(failure.time);
         }
+        self.climbing.convert_times(&seconds);
         self.serving.convert_times(&seconds);
         for stretch in &mut self.stretches {
             (stretch.start, stretch.end) = (seconds(stretch.start), seconds(stretch.end));
@@ -234,6 +217,8 @@ pub struct Outcome {
     pub asleep: Option<Vec<Asleep>>,
     /// What became of services; `None` where the run knew none.
     pub serving: Option<Serving>,
+    /// What became of trials; `None` where no search was judged.
+    pub searched: Option<Searched>,
     /// In order of (row, start, server).
     pub allocations: Allocations,
     /// Sampled state.

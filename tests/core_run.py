@@ -45,6 +45,7 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
         "shares": None,
         "speeds": None,
         "checkpoint_interval": more.pop("checkpoint_intervals", None),
+        "trials": None,
     }
     cluster = {
         "server_gpus": np.array(case.servers, dtype=np.uint32),

@@ -346,6 +346,23 @@ class World:
         """Work done in the slot that ends now."""
         return run.phi
 
+    def mark(self, row: int) -> float:
+        """The work left at which a stay ends; trials end theirs at rungs, too."""
+        return 0.0
+
+    def comes_to_end(self, run: Stretch) -> bool:
+        return run.left - self.mark(run.row) <= 1e-9 * run.phi
+
+    def end_of(self, run: Stretch) -> float:
+        left = max(0.0, run.left - self.mark(run.row))
+        return run.since + (left * run.tau if left else 0.0)
+
+    def ends(self, run: Stretch) -> bool:
+        """A stay ends by itself; whether that is an event."""
+        run.left = 0.0 if self.slotted else run.left
+        self.complete(run)
+        return True
+
     def run_slots(self) -> None:
         n = idle = tick = 0
         while self.future or self.waiting or self.running:
@@ -356,10 +373,8 @@ class World:
                 if n > run.begin:
                     progress |= run.phi > 0
                     run.left -= self.yielded(run)
-                if run.left <= 1e-9 * run.phi:
-                    run.left = 0
-                    self.complete(run)
-                    happened = True
+                if self.comes_to_end(run):
+                    happened |= self.ends(run)
             happened |= self.arrive()
             due = happened
             if self.rules.policy in INTERVALS:
@@ -375,13 +390,10 @@ class World:
             n += 1
 
     def run_events(self) -> None:
-        def finish(run: Stretch) -> float:
-            return run.since + (run.left * run.tau if run.left else 0.0)
-
         ticks = self.rules.policy in INTERVALS
         tick = idle = 0
         while self.future or self.waiting or self.running:
-            instants = [finish(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
+            instants = [self.end_of(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
             instants += self.other_instants()
             idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
             if ticks:
@@ -392,9 +404,8 @@ class World:
             self.count_time()
             happened = False
             for run in sorted(self.running, key=lambda run: run.row):
-                if finish(run) <= self.now:
-                    self.complete(run)
-                    happened = True
+                if self.end_of(run) <= self.now:
+                    happened |= self.ends(run)
             happened |= self.arrive()
             due = happened
             if ticks:

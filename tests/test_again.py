@@ -32,7 +32,10 @@ speed = 9.5
 
 
 # Tables that only some results have.
-SELDOM = {f"{name}.parquet" for name in ("decisions", "outages", "quota", "replicas", "services", "speeds")}
+SELDOM = {
+    f"{name}.parquet"
+    for name in ("decisions", "outages", "quota", "replicas", "rungs", "searches", "services", "speeds")
+}
 
 
 @pytest.fixture

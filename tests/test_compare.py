@@ -30,6 +30,8 @@ from ringbco.result.outcome import Outcome
 
 POLICIES = ["fifo", "sjf", "ff"]
 OF_SOME = {
+    "mean_search_gpu_hours",
+    "mean_time_to_best",
     "preemptions",
     "lost_gpu_seconds",
     "deadlines_met",

@@ -35,6 +35,7 @@ from ringbco.result.schema import (
     FAILURE_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
+    PAUSES_SCHEMA,
     POWER_SCHEMA,
     PREEMPTION_SCHEMA,
     PRIORITY_SCHEMA,
@@ -374,6 +375,7 @@ def test_every_file_and_column_is_documented() -> None:
             | PREEMPTION_SCHEMA
             | EVICTION_SCHEMA
             | PRIORITY_SCHEMA
+            | PAUSES_SCHEMA
             | FAILURE_SCHEMA
             | ELASTIC_SCHEMA
             | TYPES_SCHEMA

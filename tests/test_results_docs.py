@@ -89,6 +89,9 @@ def outcomes() -> dict[str, Outcome]:
         "elastic": replay(
             due.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2), split, policy=Elastic
         ),
+        "searches": replay(
+            jobs.with_columns(group=pl.lit("a")), "4x4", policy="fifo", search="asha:eta=2,rungs=2"
+        ),
         "types": replay(jobs, MIXED, policy="fifo"),
         "asleep": replay(jobs, ALIKE, policy="fifo", sleep_after=60.0),
         "shares": replay(

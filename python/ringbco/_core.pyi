@@ -47,7 +47,8 @@ class RunResult:
     are alike; failures, lost_work (s) and failed (job, server, GPUs, time, lost work) where no outages were
     given; replicas (service, server, wanted since, start, end) and loads (service, time, replicas; as the run
     saw them) where no services were. lent is in GPU-seconds. asleep (server, since, until, s) is None where
-    servers never sleep.
+    servers never sleep. pauses, rested (s) and climbs (job, rung, when, the loss there, when it went on, NaN
+    where it never did) are None where no search was judged.
     """
 
     @property
@@ -90,6 +91,23 @@ class RunResult:
             NDArray[np.uint32],
             NDArray[np.uint32],
             NDArray[np.uint32],
+            NDArray[np.float64],
+            NDArray[np.float64],
+        ]
+        | None
+    ): ...
+    @property
+    def pauses(self) -> NDArray[np.uint32] | None: ...
+    @property
+    def rested(self) -> NDArray[np.float64] | None: ...
+    @property
+    def climbs(
+        self,
+    ) -> (
+        tuple[
+            NDArray[np.uint32],
+            NDArray[np.uint32],
+            NDArray[np.float64],
             NDArray[np.float64],
             NDArray[np.float64],
         ]
@@ -245,6 +263,7 @@ class _Jobs(TypedDict):
     priority: NotRequired[NDArray[np.int32] | None]
     preemptible: NotRequired[NDArray[np.bool_] | None]
     quotas: NotRequired[tuple[NDArray[np.uint32], list[int], list[bool]] | None]
+    trials: NotRequired[tuple[NDArray[np.uint32], list[NDArray[np.float64]]] | None]
 
 @type_check_only
 class _Cluster(TypedDict):

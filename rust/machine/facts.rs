@@ -179,7 +179,7 @@ impl<S: Speed> Floor<'_, S> {
     /// Whether any job has made progress after that instant.
     pub(super) fn has_progressed(&self, since: f64) -> bool {
         let runs =
-            |stay: &Stay<S::Pace>| stay.is_live() && stay.from < self.now && stay.end(self.clock) < f64::INFINITY;
+            |stay: &Stay<S::Pace>| stay.is_live() && stay.from < self.now && stay.end(self.clock, 0.0) < f64::INFINITY;
         self.progress > since || (self.now > since && self.stays.iter().any(runs))
     }
 
@@ -188,11 +188,11 @@ impl<S: Speed> Floor<'_, S> {
         !self.out.finish[job.index()].is_nan()
     }
 
-    /// Whether an outage or an eviction ever ended a stay of a job.
+    /// Whether an outage, an eviction or a rung ever ended a stay of a job.
     #[inline]
     pub(crate) fn was_interrupted(&self, job: Job) -> bool {
         let some = |counts: &[u32]| counts.get(job.index()).is_some_and(|&count| count > 0);
-        some(&self.out.failures) || some(&self.out.evictions)
+        some(&self.out.failures) || some(&self.out.evictions) || some(&self.out.climbing.pauses)
     }
 
     /// Whether a verb ended a job before it was done.

@@ -10,6 +10,7 @@ use super::holdings::Holdings;
 use super::ledger::Ledger;
 use super::lodgers::Lodgers;
 use super::outages::Outages;
+use super::searches::Searches;
 use super::services::Services;
 use super::sleep::{Pauses, Sleep};
 use super::stays::Stay;
@@ -18,7 +19,7 @@ use crate::cluster::{FewestServers, Grant};
 use crate::decisions::Verb;
 use crate::ds::EventHeap;
 use crate::ids::{GpuType, Job, Slot, WHOLE};
-use crate::outcome::{ClusterOutcome, Elastic, Stretch};
+use crate::outcome::{Climbing, ClusterOutcome, Elastic, Stretch};
 use crate::placement::{Placer, Pools};
 use crate::setting::Setting;
 use crate::speed::{Beside, Crowd, Speed};
@@ -51,6 +52,8 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) dirty: Vec<Slot>,
     pub(super) ledger: Option<Ledger>,
     pub(super) outages: Option<Box<Outages>>,
+    /// How far trials are, where their searches are judged.
+    pub(super) searches: Option<Box<Searches>>,
     /// Which servers are idle, where they may sleep.
     pub(super) sleep: Option<Box<Sleep>>,
     pub(super) pauses: Pauses,
@@ -98,7 +101,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         // A pause at the start, and what an outage takes, is time lost, which the ledger's columns tell.
         let makes_room = options.evict || setting.quotas.is_some() || setting.services.is_some();
         let stays_end = setting.outages.is_some() || makes_room;
-        let stops = stops || options.pauses_at_start() || stays_end;
+        let stops = stops || options.pauses_at_start() || stays_end || options.search.is_some();
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let placer = Placer::new(options);
         let record = options.record_allocations;
@@ -127,6 +130,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             dirty: Vec::new(),
             ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
             outages: Outages::new(setting, clock),
+            searches: Searches::new(setting, &speed, clock),
             sleep: Sleep::new(setting, clock, S::USES_REST_OF_SLOT),
             pauses: Pauses::new(options, clock, S::USES_REST_OF_SLOT, 0.0),
             checkpoint_interval: if stays_end { options.checkpoint_interval } else { f64::NAN },
@@ -152,6 +156,7 @@ impl<'a, S: Speed> Floor<'a, S> {
                 evictions: vec![0; if makes_room { jobs.len() } else { 0 }],
                 failures: vec![0; setting.outages.map_or(0, |_| jobs.len())],
                 lost_work: vec![0.0; setting.outages.map_or(0, |_| jobs.len())],
+                climbing: Climbing::new(options.search.map_or(0, |_| jobs.len())),
                 ..if stops {
                     ClusterOutcome::preemptive(jobs.len(), record)
                 } else {
@@ -307,7 +312,8 @@ impl<'a, S: Speed> Floor<'a, S> {
             stay.largest_crowd = stay.largest_crowd.max(crowd);
             let fresh = std::mem::take(&mut stay.fresh);
             if (S::COUPLED || fresh) && stay.set_pace(&self.speed, self.now, self.clock) {
-                self.ends.set(slot.number(), stay.end(self.clock), stay.job.number());
+                let mark = self.searches.as_ref().map_or(0.0, |searches| searches.mark(stay.job));
+                self.ends.set(slot.number(), stay.end(self.clock, mark), stay.job.number());
             }
             self.account_crowd();
             self.crowd_sum = self.crowd_sum + u64::from(crowd) - u64::from(before);

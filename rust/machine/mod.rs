@@ -16,6 +16,7 @@ mod holdings;
 mod ledger;
 mod lodgers;
 mod outages;
+mod searches;
 mod services;
 mod sharing;
 mod sleep;
@@ -213,6 +214,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             && time <= now
         {
             let slot = Slot::new(slot);
+            if self.comes_to_rung(slot) {
+                continue;
+            }
             let job = self.floor.complete(slot);
             self.policy.completed(&self.floor, slot, job);
             if P::OUTSIDE {
@@ -220,6 +224,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 self.news.completed.push(job);
             }
         }
+        let mut judged = self.judge_trials();
         if changes && self.floor.gone < self.floor.jobs.len() {
             self.change_servers();
             self.take_loads();
@@ -236,8 +241,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.arrived += 1;
             self.next_arrival = self.arrival_of(self.arrived);
         }
+        // Whoever was refused is waited for no longer.
+        judged |= self.judge_trials();
         // A pass alone is nothing that a replica tries again for: which passes change nothing is the policy's affair.
-        if serves && (changes || before != (self.floor.gone, self.arrived)) {
+        if serves && (changes || judged || before != (self.floor.gone, self.arrived)) {
             self.place_replicas();
         }
     }
@@ -269,6 +276,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             if P::OUTSIDE {
                 self.news.evicted.append(&mut self.floor.evicted);
             }
+        }
+        if self.judge_trials() {
+            // A verb ended or refused a trial: others may wait from now on.
+            self.next_wake = now;
         }
         let waiting = self.policy.is_waiting();
         let Floor { jobs, delays, cluster, placer, .. } = &mut self.floor;
@@ -327,7 +338,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// What a run that is done leaves behind, in seconds.
     pub(crate) fn into_outcome(mut self) -> ClusterOutcome {
         self.floor.out.serving = self.floor.serving();
-        let Floor { mut out, clock, gone, sleep, outages, .. } = self.floor;
+        let Floor { mut out, clock, gone, sleep, outages, searches, .. } = self.floor;
+        out.climbing.climbs = searches.map_or_else(Vec::new, |searches| searches.into_climbs());
         out.events = (self.arrived + gone) as u64;
         out.convert_times(|time| clock.seconds(time));
         if let Some(mut sleep) = sleep {

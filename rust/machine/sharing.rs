@@ -74,7 +74,8 @@ impl<S: Speed> Floor<'_, S> {
             self.meet(slot);
             let stay = &mut self.stays[slot.index()];
             if stay.set_pace(&self.speed, self.now, self.clock) {
-                self.ends.set(slot.number(), stay.end(self.clock), stay.job.number());
+                let mark = self.searches.as_ref().map_or(0.0, |searches| searches.mark(stay.job));
+                self.ends.set(slot.number(), stay.end(self.clock, mark), stay.job.number());
             }
         }
         self.dirty = dirty;

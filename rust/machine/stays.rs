@@ -72,15 +72,16 @@ impl<P> Stay<P> {
         f64::max(0.0, self.left - done)
     }
 
-    /// When it ends at its present pace; never where a slot yields nothing.
+    /// When so much work is left at its present pace: 0 at the end. Never where a slot yields nothing.
     #[inline]
-    pub(super) fn end(&self, clock: Clock) -> f64 {
+    pub(super) fn end(&self, clock: Clock, mark: f64) -> f64 {
+        let left = if mark > 0.0 { f64::max(0.0, self.left - mark) } else { self.left };
         match clock.slot {
             // Beside a partner a unit may take for ever.
-            None if self.left == 0.0 => self.since,
-            None => self.since + self.left * self.unit,
+            None if left == 0.0 => self.since,
+            None => self.since + left * self.unit,
             Some(_) if self.per_slot == 0.0 => f64::INFINITY,
-            Some(_) => self.since + whole_slots(self.left, self.per_slot),
+            Some(_) => self.since + whole_slots(left, self.per_slot),
         }
     }
 

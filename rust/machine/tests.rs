@@ -53,6 +53,7 @@ proptest! {
         shares: None,
         priority: None,
         preemptible: None,
+        trials: None,
         checkpoint_interval: None,
             submit: column(&|row| f64::from(row.0)),
             num_gpus: rows.iter().map(|row| row.1).collect(),

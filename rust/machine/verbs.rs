@@ -198,7 +198,8 @@ impl<S: Speed> Floor<'_, S> {
             self.crowd.join(slot, stay.servers());
         } else {
             stay.set_pace(&self.speed, self.now, self.clock);
-            self.ends.set(slot.number(), stay.end(self.clock), job.number());
+            let mark = self.searches.as_ref().map_or(0.0, |searches| searches.mark(job));
+            self.ends.set(slot.number(), stay.end(self.clock, mark), job.number());
         }
         if !resumed {
             self.out.start[j] = self.now;
@@ -297,6 +298,7 @@ impl<S: Speed> Floor<'_, S> {
         self.out.ended[j] = true;
         self.out.obstacles[j] = (0.0, 0.0);
         self.gone += 1;
+        self.lose_trial(job);
         let resumed = self.out.has_stayed(j);
         if self.undone.iter().any(|undone| undone.stay.job == job) {
             // It held GPUs up to this instant and holds none after it: that is an end, and no stop before one.
@@ -350,7 +352,7 @@ impl<S: Speed> Floor<'_, S> {
         if slot.index() == self.stays.len() {
             self.stays.push(Stay::default());
         }
-        self.ends.set(slot.number(), undone.stay.end(self.clock), job.number());
+        self.ends.set(slot.number(), undone.stay.end(self.clock, self.mark(job)), job.number());
         if undone.stay.parts.len() > 1 {
             self.crowd.join(slot, undone.stay.servers());
             self.crowd_sum += u64::from(undone.stay.crowd);
@@ -371,6 +373,7 @@ impl<S: Speed> Floor<'_, S> {
         self.out.refused[job.index()] = true;
         self.out.obstacles[job.index()] = (0.0, 0.0);
         self.gone += 1;
+        self.lose_trial(job);
         Ok(())
     }
 

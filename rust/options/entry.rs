@@ -10,7 +10,7 @@
 //! assert_eq!(told, "option turn: 90: expected a time >= 0 and <= 60 s");
 //! ```
 
-use super::{ClockKind, Discipline, Order, Placement, Preemption, Ties, Value};
+use super::{ClockKind, Discipline, Order, Placement, Preemption, Search, Ties, Value};
 use crate::error::{Error, Result};
 use crate::planner::Planner;
 use crate::policies::{PRESETS, Preset};
@@ -35,6 +35,8 @@ pub enum Kind {
     Name(&'static [&'static str]),
     /// One of these texts, or another one that `Ties::parse` takes.
     Ties(&'static [&'static str]),
+    /// A text that `Search::parse` takes.
+    Search,
     /// A file, which the caller reads: the engine never sees its name.
     File,
 }
@@ -217,6 +219,12 @@ impl Entry {
         Self::new(name, Kind::Ties(texts), Ties::EXPECTED)
     }
 
+    /// What `Search::parse` takes.
+    #[must_use]
+    pub const fn search(name: &'static str) -> Self {
+        Self::new(name, Kind::Search, Search::EXPECTED)
+    }
+
     /// A file that the caller reads.
     #[must_use]
     pub const fn file(name: &'static str, expected: &'static str) -> Self {
@@ -316,6 +324,7 @@ impl Entry {
             }
             (Kind::Name(names), Value::Text(text)) => names.contains(&text.as_str()),
             (Kind::Ties(_), Value::Text(text)) => Ties::parse(text).is_ok(),
+            (Kind::Search, Value::Text(text)) => Search::parse(text).is_ok(),
             _ => false,
         };
         if good { Ok(()) } else { Err(self.refusal(value)) }

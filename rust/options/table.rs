@@ -5,8 +5,8 @@
 
 use super::setting::options;
 use super::{
-    ClockKind, Discipline, Entry, Model, Order, Oversize, Placement, Predict, Preemption, Table, Ties, TypeOrder,
-    Users, Value, Variant,
+    ClockKind, Discipline, Entry, Model, Order, Oversize, Placement, Predict, Preemption, Search, Table, Ties,
+    TypeOrder, Users, Value, Variant,
 };
 use crate::planner::{Dispatch, Planner};
 use crate::policies;
@@ -215,6 +215,13 @@ options! {
             .panel(EXECUTION)
             .help("Jobs of higher priority evict preemptible ones of lower priority where they find no GPUs \
                 (docs/priorities.md).");
+        /// How the trials of a search are judged; `None`: every trial runs to its end.
+        search: Option<Search> = None => Entry::search("search")
+            .word("none")
+            .form("asha:eta=E,rungs=R")
+            .panel(EXECUTION)
+            .help("asha:eta=3,rungs=4: of the trials of a search (column group) that reach a rung, the best third goes \
+                on (docs/searches.md).");
         /// Attained service, GPU-seconds, at which a job falls to the next queue; ascending.
         thresholds: Vec<f64> = vec![18_000.0] =>
             Entry::ascending("thresholds", "GPU-seconds > 0 in ascending order")

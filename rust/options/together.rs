@@ -61,6 +61,7 @@ impl Options {
             let (value, expected) = ("true".to_owned(), "the policy edf".to_owned());
             return Err(Error::Option { name: "admission", value, expected });
         }
+        self.check_search()?;
         if self.preemption == Preemption::TimeSlice { self.check_turns() } else { Ok(()) }
     }
 

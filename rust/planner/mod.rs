@@ -182,6 +182,7 @@ fn run_at<S: Speed + Sync>(
         schedules: effort.schedules,
         schedules_known: effort.known,
         schedule: Outcome {
+            searched: None,
             on_types: Vec::new(),
             asleep: None,
             serving: None, // a plan knows no services

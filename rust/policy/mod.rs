@@ -48,6 +48,19 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
     /// old place.
     fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job);
 
+    /// The stay at `slot` ended at a rung. Its job neither waits nor runs from now on.
+    fn paused(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
+        self.completed(floor, slot, job);
+    }
+
+    /// A job that paused at a rung waits again, at its old place.
+    fn resumed(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+        self.arrived(floor, job);
+    }
+
+    /// The stay at `slot` goes on from a rung, which may have set its progress back to it.
+    fn climbed(&mut self, _floor: &Floor<'_, S>, _slot: Slot) {}
+
     /// A server went down or came back.
     fn capacity_changed(&mut self);
 

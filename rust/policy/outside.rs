@@ -62,6 +62,7 @@ impl Outside {
             () if floor.is_done(job) => "it is done",
             () if floor.is_ended(job) => "it was ended",
             () if floor.is_refused(job) => "it was refused",
+            () if floor.has_run(job) => "it pauses at a rung",
             () => "it has not arrived yet",
         }
     }
@@ -348,6 +349,18 @@ impl<S: Speed> Policy<S> for Outside {
 
     fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
         self.roster.set_waiting(job);
+    }
+
+    fn paused(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+        self.roster.set_gone(job);
+        self.present -= 1;
+        self.changed = true;
+    }
+
+    fn resumed(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
+        self.present += 1;
+        self.roster.set_waiting(job);
+        self.changed = true;
     }
 
     fn capacity_changed(&mut self) {

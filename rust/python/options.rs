@@ -30,7 +30,7 @@ fn value_of(entry: &Entry, given: &Bound<'_, PyAny>) -> PyResult<Value> {
         Kind::Integer { .. } => Value::Integer(given.extract()?),
         Kind::Number(_) => Value::Number(given.extract()?),
         Kind::Numbers(_) => Value::Numbers(given.extract()?),
-        Kind::Name(_) | Kind::Ties(_) | Kind::File => Value::Text(given.extract()?),
+        Kind::Name(_) | Kind::Ties(_) | Kind::Search | Kind::File => Value::Text(given.extract()?),
     })
 }
 
@@ -99,6 +99,7 @@ fn tell<'py>(py: Python<'py>, entry: &Entry, default: &Value) -> PyResult<Bound<
             row.set_item("names", texts)?;
             "ties"
         }
+        Kind::Search => "search",
         Kind::File => "file",
     };
     row.set_item("kind", kind)?;

@@ -1,6 +1,6 @@
 //! What a run gives back, as columns that numpy owns.
 
-use crate::outcome::{Asleep, Elastic, Failure, Outcome, Replica};
+use crate::outcome::{Asleep, Climb, Elastic, Failure, Outcome, Replica};
 use crate::planner::Plan;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
@@ -15,6 +15,9 @@ type ReplicaColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<f64>>, 
 
 /// Loads as the run saw them: the service, when, s, and how many replicas.
 type LoadColumns = (Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<u32>>);
+
+/// Rungs that trials reached: the job, which rung, when, the loss there and when it went on, s.
+type ClimbColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
 
 /// A run's columns.
 #[pyclass(frozen, get_all, module = "ringbco._core")]
@@ -37,6 +40,9 @@ pub(super) struct RunResult {
     lost_work: Option<Py<PyArray1<f64>>>,
     failed: Option<FailedColumns>,
     asleep: Option<AsleepColumns>,
+    pauses: Option<Py<PyArray1<u32>>>,
+    rested: Option<Py<PyArray1<f64>>>,
+    climbs: Option<ClimbColumns>,
     replicas: Option<ReplicaColumns>,
     loads: Option<LoadColumns>,
     lent: f64,
@@ -105,6 +111,19 @@ impl RunResult {
         }
         let (failures, lost_work, failed) =
             failures.map_or((None, None, None), |(a, b, c)| (Some(a), Some(b), Some(c)));
+        let (pauses, rested, climbs) = outcome.searched.map_or((None, None, None), |searched| {
+            let rows = &searched.climbs;
+            let of = |value: fn(&Climb) -> u32| column(py, rows.iter().map(value).collect());
+            let numbers = |value: fn(&Climb) -> f64| column(py, rows.iter().map(value).collect());
+            let climbs = (
+                of(|climb| climb.job.number()),
+                of(|climb| climb.rung),
+                numbers(|climb| climb.time),
+                numbers(|climb| climb.loss),
+                numbers(|climb| climb.went_on),
+            );
+            (Some(column(py, searched.pauses)), Some(column(py, searched.rested)), Some(climbs))
+        });
         let has_services = outcome.serving.is_some();
         let serving = outcome.serving.unwrap_or_default();
         let lent = serving.lent;
@@ -158,6 +177,9 @@ impl RunResult {
             lost_work,
             failed,
             asleep,
+            pauses,
+            rested,
+            climbs,
             replicas,
             loads,
             lent,

@@ -15,7 +15,7 @@ use crate::pack as packing;
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
 use crate::simulation::OwnedServices;
-use crate::trace::{Jobs, Kind, Load, Noise, Outage, Quota, Quotas, Range, RateTable, Rates, Services, Types};
+use crate::trace::{Jobs, Kind, Load, Noise, Outage, Quota, Quotas, Range, RateTable, Rates, Services, Trials, Types};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -68,6 +68,9 @@ impl Watch for PythonWatch {
 /// Quotas: the place of each job's owner among them, then GPUs and whether to borrow, an owner each.
 type QuotaColumns<'py> = (PyReadonlyArray1<'py, u32>, Vec<u64>, Vec<bool>);
 
+/// Trials: the number of each job's search, 2^32 - 1 for none; then what says how its loss falls.
+type TrialColumns<'py> = (PyReadonlyArray1<'py, u32>, [PyReadonlyArray1<'py, f64>; 3]);
+
 /// The columns of a job table.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -92,6 +95,8 @@ pub(super) struct JobColumns<'py> {
     priority: Option<PyReadonlyArray1<'py, i32>>,
     #[pyo3(default)]
     preemptible: Option<PyReadonlyArray1<'py, bool>>,
+    #[pyo3(default)]
+    trials: Option<TrialColumns<'py>>,
     #[pyo3(default)]
     quotas: Option<QuotaColumns<'py>>,
     #[pyo3(default)]
@@ -205,7 +210,15 @@ impl JobColumns<'_> {
             Some(types) => Some(Types { of: types.of.as_slice()?, kinds }),
             None => None,
         };
+        let trials = match &self.trials {
+            Some((search, [end, start, fall])) => {
+                let curve = [end.as_slice()?, start.as_slice()?, fall.as_slice()?];
+                Some(Trials { search: search.as_slice()?, curve })
+            }
+            None => None,
+        };
         Ok(Jobs {
+            trials,
             range,
             noise,
             types,

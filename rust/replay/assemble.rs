@@ -12,8 +12,8 @@ use crate::ids::{Job, Server};
 use crate::machine::Clock;
 use crate::options::{Options, Preemption};
 use crate::outcome::{
-    Allocations, Asleep, ClusterOutcome, Elastic, Failure, Outcome, Preempted, Span, Stretch, held_while_submitting,
-    timeline,
+    Allocations, Asleep, ClusterOutcome, Elastic, Failure, Outcome, Preempted, Searched, Span, Stretch,
+    held_while_submitting, timeline,
 };
 use crate::trace::Jobs;
 use std::borrow::Cow;
@@ -35,7 +35,11 @@ pub(crate) fn assemble(
     let mut preemptions = vec![0; n];
     let has_outages = extras.outages.is_some();
     let makes_room = extras.make_room(options);
-    let keeps_stays = options.preemption != Preemption::None || options.pauses_at_start() || has_outages || makes_room;
+    let keeps_stays = options.preemption != Preemption::None
+        || options.pauses_at_start()
+        || has_outages
+        || makes_room
+        || options.search.is_some();
     let mut preempted = keeps_stays.then(|| Preempted {
         held: vec![f64::NAN; n],
         lost: vec![0.0; n],
@@ -54,6 +58,7 @@ pub(crate) fn assemble(
     let mut log = DecisionLog::default();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
+    let mut searched = options.search.map(|_| Searched::new(n));
     let mut serving = None;
     let mut cluster = vec![0; if parts.len() > 1 { n } else { 0 }];
     for (number, (part, outcome)) in parts.iter().zip(outcomes).enumerate() {
@@ -90,6 +95,9 @@ pub(crate) fn assemble(
                 (preempted.refused[row], preempted.ended[row]) = (outcome.refused[j], outcome.ended[j]);
                 kept[row] = !(outcome.refused[j] || outcome.ended[j]);
             }
+        }
+        if let Some(searched) = &mut searched {
+            searched.take(outcome.climbing, &part.rows);
         }
         if extras.services.is_some() {
             serving = Some(outcome.serving);
@@ -139,12 +147,17 @@ pub(crate) fn assemble(
     // What jobs ask for, in thousandths where the table has shares.
     let units = jobs.shares.map_or(Cow::Borrowed(jobs.num_gpus), |_| (0..n).map(|row| jobs.units(row)).collect());
     let seen = |job: usize| clock.seconds(clock.arrival(jobs.submit[job]));
+    // After a stretch a job waits, unless it pauses at a rung first.
+    if let Some(searched) = &mut searched {
+        searched.sort();
+    }
+    let waits_from = |row: u32, end: f64| searched.as_ref().map_or(end, |searched| searched.waits_from(row, end));
     let in_stretches = stretches.iter().enumerate().map(|(i, s)| {
         let row = s.job.index();
         let before = i.checked_sub(1).map(|i| &stretches[i]).filter(|before| before.job == s.job);
         Span {
             submit: jobs.submit[row],
-            seen: before.map_or_else(|| seen(row), |before| before.end),
+            seen: before.map_or_else(|| seen(row), |before| waits_from(row as u32, before.end)),
             start: s.start,
             finish: s.end,
             asks: units[row],
@@ -183,6 +196,7 @@ pub(crate) fn assemble(
         on_types,
         asleep,
         serving,
+        searched,
         events,
         decisions,
         contention_seconds,

@@ -57,6 +57,14 @@ pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     }
 }
 
+/// Refuses a search among jobs that are no trials.
+pub(super) fn check_searches(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
+    if options.search.is_some() && jobs.trials.is_none() {
+        return Err(Error::ColumnLength { column: "group", length: 0, expected: jobs.len() });
+    }
+    Ok(())
+}
+
 /// Refuses priorities where nobody would heed them.
 pub(super) fn check_priorities(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     if jobs.priority.is_some() && options.preemption == Preemption::Repack {

@@ -24,7 +24,8 @@ use crate::trace::{Jobs, Outage, OwnedTypes, Quotas, Services};
 pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
 use checks::{
-    check_extras, check_outages, check_priorities, check_room, check_services, check_shares, check_slots, keep,
+    check_extras, check_outages, check_priorities, check_room, check_searches, check_services, check_shares,
+    check_slots, keep,
 };
 pub(crate) use parts::Part;
 use parts::{job_vcs, order_by_fifo, split};
@@ -146,6 +147,7 @@ pub(crate) fn prepare(
     check_slots(jobs, options)?;
     check_outages(extras, spec, options)?;
     check_services(jobs, extras, spec, options)?;
+    check_searches(jobs, options)?;
     check_priorities(jobs, options)?;
     check_room(jobs, extras, options)?;
     check_types(jobs, spec, options)?;

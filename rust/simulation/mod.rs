@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job, Server};
 use crate::machine::{Machine, News, Pause, Watch};
 use crate::options::{Model, Options, Preemption};
-use crate::outcome::{ClusterOutcome, Outcome};
+use crate::outcome::{Climbing, ClusterOutcome, Outcome};
 use crate::policy::{KeyedLine, Outside, Queued};
 use crate::replay::{ClusterSpec, Extras, Part, Ready, assemble, part_options, prepare};
 use crate::setting::Setting;
@@ -206,6 +206,7 @@ impl Prepared {
                 failures: vec![0; columns],
                 lost_work: vec![0.0; columns],
                 evictions: vec![0; if makes_room { jobs } else { 0 }],
+                climbing: Climbing::new(self.options.search.map_or(0, |_| jobs)),
                 asleep: if sleeps { self.course(part, When::default()).into_outcome().asleep } else { Vec::new() },
                 ..ClusterOutcome::preemptive(jobs, false)
             };

@@ -4,6 +4,7 @@
 //! range (docs/job-table.md). For example, model `fixed` does not read `iterations`, so that column may be empty.
 
 use super::rates::{RateTable, Rates};
+use super::trials::{OwnedTrials, Trials};
 use super::types::{Kind, OwnedTypes, Types};
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job, WHOLE};
@@ -41,6 +42,8 @@ pub struct Jobs<'a> {
     pub preemptible: Option<&'a [bool]>,
     /// Seconds of progress between two checkpoints, NaN where the option says it; `None` where it says it for all.
     pub checkpoint_interval: Option<&'a [f64]>,
+    /// The searches that jobs are trials of; `None` for a run without searches.
+    pub trials: Option<Trials<'a>>,
 }
 
 /// How many GPUs elastic jobs may hold: min <= `num_gpus` <= max.
@@ -279,6 +282,10 @@ impl Jobs<'_> {
         if let Some(intervals) = self.checkpoint_interval {
             lengths.push(("checkpoint_interval", intervals.len()));
         }
+        if let Some(trials) = self.trials {
+            lengths.push(("group", trials.search.len()));
+            lengths.extend(trials.curve.map(|values| ("loss", values.len())));
+        }
         for (column, length) in lengths {
             if length != n {
                 return Err(Error::ColumnLength { column, length, expected: n });
@@ -340,6 +347,9 @@ impl Jobs<'_> {
             priority: self.priority.map(<[i32]>::to_vec),
             preemptible: self.preemptible.map(<[bool]>::to_vec),
             checkpoint_interval: self.checkpoint_interval.map(<[f64]>::to_vec),
+            trials: self
+                .trials
+                .map(|trials| OwnedTrials { search: trials.search.to_vec(), curve: trials.curve.map(<[f64]>::to_vec) }),
         }
     }
 
@@ -366,6 +376,7 @@ impl Jobs<'_> {
             priority: self.priority.map(|priority| take(priority, all)),
             preemptible: self.preemptible.map(|preemptible| take(preemptible, all)),
             checkpoint_interval: self.checkpoint_interval.map(|intervals| take(intervals, all)),
+            trials: self.trials.map(|trials| trials.gather(all)),
         }
     }
 }
@@ -413,6 +424,8 @@ pub struct OwnedJobs {
     pub preemptible: Option<Vec<bool>>,
     /// See [`Jobs::checkpoint_interval`].
     pub checkpoint_interval: Option<Vec<f64>>,
+    /// See [`Jobs::trials`].
+    pub trials: Option<OwnedTrials>,
 }
 
 impl OwnedJobs {
@@ -434,6 +447,7 @@ impl OwnedJobs {
             priority: self.priority.as_deref(),
             preemptible: self.preemptible.as_deref(),
             checkpoint_interval: self.checkpoint_interval.as_deref(),
+            trials: self.trials.as_ref().map(OwnedTrials::view),
         }
     }
 }

@@ -5,6 +5,7 @@ mod outages;
 mod quotas;
 mod rates;
 mod services;
+mod trials;
 mod types;
 
 pub use jobs::{Demand, Jobs, MAX_ITERATIONS, Noise, OwnedJobs, Range};
@@ -13,4 +14,5 @@ pub(crate) use outages::{check_outages, merged};
 pub use quotas::{Quota, Quotas};
 pub use rates::{Pair, RateTable, Rates};
 pub use services::{Load, Services};
+pub use trials::{NO_SEARCH, OwnedTrials, Trials};
 pub use types::{Kind, OwnedTypes, Types};

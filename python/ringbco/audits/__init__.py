@@ -25,6 +25,7 @@ from ringbco.audits import (
     queueing,
     room,
     rows,
+    searching,
     served,
     share_choosing,
     times,
@@ -56,6 +57,7 @@ RULES: Final = {
     "num-servers": "num_servers is what the stretches use",
     "contention": "max_contention is what the stretches imply",
     "run-times": "run times equal the work done under contention",
+    "searches": "trials go on by their losses, with the work done that lies between rungs",
     "held": "held_time and lost_time follow from the stretches",
     "instants": "jobs start and are preempted when the policy decides",
     "placement": "gangs are on the servers that the placement takes",
@@ -80,6 +82,7 @@ _NEED_ALLOCATIONS: Final = (
         "num-servers",
         "contention",
         "run-times",
+        "searches",
     ),
     *("held", "instants", "placement", "causes", "order", "idle", "reservation"),
 )
@@ -188,6 +191,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
             checks["contention"], facts, eps, parts, jobs["max_contention"].to_numpy().astype(np.int64)
         )
         times.check_run_times(checks["run-times"], facts, eps, parts)
+        searching.check_searches(checks["searches"], facts, eps, parts)
         causes.check_held(checks["held"], facts, jobs, eps)
         _queue(checks, facts, jobs, eps, parts)
     figures.check_summary(checks["summary"], facts, eps, parts)
@@ -195,7 +199,10 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         figures.check_services(checks["summary"], facts, services)
     if facts.planned:
         plans.check_plan(checks["summary"], facts)
-    figures.check_timeline(checks["timeline"], facts, eps, parts)
+    if facts.searched and outcome.allocations is None:
+        checks["timeline"].not_run = "without allocations nothing tells of the trials that ended"
+    else:
+        figures.check_timeline(checks["timeline"], facts, eps, parts)
 
 
 def _queue(
@@ -217,6 +224,9 @@ def _queue(
         return
     if facts.outcome.services is not None:
         _leave_out(checks, _IN_QUEUE, "services take GPUs: those that no job holds may be theirs")
+        return
+    if facts.searched:
+        _leave_out(checks, _IN_QUEUE, "trials pause at rungs, and neither wait nor run")
         return
     if facts.makes_room:
         _leave_out(checks, _IN_QUEUE, "jobs make room for others, or wait for their owner's quota")

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.audits import rungs
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Facts, Floats, Ints
 from ringbco.audits.findings import Check, blame, number
@@ -117,9 +118,11 @@ def _waits(facts: Facts, eps: Episodes) -> tuple[Ints, Floats, Floats]:
     if not facts.preemptive:
         return first, facts.arrival(), facts.start
     again = np.flatnonzero(eps.job[1:] == eps.job[:-1])
+    rests = rungs.rests(facts, eps)
+    back = np.where(np.isnan(rests), eps.end, rests)
     return (
         np.concatenate([first, eps.job[again]]),
-        np.concatenate([facts.arrival(), eps.end[again]]),
+        np.concatenate([facts.arrival(), back[again]]),
         np.concatenate([facts.start, eps.start[again + 1]]),
     )
 

@@ -108,8 +108,13 @@ class Facts:
 
     @property
     def preemptive(self) -> bool:
-        """Whether a job may have several stays: the policy may preempt, servers fail, or jobs make room."""
-        return preempts(self.options) or self.outages is not None or self.makes_room
+        """Whether a job may have several stays: it may be preempted, fail, make room, or pause at rungs."""
+        return preempts(self.options) or self.outages is not None or self.makes_room or self.searched
+
+    @property
+    def searched(self) -> bool:
+        """Whether trials of searches were judged at rungs."""
+        return self.options.get("search") is not None
 
     @property
     def makes_room(self) -> bool:
@@ -365,7 +370,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         stretches = pl.DataFrame(schema={"_job": pl.UInt32, "server": pl.UInt32, "num_gpus": pl.UInt32,
                                          "start_time": pl.Float64, "end_time": pl.Float64})  # fmt: skip
     else:
-        if decides_itself(options):
+        if decides_itself(options) or options.get("search") is not None:
             ended = known.join(allocations, on="job_id", how="semi").join(jobs, on="job_id", how="anti")
         ids = pl.concat([jobs.select("job_id"), ended.sort("_row").select("job_id")])
         stretches = allocations.join(

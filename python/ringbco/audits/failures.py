@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ringbco.audits import rungs
 from ringbco.audits.findings import Check, blame, blame_stretches, number
 from ringbco.audits.rows import compare, numeric
 
@@ -51,7 +52,7 @@ def _outage_of(facts: Facts, eps: Episodes) -> Ints:
     which = np.flatnonzero(found >= 0)[::-1]  # pairs are in order of servers: the lowest is written last
     none[eps.pair_episode[which]] = found[which]
     last = np.append(eps.job[1:] != eps.job[:-1], True)
-    none[last] = -1
+    none[last | ~np.isnan(rungs.rests(facts, eps))] = -1
     return none
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringbco.audits import energy, failures, served
+from ringbco.audits import energy, failures, rungs, served
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, number
@@ -85,7 +85,9 @@ def _counts(facts: Facts, eps: Episodes, missing: Ints) -> dict[str, float]:
     if facts.logged:  # believed: nothing else tells whom a policy of one's own refused
         refused = np.setdiff1d(left_out(facts), missing).size
     figures: dict[str, float] = {"events": 2 * (facts.start.size + refused)}
-    figures |= {} if facts.logged else {"jobs_refused": refused}
+    if facts.searched and facts.outcome.allocations is None:
+        figures = {}  # nothing tells whom a rung ended
+    figures |= {} if facts.logged or not figures else {"jobs_refused": refused}
     total = facts.outcome.summary.get("total_seconds")
     if isinstance(total, int | float) and total > 0:
         figures["jobs_per_second"] = facts.done / total
@@ -255,11 +257,14 @@ def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
     finish = facts.finish[chosen]
     jct, ideal = finish - facts.submit[chosen], facts.workload.ideal_run_time[facts.row[chosen]]
     rho = jct / ideal
+    whose = facts.row[chosen]
+    bounded = np.maximum(jct / np.maximum(ideal, BOUND), 1.0)
+    if facts.searched:
+        rho, whose = _by_search(facts, chosen, rho)
     figures: dict[str, float] = {
         "mean_finish_time_fairness": math.fsum(rho) / rho.size,
         "worst_finish_time_fairness": float(rho.max()),
     }
-    bounded = np.maximum(jct / np.maximum(ideal, BOUND), 1.0)
     figures["mean_bounded_slowdown"] = math.fsum(bounded) / bounded.size
     for label, share in SHARES:
         figures[f"{label}_bounded_slowdown"] = _percentile(bounded, share)
@@ -273,7 +278,7 @@ def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
             figures["deadlines_met"] = (deadlines - missed) / deadlines
     if "user" in table.columns:
         speeds: dict[str, list[float]] = {}
-        for user, value in zip(table["user"].gather(facts.row[chosen]), rho, strict=True):
+        for user, value in zip(table["user"].gather(whose), rho, strict=True):
             if user is not None and value > 0:  # else it ended as it was submitted, and has no speed
                 speeds.setdefault(user, []).append(1.0 / float(value))
         means = [math.fsum(own) / len(own) for own in speeds.values()]
@@ -281,6 +286,25 @@ def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
             squares = math.fsum(mean * mean for mean in means)
             figures["jain_index_users"] = math.fsum(means) ** 2 / (len(means) * squares)
     return figures
+
+
+def _by_search(facts: Facts, chosen: Bools, rho: Floats) -> tuple[Floats, Ints]:
+    """The rho of each job and of each search, whose trials are one job, and the row that stands for it."""
+    rows = facts.row[chosen]
+    submit, finish = facts.submit[chosen], facts.finish[chosen]
+    ideal = submit + facts.workload.ideal_run_time[rows]
+    trials: dict[str, list[int]] = {}
+    found: list[tuple[int, float]] = []
+    for at, name in enumerate(facts.table.frame["group"].gather(rows).to_list()):
+        if name is None:
+            found.append((int(rows[at]), float(rho[at])))
+        else:
+            trials.setdefault(name, []).append(at)
+    for own in trials.values():
+        first = min(submit[own])
+        found.append((int(rows[own[0]]), float((max(finish[own]) - first) / (max(ideal[own]) - first))))
+    found.sort()
+    return np.array([value for _, value in found]), np.array([row for row, _ in found])
 
 
 def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:
@@ -292,8 +316,9 @@ def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:
     lost = (np.minimum(eps.end - eps.start, pauses(facts, eps)) * held)[chosen[eps.job]]
     fell = int(np.count_nonzero(failures.failed(facts, eps) & chosen[eps.job]))
     evicted = int(facts.evictions[chosen].sum())
+    paused = int(np.count_nonzero(np.isfinite(rungs.rests(facts, eps)) & chosen[eps.job]))
     figures = {
-        "preemptions": int(np.count_nonzero(resumed)) - fell - evicted,
+        "preemptions": int(np.count_nonzero(resumed)) - fell - evicted - paused,
         "lost_gpu_seconds": float(lost.sum()),
     }
     return figures | ({"evictions": evicted} if facts.makes_room else {})
@@ -399,7 +424,8 @@ def _in_stretches(facts: Facts, eps: Episodes, arrival: Floats, times: Floats) -
     last = np.append(eps.job[1:] != eps.job[:-1], True)[: eps.job.size]
     units = _units(facts)
     gpus = units[eps.job]  # those asked for: what it holds may be others
-    preempted = eps.end[~last]
+    rests = rungs.rests(facts, eps)
+    preempted = np.where(np.isnan(rests), eps.end, rests)[~last]
     started, started_gpus = until(eps.start, times), until(eps.start, times, gpus)
     back, back_gpus = until(preempted, times), until(preempted, times, gpus[~last])
     return {

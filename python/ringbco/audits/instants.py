@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringbco.audits import failures, served
+from ringbco.audits import failures, rungs, served
 from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats, preempts
 from ringbco.audits.findings import Check, blame, number
@@ -45,6 +45,7 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
         services = served.read(facts)
         if services is not None:
             lost &= ~np.isin(eps.end, services.start)  # a replica may evict at any instant
+        lost &= np.isnan(rungs.rests(facts, eps))
     else:
         said = "though nobody arrives or completes then"
         early, lost = np.zeros((2, first.size), dtype=bool)
@@ -67,12 +68,12 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
 
 
 def _check_ages(check: Check, facts: Facts, eps: Episodes, ended: Bools) -> None:
-    """Nobody loses GPUs, but to what fails or makes room, before the stay has the age of --resize-every.
+    """Nobody loses GPUs, but at a rung or to what fails or makes room, before a stay is --resize-every old.
 
     ended: the episodes that ended before their jobs were done.
     """
     age = float(facts.options["resize_every"])
-    taken = failures.failed(facts, eps) | served.made_room(facts, eps)
+    taken = failures.failed(facts, eps) | served.made_room(facts, eps) | ~np.isnan(rungs.rests(facts, eps))
     young = ended & ~taken & (eps.end - eps.start < age)
     said = f"loses GPUs though it has held them for less than {number(age)} s"
     blame(check, facts, np.flatnonzero(young), said, job=eps.job, time=eps.end)
@@ -96,6 +97,10 @@ def _events(facts: Facts, chosen: Bools) -> Floats:
     services = served.read(facts)
     if services is not None:
         happens.append(served.instants(services))
+    climbs = rungs.read(facts)
+    if climbs is not None:
+        mine = chosen[climbs.job]
+        happens += [climbs.time[mine], climbs.went_on[mine]]
     if facts.outages is not None:
         happens += [facts.outages.down, facts.outages.up]
     return np.unique(np.concatenate(happens))

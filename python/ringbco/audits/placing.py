@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.audits import failures, sharing
+from ringbco.audits import failures, rungs, sharing
 from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats, Ints, preempts
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
@@ -28,11 +28,12 @@ def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
     runs = np.bincount(eps.job, minlength=facts.num_gpus.size)[:done]
     counted = reported["preemptions"].to_numpy().astype(np.int64)
     fell = np.bincount(eps.job[failures.failed(facts, eps)], minlength=facts.row.size)[:done]
+    rested = np.bincount(eps.job[np.isfinite(rungs.rests(facts, eps))], minlength=facts.row.size)[:done]
     first, last = np.full(facts.row.size, np.inf), np.full(facts.row.size, -np.inf)
     np.minimum.at(first, eps.job, eps.start)
     np.maximum.at(last, eps.job, eps.end)
     bad = (
-        (runs - 1 - fell - facts.evictions[:done] != counted)
+        (runs - 1 - fell - rested - facts.evictions[:done] != counted)
         | (first[:done] != facts.start[:done])
         | (last[:done] != facts.finish[:done])
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ringbco.audits import failures, served
+from ringbco.audits import failures, rungs, served
 from ringbco.audits.facts import preempts
 from ringbco.audits.findings import Check, blame
 from ringbco.audits.quotas import check_holdings, read_quotas
@@ -34,7 +34,7 @@ def check_room(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes) ->
         return
     quotas = read_quotas(facts)
     if not preempts(facts.options):
-        # Then every stay that neither failed nor was the last is an eviction.
+        # Then every stay that neither failed, nor ended at a rung, nor was the last is an eviction.
         _check_reasons(check, facts, eps, quotas)
     elif quotas is None and facts.outcome.services is None:
         level = _levels(facts)
@@ -58,7 +58,8 @@ def _preemptible(facts: Facts) -> Bools:
 def _check_reasons(check: Check, facts: Facts, eps: Episodes, quotas: Quotas | None) -> None:
     """Every eviction has a job, or a replica, that starts at that instant and may evict that job."""
     last = np.append(eps.job[1:] != eps.job[:-1], True)
-    ended = np.flatnonzero(~last & ~failures.failed(facts, eps))
+    paused = ~np.isnan(rungs.rests(facts, eps))
+    ended = np.flatnonzero(~last & ~paused & ~failures.failed(facts, eps))
     counted = np.bincount(eps.job[ended], minlength=facts.row.size)
     bad = np.flatnonzero(counted[: facts.done] != facts.evictions[: facts.done])
     blame(

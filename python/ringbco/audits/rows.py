@@ -101,6 +101,10 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
     if facts.options["oversize"] == "drop":
         missing = np.setdiff1d(missing, dropped(facts))
     missing = np.setdiff1d(missing, refusable(facts))
+    if facts.searched and facts.outcome.rungs is not None and facts.outcome.allocations is None:
+        # Nothing else tells of the trials that ended.
+        known = facts.table.frame["job_id"].is_in(facts.outcome.rungs["job_id"].implode())
+        missing = np.setdiff1d(missing, np.flatnonzero(known.to_numpy()))
     if facts.logged and missing.size == unseen(facts):
         return  # a policy of one's own refused them, or ended them before they ever held GPUs
     names = facts.table.frame["job_id"].cast(pl.String)
@@ -281,6 +285,8 @@ def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Fl
         wait = values("wait_time")
         if preemptive:
             wait = wait + values("run_time") - values("held_time")
+        if "paused_time" in jobs.columns:
+            wait = wait - values("paused_time")
         add_up(_WAITS, wait)
         for name in _WAITS:
             not_negative(name, wait)

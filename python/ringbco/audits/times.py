@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from ringbco.audits import failures, served, sharing
+from ringbco.audits import failures, rungs, served, sharing
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, blame, number
@@ -53,6 +53,8 @@ def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) 
     n = facts.start.size
     placed = np.zeros(n, dtype=bool)
     placed[eps.job] = True
+    if facts.searched:  # those of trials are checked from rung to rung
+        placed &= facts.table.frame["group"].is_null().to_numpy()[facts.row]
     check.looked_at = int(placed.sum())
     alone = measured_rates(facts, eps) if facts.speeds is not None else None
     parts = sharing.slowed(facts, eps, progress(facts, eps, parts), alone)
@@ -79,7 +81,7 @@ def pauses(facts: Facts, eps: Episodes) -> Floats:
     again = np.zeros(eps.job.size, dtype=bool)
     again[1:] = eps.job[1:] == eps.job[:-1]  # episodes are sorted by job, then time
     moved, resized = np.zeros((2, eps.job.size), dtype=bool)
-    left = failures.failed(facts, eps) | served.made_room(facts, eps)
+    left = failures.failed(facts, eps) | served.made_room(facts, eps) | ~np.isnan(rungs.rests(facts, eps))
     moved[1:] = (eps.start[1:] == eps.end[:-1]) & ~left[:-1]
     resized[1:] = eps.gpus[1:] != eps.gpus[:-1]
     cost = np.where(moved, seconds(facts.options.get("move_cost")), seconds(None))

@@ -77,6 +77,16 @@ def _stops(table: Table, summary: Mapping[str, Any]) -> None:
         table.add_row("evictions", f"{summary['evictions']:,}")
 
 
+def _searches(summary: Mapping[str, Any]) -> str:
+    """How many searches, and what one takes on the average."""
+    told = f"{summary['searches']:,}"
+    if "mean_search_gpu_hours" in summary:
+        told += f", {gpu_time(summary['mean_search_gpu_hours'] * 3600.0, 1)} each"
+    if "mean_time_to_best" in summary:
+        told += f", {duration(summary['mean_time_to_best'])} to the best trial"
+    return told
+
+
 def _figures(summary: Mapping[str, Any]) -> Table:
     jobs = f"{summary['jobs']:,}"
     if summary["jobs_dropped"]:
@@ -102,6 +112,8 @@ def _figures(summary: Mapping[str, Any]) -> Table:
         table.add_row("goodput", f"{summary['goodput']:.1%} of the GPU time held")
         ratio = summary["effective_training_time_ratio"]
         table.add_row("effective training time", f"{ratio:.1%} of the time from start to finish")
+    if "searches" in summary:
+        table.add_row("searches", _searches(summary))
     if "services" in summary:
         table.add_row(
             "services",

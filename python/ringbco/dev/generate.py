@@ -73,6 +73,7 @@ _TYPES: Final = {
     "numbers": "Sequence[float]",
     "name": "str",
     "ties": "str",
+    "search": "str",
     "file": "object",
 }
 # By command: the module, the TypedDict, the table.

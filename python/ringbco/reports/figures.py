@@ -9,6 +9,7 @@ from ringbco.reports import (
     figures_evictions,
     figures_jobs,
     figures_outages,
+    figures_searches,
     figures_services,
     figures_shares,
     figures_time,
@@ -50,6 +51,7 @@ def chapters(results: Mapping[str, Outcome]) -> list[Chapter]:
         Chapter("Shares of a GPU", figures_shares.by_share(results)),
         Chapter("Outages", figures_outages.outages(results)),
         Chapter("Evictions", figures_evictions.evictions(results)),
+        Chapter("Searches", figures_searches.searches(results)),
         Chapter("Services", figures_services.services(results)),
         Chapter("Contention on servers", list(figures_time.by_server(results))),
     ]

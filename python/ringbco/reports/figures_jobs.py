@@ -37,12 +37,13 @@ _COMPONENTS: Final = {
     "wait_time": ("waiting", "#0072B2"),
     "suspended": ("preempted, off the GPUs", "#8A8A8A"),
     "ideal_run_time": ("running, as if alone", "#009E73"),
+    "paused_time": ("paused at rungs", "#BFBFBF"),
     "lost_time": ("resuming, without progress", "#8C7A3D"),
     "run_spread": ("slower because spread", "#E69F00"),
     "run_contention": ("slower because of contention", "#D55E00"),
     "run_beyond": ("running longer than that", "#D55E00"),
 }
-_OF_PREEMPTION: Final = ("suspended", "lost_time")
+_OF_PREEMPTION: Final = ("suspended", "paused_time", "lost_time")
 _NOISE: Final = 1e-6  # s, of a mean
 
 
@@ -98,6 +99,9 @@ def time_columns(outcome: Outcome) -> dict[str, pl.Expr]:
         # The causes tell it. Those of ringbco 0.1 end at the first start.
         told = pl.sum_horizontal(parts.values()) - pl.col("wait_time")
         rest = pl.col("run_time") - pl.col("held_time") - told
+        if "paused_time" in there:
+            rest -= pl.col("paused_time")
+            parts["paused_time"] = pl.col("paused_time")
         parts |= {
             "suspended": pl.when(rest > 1e-6 * pl.col("jct")).then(rest).otherwise(0.0),
             "lost_time": pl.col("lost_time"),

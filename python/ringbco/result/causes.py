@@ -40,8 +40,9 @@ def split(
     """The columns of `CAUSES_SCHEMA`, one value a job of the table (NaN where it was dropped).
 
     A wait has three parts, which add up to it: to all the time between submission and finish in which the job
-    held no GPUs, before its first start and after each preemption. wait_gpus: fewer GPUs were idle than the
-    job asks for. wait_fragmented: enough were idle, but the job's placement could not use them. wait_behind:
+    held no GPUs, before its first start and after each preemption, but for its pauses at rungs.
+    wait_gpus: fewer GPUs were idle than the job asks for. wait_fragmented: enough were idle, but the job's
+    placement could not use them. wait_behind:
     the job could have been placed, but it was not its turn (the head of a strict queue, the reservation of
     EASY, the wait for a slot's boundary).
 
@@ -59,6 +60,8 @@ def split(
     wait = result.start - submit
     if result.held is not None:
         wait = np.where(_interrupted(result), (result.finish - submit) - result.held, wait)
+        if result.rested is not None:
+            wait = wait - result.rested
     columns = {
         # These are sums of many stretches. If they explain a whole wait, what is left of it is rounding.
         "wait_behind": _rounded(wait - wait_gpus - wait_fragmented, wait),
@@ -128,7 +131,7 @@ def _longer(
 def _interrupted(result: _core.RunResult) -> NDArray[np.bool_]:
     """Whether a stay of a job ended before the job did."""
     stopped: NDArray[np.bool_] = result.preemptions > 0
-    for counts in (result.failures, result.evictions):
+    for counts in (result.failures, result.evictions, result.pauses):
         if counts is not None:
             stopped = stopped | (counts > 0)
     return stopped

@@ -53,6 +53,8 @@ SINGLES: Final = (
     Measure("preemptions", "preemptions", "count"),
     Measure("lost_gpu_seconds", "GPU time lost to them", "time"),
     Measure("evictions", "evictions", "count"),
+    Measure("mean_search_gpu_hours", "GPU-hours a search", "number"),
+    Measure("mean_time_to_best", "time to the best trial", "time"),
     Measure("energy_kwh", "energy, kWh", "number"),
     Measure("cost", "cost", "number"),
     Measure("deadlines_met", "deadlines met", "share", best="most"),

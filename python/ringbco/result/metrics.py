@@ -169,8 +169,53 @@ def fairness(jobs: pl.DataFrame) -> dict[str, Any]:
     The rho of Themis at a job's finish is jct / ideal_run_time. Jain's index is over the users' mean
     ideal_run_time / jct: the share of its full speed that a user's job got, on the average. A user with no
     name is left out, and so is a deadline that is null. The GPU time lost is that of resuming, GPU-seconds.
+    To rho and Jain's index the trials of a search are one job (docs/searches.md#fairness).
     """
     return _Fairness.of(jobs).among(slice(None))
+
+
+@dataclass(frozen=True)
+class Searches:
+    """Which jobs are trials of one search, a value a job.
+
+    of: a number, -1 for a job of none. submit, finish, ideal: s; ideal is when the job would have been done
+    at best.
+    """
+
+    of: NDArray[np.int64]
+    submit: NDArray[np.float64]
+    finish: NDArray[np.float64]
+    ideal: NDArray[np.float64]
+
+    @classmethod
+    def of_jobs(cls, jobs: pl.DataFrame) -> Searches | None:
+        """None where no search was judged."""
+        if "group" not in jobs.columns:
+            return None
+        submit = column(jobs, "submit_time")
+        ideal = submit + column(jobs, "ideal_run_time")
+        return cls(_numbers(jobs["group"]), submit, column(jobs, "finish_time"), ideal)
+
+    def merge(
+        self, rows: slice | NDArray[np.intp], rho: NDArray[np.float64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Of some jobs: the first of each job or search, in order, and its rho.
+
+        That of a search is the time from its first submission to its last finish, over what it would have
+        been had each of its trials run at best.
+        """
+        of = self.of[rows]
+        alone = np.flatnonzero(of < 0)
+        names, first, number = np.unique(of[of >= 0], return_index=True, return_inverse=True)
+        trials = np.flatnonzero(of >= 0)
+        begin = np.full(names.size, np.inf)
+        end, best = np.full((2, names.size), -np.inf)
+        np.minimum.at(begin, number, self.submit[rows][trials])
+        np.maximum.at(end, number, self.finish[rows][trials])
+        np.maximum.at(best, number, self.ideal[rows][trials])
+        at = np.concatenate([alone, trials[first]])
+        order = np.argsort(at)
+        return at[order], np.concatenate([rho[alone], (end - begin) / (best - begin)])[order]
 
 
 @dataclass(frozen=True)
@@ -186,6 +231,7 @@ class _Fairness:
     lost: NDArray[np.float64] | None
     late: NDArray[np.float64] | None
     user: NDArray[np.int64] | None
+    searches: Searches | None
 
     @classmethod
     def of(cls, jobs: pl.DataFrame) -> _Fairness:
@@ -199,11 +245,16 @@ class _Fairness:
         if "user" in jobs.columns:
             user = _numbers(jobs["user"])
         evictions = column(jobs, "evictions") if "evictions" in jobs.columns else None
-        return cls(column(jobs, "slowdown"), column(jobs, "preemptions"), evictions, lost, late, user)
+        searches = Searches.of_jobs(jobs)
+        rho, preemptions = column(jobs, "slowdown"), column(jobs, "preemptions")
+        return cls(rho, preemptions, evictions, lost, late, user, searches)
 
     def among(self, rows: slice | NDArray[np.intp]) -> dict[str, Any]:
         """The figures of `fairness` over some of the jobs, at least one."""
-        rho = self.rho[rows]
+        rho, user = self.rho[rows], None if self.user is None else self.user[rows]
+        if self.searches is not None:
+            first, rho = self.searches.merge(rows, rho)
+            user = None if user is None else user[first]
         figures: dict[str, Any] = {"mean_finish_time_fairness": float(rho.mean())}
         figures["worst_finish_time_fairness"] = float(rho.max())
         if self.lost is not None:
@@ -217,8 +268,7 @@ class _Fairness:
             figures |= {"deadlines": due, "deadlines_missed": missed}
             if due:
                 figures["deadlines_met"] = 1.0 - missed / due
-        if self.user is not None:
-            user = self.user[rows]
+        if user is not None:
             # Far from zero float64 may tell no time between a job's submission and its end: it has no speed.
             counted = (user >= 0) & (rho > 0)
             if not counted.all():

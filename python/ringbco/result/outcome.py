@@ -41,6 +41,7 @@ class Outcome:
     decisions: one row a decision, or a server of a start; None unless they were asked for.
     speeds: the measured speeds of model `table`; None under another one. outages, quota, services: those of
     the run, if it was given any. replicas: one row a replica of a service; None for a run without services.
+    rungs: one row a rung that a trial reached; searches: one row a search; None for a run without --search.
     summary: plain values, as summary.json holds them.
     run: everything needed to repeat the run, as run.toml holds it.
     """
@@ -56,6 +57,8 @@ class Outcome:
     quota: pl.DataFrame | None = None
     services: pl.DataFrame | None = None
     replicas: pl.DataFrame | None = None
+    rungs: pl.DataFrame | None = None
+    searches: pl.DataFrame | None = None
 
     def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> dict[str, Any]:
         """Writes the result folder, whole or not at all; with `force` a result already there is replaced.
@@ -155,6 +158,8 @@ class Outcome:
             quota=tables.get("quota"),
             services=tables.get("services"),
             replicas=tables.get("replicas"),
+            rungs=tables.get("rungs"),
+            searches=tables.get("searches"),
         )
 
 

@@ -25,6 +25,11 @@ JOBS_SCHEMA: Final = {
 PREEMPTION_SCHEMA: Final = {"held_time": pl.Float64(), "lost_time": pl.Float64()}  # policies that preempt
 FAILURE_SCHEMA: Final = {"failures": pl.UInt32(), "lost_work": pl.Float64()}  # runs with outages
 EVICTION_SCHEMA: Final[dict[str, pl.DataType]] = {"evictions": pl.UInt32()}  # runs in which jobs make room
+PAUSES_SCHEMA: Final[dict[str, pl.DataType]] = {  # runs with searches
+    "pauses": pl.UInt32(),
+    "paused_time": pl.Float64(),
+    "group": pl.String(),
+}
 PRIORITY_SCHEMA: Final[dict[str, pl.DataType]] = {
     "priority": pl.Int32()
 }  # job tables whose priorities differ
@@ -92,6 +97,25 @@ REPLICAS_SCHEMA: Final = {
     "start_time": pl.Float64(),
     "end_time": pl.Float64(),
 }
+RUNGS_SCHEMA: Final = {
+    "job_id": pl.String(),
+    "group": pl.String(),
+    "rung": pl.UInt32(),
+    "time": pl.Float64(),
+    "loss": pl.Float64(),
+    "went_on": pl.Float64(),
+}
+SEARCHES_SCHEMA: Final = {
+    "group": pl.String(),
+    "trials": pl.UInt32(),
+    "finished": pl.UInt32(),
+    "submit_time": pl.Float64(),
+    "finish_time": pl.Float64(),
+    "gpu_hours": pl.Float64(),
+    "best_job_id": pl.String(),
+    "best_loss": pl.Float64(),
+    "time_to_best": pl.Float64(),
+}
 QUOTA_SCHEMA: Final = {
     "vc": pl.String(),
     "user": pl.String(),
@@ -112,6 +136,8 @@ TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "quota": (QUOTA, QUOTA_SCHEMA),
     "services": (SERVICES, SERVICES_SCHEMA),
     "replicas": ("replicas.parquet", REPLICAS_SCHEMA),
+    "rungs": ("rungs.parquet", RUNGS_SCHEMA),
+    "searches": ("searches.parquet", SEARCHES_SCHEMA),
 }
 OPTIONAL: Final = {"allocations": True, **dict.fromkeys(("decisions", "outages", "quota", "services"), False)}
 """Tables that a result may lack, and whether one has them that does not say."""
@@ -121,6 +147,8 @@ def has_table(name: str, options: Mapping[str, object]) -> bool:
     """Whether the result of a run with these options has the table of that name."""
     if name == "speeds":
         return options.get("model") == "table"
+    if name in ("rungs", "searches"):
+        return options.get("search") is not None
     name = "services" if name == "replicas" else name
     return bool(options.get(name, OPTIONAL.get(name, True)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
@@ -23,6 +23,7 @@ from ringbco.trace.other_names import nearest
 from ringbco.trace.outages import is_outages
 from ringbco.trace.quotas import is_quotas
 from ringbco.trace.rate_table import is_rate_table
+from ringbco.trace.searches import Search
 from ringbco.trace.services import is_services
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ MOST_THREADS: Final = 1024
 MOST_SAMPLES: Final = 10_000_000
 _LONGEST: Final = 60
 _FILES: Final = {"tables": is_rate_table, "outages": is_outages, "services": is_services, "quota": is_quotas}
+_TEXTS: Final[dict[str, Callable[[str], object]]] = {"ties": ties_.check, "search": Search.parse}
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,10 @@ def check(option: Option, value: Any) -> Any:
         case "name":
             if not _is_open(option, value):
                 check_name(name, value, _names(option))
-        case "ties":
+        case "ties" | "search":
             if not isinstance(value, str):
-                raise refusal(name, value, "rows, reverse or shuffle:SEED")
-            ties_.check(value)
+                raise refusal(name, value, option.expected)
+            _TEXTS[option.kind](value)
         case "file":
             if not _FILES[option.name](value):
                 raise refusal(name, value, option.expected)

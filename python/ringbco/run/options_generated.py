@@ -6,7 +6,7 @@ Made by `python -m ringbco.dev.generate` of rust/options/table.rs: change that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypedDict
+from typing import Final, Literal, TypedDict
 
 from ringbco.run.option import Option
 
@@ -110,6 +110,10 @@ class Options(TypedDict, total=False):
     quota: object | None
     """How many GPUs owners may hold, with the columns vc or user, gpus, borrow (docs/priorities.md).
     Default: none.
+    """
+    search: str | Literal["none"] | None
+    """asha:eta=3,rungs=4: of the trials of a search (column group) that reach a rung, the best third
+    goes on (docs/searches.md). Default: none.
     """
     thresholds: Sequence[float]
     """tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several
@@ -555,6 +559,20 @@ REPLAY: Final[dict[str, Option]] = {
         optional=True,
         absent="none",
         form="FILE",
+    ),
+    "search": Option(
+        name="search",
+        kind="search",
+        default=None,
+        help=(
+            "asha:eta=3,rungs=4: of the trials of a search (column group) that reach a rung, "
+            "the best third goes on (docs/searches.md)."
+        ),
+        panel="Execution",
+        expected="asha:eta=E,rungs=R with integers E >= 2, R >= 1 and E^R <= 2^20",
+        optional=True,
+        word="none",
+        form="asha:eta=E,rungs=R",
     ),
     "thresholds": Option(
         name="thresholds",

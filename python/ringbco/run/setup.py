@@ -19,6 +19,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.result import causes, metrics
 from ringbco.result.outcome import Outcome, summarised_later
+from ringbco.result.searches import rungs_frame, searches_frame
 from ringbco.result.serving import Serving
 from ringbco.run import log, own
 from ringbco.run.options import (
@@ -51,6 +52,7 @@ from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Outages, as_outages
 from ringbco.trace.quotas import Quotas, as_quotas
 from ringbco.trace.rate_table import RateTable, as_rate_table
+from ringbco.trace.searches import Trials, trials
 from ringbco.trace.services import Services, as_services
 from ringbco.trace.shares import asked_gpus
 
@@ -60,7 +62,7 @@ class Setup:
     """A run before it starts.
 
     own: the policy of one's own, if it is one. vc: as `profiles.vc_index` has it. rates: of model `table`.
-    outages, services, quotas: None for a run that knows none.
+    outages, services, quotas, trials: None for a run that knows none.
     """
 
     started: float
@@ -75,6 +77,7 @@ class Setup:
     outages: Outages | None
     services: Services | None
     quotas: Quotas | None
+    trials: Trials | None
     jobs: _core._Jobs
     servers: _core._Cluster
     options: dict[str, Any]
@@ -154,9 +157,13 @@ def prepare(
     if values["services"] is not None:
         services = as_services(values["services"], int(cluster.server_gpus.max()))
     quotas = None if values["quota"] is None else as_quotas(values["quota"], table.frame)
+    searched = None
+    if values["search"] is not None:
+        searched = trials(table, values["search"], values["seed"], vc)
     columns: _core._Jobs = {
         **job_columns(table.frame, workload),
         "quotas": None if quotas is None else quotas.columns(table.frame),
+        "trials": None if searched is None else searched.columns(),
         "vc": vc,
         "deadline": deadline(table, chosen),
         "user": user(table, chosen),
@@ -193,6 +200,7 @@ def prepare(
         outages,
         services,
         quotas,
+        searched,
         columns,
         servers,
         told,
@@ -234,6 +242,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     if setup.services is not None:
         run["services"] = setup.services.told()
         serving = Serving.of(setup.services.names, setup.services.gpus, result)
+    searches = None if setup.trials is None else searches_frame(frame, setup.trials, result)
     last = run_time(frame, finished, result)[1]
     outcome = Outcome(
         jobs=finished,
@@ -252,6 +261,8 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         quota=None if setup.quotas is None else setup.quotas.frame,
         services=None if setup.services is None else setup.services.frame,
         replicas=None if serving is None else serving.frame(last),
+        rungs=None if setup.trials is None else rungs_frame(frame, result),
+        searches=searches,
     )
     seconds = time.perf_counter() - setup.started
     cluster, vc = setup.cluster, setup.vc
@@ -259,7 +270,15 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     def figures() -> dict[str, Any]:
         return metrics.with_seconds(
             summarise_run(
-                name, frame, finished, cluster, vc=vc, result=result, outages=merged, serving=serving
+                name,
+                frame,
+                finished,
+                cluster,
+                vc=vc,
+                result=result,
+                outages=merged,
+                serving=serving,
+                searches=searches,
             ),
             seconds,
         )

@@ -30,6 +30,7 @@ from ringbco.result.schema import (
     EVICTION_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
+    PAUSES_SCHEMA,
     POWER_SCHEMA,
     PREEMPTION_SCHEMA,
     PRIORITY_SCHEMA,
@@ -37,13 +38,14 @@ from ringbco.result.schema import (
     TIMELINE_SCHEMA,
     TYPES_SCHEMA,
 )
+from ringbco.result.searches import figures as searching
 from ringbco.result.serving import Serving
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.noise import noise
 from ringbco.trace.outages import checkpoint_interval
 from ringbco.trace.plausibility import doubts
-from ringbco.trace.shares import WHOLE, thousandths
+from ringbco.trace.shares import WHOLE, asked_gpus, thousandths
 from ringbco.trace.standing import preemptible, priorities
 
 _WISHES: Final = {
@@ -126,6 +128,9 @@ def jobs_frame(
         columns |= {"failures": _shared(result.failures), "lost_work": _shared(result.lost_work)}
     if result.evictions is not None:
         columns |= dict(zip(EVICTION_SCHEMA, [_shared(result.evictions)], strict=True))
+    if result.pauses is not None and result.rested is not None:
+        paused = (_shared(result.pauses), _shared(result.rested), frame["group"])
+        columns |= dict(zip(PAUSES_SCHEMA, paused, strict=True))
     levels = priorities(frame)
     if levels is not None:
         columns |= dict(zip(PRIORITY_SCHEMA, [_shared(levels)], strict=True))
@@ -294,7 +299,7 @@ def _cut_short(
         return None
     held = result.held_gpus
     if held is None:
-        held = metrics.column(frame, "num_gpus") * result.held  # no share: no verb ends one
+        held = asked_gpus(frame) * result.held
     submit = metrics.column(frame, "submit_time")[those]
     submitted = float(submit.min()), float(submit.max())
     return metrics.CutShort(float(held[those].sum()), submitted, float(result.finish[those].max()))
@@ -376,11 +381,12 @@ def summarise_run(
     result: _core.RunResult,
     outages: pl.DataFrame | None = None,
     serving: Serving | None = None,
+    searches: pl.DataFrame | None = None,
 ) -> dict[str, Any]:
     """summary.json without the times that reading and writing take. `vc`: as `profiles.vc_index` gives it.
 
     frame: the job table; finished: jobs.parquet. outages: merged, where the run was given any; serving:
-    what became of its services, likewise.
+    what became of its services, likewise. searches: searches.parquet, where there is one.
     """
     spanning = result.spanning_seconds
     fates = {"jobs_dropped": ~(result.kept | refused(result) | ended(result))}
@@ -397,6 +403,7 @@ def summarise_run(
         **figures,
         **_losses(frame, finished, result, down),
         **_served(frame, finished, result, serving),
+        **({} if searches is None else searching(searches)),
         "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
         "events": result.events,
         "decisions": result.decisions,

@@ -141,6 +141,7 @@ COLUMNS: Final[dict[str, Column]] = {
         2**31 - 1,
     ),
     "preemptible": Column(pl.Boolean, False, "true or false", "{empty} for true"),
+    "group": _text("group"),
 }
 """The schema, in canonical order: name -> (polars dtype, required, rule, ...)."""
 

@@ -274,6 +274,12 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
         }
     }
 
+    /// It was admitted when it came.
+    fn resumed(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
+        self.roster.set_waiting(job);
+        self.changed = true;
+    }
+
     fn capacity_changed(&mut self) {
         self.changed = true;
     }

@@ -149,9 +149,19 @@ impl<'a, L: Line> Queued<'a, L> {
 
     /// Lets a job wait again whose stay at a slot was ended.
     fn take_back<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
+        self.forget(slot, job);
+        self.wait_again(floor, job);
+    }
+
+    /// Forgets the stay of a job at a slot.
+    fn forget(&mut self, slot: Slot, job: Job) {
         if let Some(easy) = &mut self.easy {
             easy.by_end.remove(&(easy.end[slot.index()].to_bits(), job, slot));
         }
+    }
+
+    /// Lets a job wait at its old place.
+    fn wait_again<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         self.line.push_back(job, || self.easy.as_ref().map_or(0.0, |easy| easy.reckoned(floor, job)));
         if let Some(aging) = &mut self.aging {
             // It may have come of age while it ran, or may do so now.
@@ -203,6 +213,22 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
 
     fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
         self.take_back(floor, slot, job);
+    }
+
+    fn paused(&mut self, _floor: &Floor<'_, S>, slot: Slot, job: Job) {
+        self.forget(slot, job);
+        if let Some(easy) = &mut self.easy {
+            easy.held = None;
+        }
+        self.changed = true;
+    }
+
+    fn resumed(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+        self.wait_again(floor, job);
+        if let Some(easy) = &mut self.easy {
+            easy.held = None;
+        }
+        self.changed = true;
     }
 
     fn capacity_changed(&mut self) {

@@ -22,6 +22,7 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         shares: None,
         priority: None,
         preemptible: None,
+        trials: None,
         checkpoint_interval: None,
         submit: &zeros,
         num_gpus: sizes,

@@ -48,6 +48,9 @@ pub(super) enum Keys {
 pub(super) trait Ranking: Clone + Send {
     const KEYS: Keys = Keys::Stand;
 
+    /// Whether a running job's key rises where a rung sets its progress back (`Keys::Stand` only).
+    const COUNTS_WORK: bool = false;
+
     /// Seconds between passes; `None` for a pass at every arrival and completion.
     fn interval(&self) -> Option<f64> {
         None
@@ -86,6 +89,11 @@ pub(super) trait Ranking: Clone + Send {
 
     /// The key of a job that waits again because the stay that it had failed, or the number that it is made of.
     fn failed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, _stay: &Stay<S::Pace>) -> f64 {
+        self.waiting_key(floor, job)
+    }
+
+    /// The key of a job that waits again after it paused at a rung, or the number that it is made of.
+    fn resumed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
         self.waiting_key(floor, job)
     }
 
@@ -227,6 +235,23 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.from_the_end.forget(floor, slot);
         let key = self.ranking.failed_key(floor, job, &floor.stays[slot.index()]);
         self.waiting.insert(&floor.jobs, job, key);
+    }
+
+    fn paused(&mut self, floor: &Floor<'_, S>, slot: Slot, _job: Job) {
+        self.from_the_end.forget(floor, slot);
+        self.changed = true;
+    }
+
+    fn resumed(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+        let key = self.ranking.resumed_key(floor, job);
+        self.waiting.insert(&floor.jobs, job, key);
+        self.changed = true;
+    }
+
+    fn climbed(&mut self, floor: &Floor<'_, S>, slot: Slot) {
+        if R::COUNTS_WORK {
+            self.from_the_end.hold(&mut self.ranking, floor, slot, false);
+        }
     }
 
     fn capacity_changed(&mut self) {

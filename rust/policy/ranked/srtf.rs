@@ -12,6 +12,8 @@ use crate::speed::Speed;
 pub(in crate::policy) struct Srtf;
 
 impl Ranking for Srtf {
+    const COUNTS_WORK: bool = true;
+
     fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
         floor.remaining(job)
     }

@@ -31,6 +31,11 @@ impl TimeSlice {
     fn wait_with<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, since: f64) -> f64 {
         // Keys of machine times: the least step tells those that ran from those that came.
         let key = if floor.has_run(job) { since.next_up() } else { since };
+        self.note(job, key)
+    }
+
+    /// Keeps the key with which a job waits from now on.
+    fn note(&mut self, job: Job, key: f64) -> f64 {
         if let Some(own) = self.key.get_mut(job.index()) {
             *own = key;
         }
@@ -57,6 +62,11 @@ impl Ranking for TimeSlice {
             Some(tick) if tick > stay.start => self.wait_with(floor, job, tick),
             _ => self.key.get(job.index()).copied().unwrap_or_default(),
         }
+    }
+
+    /// It stands with those that come now: it did not run up to this quantum.
+    fn resumed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
+        self.note(job, floor.now)
     }
 
     fn running_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _stay: &Stay<S::Pace>) -> f64 {

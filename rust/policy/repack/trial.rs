@@ -49,6 +49,7 @@ fn mean_jct(setting: &Setting<'_>, recent: &[(Job, f64)], evicts: bool) -> f64 {
         shares: None,
         priority: None,
         preemptible: None,
+        trials: None,
         checkpoint_interval: None,
         submit: &submit,
         num_gpus: &num_gpus,

@@ -218,6 +218,7 @@ fn runs_are_those_of_the_slow_twin() {
             shares: None,
             priority: None,
             preemptible: None,
+            trials: None,
             checkpoint_interval: None,
             submit: column(&|row| f64::from(row.0)),
             num_gpus: rows.iter().map(|row| row.1).collect(),

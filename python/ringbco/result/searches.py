@@ -1,0 +1,107 @@
+"""What became of searches and their trials: rungs.parquet and searches.parquet (docs/searches.md#results)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from ringbco.result.metrics import column
+from ringbco.result.schema import RUNGS_SCHEMA, SEARCHES_SCHEMA
+from ringbco.trace.searches import NO_SEARCH
+from ringbco.trace.shares import asked_gpus
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ringbco import _core
+    from ringbco.trace.searches import Trials
+
+
+def rungs_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
+    """rungs.parquet: one row a rung that a trial reached, by row of the job table and rung."""
+    assert result.climbs is not None, "a run with searches"
+    job, rung, time, loss, went_on = result.climbs
+    order = np.lexsort((rung, job))
+    names = pl.Series(job[order])
+    return pl.DataFrame(
+        {
+            "job_id": frame["job_id"].gather(names),
+            "group": frame["group"].gather(names),
+            "rung": rung[order],
+            "time": time[order],
+            "loss": loss[order],
+            "went_on": pl.Series(went_on[order]).fill_nan(None),
+        },
+        schema=RUNGS_SCHEMA,
+    )
+
+
+def searches_frame(frame: pl.DataFrame, trials: Trials, result: _core.RunResult) -> pl.DataFrame:
+    """searches.parquet: one row a search, in the order of their first rows; those whose trials all were
+    dropped are left out.
+
+    The loss of a trial is that at its end, or at the last rung that it reached. The best trial has the
+    least, ties to the upper row; the time to it runs from the first submission of the search.
+    """
+    assert result.climbs is not None, "a run with searches"
+    assert result.ended is not None, "a run with searches"
+    n = frame.height
+    submit = column(frame, "submit_time")
+    loss, time = np.full((2, n), np.nan)
+    job, rung, reached, at_rung, _ = result.climbs
+    order = np.lexsort((rung, job))  # the last rung of each trial is written last
+    loss[job[order]], time[job[order]] = at_rung[order], reached[order]
+    done = result.kept & (trials.of != NO_SEARCH)
+    rows = np.flatnonzero(done)
+    loss[rows], time[rows] = trials.loss(rows, 1.0), result.finish[rows]
+    refused = np.zeros(n, bool) if result.refused is None else result.refused
+    there = (trials.of != NO_SEARCH) & (result.kept | result.ended | refused)
+    hours = gpu_hours(frame, result)
+    found: list[dict[str, Any]] = []
+    rows = np.flatnonzero(there)
+    by_search = rows[np.argsort(trials.of[rows], kind="stable")]
+    numbers, firsts = np.unique(trials.of[by_search], return_index=True)
+    for number, mine in zip(numbers.tolist(), np.split(by_search, firsts[1:]), strict=True):
+        first = float(submit[mine].min())
+        told = {
+            "group": trials.names[number],
+            "trials": mine.size,
+            "finished": int(np.count_nonzero(result.kept[mine])),
+            "submit_time": first,
+            "finish_time": float(np.nanmax(result.finish[mine], initial=-np.inf)),
+            "gpu_hours": float(hours[mine].sum()),
+        }
+        judged = mine[~np.isnan(loss[mine])]
+        if judged.size:
+            best = int(judged[loss[judged].argmin()])
+            told |= {
+                "best_job_id": frame["job_id"][best],
+                "best_loss": float(loss[best]),
+                "time_to_best": float(time[best]) - first,
+            }
+        found.append(told)
+    return pl.DataFrame(found, schema=SEARCHES_SCHEMA).with_columns(
+        pl.col("finish_time").replace(-np.inf, None)
+    )
+
+
+def gpu_hours(frame: pl.DataFrame, result: _core.RunResult) -> NDArray[np.float64]:
+    """GPU-hours that each job held, done or not; 0 for one that never ran."""
+    if result.held_gpus is not None:
+        return np.nan_to_num(result.held_gpus) / 3600.0
+    assert result.held is not None, "a run with searches"
+    hours: NDArray[np.float64] = asked_gpus(frame) * np.nan_to_num(result.held) / 3600.0
+    return hours
+
+
+def figures(searches: pl.DataFrame) -> dict[str, Any]:
+    """What a summary says of searches: how many, means over those that have one."""
+    told: dict[str, Any] = {"searches": searches.height}
+    if searches.height:
+        told["mean_search_gpu_hours"] = float(searches["gpu_hours"].to_numpy().mean())
+    best = searches["time_to_best"].drop_nulls().to_numpy()
+    if best.size:
+        told["mean_time_to_best"] = float(best.mean())
+    return told

@@ -1,0 +1,332 @@
+//! Searches: trials pause at rungs, the best of those that reached one go on, the others end (docs/searches.md).
+//!
+//! Invariant: between two instants every trial of a search runs, waits, is yet to come, pauses at a rung, or is gone; and
+//! of the n trials that have reached a rung, the floor(n / eta) of least loss have gone on from it. For example, with
+//! eta 3 and five trials at a rung one of them has gone on, and with the sixth another one does.
+//!
+//! A trial that reaches a rung costs the logarithm of its search's size.
+
+use super::Machine;
+use super::clock::Clock;
+use super::floor::Floor;
+use super::stays::Stay;
+use crate::ds::ordered;
+use crate::ids::{Job, Slot};
+use crate::outcome::Climb;
+use crate::policy::Policy;
+use crate::setting::Setting;
+use crate::speed::Speed;
+use crate::trace::NO_SEARCH;
+use std::collections::BTreeSet;
+
+/// How far the trials of all searches are.
+#[derive(Clone, Debug)]
+pub(crate) struct Searches {
+    eta: usize,
+    /// By what a trial's whole work is divided at each rung.
+    divisors: Vec<f64>,
+    /// The search of each job among `searches`; `NO_SEARCH` for a job of none.
+    of: Vec<u32>,
+    searches: Vec<Search>,
+    /// By job: the whole work, rungs reached, rungs gone on from, whether it is done for, and its latest climb.
+    work: Vec<f64>,
+    reached: Vec<u32>,
+    passed: Vec<u32>,
+    gone: Vec<bool>,
+    climb: Vec<u32>,
+    /// Trials that reached a rung at this instant, and searches in which something changed.
+    arrived: Vec<(Job, Slot)>,
+    changed: BTreeSet<u32>,
+    /// Every rung that a trial reached, in order of time.
+    climbs: Vec<Climb>,
+}
+
+#[derive(Clone, Debug)]
+struct Search {
+    trials: u32,
+    rungs: Vec<Rung>,
+}
+
+/// Those who reached a rung, by (loss, job).
+#[derive(Clone, Debug, Default)]
+struct Rung {
+    /// The floor(n / eta) best, and the others.
+    best: BTreeSet<(u64, Job)>,
+    others: BTreeSet<(u64, Job)>,
+    /// Trials that will never reach it, and how many have gone on from it.
+    lost: u32,
+    passed: u32,
+    /// Whether nobody can reach it any more.
+    closed: bool,
+}
+
+impl Rung {
+    fn reached(&self) -> usize {
+        self.best.len() + self.others.len()
+    }
+
+    /// Makes `best` the best of all. Returns who came in.
+    fn choose(&mut self, eta: usize) -> Vec<Job> {
+        let best = self.reached() / eta;
+        let mut came = Vec::new();
+        while self.best.len() < best || self.others.first() < self.best.last() {
+            let Some(first) = self.others.pop_first() else { break };
+            self.best.insert(first);
+            came.push(first);
+            if self.best.len() > best
+                && let Some(last) = self.best.pop_last()
+            {
+                self.others.insert(last);
+            }
+        }
+        came.retain(|trial| self.best.contains(trial));
+        came.into_iter().map(|(_, job)| job).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = Job> + '_ {
+        self.best.iter().chain(&self.others).map(|&(_, job)| job)
+    }
+
+    fn first(&self) -> Option<Job> {
+        self.best.first().or(self.others.first()).map(|&(_, job)| job)
+    }
+}
+
+/// What becomes of a trial at a rung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It goes on: on its GPUs, if it has just come, else it waits for some.
+    GoesOn,
+    Pauses,
+    Ends,
+}
+
+impl Searches {
+    /// Those of the setting, if it has any.
+    pub(super) fn new<S: Speed>(setting: &Setting<'_>, speed: &S, clock: Clock) -> Option<Box<Self>> {
+        let search = setting.options.search?;
+        let (jobs, trials) = (&setting.jobs, setting.jobs.trials?);
+        let mut numbers: Vec<u32> = trials.search.iter().copied().filter(|&number| number != NO_SEARCH).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let own = |number: &u32| numbers.binary_search(number).map_or(NO_SEARCH, |at| at as u32);
+        let of: Vec<u32> = trials.search.iter().map(own).collect();
+        let rungs = vec![Rung::default(); search.rungs as usize];
+        let mut searches = vec![Search { trials: 0, rungs }; numbers.len()];
+        for &number in of.iter().filter(|&&number| number != NO_SEARCH) {
+            searches[number as usize].trials += 1;
+        }
+        let count = jobs.len();
+        Some(Box::new(Self {
+            eta: search.eta as usize,
+            divisors: (0..search.rungs).map(|rung| search.divisor(rung)).collect(),
+            of,
+            searches,
+            work: (0..count).map(|job| speed.work(jobs, Job::at(job), clock.slot)).collect(),
+            reached: vec![0; count],
+            passed: vec![0; count],
+            gone: vec![false; count],
+            climb: vec![0; count],
+            arrived: Vec::new(),
+            changed: BTreeSet::new(),
+            climbs: Vec::new(),
+        }))
+    }
+
+    /// The work left of a job at its next rung; 0 at the end of its work.
+    pub(super) fn mark(&self, job: Job) -> f64 {
+        let j = job.index();
+        if self.of[j] == NO_SEARCH {
+            return 0.0;
+        }
+        self.divisors.get(self.reached[j] as usize).map_or(0.0, |divisor| self.work[j] - self.work[j] / divisor)
+    }
+
+    /// Whether a job whose stay ends now is at a rung, and not done.
+    fn is_at_rung(&self, job: Job) -> bool {
+        self.of[job.index()] != NO_SEARCH && (self.reached[job.index()] as usize) < self.divisors.len()
+    }
+
+    /// Takes note that a job is done for: refused, or ended.
+    fn lose(&mut self, job: Job) {
+        let j = job.index();
+        let number = self.of[j];
+        if number == NO_SEARCH || std::mem::replace(&mut self.gone[j], true) {
+            return;
+        }
+        let reached = self.reached[j] as usize;
+        self.searches[number as usize].rungs[reached..].iter_mut().for_each(|rung| rung.lost += 1);
+        self.changed.insert(number);
+    }
+
+    /// What becomes of the trials at rungs whose turn that is, by search and rung.
+    fn judge(&mut self, now: f64, loss: impl Fn(Job, f64) -> f64) -> Vec<(Job, Option<Slot>, Fate)> {
+        let mut came = std::mem::take(&mut self.arrived);
+        came.sort_unstable();
+        for &(job, _) in &came {
+            let (j, number) = (job.index(), self.of[job.index()]);
+            let at = self.reached[j];
+            let loss = loss(job, 1.0 / self.divisors[at as usize]);
+            self.searches[number as usize].rungs[at as usize].others.insert((ordered(loss), job));
+            self.reached[j] += 1;
+            self.changed.insert(number);
+            self.climb[j] = self.climbs.len() as u32;
+            self.climbs.push(Climb { job, rung: at, time: now, loss, went_on: f64::NAN });
+        }
+        let slot_of = |job: Job| came.binary_search_by_key(&job, |&(job, _)| job).ok().map(|at| came[at].1);
+        let mut fates = Vec::new();
+        while let Some(number) = self.changed.pop_first() {
+            for at in 0..self.divisors.len() {
+                let rung = &mut self.searches[number as usize].rungs[at];
+                let mut go: Vec<Job> = rung.choose(self.eta);
+                go.retain(|job| self.passed[job.index()] as usize <= at);
+                rung.passed += go.len() as u32;
+                let trials = self.searches[number as usize].trials as usize;
+                let rung = &mut self.searches[number as usize].rungs[at];
+                let closes = !rung.closed && rung.reached() + rung.lost as usize == trials;
+                if closes {
+                    rung.closed = true;
+                    if rung.passed == 0 {
+                        // Nobody is left to wait for: a search has a winner.
+                        go.extend(rung.first());
+                        rung.passed = 1;
+                    }
+                }
+                for &job in &go {
+                    let j = job.index();
+                    self.passed[j] = at as u32 + 1;
+                    self.climbs[self.climb[j] as usize].went_on = now;
+                    fates.push((job, slot_of(job), Fate::GoesOn));
+                }
+                if closes {
+                    let rung = &self.searches[number as usize].rungs[at];
+                    let stays_behind = |&job: &Job| self.passed[job.index()] as usize <= at && !self.gone[job.index()];
+                    let mut end: Vec<Job> = rung.all().filter(stays_behind).collect();
+                    end.sort_unstable();
+                    for job in end {
+                        self.lose(job);
+                        fates.push((job, slot_of(job), Fate::Ends));
+                    }
+                    // `lose` has noted a change, but only above: the loop comes to it.
+                    self.changed.remove(&number);
+                }
+            }
+        }
+        for &(job, slot) in &came {
+            if self.passed[job.index()] < self.reached[job.index()] && !self.gone[job.index()] {
+                fates.push((job, Some(slot), Fate::Pauses));
+            }
+        }
+        fates
+    }
+
+    /// Every rung that a trial reached.
+    pub(super) fn into_climbs(self) -> Vec<Climb> {
+        self.climbs
+    }
+}
+
+impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
+    /// Whether the stay that ends now ends at a rung; then its trial is judged before this instant's other events.
+    #[inline]
+    pub(super) fn comes_to_rung(&mut self, slot: Slot) -> bool {
+        let Some(searches) = &mut self.floor.searches else { return false };
+        let job = self.floor.stays[slot.index()].job;
+        let is_at_rung = searches.is_at_rung(job);
+        if is_at_rung {
+            searches.arrived.push((job, slot));
+            self.floor.ends.remove(slot.number());
+        }
+        is_at_rung
+    }
+
+    /// Judges the trials of searches in which something changed. Returns whether anything did.
+    pub(super) fn judge_trials(&mut self) -> bool {
+        let Some(searches) = self.floor.searches.as_mut().filter(|searches| searches.is_due()) else { return false };
+        let (now, trials) = (self.floor.now, self.floor.jobs.trials);
+        let loss = |job: Job, part: f64| trials.map_or(f64::NAN, |trials| trials.loss(job.index(), part));
+        let fates = searches.judge(now, loss);
+        for (job, slot, fate) in fates {
+            match (fate, slot) {
+                (Fate::GoesOn, Some(slot)) => {
+                    self.floor.go_on(slot);
+                    self.policy.climbed(&self.floor, slot);
+                }
+                (Fate::GoesOn, None) => {
+                    self.floor.turn_wait(job);
+                    self.floor.out.climbing.wake(job, now);
+                    self.policy.resumed(&mut self.floor, job);
+                }
+                (Fate::Pauses, Some(slot)) => {
+                    self.floor.pause(slot);
+                    self.policy.paused(&self.floor, slot, job);
+                }
+                (Fate::Ends, slot) => {
+                    self.floor.end(job, slot);
+                    if let Some(slot) = slot {
+                        self.policy.paused(&self.floor, slot, job);
+                    }
+                }
+                (Fate::Pauses, None) => {}
+            }
+        }
+        self.asked_in_vain = 0;
+        true
+    }
+}
+
+impl Searches {
+    fn is_due(&self) -> bool {
+        !self.arrived.is_empty() || !self.changed.is_empty()
+    }
+}
+
+impl<S: Speed> Floor<'_, S> {
+    /// The work left of a job when its stay ends: at its next rung, or at its end.
+    #[inline(always)]
+    pub(super) fn mark(&self, job: Job) -> f64 {
+        self.searches.as_ref().map_or(0.0, |searches| searches.mark(job))
+    }
+
+    /// Takes note that a job was refused or ended.
+    #[inline]
+    pub(super) fn lose_trial(&mut self, job: Job) {
+        if let Some(searches) = &mut self.searches {
+            searches.lose(job);
+        }
+    }
+
+    /// The work left of a stay's job at the rung that it has just reached.
+    fn left_at_rung(&self, job: Job) -> f64 {
+        self.searches.as_ref().map_or(0.0, |searches| {
+            let j = job.index();
+            searches.work[j] - searches.work[j] / searches.divisors[searches.reached[j] as usize - 1]
+        })
+    }
+
+    /// Goes on with the stay of a trial at a rung, on the same GPUs and without a pause.
+    fn go_on(&mut self, slot: Slot) {
+        let job = self.stays[slot.index()].job;
+        let (left, mark) = (self.left_at_rung(job), self.mark(job));
+        let stay = &mut self.stays[slot.index()];
+        stay.climb(left, self.now, self.clock);
+        self.ends.set(slot.number(), stay.end(self.clock, mark), job.number());
+    }
+
+    /// Ends the stay of a trial that pauses at a rung.
+    fn pause(&mut self, slot: Slot) {
+        let job = self.stays[slot.index()].job;
+        self.out.climbing.rest(job, self.now);
+        self.vacate(slot, Some(self.left_at_rung(job)));
+    }
+}
+
+impl<P> Stay<P> {
+    /// Goes on from a rung, where so much work is left.
+    fn climb(&mut self, left: f64, now: f64, clock: Clock) {
+        self.save(now, clock);
+        // A slot may have yielded more than the rung asks for: that counts for nothing.
+        self.saved = self.saved.max(left);
+        (self.left, self.since) = (left, now);
+    }
+}

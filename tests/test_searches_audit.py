@@ -1,0 +1,156 @@
+"""The audit of searches: it finds nothing wrong with genuine results, and finds what was changed in one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+import ringbco
+from core_run import AUDITS
+from ringbco import audit
+from ringbco.audits import check_outcome
+from ringbco.trace.jobs import as_table
+
+POLICIES = ("fifo", "sjf", "srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "sjf-bco", "qssf")
+
+
+def table(rnd: random.Random, count: int) -> pl.DataFrame:
+    span = rnd.choice((0.0, 300.0, 3000.0))
+    return pl.DataFrame(
+        {
+            "job_id": [f"t{row}" for row in range(count)],
+            "submit_time": [round(rnd.uniform(0.0, span), rnd.choice((0, 3))) for _ in range(count)],
+            "num_gpus": [rnd.choice((1, 1, 2, 4, 8)) for _ in range(count)],
+            "duration": [round(rnd.uniform(60.0, 4000.0), 1) for _ in range(count)],
+            "group": ["a", *(rnd.choice(("a", "a", "b", None)) for _ in range(count - 1))],
+            "user": [rnd.choice("xyz") for _ in range(count)],
+            "deadline": [rnd.choice((3000.0, 9000.0)) for _ in range(count)],
+            "priority": [rnd.choice((0, 0, 1)) for _ in range(count)],
+        }
+    )
+
+
+def options(rnd: random.Random, policy: str) -> dict[str, Any]:
+    search = rnd.choice(("asha:eta=2,rungs=3", "asha:eta=3,rungs=2", "asha:eta=4,rungs=1"))
+    given = {
+        "policy": policy,
+        "model": rnd.choice(("fixed", "rar")),
+        "search": search,
+        "preempt_cost": rnd.choice((0.0, 30.0)),
+        "seed": rnd.randrange(3),
+    }
+    if rnd.random() < 0.5:
+        given |= {"clock": "slot", "slot": rnd.choice((10.0, 60.0))}
+    if policy == "time-slice":
+        given["quantum"] = 240.0
+    if policy in ("fifo", "sjf", "sjf-bco"):
+        given["queue"] = rnd.choice(("strict", "skip", "easy"))
+    if policy == "edf":
+        given["admission"] = rnd.random() < 0.5
+    if rnd.random() < 0.25:
+        given["outages"] = pl.DataFrame(
+            {"server": [0, 1, 2], "down_at": [100.0, 500.0, 2000.0], "up_at": [400.0, 900.0, 2500.0]}
+        )
+    if rnd.random() < 0.2:
+        given["evict"] = policy != "time-slice"
+    return given
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_genuine_results_pass(policy: str) -> None:
+    for number in range(AUDITS):
+        rnd = random.Random(f"audit searches {policy} {number}")
+        jobs, given = table(rnd, rnd.choice((9, 20, 60))), options(rnd, policy)
+        out = ringbco.replay(jobs, "4x8", **given)
+        assert audit(out, jobs) == [], (number, given)
+
+
+@pytest.mark.parametrize("policy", ["afs", "optimus", "elastic-srtf"])
+def test_results_of_policies_that_resize_jobs_pass(policy: str) -> None:
+    for number in range(AUDITS):
+        rnd = random.Random(f"resized searches {policy} {number}")
+        jobs = table(rnd, rnd.choice((9, 20, 60))).with_columns(
+            min_gpus=(pl.col("num_gpus") // 2).clip(1), max_gpus=pl.col("num_gpus") * 2
+        )
+        given = options(rnd, policy) | {"resize_every": rnd.choice((0.0, 300.0))}
+        given.pop("evict", None)
+        out = ringbco.replay(jobs, "4x8", **given)
+        assert audit(out, jobs) == [], (number, given)
+
+
+def test_without_allocations_it_passes_too() -> None:
+    rnd = random.Random(1)
+    jobs = table(rnd, 40)
+    out = ringbco.replay(jobs, "4x8", policy="fifo", search="asha:eta=3,rungs=2", allocations=False)
+    assert audit(out, jobs) == []
+
+
+def set_cell(name: str, row: int, change: Callable[[Any], Any]) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    def changed(frame: pl.DataFrame) -> pl.DataFrame:
+        values = frame[name].to_list()
+        values[row] = change(values[row])
+        return frame.with_columns(pl.Series(name, values, dtype=frame.schema[name]))
+
+    return changed
+
+
+def swap(frame: pl.DataFrame) -> pl.DataFrame:
+    """The last trial that ended at rung 0 goes on as it came, and the first that went on then does not."""
+    ended = int((frame["went_on"].is_null() & (frame["rung"] == 0)).arg_max() or 0)
+    values = frame["went_on"].to_list()
+    values[ended] = frame["time"][ended]
+    return frame.with_columns(pl.Series("went_on", values))
+
+
+def later(frame: pl.DataFrame) -> pl.DataFrame:
+    """A trial that goes on at once is said to have reached its rung a second later."""
+    chosen = pl.int_range(pl.len()) == int((frame["went_on"] == frame["time"]).arg_max() or 0)
+    return frame.with_columns(
+        pl.col(name) + pl.when(chosen).then(1.0).otherwise(0.0) for name in ("time", "went_on")
+    )
+
+
+CHANGES: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
+    "loss": ("rungs", set_cell("loss", 0, lambda value: value + 1e-9), "its loss at rung 0 is"),
+    "who goes on": ("rungs", swap, "went on from rung 0 at"),
+    "when": ("rungs", later, "on its way to"),
+    "a rung": ("rungs", set_cell("rung", 0, lambda value: value + 1), "out of turn"),
+    "fewer rungs": ("rungs", lambda frame: frame.filter(pl.col("rung") == 0), "went on from 1 rungs of 2"),
+    "a stranger": ("rungs", set_cell("job_id", 0, lambda _: "nobody"), "does not know"),
+    "GPU-hours": ("searches", set_cell("gpu_hours", 0, lambda value: 1.01 * value), "gpu_hours is"),
+    "the best": ("searches", set_cell("best_loss", 0, lambda value: value - 0.01), "best_loss is"),
+    "time to it": ("searches", set_cell("time_to_best", 0, lambda value: value - 1), "time_to_best is"),
+    "trials": ("searches", set_cell("trials", 0, lambda value: value + 1), "trials is"),
+    "a search": ("searches", lambda frame: frame.head(1), "has rows of 1 searches; expected 2"),
+    "paused time": ("jobs", set_cell("paused_time", 0, lambda value: value + 5.0), "expected"),
+    "pauses": ("jobs", set_cell("pauses", 0, lambda value: value + 1), "paused"),
+    "group": ("jobs", set_cell("group", 0, lambda _: "b"), "group is not that of the job table"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_was_changed_is_found(change: str) -> None:
+    rnd = random.Random(5)
+    jobs = table(rnd, 30)
+    out = ringbco.replay(jobs, "4x8", policy="fifo", model="fixed", search="asha:eta=2,rungs=2")
+    name, changed, said = CHANGES[change]
+    out = replace(out, **{name: changed(getattr(out, name))}, summary=out.summary)
+    found = check_outcome(out, as_table(jobs)).findings
+    assert any(said in finding.message for finding in found), found
+
+
+def test_a_summary_that_counts_trials_as_jobs_is_found() -> None:
+    rnd = random.Random(6)
+    jobs = table(rnd, 30).with_columns(group=pl.Series(["a"] * 29 + [None]))
+    out = ringbco.replay(jobs, "1x8", policy="fifo", search="asha:eta=2,rungs=1")
+    alone = out.jobs.drop("group")
+    summary = out.summary | ringbco.result.metrics.fairness(alone)
+    assert summary != out.summary
+    found = audit(replace(out, summary=summary), jobs)
+    assert {finding.code for finding in found} == {"summary"}
+    assert any("mean_finish_time_fairness" in finding.message for finding in found)
