@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import oracle_elastic
 from core_run import CASES, run_core
 from oracle import Options, OversizeError, RefusedError, StuckError
 from oracle.model import fewest_servers, iteration_time
@@ -249,7 +250,11 @@ def test_random_cases(policy: str) -> None:
 
 def test_every_preemptive_policy_is_here() -> None:
     registered = {name for name, *_, preemption in _core.presets() if preemption != "none"}
-    assert registered == {*POLICIES, "repack"}  # which has an oracle of its own: test_repack.py
+    others = {
+        "repack",
+        *oracle_elastic.POLICIES,
+    }  # with oracles of their own: test_repack.py, test_elastic_equality.py
+    assert registered == {*POLICIES, *others}
     assert set(INTERVALS) < registered
 
 

@@ -20,6 +20,7 @@ from ringbco.result.outcome import Outcome, toml_text
 from ringbco.result.schema import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, PREEMPTION_SCHEMA, TIMELINE_SCHEMA
 from ringbco.run.options import policies, resolve_policy
 from ringbco.run.replay import replay
+from ringbco.run.scheduling import BY_DEADLINE
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs
 
@@ -137,13 +138,13 @@ def test_two_spanning_jobs_meet(tmp_path: Path) -> None:
 def test_every_preset_gives_whole_gangs_and_the_documented_tables(
     small_jobs: Path, policy: str, clock: str
 ) -> None:
-    table = read_jobs(small_jobs).frame.with_columns(deadline=pl.col("submit_time") + 100.0)
-    table = table if policy == "edf" else table.drop("deadline")
+    table = read_jobs(small_jobs).frame.with_columns(deadline=pl.col("submit_time") + 1e6)
+    table = table if policy in BY_DEADLINE else table.drop("deadline")
     outcome = replay(table, "3x8", policy=policy, clock=clock, slot=2.0 if clock == "slot" else 1.0)
     jobs, allocations = outcome.jobs, outcome.allocations
     assert allocations is not None
     schema = JOBS_SCHEMA | CAUSES_SCHEMA | (PREEMPTION_SCHEMA if policy in PREEMPTIVE else {})
-    assert dict(jobs.schema) == schema | ({"deadline": pl.Float64()} if policy == "edf" else {})
+    assert dict(jobs.schema) == schema | ({"deadline": pl.Float64()} if policy in BY_DEADLINE else {})
     assert dict(allocations.schema) == ALLOCATIONS_SCHEMA
     assert dict(outcome.timeline.schema) == TIMELINE_SCHEMA
     assert jobs["job_id"].to_list() == list("abcdefg")

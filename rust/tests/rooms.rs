@@ -58,6 +58,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "policy",
         &[
+            "cluster::FewestServers",
             "decisions",
             "ds",
             "error",
