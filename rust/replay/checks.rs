@@ -88,7 +88,7 @@ pub(super) fn check_room(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options
     if jobs.range.is_some() {
         return fail("job tables without elastic jobs");
     }
-    if matches!(options.preemption, Preemption::Repack | Preemption::Log | Preemption::Outside) {
+    if matches!(options.preemption, Preemption::Repack | Preemption::Log | Preemption::Outside) || options.resizes() {
         return fail("an order, a ranking by name or a KeyPolicy: this policy says itself who makes room");
     }
     let Some(quotas) = extras.quotas else { return Ok(()) };

@@ -59,22 +59,23 @@ impl Rule for Afs {
             while beating.peek().is_some_and(|&(_, at, number)| sheet.lines[at].number != number) {
                 beating.pop();
             }
-            let Some(&(most, ..)) = beating.peek() else { break };
+            let Some(&(most, of, _)) = beating.peek() else { break };
             while beaten.peek().is_some_and(|&(gain, _)| gain >= most) {
                 unbeaten.extend(beaten.pop().map(|(_, at)| Reverse(at)));
             }
             let Some(Reverse(at)) = unbeaten.pop() else { break };
-            match gain(sheet, at, of_now) {
-                // A gain has risen meanwhile.
-                Some(own) if own < most => beaten.push((own, at)),
-                Some(_) => {
-                    sheet.free[pool] -= 1;
-                    sheet.lines[at].number += 1;
-                    beating.extend(next(sheet, at));
-                    beaten.extend(gain(sheet, at, of_now).map(|gain| (gain, at)));
+            // It gets GPUs until somebody beats it, or until another gain is the greatest.
+            let mut own = gain(sheet, at, of_now);
+            while sheet.free[pool] > 0 && own.is_some_and(|own| own >= most) {
+                sheet.free[pool] -= 1;
+                sheet.lines[at].number += 1;
+                own = gain(sheet, at, of_now);
+                if at == of || gain(sheet, at, of_next).is_some_and(|next| next > most) {
+                    break;
                 }
-                None => {}
             }
+            beating.extend(next(sheet, at));
+            beaten.extend(own.map(|own| (own, at)));
         }
     }
 }

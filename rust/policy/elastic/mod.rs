@@ -140,6 +140,14 @@ impl<R: Rule> Resizing<R> {
         floor.seconds() - floor.clock.seconds(stay.start) < self.resize_every
     }
 
+    /// A job waits from now on.
+    fn wait(&mut self, job: Job) {
+        self.roster.set_waiting(job);
+        if self.turns.is_some() {
+            self.joining.push(job);
+        }
+    }
+
     /// A job that runs.
     fn line_of<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> Line {
         let key = self.rule.key(floor, stay.job, Some(stay));
@@ -246,10 +254,7 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
     const NETS: bool = true;
 
     fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
-        self.roster.set_waiting(job);
-        if self.turns.is_some() {
-            self.joining.push(job);
-        }
+        self.wait(job);
         if R::REFUSES {
             self.fresh.push(job);
             self.is_fresh[job.index()] = true;
@@ -267,16 +272,15 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
     }
 
     fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
-        self.roster.set_waiting(job);
         if let Some(turns) = &mut self.turns {
             turns.leave(&self.curves, job);
-            self.joining.push(job);
         }
+        self.wait(job);
     }
 
     /// It was admitted when it came.
     fn resumed(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
-        self.roster.set_waiting(job);
+        self.wait(job);
         self.changed = true;
     }
 
