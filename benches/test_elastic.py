@@ -1,4 +1,4 @@
-"""What policies that resize jobs cost: 100,000 elastic jobs, in units of sorting their events; `make bench`."""
+"""What policies that resize jobs cost: 100,000 of them, in units of sorting their events; `make bench`."""
 
 from __future__ import annotations
 

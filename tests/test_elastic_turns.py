@@ -1,4 +1,4 @@
-"""Decisions by gain keep what they know for the next one; where GPUs have types they do not. Both give the same.
+"""Decisions by gain keep what they know; where GPUs have types they do not. Both give the same.
 
 A second GPU type that nobody may use makes no difference to any job. So a run with it must be one without.
 """
@@ -64,6 +64,7 @@ def test_kept_turns_decide_as_those_worked_out_anew(number: int, policy: str, tm
     anew = ringbco.replay(of_type, typed, policy=policy, **options)
     columns = ["job_id", "start_time", "finish_time", "preemptions", "held_time"]
     assert mine.jobs.select(columns).equals(anew.jobs.select(columns))
-    assert mine.allocations is not None and anew.allocations is not None
+    assert mine.allocations is not None
+    assert anew.allocations is not None
     assert mine.allocations.equals(anew.allocations)
     assert mine.jobs["preemptions"].sum() > 0

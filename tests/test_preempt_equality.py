@@ -106,7 +106,12 @@ def check(problem: PreemptCase) -> PreemptResult | None:
         else:
             assert caught.value.row == refusal.row, problem
         return None
-    run = replay(problem)
+    try:
+        run = replay(problem)
+    except _core.CoreError as error:
+        # Jobs that stall each other may be placed better by chance, after any number of turns.
+        assert (error.kind, case.options.placement) == ("stuck", "random"), problem
+        return None
     exact = case.options.clock == "slot"
     assert list(run.kept) == truth.kept, problem
     assert run.held is not None
