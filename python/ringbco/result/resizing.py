@@ -1,0 +1,115 @@
+"""Stays of jobs, and which of them began as their job was resized (docs/results.md#resizes)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ringbco.result.outcome import Outcome
+
+STAY: Final = ("job_id", "start_time", "end_time")
+
+
+def stays(allocations: pl.DataFrame, ended: pl.DataFrame | None = None) -> pl.DataFrame:
+    """A row a stay, by (start, end) for each job: STAY (s), gpus, servers, before.
+
+    before: the GPUs that the job held up to the very instant at which this stay begins, where they were more
+    or fewer, which is a resize; else null.
+    allocations: as a result has them; job_id may be of any type. ended: the STAYs that something else than
+    the policy ended, an outage or an eviction: who starts again at that instant is not resized.
+    """
+    found = (
+        allocations.group_by(STAY, maintain_order=True)
+        .agg(gpus=pl.col("num_gpus").cast(pl.Int64).sum(), servers=pl.col("server").n_unique())
+        .sort(STAY, maintain_order=True)
+    )
+    if ended is None or ended.is_empty():
+        found = found.with_columns(cut=pl.lit(value=False))
+    else:
+        known = ended.select(STAY).unique().with_columns(cut=pl.lit(value=True))
+        found = found.join(known, on=STAY, how="left", maintain_order="left").with_columns(
+            pl.col("cut").fill_null(value=False)
+        )
+    gpus, end, cut = (pl.col(name).shift(1).over("job_id") for name in ("gpus", "end_time", "cut"))
+    resized = (end == pl.col("start_time")) & (gpus != pl.col("gpus")) & ~cut
+    return found.with_columns(before=pl.when(resized).then(gpus)).drop("cut")
+
+
+def failed(rows: pl.DataFrame, outages: pl.DataFrame | None, options: Mapping[str, Any]) -> pl.DataFrame:
+    """The rows of allocations that end as an outage of their server begins. options: the run's."""
+    if outages is None:
+        return rows.clear()
+    # Under the slot clock an outage begins at the first boundary not before it.
+    late = options["slot"] if options.get("clock") == "slot" else 0.0
+    down = outages.select("server", "down_at").sort("down_at")
+    found = rows.sort("end_time").join_asof(
+        down, left_on="end_time", right_on="down_at", by="server", check_sortedness=False
+    )
+    since = pl.col("end_time") - pl.col("down_at")
+    return found.filter(since < late if late else since == 0.0)
+
+
+def cut_off(
+    allocations: pl.DataFrame,
+    outages: pl.DataFrame | None,
+    replicas: pl.DataFrame | None,
+    options: Mapping[str, Any],
+) -> pl.DataFrame | None:
+    """The rows that end as their server fails, or as a replica of a service starts on it."""
+    if outages is None and replicas is None:
+        return None
+    found = [failed(allocations, outages, options).select(allocations.columns)]
+    if replicas is not None:
+        starts = replicas.select("server", end_time="start_time").unique()
+        found.append(allocations.join(starts, on=["server", "end_time"], how="semi"))
+    return pl.concat(found)
+
+
+def pause(options: Mapping[str, Any]) -> float:
+    """Seconds for which a job that was resized holds its GPUs without progress, by the run's options."""
+    cost = options.get("resize_cost")
+    seconds = float(options.get("preempt_cost", 0.0) if cost is None else cost)
+    if options.get("clock") != "slot" or options.get("model") == "table":
+        return seconds
+    slot = float(options["slot"])
+    return math.ceil(seconds / slot) * slot
+
+
+def paused(pause: float) -> pl.Expr:
+    """Seconds of each row of `stays` in which its job pauses as it was resized."""
+    length = pl.col("end_time") - pl.col("start_time")
+    return (
+        pl.when(pl.col("before").is_not_null()).then(pl.min_horizontal(length, pl.lit(pause))).otherwise(0.0)
+    )
+
+
+def stays_of(outcome: Outcome) -> pl.DataFrame | None:
+    """The `stays` of jobs that were done; None where no job may be resized, or nothing was recorded."""
+    held, jobs = outcome.allocations, outcome.jobs
+    if held is None or "held_gpu_time" not in jobs.columns:
+        return None
+    held = held.join(jobs.select("job_id"), on="job_id", how="semi", maintain_order="left")
+    return stays(held, cut_off(held, outcome.outages, outcome.replicas, outcome.run.get("options", {})))
+
+
+def told_in(summary: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
+    """The summary with resizes, jobs_resized and resize_lost_gpu_seconds behind what preemptions cost."""
+    found = stays_of(outcome)
+    if found is None:
+        return summary
+    resized = found.filter(pl.col("before").is_not_null())
+    lost = resized.select(pl.col("gpus") * paused(pause(outcome.run["options"]))).to_series()
+    figures = {
+        "resizes": resized.height,
+        "jobs_resized": resized["job_id"].n_unique(),
+        "resize_lost_gpu_seconds": float(lost.sum()),
+    }
+    names = list(summary)
+    at = names.index("lost_gpu_seconds") + 1 if "lost_gpu_seconds" in names else len(names)
+    items = list(summary.items())
+    return dict((*items[:at], *figures.items(), *items[at:]))
