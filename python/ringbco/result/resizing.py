@@ -88,6 +88,17 @@ def paused(pause: float) -> pl.Expr:
     )
 
 
+def figures(found: pl.DataFrame, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a summary says of `stays`: resizes, jobs_resized, resize_lost_gpu_seconds."""
+    resized = found.filter(pl.col("before").is_not_null())
+    lost = resized.select(pl.col("gpus") * paused(pause(options))).to_series()
+    return {
+        "resizes": resized.height,
+        "jobs_resized": resized["job_id"].n_unique(),
+        "resize_lost_gpu_seconds": float(lost.sum()),
+    }
+
+
 def stays_of(outcome: Outcome) -> pl.DataFrame | None:
     """The `stays` of jobs that were done; None where no job may be resized, or nothing was recorded."""
     held, jobs = outcome.allocations, outcome.jobs
@@ -102,14 +113,7 @@ def told_in(summary: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
     found = stays_of(outcome)
     if found is None:
         return summary
-    resized = found.filter(pl.col("before").is_not_null())
-    lost = resized.select(pl.col("gpus") * paused(pause(outcome.run["options"]))).to_series()
-    figures = {
-        "resizes": resized.height,
-        "jobs_resized": resized["job_id"].n_unique(),
-        "resize_lost_gpu_seconds": float(lost.sum()),
-    }
     names = list(summary)
     at = names.index("lost_gpu_seconds") + 1 if "lost_gpu_seconds" in names else len(names)
     items = list(summary.items())
-    return dict((*items[:at], *figures.items(), *items[at:]))
+    return dict((*items[:at], *figures(found, outcome.run["options"]).items(), *items[at:]))
