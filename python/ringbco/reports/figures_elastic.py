@@ -187,9 +187,7 @@ def _elastic_jobs(outcome: Outcome, stays: pl.DataFrame) -> pl.DataFrame:
     ratio = pl.col("gpus") / pl.col("num_gpus")
     resizes = pl.col("before").is_not_null().sum().over("job_id")
     return found.select(
-        times=resizes.cut([0, 1, 2, 5, 10, 20, 50], labels=[str(at) for at in range(8)])
-        .cast(pl.String)
-        .cast(pl.Int64),
+        times=pl.sum_horizontal((resizes > most).cast(pl.Int64) for most in (0, 1, 2, 5, 10, 20, 50)),
         ratio=pl.when(ratio == 1)
         .then(4)
         .when(ratio > 1)

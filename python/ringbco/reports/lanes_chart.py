@@ -189,7 +189,7 @@ def _scale(outcome: Outcome) -> alt.Scale:
         levels, colours = [*levels, REPLICA], [*colours, "#5b8fd0"]
     if evicted(outcome) is not None:
         levels, colours = [*levels, EVICTED], [*colours, "#1d2b64"]
-    if "held_gpu_time" in outcome.jobs.columns:
+    if "resizes" in outcome.summary:
         levels, colours = [*levels, RESIZED], [*colours, "#6a3d9a"]
     if outcome.outages is not None:
         levels, colours = [*levels, _DOWN], [*colours, "#5f6368"]

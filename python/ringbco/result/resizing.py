@@ -100,20 +100,25 @@ def figures(found: pl.DataFrame, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stays_of(outcome: Outcome) -> pl.DataFrame | None:
-    """The `stays` of jobs that were done; None where no job may be resized, or nothing was recorded."""
-    held, jobs = outcome.allocations, outcome.jobs
-    if held is None or "held_gpu_time" not in jobs.columns:
-        return None
-    held = held.join(jobs.select("job_id"), on="job_id", how="semi", maintain_order="left")
+    """The `stays` of jobs that were done; None where no job could be resized, or nothing was recorded."""
+    return _stays(outcome) if "resizes" in outcome.summary and outcome.allocations is not None else None
+
+
+def _stays(outcome: Outcome) -> pl.DataFrame:
+    assert outcome.allocations is not None
+    held = outcome.allocations
+    held = held.join(outcome.jobs.select("job_id"), on="job_id", how="semi", maintain_order="left")
     return stays(held, cut_off(held, outcome.outages, outcome.replicas, outcome.run.get("options", {})))
 
 
 def told_in(summary: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
-    """The summary with resizes, jobs_resized and resize_lost_gpu_seconds behind what preemptions cost."""
-    found = stays_of(outcome)
-    if found is None:
+    """The summary of a run whose policy may resize, with `figures` behind what preemptions cost.
+
+    It stays what it is where no job is elastic, or nothing was recorded.
+    """
+    if outcome.allocations is None or "held_gpu_time" not in outcome.jobs.columns:
         return summary
-    names = list(summary)
-    at = names.index("lost_gpu_seconds") + 1 if "lost_gpu_seconds" in names else len(names)
-    items = list(summary.items())
-    return dict((*items[:at], *figures(found, outcome.run["options"]).items(), *items[at:]))
+    at = [*summary, "lost_gpu_seconds"].index("lost_gpu_seconds") + 1
+    items = [*summary.items()]
+    told = figures(_stays(outcome), outcome.run["options"])
+    return dict((*items[:at], *told.items(), *items[at:]))

@@ -33,7 +33,7 @@ from ringbco.run.options import (
     refusal,
     resolve_policy,
 )
-from ringbco.run.scheduling import check_passes, check_policy, deadline, user
+from ringbco.run.scheduling import can_resize, check_passes, check_policy, deadline, user
 from ringbco.run.steps import (
     allocations_frame,
     decisions_frame,
@@ -279,7 +279,9 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
             serving=serving,
             searches=searches,
         )
-        return metrics.with_seconds(resizing.told_in(told, outcome), seconds)
+        if can_resize(setup.chosen.preemption):
+            told = resizing.told_in(told, outcome)
+        return metrics.with_seconds(told, seconds)
 
     return summarised_later(outcome, figures)
 
