@@ -38,18 +38,25 @@ class Lanes:
 
 
 def lanes_of(outcome: Outcome, stays: pl.DataFrame, most: int) -> Lanes:
-    """Lanes of the jobs that were resized most, at most `most`; of equals those that ran longest.
+    """Lanes of the job that was resized most, and of those resized most between its submission and its end.
 
-    stays: those of `resizing.stays_of`.
+    So the lanes show who got the GPUs that another lost. At most `most` lanes, all cut to that time; of jobs
+    resized as often those that ran longest. stays: those of `resizing.stays_of`.
     """
     first = float(outcome.timeline["time"][0])
-    chosen = _chosen(outcome, stays, most)
+    chosen, (begin, until) = _chosen(outcome, stays, most)
     seconds = pause(outcome.run["options"])
     own = chosen.select("lane", "job_id", "asked", "least", "most", "scale")
     drawn = (
         stays.with_columns(paused=paused(seconds))
         .join(own, on="job_id", how="inner", maintain_order="left")
-        .with_columns(day=(pl.col("start_time") - first) / DAY, end_day=(pl.col("end_time") - first) / DAY)
+        .filter((pl.col("start_time") < until) & (pl.col("end_time") > begin))
+        .with_columns(
+            day=(pl.max_horizontal("start_time", pl.lit(begin)) - first) / DAY,
+            end_day=(pl.min_horizontal("end_time", pl.lit(until)) - first) / DAY,
+            pause_end=(pl.min_horizontal(pl.col("start_time") + pl.col("paused"), pl.lit(until)) - first)
+            / DAY,
+        )
     )
     many = drawn.group_by("job_id").len().filter(pl.col("len") > MOST_STAYS)["job_id"]
     single = drawn.filter(~pl.col("job_id").is_in(many.implode()))
@@ -58,7 +65,7 @@ def lanes_of(outcome: Outcome, stays: pl.DataFrame, most: int) -> Lanes:
     bars = pl.concat(
         (_bars(pl.concat(parts, how="diagonal_relaxed")), _pauses(single)), how="vertical_relaxed"
     )
-    lines, ticks = _lines(chosen, first)
+    lines, ticks = _lines(chosen, first, begin, until)
     names = chosen.select(
         top="lane",
         name=pl.format(
@@ -70,37 +77,38 @@ def lanes_of(outcome: Outcome, stays: pl.DataFrame, most: int) -> Lanes:
             pl.when(pl.col("resizes") == 1).then(pl.lit("once")).otherwise(pl.format("{} times", "resizes")),
         ),
     )
-    ends = chosen.select(
-        (pl.col("submit_time").min() - first) / DAY, (pl.col("finish_time").max() - first) / DAY
-    ).row(0)
-    return Lanes(chosen.height, ends, bars, lines, names, ticks, averaged=bool(means))
+    span = (begin - first) / DAY, (until - first) / DAY
+    return Lanes(chosen.height, span, bars, lines, names, ticks, averaged=bool(means))
 
 
-def _chosen(outcome: Outcome, stays: pl.DataFrame, most: int) -> pl.DataFrame:
-    """The jobs of the lanes: lane, their facts, and scale, the GPUs of a full lane."""
-    counts = stays.group_by("job_id").agg(
-        resizes=pl.col("before").is_not_null().sum(), held=pl.col("gpus").max()
+def _chosen(outcome: Outcome, stays: pl.DataFrame, most: int) -> tuple[pl.DataFrame, tuple[float, float]]:
+    """The jobs of the lanes (lane, facts, and scale: the GPUs of a full lane), and what time is drawn, s."""
+    resized = pl.col("before").is_not_null()
+    jobs = outcome.jobs.select(
+        "job_id",
+        "submit_time",
+        "finish_time",
+        "run_time",
+        asked=pl.col("num_gpus").cast(pl.Int64),
+        least=pl.col("min_gpus").cast(pl.Int64),
+        most=pl.col("max_gpus").cast(pl.Int64),
+    ).join(stays.group_by("job_id").agg(resizes=resized.sum()), on="job_id", maintain_order="left")
+    top = jobs.sort("resizes", "run_time", descending=True, maintain_order=True).row(0, named=True)
+    begin, until = float(top["submit_time"]), float(top["finish_time"])
+    inside = stays.filter((pl.col("start_time") <= until) & (pl.col("end_time") >= begin))
+    counts = inside.group_by("job_id").agg(
+        within=(resized & (pl.col("start_time") >= begin)).sum(), held=pl.col("gpus").max()
     )
     high = pl.max_horizontal("held", "asked")
     return (
-        outcome.jobs.select(
-            "job_id",
-            "submit_time",
-            "finish_time",
-            "run_time",
-            asked=pl.col("num_gpus").cast(pl.Int64),
-            least=pl.col("min_gpus").cast(pl.Int64),
-            most=pl.col("max_gpus").cast(pl.Int64),
-        )
-        .join(counts, on="job_id", how="inner", maintain_order="left")
-        .filter(pl.col("resizes") > 0)
-        .sort("resizes", "run_time", descending=True, maintain_order=True)
+        jobs.join(counts.filter(pl.col("within") > 0), on="job_id", maintain_order="left")
+        .sort("within", "run_time", descending=True, maintain_order=True)
         .head(most)
         .sort("submit_time", maintain_order=True)
         .with_columns(scale=pl.when(pl.col("most") <= _NEAR * high).then("most").otherwise(high))
         .with_row_index("lane")
         .with_columns(pl.col("lane").cast(pl.Float64))
-    )
+    ), (begin, until)
 
 
 def _at(gpus: str) -> pl.Expr:
@@ -123,7 +131,8 @@ def _bars(stays: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pauses(stays: pl.DataFrame) -> pl.DataFrame:
-    found = stays.filter(pl.col("paused") > 0).with_columns(end_day=pl.col("day") + pl.col("paused") / DAY)
+    found = stays.filter((pl.col("paused") > 0) & (pl.col("pause_end") > pl.col("day")))
+    found = found.with_columns(end_day="pause_end")
     return _bars(found).with_columns(state=pl.lit("pause"))
 
 
@@ -142,11 +151,14 @@ def _means(stays: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _lines(chosen: pl.DataFrame, first: float) -> tuple[pl.DataFrame, dict[float, str]]:
+def _lines(
+    chosen: pl.DataFrame, first: float, begin: float, until: float
+) -> tuple[pl.DataFrame, dict[float, str]]:
     """Lines at num_gpus and the bounds, from submission to finish, and the numbers beside them."""
     rows, ticks = [], {}
     for job in chosen.iter_rows(named=True):
-        day, end = ((job[name] - first) / DAY for name in ("submit_time", "finish_time"))
+        day = (max(job["submit_time"], begin) - first) / DAY
+        end = (min(job["finish_time"], until) - first) / DAY
         taken: list[float] = []
         for kind in ("asked", "most", "least"):
             at = job["lane"] + 1.0 - _ROOM * job[kind] / job["scale"]

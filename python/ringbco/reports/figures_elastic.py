@@ -72,13 +72,14 @@ def _lanes(results: Mapping[str, Outcome], known: Mapping[str, pl.DataFrame]) ->
             f"{told['resizes']:,} resizes of {told['jobs_resized']:,} jobs, in whose pauses"
             f" {told['resize_lost_gpu_seconds'] / HOUR:,.1f} GPU-hours were held. "
         )
+        beside = f", and the {lanes.jobs - 1} resized most in that time" if lanes.jobs > 1 else ""
         averaged = " A job of very many stays is drawn by means, without pauses." if lanes.averaged else ""
         yield Figure(
             f"elastic-lanes-{number}",
             f"GPUs of a job over time{f': {label}' if len(results) > 1 else ''}",
-            f"{many}Here {'is the job' if lanes.jobs == 1 else f'are the {lanes.jobs} jobs'} resized most."
-            " The higher, the more GPUs. Dashed lines are num_gpus, dotted ones min_gpus and max_gpus, where"
-            f" they are near what the job held.{averaged}{others}",
+            f"{many}Here: the job resized most, from its submission to its end{beside}. The higher, the more"
+            " GPUs. Dashed lines are num_gpus, dotted ones min_gpus and max_gpus, where they are near what"
+            f" was held.{averaged}{others}",
             _chart(lanes),
             of=label,
             height=_LANE * lanes.jobs,
@@ -86,7 +87,8 @@ def _lanes(results: Mapping[str, Outcome], known: Mapping[str, pl.DataFrame]) ->
 
 
 def _chart(lanes: Lanes) -> Any:
-    time = alt.X("day:Q", title="days since the first submission").axis(grid=False)
+    time = alt.X("day:Q", title="days since the first submission")
+    time = time.axis(grid=False, tickCount=10, labelOverlap=True)
     time = time.scale(domain=list(lanes.span), nice=False)
     values, texts = list(lanes.ticks), list(lanes.ticks.values())
     told = "".join(
