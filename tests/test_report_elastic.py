@@ -125,7 +125,7 @@ def test_pauses_of_the_slot_clock_are_whole_slots() -> None:
 
 
 @pytest.mark.parametrize("clock", ["continuous", "slot"])
-def test_who_starts_again_after_an_outage_is_not_resized(clock: str) -> None:
+def test_who_starts_again_is_not_resized(clock: str) -> None:
     held = pl.DataFrame(
         {
             "job_id": ["a", "a", "a", "b", "b"],
@@ -135,12 +135,18 @@ def test_who_starts_again_after_an_outage_is_not_resized(clock: str) -> None:
             "end_time": [50.0, 90.0, 100.0, 50.0, 70.0],
         }
     )
+    options = {"clock": clock, "slot": 10.0}
+    bare = replace(planned(), outages=None, replicas=None, rungs=None, run={"options": options})
+
+    def resized(**known: pl.DataFrame) -> list[int | None]:
+        return stays(held, cut_off(held, replace(bare, **known)))["before"].to_list()
+
     down = pl.DataFrame({"server": [0], "down_at": [50.0 if clock == "continuous" else 47.0]})
-    ended = cut_off(held, down, None, {"clock": clock, "slot": 10.0})
-    assert stays(held, ended)["before"].to_list() == [None, None, 4, None, None]
-    replicas = pl.DataFrame({"server": [1], "start_time": [90.0]})
-    ended = cut_off(held, None, replicas, {})
-    assert stays(held, ended)["before"].drop_nulls().to_list() == [2, 2]
+    assert resized() == [None, 2, 4, None, 2]
+    assert resized(outages=down) == [None, None, 4, None, None]
+    assert resized(replicas=pl.DataFrame({"server": [1], "start_time": [90.0]})) == [None, 2, None, None, 2]
+    rungs = {"job_id": ["a", "b", "a"], "time": [50.0, 50.0, 90.0], "went_on": [50.0, None, 91.0]}
+    assert resized(rungs=pl.DataFrame(rungs)) == [None, 2, None, None, None]
 
 
 @pytest.mark.parametrize(

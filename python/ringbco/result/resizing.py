@@ -21,7 +21,7 @@ def stays(allocations: pl.DataFrame, ended: pl.DataFrame | None = None) -> pl.Da
     before: the GPUs that the job held up to the very instant at which this stay begins, where they were more
     or fewer, which is a resize; else null.
     allocations: as a result has them; job_id may be of any type. ended: the STAYs that something else than
-    the policy ended, an outage or an eviction: who starts again at that instant is not resized.
+    the policy ended, such as an outage: who starts again at that instant is not resized.
     """
     found = (
         allocations.group_by(STAY, maintain_order=True)
@@ -54,19 +54,19 @@ def failed(rows: pl.DataFrame, outages: pl.DataFrame | None, options: Mapping[st
     return found.filter(since < late if late else since == 0.0)
 
 
-def cut_off(
-    allocations: pl.DataFrame,
-    outages: pl.DataFrame | None,
-    replicas: pl.DataFrame | None,
-    options: Mapping[str, Any],
-) -> pl.DataFrame | None:
-    """The rows that end as their server fails, or as a replica of a service starts on it."""
-    if outages is None and replicas is None:
+def cut_off(allocations: pl.DataFrame, outcome: Outcome) -> pl.DataFrame | None:
+    """The rows that end as their server fails or a replica starts on it, or as their job rests at a rung."""
+    if outcome.outages is None and outcome.replicas is None and outcome.rungs is None:
         return None
-    found = [failed(allocations, outages, options).select(allocations.columns)]
-    if replicas is not None:
-        starts = replicas.select("server", end_time="start_time").unique()
+    options = outcome.run.get("options", {})
+    found = [failed(allocations, outcome.outages, options).select(allocations.columns)]
+    if outcome.replicas is not None:
+        starts = outcome.replicas.select("server", end_time="start_time").unique()
         found.append(allocations.join(starts, on=["server", "end_time"], how="semi"))
+    if outcome.rungs is not None:
+        left = pl.col("went_on").ne_missing(pl.col("time"))
+        rests = outcome.rungs.filter(left).select("job_id", end_time="time")
+        found.append(allocations.join(rests, on=["job_id", "end_time"], how="semi"))
     return pl.concat(found)
 
 
@@ -108,7 +108,7 @@ def _stays(outcome: Outcome) -> pl.DataFrame:
     assert outcome.allocations is not None
     held = outcome.allocations
     held = held.join(outcome.jobs.select("job_id"), on="job_id", how="semi", maintain_order="left")
-    return stays(held, cut_off(held, outcome.outages, outcome.replicas, outcome.run.get("options", {})))
+    return stays(held, cut_off(held, outcome))
 
 
 def told_in(summary: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
