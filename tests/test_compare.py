@@ -34,6 +34,8 @@ OF_SOME = {
     "mean_time_to_best",
     "preemptions",
     "lost_gpu_seconds",
+    "resizes",
+    "resize_lost_gpu_seconds",
     "deadlines_met",
     "jain_index_users",
     "evictions",

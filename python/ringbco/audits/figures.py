@@ -18,7 +18,7 @@ from ringbco.audits.findings import Check, Finding, number
 from ringbco.audits.placing import busy_gpus, servers_used, until
 from ringbco.audits.rows import dropped, left_out, refusable
 from ringbco.audits.served import Served
-from ringbco.audits.times import gpus_held, pauses
+from ringbco.audits.times import gpus_held, pauses, resize_pauses
 from ringbco.errors import show_value
 from ringbco.trace.shares import WHOLE
 
@@ -41,7 +41,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
     expected = _figures(facts, eps, everybody, whole)
     expected |= _told(_fairness(facts, everybody) | _while_submitting(facts, everybody, whole), summary)
     expected["jobs_dropped"] = missing.size
-    expected |= _told(_counts(facts, eps, missing), summary)
+    expected |= _told(_counts(facts, eps, missing) | _resizes(facts, eps), summary)
     if facts.outages is not None and facts.outcome.allocations is not None:
         expected |= _outages(check, facts, eps, summary)
     elif facts.makes_room and facts.outcome.allocations is not None:
@@ -322,6 +322,19 @@ def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:
         "lost_gpu_seconds": float(lost.sum()),
     }
     return figures | ({"evictions": evicted} if facts.makes_room else {})
+
+
+def _resizes(facts: Facts, eps: Episodes) -> dict[str, float]:
+    """Resizes of the jobs that were done, how many jobs that were, and the GPU time of the pauses."""
+    if not facts.elastic or facts.outcome.allocations is None:
+        return {}
+    resized, seconds = resize_pauses(facts, eps)
+    resized &= facts.finished[eps.job]
+    return {
+        "resizes": int(np.count_nonzero(resized)),
+        "jobs_resized": np.unique(eps.job[resized]).size,
+        "resize_lost_gpu_seconds": math.fsum((gpus_held(facts, eps) * seconds)[resized]),
+    }
 
 
 def _percentile(values: Floats, share: float) -> float:

@@ -188,7 +188,7 @@ def _runs(facts: Facts, row: int, own: int, servers: Bools) -> bool:
 
 
 def check_inputs(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
-    """submit_time and num_gpus are the table's; ideal_run_time follows from it and the cluster."""
+    """submit_time and the GPUs asked for are the table's; ideal_run_time follows from it and the cluster."""
     check.looked_at = jobs.height
     ideal = facts.workload.ideal_run_time[facts.row]
     for name, expected, tolerance in (
@@ -198,6 +198,10 @@ def check_inputs(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
     ):
         compare(check, facts, jobs[name], expected, tolerance * np.abs(expected))
     _check_priority(check, facts, jobs)
+    for name, bound in (("min_gpus", facts.least), ("max_gpus", facts.most)):
+        if name in jobs.columns:
+            given = bound[: facts.done].astype(np.float64)
+            compare(check, facts, numeric(jobs, name), given, np.zeros(given.size))
     for name in CARRIED_COLUMNS:
         if name in jobs.columns:
             _check_carried(check, facts, jobs[name])

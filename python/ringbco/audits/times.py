@@ -75,20 +75,40 @@ def pauses(facts: Facts, eps: Episodes) -> Floats:
     resized if it held another number of GPUs; others were resumed. One that wakes a server waits for it, too.
     """
 
-    def seconds(cost: object) -> float:
-        return float(facts.options.get("preempt_cost", 0.0) if cost is None else cost)  # type: ignore[arg-type]
-
     again = np.zeros(eps.job.size, dtype=bool)
     again[1:] = eps.job[1:] == eps.job[:-1]  # episodes are sorted by job, then time
-    moved, resized = np.zeros((2, eps.job.size), dtype=bool)
-    left = failures.failed(facts, eps) | served.made_room(facts, eps) | ~np.isnan(rungs.rests(facts, eps))
-    moved[1:] = (eps.start[1:] == eps.end[:-1]) & ~left[:-1]
-    resized[1:] = eps.gpus[1:] != eps.gpus[:-1]
-    cost = np.where(moved, seconds(facts.options.get("move_cost")), seconds(None))
-    cost = np.where(moved & resized, seconds(facts.options.get("resize_cost")), cost)
+    moved, changed = _moved(facts, eps)
+    cost = np.where(moved, _seconds(facts, "move_cost"), _seconds(facts, "preempt_cost"))
+    cost = np.where(moved & changed, _seconds(facts, "resize_cost"), cost)
     cost = np.where(again, cost, facts.start_cost)
     if facts.sleep is not None:
         cost = cost + np.where(facts.sleep.wakes(eps), facts.sleep.wake_time, 0.0)
+    return _to_slots(facts, cost)
+
+
+def resize_pauses(facts: Facts, eps: Episodes) -> tuple[Bools, Floats]:
+    """Which episodes began as their job was resized, and the seconds of each in which it pauses for that."""
+    moved, changed = _moved(facts, eps)
+    resized = moved & changed & (eps.job == np.roll(eps.job, 1))
+    cost = _to_slots(facts, np.where(resized, _seconds(facts, "resize_cost"), 0.0))
+    return resized, np.minimum(eps.end - eps.start, cost)
+
+
+def _moved(facts: Facts, eps: Episodes) -> tuple[Bools, Bools]:
+    """Which episodes begin as the one before ends by a decision, and which hold another number of GPUs."""
+    moved, changed = np.zeros((2, eps.job.size), dtype=bool)
+    left = failures.failed(facts, eps) | served.made_room(facts, eps) | ~np.isnan(rungs.rests(facts, eps))
+    moved[1:] = (eps.start[1:] == eps.end[:-1]) & ~left[:-1]
+    changed[1:] = eps.gpus[1:] != eps.gpus[:-1]
+    return moved, changed
+
+
+def _seconds(facts: Facts, option: str) -> float:
+    cost = facts.options.get(option)
+    return float(facts.options.get("preempt_cost", 0.0) if cost is None else cost)
+
+
+def _to_slots(facts: Facts, cost: Floats) -> Floats:
     to_the_second = not facts.slots or facts.speeds is not None
     return cost if to_the_second else np.ceil(cost / facts.slot) * facts.slot
 

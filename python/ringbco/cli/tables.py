@@ -73,6 +73,10 @@ def _stops(table: Table, summary: Mapping[str, Any]) -> None:
             table.add_row("preemptions", f"{summary['preemptions']:,}, costing {lost}")
         else:
             table.add_row("pauses", f"costing {lost}")
+    if "resizes" in summary:
+        jobs, lost = summary["jobs_resized"], gpu_time(summary["resize_lost_gpu_seconds"], 1)
+        told = f"{summary['resizes']:,} of them, in {jobs:,} job{'s'[: jobs != 1]}, costing {lost}"
+        table.add_row("resizes", told if jobs else "0")
     if "evictions" in summary:
         table.add_row("evictions", f"{summary['evictions']:,}")
 

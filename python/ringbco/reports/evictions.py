@@ -6,8 +6,7 @@ import polars as pl
 
 from ringbco.audits.facts import preempts
 from ringbco.result.outcome import Outcome
-
-_STAY = ("job_id", "start_time", "end_time")
+from ringbco.result.resizing import STAY, failed
 
 
 def evicted(outcome: Outcome) -> pl.DataFrame | None:
@@ -30,19 +29,8 @@ def evicted(outcome: Outcome) -> pl.DataFrame | None:
     if outcome.rungs is not None:
         at_rung = outcome.rungs.select("job_id", end_time="time")
         early = early.join(at_rung, on=["job_id", "end_time"], how="anti")
-    return early.join(_failed(outcome, early), on=_STAY, how="anti").select(_STAY).unique(maintain_order=True)
-
-
-def _failed(outcome: Outcome, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of allocations that end as an outage of their server begins."""
-    if outcome.outages is None:
-        return rows.clear()
-    options = outcome.run.get("options", {})
-    # Under the slot clock an outage begins at the first boundary not before it.
-    late = options["slot"] if options.get("clock") == "slot" else 0.0
-    down = outcome.outages.select("server", "down_at").sort("down_at")
-    found = rows.sort("end_time").join_asof(
-        down, left_on="end_time", right_on="down_at", by="server", check_sortedness=False
+    return (
+        early.join(failed(early, outcome.outages, options), on=STAY, how="anti")
+        .select(STAY)
+        .unique(maintain_order=True)
     )
-    since = pl.col("end_time") - pl.col("down_at")
-    return found.filter(since < late if late else since == 0.0)

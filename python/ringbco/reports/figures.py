@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ringbco.reports import (
+    figures_elastic,
     figures_evictions,
     figures_jobs,
     figures_outages,
@@ -49,6 +50,7 @@ def chapters(results: Mapping[str, Outcome]) -> list[Chapter]:
         Chapter("The cluster over time", figures_time.over_time(results)),
         Chapter("GPU types", figures_types.by_type(results)),
         Chapter("Shares of a GPU", figures_shares.by_share(results)),
+        Chapter("Elastic jobs", figures_elastic.elastic(results)),
         Chapter("Outages", figures_outages.outages(results)),
         Chapter("Evictions", figures_evictions.evictions(results)),
         Chapter("Searches", figures_searches.searches(results)),

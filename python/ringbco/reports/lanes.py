@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
+from itertools import groupby, repeat
 from typing import NamedTuple
 
 import polars as pl
@@ -12,6 +13,7 @@ from ringbco.errors import InputError
 from ringbco.reports.evictions import evicted
 from ringbco.reports.server_load import server_gpus, spanning_stretches
 from ringbco.result.outcome import Outcome
+from ringbco.result.resizing import STAY, stays_of
 
 LEVELS = ("one server", "spans alone", "shares links", "crowded", "jammed")
 """Contention met by a job: p_j of 0, 1, 2, 3 to 4, and 5 or more."""
@@ -19,6 +21,8 @@ REPLICA = "replica of a service"
 """What holds GPUs and is no job; its level is the one after those of `LEVELS`."""
 EVICTED = "evicted: made room for another"
 """How the end of a stretch is marked that an eviction ended."""
+RESIZED = "resized: other GPUs from here on"
+"""How the start of a stretch is marked whose job held another number of GPUs up to that instant."""
 
 
 class Lane(NamedTuple):
@@ -41,7 +45,8 @@ def stretches(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.Data
 
     Columns: job_id, server, gpus, start, end, spans (whether the job held other servers too), job_gpus,
     num_servers, max_contention, level, wait_time, slowdown, evicted (whether the stretch ended so that
-    another could start) and, where the result has them, user and vc.
+    another could start) and, where the result has them, user and vc. Where jobs may be resized also held (the
+    job's GPUs on all servers) and before (as many as it held until it was resized, else null).
     Replicas of services are among them: job_id is the service's name, and what only jobs have is null.
     """
     assert outcome.allocations is not None
@@ -78,6 +83,10 @@ def stretches(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.Data
         frame = frame.join(known, on=stay, how="left", maintain_order="left").with_columns(
             pl.col("evicted").fill_null(value=False)
         )
+    stays = stays_of(outcome)
+    if stays is not None:
+        sizes = stays.select(*STAY, "before", held="gpus")
+        frame = frame.join(sizes, on=STAY, how="left", maintain_order="left")
     frame = frame.rename({"num_gpus": "gpus", "start_time": "start", "end_time": "end"})
     if outcome.replicas is not None:
         held = outcome.replicas
@@ -94,7 +103,8 @@ def stretches(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.Data
 def assign_lanes(frame: pl.DataFrame, outcome: Outcome) -> list[Lane]:
     """Lanes for every row of `stretches`: each takes the lowest that are free on its server when it starts.
 
-    A result does not record which GPUs of a server a job held, only how many; these are a possible choice.
+    A job that is resized keeps lanes that it had on the server. A result does not record which GPUs of a
+    server a job held, only how many; these are a possible choice.
 
     Raises InputError where a server would need more lanes than it has GPUs.
     """
@@ -103,21 +113,41 @@ def assign_lanes(frame: pl.DataFrame, outcome: Outcome) -> list[Lane]:
     here = -1
     free: list[int] = []
     held: list[tuple[float, list[int]]] = []
-    columns = (frame[name].to_list() for name in ("server", "gpus", "start", "end"))
-    for row, (server, gpus, start, end) in enumerate(zip(*columns, strict=True)):
-        if server != here:
-            here, held = server, []
-            free = list(range(sizes[server] if server < len(sizes) else 0))
-        while held and held[0][0] <= start:
+    had: dict[str, list[int]] = {}
+
+    def release(now: float) -> None:
+        while held and held[0][0] <= now:
             for lane in heappop(held)[1]:
                 heappush(free, lane)
-        if gpus > len(free):
-            raise InputError(
-                f"server {server} holds more GPUs at {start:g} s than it has; `ringbco audit` says more"
-            )
-        taken = [heappop(free) for _ in range(gpus)]
-        heappush(held, (end, taken))
-        lanes.extend(_runs(row, server, taken))
+
+    resized = frame["before"].is_not_null() if "before" in frame.columns else None
+    names = frame["job_id"].to_list() if resized is not None else repeat("")
+    stays = resized.to_list() if resized is not None else repeat(False)
+    columns = (frame[name].to_list() for name in ("server", "gpus", "start", "end"))
+    rows = enumerate(zip(*columns, names, stays, strict=False))
+    for (server, start), group in groupby(rows, key=lambda row: (row[1][0], row[1][2])):
+        if server != here:
+            here, held, had = server, [], {}
+            free = list(range(sizes[server] if server < len(sizes) else 0))
+        release(start)
+        together = list(group)
+        kept = {}
+        for row, (_, gpus, _, _, job, stays_on) in together:
+            if stays_on:
+                kept[row] = sorted(set(had.get(job, ())) & set(free))[:gpus]
+                free = sorted(set(free) - set(kept[row]))  # sorted is a heap
+        for row, (_, gpus, _, end, job, _) in together:
+            release(start)
+            own = kept.get(row, [])
+            if gpus - len(own) > len(free):
+                raise InputError(
+                    f"server {server} holds more GPUs at {start:g} s than it has; `ringbco audit` says more"
+                )
+            taken = sorted(own + [heappop(free) for _ in range(gpus - len(own))])
+            heappush(held, (end, taken))
+            if resized is not None:
+                had[job] = taken
+            lanes.extend(_runs(row, server, taken))
     return lanes
 
 

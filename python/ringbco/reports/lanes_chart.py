@@ -13,7 +13,7 @@ import polars as pl
 from ringbco.errors import UsageError
 from ringbco.reports.cluster_state import cluster_state
 from ringbco.reports.evictions import evicted
-from ringbco.reports.lanes import EVICTED, LEVELS, REPLICA, assign_lanes, stretches
+from ringbco.reports.lanes import EVICTED, LEVELS, REPLICA, RESIZED, assign_lanes, stretches
 from ringbco.reports.outage_bars import down_times
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.share_lanes import assign_shares
@@ -28,7 +28,7 @@ _COLOURS: Final = ("#9fc7a8", "#f0d264", "#efa245", "#d6562b", "#8c1d18")
 _MET: Final = ("0", "1", "2", "3 to 4", "5 or more")
 _DOWN: Final = "server down"
 _LEGEND: Final = (
-    f"indexof({[_DOWN, REPLICA, EVICTED]}, datum.label) >= 0 ? datum.label : datum.label + ' (' + {{"
+    f"indexof({[_DOWN, REPLICA, EVICTED, RESIZED]}, datum.label) >= 0 ? datum.label : datum.label + ' (' + {{"
     + ", ".join(f"'{level}': '{met}'" for level, met in zip(LEVELS, _MET, strict=True))
     + "}[datum.label] + ')'"
 )
@@ -46,7 +46,7 @@ def lanes_chart(outcome: Outcome, window: Window) -> Any:
     lanes = sum(sizes[server] for server in window.servers)
     down = _down(outcome, window, tops, sizes)
     held = _bars(outcome, window, tops)
-    bars = pl.concat((held.drop("evicted"), _marks(held, window), down), how="vertical_relaxed")
+    bars = pl.concat((held.drop("evicted", "resized"), _marks(held, window), down), how="vertical_relaxed")
     if bars.height > MOST_BARS or lanes > MOST_LANES:
         raise UsageError(
             f"{bars.height:,} bars on {lanes:,} GPUs: expected at most {MOST_BARS:,} on {MOST_LANES:,};"
@@ -137,10 +137,12 @@ def _bars(outcome: Outcome, window: Window, tops: dict[int, int]) -> pl.DataFram
     lanes = pl.DataFrame(
         taken, schema={"row": pl.UInt32, "server": pl.Int64, "first": part, "width": part}, orient="row"
     )
-    # A stay that goes on after the window has not been evicted in it.
+    # A stay that goes on after the window has not been evicted in it, nor one resized that began before.
     inside = pl.col("evicted") & (pl.col("end") <= window.end)
-    rows = frame.with_columns(evicted=inside).with_row_index("row")
-    kept = window.cut(rows).select("row", "start", "end", "level", "evicted")
+    resized = pl.col("before").is_not_null() if "before" in frame.columns else pl.lit(value=False)
+    began = resized & (pl.col("start") >= window.start)
+    rows = frame.with_columns(evicted=inside, resized=began).with_row_index("row")
+    kept = window.cut(rows).select("row", "start", "end", "level", "evicted", "resized")
     return (
         lanes.join(kept, on="row", maintain_order="left")
         .with_columns(top=pl.col("server").replace_strict(tops, return_dtype=pl.Int64) + pl.col("first"))
@@ -151,16 +153,25 @@ def _bars(outcome: Outcome, window: Window, tops: dict[int, int]) -> pl.DataFram
             bottom=pl.col("top") + pl.col("width"),
             level=pl.col("level").replace_strict(dict(enumerate((*LEVELS, REPLICA))), return_dtype=pl.String),
             evicted="evicted",
+            resized="resized",
         )
     )
 
 
 def _marks(held: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """A stroke at the end of every bar that an eviction ended, within the bar."""
+    """Strokes within bars: at the end of one that an eviction ended, at the start of one by a resize."""
     wide = _STROKE * (window.end - window.start)
-    return held.filter("evicted").select(
+    ends = held.filter("evicted").select(
         pl.max_horizontal("start", pl.col("end") - wide), "end", "top", "bottom", level=pl.lit(EVICTED)
     )
+    begins = held.filter("resized").select(
+        "start",
+        pl.min_horizontal("end", pl.col("start") + wide / 2),
+        "top",
+        "bottom",
+        level=pl.lit(RESIZED),
+    )
+    return pl.concat((ends, begins))
 
 
 def _down(outcome: Outcome, window: Window, tops: dict[int, int], sizes: list[int]) -> pl.DataFrame:
@@ -178,6 +189,8 @@ def _scale(outcome: Outcome) -> alt.Scale:
         levels, colours = [*levels, REPLICA], [*colours, "#5b8fd0"]
     if evicted(outcome) is not None:
         levels, colours = [*levels, EVICTED], [*colours, "#1d2b64"]
+    if "resizes" in outcome.summary:
+        levels, colours = [*levels, RESIZED], [*colours, "#6a3d9a"]
     if outcome.outages is not None:
         levels, colours = [*levels, _DOWN], [*colours, "#5f6368"]
     return alt.Scale(domain=levels, range=colours)

@@ -158,6 +158,10 @@ def _slices(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
         "slowdown": row["slowdown"],
     }
     arguments |= {name: row[name] for name in ("share", "user", "vc") if row.get(name) is not None}
+    if row.get("held") is not None:
+        arguments |= {"GPUs": row["held"], "GPUs asked for": row["job_gpus"]}
+    if row.get("before") is not None:
+        arguments["resized from"] = row["before"]
     if row["evicted"]:
         arguments["evicted"] = True
     start = row["start"] * _US

@@ -22,6 +22,7 @@ from ringbco.result.metrics import STATISTICS
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
+    ELASTIC_SCHEMA,
     EVICTION_SCHEMA,
     FAILURE_SCHEMA,
     GPUS_SCHEMA,
@@ -78,6 +79,7 @@ class _Result:
                 *FAILURE_SCHEMA,
                 *EVICTION_SCHEMA,
                 *PRIORITY_SCHEMA,
+                *ELASTIC_SCHEMA,
             )
             if name in jobs.columns
         }
@@ -207,6 +209,7 @@ class _Result:
             if not isinstance(value, str | None):
                 raise self._key(_RUN, {f"{table}.{key}": value}, f"{table}.{key}", "a text")
         self._check_clock(run.get("options", {}))
+        self._check_costs(run.get("options", {}))
         self._check_warnings(run)
 
     def _check_clock(self, options: Mapping[str, Any]) -> None:
@@ -216,6 +219,12 @@ class _Result:
             raise self._key(
                 _RUN, {} if slot is None else {"options.slot": slot}, "options.slot", "a slot's seconds"
             )
+
+    def _check_costs(self, options: Mapping[str, Any]) -> None:
+        """How long a job pauses as it is resized is drawn."""
+        for name in ("preempt_cost", "resize_cost"):
+            if options.get(name) is not None and not _is_number(options[name]):
+                raise self._key(_RUN, {f"options.{name}": options[name]}, f"options.{name}", "seconds")
 
     def _check_warnings(self, run: Mapping[str, Any]) -> None:
         """The page shows them as they are."""

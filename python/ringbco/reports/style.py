@@ -110,6 +110,7 @@ def _config(ink: str, line: str, faint: float) -> dict[str, Any]:
             "tickColor": line,
             "tickOpacity": 0.45,
         },
+        "text": {"color": ink},
         "legend": {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontWeight": "normal"},
     }
 

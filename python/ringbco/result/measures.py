@@ -52,6 +52,8 @@ SINGLES: Final = (
     Measure("jain_index_users", "Jain's index over users", "index", best="most"),
     Measure("preemptions", "preemptions", "count"),
     Measure("lost_gpu_seconds", "GPU time lost to them", "time"),
+    Measure("resizes", "resizes, among the preemptions", "count", best="neither"),
+    Measure("resize_lost_gpu_seconds", "GPU time lost to resizes", "time"),
     Measure("evictions", "evictions", "count"),
     Measure("mean_search_gpu_hours", "GPU-hours a search", "number"),
     Measure("mean_time_to_best", "time to the best trial", "time"),

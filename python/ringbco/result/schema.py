@@ -39,6 +39,8 @@ ELASTIC_SCHEMA: Final[
     "run_resized": pl.Float32(),
     "held_gpu_time": pl.Float64(),
     "lost_gpu_time": pl.Float64(),
+    "min_gpus": pl.UInt32(),
+    "max_gpus": pl.UInt32(),
 }
 TYPES_SCHEMA: Final[dict[str, pl.DataType]] = {"run_on_type": pl.Float32()}  # GPUs that differ
 SHARES_SCHEMA: Final[dict[str, pl.DataType]] = {"gpu_share": pl.Float64()}  # job tables with shares of a GPU

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
-from ringbco.result import causes, metrics
+from ringbco.result import causes, metrics, resizing
 from ringbco.result.outcome import Outcome, summarised_later
 from ringbco.result.searches import rungs_frame, searches_frame
 from ringbco.result.serving import Serving
@@ -33,7 +33,7 @@ from ringbco.run.options import (
     refusal,
     resolve_policy,
 )
-from ringbco.run.scheduling import check_passes, check_policy, deadline, user
+from ringbco.run.scheduling import can_resize, check_passes, check_policy, deadline, user
 from ringbco.run.steps import (
     allocations_frame,
     decisions_frame,
@@ -268,20 +268,20 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     cluster, vc = setup.cluster, setup.vc
 
     def figures() -> dict[str, Any]:
-        return metrics.with_seconds(
-            summarise_run(
-                name,
-                frame,
-                finished,
-                cluster,
-                vc=vc,
-                result=result,
-                outages=merged,
-                serving=serving,
-                searches=searches,
-            ),
-            seconds,
+        told = summarise_run(
+            name,
+            frame,
+            finished,
+            cluster,
+            vc=vc,
+            result=result,
+            outages=merged,
+            serving=serving,
+            searches=searches,
         )
+        if can_resize(setup.chosen.preemption):
+            told = resizing.told_in(told, outcome)
+        return metrics.with_seconds(told, seconds)
 
     return summarised_later(outcome, figures)
 

@@ -139,6 +139,8 @@ def jobs_frame(
             result.longer.astype(np.float32),
             result.held_gpus,
             result.lost_gpus,
+            gpus_of(frame, "min_gpus"),
+            gpus_of(frame, "max_gpus"),
         )
         columns |= dict(zip(ELASTIC_SCHEMA, map(_shared, elastic), strict=True))
     if result.on_types is not None:

@@ -1,0 +1,410 @@
+"""Resizes in the summary and its audit, the report's chapter on elastic jobs, and resizes in a timeline."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import ringbco
+from ringbco.errors import InputError
+from ringbco.reports.elastic_lanes import MOST_STAYS, lanes_of
+from ringbco.reports.figures import Chapter, chapters
+from ringbco.reports.figures_elastic import MOST_LANES
+from ringbco.reports.html import page
+from ringbco.reports.lanes import RESIZED, assign_lanes, stretches
+from ringbco.reports.lanes_chart import lanes_chart
+from ringbco.reports.maps import height
+from ringbco.reports.perfetto import write_trace
+from ringbco.reports.series import MOST_BESIDE, Figure
+from ringbco.reports.soundness import check_drawable
+from ringbco.reports.window import window
+from ringbco.result.outcome import Outcome
+from ringbco.result.resizing import cut_off, pause, stays, stays_of
+
+DAY = 86_400.0
+
+
+class ByPlan(ringbco.Policy):
+    """Starts jobs on min_gpus and resizes job 0 at each wake to the next of PLAN."""
+
+    PLAN = ((100.0, 8), (200.0, 2), (300.0, 4))
+
+    def decide(self, state: Any) -> None:
+        for row in state.waiting.tolist():
+            state.start(row, gpus=2)
+        for time, gpus in self.PLAN:
+            if state.now == time and 0 in state.running.tolist():
+                state.resize(0, gpus)
+            if state.now < time:
+                state.wake(time)
+
+
+def frame(rows: list[tuple[float, int, int, int, float]]) -> pl.DataFrame:
+    """rows: submit_time, num_gpus, min_gpus, max_gpus, duration."""
+    return pl.DataFrame(
+        [(f"j{number}", *row) for number, row in enumerate(rows)],
+        schema={
+            "job_id": pl.String,
+            "submit_time": pl.Float64,
+            "num_gpus": pl.UInt32,
+            "min_gpus": pl.UInt32,
+            "max_gpus": pl.UInt32,
+            "duration": pl.Float64,
+        },
+        orient="row",
+    )
+
+
+ONE = frame([(0.0, 4, 2, 16, 500.0), (150.0, 2, 2, 2, 60.0)])
+
+
+def planned(jobs: pl.DataFrame = ONE, cluster: str = "1x16", **options: Any) -> Outcome:
+    return ringbco.replay(jobs, cluster, policy=ByPlan, **{"model": "fixed", "resize_cost": 10.0} | options)
+
+
+def drawn_jobs(count: int = 120) -> pl.DataFrame:
+    rnd = random.Random(7)
+    rows = []
+    for number in range(count):
+        gpus = rnd.choice((1, 2, 4, 8))
+        rows.append((number * 300.0, gpus, max(1, gpus // 4), gpus * 4, rnd.uniform(500.0, 9000.0)))
+    return frame(rows)
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Outcome]:
+    jobs = drawn_jobs()
+    return {name: ringbco.replay(jobs, "4x8", policy=name, resize_cost=40.0) for name in ("afs", "optimus")}
+
+
+def chapter_of(results: dict[str, Outcome]) -> Chapter:
+    return next(chapter for chapter in chapters(results) if chapter.title == "Elastic jobs")
+
+
+def figure_of(results: dict[str, Outcome], name: str) -> Figure:
+    return next(figure for figure in chapter_of(results).figures if figure.name == name)
+
+
+# The summary
+
+
+def test_what_a_summary_says_of_resizes() -> None:
+    """8 GPUs from 100 on, 2 from 200, 4 from 300: each with a pause of 10 s."""
+    outcome = planned()
+    found = stays_of(outcome)
+    assert found is not None
+    own = found.filter(pl.col("job_id") == "j0").select("start_time", "gpus", "before")
+    assert own.rows() == [(0.0, 2, None), (100.0, 8, 2), (200.0, 2, 8), (300.0, 4, 2)]
+    told = {key: outcome.summary[key] for key in ("resizes", "jobs_resized", "resize_lost_gpu_seconds")}
+    assert told == {"resizes": 3, "jobs_resized": 1, "resize_lost_gpu_seconds": 10.0 * (8 + 2 + 4)}
+    assert outcome.summary["lost_gpu_seconds"] == 140.0
+    assert outcome.jobs.select("min_gpus", "max_gpus").rows() == [(2, 16), (2, 2)]
+    assert ringbco.audit(outcome, ONE) == []
+
+
+def test_a_stay_shorter_than_its_pause_counts_with_its_length() -> None:
+    """Resized at 100 and, 10 s before the pause is over, at 200; then at 300."""
+    summary = planned(resize_cost=110.0).summary
+    assert summary["resize_lost_gpu_seconds"] == 100.0 * 8 + 100.0 * 2 + 110.0 * 4
+
+
+def test_pauses_of_the_slot_clock_are_whole_slots() -> None:
+    assert pause({"resize_cost": 60.0, "clock": "slot", "slot": 50.0}) == 100.0
+    assert pause({"resize_cost": 60.0, "clock": "slot", "slot": 50.0, "model": "table"}) == 60.0
+    assert pause({"preempt_cost": 30.0, "resize_cost": None, "clock": "continuous", "slot": 50.0}) == 30.0
+    outcome = planned(clock="slot", slot=50.0)
+    assert outcome.summary["resize_lost_gpu_seconds"] == 50.0 * (8 + 2 + 4)
+    assert ringbco.audit(outcome, ONE) == []
+
+
+@pytest.mark.parametrize("clock", ["continuous", "slot"])
+def test_who_starts_again_is_not_resized(clock: str) -> None:
+    held = pl.DataFrame(
+        {
+            "job_id": ["a", "a", "a", "b", "b"],
+            "server": [0, 1, 1, 0, 0],
+            "num_gpus": [2, 4, 2, 2, 4],
+            "start_time": [0.0, 50.0, 90.0, 0.0, 50.0],
+            "end_time": [50.0, 90.0, 100.0, 50.0, 70.0],
+        }
+    )
+    options = {"clock": clock, "slot": 10.0}
+    bare = replace(planned(), outages=None, replicas=None, rungs=None, run={"options": options})
+
+    def resized(**known: pl.DataFrame) -> list[int | None]:
+        return stays(held, cut_off(held, replace(bare, **known)))["before"].to_list()
+
+    down = pl.DataFrame({"server": [0], "down_at": [50.0 if clock == "continuous" else 47.0]})
+    assert resized() == [None, 2, 4, None, 2]
+    assert resized(outages=down) == [None, None, 4, None, None]
+    assert resized(replicas=pl.DataFrame({"server": [1], "start_time": [90.0]})) == [None, 2, None, None, 2]
+    rungs = {"job_id": ["a", "b", "a"], "time": [50.0, 50.0, 90.0], "went_on": [50.0, None, 91.0]}
+    assert resized(rungs=pl.DataFrame(rungs)) == [None, 2, None, None, None]
+
+
+@pytest.mark.parametrize(
+    "change", [{"resizes": 2}, {"jobs_resized": 2}, {"resize_lost_gpu_seconds": 141.0}], ids=str
+)
+def test_the_audit_finds_other_figures(change: dict[str, Any]) -> None:
+    outcome = planned()
+    outcome.summary = {**outcome.summary, **change}
+    (found,) = ringbco.audit(outcome, ONE)
+    assert found.code == "summary"
+    assert next(iter(change)) in found.message
+
+
+def test_the_audit_finds_another_range() -> None:
+    outcome = planned()
+    outcome.jobs = outcome.jobs.with_columns(max_gpus=pl.col("max_gpus") + 1)
+    assert "max_gpus is 17" in ringbco.audit(outcome, ONE)[0].message
+
+
+def test_who_resizes_nobody_says_nothing_of_it() -> None:
+    for outcome in (
+        ringbco.replay(ONE, "1x16", policy="srtf"),
+        ringbco.replay(ONE.drop("min_gpus", "max_gpus"), "1x16", policy="afs"),
+        planned(allocations=False),
+    ):
+        assert "resizes" not in outcome.summary
+        assert all(chapter.title != "Elastic jobs" for chapter in chapters({"a": outcome}))
+    never = ringbco.replay(ONE, "1x4", policy="afs", model="fixed", resize_every=1e6)
+    assert never.summary["resizes"] == 0
+    assert all(chapter.title != "Elastic jobs" for chapter in chapters({"a": never}))
+
+
+def test_the_terminal_tells_resizes(tmp_path: Path, invoke: Any) -> None:
+    drawn_jobs(40).write_parquet(tmp_path / "jobs.parquet")
+    shown = invoke(
+        "replay", tmp_path / "jobs.parquet", "--cluster", "2x8", "--policy", "afs", "-o", tmp_path / "r"
+    )
+    summary = json.loads((tmp_path / "r" / "summary.json").read_text())
+    assert summary["resizes"] > 1
+    line = next(line for line in shown.stdout.splitlines() if line.startswith("resizes"))
+    assert f"{summary['resizes']} of them, in {summary['jobs_resized']} jobs, costing" in line
+
+
+# The report
+
+
+def test_lanes_are_the_stays() -> None:
+    outcome = planned()
+    found = stays_of(outcome)
+    assert found is not None
+    lanes = lanes_of(outcome, found, 12)
+    assert (lanes.jobs, lanes.averaged) == (1, False)
+    bars = lanes.bars.filter(pl.col("state") != "pause")
+    assert bars["gpus"].to_list() == [2.0, 8.0, 2.0, 4.0]
+    assert bars["state"].to_list() == [
+        "fewer than num_gpus",
+        "more than num_gpus",
+        "fewer than num_gpus",
+        "num_gpus",
+    ]
+    assert (bars["day"] * DAY).to_list() == pytest.approx([0.0, 100.0, 200.0, 300.0])
+    tall = (bars["base"] - bars["top"]).to_list()
+    assert [one / tall[0] for one in tall] == pytest.approx([1.0, 4.0, 1.0, 2.0])
+    pauses = lanes.bars.filter(pl.col("state") == "pause")
+    assert ((pauses["end_day"] - pauses["day"]) * DAY).to_list() == pytest.approx([10.0] * 3)
+    assert lanes.rules["line"].to_list() == ["num_gpus", "bound", "bound"]
+    assert sorted(lanes.ticks.values()) == ["16", "4"]  # 2 would touch 4
+    assert lanes.names["name"].to_list() == ["j0: 2 to 16 GPUs, asks for 4, resized 3 times"]
+
+
+def test_the_most_resized_jobs_have_lanes(results: dict[str, Outcome]) -> None:
+    one = {"afs": results["afs"]}
+    data = figure_of(one, "elastic-lanes-1")
+    stays = stays_of(one["afs"])
+    assert stays is not None
+    resized = stays.filter(pl.col("before").is_not_null())
+    counts = dict(resized.group_by("job_id").len().iter_rows())
+    first = max(counts, key=lambda job: counts[job])
+    facts = one["afs"].jobs.filter(pl.col("job_id") == first).row(0, named=True)
+    during = resized.filter(pl.col("start_time").is_between(facts["submit_time"], facts["finish_time"]))
+    within = dict(during.group_by("job_id").len().iter_rows())
+    drawn = data.chart.layer[0].data["job_id"].unique().to_list()
+    assert len(drawn) == MOST_LANES
+    assert first in drawn
+    assert min(within[job] for job in drawn) >= max(within[job] for job in within if job not in drawn)
+    assert data.chart.layer[0].data["day"].min() * DAY >= facts["submit_time"] - 1
+    assert data.chart.layer[0].data["end_day"].max() * DAY <= facts["finish_time"] + 1
+    assert data.chart.layer[0].data.height <= MOST_LANES * 2 * MOST_STAYS
+    summary = one["afs"].summary
+    assert f"{summary['resizes']:,} resizes of {summary['jobs_resized']} jobs" in data.note
+    assert f"{summary['resize_lost_gpu_seconds'] / 3600:,.1f} GPU-hours" in data.note
+
+
+def test_shares_of_jobs_and_of_gpu_time(results: dict[str, Outcome]) -> None:
+    data = figure_of(results, "elastic-resized").chart.data
+    held = figure_of(results, "elastic-held").chart.data
+    for label, outcome in results.items():
+        assert data.filter(pl.col("policy") == label)["amount"].sum() == outcome.jobs.height
+        own = held.filter(pl.col("policy") == label)
+        hours = outcome.jobs["held_gpu_time"].sum() / 3600
+        assert own["amount"].sum() == pytest.approx(hours, rel=1e-3)
+        assert own["share"].sum() == pytest.approx(1.0, rel=1e-3)
+    own = figure_of({"a": planned()}, "elastic-held").chart.data
+    jobs = planned().jobs
+    assert dict(own.select("group", "amount").iter_rows()) == pytest.approx(
+        {
+            "\N{LESS-THAN OR EQUAL TO} 1/2": 2 * 200 / 3600,
+            "1": 4 * (jobs["finish_time"][0] - 300) / 3600,
+            "\N{LESS-THAN OR EQUAL TO} 2": 8 * 100 / 3600,
+        },
+        rel=1e-3,
+    )
+
+
+def test_a_job_of_very_many_stays_is_drawn_by_means() -> None:
+    outcome = planned()
+    assert outcome.allocations is not None
+    number, last = 1000, outcome.jobs["finish_time"][0]
+    step = last / number
+    rows = pl.DataFrame(
+        {
+            "job_id": ["j0"] * number,
+            "server": [0] * number,
+            "num_gpus": [2 + 6 * (at % 2) for at in range(number)],
+            "start_time": [at * step for at in range(number)],
+            "end_time": [(at + 1) * step for at in range(number)],
+        },
+        schema=outcome.allocations.schema,
+    )
+    many = replace(outcome, allocations=rows)
+    found = stays_of(many)
+    assert found is not None
+    lanes = lanes_of(many, found, 12)
+    assert lanes.averaged
+    assert lanes.bars.height == MOST_STAYS
+    assert lanes.bars["gpus"].mean() == pytest.approx(5.0, rel=0.01)
+    assert "drawn by means" in figure_of({"a": many}, "elastic-lanes-1").note
+
+
+def test_the_page_has_the_chapter(results: dict[str, Outcome]) -> None:
+    chapter = chapter_of(results)
+    names = [figure.name for figure in chapter.figures]
+    assert names == ["elastic-lanes-1", "elastic-lanes-2", "elastic-resized", "elastic-held"]
+    text = page(results, chapters(results), title="t")
+    assert "<h2>Elastic jobs</h2>" in text
+    assert "GPU time lost to resizes" in text
+
+
+def test_many_results_are_rows_of_a_map(results: dict[str, Outcome]) -> None:
+    many = {f"r{number}": results["afs"] for number in range(MOST_BESIDE + 1)}
+    chapter = chapter_of(many)
+    assert [figure.height for figure in chapter.figures[-2:]] == [height(many)] * 2
+    assert len(chapter.figures) == MOST_BESIDE + 2
+    assert f"The first {MOST_BESIDE} results of {MOST_BESIDE + 1} only." in chapter.figures[0].note
+
+
+def test_results_without_allocations_are_left_out(results: dict[str, Outcome]) -> None:
+    bare = replace(results["optimus"], allocations=None)
+    chapter = chapter_of({"afs": results["afs"], "bare": bare})
+    assert [figure.name for figure in chapter.figures] == [
+        "elastic-lanes-1",
+        "elastic-resized",
+        "elastic-held",
+    ]
+    assert "without allocations, are left out" in chapter.figures[-1].note
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (pl.lit("x").alias("min_gpus"), "column min_gpus: String: expected numbers"),
+        (pl.lit(None, pl.UInt32).alias("max_gpus"), "column max_gpus: null: expected a finite number"),
+    ],
+)
+def test_damaged_ranges_are_told(tmp_path: Path, change: pl.Expr, says: str) -> None:
+    outcome = planned()
+    with pytest.raises(InputError, match=says):
+        check_drawable(replace(outcome, jobs=outcome.jobs.with_columns(change)), tmp_path)
+
+
+def test_a_damaged_cost_is_told(tmp_path: Path) -> None:
+    outcome = planned()
+    outcome.run["options"]["resize_cost"] = "long"
+    with pytest.raises(InputError, match=r"options\.resize_cost: long: expected seconds"):
+        check_drawable(outcome, tmp_path)
+
+
+# The timeline
+
+
+def test_a_resized_job_keeps_lanes() -> None:
+    """j0 on lanes 0 and 1, from 100 on 0 to 7, from 200 on 0 and 1 again; j1 comes at 150 on 8 and 9."""
+    outcome = planned()
+    found = stretches(outcome)
+    taken = [
+        (found["job_id"][lane.row], found["start"][lane.row], lane.first, lane.width)
+        for lane in assign_lanes(found, outcome)
+    ]
+    assert taken == [
+        ("j0", 0.0, 0, 2),
+        ("j0", 100.0, 0, 8),
+        ("j1", 150.0, 8, 2),
+        ("j0", 200.0, 0, 2),
+        ("j0", 300.0, 0, 4),
+    ]
+
+
+def test_who_is_resized_goes_before_who_starts() -> None:
+    """a leaves lanes 0 and 1 as b, on 2 and 3, shrinks and c starts: b keeps lane 2."""
+    rows = pl.DataFrame(
+        {
+            "server": [0, 0, 0, 0],
+            "gpus": [2, 2, 3, 1],
+            "start": [0.0, 0.0, 10.0, 10.0],
+            "end": [10.0, 10.0, 20.0, 30.0],
+            "job_id": ["a", "b", "c", "b"],
+            "before": [None, None, None, 2],
+        }
+    )
+    lanes = assign_lanes(rows, planned(cluster="1x16"))
+    assert [(lane.row, lane.first, lane.width) for lane in lanes] == [
+        (0, 0, 2),
+        (1, 2, 2),
+        (2, 0, 2),
+        (2, 3, 1),
+        (3, 2, 1),
+    ]
+
+
+def test_the_picture_marks_resizes() -> None:
+    outcome = planned()
+
+    def marks(start: float | None, end: float | None) -> list[float]:
+        bars = lanes_chart(outcome, window(outcome, start, end, None)).vconcat[-1].layer[0].data
+        return bars.filter(pl.col("level") == RESIZED)["start"].to_list()
+
+    assert marks(None, None) == pytest.approx([100 / 60, 200 / 60, 300 / 60])
+    assert marks(150.0, 250.0) == [50.0 / 1.0]  # the stay cut by the window began before
+    plain = ringbco.replay(ONE, "1x16", policy="srtf")
+    drawn = lanes_chart(plain, window(plain, None, None, None)).to_dict()["vconcat"][-1]["layer"][0]
+    assert RESIZED not in drawn["encoding"]["color"]["scale"]["domain"]
+
+
+def test_slices_tell_the_gpus_held() -> None:
+    outcome = planned()
+    file = io.BytesIO()
+    write_trace(outcome, window(outcome, None, None, None), file, compress=False)
+    slices = [event for event in json.loads(file.getvalue())["traceEvents"] if event["ph"] == "X"]
+    told = {
+        (
+            event["ts"] / 1e6,
+            event["args"]["GPUs"],
+            event["args"]["GPUs asked for"],
+            event["args"].get("resized from"),
+        )
+        for event in slices
+        if event["args"]["job"] == "j0"
+    }
+    assert told == {(0.0, 2, 4, None), (100.0, 8, 4, 2), (200.0, 2, 4, 8), (300.0, 4, 4, 2)}
+    at = [event["ts"] for event in slices if event["args"]["job"] == "j0"]
+    assert [at.count(time) for time in sorted(set(at))] == [2, 8, 2, 4]  # a slice a GPU: the steps
