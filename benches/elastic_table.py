@@ -57,19 +57,29 @@ TRACES: Final = {
     "philly/2869ce": Trace("philly/2869ce.csv", 16, (400, 400), REPLAYED),
     "elasticflow/cluster06": Trace("elasticflow/cluster06.csv", 16, (800, 400), "our choice: not published"),
 }
-DUE: Final = "elasticflow/cluster06"
-"""The trace with deadlines."""
+FEW: Final = {
+    "elasticflow/cluster06, 195 jobs": Trace("elasticflow/cluster06.csv", 16, (800, 195), ""),
+    "elasticflow/cluster03, 195 jobs": Trace("elasticflow/cluster03.csv", 16, (2100, 195), ""),
+}
+"""As many jobs with deadlines as the paper of elasticflow has, in a window each."""
+DUE: Final = ("elasticflow/cluster06", *FEW)
+"""Where jobs get deadlines."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One replay. part: the whole trace, its window, or the whole with deadlines."""
+    """One replay. trace: of TRACES or FEW. part: the whole trace, its window, or with deadlines."""
 
     folder: Path
     trace: str
     part: str
     policy: str
     load: float
+
+    @property
+    def source(self) -> Trace:
+        """What is replayed."""
+        return TRACES.get(self.trace) or FEW[self.trace]
 
 
 def recorded(folder: Path, trace: Trace) -> Any:
@@ -91,10 +101,13 @@ def described(folder: Path) -> str:
         frame = recorded(folder, trace)
         gpus = frame["num_gpus"]
         before, jobs = trace.window
+        part = frame.slice(before, jobs)
+        span = (part["num_gpus"] * part["duration"]).sum() / (8 * trace.servers)
         lines.append(
             f"| {name} | {frame.height:,} | {gpus.median():.0f}, {gpus.max()} |"
             f" {(gpus * frame['duration']).sum() / 3600:,.0f} | {trace.servers} servers of 8 GPUs,"
-            f" {trace.source} | {jobs} jobs after the first {before} |"
+            f" {trace.source} | {jobs} jobs after the first {before}; longest job"
+            f" {part['duration'].max() / span:.2f} |"
         )
     return "\n".join(lines)
 
@@ -108,9 +121,9 @@ def table(cell: Cell) -> Any:
     from ringbco.trace.elastic import parse
     from ringbco.trace.jobs import as_table
 
-    known = TRACES[cell.trace]
+    known = cell.source
     frame = recorded(cell.folder, known)
-    if cell.part == WINDOW:
+    if cell.part == WINDOW or cell.trace in FEW:
         frame = frame.slice(*known.window)
     if cell.part == DEADLINES:
         times = pl.Series(np.random.default_rng(0).uniform(0.5, 1.5, frame.height))
@@ -131,7 +144,7 @@ def figures(cell: Cell) -> list[str]:
     if cell.policy == EXACT:
         policy, options = "repack", {"predict": "exact"}
     parameters = {"round": ROUND} if policy == "sia" else None
-    cluster = f"{TRACES[cell.trace].servers}x8"
+    cluster = f"{cell.source.servers}x8"
     outcome = replay(jobs, cluster, policy=policy, parameters=parameters, **options)
     if found := audit(outcome, jobs):
         raise RuntimeError(f"{cell}: {found[0]}")
@@ -151,7 +164,7 @@ def cells(folder: Path) -> Iterator[Cell]:
             for load in reversed(LOADS):
                 yield from (Cell(folder, trace, part, policy, load) for trace in TRACES)
     for policy in DEADLINED:
-        yield from (Cell(folder, DUE, DEADLINES, policy, load) for load in LOADS)
+        yield from (Cell(folder, trace, DEADLINES, policy, load) for trace in DUE for load in LOADS)
 
 
 def replays(folder: Path, processes: int) -> dict[tuple[str, str, str, float], list[str]]:
@@ -175,17 +188,20 @@ def tables(found: Mapping[tuple[str, str, str, float], Sequence[str]]) -> dict[s
             f"| {policy} | {' | '.join(one[number] for number in range(len(METRICS)) for one in by_load)} |"
         )
 
-    def section(trace: str, part: str, policies: Iterable[str]) -> list[str]:
-        return [f"**{trace}**\n", *ruled(METRICS), *(row(trace, part, policy) for policy in policies), ""]
+    def sections(
+        part: str, policies: Iterable[str], traces: Iterable[str] = TRACES, names: Iterable[str] = METRICS
+    ) -> str:
+        lines = []
+        for trace in traces:
+            lines += [f"**{trace}**\n", *ruled(names), *(row(trace, part, policy) for policy in policies), ""]
+        return "\n".join(lines).rstrip("\n")
 
-    deadlines = [*ruled(DUE_METRICS), *(row(DUE, DEADLINES, policy) for policy in DEADLINED)]
-    made = {
-        WHOLE: [line for trace in TRACES for line in section(trace, WHOLE, ALL)],
-        CALM: [line for trace in TRACES for line in section(trace, CALM, RESIZING)],
-        WINDOW: [line for trace in TRACES for line in section(trace, WINDOW, (*ALL, "sia"))],
-        DEADLINES: deadlines,
+    return {
+        WHOLE: sections(WHOLE, ALL),
+        CALM: sections(CALM, RESIZING),
+        WINDOW: sections(WINDOW, (*ALL, "sia")),
+        DEADLINES: sections(DEADLINES, DEADLINED, DUE, DUE_METRICS),
     }
-    return {part: "\n".join(lines).rstrip("\n") for part, lines in made.items()}
 
 
 def filled(page: str, made: Mapping[str, str]) -> str:

@@ -35,7 +35,7 @@ def test_the_findings_are_what_the_tables_say(table: ModuleType) -> None:
 def test_every_replay_is_in_the_tables(table: ModuleType) -> None:
     find = table.elastic_findings
     told = [(r.part, r.trace, r.policy, r.load) for r in find.rows(TEXT)]
-    told += [(find.DEADLINES, table.DUE, d.policy, d.load) for d in find.due(TEXT)]
+    told += [(find.DEADLINES, d.trace, d.policy, d.load) for d in find.due(TEXT)]
     wanted = [(c.part, c.trace, c.policy, round(100 * c.load)) for c in table.cells(Path())]
     assert len(told) == len(set(told)) == len(wanted)
     assert set(told) == set(wanted)
@@ -65,9 +65,10 @@ def test_what_is_said_by_hand_is_in_the_tables(table: ModuleType) -> None:
         for load in (90, 120):
             assert jct[find.CALM, trace, "afs", load] > jct[find.WHOLE, trace, "afs", load]
     # About half of the jobs cannot meet their deadline on num_gpus.
-    refused = {d.refused for d in find.due(TEXT) if d.policy == "edf, --admission"}
-    jobs, _ = find.traces_of(TEXT)[table.DUE]
-    assert all(0.45 < number / jobs < 0.55 for number in refused)
+    for d in find.due(TEXT):
+        if d.policy == "edf, --admission":
+            jobs = 195 if d.trace in table.FEW else find.traces_of(TEXT)[d.trace][0]
+            assert 0.4 < d.refused / jobs < 0.55
 
 
 def test_findings_follow_from_the_figures(table: ModuleType) -> None:
@@ -84,7 +85,7 @@ def test_findings_follow_from_the_figures(table: ModuleType) -> None:
     found[third, find.WHOLE, "optimus", 0.9] = ["7,250", "5,000", "10"]
     found[third, find.WHOLE, "repack, exact", 1.2] = ["1,001", "5,000", "10"]
     found[first, find.WINDOW, "sia", 0.9] = ["1,100", "5,001", "77"]
-    found[table.DUE, find.DEADLINES, "elasticflow", 0.9] = ["70.5 %", "300", "1,234"]
+    found[table.DUE[0], find.DEADLINES, "elasticflow", 0.9] = ["70.5 %", "300", "1,234"]
     page = table.filled(TEXT, {**find.marked(TEXT), **table.tables(found)})
     made = find.findings(page)
     gains, tail, queue, restarts, order, noise = made["findings"].split("\n")
@@ -99,9 +100,11 @@ def test_findings_follow_from_the_figures(table: ModuleType) -> None:
     assert "at 90 % load 10 % more, the same, the same" in srtf
     assert "in 8 of 9 cases" in tail
     assert "`sia` loses 10 to 77 GPU-hours" in lost
-    assert "meets 40.0, 70.5 and 40.0 %" in made["findings of deadlines"]
-    assert "The order is not the same at every load." in made["findings of deadlines"]
-    assert "9, 1,234 and 9 are late" in made["findings of deadlines"]
+    whole, *_, paper = made["findings of deadlines"].split("\n")
+    assert "`elasticflow` meets 40.0, 70.5 and 40.0 % of the deadlines, `edf` 40.0, 40.0 and 40.0 %" in whole
+    assert "9, 1,234 and 9 are late" in whole
+    assert "the same in 1 of 9 cases" in paper
+    assert paper.endswith("is ahead in 1.")
 
 
 @pytest.mark.long
