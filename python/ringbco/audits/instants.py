@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringbco.audits import failures, rungs, served
+from ringbco.audits import failures, rows, rungs, served
 from ringbco.audits.contention import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats, preempts
 from ringbco.audits.findings import Check, blame, number
@@ -51,7 +51,7 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
         early, lost = np.zeros((2, first.size), dtype=bool)
         for vc in np.unique(facts.vc).tolist():
             mine = facts.vc[eps.job] == vc
-            decided = _events(facts, facts.vc == vc)
+            decided = _events(facts, vc)
             early |= mine & ~_among(facts, eps.start, decided)
             # Whoever evicts starts then.
             decided = np.concatenate([decided, eps.start[mine & ~early]])
@@ -88,9 +88,14 @@ def _on_ticks(facts: Facts, times: Floats, period: float) -> Bools:
     return found
 
 
-def _events(facts: Facts, chosen: Bools) -> Floats:
+def _events(facts: Facts, vc: int) -> Floats:
     """When a policy without an interval decides: arrivals, completions, jobs that age, outages, services."""
+    chosen = facts.vc == vc
     happens = [facts.first_instant(facts.submit[chosen]), facts.finish[chosen]]
+    if facts.resizes:  # also a job that is refused comes, and with it a decision for those that are there
+        refused = rows.refusable(facts)
+        submit = facts.table.frame["submit_time"].to_numpy()[refused[facts.vc_of_row[refused] == vc]]
+        happens.append(facts.first_instant(submit.astype(np.float64)))
     aging = facts.options.get("aging")
     if aging is not None:
         happens.append(facts.first_instant(facts.submit[chosen] + float(aging)))
