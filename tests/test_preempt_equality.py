@@ -110,8 +110,9 @@ def check(problem: PreemptCase) -> PreemptResult | None:
         run = replay(problem)
     except _core.CoreError as error:
         # Jobs that stall each other may be placed better by chance, after any number of turns.
-        assert (error.kind, case.options.placement) == ("stuck", "random"), problem
-        return None
+        if (error.kind, case.options.placement) == ("stuck", "random"):
+            return None
+        raise
     exact = case.options.clock == "slot"
     assert list(run.kept) == truth.kept, problem
     assert run.held is not None
