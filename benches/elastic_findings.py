@@ -153,7 +153,8 @@ def findings(page: str) -> dict[str, str]:
         f" nobody, has the least mean JCT of the tables in {len(wins)} of {busy} cases.",
         f"- **Restarts.** `afs` loses {_span([a for a, _ in waste.values()])} GPU-hours to pauses, `srtf`"
         f" {_span([b for _, b in waste.values()])}. As a part of the work the most is"
-        f" {waste[most][0]:,.0f} on {most[0]} at {most[1]} % load. That is {parts[most]:.1f} % of the trace's work.",
+        f" {waste[most][0]:,.0f} on {most[0]} at {most[1]} % load. That is"
+        f" {parts[most]:.1f} % of the trace's work.",
         "- **The order counts more than the sizes.** `optimus` starts jobs in fifo order. Above"
         f" {loads[0]} % load its mean JCT is {min(late):.1f} to {max(late):.1f} times that of `srtf`."
         f" `elastic-srtf` differs from it by the order alone: {min(ordered):.2f} to"

@@ -29,3 +29,8 @@ pub(crate) fn ordered(key: f64) -> u64 {
     let bits = (key + 0.0).to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
+
+/// The number of which [`ordered`] makes these bits.
+pub(crate) fn unordered(bits: u64) -> f64 {
+    f64::from_bits(if bits >> 63 == 1 { bits & !(1 << 63) } else { !bits })
+}

@@ -138,7 +138,13 @@ impl Rule for ElasticFlow<'_> {
         if deadline.is_nan() { f64::INFINITY } else { deadline }
     }
 
-    fn give_base<S: Speed>(&mut self, sheet: &mut Sheet, rates: &Rates<'_, '_, S>) {
+    fn give_base<S: Speed>(
+        &mut self,
+        sheet: &mut Sheet,
+        waiting: impl Iterator<Item = Line>,
+        rates: &Rates<'_, '_, S>,
+    ) {
+        sheet.lines.extend(waiting);
         let now = rates.floor.seconds();
         let mut profiles = all_free(rates);
         for line in &sheet.young {

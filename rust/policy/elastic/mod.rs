@@ -15,6 +15,7 @@ mod turns;
 use super::Policy;
 use super::roster::Roster;
 use crate::cluster::FewestServers;
+use crate::ds::{ordered, unordered};
 use crate::ids::{GpuType, Job, Slot};
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
@@ -26,6 +27,7 @@ use gain::give_by_gain;
 pub(super) use optimus::Optimus;
 use sheet::{Line, Sheet};
 pub(super) use srtf::ElasticSrtf;
+use std::collections::BTreeSet;
 use turns::{Turns, View};
 
 /// How many GPUs each job gets.
@@ -44,12 +46,14 @@ pub(super) trait Rule: Clone + Send {
     /// The key of a job in the base, the least first, ties fifo. Higher priorities go before all that. `stay`: where it runs.
     fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64;
 
-    /// Gives out what comes before all else.
-    fn give_base<S: Speed>(&mut self, sheet: &mut Sheet, rates: &Rates<'_, '_, S>) {
-        if !sheet.give_least_to_all() {
-            sheet.sort();
-            sheet.give_least(rates);
-        }
+    /// Gives out what comes before all else. The sheet has those who run; `waiting` are the others, in the order of the base.
+    fn give_base<S: Speed>(
+        &mut self,
+        sheet: &mut Sheet,
+        waiting: impl Iterator<Item = Line>,
+        rates: &Rates<'_, '_, S>,
+    ) {
+        sheet.give_least_in_order(waiting, rates);
     }
 
     /// Gives out the GPUs of a pool that are left over once the base has its own.
@@ -87,6 +91,9 @@ fn type_of<S: Speed>(floor: &Floor<'_, S>, pool: usize) -> GpuType {
 pub(super) struct Resizing<R> {
     rule: R,
     roster: Roster,
+    /// The waiting jobs in the order of the base, (tier, key's bits) first, and that of each job when it last waited.
+    queue: BTreeSet<((u32, u64), Job)>,
+    place: Vec<(u32, u64)>,
     resize_every: f64,
     interval: Option<f64>,
     /// Servers of each GPU type, the largest first.
@@ -119,6 +126,8 @@ impl<R: Rule> Resizing<R> {
         Self {
             rule,
             roster: Roster::new(setting.jobs.len()),
+            queue: BTreeSet::new(),
+            place: vec![(0, 0); setting.jobs.len()],
             resize_every: options.resize_every,
             interval: options.interval,
             curves: Curves::new(setting.jobs.len(), few.len()),
@@ -141,8 +150,11 @@ impl<R: Rule> Resizing<R> {
     }
 
     /// A job waits from now on.
-    fn wait(&mut self, job: Job) {
+    fn wait<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         self.roster.set_waiting(job);
+        let place = (floor.jobs.tier(job.index()), ordered(self.rule.key(floor, job, None)));
+        self.place[job.index()] = place;
+        self.queue.insert((place, job));
         if self.turns.is_some() {
             self.joining.push(job);
         }
@@ -174,6 +186,8 @@ impl<R: Rule> Resizing<R> {
             self.is_fresh[job.index()] = false;
             if admitted || floor.refuse(job).is_err() {
                 self.roster.set_waiting(job);
+            } else {
+                self.queue.remove(&(self.place[job.index()], job));
             }
         }
         self.fresh = fresh;
@@ -209,9 +223,12 @@ impl<R: Rule> Resizing<R> {
             let line = self.line_of(floor, stay);
             if self.is_young(floor, stay) { sheet.keep(line) } else { sheet.lines.push(line) }
         }
-        sheet.lines.extend(self.roster.waiting().map(|job| self.waiting_line(floor, job)));
         let rates = Rates { floor, few: &self.few };
-        self.rule.give_base(&mut sheet, &rates);
+        let queue = std::mem::take(&mut self.queue);
+        let waiting =
+            queue.iter().map(|&((_, key), job)| Line::new(floor, job, unordered(key), floor.left_at_rest(job), None));
+        self.rule.give_base(&mut sheet, waiting, &rates);
+        self.queue = queue;
         for pool in 0..self.few.len() {
             self.rule.give_rest(&mut sheet, pool, &rates, &mut self.curves);
         }
@@ -225,6 +242,9 @@ impl<R: Rule> Resizing<R> {
             if let Some(slot) = self.roster.slot_of(line.job) {
                 floor.stop(slot);
                 self.roster.set_waiting(line.job);
+                let key = self.rule.key(floor, line.job, None);
+                self.place[line.job.index()] = (line.tier, ordered(key));
+                self.queue.insert((self.place[line.job.index()], line.job));
             }
         }
         changed.sort_by_key(|line| std::cmp::Reverse(line.number));
@@ -233,6 +253,7 @@ impl<R: Rule> Resizing<R> {
             if (line.min..=line.number).rev().any(|gpus| floor.place_on_type(line.job, gpus, gpu_type)) {
                 let slot = floor.start(line.job);
                 self.roster.set_running(line.job, slot);
+                self.queue.remove(&(self.place[line.job.index()], line.job));
             }
         }
         let Some(turns) = &mut self.turns else { return };
@@ -253,8 +274,8 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
     const STOPS: bool = true;
     const NETS: bool = true;
 
-    fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
-        self.wait(job);
+    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+        self.wait(floor, job);
         if R::REFUSES {
             self.fresh.push(job);
             self.is_fresh[job.index()] = true;
@@ -271,16 +292,16 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
         self.changed = true;
     }
 
-    fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+    fn failed(&mut self, floor: &Floor<'_, S>, _slot: Slot, job: Job) {
         if let Some(turns) = &mut self.turns {
             turns.leave(&self.curves, job);
         }
-        self.wait(job);
+        self.wait(floor, job);
     }
 
     /// It was admitted when it came.
-    fn resumed(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
-        self.wait(job);
+    fn resumed(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+        self.wait(floor, job);
         self.changed = true;
     }
 

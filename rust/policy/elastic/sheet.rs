@@ -101,31 +101,50 @@ impl Sheet {
         self.lines.sort_unstable_by(in_order);
     }
 
-    /// Gives every job min_gpus, if there are so many GPUs, and all are alike: then the order does not matter.
-    pub(super) fn give_least_to_all(&mut self) -> bool {
-        let [free] = self.free.as_mut_slice() else { return false };
-        let wanted: u64 = self.lines.iter().map(|line| u64::from(line.min)).sum();
-        if wanted > *free {
-            return false;
+    /// Gives jobs min_gpus in order, those on the sheet and those who wait, where so many are free. Who waits and gets none
+    /// is left out, as are all who wait behind the last free GPU.
+    pub(super) fn give_least_in_order<S: Speed>(
+        &mut self,
+        waiting: impl Iterator<Item = Line>,
+        rates: &Rates<'_, '_, S>,
+    ) {
+        self.sort();
+        let mut running = std::mem::take(&mut self.lines).into_iter().peekable();
+        let mut waiting = waiting.peekable();
+        loop {
+            let next = if self.free.iter().any(|&free| free > 0) { waiting.peek() } else { None };
+            let its_turn = match (running.peek(), next) {
+                (None, None) => break,
+                (Some(_), None) => false,
+                (None, Some(_)) => true,
+                (Some(running), Some(waiting)) => in_order(waiting, running).is_lt(),
+            };
+            let line = if its_turn { waiting.next() } else { running.next() };
+            let Some(mut line) = line else { break };
+            self.give_least_to(&mut line, rates);
+            if line.number > 0 || !its_turn {
+                self.lines.push(line);
+            }
         }
-        *free -= wanted;
-        self.lines.iter_mut().for_each(|line| line.number = line.min);
-        true
     }
 
     /// Gives each job of number 0 min_gpus where so many are free, line by line.
     pub(super) fn give_least<S: Speed>(&mut self, rates: &Rates<'_, '_, S>) {
-        for line in self.lines.iter_mut().filter(|line| line.number == 0) {
-            let least = u64::from(line.min);
-            let pool = if line.tied {
-                Some(line.pool).filter(|&pool| self.free[pool] >= least)
-            } else {
-                rates.tried(line.job).find(|&pool| self.free[pool] >= least)
-            };
-            if let Some(pool) = pool {
-                (line.pool, line.number) = (pool, line.min);
-                self.free[pool] -= least;
-            }
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.iter_mut().filter(|line| line.number == 0).for_each(|line| self.give_least_to(line, rates));
+        self.lines = lines;
+    }
+
+    fn give_least_to<S: Speed>(&mut self, line: &mut Line, rates: &Rates<'_, '_, S>) {
+        let least = u64::from(line.min);
+        let pool = if line.tied {
+            Some(line.pool).filter(|&pool| self.free[pool] >= least)
+        } else {
+            rates.tried(line.job).find(|&pool| self.free[pool] >= least)
+        };
+        if let Some(pool) = pool {
+            (line.pool, line.number) = (pool, line.min);
+            self.free[pool] -= least;
         }
     }
 

@@ -5,7 +5,7 @@
 //! quota left, a walk leaves out all larger sizes without a look at their jobs.
 
 use super::Ranking;
-use crate::ds::{ordered, packed, unpacked};
+use crate::ds::{ordered, packed, unordered, unpacked};
 use crate::ids::Job;
 use crate::trace::{Demand, Jobs};
 use std::cmp::Ordering;
@@ -26,11 +26,6 @@ pub(crate) struct Waiting {
     key: Vec<u64>,
     len: usize,
     units: u64,
-}
-
-/// The number of which [`ordered`] makes these bits.
-fn unordered(bits: u64) -> f64 {
-    f64::from_bits(if bits >> 63 == 1 { bits & !(1 << 63) } else { !bits })
 }
 
 fn class_of(jobs: &Jobs<'_>, job: Job) -> Class {
