@@ -93,7 +93,8 @@ def test_findings_follow_from_the_figures(table: ModuleType) -> None:
     assert "120 % load the same, 2.5 times as much, the same." in gains
     assert "in 1 of 9 cases" in tail
     assert "in 5 of 6 cases" in queue
-    assert "loses 10 to 200 GPU-hours to pauses, `srtf` 10 to 10. The most is 200 on" in restarts
+    assert "loses 10 to 200 GPU-hours to pauses, `srtf` 10 to 10." in restarts
+    assert f"the most is 200 on {first} at 50 % load. That is 0.4 % of" in restarts
     assert "1.0 to 7.2 times that of `srtf`" in order
     assert noise.endswith("is 60 % less to 33 % more.")
     srtf, *_, tail, lost = made["findings of windows"].split("\n")
