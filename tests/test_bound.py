@@ -450,7 +450,7 @@ def test_a_policy_that_may_resize_costs_no_other_result_its_bound(invoke: Invoke
     bound = ringbco.bound(jobs.drop("max_gpus"), "1x8", model="fixed").mean_jct
     made = {
         policy: ringbco.replay(jobs, "1x8", policy=policy, model="fixed", decisions=True)
-        for policy in ("fifo", "srtf", Stretchy)
+        for policy in ("fifo", "srtf", "elastic-srtf", Stretchy)
     }
     assert made[Stretchy].summary["mean_jct"] < bound
     made[Stretchy].write(tmp_path / "stretchy")

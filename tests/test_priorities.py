@@ -211,9 +211,9 @@ ALIKE = {"priority": pl.lit(0)}
         ("repack", {}, "expected another policy: this one knows no priorities, and those of the job table"),
         ("log", {}, OWN),
         ("fifo", {"gpu_share": pl.when(pl.col("num_gpus") == 1).then(0.5)}, "job tables without shares of a"),
-        ("fifo", {"max_gpus": pl.col("num_gpus") + 1}, "expected job tables without elastic jobs"),
+        ("afs", {}, OWN),
     ],
-    ids=("RankPolicy", "Policy", "gavel", "repack", "repack-priorities", "log", "shares", "elastic"),
+    ids=("RankPolicy", "Policy", "gavel", "repack", "repack-priorities", "log", "shares", "afs"),
 )
 def test_who_refuses_eviction_and_quotas(
     tmp_path: Path, name: str, value: object, policy: Any, columns: dict[str, pl.Expr], told: str
@@ -226,6 +226,18 @@ def test_who_refuses_eviction_and_quotas(
         ringbco.replay(jobs, "2x8", policy=policy, **{name: value})
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("policy", "given"), [("fifo", {"evict": True}), ("srtf", {"evict": True}), ("fifo", {"quota": QUOTAS})]
+)
+@pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
+def test_elastic_jobs_make_room_as_rigid_ones_do(policy: str, given: dict[str, Any]) -> None:
+    rigid = ringbco.replay(crowded(), "2x8", policy=policy, **given)
+    elastic = crowded().with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 1)
+    outcome = ringbco.replay(elastic, "2x8", policy=policy, **given)
+    assert outcome.jobs.select(rigid.jobs.columns).equals(rigid.jobs)
+    assert ringbco.audit(outcome, elastic) == []
 
 
 @pytest.mark.parametrize("policy", ["srtf", "tiresias", "gittins", "ftf", "time-slice"])

@@ -85,9 +85,6 @@ pub(super) fn check_room(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options
     if jobs.shares.is_some() {
         return fail("job tables without shares of a GPU");
     }
-    if jobs.range.is_some() {
-        return fail("job tables without elastic jobs");
-    }
     if matches!(options.preemption, Preemption::Repack | Preemption::Log | Preemption::Outside) || options.resizes() {
         return fail("an order, a ranking by name or a KeyPolicy: this policy says itself who makes room");
     }

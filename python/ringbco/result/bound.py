@@ -107,9 +107,12 @@ def _told(outcome: Outcome, table: str, key: str) -> object:
 
 
 def _resizes(outcome: Outcome) -> bool:
-    """Whether who decided may have given jobs other GPUs than they ask for: built-in policies never do."""
+    """Whether jobs held other GPUs than they ask for, or a policy of one's own may have given them such."""
     if "run_resized" not in outcome.jobs.columns:
         return False
+    held = outcome.jobs["num_gpus"] * outcome.jobs["held_time"]
+    if ((outcome.jobs["held_gpu_time"] - held).abs() > 1e-9 * held).any():
+        return True
     by_log = str(_told(outcome, "options", "policy")).startswith("log:")
     return by_log or _told(outcome, "own_policy", "kind") == "Policy"
 
