@@ -14,7 +14,7 @@ from ringbco.trace.jobs import JobTable
 from ringbco.trace.synthetic import generate
 
 JOBS = 100_000
-LIMITS = {"optimus": 60.0, "elastic-srtf": 60.0, "afs": 60.0}
+LIMITS = {"optimus": 60.0, "elastic-srtf": 60.0, "afs": 600.0}
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 //!
 //! A decision, and an admission, costs jobs with a deadline x pieces of the profile x sizes tried.
 
+use super::queue::Queue;
 use super::sheet::{Line, in_order};
 use super::{Rates, Rule, Sheet};
 use crate::ids::Job;
@@ -138,13 +139,8 @@ impl Rule for ElasticFlow<'_> {
         if deadline.is_nan() { f64::INFINITY } else { deadline }
     }
 
-    fn give_base<S: Speed>(
-        &mut self,
-        sheet: &mut Sheet,
-        waiting: impl Iterator<Item = Line>,
-        rates: &Rates<'_, '_, S>,
-    ) {
-        sheet.lines.extend(waiting);
+    fn give_base<S: Speed>(&mut self, sheet: &mut Sheet, queue: &Queue, rates: &Rates<'_, '_, S>) {
+        sheet.lines.extend(queue.all().map(|(job, key)| rates.waiting(job, key)));
         let now = rates.floor.seconds();
         let mut profiles = all_free(rates);
         for line in &sheet.young {

@@ -8,6 +8,7 @@ mod curve;
 mod flow;
 mod gain;
 mod optimus;
+mod queue;
 mod sheet;
 mod srtf;
 mod turns;
@@ -15,7 +16,6 @@ mod turns;
 use super::Policy;
 use super::roster::Roster;
 use crate::cluster::FewestServers;
-use crate::ds::{ordered, unordered};
 use crate::ids::{GpuType, Job, Slot};
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
@@ -25,9 +25,9 @@ use curve::Curves;
 pub(super) use flow::ElasticFlow;
 use gain::give_by_gain;
 pub(super) use optimus::Optimus;
+use queue::Queue;
 use sheet::{Line, Sheet};
 pub(super) use srtf::ElasticSrtf;
-use std::collections::BTreeSet;
 use turns::{Turns, View};
 
 /// How many GPUs each job gets.
@@ -46,14 +46,9 @@ pub(super) trait Rule: Clone + Send {
     /// The key of a job in the base, the least first, ties fifo. Higher priorities go before all that. `stay`: where it runs.
     fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64;
 
-    /// Gives out what comes before all else. The sheet has those who run; `waiting` are the others, in the order of the base.
-    fn give_base<S: Speed>(
-        &mut self,
-        sheet: &mut Sheet,
-        waiting: impl Iterator<Item = Line>,
-        rates: &Rates<'_, '_, S>,
-    ) {
-        sheet.give_least_in_order(waiting, rates);
+    /// Gives out what comes before all else. The sheet has those who run, the queue those who wait.
+    fn give_base<S: Speed>(&mut self, sheet: &mut Sheet, queue: &Queue, rates: &Rates<'_, '_, S>) {
+        sheet.give_least_in_order(queue, rates);
     }
 
     /// Gives out the GPUs of a pool that are left over once the base has its own.
@@ -75,6 +70,11 @@ impl<S: Speed> Rates<'_, '_, S> {
         self.floor.speed.rate(&self.floor.jobs, job, gpus, type_of(self.floor, pool), servers)
     }
 
+    /// A job that waits.
+    fn waiting(&self, job: Job, key: f64) -> Line {
+        Line::new(self.floor, job, key, self.floor.left_at_rest(job), None)
+    }
+
     /// The pools that a job may use, in the order in which it tries them.
     fn tried(&self, job: Job) -> impl Iterator<Item = usize> + '_ {
         self.floor.jobs.tried(job).iter().map(|&(of, _)| self.floor.cluster.pool_of(of))
@@ -91,9 +91,7 @@ fn type_of<S: Speed>(floor: &Floor<'_, S>, pool: usize) -> GpuType {
 pub(super) struct Resizing<R> {
     rule: R,
     roster: Roster,
-    /// The waiting jobs in the order of the base, (tier, key's bits) first, and that of each job when it last waited.
-    queue: BTreeSet<((u32, u64), Job)>,
-    place: Vec<(u32, u64)>,
+    queue: Queue,
     resize_every: f64,
     interval: Option<f64>,
     /// Servers of each GPU type, the largest first.
@@ -126,8 +124,7 @@ impl<R: Rule> Resizing<R> {
         Self {
             rule,
             roster: Roster::new(setting.jobs.len()),
-            queue: BTreeSet::new(),
-            place: vec![(0, 0); setting.jobs.len()],
+            queue: Queue::new(&setting.jobs),
             resize_every: options.resize_every,
             interval: options.interval,
             curves: Curves::new(setting.jobs.len(), few.len()),
@@ -152,9 +149,7 @@ impl<R: Rule> Resizing<R> {
     /// A job waits from now on.
     fn wait<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         self.roster.set_waiting(job);
-        let place = (floor.jobs.tier(job.index()), ordered(self.rule.key(floor, job, None)));
-        self.place[job.index()] = place;
-        self.queue.insert((place, job));
+        self.queue.insert(&floor.jobs, job, self.rule.key(floor, job, None));
         if self.turns.is_some() {
             self.joining.push(job);
         }
@@ -187,7 +182,7 @@ impl<R: Rule> Resizing<R> {
             if admitted || floor.refuse(job).is_err() {
                 self.roster.set_waiting(job);
             } else {
-                self.queue.remove(&(self.place[job.index()], job));
+                self.queue.remove(&floor.jobs, job);
             }
         }
         self.fresh = fresh;
@@ -224,11 +219,7 @@ impl<R: Rule> Resizing<R> {
             if self.is_young(floor, stay) { sheet.keep(line) } else { sheet.lines.push(line) }
         }
         let rates = Rates { floor, few: &self.few };
-        let queue = std::mem::take(&mut self.queue);
-        let waiting =
-            queue.iter().map(|&((_, key), job)| Line::new(floor, job, unordered(key), floor.left_at_rest(job), None));
-        self.rule.give_base(&mut sheet, waiting, &rates);
-        self.queue = queue;
+        self.rule.give_base(&mut sheet, &self.queue, &rates);
         for pool in 0..self.few.len() {
             self.rule.give_rest(&mut sheet, pool, &rates, &mut self.curves);
         }
@@ -242,9 +233,7 @@ impl<R: Rule> Resizing<R> {
             if let Some(slot) = self.roster.slot_of(line.job) {
                 floor.stop(slot);
                 self.roster.set_waiting(line.job);
-                let key = self.rule.key(floor, line.job, None);
-                self.place[line.job.index()] = (line.tier, ordered(key));
-                self.queue.insert((self.place[line.job.index()], line.job));
+                self.queue.insert(&floor.jobs, line.job, self.rule.key(floor, line.job, None));
             }
         }
         changed.sort_by_key(|line| std::cmp::Reverse(line.number));
@@ -253,7 +242,7 @@ impl<R: Rule> Resizing<R> {
             if (line.min..=line.number).rev().any(|gpus| floor.place_on_type(line.job, gpus, gpu_type)) {
                 let slot = floor.start(line.job);
                 self.roster.set_running(line.job, slot);
-                self.queue.remove(&(self.place[line.job.index()], line.job));
+                self.queue.remove(&floor.jobs, line.job);
             }
         }
         let Some(turns) = &mut self.turns else { return };

@@ -4,6 +4,7 @@
 
 use super::Rates;
 use super::curve::Curves;
+use super::queue::Queue;
 use crate::ids::Job;
 use crate::machine::Floor;
 use crate::speed::Speed;
@@ -101,29 +102,32 @@ impl Sheet {
         self.lines.sort_unstable_by(in_order);
     }
 
-    /// Gives jobs min_gpus in order, those on the sheet and those who wait, where so many are free. Who waits and gets none
-    /// is left out, as are all who wait behind the last free GPU.
-    pub(super) fn give_least_in_order<S: Speed>(
-        &mut self,
-        waiting: impl Iterator<Item = Line>,
-        rates: &Rates<'_, '_, S>,
-    ) {
+    /// Gives jobs min_gpus in order, those on the sheet and those who wait, where so many are free. Who waits and gets none is
+    /// left out.
+    pub(super) fn give_least_in_order<S: Speed>(&mut self, queue: &Queue, rates: &Rates<'_, '_, S>) {
         self.sort();
         let mut running = std::mem::take(&mut self.lines).into_iter().peekable();
-        let mut waiting = waiting.peekable();
+        let mut waiting = queue.walk();
         loop {
-            let next = if self.free.iter().any(|&free| free > 0) { waiting.peek() } else { None };
-            let its_turn = match (running.peek(), next) {
+            match (running.peek(), waiting.peek()) {
                 (None, None) => break,
-                (Some(_), None) => false,
-                (None, Some(_)) => true,
-                (Some(running), Some(waiting)) => in_order(waiting, running).is_lt(),
-            };
-            let line = if its_turn { waiting.next() } else { running.next() };
-            let Some(mut line) = line else { break };
-            self.give_least_to(&mut line, rates);
-            if line.number > 0 || !its_turn {
-                self.lines.push(line);
+                (Some(line), next) if next.is_none() || !waiting.is_before(line) => {
+                    let Some(mut line) = running.next() else { break };
+                    self.give_least_to(&mut line, rates);
+                    self.lines.push(line);
+                }
+                (_, None) => break,
+                (_, Some((job, key))) => {
+                    let mut line = rates.waiting(job, key);
+                    self.give_least_to(&mut line, rates);
+                    if line.number > 0 {
+                        self.lines.push(line);
+                        waiting.pass();
+                    } else {
+                        // What is free only falls from here on.
+                        waiting.leave_out();
+                    }
+                }
             }
         }
     }
