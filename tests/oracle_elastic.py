@@ -280,7 +280,7 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
                 speed = self.speed(row, gpus, gpu_type)
                 end = a + left / speed if speed > 0 else math.inf
                 if end <= b and end < math.inf:
-                    takes.append(Taken(gpu_type, gpus, a, end))
+                    takes.append(Taken(gpu_type, gpus, a, max(end, math.nextafter(a, math.inf))))
                     return takes if end <= rules.deadlines[row] else None
                 takes.append(Taken(gpu_type, gpus, a, b))
                 left = max(0.0, left - (b - a) * speed) if speed > 0 else left
@@ -320,8 +320,9 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
         ) -> list[int]:
             """Numbers of this instant by filling. Returns who is to get min_gpus where so many are free."""
             now = self.seconds(self.now)
+            soon = math.nextafter(now, math.inf)
             taken = [
-                Taken(t, len(run.gpus), now, now + self.time(run.row, len(run.gpus), t))
+                Taken(t, len(run.gpus), now, max(now + self.time(run.row, len(run.gpus), t), soon))
                 for run in young
                 for t in [self.type_of(run)]
             ]

@@ -34,11 +34,9 @@ impl Profile {
         Self(vec![(now, gpus)])
     }
 
-    /// Reserves GPUs.
+    /// Reserves GPUs. What is done as soon as it begins takes them for a moment.
     fn take(&mut self, (from, to, gpus): Piece) {
-        if to <= from {
-            return;
-        }
+        let to = f64::max(to, from.next_up());
         let (first, end) = (self.cut(from), self.cut(to));
         for (_, free) in &mut self.0[first..end] {
             *free = free.saturating_sub(gpus);
