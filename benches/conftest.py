@@ -43,9 +43,9 @@ def files(table: JobTable, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def sorting_time(rounds: int = 9) -> float:
+def sorting_time(rounds: int = 9, jobs: int = JOBS) -> float:
     """Median seconds of numpy's stable argsort of two random float64 a job: a submission and a completion."""
-    events = np.random.default_rng(0).random(2 * JOBS)
+    events = np.random.default_rng(0).random(2 * jobs)
     times = []
     for _ in range(rounds):
         started = time.perf_counter()

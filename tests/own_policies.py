@@ -47,3 +47,17 @@ def by_hand(**options: Any) -> ringbco.Simulation:
         }
     )
     return ringbco.Simulation(frame, "2x2", model="fixed", **options)
+
+
+class Stretchy(ringbco.Policy):
+    """Starts each job on as many GPUs as are idle, and squeezes the others for it."""
+
+    def decide(self, state: ringbco.State) -> None:
+        least, most = state.jobs.min_gpus, state.jobs.max_gpus
+        for row in state.running:
+            if len(state.waiting) and state.held[row] > least[row]:
+                state.resize(row, least[row])
+        for row in state.waiting:
+            for gpus in range(most[row], least[row] - 1, -1):
+                if state.start(row, gpus=gpus):
+                    break

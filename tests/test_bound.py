@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import ringbco
 from conftest import SHARED, Invoke, present
+from own_policies import Stretchy
 from ringbco import _core
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import InputError, UsageError
@@ -229,20 +230,6 @@ def test_no_policy_is_below_the_bound(network: str, clock: str) -> None:
             below += mean < float(np.mean(outcome.jobs["ideal_run_time"].to_numpy())) * (1 - 1e-9)
     # Rings that are faster over two servers than in one do end before their ideal run time.
     assert (below > 0) == (network == "faster between servers")
-
-
-class Stretchy(ringbco.Policy):
-    """Starts each job on as many GPUs as are idle, and squeezes the others for it."""
-
-    def decide(self, state: ringbco.State) -> None:
-        least, most = state.jobs.min_gpus, state.jobs.max_gpus
-        for row in state.running:
-            if len(state.waiting) and state.held[row] > least[row]:
-                state.resize(row, least[row])
-        for row in state.waiting:
-            for gpus in range(most[row], least[row] - 1, -1):
-                if state.start(row, gpus=gpus):
-                    break
 
 
 @pytest.mark.long

@@ -12,6 +12,7 @@ import pytest
 
 import ringbco
 from conftest import Invoke
+from own_policies import Stretchy
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.trace.jobs import from_frame
@@ -225,20 +226,6 @@ def test_policies_that_resize_nobody_say_so(tmp_path: Path, invoke: Invoke) -> N
     assert note.format("ff") in told("plan", "jobs.parquet", "--policy", "ff")
     pl.DataFrame(ONE | RING).drop("max_gpus", "min_gpus").write_parquet(tmp_path / "jobs.parquet")
     assert told("replay", "jobs.parquet", "--policy", "fifo") == ""
-
-
-class Stretchy(ringbco.Policy):
-    """Starts each job on as many GPUs as are idle, and squeezes the others for it."""
-
-    def decide(self, state: Any) -> None:
-        least, most = state.jobs.min_gpus, state.jobs.max_gpus
-        for row in state.running:
-            if len(state.waiting) and state.held[row] > least[row]:
-                state.resize(row, least[row])
-        for row in state.waiting:
-            for gpus in range(most[row], least[row] - 1, -1):
-                if state.start(row, gpus=gpus):
-                    break
 
 
 @pytest.mark.long
