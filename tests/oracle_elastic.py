@@ -21,6 +21,8 @@ from oracle_types import Choices, Types, preempt_world
 
 POLICIES = ("afs", "optimus", "elastic-srtf", "elasticflow")
 
+MILLION = 1_000_000
+
 Parts = list[tuple[int, int]]
 """(server, GPUs), by server."""
 
@@ -235,9 +237,8 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
         def best(self, gaining: list[int], number: dict[int, int], gpu_type: int) -> int:
             """Who gets the next GPU, of those that can gain in order of the base."""
             if rules.policy == "afs":
-                present = [self.share_of_present(row, number[row], gpu_type) for row in gaining]
-                following = [self.share_of_next(row, number[row], gpu_type) for row in gaining]
-                beaten = [any(v > u for v in following[at + 1 :]) for at, u in enumerate(present)]
+                times = [self.times(row, number[row], gpu_type) for row in gaining]
+                beaten = [any(b + MILLION < a for b in times[at + 1 :]) for at, a in enumerate(times)]
                 return gaining[beaten.index(False)]
 
             def falls(row: int) -> float:
@@ -246,15 +247,10 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
 
             return min(gaining, key=lambda row: (-falls(row), *self.fifo(row)))
 
-        def share_of_present(self, row: int, gpus: int, gpu_type: int) -> float:
-            """u."""
+        def times(self, row: int, gpus: int, gpu_type: int) -> int:
+            """c in millionths."""
             now, more = (self.speed(row, n, gpu_type) for n in (gpus, gpus + 1))
-            return (more - now) / now if now > 0 else math.inf
-
-        def share_of_next(self, row: int, gpus: int, gpu_type: int) -> float:
-            """v."""
-            now, more = (self.speed(row, n, gpu_type) for n in (gpus, gpus + 1))
-            return (more - now) / more
+            return round(now / (more - now) * 1e6)
 
         # ElasticFlow.
 

@@ -16,6 +16,9 @@ pub(in crate::policy) struct Curve {
     pub(super) cap: u32,
     /// Rates on `least`, `least` + 1, ..., `cap` GPUs.
     rate: Vec<f64>,
+    /// c of `afs` on each of these numbers but the last, in millionths and one more: then none is 0. What follows something
+    /// greater is as great, for its turn comes with that.
+    times: Vec<u64>,
     /// Whether each GPU gains less than the one before, by more than rounding, whatever the work left.
     concave: bool,
 }
@@ -35,7 +38,12 @@ impl Curve {
         let gain = |pair: &[f64]| 1.0 / pair[0] - 1.0 / pair[1];
         let concave =
             rate[0] > 0.0 && rate.windows(3).all(|three| gain(&three[..2]) - gain(&three[1..]) > 1e-12 / three[0]);
-        Self { least, cap, rate, concave }
+        let mut most = 1;
+        let times = |pair: &[f64]| {
+            most = u64::max(most, 1 + (pair[0] / (pair[1] - pair[0]) * 1e6).round_ties_even() as u64);
+            most
+        };
+        Self { least, cap, times: rate.windows(2).map(times).collect(), rate, concave }
     }
 
     /// The rate on so many GPUs, from `least` to `cap`.
@@ -90,6 +98,12 @@ impl Curves {
     #[inline]
     pub(super) fn of(&self, job: Job, pool: usize) -> Option<&Curve> {
         self.curves[job.index() * self.pools + pool].as_deref()
+    }
+
+    /// c of `afs` on `least`, `least` + 1, ... GPUs, as far as one more is a gain.
+    #[inline]
+    pub(super) fn times(&self, job: Job, pool: usize) -> &[u64] {
+        self.of(job, pool).map_or(&[], |curve| &curve.times)
     }
 
     /// Forgets a job that is done.

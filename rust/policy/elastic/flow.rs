@@ -3,8 +3,9 @@
 //!
 //! A decision, and an admission, costs jobs with a deadline x pieces of the profile x sizes tried.
 
+use super::base::Anew;
 use super::queue::Queue;
-use super::sheet::{Line, in_order};
+use super::sheet::Line;
 use super::{Rates, Rule, Sheet};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
@@ -115,6 +116,8 @@ fn all_free<S: Speed>(rates: &Rates<'_, '_, S>) -> Vec<Profile> {
 }
 
 impl Rule for ElasticFlow<'_> {
+    type Rest = Anew;
+
     const REFUSES: bool = true;
 
     /// Whether it is in time, and nobody is late because of it.
@@ -123,9 +126,9 @@ impl Rule for ElasticFlow<'_> {
             return true;
         }
         let mut lines: Vec<Line> = others.filter(|line| line.key < f64::INFINITY).collect();
-        lines.sort_unstable_by(in_order);
+        lines.sort_unstable_by_key(Line::place);
         let before = fill_all(&mut all_free(rates), &lines, rates);
-        let at = lines.partition_point(|line| in_order(line, job).is_lt());
+        let at = lines.partition_point(|line| line.place() < job.place());
         lines.insert(at, *job);
         let mut with = fill_all(&mut all_free(rates), &lines, rates);
         with.remove(at).is_some() && before.iter().zip(&with).all(|(before, with)| before.is_none() || with.is_some())

@@ -8,39 +8,21 @@
 use super::Rates;
 use super::curve::Curves;
 use super::sheet::Sheet;
+use crate::ds::ordered;
+use crate::ids::Job;
 use crate::speed::Speed;
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The GPU with which a job has `number`, or would have.
-#[derive(Clone, Copy)]
+/// The GPU with which a job has `number`, or would have. The greatest is given first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
-    turn: f64,
-    job: u32,
-    number: u32,
+    /// In order of its bits.
+    turn: u64,
+    job: Reverse<Job>,
+    number: Reverse<u32>,
     line: usize,
 }
-
-impl Ord for Step {
-    /// The greatest is given first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.turn.total_cmp(&other.turn).then(other.job.cmp(&self.job)).then(other.number.cmp(&self.number))
-    }
-}
-
-impl PartialOrd for Step {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Step {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Step {}
 
 /// The steps that come next, up and down.
 struct Steps<'a> {
@@ -56,13 +38,18 @@ impl Steps<'_> {
         let of = &self.sheet.lines[line];
         let curve = self.curves.of(of.job, of.pool)?;
         let is_step = curve.least < number && number <= curve.cap;
-        is_step.then(|| Step { turn: curve.turn(of.left, number - 1), job: of.job.number(), number, line })
+        is_step.then(|| Step {
+            turn: ordered(curve.turn(of.left, number - 1)),
+            job: Reverse(of.job),
+            number: Reverse(number),
+            line,
+        })
     }
 
     /// The GPU that is to be given next. What is left of earlier steps is thrown away.
     fn next_up(&mut self) -> Option<Step> {
         while let Some(&step) = self.up.peek() {
-            if step.number == self.sheet.lines[step.line].number + 1 {
+            if step.number.0 == self.sheet.lines[step.line].number + 1 {
                 return Some(step);
             }
             self.up.pop();
@@ -73,7 +60,7 @@ impl Steps<'_> {
     /// The GPU that is to be taken next.
     fn next_down(&mut self) -> Option<Step> {
         while let Some(&Reverse(step)) = self.down.peek() {
-            if step.number == self.sheet.lines[step.line].number {
+            if step.number.0 == self.sheet.lines[step.line].number {
                 return Some(step);
             }
             self.down.pop();
@@ -83,17 +70,17 @@ impl Steps<'_> {
 
     fn give(&mut self, step: Step) {
         self.up.pop();
-        self.sheet.lines[step.line].number = step.number;
+        self.sheet.lines[step.line].number = step.number.0;
         self.down.push(Reverse(step));
-        let next = self.to(step.line, step.number + 1);
+        let next = self.to(step.line, step.number.0 + 1);
         self.up.extend(next);
     }
 
     fn take(&mut self, step: Step) {
         self.down.pop();
-        self.sheet.lines[step.line].number = step.number - 1;
+        self.sheet.lines[step.line].number = step.number.0 - 1;
         self.up.push(step);
-        let next = self.to(step.line, step.number - 1);
+        let next = self.to(step.line, step.number.0 - 1);
         self.down.extend(next.map(Reverse));
     }
 }

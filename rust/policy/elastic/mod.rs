@@ -4,10 +4,12 @@
 //! `resize_every` before it holds what it held. For example, when a job of 8 GPUs is done, two others may have 4 more each.
 
 mod afs;
+mod base;
 mod curve;
 mod flow;
 mod gain;
 mod optimus;
+mod pairs;
 mod queue;
 mod sheet;
 mod srtf;
@@ -21,6 +23,7 @@ use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
 pub(super) use afs::Afs;
+use base::{Base, Rest, View};
 use curve::Curves;
 pub(super) use flow::ElasticFlow;
 use gain::give_by_gain;
@@ -28,12 +31,11 @@ pub(super) use optimus::Optimus;
 use queue::Queue;
 use sheet::{Line, Sheet};
 pub(super) use srtf::ElasticSrtf;
-use turns::{Turns, View};
 
 /// How many GPUs each job gets.
 pub(super) trait Rule: Clone + Send {
-    /// Whether all that is left over once all have min_gpus is given by gain (`give_by_gain`).
-    const BY_GAIN: bool = false;
+    /// What keeps from one decision to the next who gets the GPUs that are left over once the base has its own.
+    type Rest: Rest;
 
     /// Whether it may refuse jobs.
     const REFUSES: bool = false;
@@ -86,9 +88,14 @@ fn type_of<S: Speed>(floor: &Floor<'_, S>, pool: usize) -> GpuType {
     if floor.cluster.is_parted() { GpuType::at(pool) } else { GpuType::NONE }
 }
 
+/// Whether a stay that began at that machine time is too young for its job to be resized.
+fn is_young<S: Speed>(floor: &Floor<'_, S>, start: f64, resize_every: f64) -> bool {
+    floor.seconds() - floor.clock.seconds(start) < resize_every
+}
+
 /// The policy of a rule.
 #[derive(Clone, Debug)]
-pub(super) struct Resizing<R> {
+pub(super) struct Resizing<R: Rule> {
     rule: R,
     roster: Roster,
     queue: Queue,
@@ -97,9 +104,8 @@ pub(super) struct Resizing<R> {
     /// Servers of each GPU type, the largest first.
     few: Vec<FewestServers>,
     curves: Curves,
-    /// What decisions by gain keep, where all GPUs are alike; and those who take part in the next one.
-    turns: Option<Box<Turns>>,
-    joining: Vec<Job>,
+    /// What decisions keep, where all GPUs are alike and the rule keeps anything.
+    base: Option<Box<Base<R::Rest>>>,
     sheet: Sheet,
     /// Jobs that have come since the last pass, and whether each job is one (`Rule::REFUSES` only).
     fresh: Vec<Job>,
@@ -128,8 +134,7 @@ impl<R: Rule> Resizing<R> {
             resize_every: options.resize_every,
             interval: options.interval,
             curves: Curves::new(setting.jobs.len(), few.len()),
-            turns: (R::BY_GAIN && setting.server_types.is_none()).then(|| Box::new(Turns::new(setting.jobs.len()))),
-            joining: Vec::new(),
+            base: (R::Rest::KEEPS && setting.server_types.is_none()).then(|| Box::new(Base::new(setting.jobs.len()))),
             few,
             sheet: Sheet::default(),
             fresh: Vec::new(),
@@ -141,17 +146,12 @@ impl<R: Rule> Resizing<R> {
 }
 
 impl<R: Rule> Resizing<R> {
-    /// Whether a stay is too young for its job to be resized.
-    fn is_young<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> bool {
-        floor.seconds() - floor.clock.seconds(stay.start) < self.resize_every
-    }
-
     /// A job waits from now on.
     fn wait<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         self.roster.set_waiting(job);
         self.queue.insert(&floor.jobs, job, self.rule.key(floor, job, None));
-        if self.turns.is_some() {
-            self.joining.push(job);
+        if let Some(base) = &mut self.base {
+            base.join(&self.curves, job);
         }
     }
 
@@ -188,26 +188,22 @@ impl<R: Rule> Resizing<R> {
         self.fresh = fresh;
     }
 
-    /// Says whose number changes, from what earlier decisions kept. Returns whether it could: there are min_gpus for all.
+    /// Says whose number changes, from what earlier decisions kept. Returns whether anything is kept.
     fn count_on<S: Speed>(&mut self, floor: &Floor<'_, S>) -> bool {
-        let Self { turns: Some(turns), roster, curves, few, joining, sheet, resize_every, .. } = self else {
+        let Self { base: Some(base), rule, roster, queue, curves, few, sheet, resize_every, .. } = self else {
             return false;
         };
-        let young = |start| floor.seconds() - floor.clock.seconds(start) < *resize_every;
-        while let Some(job) = turns.come_of_age(floor, roster, young) {
-            joining.push(job);
+        while let Some(job) = base.come_of_age(floor, roster, |start| is_young(floor, start, *resize_every)) {
+            base.join(curves, job);
         }
-        let rates = Rates { floor, few };
-        for &job in &*joining {
-            curves.from(&rates, job, 0, floor.jobs.range_of(job.index()).0);
+        let (free, entering) = base.give_least(&View { floor, roster, curves, rule }, queue);
+        for &job in &entering {
+            curves.from(&Rates { floor, few }, job, 0, floor.jobs.range_of(job.index()).0);
         }
-        let view = View { floor, roster, curves };
-        joining.drain(..).for_each(|job| turns.join(&view, job));
-        let decided = turns.decide(&view, floor.cluster.up_units());
-        if decided {
-            turns.changed(&view, &mut sheet.lines);
-        }
-        decided
+        let view = View { floor, roster, curves, rule };
+        base.give_rest(&view, &entering, free);
+        base.changed(&view, &mut sheet.lines);
+        true
     }
 
     /// Says how many GPUs each job is to have.
@@ -216,7 +212,7 @@ impl<R: Rule> Resizing<R> {
         sheet.clear(floor.cluster.units());
         for stay in floor.stays.iter().filter(|stay| stay.is_live()) {
             let line = self.line_of(floor, stay);
-            if self.is_young(floor, stay) { sheet.keep(line) } else { sheet.lines.push(line) }
+            if is_young(floor, stay.start, self.resize_every) { sheet.keep(line) } else { sheet.lines.push(line) }
         }
         let rates = Rates { floor, few: &self.few };
         self.rule.give_base(&mut sheet, &self.queue, &rates);
@@ -245,16 +241,10 @@ impl<R: Rule> Resizing<R> {
                 self.queue.remove(&floor.jobs, line.job);
             }
         }
-        let Some(turns) = &mut self.turns else { return };
-        let view = View { floor, roster: &self.roster, curves: &self.curves };
+        let Some(base) = &mut self.base else { return };
+        let view = View { floor, roster: &self.roster, curves: &self.curves, rule: &self.rule };
         for line in &self.sheet.lines {
-            match self.roster.slot_of(line.job) {
-                None => turns.list(line.job),
-                Some(slot) => {
-                    let age = floor.seconds() - floor.clock.seconds(floor.stays[slot.index()].start);
-                    turns.began(&view, line.job, slot, age < self.resize_every);
-                }
-            }
+            base.settle(&view, line.job, |start| is_young(floor, start, self.resize_every));
         }
     }
 }
@@ -274,17 +264,14 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
 
     fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
         self.roster.set_gone(job);
-        if let Some(turns) = &mut self.turns {
-            turns.leave(&self.curves, job);
+        if let Some(base) = &mut self.base {
+            base.leave(&self.curves, job);
         }
         self.curves.forget(job);
         self.changed = true;
     }
 
     fn failed(&mut self, floor: &Floor<'_, S>, _slot: Slot, job: Job) {
-        if let Some(turns) = &mut self.turns {
-            turns.leave(&self.curves, job);
-        }
         self.wait(floor, job);
     }
 

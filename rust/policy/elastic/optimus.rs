@@ -2,6 +2,7 @@
 //! Clairvoyant. (Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys 2018.)
 
 use super::Rule;
+use super::turns::Turns;
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::speed::Speed;
@@ -10,7 +11,7 @@ use crate::speed::Speed;
 pub(in crate::policy) struct Optimus;
 
 impl Rule for Optimus {
-    const BY_GAIN: bool = true;
+    type Rest = Turns;
 
     fn key<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
         0.0

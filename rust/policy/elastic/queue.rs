@@ -10,8 +10,8 @@ use crate::trace::Jobs;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// A place in the order of the base: tier, key's bits, job.
-type Place = (u32, u64, Job);
+/// A place in the order of the base: higher priorities first, then the least key, then fifo. (tier, key's bits, job)
+pub(super) type Place = (u32, u64, Job);
 
 /// Inserting and removing a job costs the logarithm of their number.
 #[derive(Clone, Debug)]
@@ -79,14 +79,19 @@ impl Walk<'_> {
         self.heads.extend(head.map(|&place| Reverse((place, class))));
     }
 
-    /// The job that comes next, and its key.
+    /// The place of the job that comes next.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.heads.peek().map(|&Reverse((place, _))| place)
+    }
+
+    /// That job, and its key.
     pub(super) fn peek(&self) -> Option<(Job, f64)> {
         self.heads.peek().map(|&Reverse(((_, key, job), _))| (job, unordered(key)))
     }
 
     /// Whether it comes before a job.
     pub(super) fn is_before(&self, line: &Line) -> bool {
-        self.heads.peek().is_some_and(|&Reverse((place, _))| place < (line.tier, ordered(line.key), line.job))
+        self.heads.peek().is_some_and(|&Reverse((place, _))| place < line.place())
     }
 
     /// Goes on behind it.

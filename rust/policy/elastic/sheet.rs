@@ -4,11 +4,11 @@
 
 use super::Rates;
 use super::curve::Curves;
-use super::queue::Queue;
+use super::queue::{Place, Queue};
+use crate::ds::ordered;
 use crate::ids::Job;
 use crate::machine::Floor;
 use crate::speed::Speed;
-use std::cmp::Ordering;
 
 /// A job that takes part.
 #[derive(Clone, Copy, Debug)]
@@ -42,11 +42,11 @@ impl Line {
         let (pool, held) = held.unwrap_or_default();
         Self { job, tier: floor.jobs.tier(job.index()), key, left, min, max, held, number: 0, pool, tied: held > 0 }
     }
-}
 
-/// The order of the base: higher priorities first, then the least key, then fifo.
-pub(super) fn in_order(a: &Line, b: &Line) -> Ordering {
-    a.tier.cmp(&b.tier).then(a.key.total_cmp(&b.key)).then(a.job.cmp(&b.job))
+    /// Where it stands in the order of the base.
+    pub(super) fn place(&self) -> Place {
+        (self.tier, ordered(self.key), self.job)
+    }
 }
 
 /// All who take part, and what is free.
@@ -99,7 +99,7 @@ impl Sheet {
 
     /// Puts the lines in the order of the base.
     pub(super) fn sort(&mut self) {
-        self.lines.sort_unstable_by(in_order);
+        self.lines.sort_unstable_by_key(Line::place);
     }
 
     /// Gives jobs min_gpus in order, those on the sheet and those who wait, where so many are free. Who waits and gets none is

@@ -1,6 +1,7 @@
 //! Elastic SRTF: min_gpus in SRTF's order, then one GPU at a time to the job whose remaining run time falls most. Clairvoyant.
 
 use super::Rule;
+use super::turns::Turns;
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::speed::Speed;
@@ -14,7 +15,7 @@ pub(super) fn remaining<S: Speed>(floor: &Floor<'_, S>, job: Job, stay: Option<&
 }
 
 impl Rule for ElasticSrtf {
-    const BY_GAIN: bool = true;
+    type Rest = Turns;
 
     fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
         remaining(floor, job, stay)

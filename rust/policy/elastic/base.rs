@@ -1,0 +1,411 @@
+//! Who has min_gpus, kept from one decision to the next, where all GPUs are alike.
+//!
+//! The base goes through the jobs in order and passes over those for which too little is free. So all who come before the
+//! first that was passed over have min_gpus, and those behind it have fewer GPUs together than it asked for. A decision
+//! looks again at these, and at who came and went since the last one. Each look costs a logarithm.
+//!
+//! Invariant: after a decision those who take part have min_gpus and what `Rest` gave them, young stays hold theirs, and all
+//! others have nothing. For example, a job of 4 GPUs waits while one of 3 behind it runs, as long as nobody else leaves one.
+
+use super::Rule;
+use super::curve::Curves;
+use super::queue::{Place, Queue, Walk};
+use super::sheet::Line;
+use crate::ds::ordered;
+use crate::ids::{Job, Slot};
+use crate::machine::Floor;
+use crate::policy::roster::Roster;
+use crate::speed::Speed;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// What gives out the GPUs beyond min_gpus, and what it keeps for that.
+pub(in crate::policy) trait Rest: Clone + Send {
+    /// Whether it keeps anything.
+    const KEEPS: bool = true;
+
+    fn new(jobs: usize) -> Self;
+
+    /// A job takes part from now on, with the number that it holds or the one next to that. Its curve is known.
+    fn enter<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job);
+
+    /// Its stay is another than it was.
+    fn renew<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job);
+
+    /// It takes part no longer. It had so many GPUs beyond min_gpus.
+    fn leave(&mut self, curves: &Curves, beyond: u32, job: Job);
+
+    /// Puts the numbers of those who take part right: so many GPUs are there beyond their min_gpus.
+    fn give<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &mut Numbers, free: u64);
+}
+
+/// Nothing is kept.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Anew;
+
+impl Rest for Anew {
+    const KEEPS: bool = false;
+
+    fn new(_jobs: usize) -> Self {
+        Self
+    }
+
+    fn enter<S: Speed, R: Rule>(&mut self, _view: &View<'_, '_, S, R>, _numbers: &Numbers, _job: Job) {}
+
+    fn renew<S: Speed, R: Rule>(&mut self, _view: &View<'_, '_, S, R>, _numbers: &Numbers, _job: Job) {}
+
+    fn leave(&mut self, _curves: &Curves, _beyond: u32, _job: Job) {}
+
+    fn give<S: Speed, R: Rule>(&mut self, _view: &View<'_, '_, S, R>, _numbers: &mut Numbers, _free: u64) {}
+}
+
+/// What decisions are made from.
+pub(in crate::policy) struct View<'f, 'a, S: Speed, R> {
+    pub(super) floor: &'f Floor<'a, S>,
+    pub(super) roster: &'f Roster,
+    pub(super) curves: &'f Curves,
+    pub(super) rule: &'f R,
+}
+
+impl<S: Speed, R: Rule> View<'_, '_, S, R> {
+    /// GPUs that a job holds.
+    pub(super) fn held(&self, job: Job) -> u32 {
+        self.roster.slot_of(job).map_or(0, |slot| self.floor.stays[slot.index()].gpus())
+    }
+
+    /// Where a job stands in the order of the base.
+    pub(super) fn place(&self, job: Job) -> Place {
+        let stay = self.roster.slot_of(job).map(|slot| &self.floor.stays[slot.index()]);
+        (self.floor.jobs.tier(job.index()), ordered(self.rule.key(self.floor, job, stay)), job)
+    }
+}
+
+/// What is known of a job.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    part: Part,
+    /// Whether it is in `unsettled`.
+    listed: bool,
+    /// min_gpus, once it takes part.
+    least: u32,
+    /// GPUs that it is to have while it takes part; those that it holds while it is young.
+    number: u32,
+    /// How often the number was set, and how often a place was written into `last`.
+    stamp: u32,
+    moved: u32,
+}
+
+/// Whether a job takes part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    /// It has nothing.
+    #[default]
+    Out,
+    /// It keeps its GPUs.
+    Young,
+    /// It comes to the next decision.
+    Joins,
+    /// It is to have min_gpus as far as is known.
+    Enters,
+    /// It has min_gpus.
+    Takes,
+}
+
+/// How many GPUs each job is to have.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Numbers {
+    known: Vec<Known>,
+    /// Those whose number may not be what they hold.
+    unsettled: Vec<Job>,
+    /// How many take part.
+    pub(super) taking: usize,
+}
+
+impl Numbers {
+    #[inline]
+    pub(super) fn of(&self, job: Job) -> u32 {
+        self.known[job.index()].number
+    }
+
+    /// What no longer holds once the number is set again.
+    #[inline]
+    pub(super) fn stamp(&self, job: Job) -> u32 {
+        self.known[job.index()].stamp
+    }
+
+    /// Whether a job takes part, and its number was not set since then.
+    #[inline]
+    pub(super) fn holds(&self, job: Job, stamp: u32) -> bool {
+        let known = &self.known[job.index()];
+        known.stamp == stamp && known.part == Part::Takes
+    }
+
+    pub(super) fn set(&mut self, job: Job, number: u32) {
+        self.known[job.index()].number = number;
+        self.outdate(job);
+        self.list(job);
+    }
+
+    /// What was known of its number holds no longer.
+    pub(super) fn outdate(&mut self, job: Job) {
+        let known = &mut self.known[job.index()];
+        known.stamp = known.stamp.wrapping_add(1);
+    }
+
+    /// Whether a job is to have min_gpus as far as is known.
+    fn has(&self, job: Job) -> bool {
+        matches!(self.known[job.index()].part, Part::Enters | Part::Takes)
+    }
+
+    /// Whether it is, and stands there.
+    fn is_at(&self, place: Place, moved: u32) -> bool {
+        self.has(place.2) && self.known[place.2.index()].moved == moved
+    }
+
+    /// Leaves out those who wait for GPUs that they are to have.
+    fn pass_over(&self, waiting: &mut Walk<'_>) {
+        while waiting.place().is_some_and(|(_, _, job)| self.has(job)) {
+            waiting.pass();
+        }
+    }
+
+    fn list(&mut self, job: Job) {
+        if !std::mem::replace(&mut self.known[job.index()].listed, true) {
+            self.unsettled.push(job);
+        }
+    }
+}
+
+/// All jobs.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Base<K> {
+    numbers: Numbers,
+    rest: K,
+    /// Stays that were young when they began, in order of their beginning.
+    young: VecDeque<(Job, Slot, f64)>,
+    /// GPUs that young stays hold; the sum of min_gpus of those who enter or take part.
+    kept: u64,
+    least: u64,
+    /// Of each of these a place that it is not behind: places only move ahead as time passes.
+    last: BinaryHeap<(Place, u32)>,
+    joins: Vec<Job>,
+    /// Those at the end, whose turn is to be found anew.
+    open: Vec<Place>,
+}
+
+impl<K: Rest> Base<K> {
+    pub(super) fn new(jobs: usize) -> Self {
+        Self {
+            numbers: Numbers { known: vec![Known::default(); jobs], unsettled: Vec::new(), taking: 0 },
+            rest: K::new(jobs),
+            young: VecDeque::new(),
+            kept: 0,
+            least: 0,
+            last: BinaryHeap::new(),
+            joins: Vec::new(),
+            open: Vec::new(),
+        }
+    }
+
+    // Who comes and goes.
+
+    /// A job waits, or is no longer young.
+    pub(super) fn join(&mut self, curves: &Curves, job: Job) {
+        self.leave(curves, job);
+        self.numbers.known[job.index()].part = Part::Joins;
+        self.joins.push(job);
+    }
+
+    /// A job is gone, or holds other GPUs than it did.
+    pub(super) fn leave(&mut self, curves: &Curves, job: Job) {
+        let known = &mut self.numbers.known[job.index()];
+        let number = std::mem::take(&mut known.number);
+        known.moved = known.moved.wrapping_add(1);
+        match std::mem::take(&mut known.part) {
+            Part::Out | Part::Joins => {}
+            Part::Young => self.kept -= u64::from(number),
+            Part::Enters => self.least -= u64::from(known.least),
+            Part::Takes => {
+                self.least -= u64::from(known.least);
+                self.numbers.taking -= 1;
+                self.rest.leave(curves, number - known.least, job);
+            }
+        }
+    }
+
+    /// What was decided of a job has been tried. If it has a young stay now, it keeps that.
+    pub(super) fn settle<S: Speed, R: Rule>(
+        &mut self,
+        view: &View<'_, '_, S, R>,
+        job: Job,
+        is_young: impl Fn(f64) -> bool,
+    ) {
+        let stay = view.roster.slot_of(job).map(|slot| (slot, view.floor.stays[slot.index()].start));
+        if let Some((slot, start)) = stay.filter(|&(_, start)| is_young(start)) {
+            self.leave(view.curves, job);
+            let held = view.held(job);
+            let known = &mut self.numbers.known[job.index()];
+            (known.part, known.number) = (Part::Young, held);
+            self.kept += u64::from(held);
+            self.young.push_back((job, slot, start));
+        } else {
+            self.numbers.list(job);
+            if self.numbers.known[job.index()].part == Part::Takes {
+                self.write(view, job);
+                self.numbers.outdate(job);
+                self.rest.renew(view, &self.numbers, job);
+            }
+        }
+    }
+
+    /// The next stay that is no longer young.
+    pub(super) fn come_of_age<S: Speed>(
+        &mut self,
+        floor: &Floor<'_, S>,
+        roster: &Roster,
+        is_young: impl Fn(f64) -> bool,
+    ) -> Option<Job> {
+        while let Some(&(job, slot, start)) = self.young.front() {
+            let is_same = self.numbers.known[job.index()].part == Part::Young
+                && roster.slot_of(job) == Some(slot)
+                && floor.stays[slot.index()].start == start;
+            if is_same && is_young(start) {
+                return None;
+            }
+            self.young.pop_front();
+            if is_same {
+                return Some(job);
+            }
+        }
+        None
+    }
+
+    // The base.
+
+    /// Writes down where a job stands now.
+    fn write<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, job: Job) {
+        let known = &mut self.numbers.known[job.index()];
+        known.moved = known.moved.wrapping_add(1);
+        self.last.push((view.place(job), known.moved));
+    }
+
+    /// It is to have min_gpus.
+    fn enter<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, job: Job) {
+        let known = &mut self.numbers.known[job.index()];
+        (known.part, known.least) = (Part::Enters, view.floor.jobs.range_of(job.index()).0);
+        self.least += u64::from(known.least);
+        self.write(view, job);
+    }
+
+    /// The last of those who have min_gpus as far as is known, taken out of `last`.
+    fn pop_last<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>) -> Option<Place> {
+        while let Some((place, moved)) = self.last.pop() {
+            if !self.numbers.is_at(place, moved) {
+                continue;
+            }
+            let now = view.place(place.2);
+            if now == place || self.last.peek().is_none_or(|&(next, _)| next < now) {
+                return Some(now);
+            }
+            self.last.push((now, moved));
+        }
+        None
+    }
+
+    fn put_last(&mut self, place: Place) {
+        self.last.push((place, self.numbers.known[place.2.index()].moved));
+    }
+
+    /// Finds out who has min_gpus. Returns how many are left, and who is to have them newly.
+    pub(super) fn give_least<S: Speed, R: Rule>(
+        &mut self,
+        view: &View<'_, '_, S, R>,
+        queue: &Queue,
+    ) -> (u64, Vec<Job>) {
+        let mut entering = Vec::new();
+        for job in std::mem::take(&mut self.joins) {
+            if self.numbers.known[job.index()].part == Part::Joins {
+                self.enter(view, job);
+                entering.push(job);
+            }
+        }
+        let room = view.floor.cluster.up_units().saturating_sub(self.kept);
+        let mut waiting = queue.walk();
+        self.numbers.pass_over(&mut waiting);
+        // Those behind the first who waits in vain, and those for which there is no room.
+        let first = waiting.place();
+        while let Some(last) = self.pop_last(view) {
+            if self.least <= room && first.is_none_or(|first| last < first) {
+                self.put_last(last);
+                break;
+            }
+            self.least -= u64::from(self.numbers.known[last.2.index()].least);
+            self.open.push(last);
+        }
+        // Theirs are the next turns, and of those who wait.
+        loop {
+            self.numbers.pass_over(&mut waiting);
+            let next = waiting.place();
+            if let Some(place) = self.open.pop_if(|place| next.is_none_or(|next| *place < next)) {
+                let job = place.2;
+                self.least += u64::from(self.numbers.known[job.index()].least);
+                if self.least <= room {
+                    self.put_last(place);
+                } else {
+                    self.leave(view.curves, job);
+                    self.numbers.list(job);
+                }
+            } else if let Some((_, _, job)) = next {
+                if self.least + u64::from(view.floor.jobs.range_of(job.index()).0) <= room {
+                    self.enter(view, job);
+                    entering.push(job);
+                } else {
+                    // What is free only falls from here on.
+                    waiting.leave_out();
+                }
+            } else {
+                break;
+            }
+        }
+        self.tidy();
+        entering.retain(|&job| self.numbers.known[job.index()].part == Part::Enters);
+        (room - self.least, entering)
+    }
+
+    /// Gives out what is left. Of those who take part newly the curves are known.
+    pub(super) fn give_rest<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, entering: &[Job], free: u64) {
+        for &job in entering {
+            let Some(curve) = view.curves.of(job, 0) else { continue };
+            self.numbers.known[job.index()].part = Part::Takes;
+            self.numbers.taking += 1;
+            self.numbers.set(job, view.held(job).clamp(curve.least, curve.cap));
+            self.rest.enter(view, &self.numbers, job);
+        }
+        self.rest.give(view, &mut self.numbers, free);
+    }
+
+    /// Throws away what holds no longer, once that is most.
+    fn tidy(&mut self) {
+        if self.last.len() > 4 * self.numbers.taking + 64 {
+            let numbers = &self.numbers;
+            self.last.retain(|&(place, moved)| numbers.is_at(place, moved));
+        }
+    }
+
+    /// Those whose number is not what they hold, in order of fifo.
+    pub(super) fn changed<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, lines: &mut Vec<Line>) {
+        lines.clear();
+        let known = &mut self.numbers.known;
+        self.numbers.unsettled.retain(|&job| {
+            let own = &mut known[job.index()];
+            let held = view.held(job);
+            own.listed = own.part != Part::Young && own.number != held;
+            if own.listed {
+                let mut line = Line::new(view.floor, job, 0.0, 0.0, (held > 0).then_some((0, held)));
+                line.number = own.number;
+                lines.push(line);
+            }
+            own.listed
+        });
+        lines.sort_unstable_by_key(|line| line.job);
+    }
+}

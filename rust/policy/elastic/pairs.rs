@@ -1,0 +1,276 @@
+//! GPUs one at a time by AFS' rule for pairs (docs/elastic-policies.md, `afs`).
+//!
+//! c is the speed of a job as a multiple of what one more GPU would add. A job is beaten by a later one whose c is less by more
+//! than one. So while the least c is x, GPUs go to the first job whose c is at most x + 1. Call that the level. Once no job
+//! before the last of those with x has such a c, that one gets its own, and the level rises. So a GPU of a job is given at the
+//! first level from its c on that a later job makes; and at c + 1 at the latest, which is the level that the job makes itself.
+//!
+//! What is given up to a level takes one look at each job, the last one first. Of the levels that later jobs make only the
+//! greatest matters: it grows where a job's own is greater by more than one.
+//!
+//! Invariant: c never falls from one GPU of a job to the next. For example, of two jobs at c = 1, 2, 3, ... the earlier one has
+//! GPUs up to c = 2, then the later one its first, then the earlier one has another.
+
+use super::Rule;
+use super::base::{Numbers, Rest, View};
+use super::curve::Curves;
+use super::queue::Place;
+use crate::ids::Job;
+use crate::speed::Speed;
+
+/// One, in millionths.
+const ONE: u64 = 1_000_000;
+
+/// A job that could use more than min_gpus.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    pub(super) place: Place,
+    /// min_gpus, and what it is to have as far as others know.
+    least: u32,
+    number: u32,
+    /// What it gets beyond min_gpus.
+    pub(super) more: u32,
+    /// What `Pairs` knew it by.
+    entry: u32,
+    /// c of the last of these, or 0, and of the next one, or `u64::MAX`. A `next` of 0 says that neither is known.
+    last: u64,
+    next: u64,
+}
+
+impl Member {
+    pub(super) fn new(place: Place) -> Self {
+        Self { place, least: 0, number: 0, more: 0, entry: 0, last: 0, next: 0 }
+    }
+
+    fn job(&self) -> Job {
+        self.place.2
+    }
+
+    /// It is to have that.
+    fn settle(&mut self, numbers: &mut Numbers, number: u32) {
+        if self.number != number {
+            self.number = number;
+            numbers.set(self.job(), number);
+        }
+    }
+}
+
+/// Members in order of the base, and c of each one's GPUs, the first beyond min_gpus first.
+pub(super) struct Giving<'a, F> {
+    pub(super) members: &'a mut [Member],
+    pub(super) times: F,
+}
+
+impl<'c, F: Fn(Job) -> &'c [u64]> Giving<'_, F> {
+    /// Gives a member all whose c is at most that.
+    #[inline]
+    fn give_up_to(&mut self, at: usize, c: u64) {
+        let member = &mut self.members[at];
+        if member.last <= c && c < member.next {
+            return;
+        }
+        let times = (self.times)(member.job());
+        let more = times.partition_point(|&own| own <= c);
+        member.more = more as u32;
+        member.last = if more > 0 { times[more - 1] } else { 0 };
+        member.next = times.get(more).copied().unwrap_or(u64::MAX);
+    }
+
+    /// Gives all up to a level. Returns how many, the last level at which any was given, and the next one.
+    fn reach(&mut self, level: u64) -> (u64, u64, u64) {
+        let below = level.saturating_sub(ONE);
+        let (mut given, mut made, mut least) = (0, 0, u64::MAX);
+        for at in (0..self.members.len()).rev() {
+            self.give_up_to(at, u64::max(made, below));
+            let member = &self.members[at];
+            given += u64::from(member.more);
+            least = least.min(member.next);
+            if member.last > made {
+                made = member.last + ONE;
+            }
+        }
+        (given, made, least.saturating_add(ONE))
+    }
+
+    /// Gives out so many GPUs, which are fewer than all could use. `guess`: a level; at the end the one up to which all was given.
+    pub(super) fn give(&mut self, free: u64, guess: &mut u64) {
+        // (level, how many it gives): the greatest at which there are enough, the least at which there are not.
+        let (mut low, mut high) = (None, None);
+        let (mut at, mut stride) = (*guess, 0);
+        loop {
+            let (given, made, next) = self.reach(at);
+            if given <= free {
+                low = Some(next - 1);
+            } else {
+                high = Some((made, given));
+            }
+            let tried = at;
+            at = match (low, high) {
+                (None, None) => return,
+                (Some(low), None) => low + 1 + stride,
+                (None, Some((high, _))) => u64::saturating_sub(high, 1 + stride),
+                (Some(low), Some((high, given))) if low + 1 == high => {
+                    if tried < high {
+                        self.reach(high);
+                    }
+                    *guess = low;
+                    return self.take_back(given - free, low);
+                }
+                (Some(low), Some((high, _))) => low + (high - low) / 2,
+            };
+            stride = 2 * stride.max(ONE / 32);
+        }
+    }
+
+    /// Takes back so many of those that the next level after this one gave: the last job's first.
+    fn take_back(&mut self, mut over: u64, level: u64) {
+        let below = level.saturating_sub(ONE);
+        let mut made = 0;
+        for at in (0..self.members.len()).rev() {
+            let before = self.members[at].more;
+            self.give_up_to(at, u64::max(made, below));
+            let member = &mut self.members[at];
+            let taken = u64::from(before - member.more);
+            if taken >= over {
+                member.more += (taken - over) as u32;
+                member.next = 0;
+                return;
+            }
+            over -= taken;
+            if member.last > made {
+                made = member.last + ONE;
+            }
+        }
+    }
+}
+
+/// Who takes part and could use more than min_gpus.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Pairs {
+    /// What each job is known by, where it is here: an even number where it is not.
+    entry: Vec<u32>,
+    /// In the order of the base when they were last compared, then those that came since; with some who have left.
+    members: Vec<Member>,
+    here: usize,
+    /// The first so many have all that they can use.
+    filled: usize,
+    /// What all could use beyond min_gpus.
+    useful: u64,
+    guess: u64,
+}
+
+impl Pairs {
+    /// Forgets those who have left.
+    fn tidy(&mut self) {
+        self.members.retain(|member| self.entry[member.job().index()] == member.entry);
+    }
+}
+
+impl Rest for Pairs {
+    fn new(jobs: usize) -> Self {
+        Self { entry: vec![0; jobs], members: Vec::new(), here: 0, filled: 0, useful: 0, guess: 0 }
+    }
+
+    fn enter<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job) {
+        let Some(curve) = view.curves.of(job, 0).filter(|curve| curve.least < curve.cap) else { return };
+        let entry = &mut self.entry[job.index()];
+        *entry = entry.wrapping_add(1);
+        self.members.push(Member {
+            entry: *entry,
+            least: curve.least,
+            number: numbers.of(job),
+            ..Member::new((0, 0, job))
+        });
+        self.here += 1;
+        self.useful += u64::from(curve.cap - curve.least);
+    }
+
+    fn renew<S: Speed, R: Rule>(&mut self, _view: &View<'_, '_, S, R>, _numbers: &Numbers, _job: Job) {}
+
+    fn leave(&mut self, curves: &Curves, _beyond: u32, job: Job) {
+        let entry = &mut self.entry[job.index()];
+        if *entry % 2 == 1 {
+            *entry = entry.wrapping_add(1);
+            self.here -= 1;
+            self.useful -= curves.of(job, 0).map_or(0, |curve| u64::from(curve.cap - curve.least));
+        }
+    }
+
+    fn give<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &mut Numbers, free: u64) {
+        if self.useful <= free {
+            if self.members.len() > 2 * self.here + 64 {
+                self.tidy();
+                self.filled = 0;
+            }
+            for member in &mut self.members[self.filled..] {
+                if self.entry[member.job().index()] == member.entry
+                    && let Some(curve) = view.curves.of(member.job(), 0)
+                {
+                    member.settle(numbers, curve.cap);
+                }
+            }
+            self.filled = self.members.len();
+            return;
+        }
+        if self.members.len() > self.here {
+            self.tidy();
+        }
+        for member in &mut self.members {
+            member.place = view.place(member.job());
+        }
+        // They are almost in order.
+        self.members.sort_by_key(|member| member.place);
+        let times = |job| view.curves.times(job, 0);
+        Giving { members: &mut self.members, times }.give(free, &mut self.guess);
+        self.filled = 0;
+        for member in &mut self.members {
+            member.settle(numbers, member.least + member.more);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Giving, Member, ONE};
+    use crate::ids::Job;
+    use proptest::prelude::*;
+
+    /// GPU by GPU, as the rule says it.
+    fn one_by_one(times: &[Vec<u64>], free: usize) -> Vec<u32> {
+        let mut more = vec![0; times.len()];
+        for _ in 0..free {
+            let next = |job: usize| times[job].get(more[job]).copied();
+            let is_beaten =
+                |job: usize, own: u64| (job + 1..times.len()).filter_map(next).any(|later| later + ONE < own);
+            let first = (0..times.len()).find(|&job| next(job).is_some_and(|own| !is_beaten(job, own)));
+            more[first.unwrap()] += 1;
+        }
+        more.into_iter().map(|more| more as u32).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn levels_give_what_the_rule_gives(
+            // Steps of halves and of thirds make many ties.
+            steps in prop::collection::vec(
+                prop::collection::vec(prop::sample::select(vec![0, 1, ONE / 3, ONE / 2, ONE, 2 * ONE]), 0..8), 1..8
+            ),
+            guess in 0..10 * ONE,
+        ) {
+            let times: Vec<Vec<u64>> = steps
+                .iter()
+                .map(|steps| steps.iter().scan(1, |c, step| { *c += step; Some(*c) }).collect())
+                .collect();
+            let useful: usize = times.iter().map(Vec::len).sum();
+            let mut members: Vec<Member> = (0..times.len()).map(|job| Member::new((0, 0, Job::at(job)))).collect();
+            let mut guess = guess;
+            for free in 0..useful {
+                // From whatever the members had before.
+                let mut giving = Giving { members: &mut members, times: |job: Job| &times[job.index()][..] };
+                giving.give(free as u64, &mut guess);
+                let more: Vec<u32> = members.iter().map(|member| member.more).collect();
+                prop_assert_eq!(more, one_by_one(&times, free));
+            }
+        }
+    }
+}
