@@ -113,12 +113,10 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
 
         def checkpoint(self, run: Stretch) -> tuple[float, float]:
             """Continuous clock: when the last one was, and the work left then."""
-            every, progress = facts.intervals[run.row], max(0.0, self.now - run.begin)
-            saved = progress
+            every, at = facts.intervals[run.row], max(run.begin, self.now)
             if every > 0:
-                number = checkpoints(progress, every)
-                saved = min(progress, number * every) if number else 0.0
-            at = run.begin + saved
+                number = checkpoints(at - run.begin, every)
+                at = min(at, run.begin + number * every) if number else run.begin
             since, left, tau = [then for then in self.past[run.row] if then[0] <= at][-1]
             return at, max(0.0, left - (at - since) / tau)
 
