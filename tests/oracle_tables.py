@@ -62,7 +62,10 @@ def table_preempt_world(types: TableTypes) -> type[PreemptWorld]:
     class TableWorld(preempt_world(types)):  # type: ignore[misc] - a class made by a function
         def pause(self, cost: float) -> float:
             """To the second: what is left of the slot in which it ends is worked in."""
-            return cost / self.options.slot if self.slotted else cost
+            if not self.slotted:
+                return cost
+            whole = math.floor(cost / self.options.slot)
+            return whole + (cost - whole * self.options.slot) / self.options.slot
 
         def yielded(self, run: Stretch) -> float:
             return in_slot(self, run, self.tau(run, run.p))
