@@ -251,16 +251,19 @@ mod tests {
     proptest! {
         #[test]
         fn levels_give_what_the_rule_gives(
-            // Steps of halves and of thirds make many ties.
-            steps in prop::collection::vec(
-                prop::collection::vec(prop::sample::select(vec![0, 1, ONE / 3, ONE / 2, ONE, 2 * ONE]), 0..8), 1..8
+            // Halves and thirds make many ties.
+            own in prop::collection::vec(
+                prop::collection::vec((0..6 * 6_u64).prop_map(|sixths| sixths * ONE / 6 + 1), 0..8), 1..8
             ),
+            is_rising: bool,
             guess in 0..10 * ONE,
         ) {
-            let times: Vec<Vec<u64>> = steps
-                .iter()
-                .map(|steps| steps.iter().scan(1, |c, step| { *c += step; Some(*c) }).collect())
-                .collect();
+            let mut own: Vec<Vec<u64>> = own;
+            if is_rising {
+                own.iter_mut().for_each(|own| own.sort_unstable());
+            }
+            let greatest = |own: &Vec<u64>| own.iter().scan(0, |c, &own| { *c = own.max(*c); Some(*c) }).collect();
+            let times: Vec<Vec<u64>> = own.iter().map(greatest).collect();
             let useful: usize = times.iter().map(Vec::len).sum();
             let mut members: Vec<Member> = (0..times.len()).map(|job| Member::new((0, 0, Job::at(job)))).collect();
             let mut guess = guess;
@@ -269,7 +272,7 @@ mod tests {
                 let mut giving = Giving { members: &mut members, times: |job: Job| &times[job.index()][..] };
                 giving.give(free as u64, &mut guess);
                 let more: Vec<u32> = members.iter().map(|member| member.more).collect();
-                prop_assert_eq!(more, one_by_one(&times, free));
+                prop_assert_eq!(more, one_by_one(&own, free));
             }
         }
     }
