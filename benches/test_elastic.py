@@ -12,9 +12,10 @@ from ringbco.trace.synthetic import generate
 LIMITS = {
     ("optimus", 0.9): 60.0,
     ("elastic-srtf", 0.9): 60.0,
-    ("afs", 0.9): 600.0,
-    ("optimus", 1.2): 300.0,
-    ("elastic-srtf", 1.2): 300.0,
+    ("afs", 0.9): 60.0,
+    ("optimus", 1.2): 100.0,
+    ("elastic-srtf", 1.2): 100.0,
+    ("afs", 1.2): 200.0,
 }
 """By policy and load."""
 

@@ -117,7 +117,7 @@ pub(in crate::policy) struct Numbers {
     /// Those whose number may not be what they hold.
     unsettled: Vec<Job>,
     /// How many take part.
-    pub(super) taking: usize,
+    taking: usize,
 }
 
 impl Numbers {
@@ -137,6 +137,11 @@ impl Numbers {
     pub(super) fn holds(&self, job: Job, stamp: u32) -> bool {
         let known = &self.known[job.index()];
         known.stamp == stamp && known.part == Part::Takes
+    }
+
+    /// With more entries than that most of what is kept, an entry or two a job, holds no longer.
+    pub(super) fn most_kept(&self) -> usize {
+        4 * self.taking + 64
     }
 
     pub(super) fn set(&mut self, job: Job, number: u32) {
@@ -385,7 +390,7 @@ impl<K: Rest> Base<K> {
 
     /// Throws away what holds no longer, once that is most.
     fn tidy(&mut self) {
-        if self.last.len() > 4 * self.numbers.taking + 64 {
+        if self.last.len() > self.numbers.most_kept() {
             let numbers = &self.numbers;
             self.last.retain(|&(place, moved)| numbers.is_at(place, moved));
         }

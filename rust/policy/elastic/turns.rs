@@ -22,34 +22,71 @@ const STRIDE: f64 = 0.25;
 /// More than rounding adds to a turn, as a share of the run time from which it is taken.
 const ROUNDING: f64 = 1e-12;
 
-/// A bound of a turn, in order of its bits.
+/// A turn, or a bound of one, so that the greatest is looked at first: bits of a number that increases with the turn on the way up
+/// and decreases on the way down, and the job's number or its complement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Bound {
     turn: u64,
-    job: Reverse<Job>,
+    job: u32,
     stamp: u32,
 }
 
-impl Bound {
-    fn new(turn: f64, job: Job, stamp: u32) -> Self {
-        Self { turn: ordered(turn), job: Reverse(job), stamp }
-    }
-
-    fn is_good(&self, numbers: &Numbers) -> bool {
-        numbers.holds(self.job.0, self.stamp)
-    }
+/// The next GPU of each job, or the last one.
+#[derive(Clone, Debug, Default)]
+struct Side<const UP: bool> {
+    /// What the turns are not beyond.
+    bounds: BinaryHeap<Bound>,
+    /// Turns that were worked out for this decision, and bounds for the next one.
+    exact: BinaryHeap<(Bound, Bound)>,
 }
 
-/// All who take part.
-#[derive(Clone, Debug)]
-pub(in crate::policy) struct Turns {
-    /// What they have beyond min_gpus.
-    given: u64,
-    /// Upper bounds of the next GPU of each, lower bounds of the last one, and until when these hold (bits of machine time).
-    up: BinaryHeap<Bound>,
-    down: BinaryHeap<Reverse<Bound>>,
-    until: BinaryHeap<Reverse<(u64, Job, u32)>>,
-    looked_at: Vec<Bound>,
+impl<const UP: bool> Side<UP> {
+    fn bound(turn: f64, job: Job, stamp: u32) -> Bound {
+        let (turn, job) = (ordered(turn), job.number());
+        if UP { Bound { turn, job: !job, stamp } } else { Bound { turn: !turn, job, stamp } }
+    }
+
+    fn job(of: Bound) -> Job {
+        Job::new(if UP { !of.job } else { of.job })
+    }
+
+    fn is_good(of: Bound, numbers: &Numbers) -> bool {
+        numbers.holds(Self::job(of), of.stamp)
+    }
+
+    /// The GPU to be given or taken next.
+    fn best<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers) -> Option<Bound> {
+        loop {
+            while self.exact.peek().is_some_and(|&(turn, _)| !Self::is_good(turn, numbers)) {
+                self.exact.pop();
+            }
+            let best = self.exact.peek().map(|&(turn, _)| turn);
+            let Some(bound) = self.bounds.peek().copied().filter(|&bound| best.is_none_or(|best| best < bound)) else {
+                return best;
+            };
+            self.bounds.pop();
+            let job = Self::job(bound);
+            if Self::is_good(bound, numbers)
+                && let Some(curve) = view.curves.of(job, 0)
+            {
+                let (number, left) = (numbers.of(job) - u32::from(!UP), left(view, job).0);
+                let turn = curve.turn(left, number);
+                let next =
+                    if UP { Self::bound(above(turn, left / curve.rate(number)), job, bound.stamp) } else { bound };
+                self.exact.push((Self::bound(turn, job, bound.stamp), next));
+            }
+        }
+    }
+
+    /// Ends a decision. Throws bounds away that hold no longer, once they are most.
+    fn end(&mut self, numbers: &Numbers) {
+        for (_, bound) in self.exact.drain() {
+            self.bounds.push(bound);
+        }
+        if self.bounds.len() > numbers.most_kept() {
+            self.bounds.retain(|&bound| Self::is_good(bound, numbers));
+        }
+    }
 }
 
 /// Work left of a job, and a number that the work done a second is not above until its stay ends.
@@ -69,6 +106,17 @@ fn above(turn: f64, time: f64) -> f64 {
     f64::min(turn + ROUNDING * time, f64::INFINITY)
 }
 
+/// All who take part.
+#[derive(Clone, Debug, Default)]
+pub(in crate::policy) struct Turns {
+    /// What they have beyond min_gpus.
+    given: u64,
+    up: Side<true>,
+    down: Side<false>,
+    /// Until when bounds of the latter hold (bits of machine time).
+    until: BinaryHeap<Reverse<(u64, Job, u32)>>,
+}
+
 impl Turns {
     /// Writes down a job's bounds for the number that it has.
     fn bound<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job) {
@@ -77,13 +125,13 @@ impl Turns {
         let (left, fastest) = left(view, job);
         if number < curve.cap {
             let turn = above(curve.turn(left, number), left / curve.rate(number));
-            self.up.push(Bound::new(turn, job, stamp));
+            self.up.bounds.push(Side::<true>::bound(turn, job, stamp));
         }
         if number > curve.least {
             let ahead = left * STRIDE / fastest;
             let later = if fastest > 0.0 { left * (1.0 - STRIDE) } else { left };
             let turn = f64::max(curve.turn(later, number - 1) - ROUNDING * left / curve.rate(number - 1), 0.0);
-            self.down.push(Reverse(Bound::new(turn, job, stamp)));
+            self.down.bounds.push(Side::<false>::bound(turn, job, stamp));
             if fastest > 0.0 {
                 let clock = view.floor.clock;
                 let until = view.floor.now + ahead * (1.0 - 1e-6) / clock.slot.unwrap_or(1.0);
@@ -92,86 +140,17 @@ impl Turns {
         }
     }
 
-    /// The job whose next GPU has the greatest turn, and that turn.
-    fn best_up<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers) -> Option<Bound> {
-        let mut best: Option<Bound> = None;
-        let mut looked_at = std::mem::take(&mut self.looked_at);
-        while let Some(&bound) = self.up.peek() {
-            if best.is_some_and(|best| best.turn > bound.turn) {
-                break;
-            }
-            self.up.pop();
-            if !bound.is_good(numbers) {
-                continue;
-            }
-            let job = bound.job.0;
-            let Some(curve) = view.curves.of(job, 0) else { continue };
-            let (number, left) = (numbers.of(job), left(view, job).0);
-            let turn = curve.turn(left, number);
-            best = best.max(Some(Bound::new(turn, job, bound.stamp)));
-            looked_at.push(Bound::new(above(turn, left / curve.rate(number)), job, bound.stamp));
-        }
-        self.up.extend(looked_at.drain(..));
-        self.looked_at = looked_at;
-        best
-    }
-
-    /// The job whose last GPU has the least turn, and that turn.
-    fn worst_down<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers) -> Option<Bound> {
-        let mut worst: Option<Bound> = None;
-        let mut looked_at = std::mem::take(&mut self.looked_at);
-        while let Some(&Reverse(bound)) = self.down.peek() {
-            if worst.is_some_and(|worst| worst.turn < bound.turn) {
-                break;
-            }
-            self.down.pop();
-            if !bound.is_good(numbers) {
-                continue;
-            }
-            let job = bound.job.0;
-            let Some(curve) = view.curves.of(job, 0) else { continue };
-            let turn = curve.turn(left(view, job).0, numbers.of(job) - 1);
-            let exact = Bound::new(turn, job, bound.stamp);
-            worst = Some(worst.map_or(exact, |worst| worst.min(exact)));
-            looked_at.push(bound);
-        }
-        self.down.extend(looked_at.drain(..).map(Reverse));
-        self.looked_at = looked_at;
-        worst
-    }
-
-    /// The job of a bound gets a GPU more or fewer.
-    fn change<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &mut Numbers, of: Bound, by: i32) {
-        let job = of.job.0;
+    /// A job gets a GPU more or fewer.
+    fn change<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &mut Numbers, job: Job, by: i32) {
         numbers.set(job, numbers.of(job).saturating_add_signed(by));
         self.given = self.given.saturating_add_signed(by.into());
         self.bound(view, numbers, job);
-    }
-
-    /// Throws bounds away that hold no longer, once they are most.
-    fn tidy(&mut self, numbers: &Numbers) {
-        let most = 4 * numbers.taking + 64;
-        if self.up.len() > most {
-            self.up.retain(|bound| bound.is_good(numbers));
-        }
-        if self.down.len() > most {
-            self.down.retain(|Reverse(bound)| bound.is_good(numbers));
-        }
-        if self.until.len() > most {
-            self.until.retain(|&Reverse((_, job, stamp))| numbers.holds(job, stamp));
-        }
     }
 }
 
 impl Rest for Turns {
     fn new(_jobs: usize) -> Self {
-        Self {
-            given: 0,
-            up: BinaryHeap::new(),
-            down: BinaryHeap::new(),
-            until: BinaryHeap::new(),
-            looked_at: Vec::new(),
-        }
+        Self::default()
     }
 
     fn enter<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job) {
@@ -200,22 +179,26 @@ impl Rest for Turns {
             }
         }
         while self.given < free
-            && let Some(best) = self.best_up(view, numbers)
+            && let Some(best) = self.up.best(view, numbers)
         {
-            self.change(view, numbers, best, 1);
+            self.change(view, numbers, Side::<true>::job(best), 1);
         }
         while self.given > free
-            && let Some(worst) = self.worst_down(view, numbers)
+            && let Some(worst) = self.down.best(view, numbers)
         {
-            self.change(view, numbers, worst, -1);
+            self.change(view, numbers, Side::<false>::job(worst), -1);
         }
-        while let (Some(best), Some(worst)) = (self.best_up(view, numbers), self.worst_down(view, numbers))
-            && best.job != worst.job
-            && (best.turn, best.job) > (worst.turn, worst.job)
+        while let (Some(best), Some(worst)) = (self.up.best(view, numbers), self.down.best(view, numbers))
+            && best.job != !worst.job
+            && (best.turn, best.job) > (!worst.turn, !worst.job)
         {
-            self.change(view, numbers, worst, -1);
-            self.change(view, numbers, best, 1);
+            self.change(view, numbers, Side::<false>::job(worst), -1);
+            self.change(view, numbers, Side::<true>::job(best), 1);
         }
-        self.tidy(numbers);
+        self.up.end(numbers);
+        self.down.end(numbers);
+        if self.until.len() > numbers.most_kept() {
+            self.until.retain(|&Reverse((_, job, stamp))| numbers.holds(job, stamp));
+        }
     }
 }
