@@ -241,8 +241,18 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     }
 
     /// Judges the trials of searches in which something changed. Returns whether anything did.
+    #[inline]
     pub(super) fn judge_trials(&mut self) -> bool {
-        let Some(searches) = self.floor.searches.as_mut().filter(|searches| searches.is_due()) else { return false };
+        let is_due = self.floor.searches.as_ref().is_some_and(|searches| searches.is_due());
+        if is_due {
+            self.judge();
+        }
+        is_due
+    }
+
+    #[cold]
+    fn judge(&mut self) {
+        let Some(searches) = &mut self.floor.searches else { return };
         let (now, trials) = (self.floor.now, self.floor.jobs.trials);
         let loss = |job: Job, part: f64| trials.map_or(f64::NAN, |trials| trials.loss(job.index(), part));
         let fates = searches.judge(now, loss);
@@ -271,7 +281,6 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
             }
         }
         self.asked_in_vain = 0;
-        true
     }
 }
 
