@@ -1,5 +1,6 @@
 """Small tables as tests write them, and what is said of bad ones."""
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.result.outcome import Outcome
 
@@ -33,6 +35,14 @@ def services(*rows: tuple[str, float, int, int]) -> pl.DataFrame:
     """Of (service, time, replicas, GPUs of each)."""
     names = ["service", "time", "replicas", "gpus_per_replica"]
     return pl.DataFrame(list(rows), schema=names, orient="row")
+
+
+def cluster_of(toml: str) -> Cluster:
+    """Of a cluster file of that text."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "cluster.toml")
+        file.write_text(toml, encoding="utf-8")
+        return Cluster.parse(file)
 
 
 def stays(result: Outcome) -> list[tuple[Any, ...]]:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agreement import answer, refused_alike, same, stays_of
 from core_run import CASES, FEW
-from oracle import RefusedError, StuckError
+from oracle.model import RowError
 from oracle_outages import Failures
 from oracle_preempt import PreemptResult
 from oracle_searches import Climbs, Search, simulate
@@ -30,7 +31,6 @@ from test_outages_equality import (
 )
 from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
 from test_preempt_equality import POLICIES
-from twins import KINDS
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,11 @@ def run(problem: SearchCase) -> "_core.RunResult":
 def check(problem: SearchCase) -> Climbs | None:
     """Compare both on one case; what became of trials if the run came to its end."""
     exact = problem.problem.case.options.clock == "slot"
-    refusal: RefusedError | StuckError | None = None
-    try:
-        truth, climbs = problem.truth()
-    except (RefusedError, StuckError) as error:
-        refusal = error
-    if refusal is not None:
-        with pytest.raises(_core.CoreError) as caught:
-            run(problem)
-        assert caught.value.kind == KINDS[type(refusal)], problem
+    found = answer(problem.truth)
+    if isinstance(found, RowError):
+        refused_alike(lambda: run(problem), found, problem)
         return None
+    truth, climbs = found
     result = run(problem)
     assert result.ended is not None
     assert result.held is not None
@@ -94,24 +89,11 @@ def check(problem: SearchCase) -> Climbs | None:
         "start": (result.start, np.where(np.isnan(result.start), np.nan, truth.start)),
         "finish": (result.finish + ran, np.array(truth.finish) + ran),
         "held": (np.nan_to_num(result.held), truth.held),
-        "climbs": (np.array(mine).reshape(-1, 5), np.array(theirs).reshape(-1, 5)),
-        "allocations": (
-            np.array(stays(result)).reshape(-1, 5),
-            np.array(
-                sorted(
-                    (float(row), start, float(server), float(gpus), end)
-                    for row, stretches in enumerate(truth.allocations)
-                    for server, gpus, start, end in stretches
-                )
-            ).reshape(-1, 5),
-        ),
+        "climbs": (mine, theirs),
+        "allocations": (stays(result), stays_of(truth.allocations)),
     }
     for name, (own, true) in pairs.items():
-        assert np.shape(own) == np.shape(true), (name, own, true, problem)
-        if exact:
-            assert np.array_equal(own, np.array(true), equal_nan=True), (name, own, true, problem)
-        else:
-            assert np.allclose(own, true, rtol=1e-9, atol=1e-9, equal_nan=True), (name, own, true, problem)
+        same(own, true, (name, problem), exact=exact)
     return climbs
 
 
