@@ -272,24 +272,22 @@ def test_rankings(policy: str) -> None:
 FURTHER = {"types": with_types, "tables": with_tables, "shares": with_shares}
 
 
+def drawn(rnd: random.Random, policy: str, kind: str) -> OutageCase:
+    """A case with outages under a ranking, or an order of the queue; `kind` may be one of FURTHER."""
+    bases = COMBINATIONS if policy == "queue" else PREEMPT_COMBINATIONS
+    if kind == "tables":  # these jobs have iterations
+        bases = [base for base in bases if base.model == "rar"]
+    number = rnd.randrange(len(bases))
+    case = queue_case(rnd, number, bases) if policy == "queue" else ranking_case(rnd, number, policy, bases)
+    return FURTHER.get(kind, with_failures)(rnd, case)
+
+
 @pytest.mark.parametrize("kind", FURTHER)
 @pytest.mark.parametrize("policy", ["queue", *POLICIES])
 def test_what_else_jobs_may_have(policy: str, kind: str) -> None:
     count = max(8, FEW // 3)
-    bases = COMBINATIONS if policy == "queue" else PREEMPT_COMBINATIONS
-    if kind == "tables":  # these jobs have iterations
-        bases = [base for base in bases if base.model == "rar"]
-
-    def cases() -> Iterator[OutageCase]:
-        for number in range(count):
-            rnd = random.Random(f"outages {kind} {policy} {number}")
-            if policy == "queue":
-                drawn = queue_case(rnd, rnd.randrange(len(bases)), bases)
-            else:
-                drawn = ranking_case(rnd, rnd.randrange(len(bases)), policy, bases)
-            yield FURTHER[kind](rnd, drawn)
-
-    compare(cases(), count)
+    seeds = (random.Random(f"outages {kind} {policy} {number}") for number in range(count))
+    compare((drawn(rnd, policy, kind) for rnd in seeds), count)
 
 
 def test_all_is_covered() -> None:

@@ -4,7 +4,7 @@ Slot clock: equal bit for bit. Continuous clock: the same decisions, times withi
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,11 +23,11 @@ from strategies import COMBINATIONS, PLACEMENTS
 from test_outages_equality import (
     FURTHER,
     OutageCase,
+    drawn,
     queue_case,
     ranking_case,
     replay,
     stays,
-    with_failures,
 )
 from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
 from test_preempt_equality import POLICIES
@@ -105,11 +105,6 @@ def searched(rnd: random.Random, problem: OutageCase) -> SearchCase:
     return SearchCase(problem, build_search(rnd, problem.case))
 
 
-def failing(rnd: random.Random, problem: OutageCase) -> SearchCase:
-    problem = with_failures(rnd, problem)
-    return SearchCase(problem, build_search(rnd, problem.case))
-
-
 def compare(cases: Iterator[SearchCase], count: int) -> None:
     finished = paused = resumed = ended = 0
     for problem in cases:
@@ -149,37 +144,13 @@ def test_rankings(policy: str) -> None:
     compare(cases(), CASES // 2)
 
 
+@pytest.mark.parametrize("kind", ["plain", *FURTHER])
 @pytest.mark.parametrize("policy", ["queue", *POLICIES])
-def test_with_outages(policy: str) -> None:
-    bases = COMBINATIONS if policy == "queue" else PREEMPT_COMBINATIONS
-
-    def cases() -> Iterator[SearchCase]:
-        for number in range(FEW):
-            rnd = random.Random(f"failing searches {policy} {number}")
-            if policy == "queue":
-                yield failing(rnd, queue_case(rnd, number, bases))
-            else:
-                yield failing(rnd, ranking_case(rnd, number, policy, bases))
-
-    compare(cases(), FEW)
-
-
-@pytest.mark.parametrize("kind", FURTHER)
-@pytest.mark.parametrize("policy", ["queue", *POLICIES])
-def test_what_else_jobs_may_have(policy: str, kind: str) -> None:
-    bases = COMBINATIONS if policy == "queue" else PREEMPT_COMBINATIONS
-    if kind == "tables":  # these jobs have iterations
-        bases = [base for base in bases if base.model == "rar"]
-    further: Callable[[random.Random, OutageCase], OutageCase] = FURTHER[kind]
-
+def test_with_outages(policy: str, kind: str) -> None:
     def cases() -> Iterator[SearchCase]:
         for number in range(FEW):
             rnd = random.Random(f"searches {kind} {policy} {number}")
-            if policy == "queue":
-                drawn = queue_case(rnd, rnd.randrange(len(bases)), bases)
-            else:
-                drawn = ranking_case(rnd, rnd.randrange(len(bases)), policy, bases)
-            problem = further(rnd, drawn)
+            problem = drawn(rnd, policy, kind)
             yield SearchCase(problem, build_search(rnd, problem.case))
 
     compare(cases(), FEW)
