@@ -1,7 +1,7 @@
 """Small tables as tests write them, and what is said of bad ones."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,11 @@ def table(**columns: list[Any]) -> pl.DataFrame:
         "duration": [100.0] * count,
     }
     return pl.DataFrame(usual | columns, schema_overrides={"num_gpus": pl.UInt32}, strict=False)
+
+
+def rows_table(names: str, rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
+    """`table` of rows whose columns have these names."""
+    return table(**{name: list(column) for name, *column in zip(names.split(), *rows, strict=True)})
 
 
 def outages(*rows: tuple[int, float, float | None]) -> pl.DataFrame:
