@@ -42,6 +42,12 @@ def services(*rows: tuple[str, float, int, int]) -> pl.DataFrame:
     return pl.DataFrame(list(rows), schema=names, orient="row")
 
 
+def typed_servers(*groups: tuple[int, int, str]) -> str:
+    """What a cluster file says of servers: of (servers, GPUs of each, GPU type)."""
+    group = '[[servers]]\ncount = {}\ngpus = {}\ngpu_type = "{}"\n'
+    return "".join(group.format(*each) for each in groups)
+
+
 def cluster_of(toml: str) -> Cluster:
     """Of a cluster file of that text."""
     with tempfile.TemporaryDirectory() as folder:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import ringbco
 from conftest import SHARED, Invoke
-from frames import cluster_of
+from frames import cluster_of, typed_servers
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 
@@ -33,16 +33,7 @@ from ringbco.policies.gavel import first_come, shares
 PEERS: Final = SHARED / "peers" / "gavel"
 TYPES: Final = ("v100", "p100", "k80")
 SPEEDS: Final = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0, 2.0, 3.5])
-TWO: Final = """
-[[servers]]
-count = 2
-gpus = 4
-gpu_type = "V100"
-[[servers]]
-count = 3
-gpus = 2
-gpu_type = "T4"
-"""
+TWO: Final = typed_servers((2, 4, "V100"), (3, 2, "T4"))
 
 
 @st.composite
@@ -131,7 +122,7 @@ def test_first_come_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     and a, of 4, waits for all V100s.
     """
     monkeypatch.setitem(sys.modules, "highspy", None)
-    cluster = cluster_of(TWO.replace("count = 2", "count = 1").replace("count = 3", "count = 1"))
+    cluster = cluster_of(typed_servers((1, 4, "V100"), (1, 2, "T4")))
     jobs = jobs_of((0, 4, 100), (0, 2, 400), (0, 2, 1000))
     options: dict[str, Any] = {"round": 100.0, "renew": 300.0, "shares": "first-come"}
     found = times(jobs, cluster, "gavel", **options)
@@ -254,7 +245,7 @@ def test_allox_by_hand() -> None:
 
 def test_allox_waits_for_a_faster_gpu() -> None:
     """A T4 takes 100 / 0.36 = 278 s, a V100 that is busy for 10 s more 110 s."""
-    cluster = cluster_of(TWO.replace("count = 2", "count = 1").replace("gpus = 4", "gpus = 1"))
+    cluster = cluster_of(typed_servers((1, 1, "V100"), (3, 2, "T4")))
     jobs = jobs_of((0, 1, 10), (0, 1, 100))
     assert times(jobs, cluster, "allox") == {"a": (0.0, 10.0), "b": (10.0, 110.0)}
 
@@ -363,7 +354,7 @@ def single60(folder: Path) -> tuple[pl.DataFrame, Path]:
             "duration": [int(row[5]) / rates["v100"][row[0]] for row in rows],
         }
     )
-    lines = [f'[[servers]]\ncount = 1\ngpus = 4\ngpu_type = "{kind}"\n' for kind in TYPES]
+    lines = [typed_servers((1, 4, kind)) for kind in TYPES]
     for kind in TYPES:
         lines.append(f"[gpu_types.{kind}]\nspeed = 1.0")
         for model in sorted(set(models)):
