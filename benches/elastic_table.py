@@ -219,7 +219,8 @@ def picture(rows: Sequence[Row]) -> bytes:
     """Mean JCT over srtf's by load, a panel a trace, as PNG."""
     import altair as alt
     import polars as pl
-    import vl_convert
+
+    from ringbco.reports.charts import png
 
     base = {(r.trace, r.load): r.mean_jct for r in rows if r.part == WINDOW and r.policy == "srtf"}
     shown = [r for r in rows if r.part == WINDOW]
@@ -242,13 +243,11 @@ def picture(rows: Sequence[Row]) -> bytes:
         )
         .properties(width=230, height=240)
     )
-    spec = lines.facet(column=alt.Column("trace:N", sort=list(TRACES), title=None)).to_dict()
-    spec |= {
-        "background": "white",
-        "padding": 12,
-        "config": {"font": "Liberation Sans, Helvetica, sans-serif"},
-    }
-    return bytes(vl_convert.vegalite_to_png(spec, scale=1.6))
+    chart = lines.facet(column=alt.Column("trace:N", sort=list(TRACES), title=None))
+    return png(
+        chart.configure(background="white", padding=12, font="Liberation Sans, Helvetica, sans-serif"),
+        scale=1.6,
+    )
 
 
 def main() -> None:

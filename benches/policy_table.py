@@ -134,7 +134,8 @@ def picture(rows: Sequence[Row]) -> bytes:
     """How far each policy's mean JCT is from the best of its case, as PNG."""
     import altair as alt
     import polars as pl
-    import vl_convert
+
+    from ringbco.reports.charts import png
 
     ratios = policy_findings.to_best(rows)
     data = pl.DataFrame(
@@ -167,13 +168,11 @@ def picture(rows: Sequence[Row]) -> bytes:
     chart = cells.properties(width=430, height=330).facet(
         column=alt.Column("speed:N", sort=list(SPEEDS), title=None, header=alt.Header(labelFontSize=14))
     )
-    spec = chart.properties(title="Mean JCT over the best mean JCT of the case, by trace").to_dict()
-    spec |= {
-        "background": "white",
-        "padding": 12,
-        "config": {"font": "Liberation Sans, Helvetica, sans-serif"},
-    }
-    return bytes(vl_convert.vegalite_to_png(spec, scale=1.6))
+    chart = chart.properties(title="Mean JCT over the best mean JCT of the case, by trace")
+    return png(
+        chart.configure(background="white", padding=12, font="Liberation Sans, Helvetica, sans-serif"),
+        scale=1.6,
+    )
 
 
 def page(written: Sequence[str]) -> str:

@@ -1,12 +1,14 @@
 """Small tables as tests write them, and what is said of bad ones."""
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.result.outcome import Outcome
 
@@ -23,6 +25,11 @@ def table(**columns: list[Any]) -> pl.DataFrame:
     return pl.DataFrame(usual | columns, schema_overrides={"num_gpus": pl.UInt32}, strict=False)
 
 
+def rows_table(names: str, rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
+    """`table` of rows whose columns have these names."""
+    return table(**{name: list(column) for name, *column in zip(names.split(), *rows, strict=True)})
+
+
 def outages(*rows: tuple[int, float, float | None]) -> pl.DataFrame:
     """Of (server, down_at, up_at)."""
     schema = {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64}
@@ -33,6 +40,20 @@ def services(*rows: tuple[str, float, int, int]) -> pl.DataFrame:
     """Of (service, time, replicas, GPUs of each)."""
     names = ["service", "time", "replicas", "gpus_per_replica"]
     return pl.DataFrame(list(rows), schema=names, orient="row")
+
+
+def typed_servers(*groups: tuple[int, int, str]) -> str:
+    """What a cluster file says of servers: of (servers, GPUs of each, GPU type)."""
+    group = '[[servers]]\ncount = {}\ngpus = {}\ngpu_type = "{}"\n'
+    return "".join(group.format(*each) for each in groups)
+
+
+def cluster_of(toml: str) -> Cluster:
+    """Of a cluster file of that text."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "cluster.toml")
+        file.write_text(toml, encoding="utf-8")
+        return Cluster.parse(file)
 
 
 def stays(result: Outcome) -> list[tuple[Any, ...]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import tomllib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,19 +12,12 @@ import pytest
 
 import ringbco
 from core_run import AUDITS
+from frames import cluster_of, typed_servers
 from ringbco.cluster.spec import Cluster
 
 PLACEMENTS = ("first-fit", "consolidate", "best-fit", "worst-fit", "fgd", "random")
 POLICIES = ("fifo", "sjf", "smallest", "qssf", "srtf", "tiresias", "gittins", "ftf", "time-slice")
-MIXED = """\
-[[servers]]
-count = 2
-gpus = 2
-gpu_type = "V100"
-[[servers]]
-gpus = 4
-gpu_type = "T4"
-"""
+MIXED = cluster_of(typed_servers((2, 2, "V100"), (1, 4, "T4")))
 
 
 def random_jobs(rnd: random.Random, *, share: float) -> pl.DataFrame:
@@ -53,9 +45,7 @@ def test_genuine_results_pass(placement: str, share: float) -> None:
     for number in range(AUDITS):
         rnd = random.Random(f"audit of shares {placement} {share} {number}")
         jobs = random_jobs(rnd, share=share)
-        cluster = Cluster.from_document(tomllib.loads(MIXED), "mixed.toml")
-        if rnd.random() < 0.5:
-            cluster = Cluster.parse("3x4")
+        cluster = Cluster.parse("3x4") if rnd.random() < 0.5 else MIXED
         clock = rnd.choice(("continuous", "slot"))
         options: dict[str, Any] = {"policy": rnd.choice(POLICIES), "placement": placement}
         options |= {"model": rnd.choice(("fixed", "rar")), "clock": clock, "oversize": "drop"}

@@ -7,13 +7,13 @@ were recorded on slow GPUs, so that 100 s of them take 25 s on fast ones.
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
 import ringbco
+from frames import cluster_of
 from ringbco.cluster.spec import Cluster
 
 TWO = """\
@@ -33,9 +33,8 @@ gpu_type = "Fast"
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> Cluster:
-    (tmp_path / "two.toml").write_text(TWO, encoding="utf-8")
-    return Cluster.parse(tmp_path / "two.toml")
+def two() -> Cluster:
+    return cluster_of(TWO)
 
 
 def table(*rows: tuple[int, float, str | None]) -> pl.DataFrame:
@@ -127,12 +126,11 @@ def test_the_shadow_time_is_that_of_the_heads_types(two: Cluster) -> None:
     assert easy.jobs["start_time"].to_list() == [0.0, 100.0, 0.0]
 
 
-def test_consolidate_knows_the_largest_server_of_each_type(tmp_path: Path) -> None:
+def test_consolidate_knows_the_largest_server_of_each_type() -> None:
     """4 GPUs on Fast are two whole servers of 2 there, though Slow has servers of 4."""
-    text = TWO + '[[servers]]\ncount = 2\ngpus = 2\ngpu_type = "Fast"\n'
-    (tmp_path / "four.toml").write_text(text, encoding="utf-8")
+    cluster = cluster_of(TWO + '[[servers]]\ncount = 2\ngpus = 2\ngpu_type = "Fast"\n')
     jobs = table((4, 100.0, None))
-    outcome = replayed(jobs, Cluster.parse(tmp_path / "four.toml"), placement="consolidate")
+    outcome = replayed(jobs, cluster, placement="consolidate")
     held = outcome.allocations
     assert held is not None
     assert held.select("server", "num_gpus").rows() == [(1, 2), (2, 2)]

@@ -1,23 +1,23 @@
 """Examples of docs/elastic-policies.md and more of the kind, worked out by hand, for engine and oracle."""
 
 import math
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ringbco
+from agreement import stays_of, stays_told
 from elastic_cases import ElasticCase
 from oracle import Job, Net, Options
 from oracle_elastic import Elastic
 from oracle_outages import Failures
 from oracle_tables import MeasuredJob, TableTypes
 from oracle_types import Choices, Types
-from ringbco.cluster.spec import Cluster
 from strategies import Case
+from test_elastic_equality import replayed
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
@@ -91,31 +91,19 @@ def given(
 
 
 def by_engine(problem: ElasticCase) -> tuple[Stays, list[int]]:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "cluster.toml")
-        file.write_text(problem.toml(), encoding="utf-8")
-        cluster = Cluster.parse(file)
-    outcome = ringbco.replay(problem.frame(), cluster, **problem.options())
-    assert outcome.allocations is not None
-    columns = ("job_id", "start_time", "end_time", "server", "num_gpus")
-    rows = outcome.allocations.select(columns).rows()
-    stays = together((int(job[1:]), *rest) for job, *rest in rows)
-    return stays, outcome.jobs["preemptions"].to_list()
+    outcome = replayed(problem)
+    return together(stays_told(outcome)), outcome.jobs["preemptions"].to_list()
 
 
 def by_oracle(problem: ElasticCase) -> tuple[Stays, list[int]]:
     truth = problem.truth()
-    rows = (
-        (row, start, end, server, gpus)
-        for row, stays in enumerate(truth.allocations)
-        for server, gpus, start, end in stays
-    )
-    return together(rows), [count for row, count in enumerate(truth.preemptions) if truth.kept[row]]
+    counts = [count for row, count in enumerate(truth.preemptions) if truth.kept[row]]
+    return together(stays_of(truth.allocations)), counts
 
 
-def together(rows: Any) -> Stays:
+def together(rows: np.ndarray) -> Stays:
     found: Stays = {}
-    for row, start, end, server, gpus in sorted(rows):
+    for row, start, server, gpus, end in rows.tolist():
         own = found.setdefault(row, [])
         if not own or own[-1][:2] != (start, end):
             own.append((start, end, {}))

@@ -2,9 +2,7 @@
 
 import math
 import random
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +10,13 @@ import polars as pl
 import pytest
 
 import ringbco
+from agreement import answer, same, stays_of, stays_told
 from core_run import AUDITS, FEW, LONG
 from elastic_cases import ElasticCase, build_elastic, cases
-from oracle import OversizeError, RefusedError, StuckError
-from oracle.model import fewest_servers
+from frames import cluster_of
+from oracle.model import RowError, fewest_servers
 from oracle_elastic import POLICIES, alike, elastic_world
 from oracle_preempt import Preemption, PreemptResult
-from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from strategies import COMBINATIONS, PLACEMENTS
 
@@ -29,26 +27,15 @@ COUNT = FEW // 2 if LONG else 6
 """Random cases of each placement under each policy."""
 
 
-def cluster_of(problem: ElasticCase) -> Cluster:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "cluster.toml")
-        file.write_text(problem.toml(), encoding="utf-8")
-        return Cluster.parse(file)
-
-
 def replayed(problem: ElasticCase) -> ringbco.Outcome:
     """What the engine makes of the files."""
-    return ringbco.replay(problem.frame(), cluster_of(problem), **problem.options())
+    return ringbco.replay(problem.frame(), cluster_of(problem.toml()), **problem.options())
 
 
 def check(problem: ElasticCase) -> PreemptResult | None:
     """Compare both on one case; the truth if the run came to its end."""
-    refusal: OversizeError | RefusedError | StuckError | None = None
-    try:
-        truth = problem.truth()
-    except (OversizeError, RefusedError, StuckError) as error:
-        refusal = error
-    if refusal is not None:
+    truth = answer(problem.truth)
+    if isinstance(truth, RowError):
         with pytest.raises(InputError):
             replayed(problem)
         return None
@@ -58,15 +45,7 @@ def check(problem: ElasticCase) -> PreemptResult | None:
     outcome = replayed(problem)
     assert outcome.jobs["job_id"].to_list() == [f"j{row}" for row in rows], problem
     assert outcome.summary.get("jobs_refused", 0) == sum(truth.refused), problem
-    assert outcome.allocations is not None
-    held = outcome.allocations.with_columns(pl.col("job_id").str.slice(1).cast(pl.Float64))
-    columns = ("job_id", "start_time", "server", "num_gpus", "end_time")
-    stays = [
-        (row, start, server, gpus, end)
-        for row, stays in enumerate(truth.allocations)
-        for server, gpus, start, end in stays
-    ]
-    same(problem, "allocations", sorted(held.select(columns).rows()), sorted(stays))
+    same(stays_told(outcome), stays_of(truth.allocations), ("allocations", problem), exact=True)
     wanted: dict[str, list[Any]] = {
         "start_time": truth.start,
         "finish_time": truth.finish,
@@ -77,13 +56,8 @@ def check(problem: ElasticCase) -> PreemptResult | None:
     if problem.facts.outages:
         wanted |= {"failures": truth.failures, "lost_work": truth.lost_work}
     for name, values in wanted.items():
-        same(problem, name, outcome.jobs[name], [values[row] for row in rows])
+        same(outcome.jobs[name], [values[row] for row in rows], (name, problem), exact=True)
     return truth
-
-
-def same(problem: ElasticCase, name: str, mine: Any, wanted: Any) -> None:
-    own, true = np.array(mine, dtype=float), np.array(wanted, dtype=float)
-    assert np.array_equal(own, true, equal_nan=True), (name, own, true, problem)
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
@@ -114,7 +88,7 @@ def test_speeds_are_those_of_own_policies(number: int) -> None:
         sizes, jobs, problem.rules.deadlines, case.net, case.options, Preemption("optimus"), 0, None
     )
     given = {name: problem.options()[name] for name in ("model", "tables") if name in problem.options()}
-    run = ringbco.Simulation(problem.frame(), cluster_of(problem), **given, oversize="drop")
+    run = ringbco.Simulation(problem.frame(), cluster_of(problem.toml()), **given, oversize="drop")
     checked = 0
     for row in jobs:
         for gpu_type in types.choices[row].listed:

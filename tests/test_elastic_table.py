@@ -1,14 +1,12 @@
 """docs/elastic.md: its findings follow from its own tables, and its example prints what it says."""
 
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import polars as pl
 import pytest
 
+import elastic_table as table
 from conftest import RunCli
 
 ROOT = Path(__file__).parents[1]
@@ -16,23 +14,11 @@ PAGE = ROOT / "docs" / "elastic.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def table() -> Iterator[ModuleType]:
-    """benches/elastic_table.py, which fills in the page."""
-    sys.path.insert(0, str(ROOT / "benches"))
-    try:
-        import elastic_table
-
-        yield elastic_table
-    finally:
-        sys.path.remove(str(ROOT / "benches"))
-
-
-def test_the_findings_are_what_the_tables_say(table: ModuleType) -> None:
+def test_the_findings_are_what_the_tables_say() -> None:
     assert table.remade(TEXT) == TEXT, "run: make elastic-table"
 
 
-def test_every_replay_is_in_the_tables(table: ModuleType) -> None:
+def test_every_replay_is_in_the_tables() -> None:
     find = table.elastic_findings
     told = [(r.part, r.trace, r.policy, r.load) for r in find.rows(TEXT)]
     told += [(find.DEADLINES, d.trace, d.policy, d.load) for d in find.due(TEXT)]
@@ -42,7 +28,7 @@ def test_every_replay_is_in_the_tables(table: ModuleType) -> None:
     assert list(find.traces_of(TEXT)) == list(table.TRACES)
 
 
-def test_what_is_said_by_hand_is_in_the_tables(table: ModuleType) -> None:
+def test_what_is_said_by_hand_is_in_the_tables() -> None:
     find = table.elastic_findings
     jct = {(r.part, r.trace, r.policy, r.load): r.mean_jct for r in find.rows(TEXT)}
     small, _, large = table.TRACES
@@ -71,7 +57,7 @@ def test_what_is_said_by_hand_is_in_the_tables(table: ModuleType) -> None:
             assert 0.4 < d.refused / jobs < 0.55
 
 
-def test_findings_follow_from_the_figures(table: ModuleType) -> None:
+def test_findings_follow_from_the_figures() -> None:
     find = table.elastic_findings
     found = {
         (c.trace, c.part, c.policy, c.load): ["40.0 %", "0", "9"]
@@ -109,7 +95,7 @@ def test_findings_follow_from_the_figures(table: ModuleType) -> None:
 
 
 @pytest.mark.long
-def test_the_picture_is_a_png(table: ModuleType) -> None:
+def test_the_picture_is_a_png() -> None:
     assert (PAGE.parent / table.PICTURE).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert table.picture(table.elastic_findings.rows(TEXT))[:8] == b"\x89PNG\r\n\x1a\n"
 

@@ -14,7 +14,7 @@ import pytest
 
 import ringbco
 from conftest import Invoke
-from frames import outages, table
+from frames import cluster_of, outages, table
 from ringbco.audits import check_outcome
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
@@ -46,10 +46,8 @@ gpu_type = "small"
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    file = tmp_path / "types.toml"
-    file.write_text(CLUSTER, encoding="utf-8")
-    return Cluster.parse(file)
+def cluster() -> Cluster:
+    return cluster_of(CLUSTER)
 
 
 def replay(jobs: pl.DataFrame, cluster: Any, **options: Any) -> Outcome:
@@ -236,12 +234,11 @@ def _driven(run: ringbco.Simulation) -> Outcome:
     return run.outcome()
 
 
-def test_virtual_clusters_sleep_until_the_last_job_of_all(tmp_path: Path) -> None:
-    file = tmp_path / "vcs.toml"
+def test_virtual_clusters_sleep_until_the_last_job_of_all() -> None:
     servers = '[[servers]]\ncount = 1\ngpus = 2\ngpu_type = "V100"\nvc = "{}"\n'
-    file.write_text(servers.format("a") + servers.format("b") + servers.format("c"), encoding="utf-8")
+    cluster = cluster_of(servers.format("a") + servers.format("b") + servers.format("c"))
     jobs = table(submit_time=[0.0, 1000.0], vc=["a", "b"])
-    result = replay(jobs, Cluster.parse(file), outages=outages((0, 500.0, 600.0)))
+    result = replay(jobs, cluster, outages=outages((0, 500.0, 600.0)))
     assert times(result) == [(0.0, 100.0), (1000.0, 1130.0)]
     # a: from 160 s to 500 s and from 660 s on; b: from 60 s to 1000 s; c, without a job, from 60 s on.
     hours = 2 * (340 + 470 + 940 + 1070) / 3600

@@ -17,13 +17,12 @@ from oracle_energy import Sleep, sleeping_world
 from oracle_outages import Failures
 from oracle_tables import MeasuredJob
 from ringbco import _core
-from strategies import COMBINATIONS
 from test_outages_equality import (
     FURTHER,
     PREEMPT_COMBINATIONS,
     OutageCase,
     check,
-    queue_case,
+    drawn,
     ranking_case,
     replay,
     with_failures,
@@ -60,18 +59,6 @@ def with_sleep(rnd: random.Random, problem: OutageCase) -> tuple[OutageCase, Sle
     return replace(problem, base=lambda: sleeping_world(sleep, base()), columns=told), sleep
 
 
-def drawn(rnd: random.Random, policy: str, kind: str) -> OutageCase:
-    bases = COMBINATIONS if policy == "queue" else PREEMPT_COMBINATIONS
-    if kind == "tables":  # these jobs have iterations
-        bases = [base for base in bases if base.model == "rar"]
-    number = rnd.randrange(len(bases))
-    case = queue_case(rnd, number, bases) if policy == "queue" else ranking_case(rnd, number, policy, bases)
-    case = with_failures(rnd, case) if kind == "plain" else FURTHER[kind](rnd, case)
-    if rnd.random() < 0.5:
-        case = replace(case, facts=Failures((), case.facts.intervals))
-    return case
-
-
 def check_spells(problem: OutageCase, sleep: Sleep, run: "_core.RunResult", allocations: list) -> int:
     """Compares when servers were asleep; how often one was woken."""
     assert run.asleep is not None
@@ -95,7 +82,10 @@ def test_sleep(policy: str, kind: str) -> None:
     finished = woken = paused = 0
     for number in range(count):
         rnd = random.Random(f"asleep {kind} {policy} {number}")
-        problem, sleep = with_sleep(rnd, drawn(rnd, policy, kind))
+        problem = drawn(rnd, policy, kind)
+        if rnd.random() < 0.5:
+            problem = replace(problem, facts=Failures((), problem.facts.intervals))
+        problem, sleep = with_sleep(rnd, problem)
         truth = check(problem)
         if truth is None:
             continue

@@ -1,29 +1,18 @@
 """benches/example_tables.py still prints what the pages say."""
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+import example_tables as bench
 from conftest import SHARED, present
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("example_tables", ROOT / "benches" / "example_tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("page", ["priorities", "services", "outages", "energy"])
-def test_the_rows_are_those_of_the_page(bench: ModuleType, page: str) -> None:
+def test_the_rows_are_those_of_the_page(page: str) -> None:
     traces = SHARED / "traces"
     for trace in (bench.LARGEST, bench.SMALL, bench.HELIOS):
         present(traces / trace)

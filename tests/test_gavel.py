@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import ringbco
 from conftest import SHARED, Invoke
+from frames import cluster_of, typed_servers
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 
@@ -32,16 +33,7 @@ from ringbco.policies.gavel import first_come, shares
 PEERS: Final = SHARED / "peers" / "gavel"
 TYPES: Final = ("v100", "p100", "k80")
 SPEEDS: Final = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0, 2.0, 3.5])
-TWO: Final = """
-[[servers]]
-count = 2
-gpus = 4
-gpu_type = "V100"
-[[servers]]
-count = 3
-gpus = 2
-gpu_type = "T4"
-"""
+TWO: Final = typed_servers((2, 4, "V100"), (3, 2, "T4"))
 
 
 @st.composite
@@ -123,21 +115,20 @@ def test_who_comes_first_gets_the_fastest_type_with_room(
     assert set(found.ravel()) <= {0.0, 1.0}
 
 
-def test_first_come_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_come_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """No solver is needed. Four V100s are a's until 100, then idle until 300: b keeps its T4s, c has no type.
 
     At 300 both get V100s. b has made 0.36 x 300 s of its 400 by then. With a higher priority c comes first,
     and a, of 4, waits for all V100s.
     """
     monkeypatch.setitem(sys.modules, "highspy", None)
-    file = tmp_path / "two.toml"
-    file.write_text(TWO.replace("count = 2", "count = 1").replace("count = 3", "count = 1"), encoding="utf-8")
+    cluster = cluster_of(typed_servers((1, 4, "V100"), (1, 2, "T4")))
     jobs = jobs_of((0, 4, 100), (0, 2, 400), (0, 2, 1000))
     options: dict[str, Any] = {"round": 100.0, "renew": 300.0, "shares": "first-come"}
-    found = times(jobs, str(file), "gavel", **options)
+    found = times(jobs, cluster, "gavel", **options)
     assert found == {"a": (0.0, 100.0), "b": (0.0, pytest.approx(592.0)), "c": (300.0, 1300.0)}
     jobs = jobs.with_columns(priority=pl.Series([0, None, 1]))
-    found = times(jobs, str(file), "gavel", **options)
+    found = times(jobs, cluster, "gavel", **options)
     assert found == {"a": (1000.0, 1100.0), "b": (0.0, 400.0), "c": (0.0, 1000.0)}
 
 
@@ -204,7 +195,9 @@ def jobs_of(*rows: tuple[float, int, float]) -> pl.DataFrame:
     return pl.DataFrame([names, *columns], ["job_id", "submit_time", "num_gpus", "duration"], orient="col")
 
 
-def times(jobs: pl.DataFrame, cluster: str, policy: str, **parameters: Any) -> dict[str, tuple[float, float]]:
+def times(
+    jobs: pl.DataFrame, cluster: Cluster | str, policy: str, **parameters: Any
+) -> dict[str, tuple[float, float]]:
     """When each job started and finished; the audit has nothing to say."""
     outcome = ringbco.replay(
         jobs, cluster, policy=policy, parameters=parameters, model="fixed", preempt_cost=0.0
@@ -250,23 +243,20 @@ def test_allox_by_hand() -> None:
     assert times(jobs, "1x1", "allox") == {"a": (11.0, 41.0), "b": (0.0, 10.0), "c": (10.0, 11.0)}
 
 
-def test_allox_waits_for_a_faster_gpu(tmp_path: Path) -> None:
+def test_allox_waits_for_a_faster_gpu() -> None:
     """A T4 takes 100 / 0.36 = 278 s, a V100 that is busy for 10 s more 110 s."""
-    file = tmp_path / "two.toml"
-    file.write_text(TWO.replace("count = 2", "count = 1").replace("gpus = 4", "gpus = 1"), encoding="utf-8")
+    cluster = cluster_of(typed_servers((1, 1, "V100"), (3, 2, "T4")))
     jobs = jobs_of((0, 1, 10), (0, 1, 100))
-    assert times(jobs, str(file), "allox") == {"a": (0.0, 10.0), "b": (10.0, 110.0)}
+    assert times(jobs, cluster, "allox") == {"a": (0.0, 10.0), "b": (10.0, 110.0)}
 
 
 @pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 @pytest.mark.parametrize("policy", ["gavel", "allox"])
 @pytest.mark.parametrize("clock", ["continuous", "slot"])
 @pytest.mark.parametrize("model", ["fixed", "rar"])
-def test_both_on_types_that_jobs_choose(policy: str, clock: str, model: str, tmp_path: Path) -> None:
+def test_both_on_types_that_jobs_choose(policy: str, clock: str, model: str) -> None:
     """Gangs, jobs of one type alone, pauses: the audit passes, and a second run is the same bytes."""
-    file = tmp_path / "two.toml"
-    file.write_text(TWO, encoding="utf-8")
-    cluster = Cluster.parse(file)
+    cluster = cluster_of(TWO)
     frame = ringbco.generate("philly", 48, 3, gpus=64).frame.drop("vc", strict=False)
     sizes = pl.Series([1, 1, 2, 3, 4, 1, 6, 1] * 6, dtype=pl.UInt32)
     kinds = pl.Series([None, "V100", None, "T4", "V100|T4", "T4", None, "A100|T4"] * 6)
@@ -287,14 +277,12 @@ def test_both_on_types_that_jobs_choose(policy: str, clock: str, model: str, tmp
 
 
 @pytest.mark.parametrize("policy", ["gavel", "allox"])
-def test_both_in_virtual_clusters(policy: str, tmp_path: Path) -> None:
+def test_both_in_virtual_clusters(policy: str) -> None:
     """Each virtual cluster is shared out alone: as if the other were not there."""
-    file = tmp_path / "vcs.toml"
     group = '[[servers]]\ncount = 1\ngpus = {}\nvc = "{}"\n'
-    file.write_text(group.format(2, "x") + group.format(4, "y"), encoding="utf-8")
     jobs = jobs_of(*((9.0 * row, 1 + row % 2, 100.0 + 7 * row) for row in range(20)))
     jobs = jobs.with_columns(vc=pl.Series(["x", "y", "y", "x"] * 5))
-    together = times(jobs, str(file), policy)
+    together = times(jobs, cluster_of(group.format(2, "x") + group.format(4, "y")), policy)
     for name, cluster in (("x", "1x2"), ("y", "1x4")):
         mine = jobs.filter(pl.col("vc") == name)
         assert times(mine, cluster, policy) == {job: together[job] for job in mine["job_id"]}
@@ -366,7 +354,7 @@ def single60(folder: Path) -> tuple[pl.DataFrame, Path]:
             "duration": [int(row[5]) / rates["v100"][row[0]] for row in rows],
         }
     )
-    lines = [f'[[servers]]\ncount = 1\ngpus = 4\ngpu_type = "{kind}"\n' for kind in TYPES]
+    lines = [typed_servers((1, 4, kind)) for kind in TYPES]
     for kind in TYPES:
         lines.append(f"[gpu_types.{kind}]\nspeed = 1.0")
         for model in sorted(set(models)):

@@ -12,6 +12,7 @@ import pytest
 
 import ringbco
 from conftest import Invoke
+from frames import cluster_of
 from own_policies import Stretchy
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
@@ -71,16 +72,15 @@ def test_the_example_of_the_page(gpus: int, rate: float) -> None:
     assert finish(gpus, ONE | RING, clock="slot", slot=3.0) == 3.0 * math.ceil(100 / phi)
 
 
-def test_a_faster_type_computes_faster(tmp_path: Path) -> None:
-    file = tmp_path / "c.toml"
-    file.write_text('[gpu_types.fast]\nspeed = 4.0\n[gpu_types.slow]\nspeed = 1.5\n[[servers]]\ngpus = 8\n'
-                    'gpu_type = "fast"\n')  # fmt: skip
+def test_a_faster_type_computes_faster() -> None:
+    types = "[gpu_types.fast]\nspeed = 4.0\n[gpu_types.slow]\nspeed = 1.5\n"
+    cluster = cluster_of(f'{types}[[servers]]\ngpus = 8\ngpu_type = "fast"\n')
     columns = ONE | RING | {"recorded_on": ["slow"]}
     rate = 8 / 4 * ((256.0 + 128.0) / (256.0 + 256.0))
-    assert finish(8, columns, Cluster.parse(file), model="fixed") == 100.0 * (1.0 / (rate * 4.0 / 1.5))
+    assert finish(8, columns, cluster, model="fixed") == 100.0 * (1.0 / (rate * 4.0 / 1.5))
     x = 3e9 * 7 / 8
     tau = 2.0 * x / 150e9 + x / 500e9 + 5e-4 + 0.5 / (4.0 / 1.5)
-    assert finish(8, columns, Cluster.parse(file)) == 100.0 * (tau / rate)
+    assert finish(8, columns, cluster) == 100.0 * (tau / rate)
 
 
 @pytest.mark.parametrize("model", ["fixed", "rar"])

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agreement import answer, refused_alike, same, stays_of
 from core_run import FEW, run_core
 from oracle import Options, RefusedError, StuckError
+from oracle.model import RowError
 from oracle_outages import Failures, Queue, simulate
 from oracle_preempt import INTERVALS, Preemption
 from oracle_preempt import World as PreemptWorld
@@ -32,7 +34,6 @@ from test_shares_equality import columns as share_columns
 from test_tables_equality import measured
 from test_types_equality import columns as type_columns
 from test_types_equality import types_of
-from twins import KINDS
 
 
 @dataclass(frozen=True)
@@ -83,28 +84,23 @@ def replay(problem: OutageCase) -> "_core.RunResult":
     return run_core(problem.case, **given)
 
 
-def stays(run: "_core.RunResult") -> list[tuple[float, ...]]:
+def stays(run: "_core.RunResult") -> np.ndarray:
     """(row, start, server, GPUs, end), however a job's GPUs of a server are listed."""
     rows = zip(run.alloc_job, run.alloc_start, run.alloc_server, run.alloc_end, run.alloc_gpus, strict=True)
     found: dict[tuple[float, ...], float] = {}
     for *place, gpus in rows:
         key = tuple(map(float, place))
         found[key] = found.get(key, 0.0) + float(gpus)
-    return [(row, start, server, gpus, end) for (row, start, server, end), gpus in found.items()]
+    rows = [(row, start, server, gpus, end) for (row, start, server, end), gpus in found.items()]
+    return np.array(rows).reshape(-1, 5)
 
 
 def check(problem: OutageCase) -> PreemptResult | None:
     """Compare both on one case; the truth if the run came to its end."""
     case = problem.case
-    refusal: RefusedError | StuckError | None = None
-    try:
-        truth = problem.truth(problem.facts)
-    except (RefusedError, StuckError) as error:
-        refusal = error
-    if refusal is not None:
-        with pytest.raises(_core.CoreError) as caught:
-            replay(problem)
-        assert caught.value.kind == KINDS[type(refusal)], problem
+    truth = answer(lambda: problem.truth(problem.facts))
+    if isinstance(truth, RowError):
+        refused_alike(lambda: replay(problem), truth, problem)
         return None
     run = replay(problem)
     assert run.held is not None
@@ -117,29 +113,19 @@ def check(problem: OutageCase) -> PreemptResult | None:
     assert list(run.max_contention) == truth.max_contention, problem
     if run.refused is not None:
         assert list(run.refused) == truth.refused, problem
-    mine = stays(run)
-    theirs = sorted(
-        (float(row), start, float(server), float(gpus), end)
-        for row, stretches in enumerate(truth.allocations)
-        for server, gpus, start, end in stretches
-    )
-    exact = {
+    exact = case.options.clock == "slot"
+    pairs = {
         "start": (run.start, truth.start),
         "finish": (run.finish, truth.finish),
         "held": (np.where(run.kept, run.held, 0.0), truth.held),
-        "lost": (run.lost, truth.lost),
         "lost_work": (run.lost_work, truth.lost_work),
-        "allocations": (np.array(mine).reshape(-1, 5), np.array(theirs).reshape(-1, 5)),
+        "allocations": (stays(run), stays_of(truth.allocations)),
     }
-    for name, (own, true) in exact.items():
-        assert np.shape(own) == np.shape(true), (name, own, true, problem)
-        if case.options.clock == "slot" and name == "lost":
-            # With measured speeds a pause ends inside a slot; the oracle adds up parts of slots.
-            assert np.allclose(own, true, rtol=1e-12, atol=0.0), (name, own, true, problem)
-        elif case.options.clock == "slot":
-            assert np.array_equal(own, np.array(true), equal_nan=True), (name, own, true, problem)
-        else:
-            assert np.allclose(own, true, rtol=1e-9, atol=1e-9, equal_nan=True), (name, own, true, problem)
+    for name, (own, true) in pairs.items():
+        same(own, true, (name, problem), exact=exact)
+    same(run.lost, truth.lost, ("lost", problem), exact=False)
+    # With measured speeds a pause ends inside a slot; the oracle adds up parts of slots.
+    assert not exact or np.allclose(run.lost, truth.lost, rtol=1e-12, atol=0.0), problem
     waits = {
         "wait_gpus": (run.wait_gpus, truth.wait_gpus),
         "wait_fragmented": (run.wait_fragmented, truth.wait_fragmented),
@@ -286,24 +272,22 @@ def test_rankings(policy: str) -> None:
 FURTHER = {"types": with_types, "tables": with_tables, "shares": with_shares}
 
 
+def drawn(rnd: random.Random, policy: str, kind: str) -> OutageCase:
+    """A case with outages under a ranking, or an order of the queue; `kind` may be one of FURTHER."""
+    bases = COMBINATIONS if policy == "queue" else PREEMPT_COMBINATIONS
+    if kind == "tables":  # these jobs have iterations
+        bases = [base for base in bases if base.model == "rar"]
+    number = rnd.randrange(len(bases))
+    case = queue_case(rnd, number, bases) if policy == "queue" else ranking_case(rnd, number, policy, bases)
+    return FURTHER.get(kind, with_failures)(rnd, case)
+
+
 @pytest.mark.parametrize("kind", FURTHER)
 @pytest.mark.parametrize("policy", ["queue", *POLICIES])
 def test_what_else_jobs_may_have(policy: str, kind: str) -> None:
     count = max(8, FEW // 3)
-    bases = COMBINATIONS if policy == "queue" else PREEMPT_COMBINATIONS
-    if kind == "tables":  # these jobs have iterations
-        bases = [base for base in bases if base.model == "rar"]
-
-    def cases() -> Iterator[OutageCase]:
-        for number in range(count):
-            rnd = random.Random(f"outages {kind} {policy} {number}")
-            if policy == "queue":
-                drawn = queue_case(rnd, rnd.randrange(len(bases)), bases)
-            else:
-                drawn = ranking_case(rnd, rnd.randrange(len(bases)), policy, bases)
-            yield FURTHER[kind](rnd, drawn)
-
-    compare(cases(), count)
+    seeds = (random.Random(f"outages {kind} {policy} {number}") for number in range(count))
+    compare((drawn(rnd, policy, kind) for rnd in seeds), count)
 
 
 def test_all_is_covered() -> None:

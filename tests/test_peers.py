@@ -12,20 +12,11 @@ from polars.testing import assert_frame_equal
 
 import ringbco
 from conftest import SHARED, present
+from frames import typed_servers
 from oracle_peers import GavelFifo, PolluxTiresias
 
 WORKLOADS = ("workload-1", "workload-2", "workload-3", "workload-4")
-GAVEL = """\
-[[servers]]
-gpus = 4
-gpu_type = "v100"
-[[servers]]
-gpus = 4
-gpu_type = "p100"
-[[servers]]
-gpus = 4
-gpu_type = "k80"
-"""
+GAVEL = typed_servers((1, 4, "v100"), (1, 4, "p100"), (1, 4, "k80"))
 TIMES = ("job_id", "start_time", "finish_time", "preemptions", "num_servers")
 SLOTS: dict[str, Any] = {"clock": "slot", "slot": 60.0}
 

@@ -1,35 +1,23 @@
 """docs/results-policies.md: its findings follow from its own tables, and its maker finds them."""
 
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+import policy_table as table
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results-policies.md"
 
 
-@pytest.fixture(scope="module")
-def table() -> Iterator[ModuleType]:
-    """benches/policy_table.py, which makes the page."""
-    sys.path.insert(0, str(ROOT / "benches"))
-    try:
-        import policy_table
-
-        yield policy_table
-    finally:
-        sys.path.remove(str(ROOT / "benches"))
-
-
-def test_the_page_is_what_its_tables_make(table: ModuleType) -> None:
+def test_the_page_is_what_its_tables_make() -> None:
     text = PAGE.read_text(encoding="utf-8")
     written = text[text.index("\n### ") :].rstrip("\n").split("\n")
     assert table.page(["", *written[1:]]) == text, "run: make policy-table"
 
 
-def test_the_page_has_every_policy_on_every_trace(table: ModuleType) -> None:
+def test_the_page_has_every_policy_on_every_trace() -> None:
     rows = table.policy_findings.rows(PAGE.read_text(encoding="utf-8"))
     wanted = list(table.runs())
     cases = [(trace, speed) for trace in table.CLUSTERS for speed in table.SPEEDS]
@@ -39,7 +27,7 @@ def test_the_page_has_every_policy_on_every_trace(table: ModuleType) -> None:
 
 
 @pytest.mark.long
-def test_the_picture_is_a_png(table: ModuleType) -> None:
+def test_the_picture_is_a_png() -> None:
     assert (PAGE.parent / table.PICTURE).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     made = table.picture(table.policy_findings.rows(PAGE.read_text(encoding="utf-8")))
     assert made[:8] == b"\x89PNG\r\n\x1a\n"
@@ -66,7 +54,7 @@ def made(names: Iterable[str], jct: dict[tuple[str, str], dict[str, float]]) -> 
     return "\n".join(lines)
 
 
-def test_findings_follow_from_the_figures(table: ModuleType) -> None:
+def test_findings_follow_from_the_figures() -> None:
     find = table.policy_findings
     page = made(
         table.runs(),
@@ -102,7 +90,7 @@ def test_findings_follow_from_the_figures(table: ModuleType) -> None:
     assert "at worst 3.0 times fifo's (t/one at 100 Gb/s)" in turns
 
 
-def test_ratios_to_the_best_of_the_case(table: ModuleType) -> None:
+def test_ratios_to_the_best_of_the_case() -> None:
     rows = table.policy_findings.rows(
         made(table.runs(), {("t/one", "10 Gb/s"): {"fifo": 250.0, "rand": 500.0}})
     )

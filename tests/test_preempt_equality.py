@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import oracle_elastic
+from agreement import answer, refused_alike, same, stays_of
 from core_run import CASES, run_core
-from oracle import Options, OversizeError, RefusedError, StuckError
-from oracle.model import fewest_servers, iteration_time
-from oracle_preempt import INTERVALS, Preemption, simulate
+from oracle import Options, StuckError
+from oracle.model import RowError, fewest_servers, iteration_time
+from oracle_preempt import INTERVALS, Preemption, World, simulate
 from oracle_result import PreemptResult
 from ringbco import _core
 from ringbco.cluster.network import Network
@@ -40,6 +41,12 @@ class PreemptCase:
     case: Case
     deadlines: tuple[float, ...]
     rules: Preemption
+
+    def truth(self, world: type[World] = World) -> PreemptResult:
+        case = self.case
+        return simulate(
+            case.jobs, self.deadlines, case.servers, case.net, case.options, self.rules, case.server_vc, world
+        )
 
 
 def build(rnd: random.Random, policy: str, base: Options) -> PreemptCase:
@@ -89,22 +96,11 @@ def replay(problem: PreemptCase, **more: Any) -> "_core.RunResult":
 def check(problem: PreemptCase) -> PreemptResult | None:
     """Compare both on one case; the truth if the run came to its end."""
     case = problem.case
-    try:
-        truth = simulate(
-            case.jobs, problem.deadlines, case.servers, case.net, case.options, problem.rules, case.server_vc
-        )
-    except (OversizeError, RefusedError, StuckError) as error:
-        refusal: OversizeError | RefusedError | StuckError | None = error
-    else:
-        refusal = None
-    if refusal is not None:
-        with pytest.raises(_core.CoreError) as caught:
-            replay(problem)
-        if isinstance(refusal, StuckError):
-            # Each gives up after a time of its own; under ftf a job may still have ended in between.
-            assert caught.value.kind == "stuck", problem
-        else:
-            assert caught.value.row == refusal.row, problem
+    truth = answer(problem.truth)
+    if isinstance(truth, RowError):
+        told = refused_alike(lambda: replay(problem), truth, problem)
+        # Each gives up after a time of its own; under ftf a job may still have ended in between.
+        assert isinstance(truth, StuckError) or told.row == truth.row, problem
         return None
     try:
         run = replay(problem)
@@ -113,7 +109,6 @@ def check(problem: PreemptCase) -> PreemptResult | None:
         if (error.kind, case.options.placement) == ("stuck", "random"):
             return None
         raise
-    exact = case.options.clock == "slot"
     assert list(run.kept) == truth.kept, problem
     assert run.held is not None
     assert run.lost is not None
@@ -129,24 +124,15 @@ def check(problem: PreemptCase) -> PreemptResult | None:
     rows = zip(run.alloc_job, run.alloc_start, run.alloc_server, run.alloc_gpus, run.alloc_end, strict=True)
     mine = [tuple(map(float, row)) for row in rows]
     assert mine == sorted(mine, key=lambda row: row[:3]), problem
-    theirs = sorted(
-        (float(row), start, float(server), float(gpus), end)
-        for row, stretches in enumerate(truth.allocations)
-        for server, gpus, start, end in stretches
-    )
     pairs = [
         (run.start, truth.start),
         (run.finish, truth.finish),
         (np.where(run.kept, run.held, 0.0), truth.held),
         (run.lost, truth.lost),
-        (np.array(mine).reshape(-1, 5), np.array(theirs).reshape(-1, 5)),
+        (np.array(mine).reshape(-1, 5), stays_of(truth.allocations)),
     ]
     for own, true in pairs:
-        if exact:
-            assert np.array_equal(own, np.array(true), equal_nan=True), problem
-        else:
-            assert own.shape == np.shape(true), problem
-            assert np.allclose(own, true, rtol=1e-9, atol=1e-9, equal_nan=True), problem
+        same(own, true, problem, exact=case.options.clock == "slot")
     check_sums(problem, run, truth)
     check_causes(problem, run, truth)
     check_timeline(problem, run, truth)

@@ -4,23 +4,21 @@ Slot clock: equal bit for bit. Continuous clock: the same decisions, times withi
 """
 
 import random
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 import ringbco
+from agreement import answer, same, stays_of, stays_told
 from core_run import FEW, LONG
-from oracle import OversizeError, RefusedError, StuckError
+from frames import cluster_of
+from oracle.model import RowError
 from oracle_priorities import Log
 from oracle_result import PreemptResult
 from priority_cases import Problem, build_problem, frame_of, options_of, toml_of
-from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from strategies import COMBINATIONS, PLACEMENTS
 from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
@@ -35,24 +33,18 @@ KINDS = ("plain", "types", "tables")
 
 def replayed(problem: Problem) -> ringbco.Outcome:
     """What the engine makes of the files."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "cluster.toml")
-        file.write_text(toml_of(problem), encoding="utf-8")
-        cluster = Cluster.parse(file)
-    return ringbco.replay(frame_of(problem), cluster, **options_of(problem))
+    return ringbco.replay(frame_of(problem), cluster_of(toml_of(problem)), **options_of(problem))
 
 
 def check(problem: Problem) -> tuple[PreemptResult, Log] | None:
     """Compare both on one case; the truth if the run came to its end."""
-    refusal: OversizeError | RefusedError | StuckError | None = None
-    try:
-        truth, log = problem.truth()
-    except (OversizeError, RefusedError, StuckError) as error:
-        refusal = error
-    if refusal is not None:
+    found = answer(problem.truth)
+    if isinstance(found, RowError):
         with pytest.raises(InputError):
             replayed(problem)
         return None
+    truth, log = found
+    exact = problem.case.options.clock == "slot"
     if not any(truth.kept):
         return None
     outcome = replayed(problem)
@@ -64,9 +56,9 @@ def check(problem: Problem) -> tuple[PreemptResult, Log] | None:
         mine, true = outcome.jobs[name].to_numpy().astype(float), [wanted[row] for row in rows]
         if name == "lost_time" and problem.case.options.model == "table":
             mine = np.where(np.isclose(mine, true, rtol=1e-12), true, mine)  # the oracle has parts of slots
-        same(problem, name, mine, true)
+        same(mine, true, (name, problem), exact=exact)
     if problem.interference is None:
-        check_stays(problem, outcome, truth)
+        same(stays_told(outcome), stays_of(truth.allocations), ("allocations", problem), exact=exact)
     if problem.claims.loads:
         check_replicas(problem, outcome, log)
     check_waits(problem, outcome, [truth.wait_gpus[row] for row in rows], "wait_gpus")
@@ -97,32 +89,6 @@ def most_servers(stays: list[tuple[int, int, float, float]]) -> int:
     return max((starts.count(start) for start in starts), default=0)
 
 
-def same(problem: Problem, name: str, mine: Any, wanted: Any) -> None:
-    own, true = np.array(mine, dtype=float), np.array(wanted, dtype=float)
-    assert own.shape == true.shape, (name, own, true, problem)
-    if problem.case.options.clock == "slot":
-        assert np.array_equal(own, true, equal_nan=True), (name, own, true, problem)
-    else:
-        assert np.allclose(own, true, rtol=1e-9, atol=1e-9, equal_nan=True), (name, own, true, problem)
-
-
-def check_stays(problem: Problem, outcome: ringbco.Outcome, truth: PreemptResult) -> None:
-    assert outcome.allocations is not None
-    held = outcome.allocations.with_columns(pl.col("job_id").str.slice(1).cast(pl.Float64))
-    mine = held.select("job_id", "start_time", "server", "num_gpus", "end_time").rows()
-    theirs = [
-        (row, start, server, gpus, end)
-        for row, stays in enumerate(truth.allocations)
-        for server, gpus, start, end in stays
-    ]
-    same(
-        problem,
-        "allocations",
-        np.array(sorted(mine)).reshape(-1, 5),
-        np.array(sorted(theirs)).reshape(-1, 5),
-    )
-
-
 def check_replicas(problem: Problem, outcome: ringbco.Outcome, log: Log) -> None:
     assert outcome.replicas is not None
     names = problem.claims.services()
@@ -132,7 +98,7 @@ def check_replicas(problem: Problem, outcome: ringbco.Outcome, log: Log) -> None
         (names.index(each.service), each.server, len(each.gpus), each.start, each.end)
         for each in log.replicas
     )
-    same(problem, "replicas", np.array(mine).reshape(-1, 5), np.array(theirs).reshape(-1, 5))
+    same(mine, theirs, ("replicas", problem), exact=problem.case.options.clock == "slot")
 
 
 def check_waits(problem: Problem, outcome: ringbco.Outcome, wanted: list[float], name: str) -> None:

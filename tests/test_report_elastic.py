@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import ringbco
+from frames import rows_table
 from ringbco.errors import InputError
 from ringbco.reports.elastic_lanes import MOST_STAYS, lanes_of
 from ringbco.reports.figures import Chapter, chapters
@@ -47,19 +48,7 @@ class ByPlan(ringbco.Policy):
 
 
 def frame(rows: list[tuple[float, int, int, int, float]]) -> pl.DataFrame:
-    """rows: submit_time, num_gpus, min_gpus, max_gpus, duration."""
-    return pl.DataFrame(
-        [(f"j{number}", *row) for number, row in enumerate(rows)],
-        schema={
-            "job_id": pl.String,
-            "submit_time": pl.Float64,
-            "num_gpus": pl.UInt32,
-            "min_gpus": pl.UInt32,
-            "max_gpus": pl.UInt32,
-            "duration": pl.Float64,
-        },
-        orient="row",
-    )
+    return rows_table("submit_time num_gpus min_gpus max_gpus duration", rows)
 
 
 ONE = frame([(0.0, 4, 2, 16, 500.0), (150.0, 2, 2, 2, 60.0)])

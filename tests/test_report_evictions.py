@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import ringbco
+from frames import rows_table
 from ringbco.reports.evictions import evicted
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
@@ -24,18 +25,7 @@ DAY = 86_400.0
 
 
 def replayed(rows: list[tuple[float, int, float, int]], cluster: str = "1x8", **options: Any) -> Outcome:
-    """rows: submit_time, num_gpus, duration, priority."""
-    frame = pl.DataFrame(
-        [(f"j{number}", *row) for number, row in enumerate(rows)],
-        schema={
-            "job_id": pl.String,
-            "submit_time": pl.Float64,
-            "num_gpus": pl.UInt32,
-            "duration": pl.Float64,
-            "priority": pl.Int32,
-        },
-        orient="row",
-    )
+    frame = rows_table("submit_time num_gpus duration priority", rows)
     given = {"policy": "fifo", "queue": "skip", "model": "fixed", "preempt_cost": 10.0, "evict": True}
     return ringbco.replay(frame, cluster, **given | options)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import ringbco
+from frames import typed_servers
 from ringbco.cluster.spec import Cluster
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
@@ -12,17 +13,7 @@ from ringbco.reports.maps import height
 from ringbco.reports.series import MOST_BESIDE
 from ringbco.result.outcome import Outcome
 
-CLUSTER = """
-[gpu_types.ours]
-[[servers]]
-count = 2
-gpus = 8
-gpu_type = "V100"
-[[servers]]
-count = 1
-gpus = 4
-gpu_type = "ours"
-"""
+CLUSTER = typed_servers((2, 8, "V100"), (1, 4, "ours")) + "[gpu_types.ours]\n"
 
 
 @pytest.fixture(scope="module")

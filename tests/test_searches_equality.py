@@ -4,15 +4,16 @@ Slot clock: equal bit for bit. Continuous clock: the same decisions, times withi
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from agreement import answer, refused_alike, same, stays_of
 from core_run import CASES, FEW
-from oracle import RefusedError, StuckError
+from oracle.model import RowError
 from oracle_outages import Failures
 from oracle_preempt import PreemptResult
 from oracle_searches import Climbs, Search, simulate
@@ -22,15 +23,14 @@ from strategies import COMBINATIONS, PLACEMENTS
 from test_outages_equality import (
     FURTHER,
     OutageCase,
+    drawn,
     queue_case,
     ranking_case,
     replay,
     stays,
-    with_failures,
 )
 from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
 from test_preempt_equality import POLICIES
-from twins import KINDS
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,11 @@ def run(problem: SearchCase) -> "_core.RunResult":
 def check(problem: SearchCase) -> Climbs | None:
     """Compare both on one case; what became of trials if the run came to its end."""
     exact = problem.problem.case.options.clock == "slot"
-    refusal: RefusedError | StuckError | None = None
-    try:
-        truth, climbs = problem.truth()
-    except (RefusedError, StuckError) as error:
-        refusal = error
-    if refusal is not None:
-        with pytest.raises(_core.CoreError) as caught:
-            run(problem)
-        assert caught.value.kind == KINDS[type(refusal)], problem
+    found = answer(problem.truth)
+    if isinstance(found, RowError):
+        refused_alike(lambda: run(problem), found, problem)
         return None
+    truth, climbs = found
     result = run(problem)
     assert result.ended is not None
     assert result.held is not None
@@ -94,24 +89,11 @@ def check(problem: SearchCase) -> Climbs | None:
         "start": (result.start, np.where(np.isnan(result.start), np.nan, truth.start)),
         "finish": (result.finish + ran, np.array(truth.finish) + ran),
         "held": (np.nan_to_num(result.held), truth.held),
-        "climbs": (np.array(mine).reshape(-1, 5), np.array(theirs).reshape(-1, 5)),
-        "allocations": (
-            np.array(stays(result)).reshape(-1, 5),
-            np.array(
-                sorted(
-                    (float(row), start, float(server), float(gpus), end)
-                    for row, stretches in enumerate(truth.allocations)
-                    for server, gpus, start, end in stretches
-                )
-            ).reshape(-1, 5),
-        ),
+        "climbs": (mine, theirs),
+        "allocations": (stays(result), stays_of(truth.allocations)),
     }
     for name, (own, true) in pairs.items():
-        assert np.shape(own) == np.shape(true), (name, own, true, problem)
-        if exact:
-            assert np.array_equal(own, np.array(true), equal_nan=True), (name, own, true, problem)
-        else:
-            assert np.allclose(own, true, rtol=1e-9, atol=1e-9, equal_nan=True), (name, own, true, problem)
+        same(own, true, (name, problem), exact=exact)
     return climbs
 
 
@@ -120,11 +102,6 @@ def searched(rnd: random.Random, problem: OutageCase) -> SearchCase:
     options = replace(problem.case.options, oversize="drop")
     problem = replace(problem, case=replace(problem.case, options=options))
     problem = replace(problem, facts=Failures((), (0.0,) * len(problem.case.jobs)))
-    return SearchCase(problem, build_search(rnd, problem.case))
-
-
-def failing(rnd: random.Random, problem: OutageCase) -> SearchCase:
-    problem = with_failures(rnd, problem)
     return SearchCase(problem, build_search(rnd, problem.case))
 
 
@@ -167,37 +144,13 @@ def test_rankings(policy: str) -> None:
     compare(cases(), CASES // 2)
 
 
+@pytest.mark.parametrize("kind", ["plain", *FURTHER])
 @pytest.mark.parametrize("policy", ["queue", *POLICIES])
-def test_with_outages(policy: str) -> None:
-    bases = COMBINATIONS if policy == "queue" else PREEMPT_COMBINATIONS
-
-    def cases() -> Iterator[SearchCase]:
-        for number in range(FEW):
-            rnd = random.Random(f"failing searches {policy} {number}")
-            if policy == "queue":
-                yield failing(rnd, queue_case(rnd, number, bases))
-            else:
-                yield failing(rnd, ranking_case(rnd, number, policy, bases))
-
-    compare(cases(), FEW)
-
-
-@pytest.mark.parametrize("kind", FURTHER)
-@pytest.mark.parametrize("policy", ["queue", *POLICIES])
-def test_what_else_jobs_may_have(policy: str, kind: str) -> None:
-    bases = COMBINATIONS if policy == "queue" else PREEMPT_COMBINATIONS
-    if kind == "tables":  # these jobs have iterations
-        bases = [base for base in bases if base.model == "rar"]
-    further: Callable[[random.Random, OutageCase], OutageCase] = FURTHER[kind]
-
+def test_with_outages(policy: str, kind: str) -> None:
     def cases() -> Iterator[SearchCase]:
         for number in range(FEW):
             rnd = random.Random(f"searches {kind} {policy} {number}")
-            if policy == "queue":
-                drawn = queue_case(rnd, rnd.randrange(len(bases)), bases)
-            else:
-                drawn = ranking_case(rnd, rnd.randrange(len(bases)), policy, bases)
-            problem = further(rnd, drawn)
+            problem = drawn(rnd, policy, kind)
             yield SearchCase(problem, build_search(rnd, problem.case))
 
     compare(cases(), FEW)

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agreement import answer, same
 from core_run import FEW, run_core
 from oracle import Options, RefusedError, StuckError, simulate
-from oracle_preempt import simulate as simulate_preempt
+from oracle.model import RowError
 from oracle_shares import PLACEMENTS, Sharing, preempt_world, queue_world
 from ringbco import _core
 from strategies import CLOCKS, MODELS, ORDERS, Case, build_case
@@ -79,11 +80,7 @@ def check(
 ) -> None:
     mine, theirs = rows_of(run), np.array(sorted(sharing.rows), np.float64).reshape(-1, 6)
     for own, true in [(mine, theirs), *times]:
-        assert own.shape == np.shape(true), (problem, sharing)
-        if exact:
-            assert np.array_equal(own, np.array(true), equal_nan=True), (problem, sharing)
-        else:
-            assert np.allclose(own, true, rtol=1e-9, atol=1e-9, equal_nan=True), (problem, sharing)
+        same(own, true, (problem, sharing), exact=exact)
 
 
 def bases() -> Iterator[tuple[str, str, str, str, str]]:
@@ -110,15 +107,11 @@ def test_queues(placement: str) -> None:
 def same_queue(case: Case, sharing: Sharing, more: dict[str, Any]) -> bool:
     """Compares a run without preemption; whether it came to its end. more: what the engine is told."""
     world = queue_world(sharing)
-    try:
-        truth = simulate(case.jobs, case.servers, case.net, case.options, case.server_vc, world)
-        refusal = None
-    except (RefusedError, StuckError) as error:
-        refusal = error
-    if refusal is not None:
+    truth = answer(lambda: simulate(case.jobs, case.servers, case.net, case.options, case.server_vc, world))
+    if isinstance(truth, RowError):
         with pytest.raises(_core.CoreError) as caught:
             run_core(case, **more)
-        assert caught.value.kind in REFUSALS[type(refusal)], (case, sharing)
+        assert caught.value.kind in REFUSALS[type(truth)], (case, sharing)
         return False
     run = run_core(case, **more)
     assert list(run.kept) == truth.kept, (case, sharing)
@@ -149,18 +142,11 @@ def test_rankings(policy: str) -> None:
 def same_ranking(problem: PreemptCase, sharing: Sharing, more: dict[str, Any]) -> bool:
     """The same of a run under a ranking that preempts."""
     case = problem.case
-    try:
-        truth = simulate_preempt(
-            case.jobs, problem.deadlines, case.servers, case.net, case.options, problem.rules, case.server_vc,
-            preempt_world(sharing),
-        )  # fmt: skip
-        refusal = None
-    except (RefusedError, StuckError) as error:
-        refusal = error
-    if refusal is not None:
+    truth = answer(lambda: problem.truth(preempt_world(sharing)))
+    if isinstance(truth, RowError):
         with pytest.raises(_core.CoreError) as caught:
             replay_preempt(problem, **more)
-        assert caught.value.kind in REFUSALS[type(refusal)], (problem, sharing)
+        assert caught.value.kind in REFUSALS[type(truth)], (problem, sharing)
         return False
     run = replay_preempt(problem, **more)
     assert run.held is not None

@@ -7,7 +7,6 @@ import json
 import math
 import random
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 
 import ringbco
 from conftest import Invoke
+from frames import cluster_of, typed_servers
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 
@@ -27,17 +27,6 @@ pytest.importorskip("highspy", reason="needs the extra lp: pip install 'ringbco[
 from ringbco.policies.sia import Menu, Offer, Sia, assignment, sizes_of, worth
 
 SPEEDS: Final = st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0, 3.5, 7.0])
-TWO: Final = """
-[[servers]]
-count = 1
-gpus = 4
-gpu_type = "V100"
-[[servers]]
-count = 2
-gpus = 4
-gpu_type = "T4"
-"""
-
 
 Program = tuple[np.ndarray, np.ndarray, np.ndarray, Menu, np.ndarray]
 
@@ -201,10 +190,6 @@ def test_configurations() -> None:
     assert sizes_of(np.array([6, 10])) == [1, 2, 4, 6, 10]
 
 
-def cluster_of(text: str) -> Cluster:
-    return Cluster.from_document(tomllib.loads(text), "c.toml")
-
-
 def elastic(*rows: tuple[float, int, int, int, float]) -> pl.DataFrame:
     """Jobs a, b, ... from (submit_time, min_gpus, num_gpus, max_gpus, duration)."""
     names = ["job_id", "submit_time", "min_gpus", "num_gpus", "max_gpus", "duration"]
@@ -263,12 +248,13 @@ def test_lambda_says_what_newcomers_are_worth() -> None:
     assert [found[job] for job in "bcd"] == [[(300.0, 700.0, 1)]] * 3
 
 
-def test_rigid_jobs_choose_among_types(tmp_path: Path) -> None:
+def test_rigid_jobs_choose_among_types() -> None:
     """Both are faster on V100s, a by a tenth and b by half. When b has ended, a moves there."""
-    file = tmp_path / "two.toml"
-    file.write_text(TWO + "[gpu_types.T4]\nspeed = 0.5\nmodels.slow = 0.9\n", encoding="utf-8")
+    cluster = cluster_of(
+        typed_servers((1, 4, "V100"), (2, 4, "T4")) + "[gpu_types.T4]\nspeed = 0.5\nmodels.slow = 0.9\n"
+    )
     jobs = elastic((0, 4, 4, 4, 900), (0, 4, 4, 4, 900)).with_columns(model=pl.Series(["slow", "fast"]))
-    found = stays(jobs, str(file))
+    found = stays(jobs, cluster)
     assert found == {"a": [(0.0, 900.0, 4), (900.0, 1020.0, 4)], "b": [(0.0, 900.0, 4)]}
 
 

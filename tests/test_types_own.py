@@ -8,7 +8,6 @@ little by more samples at once: they have noise scales.
 import math
 import random
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ import pytest
 
 import ringbco
 from core_run import FEW
+from frames import cluster_of
 from oracle import Options
 from oracle_own import Impossible, RefusedError, Rules, StuckError, World, simulate
-from ringbco.cluster.spec import Cluster
 from ringbco.errors import DecisionError, InputError
 from strategies import CLOCKS, MODELS
 from types_cases import TypedCase, build_typed
@@ -135,16 +134,14 @@ def own(player: Player) -> type[ringbco.Policy]:
     return Own
 
 
-def replayed(typed: TypedCase, rules: Rules, player: Player, folder: Path) -> ringbco.Outcome:
-    file = folder / "cluster.toml"
-    file.write_text(typed.toml, encoding="utf-8")
+def replayed(typed: TypedCase, rules: Rules, player: Player) -> ringbco.Outcome:
     options = typed.case.options
     given: dict[str, Any] = {"slot": options.slot} if options.clock == "slot" else {}
     given |= {"placement": options.placement, "model": options.model, "clock": options.clock}
     given |= {"seed": options.seed, "oversize": "drop", "type_order": typed.types.order}
     given |= {"start_cost": rules.start, "preempt_cost": rules.preempt}
     given |= {"move_cost": rules.move, "resize_cost": rules.resize}
-    return ringbco.replay(elastic(typed, rules), Cluster.parse(file), policy=own(player), **given)
+    return ringbco.replay(elastic(typed, rules), cluster_of(typed.toml), policy=own(player), **given)
 
 
 def elastic(typed: TypedCase, rules: Rules) -> pl.DataFrame:
@@ -182,7 +179,7 @@ def same(outcome: ringbco.Outcome, truth: World, said: object) -> None:
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("clock", CLOCKS)
-def test_verbs(placement: str, model: str, clock: str, tmp_path: Path) -> None:
+def test_verbs(placement: str, model: str, clock: str) -> None:
     finished, noted = 0, set()
     numbers = range(FEW * 2 // 3)
     for number in numbers:
@@ -195,11 +192,11 @@ def test_verbs(placement: str, model: str, clock: str, tmp_path: Path) -> None:
             truth = simulate(typed.case, typed.types, rules, theirs)
         except (RefusedError, StuckError):
             with pytest.raises(InputError):
-                replayed(typed, rules, mine, tmp_path)
+                replayed(typed, rules, mine)
             continue
         if not truth.finished:
             continue
-        outcome = replayed(typed, rules, mine, tmp_path)
+        outcome = replayed(typed, rules, mine)
         said = (typed.toml, elastic(typed, rules).to_dicts(), rules, mine.log)
         for own_line, true_line in zip(mine.log, theirs.log, strict=False):
             assert own_line == true_line, said

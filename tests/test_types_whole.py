@@ -7,7 +7,6 @@ for bit. Continuous clock: the same places, times within 1e-9 of their size.
 
 import random
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,22 +14,19 @@ import polars as pl
 import pytest
 
 import ringbco
+from agreement import stays_of
 from core_run import FEW
+from frames import cluster_of
 from oracle import RefusedError, StuckError, simulate
 from oracle.model import fewest_servers, iteration_time
 from oracle_preempt import INTERVALS
 from oracle_preempt import simulate as simulate_preempt
 from oracle_types import preempt_world, queue_world
-from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from strategies import COMBINATIONS, PLACEMENTS
 from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
 from test_preempt_equality import POLICIES, rules_for
 from types_cases import TypedCase, build_typed
-
-Stay = tuple[int, float, int, int, float]
-"""(row, start, server, GPUs, end)."""
-
 
 TIMES = ("job_id", "start_time", "finish_time", "preemptions")
 
@@ -51,14 +47,12 @@ def options_of(typed: TypedCase) -> dict[str, Any]:
     return given | {"type_order": typed.types.order}
 
 
-def replayed(typed: TypedCase, folder: Path, **options: Any) -> ringbco.Outcome:
-    file = folder / "cluster.toml"
-    file.write_text(typed.toml, encoding="utf-8")
-    return ringbco.replay(typed.frame, Cluster.parse(file), **options)
+def replayed(typed: TypedCase, **options: Any) -> ringbco.Outcome:
+    return ringbco.replay(typed.frame, cluster_of(typed.toml), **options)
 
 
-def same(typed: TypedCase, outcome: ringbco.Outcome, truth: Any, stays: list[Stay]) -> None:
-    """The outcome's tables say what the oracle says."""
+def same(typed: TypedCase, outcome: ringbco.Outcome, truth: Any, stays: np.ndarray) -> None:
+    """The outcome's tables say what the oracle says; stays: as `stays_of` has them."""
     case, said = typed.case, (typed.toml, typed.frame.to_dicts(), outcome.run)
     exact = case.options.clock == "slot"
     kept = [row for row in range(len(case.jobs)) if truth.kept[row]]
@@ -70,10 +64,7 @@ def same(typed: TypedCase, outcome: ringbco.Outcome, truth: Any, stays: list[Sta
     pairs = [
         (outcome.jobs["start_time"], [truth.start[row] for row in kept]),
         (outcome.jobs["finish_time"], [truth.finish[row] for row in kept]),
-        *(
-            (held[name], [stay[i] for stay in sorted(stays, key=lambda stay: stay[:3])])
-            for i, name in enumerate(columns)
-        ),
+        *((held[name], stays[:, i]) for i, name in enumerate(columns)),
     ]
     for mine, theirs in pairs:
         own, true = mine.to_numpy().astype(float), np.array(theirs, dtype=float)
@@ -97,16 +88,16 @@ def ideal_run_time(typed: TypedCase, row: int) -> float:
     return job.iterations * iteration_time(job, fewest_servers(job.num_gpus, own), 1, case.net)
 
 
-def refused(typed: TypedCase, folder: Path, error: RefusedError | StuckError, **options: Any) -> None:
+def refused(typed: TypedCase, error: RefusedError | StuckError, **options: Any) -> None:
     with pytest.raises(InputError) as caught:
-        replayed(typed, folder, **options)
+        replayed(typed, **options)
     words = "slot" if isinstance(error, RefusedError) else "stuck"
     assert words in str(caught.value) or "ever" in str(caught.value), (typed.toml, typed.frame.to_dicts())
 
 
 @pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 @pytest.mark.parametrize("placement", PLACEMENTS)
-def test_queues(placement: str, tmp_path: Path) -> None:
+def test_queues(placement: str) -> None:
     bases = [base for base in COMBINATIONS if base.placement == placement]
     finished, numbers = 0, range(FEW // 3)
     for number in numbers:
@@ -118,17 +109,17 @@ def test_queues(placement: str, tmp_path: Path) -> None:
             world = queue_world(types)
             truth = simulate(case.jobs, case.servers, case.net, case.options, case.server_vc, world)
         except (RefusedError, StuckError) as error:
-            refused(typed, tmp_path, error, **options)
+            refused(typed, error, **options)
             continue
         if not any(truth.kept):
             continue
-        outcome = replayed(typed, tmp_path, **options)
+        outcome = replayed(typed, **options)
         stays = [
             (row, truth.start[row], server, gpus, truth.finish[row])
             for row, parts in enumerate(truth.allocations)
             for server, gpus in parts.items()
         ]
-        same(typed, outcome, truth, stays)
+        same(typed, outcome, truth, np.array(sorted(stays), dtype=float))
         check_on_type(typed, outcome, truth.allocations)
         finished += 1
     assert finished > 0.5 * len(numbers)
@@ -149,7 +140,7 @@ def check_on_type(typed: TypedCase, outcome: ringbco.Outcome, allocations: list[
 
 @pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_rankings(policy: str, tmp_path: Path) -> None:
+def test_rankings(policy: str) -> None:
     finished, numbers = 0, range(FEW // 3)
     for number in numbers:
         rnd = random.Random(f"types from files {policy} {number}")
@@ -174,21 +165,16 @@ def test_rankings(policy: str, tmp_path: Path) -> None:
                 case.jobs, deadlines, case.servers, case.net, case.options, rules, case.server_vc, world
             )
         except (RefusedError, StuckError) as error:
-            refused(typed, tmp_path, error, **options)
+            refused(typed, error, **options)
             continue
         if not any(truth.kept):
             continue
-        outcome = replayed(typed, tmp_path, **options)
-        stays = [
-            (row, start, server, gpus, end)
-            for row, stretches in enumerate(truth.allocations)
-            for server, gpus, start, end in stretches
-        ]
+        outcome = replayed(typed, **options)
         kept = [n for n, keep in zip(truth.preemptions, truth.kept, strict=True) if keep]
         assert outcome.jobs["preemptions"].to_list() == kept
-        same(typed, outcome, truth, stays)
+        same(typed, outcome, truth, stays_of(truth.allocations))
         if policy == "srtf":
-            own = replayed(typed, tmp_path, **{**options, "policy": ShortestRemaining})
+            own = replayed(typed, **{**options, "policy": ShortestRemaining})
             assert own.jobs.select(TIMES).equals(outcome.jobs.select(TIMES)), (typed.toml, frame.to_dicts())
             assert own.allocations is not None
             assert own.allocations.equals(outcome.allocations)

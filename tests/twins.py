@@ -6,16 +6,13 @@ Slot clock: equal bit for bit. Continuous clock: the same places, and times equa
 from typing import Any
 
 import numpy as np
-import pytest
 
+from agreement import answer, refused_alike, same, stays_of
 from core_run import run_core
-from oracle import OversizeError, RefusedError, StuckError, simulate
-from oracle_preempt import simulate as simulate_preempt
-from ringbco import _core
+from oracle import simulate
+from oracle.model import RowError
 from strategies import Case
 from test_preempt_equality import PreemptCase, replay
-
-KINDS = {OversizeError: "oversize", RefusedError: "slot-too-short", StuckError: "stuck"}
 
 
 def same_queue(case: Case, world: Any, columns: dict[str, Any], said: object) -> bool:
@@ -23,17 +20,11 @@ def same_queue(case: Case, world: Any, columns: dict[str, Any], said: object) ->
 
     world: the oracle's, as `simulate` takes it. columns: what the engine is told of the same.
     """
-    try:
-        truth = simulate(case.jobs, case.servers, case.net, case.options, case.server_vc, world)
-        refusal = None
-    except (OversizeError, RefusedError, StuckError) as error:
-        refusal = error
-    if refusal is not None:
-        with pytest.raises(_core.CoreError) as caught:
-            run_core(case, **columns)
-        assert caught.value.kind == KINDS[type(refusal)], said
+    truth = answer(lambda: simulate(case.jobs, case.servers, case.net, case.options, case.server_vc, world))
+    if isinstance(truth, RowError):
+        told = refused_alike(lambda: run_core(case, **columns), truth, said)
         # Of several virtual clusters the oracle names the lowest row of the first.
-        assert case.server_vc is not None or caught.value.row == refusal.row, said
+        assert case.server_vc is not None or told.row == truth.row, said
         return False
     run = run_core(case, **columns)
     assert list(run.kept) == truth.kept, said
@@ -43,28 +34,16 @@ def same_queue(case: Case, world: Any, columns: dict[str, Any], said: object) ->
         allocations[row][int(server)] = int(gpus)
     assert allocations == truth.allocations, said
     for mine, theirs in ((run.start, truth.start), (run.finish, truth.finish)):
-        if case.options.clock == "slot":
-            assert np.array_equal(mine, np.array(theirs), equal_nan=True), said
-        else:
-            assert np.allclose(mine, theirs, rtol=1e-9, atol=0.0, equal_nan=True), said
+        same(mine, theirs, said, exact=case.options.clock == "slot", atol=0.0)
     return True
 
 
 def same_ranking(problem: PreemptCase, world: Any, columns: dict[str, Any], said: object) -> bool:
     """The same of a run under a ranking that preempts."""
     case = problem.case
-    try:
-        truth = simulate_preempt(
-            case.jobs, problem.deadlines, case.servers, case.net, case.options, problem.rules, case.server_vc,
-            world,
-        )  # fmt: skip
-        refusal = None
-    except (RefusedError, StuckError) as error:
-        refusal = error
-    if refusal is not None:
-        with pytest.raises(_core.CoreError) as caught:
-            replay(problem, **columns)
-        assert caught.value.kind == KINDS[type(refusal)], said
+    truth = answer(lambda: problem.truth(world))
+    if isinstance(truth, RowError):
+        refused_alike(lambda: replay(problem, **columns), truth, said)
         return False
     run = replay(problem, **columns)
     assert run.held is not None
@@ -72,17 +51,10 @@ def same_ranking(problem: PreemptCase, world: Any, columns: dict[str, Any], said
     assert list(run.preemptions) == truth.preemptions, said
     rows = zip(run.alloc_job, run.alloc_start, run.alloc_server, run.alloc_gpus, run.alloc_end, strict=True)
     mine = np.array([tuple(map(float, row)) for row in rows]).reshape(-1, 5)
-    theirs = np.array(
-        sorted(
-            (float(row), start, float(server), float(gpus), end)
-            for row, stretches in enumerate(truth.allocations)
-            for server, gpus, start, end in stretches
-        )
-    ).reshape(-1, 5)
     pairs = [
         (run.start, truth.start),
         (run.finish, truth.finish),
-        (mine, theirs),
+        (mine, stays_of(truth.allocations)),
         (np.where(run.kept, run.wait_gpus, 0.0), np.where(run.kept, truth.wait_gpus, 0.0)),
     ]
     for own, true in pairs[:3] if case.options.clock == "slot" else []:

@@ -10,8 +10,8 @@ import altair as alt
 import polars as pl
 
 from ringbco.reports.elastic_lanes import Lanes, lanes_of
-from ringbco.reports.maps import class_map, height
-from ringbco.reports.series import HOUR, MOST_BESIDE, Figure, chosen, colour, legend, order, short
+from ringbco.reports.maps import class_figure
+from ringbco.reports.series import HOUR, MOST_BESIDE, Figure, legend, short
 from ringbco.result.outcome import Outcome
 from ringbco.result.resizing import figures, stays_of
 
@@ -224,21 +224,16 @@ def _figure(
         alt.Tooltip("amount", format=",.0f", title=what),
         alt.Tooltip("share", format=".1%"),
     ]
-    names = list(there.values())
-    if len(results) > MOST_BESIDE:
-        grid = class_map(
-            results, data, by="group", classes=names, value="share", title=axis, tips=tips, log=False
-        )
-        return Figure(f"elastic-{name}", title, f"{note} The darker, the more.", grid, height=height(results))
-    bars = (
-        alt.Chart(short(data))
-        .mark_bar()
-        .encode(
-            x=alt.X("group:N", title=axis, sort=names).axis(labelAngle=0, labelLimit=60),
-            xOffset=alt.XOffset("policy:N", sort=order(results)),
-            y=alt.Y("share:Q", title=f"share of {what}").axis(format="%", tickCount=5, minExtent=44),
-            color=colour(results),
-            tooltip=tips,
-        )
+    return class_figure(
+        results,
+        data,
+        (f"elastic-{name}", title, note),
+        by="group",
+        classes=list(there.values()),
+        value="share",
+        title=axis,
+        tips=tips,
+        up=f"share of {what}",
+        number="%",
+        limit=60,
     )
-    return Figure(f"elastic-{name}", title, note, chosen(bars, results), half=True)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any
 
 import altair as alt
 import numpy as np
 import polars as pl
 
 from ringbco.reports.figures_time import DAY, spans
-from ringbco.reports.maps import class_map, height
-from ringbco.reports.series import MOST_BESIDE, Figure, chosen, colour, order, short
+from ringbco.reports.maps import class_figure
+from ringbco.reports.series import Figure, colour, short
 from ringbco.reports.server_load import server_gpus
 from ringbco.result.outcome import Outcome
 from ringbco.result.reliability import DownTime
@@ -76,30 +75,17 @@ def _lost(results: Mapping[str, Outcome]) -> Iterator[Figure]:
         return
     data = pl.DataFrame(rows, infer_schema_length=None)
     names = data["cause"].unique(maintain_order=True).to_list()
-    title, note = (
-        "Work lost by cause",
-        "GPU-hours of progress since the last checkpoints, by why the server failed.",
-    )
+    note = "GPU-hours of progress since the last checkpoints, by why the server failed."
     tips = ["policy", "cause", alt.Tooltip("hours", format=",.2f", title="lost GPU-hours"), "failures"]
-    if len(results) > MOST_BESIDE:
-        grid = class_map(
-            results, data, by="cause", classes=names, value="hours", title="cause", tips=tips, log=False
-        )
-        yield Figure("outages-lost", title, f"{note} The darker, the more.", grid, height=height(results))
-        return
-    yield Figure("outages-lost", title, note, _bars(results, data, names, tips), half=True)
-
-
-def _bars(results: Mapping[str, Outcome], data: pl.DataFrame, names: list[str], tips: list[Any]) -> Any:
-    chart = (
-        alt.Chart(short(data))
-        .mark_bar()
-        .encode(
-            x=alt.X("cause:N", title="cause", sort=names).axis(labelAngle=0, labelLimit=90),
-            xOffset=alt.XOffset("policy:N", sort=order(results)),
-            y=alt.Y("hours:Q", title="GPU-hours").axis(format=",.1~f", tickCount=5, minExtent=44),
-            color=colour(results),
-            tooltip=tips,
-        )
+    yield class_figure(
+        results,
+        data,
+        ("outages-lost", "Work lost by cause", note),
+        by="cause",
+        classes=names,
+        value="hours",
+        title="cause",
+        tips=tips,
+        up="GPU-hours",
+        number=",.1~f",
     )
-    return chosen(chart, results)

@@ -11,8 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.reports.figures_time import DAY, spans
-from ringbco.reports.maps import class_map, height
-from ringbco.reports.series import MOST_BESIDE, Figure, chosen, colour, order, short
+from ringbco.reports.maps import class_figure
+from ringbco.reports.series import Figure, chosen, colour, short
 from ringbco.result.outcome import Outcome
 
 _STRETCHES = 96
@@ -125,36 +125,19 @@ def _attainment(results: Mapping[str, Outcome]) -> Iterator[Figure]:
         alt.Tooltip("worst", format=",.1f", title="worst, s"),
         alt.Tooltip("hours", format=",.1f", title="GPU-hours"),
     ]
-    title, note = "Attainment", "Replica-seconds served, of those wanted."
-    if len(results) > MOST_BESIDE:
-        grid = class_map(
-            results,
-            data,
-            by="service",
-            classes=names,
-            value="attainment",
-            title="service",
-            tips=tips,
-            log=False,
-        )
-        yield Figure(
-            "services-attainment", title, f"{note} The darker, the more.", grid, height=height(results)
-        )
-        return
-    chart = (
-        alt.Chart(short(data))
-        .mark_bar()
-        .encode(
-            x=alt.X("service:N", title="service", sort=names).axis(labelAngle=0, labelLimit=90),
-            xOffset=alt.XOffset("policy:N", sort=order(results)),
-            y=alt.Y("attainment:Q", title="served, of wanted", scale=alt.Scale(domain=[0, 1])).axis(
-                format="%", tickCount=5, minExtent=44
-            ),
-            color=colour(results),
-            tooltip=tips,
-        )
+    yield class_figure(
+        results,
+        data,
+        ("services-attainment", "Attainment", "Replica-seconds served, of those wanted."),
+        by="service",
+        classes=names,
+        value="attainment",
+        title="service",
+        tips=tips,
+        up="served, of wanted",
+        number="%",
+        scale=alt.Scale(domain=[0, 1]),
     )
-    yield Figure("services-attainment", title, note, chosen(chart, results), half=True)
 
 
 def _names(results: Mapping[str, Outcome]) -> list[str]:

@@ -12,8 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.reports.figures_time import DAY, spans
-from ringbco.reports.maps import class_map, height
-from ringbco.reports.series import HOUR, MOST_BESIDE, Figure, chosen, colour, legend, order, short
+from ringbco.reports.maps import class_figure
+from ringbco.reports.series import HOUR, MOST_BESIDE, Figure, legend, short
 from ringbco.reports.server_load import server_gpus
 from ringbco.result.outcome import Outcome
 from ringbco.trace.shares import WHOLE
@@ -155,20 +155,16 @@ def _figure(results: Mapping[str, Outcome], data: pl.DataFrame, names: list[str]
         alt.Tooltip("jobs", format=","),
         alt.Tooltip("hours", format=",.2f", title="mean wait, h"),
     ]
-    if len(results) > MOST_BESIDE:
-        grid = class_map(
-            results, data, by="share", classes=names, value=measure, title=asked, tips=tips, log=False
-        )
-        return Figure(f"shares-{name}", title, f"{note} The darker, the more.", grid, height=height(results))
-    bars = (
-        alt.Chart(short(data))
-        .mark_bar()
-        .encode(
-            x=alt.X("share:N", title=asked, sort=names).axis(labelAngle=0),
-            xOffset=alt.XOffset("policy:N", sort=order(results)),
-            y=alt.Y(f"{measure}:Q", title=axis).axis(format=number, tickCount=5, minExtent=44),
-            color=colour(results),
-            tooltip=tips,
-        )
+    return class_figure(
+        results,
+        data,
+        (f"shares-{name}", title, note),
+        by="share",
+        classes=names,
+        value=measure,
+        title=asked,
+        tips=tips,
+        up=axis,
+        number=number,
+        limit=alt.Undefined,
     )
-    return Figure(f"shares-{name}", title, note, chosen(bars, results), half=True)

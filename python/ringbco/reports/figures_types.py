@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import altair as alt
 import polars as pl
 
 from ringbco.reports.figures_time import ZOOM, lines
-from ringbco.reports.maps import class_map, height
-from ringbco.reports.series import MOST_BESIDE, Figure, chosen, colour, order, short
+from ringbco.reports.maps import class_figure
+from ringbco.reports.series import Figure
 from ringbco.result.outcome import Outcome
 
 _MEASURES: Final = {
@@ -81,40 +81,16 @@ def _figure(results: Mapping[str, Outcome], data: pl.DataFrame, names: list[str]
             if data[key].null_count() < data.height
         ),
     ]
-    name = measure.replace("_", "-")
-    if len(results) > MOST_BESIDE:
-        grid = class_map(
-            results, data, by="gpu_type", classes=names, value=measure, title="GPU type", tips=tips, log=False
-        )
-        return Figure(f"types-{name}", title, f"{note} The darker, the more.", grid, height=height(results))
-    return Figure(
-        f"types-{name}",
-        title,
-        note,
-        _bars(results, data, names, measure, number=number, tips=tips),
-        half=True,
+    return class_figure(
+        results,
+        data,
+        (f"types-{measure.replace('_', '-')}", title, note),
+        by="gpu_type",
+        classes=names,
+        value=measure,
+        title="GPU type",
+        tips=tips,
+        up=None,
+        number=number,
+        scale=alt.Scale(domain=[0, 1]) if measure == "utilisation" else alt.Scale(domainMin=0),
     )
-
-
-def _bars(
-    results: Mapping[str, Outcome],
-    data: pl.DataFrame,
-    names: list[str],
-    measure: str,
-    *,
-    number: str,
-    tips: list[Any],
-) -> Any:
-    scale = alt.Scale(domain=[0, 1]) if measure == "utilisation" else alt.Scale(domainMin=0)
-    chart = (
-        alt.Chart(short(data))
-        .mark_bar()
-        .encode(
-            x=alt.X("gpu_type:N", title="GPU type", sort=names).axis(labelAngle=0, labelLimit=90),
-            xOffset=alt.XOffset("policy:N", sort=order(results)),
-            y=alt.Y(f"{measure}:Q", title=None, scale=scale).axis(format=number, tickCount=5, minExtent=44),
-            color=colour(results),
-            tooltip=tips,
-        )
-    )
-    return chosen(chart, results)

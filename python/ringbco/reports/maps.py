@@ -1,4 +1,4 @@
-"""Many results as a map: a row a result, a column a class of jobs, the darker the larger."""
+"""Results by classes of jobs: bars, or a map where they are many, a row a result, the darker the larger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
-from ringbco.reports.series import chosen, label_limit, order, short, time_values
+from ringbco.reports.series import (
+    MOST_BESIDE,
+    Figure,
+    chosen,
+    colour,
+    label_limit,
+    order,
+    short,
+    time_values,
+)
 from ringbco.result.outcome import Outcome
 
 _COLOUR: Final = "#0072B2"
@@ -60,3 +69,43 @@ def class_map(
         )
     )
     return chosen(chart, results)
+
+
+def class_figure(
+    results: Mapping[str, Outcome],
+    data: pl.DataFrame,
+    said: tuple[str, str, str],
+    *,
+    by: str,
+    classes: Sequence[str],
+    value: str,
+    title: str,
+    tips: Sequence[Any],
+    up: str | None,
+    number: str,
+    scale: Any = alt.Undefined,
+    limit: Any = 90,
+) -> Figure:
+    """Bars that stand side by side, or a map where there are too many results for that.
+
+    said: name, title, and how to read it. data, by, classes, value, title, tips: as for `class_map`. up,
+    number, scale: title, format and scale of the bars' axis. limit: of the classes' names, pixels.
+    """
+    name, heading, note = said
+    if len(results) > MOST_BESIDE:
+        grid = class_map(
+            results, data, by=by, classes=classes, value=value, title=title, tips=tips, log=False
+        )
+        return Figure(name, heading, f"{note} The darker, the more.", grid, height=height(results))
+    bars = (
+        alt.Chart(short(data))
+        .mark_bar()
+        .encode(
+            x=alt.X(f"{by}:N", title=title, sort=list(classes)).axis(labelAngle=0, labelLimit=limit),
+            xOffset=alt.XOffset("policy:N", sort=order(results)),
+            y=alt.Y(f"{value}:Q", title=up, scale=scale).axis(format=number, tickCount=5, minExtent=44),
+            color=colour(results),
+            tooltip=list(tips),
+        )
+    )
+    return Figure(name, heading, note, chosen(bars, results), half=True)

@@ -14,6 +14,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, gpus_of, near_name
 from ringbco.trace.noise import efficiency
+from ringbco.trace.splitmix import GOLDEN, mix
 
 Floats = NDArray[np.float64]
 
@@ -343,15 +344,7 @@ def choose(job_ids: pl.Series, seed: int) -> NDArray[np.intp]:
 
 def drawn(job_ids: pl.Series, number: int) -> NDArray[np.uint64]:
     """Output `number` + 1 of each job's generator, as `choose` describes it: uniform over 64 bits."""
-    golden = 0x9E3779B97F4A7C15
-    state = _fnv1a(job_ids)
-    state += np.uint64((number + 1) * golden % 2**64)
-    state ^= state >> np.uint64(30)
-    state *= np.uint64(0xBF58476D1CE4E5B9)
-    state ^= state >> np.uint64(27)
-    state *= np.uint64(0x94D049BB133111EB)
-    state ^= state >> np.uint64(31)
-    return state
+    return mix(_fnv1a(job_ids) + np.uint64((number + 1) * GOLDEN % 2**64))
 
 
 def _fnv1a(texts: pl.Series, block: int = 1 << 16) -> NDArray[np.uint64]:

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from ringbco.errors import InputError, UsageError
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.profiles import drawn
+from ringbco.trace.splitmix import GOLDEN, mix
 
 NO_SEARCH: Final = 2**32 - 1
 """The number of no search."""
 _FORM: Final = re.compile(r"asha:eta=(\d{1,7}),rungs=(\d{1,7})")
 _MOST: Final = 2**20
-_GOLDEN: Final = 0x9E3779B97F4A7C15
 Floats = NDArray[np.float64]
 
 
@@ -135,16 +135,7 @@ def curve(job_ids: pl.Series, seed: int) -> tuple[Floats, Floats, Floats]:
     starts another, whose first three outputs make u, v, w in [0, 1) by their upper 53 bits. a = u,
     b = 1/4 + 3/4 v, c = 1 + 99 w.
     """
-    with np.errstate(over="ignore"):
-        own = drawn(job_ids + ":loss", seed)
-        steps = (np.uint64(number * _GOLDEN % 2**64) for number in (1, 2, 3))
-        u, v, w = ((_mix(own + step) >> np.uint64(11)).astype(np.float64) / 2.0**53 for step in steps)
+    own = drawn(job_ids + ":loss", seed)
+    steps = (np.uint64(number * GOLDEN % 2**64) for number in (1, 2, 3))
+    u, v, w = ((mix(own + step) >> np.uint64(11)).astype(np.float64) / 2.0**53 for step in steps)
     return u, 0.25 + 0.75 * v, 1.0 + 99.0 * w
-
-
-def _mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The outputs of SplitMix64 that states make."""
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: NDArray[np.uint64] = state ^ (state >> np.uint64(31))
-    return mixed

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ringbco.errors import UsageError
+from ringbco.trace.splitmix import GOLDEN, mix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SHUFFLE: Final = re.compile(r"shuffle:(\d{1,20})")
-_GOLDEN: Final = 0x9E3779B97F4A7C15
 _MASK: Final = 2**64 - 1
 
 
@@ -34,11 +34,5 @@ def key(row: NDArray[np.int64], ties: str) -> NDArray[np.uint64]:
         return rows
     if ties == "reverse":
         return np.uint64(_MASK) - rows
-    with np.errstate(over="ignore"):
-        state = (np.uint64(int(ties.removeprefix("shuffle:"))) ^ (rows * np.uint64(_GOLDEN))) + np.uint64(
-            _GOLDEN
-        )
-        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed: NDArray[np.uint64] = state ^ (state >> np.uint64(31))
-    return mixed
+    seed, golden = np.uint64(int(ties.removeprefix("shuffle:"))), np.uint64(GOLDEN)
+    return mix((seed ^ (rows * golden)) + golden)
