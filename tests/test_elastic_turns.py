@@ -23,8 +23,9 @@ def case(number: int) -> tuple[pl.DataFrame, int, int, dict[str, Any]]:
     """Jobs, servers, GPUs a server, options."""
     rnd = random.Random(f"turns {number}")
     servers, gpus = rnd.choice([(8, 8), (16, 4), (32, 8), (3, 8)])
+    count, load = rnd.choice([200, 600]), rnd.choice([0.6, 0.9, 1.2, 2.0, 4.0])
     jobs = ringbco.generate(
-        "philly", rnd.choice([200, 600]), number, gpus=servers * gpus, load=rnd.choice([0.6, 0.9, 1.2, 2.0, 4.0]),
+        "philly", count, number, gpus=servers * gpus, load=load,
         elastic=rnd.choice(["0.5:2", "0.25:4", "1:3"]), elastic_share=rnd.choice([0.5, 1.0]),
     ).frame.filter(pl.col("num_gpus") <= servers * gpus // 2)  # fmt: skip
     options: dict[str, Any] = {
