@@ -146,6 +146,16 @@ def test_trials_left_out_are_not_waited_for() -> None:
     assert out.jobs.height == 1
 
 
+def test_where_all_trials_are_left_out_there_is_no_search() -> None:
+    jobs = table(3, num_gpus=[32, 32, 1], group=["a", "b", None])
+    out = replay(jobs, oversize="drop")
+    assert out.jobs["job_id"].to_list() == ["t2"]
+    assert out.searches is not None
+    assert out.searches.is_empty()
+    assert out.summary["searches"] == 0
+    assert ringbco.audit(out, jobs) == []
+
+
 def test_admission_refuses_trials_that_others_wait_for() -> None:
     jobs = table(2, submit_time=[0.0, 50.0], deadline=[1e6, 51.0])
     out = replay(jobs, policy="edf", admission=True, search="asha:eta=2,rungs=1")

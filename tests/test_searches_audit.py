@@ -83,6 +83,17 @@ def test_results_of_policies_that_resize_jobs_pass(policy: str) -> None:
         assert audit(out, jobs) == [], (number, given)
 
 
+def test_searches_stand_in_the_order_of_the_table_also_where_their_first_trials_were_dropped() -> None:
+    names = ["a", "gone", "b", "a"]
+    jobs = pl.DataFrame({"job_id": list("0123"), "submit_time": [0.0] * 4, "num_gpus": [9, 9, 1, 1],
+                         "duration": [8.0] * 4, "group": names})  # fmt: skip
+    searched = {"model": "fixed", "oversize": "drop", "search": "asha:eta=2,rungs=1"}
+    outcome = ringbco.replay(jobs, "1x8", policy="fifo", **searched)
+    assert outcome.searches is not None
+    assert outcome.searches["group"].to_list() == ["a", "b"]
+    assert audit(outcome, jobs) == []
+
+
 def test_without_allocations_it_passes_too() -> None:
     rnd = random.Random(1)
     jobs = table(rnd, 40)

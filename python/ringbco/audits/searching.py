@@ -348,9 +348,14 @@ def _expected(facts: Facts, climbs: rungs.Climbs) -> Iterator[tuple[str, dict[st
     held = np.bincount(facts.a_job, facts.a_held * (facts.a_end - facts.a_start), facts.row.size) / 3600.0
     trials: dict[str, list[int]] = {}
     for row, name in enumerate(names.to_list()):
-        if name is not None and row not in away:
-            trials.setdefault(name, []).append(row)
+        if name is None:
+            continue
+        rows = trials.setdefault(name, [])  # the order of searches is that of the table, dropped rows and all
+        if row not in away:
+            rows.append(row)
     for name, rows in trials.items():
+        if not rows:
+            continue
         jobs = [job_of[row] for row in rows if row in job_of]
         first = min(submit[row] for row in rows)
         figures: dict[str, Any] = {

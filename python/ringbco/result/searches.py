@@ -63,7 +63,9 @@ def searches_frame(frame: pl.DataFrame, trials: Trials, result: _core.RunResult)
     rows = np.flatnonzero(there)
     by_search = rows[np.argsort(trials.of[rows], kind="stable")]
     numbers, firsts = np.unique(trials.of[by_search], return_index=True)
-    for number, mine in zip(numbers.tolist(), np.split(by_search, firsts[1:]), strict=True):
+    ends = [*firsts.tolist(), by_search.size][1:]
+    for number, start, end in zip(numbers.tolist(), firsts.tolist(), ends, strict=True):
+        mine = by_search[start:end]
         first = float(submit[mine].min())
         told = {
             "group": trials.names[number],
