@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,10 @@ def test_policies_that_resize_nobody_say_so(tmp_path: Path, invoke: Invoke) -> N
     for policy in ("fifo", "srtf", "tiresias", "sjf-bco", "own.py:Key", "own.py:Rank"):
         assert told("replay", "jobs.parquet", "--policy", policy) == note.format(policy)
         assert told("replay", "jobs.parquet", "--policy", policy, "--quiet") == ""
+    if find_spec("highspy"):
+        for policy in ("gavel", "allox"):
+            assert told("replay", "jobs.parquet", "--policy", policy) == note.format(policy)
+        assert told("replay", "jobs.parquet", "--policy", "sia") == ""
     assert told("replay", "jobs.parquet", "--policy", "own.py:Mine") == ""
     both = told("compare", "jobs.parquet", "--policy", "fifo", "--policy", "own.py:Mine", "--policy", "srtf")
     assert both == note.format("fifo and srtf").replace("resizes", "resize")

@@ -35,6 +35,7 @@ _CLAIRVOYANT: Final = {
 }
 # Under which jobs may hold other GPUs than num_gpus: what policies of the engine resize belongs here.
 _RESIZING: Final = (*REPLAY["resize_every"].policies, "log", "outside")
+_ONE_SIZE: Final = ("gavel", "allox")  # written in Python as those of one's own, and resize nobody
 # What ends stays under every policy.
 _ENDING: Final = ("outages", "services", "evict", "quota")
 _INTERVAL: Final = 60.0
@@ -57,6 +58,8 @@ def rigid(chosen: Iterable[str], table: JobTable) -> tuple[int, list[str]]:
 
 
 def _resizes(name: str) -> bool:
+    if name in _ONE_SIZE:
+        return False
     if not is_own(name):
         return can_resize(resolve_policy(name).preemption)
     kind = named(name)[1]
