@@ -39,7 +39,7 @@ def bound(
     `ringbco report` show that ratio. The bound holds for both clocks and any slot, so neither is an option.
 
     Elastic jobs (min_gpus, max_gpus) may hold any GPUs in their range here. `compare` and `report` have the
-    bound of jobs that hold num_gpus, as they do under every built-in policy: it is never lower.
+    bound of jobs that hold num_gpus: it is never lower. They have it where no job was resized.
 
     Example: ringbco bound jobs.parquet --cluster 32x8
     """

@@ -103,7 +103,10 @@ class Elastic:
         """
         for name in _ADDED:
             if name in frame.columns and frame[name].null_count() < frame.height:
-                raise UsageError(f"option elastic: the trace has a column {name} of its own")
+                raise UsageError(
+                    f"option elastic: the trace has a column {name} of its own; leave the option out, or the"
+                    " column"
+                )
         asked = frame["num_gpus"].to_numpy().astype(np.int64)
         least = np.maximum(1, -(-asked * self.low.numerator // self.low.denominator))
         most = np.minimum(_MOST_GPUS, asked * self.high.numerator // self.high.denominator)

@@ -234,14 +234,14 @@ class _Lookup:
 
     def _no_entry(self, row: int, number: int, gpus: int) -> InputError:
         on, job = self.types[number], self.table.frame.row(row, named=True)
+        size = f"{gpus} GPU{'s'[: gpus > 1]}"
         return InputError(
-            f"a model whose rate on {gpus} GPU{'s'[: gpus > 1]} of {on} is in {self.source};"
-            f" job {job['job_id']!r} may run there",
+            f"a model whose rate on {size} of {on} is in {self.source}; job {job['job_id']!r} may run there",
             file=self.table.source,
             row=row + 1,
             column="model",
             value=job["model"],
-            hint=f"add rows of model {job['model']} and gpu_type {on} that measure or bracket {gpus} GPUs,"
+            hint=f"add rows of model {job['model']} and gpu_type {on} that measure or bracket {size},"
             " or keep the job off that type with gpu_type",
         )
 
