@@ -103,9 +103,9 @@ class Shortest(ringbco.KeyPolicy):
 
 def test_policies_of_ones_own_and_plans_give_no_shares() -> None:
     frame = jobs((0, 1, 1, 0.5))
-    with pytest.raises(UsageError, match=r"option policy: .*the job table has shares"):
+    with pytest.raises(UsageError, match=r"option policy: \S+:Shortest: .*the job table has shares"):
         ringbco.replay(frame, "1x2", policy=Shortest, model="fixed")
-    with pytest.raises(UsageError, match=r"option policy: .*the job table has shares"):
+    with pytest.raises(UsageError, match=r"option policy: Simulation: .*the job table has shares"):
         ringbco.Simulation(frame, "1x2", model="fixed")
     with pytest.raises(UsageError, match="a plan gives no shares"):
         ringbco.plan(frame, "1x2", model="fixed")

@@ -231,6 +231,12 @@ def _after(
 
 
 def _prepared(setup: Setup) -> _core.Prepared:
+    if setup.jobs.get("shares") is not None:
+        name = setup.chosen.name.removeprefix(f"{__name__}:_Bare") or "Simulation"
+        raise UsageError(
+            f"option policy: {name}: expected an order or a ranking of the engine: the job table has"
+            " shares of a GPU; without its gpu_share each takes a whole one"
+        )
     try:
         return _core.Prepared(setup.jobs, setup.servers, setup.options)
     except _core.CoreError as error:
