@@ -106,18 +106,21 @@ def test_the_slow_twin_of_pollux_optimus(workload: str) -> None:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-@pytest.mark.parametrize("placement", ["consolidate", "emptiest"])
-def test_pollux_optimus(workload: str, placement: str) -> None:
+@pytest.mark.parametrize(
+    ("placement", "resize_every", "most"),
+    [("emptiest", 120.0, 0.015), ("consolidate", 120.0, 0.041), ("emptiest", 0.0, 0.036)],
+)
+def test_pollux_optimus(workload: str, placement: str, resize_every: float, most: float) -> None:
     """docs/tables.md has the figures, and says what is different."""
-    given: dict[str, Any] = {"interval": 60.0, "resize_every": 0.0, "placement": placement, **SLOTS}
+    given: dict[str, Any] = {"interval": 60.0, "resize_every": resize_every, "placement": placement, **SLOTS}
     _, jobs = replayed(workload, "optimus", **given)
-    assert abs(above(jobs)) < 0.04
+    assert abs(above(jobs)) < most
     later = jobs["jct"] - jobs["theirs"]
     assert later.is_between(0.0, 60.0, closed="left").sum() >= 80  # the same slot
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8))
 def test_optimus_on_workloads_drawn_at_random(seed: int, tmp_path: Path) -> None:
     """Jobs and arrivals of Pollux' workloads, put together anew; the slow twin stands for the simulator."""
     pytest.importorskip("scipy", reason="the twin interpolates with scipy: pip install scikit-learn")
@@ -128,16 +131,16 @@ def test_optimus_on_workloads_drawn_at_random(seed: int, tmp_path: Path) -> None
     drawn = pl.concat(given).sample(160, with_replacement=True, seed=seed).drop("name", "time")
     workload = drawn.select(
         pl.format("{}-{}", "application", pl.int_range(160)).alias("name"),
-        given[seed]["time"],
+        given[seed % 4]["time"],
         pl.all(),
     )
     workload.write_csv(tmp_path / "w.csv")
     made = ringbco.convert("pollux", tmp_path / "w.csv", profiles=folder / "profiles", strict=True)
     outcome = ringbco.replay(
-        made.table, "16x4", policy="optimus", interval=60.0, resize_every=0.0, placement="emptiest",
+        made.table, "16x4", policy="optimus", interval=60.0, resize_every=120.0, placement="emptiest",
         model="table", tables=made.tables, start_cost=30.0, **SLOTS,
     )  # fmt: skip
     assert ringbco.audit(outcome, made.table) == []
     theirs = optimus(tmp_path / "w.csv", folder / "profiles")
     mean = sum(theirs.values()) / 160
-    assert outcome.summary["mean_jct"] == pytest.approx(mean, rel=0.07)
+    assert outcome.summary["mean_jct"] == pytest.approx(mean, rel=0.06)
