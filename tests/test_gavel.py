@@ -311,7 +311,7 @@ def test_a_policy_by_name_is_repeated_by_name(invoke: Invoke, tmp_path: Path, mo
         ("gavel", "rounds=5", "rounds: expected one of round, renew, newcomers, shares; policy gavel"),
         ("gavel", "shares=fair", "shares: fair: expected one of max-min, first-come"),
         ("allox", "alpha=0", "alpha: 0.0: expected a number > 0 and <= 1"),
-        ("allox", "alpha=nan", "alpha: nan: expected a value of type float"),
+        ("allox", "alpha=nan", "alpha: nan: expected a number"),
     ],
 )
 def test_odd_fields_are_refused(policy: str, given: str, said: str) -> None:
@@ -404,7 +404,7 @@ def test_the_length_of_a_round_is_an_option(
     )
     other = invoke(*run[:5], "fifo", "--round", "500", "-o", "x")
     assert other.returncode == 2
-    assert "option P: round: expected none beside fifo: it has no fields" in other.stderr
+    assert "option round: 500: expected none beside fifo: gavel and sia have rounds" in other.stderr
     runs = ("--run", "gavel --round 500", "--run", "fifo")
     both = ("compare", "jobs.csv", "--cluster", "two.toml", "--model", "fixed", *runs, "-o", "c", "-q")
     assert invoke(*both).returncode == 0

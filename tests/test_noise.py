@@ -16,7 +16,7 @@ from conftest import Invoke
 from frames import cluster_of
 from own_policies import Stretchy
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError
+from ringbco.errors import InputError, RingbcoWarning
 from ringbco.trace.jobs import from_frame
 
 ONE = {
@@ -229,6 +229,9 @@ def test_policies_that_resize_nobody_say_so(tmp_path: Path, invoke: Invoke) -> N
     both = told("compare", "jobs.parquet", "--policy", "fifo", "--policy", "own.py:Mine", "--policy", "srtf")
     assert both == note.format("fifo and srtf").replace("resizes", "resize")
     assert note.format("ff") in told("plan", "jobs.parquet", "--policy", "ff")
+    base = {"trace": str(tmp_path / "jobs.parquet"), "cluster": "2x8"}
+    with pytest.warns(RingbcoWarning, match="num_gpus GPUs each under fifo, which resizes nobody"):
+        ringbco.sweep({"base": base, "grid": {"policy": ["fifo", "afs"]}}, tmp_path / "sweep")
     pl.DataFrame(ONE | RING).drop("max_gpus", "min_gpus").write_parquet(tmp_path / "jobs.parquet")
     assert told("replay", "jobs.parquet", "--policy", "fifo") == ""
 

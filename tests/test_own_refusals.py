@@ -178,7 +178,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     for arguments, said in (
         (["-o", "bad"], "option P: expected a value of times"),
         (["-P", "times", "-o", "bad"], "option P: times: expected NAME=VALUE"),
-        (["-P", "times=x", "-o", "bad"], "expected a value of type float"),
+        (["-P", "times=x", "-o", "bad"], "expected a number"),
         (["-P", "time=1", "-o", "bad"], "option P: time: expected one of times, sign"),
     ):
         refused = run(*given, *arguments, folder=tmp_path)

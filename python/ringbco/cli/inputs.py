@@ -206,12 +206,17 @@ def read_table(path: Path, *, quiet: bool) -> JobTable:
     return table
 
 
-def fields(given: Sequence[str] | None, length: str | None = None) -> dict[str, str]:
-    """What -P and --round say, by name.
+def fields(policy: str, given: Sequence[str] | None, length: str | None = None) -> dict[str, str]:
+    """What -P and --round say of a policy, by name.
 
-    Raises UsageError for one without "=" and for a name that is given twice.
+    Raises UsageError for one without "=", for a name that is given twice, and for a round of a policy that
+    has no fields.
     """
     from ringbco.errors import UsageError
+    from ringbco.run.own import is_own
+
+    if length is not None and not is_own(policy):
+        raise UsageError(f"option round: {length}: expected none beside {policy}: gavel and sia have rounds")
 
     found: dict[str, str] = {}
     for text in (*(given or ()), *([] if length is None else [f"round={length}"])):
@@ -233,14 +238,9 @@ def tell_rigid(policies: Sequence[str], table: JobTable) -> None:
     """A note where elastic jobs run on just num_gpus GPUs under some of the policies."""
     from ringbco.run.scheduling import rigid
 
-    elastic, under = rigid(dict.fromkeys(policies), table)
-    if under:
-        jobs = f"{elastic:,} elastic job{'s'[: elastic != 1]}"
-        print(
-            f"note: {jobs} of {table.source}: num_gpus GPUs each under {' and '.join(under)}, which"
-            f" resize{'s'[: len(under) == 1]} nobody",
-            file=sys.stderr,
-        )
+    line = rigid(policies, table)
+    if line is not None:
+        print(f"note: {line}", file=sys.stderr)
 
 
 def note_unused(options: Iterable[str], policies: Sequence[str]) -> None:

@@ -86,7 +86,7 @@ def replay(
             table,
             machine,
             policy=policy,
-            parameters=fields(parameters, round_length),
+            parameters=fields(policy, parameters, round_length),
             progress=progress,
             **options,
         )

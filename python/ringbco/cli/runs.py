@@ -91,7 +91,7 @@ def _parsed(text: str) -> dict[str, Any]:
     length = given.pop("round_length", None)
     if "parameters" in given or length is not None:
         try:
-            given["parameters"] = fields(given.get("parameters"), length)
+            given["parameters"] = fields(policy, given.get("parameters"), length)
         except UsageError as error:
             raise refusal(str(error)) from None
     return given

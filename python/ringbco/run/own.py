@@ -298,11 +298,12 @@ def _as_field(key: str, value: Any, field: dataclasses.Field[Any]) -> Any:
         read = ast.literal_eval(value)
     except (ValueError, SyntaxError):
         read = value
-    wanted = {"int": int, "float": float, "bool": bool}.get(str(getattr(field.type, "__name__", field.type)))
+    kinds = {"int": (int, "an integer"), "float": (float, "a number"), "bool": (bool, "True or False")}
+    wanted, expected = kinds.get(str(getattr(field.type, "__name__", field.type)), (None, ""))
     if wanted is float and isinstance(read, int) and not isinstance(read, bool):
         read = float(read)
     if wanted is not None and type(read) is not wanted:
-        raise UsageError(f"option P: {key}: {value}: expected a value of type {wanted.__name__}")
+        raise UsageError(f"option P: {key}: {value}: expected {expected}")
     return read
 
 

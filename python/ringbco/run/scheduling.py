@@ -12,7 +12,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.run.options import Policy, check, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.own import Policy as Own
-from ringbco.run.own import is_own, named
+from ringbco.run.own import Carried, is_own, named
 from ringbco.trace.jobs import gpus_of
 
 if TYPE_CHECKING:
@@ -48,21 +48,28 @@ def can_resize(preemption: str) -> bool:
     return preemption in _RESIZING
 
 
-def rigid(chosen: Iterable[str], table: JobTable) -> tuple[int, list[str]]:
-    """Elastic jobs of a table, and those of the policies under which they run on num_gpus all the same.
+def rigid(chosen: Iterable[str | Carried], table: JobTable) -> str | None:
+    """A line that says under which of the policies elastic jobs of a table run on num_gpus all the same.
 
     Of a policy of one's own only `Policy` can resize: the others order or rank.
     """
     elastic = int(np.count_nonzero(gpus_of(table.frame, "min_gpus") < gpus_of(table.frame, "max_gpus")))
-    return elastic, [name for name in chosen if not _resizes(name)] if elastic else []
+    names = {name.name if isinstance(name, Carried) else name: name for name in chosen}
+    under = [name for name, policy in names.items() if not _resizes(name, policy)] if elastic else []
+    if not under:
+        return None
+    return (
+        f"{elastic:,} elastic job{'s'[: elastic != 1]} of {table.source}: num_gpus GPUs each under"
+        f" {' and '.join(under)}, which resize{'s'[: len(under) == 1]} nobody"
+    )
 
 
-def _resizes(name: str) -> bool:
+def _resizes(name: str, policy: str | Carried) -> bool:
     if name in _ONE_SIZE:
         return False
-    if not is_own(name):
+    if not is_own(policy):
         return can_resize(resolve_policy(name).preemption)
-    kind = named(name)[1]
+    kind = named(policy)[1]
     return issubclass(kind if isinstance(kind, type) else type(kind), Own)
 
 

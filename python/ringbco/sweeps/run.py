@@ -26,6 +26,7 @@ from ringbco.result import metrics
 from ringbco.result.folder import check_target
 from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.own import resolve
+from ringbco.run.scheduling import rigid
 from ringbco.sweeps.spec import Run, Spec, Trace, command, options_of, read_spec
 from ringbco.sweeps.store import RUNS, SPEC, TABLE, Store
 from ringbco.trace import profiles
@@ -176,7 +177,9 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
     except Exception as error:
         return _failure(f"{type(error).__name__}: {error}", final=False)
     summary = {k: value for k, value in outcome.summary.items() if not isinstance(value, list | dict)}
-    found = outcome.run.get("warnings")
+    found = list(outcome.run.get("warnings", ()))
+    if "policy" in given and (line := rigid([given["policy"]], table)) is not None:
+        found.append(line)
     return {"summary": summary, "warnings": found} if found else {"summary": summary}
 
 
