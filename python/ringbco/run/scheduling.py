@@ -11,8 +11,8 @@ import numpy as np
 from ringbco.errors import InputError, UsageError
 from ringbco.run.options import Policy, check, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
-from ringbco.run.own import Policy as Own
 from ringbco.run.own import Carried, is_own, named
+from ringbco.run.own import Policy as Own
 from ringbco.trace.jobs import gpus_of
 
 if TYPE_CHECKING:
