@@ -6,11 +6,13 @@ mod bits;
 mod fenwick;
 mod heap;
 mod minima;
+mod order;
 
 pub(crate) use bits::OrderedBits;
 pub(crate) use fenwick::Fenwick;
 pub(crate) use heap::EventHeap;
 pub(crate) use minima::Minima;
+pub(crate) use order::sort_again;
 
 /// One number with the order of (tier, key, number).
 #[inline]

@@ -23,9 +23,8 @@ impl Rule for Afs {
     fn give_rest<S: Speed>(&mut self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>, curves: &mut Curves) {
         sheet.sort();
         let Some(lines) = sheet.contested(pool, rates, curves) else { return };
-        let places = lines.iter().map(|&at| sheet.lines[at].place());
-        let mut members: Vec<Member> = places.map(Member::new).collect();
-        Giving { members: &mut members, times: |job| curves.times(job, pool) }.give(sheet.free[pool], &mut 0);
+        let mut members: Vec<Member> = lines.iter().map(|&at| Member::new(sheet.lines[at].job)).collect();
+        Giving::new(&mut members, |job| curves.times(job, pool)).give(sheet.free[pool], &mut 0);
         for (at, member) in lines.into_iter().zip(members) {
             sheet.lines[at].number += member.more;
         }

@@ -5,8 +5,8 @@
 //! before the last of those with x has such a c, that one gets its own, and the level rises. So a GPU of a job is given at the
 //! first level from its c on that a later job makes; and at c + 1 at the latest, which is the level that the job makes itself.
 //!
-//! What is given up to a level takes one look at each job, the last one first. Of the levels that later jobs make only the
-//! greatest matters: it grows where a job's own is greater by more than one.
+//! What is given up to a level is found from the last job on. Of the levels that later jobs make only the greatest matters: it
+//! grows where a job's own is greater by more than one. Jobs that stand together are passed over where nothing changes.
 //!
 //! Invariant: c never falls from one GPU of a job to the next. For example, of two jobs at c = 1, 2, 3, ... the earlier one has
 //! GPUs up to c = 2, then the later one its first, then the earlier one has another.
@@ -14,7 +14,7 @@
 use super::Rule;
 use super::base::{Numbers, Rest, View};
 use super::curve::Curves;
-use super::queue::Place;
+use crate::ds::{packed, sort_again};
 use crate::ids::Job;
 use crate::speed::Speed;
 
@@ -24,7 +24,9 @@ const ONE: u64 = 1_000_000;
 /// A job that could use more than min_gpus.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
-    pub(super) place: Place,
+    job: Job,
+    /// Its place in the order of the base, packed.
+    place: u128,
     /// min_gpus, and what it is to have as far as others know.
     least: u32,
     number: u32,
@@ -38,30 +40,59 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(place: Place) -> Self {
-        Self { place, least: 0, number: 0, more: 0, entry: 0, last: 0, next: 0 }
-    }
-
-    fn job(&self) -> Job {
-        self.place.2
+    pub(super) fn new(job: Job) -> Self {
+        Self { job, place: 0, least: 0, number: 0, more: 0, entry: 0, last: 0, next: 0 }
     }
 
     /// It is to have that.
     fn settle(&mut self, numbers: &mut Numbers, number: u32) {
         if self.number != number {
             self.number = number;
-            numbers.set(self.job(), number);
+            numbers.set(self.job, number);
         }
+    }
+}
+
+/// How many members a block has.
+const BLOCK: usize = 16;
+
+/// Members that stand together: what they get in all, the greatest `last` and the least `next`.
+#[derive(Clone, Copy)]
+struct Block {
+    more: u64,
+    last: u64,
+    next: u64,
+}
+
+impl Block {
+    fn new(members: &[Member]) -> Self {
+        let none = Self { more: 0, last: 0, next: u64::MAX };
+        members.iter().fold(none, |all, member| Self {
+            more: all.more + u64::from(member.more),
+            last: all.last.max(member.last),
+            next: all.next.min(member.next),
+        })
+    }
+
+    /// Whether all have what is at most c, and no more.
+    fn is_at(&self, c: u64) -> bool {
+        self.last <= c && c < self.next
     }
 }
 
 /// Members in order of the base, and c of each one's GPUs, the first beyond min_gpus first.
 pub(super) struct Giving<'a, F> {
-    pub(super) members: &'a mut [Member],
-    pub(super) times: F,
+    members: &'a mut [Member],
+    blocks: Vec<Block>,
+    times: F,
 }
 
-impl<'c, F: Fn(Job) -> &'c [u64]> Giving<'_, F> {
+impl<'a, 'c, F: Fn(Job) -> &'c [u64]> Giving<'a, F> {
+    pub(super) fn new(members: &'a mut [Member], times: F) -> Self {
+        let blocks = members.chunks(BLOCK).map(Block::new).collect();
+        Self { members, blocks, times }
+    }
+
     /// Gives a member all whose c is at most that.
     #[inline]
     fn give_up_to(&mut self, at: usize, c: u64) {
@@ -69,7 +100,7 @@ impl<'c, F: Fn(Job) -> &'c [u64]> Giving<'_, F> {
         if member.last <= c && c < member.next {
             return;
         }
-        let times = (self.times)(member.job());
+        let times = (self.times)(member.job);
         let more = times.partition_point(|&own| own <= c);
         member.more = more as u32;
         member.last = if more > 0 { times[more - 1] } else { 0 };
@@ -80,14 +111,22 @@ impl<'c, F: Fn(Job) -> &'c [u64]> Giving<'_, F> {
     fn reach(&mut self, level: u64) -> (u64, u64, u64) {
         let below = level.saturating_sub(ONE);
         let (mut given, mut made, mut least) = (0, 0, u64::MAX);
-        for at in (0..self.members.len()).rev() {
-            self.give_up_to(at, u64::max(made, below));
-            let member = &self.members[at];
-            given += u64::from(member.more);
-            least = least.min(member.next);
-            if member.last > made {
-                made = member.last + ONE;
+        for block in (0..self.blocks.len()).rev() {
+            // Else its members have what they get, and none of them makes a greater level.
+            if !self.blocks[block].is_at(u64::max(made, below)) || self.blocks[block].last > made {
+                let from = block * BLOCK;
+                let to = usize::min(from + BLOCK, self.members.len());
+                for at in (from..to).rev() {
+                    self.give_up_to(at, u64::max(made, below));
+                    let last = self.members[at].last;
+                    if last > made {
+                        made = last + ONE;
+                    }
+                }
+                self.blocks[block] = Block::new(&self.members[from..to]);
             }
+            given += self.blocks[block].more;
+            least = least.min(self.blocks[block].next);
         }
         (given, made, least.saturating_add(ONE))
     }
@@ -149,8 +188,10 @@ impl<'c, F: Fn(Job) -> &'c [u64]> Giving<'_, F> {
 pub(in crate::policy) struct Pairs {
     /// What each job is known by, where it is here: an even number where it is not.
     entry: Vec<u32>,
-    /// In the order of the base when they were last compared, then those that came since; with some who have left.
+    /// The first `in_order` in the order of the base when they were last compared, then those that came since; with some who
+    /// have left.
     members: Vec<Member>,
+    in_order: usize,
     here: usize,
     /// The first so many have all that they can use.
     filled: usize,
@@ -162,25 +203,27 @@ pub(in crate::policy) struct Pairs {
 impl Pairs {
     /// Forgets those who have left.
     fn tidy(&mut self) {
-        self.members.retain(|member| self.entry[member.job().index()] == member.entry);
+        let (mut at, mut in_order) = (0, self.in_order);
+        self.members.retain(|member| {
+            let is_here = self.entry[member.job.index()] == member.entry;
+            in_order -= usize::from(!is_here && at < self.in_order);
+            at += 1;
+            is_here
+        });
+        self.in_order = in_order;
     }
 }
 
 impl Rest for Pairs {
     fn new(jobs: usize) -> Self {
-        Self { entry: vec![0; jobs], members: Vec::new(), here: 0, filled: 0, useful: 0, guess: 0 }
+        Self { entry: vec![0; jobs], members: Vec::new(), in_order: 0, here: 0, filled: 0, useful: 0, guess: 0 }
     }
 
     fn enter<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job) {
         let Some(curve) = view.curves.of(job, 0).filter(|curve| curve.least < curve.cap) else { return };
         let entry = &mut self.entry[job.index()];
         *entry = entry.wrapping_add(1);
-        self.members.push(Member {
-            entry: *entry,
-            least: curve.least,
-            number: numbers.of(job),
-            ..Member::new((0, 0, job))
-        });
+        self.members.push(Member { entry: *entry, least: curve.least, number: numbers.of(job), ..Member::new(job) });
         self.here += 1;
         self.useful += u64::from(curve.cap - curve.least);
     }
@@ -203,8 +246,8 @@ impl Rest for Pairs {
                 self.filled = 0;
             }
             for member in &mut self.members[self.filled..] {
-                if self.entry[member.job().index()] == member.entry
-                    && let Some(curve) = view.curves.of(member.job(), 0)
+                if self.entry[member.job.index()] == member.entry
+                    && let Some(curve) = view.curves.of(member.job, 0)
                 {
                     member.settle(numbers, curve.cap);
                 }
@@ -216,12 +259,12 @@ impl Rest for Pairs {
             self.tidy();
         }
         for member in &mut self.members {
-            member.place = view.place(member.job());
+            let (tier, key, job) = view.place(member.job);
+            member.place = packed(tier, key, job.number());
         }
-        // They are almost in order.
-        self.members.sort_by_key(|member| member.place);
-        let times = |job| view.curves.times(job, 0);
-        Giving { members: &mut self.members, times }.give(free, &mut self.guess);
+        sort_again(&mut self.members, self.in_order, |member| member.place);
+        self.in_order = self.members.len();
+        Giving::new(&mut self.members, |job| view.curves.times(job, 0)).give(free, &mut self.guess);
         self.filled = 0;
         for member in &mut self.members {
             member.settle(numbers, member.least + member.more);
@@ -231,21 +274,15 @@ impl Rest for Pairs {
 
 #[cfg(test)]
 mod tests {
-    use super::{Giving, Member, ONE};
+    use super::{BLOCK, Giving, Member, ONE};
     use crate::ids::Job;
     use proptest::prelude::*;
 
-    /// GPU by GPU, as the rule says it.
-    fn one_by_one(times: &[Vec<u64>], free: usize) -> Vec<u32> {
-        let mut more = vec![0; times.len()];
-        for _ in 0..free {
-            let next = |job: usize| times[job].get(more[job]).copied();
-            let is_beaten =
-                |job: usize, own: u64| (job + 1..times.len()).filter_map(next).any(|later| later + ONE < own);
-            let first = (0..times.len()).find(|&job| next(job).is_some_and(|own| !is_beaten(job, own)));
-            more[first.unwrap()] += 1;
-        }
-        more.into_iter().map(|more| more as u32).collect()
+    /// Who gets the next GPU, as the rule says it.
+    fn first(times: &[Vec<u64>], more: &[u32]) -> usize {
+        let next = |job: usize| times[job].get(more[job] as usize).copied();
+        let is_beaten = |job: usize, own: u64| (job + 1..times.len()).filter_map(next).any(|later| later + ONE < own);
+        (0..times.len()).find(|&job| next(job).is_some_and(|own| !is_beaten(job, own))).unwrap()
     }
 
     proptest! {
@@ -253,7 +290,7 @@ mod tests {
         fn levels_give_what_the_rule_gives(
             // Halves and thirds make many ties.
             own in prop::collection::vec(
-                prop::collection::vec((0..6 * 6_u64).prop_map(|sixths| sixths * ONE / 6 + 1), 0..8), 1..8
+                prop::collection::vec((0..6 * 6_u64).prop_map(|sixths| sixths * ONE / 6 + 1), 0..8), 1..3 * BLOCK
             ),
             is_rising: bool,
             guess in 0..10 * ONE,
@@ -265,14 +302,16 @@ mod tests {
             let greatest = |own: &Vec<u64>| own.iter().scan(0, |c, &own| { *c = own.max(*c); Some(*c) }).collect();
             let times: Vec<Vec<u64>> = own.iter().map(greatest).collect();
             let useful: usize = times.iter().map(Vec::len).sum();
-            let mut members: Vec<Member> = (0..times.len()).map(|job| Member::new((0, 0, Job::at(job)))).collect();
+            let mut members: Vec<Member> = (0..times.len()).map(|job| Member::new(Job::at(job))).collect();
             let mut guess = guess;
+            let mut more = vec![0; times.len()];
             for free in 0..useful {
                 // From whatever the members had before.
-                let mut giving = Giving { members: &mut members, times: |job: Job| &times[job.index()][..] };
+                let mut giving = Giving::new(&mut members, |job: Job| &times[job.index()][..]);
                 giving.give(free as u64, &mut guess);
-                let more: Vec<u32> = members.iter().map(|member| member.more).collect();
-                prop_assert_eq!(more, one_by_one(&own, free));
+                prop_assert!(members.iter().map(|member| member.more).eq(more.iter().copied()));
+                let next = first(&own, &more);
+                more[next] += 1;
             }
         }
     }
