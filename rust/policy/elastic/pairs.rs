@@ -185,8 +185,6 @@ impl Rest for Pairs {
         self.useful += u64::from(curve.cap - curve.least);
     }
 
-    fn renew<S: Speed, R: Rule>(&mut self, _view: &View<'_, '_, S, R>, _numbers: &Numbers, _job: Job) {}
-
     fn leave(&mut self, curves: &Curves, _beyond: u32, job: Job) {
         let entry = &mut self.entry[job.index()];
         if *entry % 2 == 1 {
