@@ -212,7 +212,7 @@ def _followed(
             fifo = (first, float(facts.submit[job]), float(row))
             bisect.insort(levels[climbs.rung[at]].came, (float(climbs.loss[at]), fifo, job))
             at_rung[job, int(climbs.rung[at])] = at
-        for number_, level in enumerate(levels):
+        for rung, level in enumerate(levels):
             best = [job for _, _, job in level.came[: len(level.came) // climbs.search.eta]]
             closes = len(level.came) + level.lost == size
             if closes and not level.on and not best:
@@ -222,7 +222,7 @@ def _followed(
             for _, _, job in level.came if closes else []:
                 if job not in level.on and job not in ended:
                     ended.add(job)
-                    for above in levels[number_ + 1 :]:
+                    for above in levels[rung + 1 :]:
                         above.lost += 1
     return {at: levels[rung].on.get(job, math.nan) for (job, rung), at in at_rung.items()}
 
