@@ -140,7 +140,7 @@ impl Rule for ElasticFlow<'_> {
         if deadline.is_nan() { f64::INFINITY } else { deadline }
     }
 
-    fn give_base<S: Speed>(&mut self, sheet: &mut Sheet, queue: &Queue, rates: &Rates<'_, '_, S>) {
+    fn give_base<S: Speed>(&self, sheet: &mut Sheet, queue: &Queue, rates: &Rates<'_, '_, S>) {
         sheet.lines.extend(queue.all().map(|(job, key)| rates.waiting(job, key)));
         let now = rates.floor.seconds();
         let mut profiles = all_free(rates);

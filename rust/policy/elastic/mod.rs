@@ -49,12 +49,12 @@ pub(super) trait Rule: Clone + Send {
     fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64;
 
     /// Gives out what comes before all else. The sheet has those who run, the queue those who wait.
-    fn give_base<S: Speed>(&mut self, sheet: &mut Sheet, queue: &Queue, rates: &Rates<'_, '_, S>) {
+    fn give_base<S: Speed>(&self, sheet: &mut Sheet, queue: &Queue, rates: &Rates<'_, '_, S>) {
         sheet.give_least_in_order(queue, rates);
     }
 
     /// Gives out the GPUs of a pool that are left over once the base has its own.
-    fn give_rest<S: Speed>(&mut self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>, curves: &mut Curves) {
+    fn give_rest<S: Speed>(&self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>, curves: &mut Curves) {
         give_by_gain(sheet, pool, rates, curves);
     }
 }
