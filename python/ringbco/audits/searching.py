@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -153,10 +153,7 @@ def _check_choices(check: Check, facts: Facts, climbs: rungs.Climbs) -> None:
     by_name: dict[str, list[tuple[float, int, int]]] = {}
     for at, name in enumerate(names.gather(facts.row[climbs.job]).to_list()):
         by_name.setdefault(name, []).append((float(climbs.time[at]), int(climbs.job[at]), at))
-    sizes: dict[str, int] = {}
-    for row, name in enumerate(names.to_list()):
-        if name is not None and row not in away:
-            sizes[name] = sizes.get(name, 0) + 1
+    sizes = Counter(name for row, name in enumerate(names.to_list()) if row not in away)
     gone: dict[str, list[float]] = {}
     seen = facts.first_instant(facts.table.frame["submit_time"].to_numpy())
     for row in refused:
