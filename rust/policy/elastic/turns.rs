@@ -113,7 +113,7 @@ pub(in crate::policy) struct Turns {
     given: u64,
     up: Side<true>,
     down: Side<false>,
-    /// Until when bounds of the latter hold (bits of machine time).
+    /// Until when bounds on the way down hold (bits of machine time).
     until: BinaryHeap<Reverse<(u64, Job, u32)>>,
 }
 
@@ -128,13 +128,13 @@ impl Turns {
             self.up.bounds.push(Side::<true>::bound(turn, job, stamp));
         }
         if number > curve.least {
-            let ahead = left * STRIDE / fastest;
             let later = if fastest > 0.0 { left * (1.0 - STRIDE) } else { left };
             let turn = f64::max(curve.turn(later, number - 1) - ROUNDING * left / curve.rate(number - 1), 0.0);
             self.down.bounds.push(Side::<false>::bound(turn, job, stamp));
             if fastest > 0.0 {
-                let clock = view.floor.clock;
-                let until = view.floor.now + ahead * (1.0 - 1e-6) / clock.slot.unwrap_or(1.0);
+                // A little earlier, for rounding's sake.
+                let ahead = left * STRIDE / fastest * (1.0 - 1e-6);
+                let until = view.floor.now + ahead / view.floor.clock.slot.unwrap_or(1.0);
                 self.until.push(Reverse((until.to_bits(), job, stamp)));
             }
         }
