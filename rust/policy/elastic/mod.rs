@@ -174,7 +174,7 @@ impl<R: Rule> Resizing<R> {
         self.fresh = fresh;
     }
 
-    /// Says whose number changes, from what earlier decisions kept. Returns whether anything is kept.
+    /// Says how many GPUs those are to have whose number changes, from what earlier decisions kept. Returns false if nothing is kept.
     fn count_on<S: Speed>(&mut self, floor: &Floor<'_, S>) -> bool {
         let Self { base: Some(base), rule, roster, queue, curves, few, sheet, resize_every, .. } = self else {
             return false;
