@@ -154,6 +154,7 @@ def test_where_all_trials_are_left_out_there_is_no_search() -> None:
     assert out.searches.is_empty()
     assert out.summary["searches"] == 0
     assert ringbco.audit(out, jobs) == []
+    assert "Searches" not in {chapter.title for chapter in chapters({"dropped": out})}
 
 
 def test_admission_refuses_trials_that_others_wait_for() -> None:

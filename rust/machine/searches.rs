@@ -53,10 +53,10 @@ struct Rung {
     /// The floor(n / eta) best, and the others.
     best: BTreeSet<(u64, Job)>,
     others: BTreeSet<(u64, Job)>,
-    /// Trials that will never reach it, and how many have gone on from it.
+    /// Trials that will never reach it.
     lost: u32,
-    passed: u32,
-    /// Whether nobody can reach it any more.
+    /// Whether anybody has gone on from it, and whether nobody can reach it any more.
+    passed: bool,
     closed: bool,
 }
 
@@ -92,13 +92,13 @@ impl Rung {
     }
 }
 
-/// What becomes of a trial at a rung.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What becomes of a trial at a rung. It has a slot if it has just come there.
+#[derive(Clone, Copy, Debug)]
 enum Fate {
     /// It goes on: on its GPUs, if it has just come, else it waits for some.
-    GoesOn,
-    Pauses,
-    Ends,
+    GoesOn(Job, Option<Slot>),
+    Pauses(Job, Slot),
+    Ends(Job, Option<Slot>),
 }
 
 impl Searches {
@@ -133,18 +133,25 @@ impl Searches {
         }))
     }
 
-    /// The work left of a job at its next rung; 0 at the end of its work.
+    /// The work left of a job when its stay ends: at its next rung, or at its end.
     pub(super) fn mark(&self, job: Job) -> f64 {
-        let j = job.index();
-        if self.of[j] == NO_SEARCH {
-            return 0.0;
-        }
-        self.divisors.get(self.reached[j] as usize).map_or(0.0, |divisor| self.work[j] - self.work[j] / divisor)
+        if self.has_rung_ahead(job) { self.left_at(job, self.reached[job.index()]) } else { 0.0 }
     }
 
-    /// Whether a job whose stay ends now is at a rung, and not done.
-    fn is_at_rung(&self, job: Job) -> bool {
+    /// The work left of a trial at a rung.
+    fn left_at(&self, job: Job, rung: u32) -> f64 {
+        let work = self.work[job.index()];
+        work - work / self.divisors[rung as usize]
+    }
+
+    /// Whether a job's stay ends at a rung, and not with its work.
+    fn has_rung_ahead(&self, job: Job) -> bool {
         self.of[job.index()] != NO_SEARCH && (self.reached[job.index()] as usize) < self.divisors.len()
+    }
+
+    /// Whether there is anything to judge.
+    fn is_due(&self) -> bool {
+        !self.arrived.is_empty() || !self.changed.is_empty()
     }
 
     /// Takes note that a job is done for: refused, or ended.
@@ -160,7 +167,7 @@ impl Searches {
     }
 
     /// What becomes of the trials at rungs whose turn that is, by search and rung.
-    fn judge(&mut self, now: f64, loss: impl Fn(Job, f64) -> f64) -> Vec<(Job, Option<Slot>, Fate)> {
+    fn judge(&mut self, now: f64, loss: impl Fn(Job, f64) -> f64) -> Vec<Fate> {
         let mut came = std::mem::take(&mut self.arrived);
         came.sort_unstable();
         for &(job, _) in &came {
@@ -175,46 +182,38 @@ impl Searches {
         }
         let slot_of = |job: Job| came.binary_search_by_key(&job, |&(job, _)| job).ok().map(|at| came[at].1);
         let mut fates = Vec::new();
-        while let Some(number) = self.changed.pop_first() {
+        while let Some(&number) = self.changed.first() {
             for at in 0..self.divisors.len() {
-                let rung = &mut self.searches[number as usize].rungs[at];
-                let mut go: Vec<Job> = rung.choose(self.eta);
+                let Search { trials, rungs } = &mut self.searches[number as usize];
+                let rung = &mut rungs[at];
+                let mut go = rung.choose(self.eta);
                 go.retain(|job| self.passed[job.index()] as usize <= at);
-                rung.passed += go.len() as u32;
-                let trials = self.searches[number as usize].trials as usize;
-                let rung = &mut self.searches[number as usize].rungs[at];
-                let closes = !rung.closed && rung.reached() + rung.lost as usize == trials;
-                if closes {
-                    rung.closed = true;
-                    if rung.passed == 0 {
-                        // Nobody is left to wait for: a search has a winner.
-                        go.extend(rung.first());
-                        rung.passed = 1;
-                    }
+                let closes = !rung.closed && rung.reached() + rung.lost as usize == *trials as usize;
+                rung.closed |= closes;
+                rung.passed |= !go.is_empty();
+                if closes && !rung.passed {
+                    // Nobody is left to wait for: a search has a winner.
+                    go.extend(rung.first());
                 }
-                for &job in &go {
-                    let j = job.index();
-                    self.passed[j] = at as u32 + 1;
-                    self.climbs[self.climb[j] as usize].went_on = now;
-                    fates.push((job, slot_of(job), Fate::GoesOn));
+                let mut end: Vec<Job> = if closes { rung.all().collect() } else { Vec::new() };
+                for job in go {
+                    self.passed[job.index()] = at as u32 + 1;
+                    self.climbs[self.climb[job.index()] as usize].went_on = now;
+                    fates.push(Fate::GoesOn(job, slot_of(job)));
                 }
-                if closes {
-                    let rung = &self.searches[number as usize].rungs[at];
-                    let stays_behind = |&job: &Job| self.passed[job.index()] as usize <= at && !self.gone[job.index()];
-                    let mut end: Vec<Job> = rung.all().filter(stays_behind).collect();
-                    end.sort_unstable();
-                    for job in end {
-                        self.lose(job);
-                        fates.push((job, slot_of(job), Fate::Ends));
-                    }
-                    // `lose` has noted a change, but only above: the loop comes to it.
-                    self.changed.remove(&number);
+                end.retain(|job| self.passed[job.index()] as usize <= at && !self.gone[job.index()]);
+                end.sort_unstable();
+                for job in end {
+                    // This changes the rungs above, which come next.
+                    self.lose(job);
+                    fates.push(Fate::Ends(job, slot_of(job)));
                 }
             }
+            self.changed.remove(&number);
         }
         for &(job, slot) in &came {
             if self.passed[job.index()] < self.reached[job.index()] && !self.gone[job.index()] {
-                fates.push((job, Some(slot), Fate::Pauses));
+                fates.push(Fate::Pauses(job, slot));
             }
         }
         fates
@@ -232,7 +231,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     pub(super) fn comes_to_rung(&mut self, slot: Slot) -> bool {
         let Some(searches) = &mut self.floor.searches else { return false };
         let job = self.floor.stays[slot.index()].job;
-        let is_at_rung = searches.is_at_rung(job);
+        let is_at_rung = searches.has_rung_ahead(job);
         if is_at_rung {
             searches.arrived.push((job, slot));
             self.floor.ends.remove(slot.number());
@@ -256,37 +255,30 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         let (now, trials) = (self.floor.now, self.floor.jobs.trials);
         let loss = |job: Job, part: f64| trials.map_or(f64::NAN, |trials| trials.loss(job.index(), part));
         let fates = searches.judge(now, loss);
-        for (job, slot, fate) in fates {
-            match (fate, slot) {
-                (Fate::GoesOn, Some(slot)) => {
+        for fate in fates {
+            match fate {
+                Fate::GoesOn(_, Some(slot)) => {
                     self.floor.go_on(slot);
                     self.policy.climbed(&self.floor, slot);
                 }
-                (Fate::GoesOn, None) => {
+                Fate::GoesOn(job, None) => {
                     self.floor.turn_wait(job);
                     self.floor.out.climbing.wake(job, now);
                     self.policy.resumed(&mut self.floor, job);
                 }
-                (Fate::Pauses, Some(slot)) => {
+                Fate::Pauses(job, slot) => {
                     self.floor.pause(slot);
                     self.policy.paused(&self.floor, slot, job);
                 }
-                (Fate::Ends, slot) => {
+                Fate::Ends(job, slot) => {
                     self.floor.end(job, slot);
                     if let Some(slot) = slot {
                         self.policy.paused(&self.floor, slot, job);
                     }
                 }
-                (Fate::Pauses, None) => {}
             }
         }
         self.asked_in_vain = 0;
-    }
-}
-
-impl Searches {
-    fn is_due(&self) -> bool {
-        !self.arrived.is_empty() || !self.changed.is_empty()
     }
 }
 
@@ -307,10 +299,7 @@ impl<S: Speed> Floor<'_, S> {
 
     /// The work left of a stay's job at the rung that it has just reached.
     fn left_at_rung(&self, job: Job) -> f64 {
-        self.searches.as_ref().map_or(0.0, |searches| {
-            let j = job.index();
-            searches.work[j] - searches.work[j] / searches.divisors[searches.reached[j] as usize - 1]
-        })
+        self.searches.as_ref().map_or(0.0, |searches| searches.left_at(job, searches.reached[job.index()] - 1))
     }
 
     /// Goes on with the stay of a trial at a rung, on the same GPUs and without a pause.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -153,10 +153,7 @@ def _check_choices(check: Check, facts: Facts, climbs: rungs.Climbs) -> None:
     by_name: dict[str, list[tuple[float, int, int]]] = {}
     for at, name in enumerate(names.gather(facts.row[climbs.job]).to_list()):
         by_name.setdefault(name, []).append((float(climbs.time[at]), int(climbs.job[at]), at))
-    sizes: dict[str, int] = {}
-    for row, name in enumerate(names.to_list()):
-        if name is not None and row not in away:
-            sizes[name] = sizes.get(name, 0) + 1
+    sizes = Counter(name for row, name in enumerate(names.to_list()) if row not in away)
     gone: dict[str, list[float]] = {}
     seen = facts.first_instant(facts.table.frame["submit_time"].to_numpy())
     for row in refused:
@@ -212,7 +209,7 @@ def _followed(
             fifo = (first, float(facts.submit[job]), float(row))
             bisect.insort(levels[climbs.rung[at]].came, (float(climbs.loss[at]), fifo, job))
             at_rung[job, int(climbs.rung[at])] = at
-        for number_, level in enumerate(levels):
+        for rung, level in enumerate(levels):
             best = [job for _, _, job in level.came[: len(level.came) // climbs.search.eta]]
             closes = len(level.came) + level.lost == size
             if closes and not level.on and not best:
@@ -222,7 +219,7 @@ def _followed(
             for _, _, job in level.came if closes else []:
                 if job not in level.on and job not in ended:
                     ended.add(job)
-                    for above in levels[number_ + 1 :]:
+                    for above in levels[rung + 1 :]:
                         above.lost += 1
     return {at: levels[rung].on.get(job, math.nan) for (job, rung), at in at_rung.items()}
 

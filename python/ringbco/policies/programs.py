@@ -50,11 +50,16 @@ def need_solver(policy: str) -> None:
         ) from None
 
 
-def seconds(name: str, value: object, *, least: float = 0.0) -> None:
-    """Raises UsageError unless a field of a policy is a time of more than `least` s."""
+def bounded(name: str, value: object, expected: str, *, least: float, most: float) -> None:
+    """Raises UsageError unless a field of a policy is a number from `least` to `most`."""
     known = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not known or not least < float(value) <= 1e9:  # type: ignore[arg-type] # known says that it is a number
-        raise UsageError(f"option P: {name}: {value}: expected a number of seconds > {least:g} and <= 1e+09")
+    if not known or not least <= float(value) <= most:  # type: ignore[arg-type] # known says that it is a number
+        raise UsageError(f"option P: {name}: {value}: expected {expected}")
+
+
+def seconds(name: str, value: object) -> None:
+    """Raises UsageError unless a field of a policy is a time of more than 0 s."""
+    bounded(name, value, "a number of seconds > 0 and <= 1e+09", least=math.ulp(0.0), most=1e9)
 
 
 class InfeasibleError(Exception):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
-from ringbco.policies.programs import Program, Types, need_solver, seconds
+from ringbco.policies.programs import Program, Types, bounded, need_solver, seconds
 from ringbco.run.own import Policy
 
 if TYPE_CHECKING:
@@ -141,13 +141,6 @@ def sizes_of(together: Counts) -> list[int]:
     return sorted({1 << power for power in range(largest.bit_length())} | set(together.tolist()))
 
 
-def _check(name: str, value: object, expected: str, *, least: float, most: float) -> None:
-    """Raises UsageError unless a field is a number from `least` to `most`."""
-    known = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not known or not least <= float(value) <= most:  # type: ignore[arg-type] # known says that it is a number
-        raise UsageError(f"option P: {name}: {value}: expected {expected}")
-
-
 @dataclass
 class Sia(Policy):
     """The GPU types and sizes with the greatest sum of goodputs, in rounds (Subramanya et al., SOSP 2023).
@@ -164,14 +157,14 @@ class Sia(Policy):
     def __post_init__(self) -> None:
         need_solver("sia")
         seconds("round", self.round)
-        _check("power", self.power, "a number from -2 to 2 other than 0", least=-2.0, most=2.0)
+        bounded("power", self.power, "a number from -2 to 2 other than 0", least=-2.0, most=2.0)
         if self.power == 0.0:
             raise UsageError(f"option P: power: {self.power}: expected a number from -2 to 2 other than 0")
         if self.power < 0.0:
             above = "a number > 1 and <= 1000 where power < 0: else one GPU is worth none"
-            _check("incentive", self.incentive, above, least=math.nextafter(1.0, 2.0), most=1e3)
-        _check("incentive", self.incentive, "a number >= 0 and <= 1000", least=0.0, most=1e3)
-        _check("restart", self.restart, "a number of seconds >= 0 and <= 1e+09", least=0.0, most=1e9)
+            bounded("incentive", self.incentive, above, least=math.nextafter(1.0, 2.0), most=1e3)
+        bounded("incentive", self.incentive, "a number >= 0 and <= 1000", least=0.0, most=1e3)
+        bounded("restart", self.restart, "a number of seconds >= 0 and <= 1e+09", least=0.0, most=1e9)
         self._ends = -math.inf
         self._settled: tuple[bytes, bytes] | None = None  # jobs and idle GPUs for which nothing else is found
         self._most: dict[int, int] = {}  # GPUs that each job has held at most

@@ -14,8 +14,12 @@ from ringbco.result.outcome import Outcome
 
 
 def searches(results: Mapping[str, Outcome]) -> list[Figure]:
-    """Nothing where no result judged searches."""
-    told = {label: found for label, found in results.items() if found.searches is not None}
+    """Nothing where no trial reached a rung."""
+    told = {
+        label: found
+        for label, found in results.items()
+        if found.searches is not None and found.searches["time_to_best"].count()
+    }
     return [_to_best(results, told), _rungs(results, told)] if told else []
 
 
@@ -24,13 +28,10 @@ def _to_best(results: Mapping[str, Outcome], told: Mapping[str, Outcome]) -> Fig
     for label, outcome in told.items():
         assert outcome.searches is not None
         times = outcome.searches["time_to_best"].drop_nulls().to_numpy()
-        if times.size:
-            x, share = cumulative_distribution(times, points_each(len(told)))
-            frame = pl.DataFrame({"hours": x / HOUR, "share": share})
-            frames.append(frame.with_columns(policy=pl.lit(label)))
-    data = pl.concat(frames) if frames else pl.DataFrame(schema={"hours": pl.Float64, "share": pl.Float64})
+        x, share = cumulative_distribution(times, points_each(len(told)))
+        frames.append(pl.DataFrame({"hours": x / HOUR, "share": share}).with_columns(policy=pl.lit(label)))
     chart = (
-        alt.Chart(short(data))
+        alt.Chart(short(pl.concat(frames)))
         .mark_line(interpolate="step-after", strokeWidth=1.5)
         .encode(
             x=alt.X("hours:Q", title="hours to the best trial"),

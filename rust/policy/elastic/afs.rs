@@ -20,7 +20,7 @@ impl Rule for Afs {
         remaining(floor, job, stay)
     }
 
-    fn give_rest<S: Speed>(&mut self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>, curves: &mut Curves) {
+    fn give_rest<S: Speed>(&self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>, curves: &mut Curves) {
         sheet.sort();
         let Some(lines) = sheet.contested(pool, rates, curves) else { return };
         let mut members: Vec<Member> = lines.iter().map(|&at| Member::new(sheet.lines[at].job)).collect();

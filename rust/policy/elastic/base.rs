@@ -7,10 +7,10 @@
 //! Invariant: after a decision those who take part have min_gpus and what `Rest` gave them, young stays hold theirs, and all
 //! others have nothing. For example, a job of 4 GPUs waits while one of 3 behind it runs, as long as nobody else leaves one.
 
-use super::Rule;
 use super::curve::Curves;
 use super::queue::{Place, Queue, Walk};
 use super::sheet::Line;
+use super::{Rule, is_young};
 use crate::ds::ordered;
 use crate::ids::{Job, Slot};
 use crate::machine::Floor;
@@ -29,7 +29,7 @@ pub(in crate::policy) trait Rest: Clone + Send {
     fn enter<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job);
 
     /// Its stay is another than it was.
-    fn renew<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job);
+    fn renew<S: Speed, R: Rule>(&mut self, _view: &View<'_, '_, S, R>, _numbers: &Numbers, _job: Job) {}
 
     /// It takes part no longer. It had so many GPUs beyond min_gpus.
     fn leave(&mut self, curves: &Curves, beyond: u32, job: Job);
@@ -51,8 +51,6 @@ impl Rest for Anew {
 
     fn enter<S: Speed, R: Rule>(&mut self, _view: &View<'_, '_, S, R>, _numbers: &Numbers, _job: Job) {}
 
-    fn renew<S: Speed, R: Rule>(&mut self, _view: &View<'_, '_, S, R>, _numbers: &Numbers, _job: Job) {}
-
     fn leave(&mut self, _curves: &Curves, _beyond: u32, _job: Job) {}
 
     fn give<S: Speed, R: Rule>(&mut self, _view: &View<'_, '_, S, R>, _numbers: &mut Numbers, _free: u64) {}
@@ -64,12 +62,18 @@ pub(in crate::policy) struct View<'f, 'a, S: Speed, R> {
     pub(super) roster: &'f Roster,
     pub(super) curves: &'f Curves,
     pub(super) rule: &'f R,
+    pub(super) resize_every: f64,
 }
 
 impl<S: Speed, R: Rule> View<'_, '_, S, R> {
     /// GPUs that a job holds.
     pub(super) fn held(&self, job: Job) -> u32 {
         self.roster.slot_of(job).map_or(0, |slot| self.floor.stays[slot.index()].gpus())
+    }
+
+    /// Whether a stay that began at that machine time is too young for its job to be resized.
+    fn is_young(&self, start: f64) -> bool {
+        is_young(self.floor, start, self.resize_every)
     }
 
     /// Where a job stands in the order of the base.
@@ -238,14 +242,9 @@ impl<K: Rest> Base<K> {
     }
 
     /// What was decided of a job has been tried. If it has a young stay now, it keeps that.
-    pub(super) fn settle<S: Speed, R: Rule>(
-        &mut self,
-        view: &View<'_, '_, S, R>,
-        job: Job,
-        is_young: impl Fn(f64) -> bool,
-    ) {
+    pub(super) fn settle<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, job: Job) {
         let stay = view.roster.slot_of(job).map(|slot| (slot, view.floor.stays[slot.index()].start));
-        if let Some((slot, start)) = stay.filter(|&(_, start)| is_young(start)) {
+        if let Some((slot, start)) = stay.filter(|&(_, start)| view.is_young(start)) {
             self.leave(view.curves, job);
             let held = view.held(job);
             let known = &mut self.numbers.known[job.index()];
@@ -262,26 +261,20 @@ impl<K: Rest> Base<K> {
         }
     }
 
-    /// The next stay that is no longer young.
-    pub(super) fn come_of_age<S: Speed>(
-        &mut self,
-        floor: &Floor<'_, S>,
-        roster: &Roster,
-        is_young: impl Fn(f64) -> bool,
-    ) -> Option<Job> {
+    /// Lets those join whose stays are no longer young.
+    pub(super) fn come_of_age<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>) {
         while let Some(&(job, slot, start)) = self.young.front() {
             let is_same = self.numbers.known[job.index()].part == Part::Young
-                && roster.slot_of(job) == Some(slot)
-                && floor.stays[slot.index()].start == start;
-            if is_same && is_young(start) {
-                return None;
+                && view.roster.slot_of(job) == Some(slot)
+                && view.floor.stays[slot.index()].start == start;
+            if is_same && view.is_young(start) {
+                return;
             }
             self.young.pop_front();
             if is_same {
-                return Some(job);
+                self.join(view.curves, job);
             }
         }
-        None
     }
 
     // The base.

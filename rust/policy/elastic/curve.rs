@@ -1,7 +1,7 @@
 //! How fast each job runs on each number of GPUs, worked out once.
 //!
-//! Invariant: a curve has the rates from `least`, which is min_gpus or what a share demands, to `cap`, and each is greater than the one before. For example, a job that is
-//! no faster on 9 GPUs than on 8 has a cap of 8, whatever it would do on 10.
+//! Invariant: a curve has the rates from `least`, which is min_gpus or what a deadline demands, to `cap`, and each is greater than
+//! the one before. For example, a job that is no faster on 9 GPUs than on 8 has a cap of 8, whatever it would do on 10.
 
 use super::Rates;
 use crate::ids::Job;

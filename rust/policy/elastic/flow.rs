@@ -1,7 +1,9 @@
 //! ElasticFlow: the shares that meet deadlines first, and admission of those jobs only whose deadline can be met. Clairvoyant.
 //! (Gu et al., "ElasticFlow: An Elastic Serverless Training Platform for Distributed Deep Learning", ASPLOS 2023.)
 //!
-//! A decision, and an admission, costs jobs with a deadline x pieces of the profile x sizes tried.
+//! Invariant: whoever was filled earlier takes GPUs first. For example, if a job takes 6 of 8 GPUs until 60 s, the next one is
+//! filled over 2 GPUs until then and over 8 from then on. A decision, and an admission, costs the jobs with a deadline, times
+//! the pieces of time, times the shares that are tried.
 
 use super::base::Anew;
 use super::queue::Queue;
@@ -61,7 +63,7 @@ impl Profile {
         (line.min..=most).find_map(|share| self.pieces(line, share, |gpus| rates.of(line.job, pool, gpus)))
     }
 
-    /// The same with that share.
+    /// The pieces that it takes with that share; `None` if it is late.
     fn pieces(&self, line: &Line, share: u32, rate: impl Fn(u32) -> f64) -> Option<Vec<Piece>> {
         let mut left = line.left;
         let mut taken = Vec::new();
@@ -140,7 +142,7 @@ impl Rule for ElasticFlow<'_> {
         if deadline.is_nan() { f64::INFINITY } else { deadline }
     }
 
-    fn give_base<S: Speed>(&mut self, sheet: &mut Sheet, queue: &Queue, rates: &Rates<'_, '_, S>) {
+    fn give_base<S: Speed>(&self, sheet: &mut Sheet, queue: &Queue, rates: &Rates<'_, '_, S>) {
         sheet.lines.extend(queue.all().map(|(job, key)| rates.waiting(job, key)));
         let now = rates.floor.seconds();
         let mut profiles = all_free(rates);

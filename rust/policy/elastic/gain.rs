@@ -1,9 +1,10 @@
 //! GPUs one at a time to the job whose remaining run time falls most.
 //!
-//! Each GPU of a job has its turn: the least gain of it and those before it. What is given away one at a time, the greatest gain
-//! first, are the GPUs with the greatest turns. So a decision need not begin with min_gpus for all: it begins with what jobs hold,
-//! and exchanges GPUs until none that is given has a lesser turn than one that is not. It costs the jobs that take part, and the
-//! exchanges times a logarithm.
+//! Each GPU of a job has its turn: the least gain of it and those before it. For example, a job whose GPUs gain 10 s, 60 s and
+//! 5 s has the turns 10, 10 and 5: the second one cannot be given before the first. If GPUs are given one at a time, the greatest
+//! gain first, they are those with the greatest turns. So a decision need not begin with min_gpus for all. It begins with what
+//! jobs hold, and exchanges GPUs until none that is given has a lesser turn than one that is not. It costs the jobs that take
+//! part, and the exchanges times a logarithm.
 
 use super::Rates;
 use super::curve::Curves;

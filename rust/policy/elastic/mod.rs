@@ -49,12 +49,12 @@ pub(super) trait Rule: Clone + Send {
     fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64;
 
     /// Gives out what comes before all else. The sheet has those who run, the queue those who wait.
-    fn give_base<S: Speed>(&mut self, sheet: &mut Sheet, queue: &Queue, rates: &Rates<'_, '_, S>) {
+    fn give_base<S: Speed>(&self, sheet: &mut Sheet, queue: &Queue, rates: &Rates<'_, '_, S>) {
         sheet.give_least_in_order(queue, rates);
     }
 
     /// Gives out the GPUs of a pool that are left over once the base has its own.
-    fn give_rest<S: Speed>(&mut self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>, curves: &mut Curves) {
+    fn give_rest<S: Speed>(&self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>, curves: &mut Curves) {
         give_by_gain(sheet, pool, rates, curves);
     }
 }
@@ -107,9 +107,8 @@ pub(super) struct Resizing<R: Rule> {
     /// What decisions keep, where all GPUs are alike and the rule keeps anything.
     base: Option<Box<Base<R::Rest>>>,
     sheet: Sheet,
-    /// Jobs that have come since the last pass, and whether each job is one (`Rule::REFUSES` only).
+    /// Jobs that have come since the last pass and may still be refused (`Rule::REFUSES` only).
     fresh: Vec<Job>,
-    is_fresh: Vec<bool>,
     /// Whether a job came or went, or a server, since the last pass.
     changed: bool,
     last_pass: f64,
@@ -138,14 +137,11 @@ impl<R: Rule> Resizing<R> {
             few,
             sheet: Sheet::default(),
             fresh: Vec::new(),
-            is_fresh: vec![false; if R::REFUSES { setting.jobs.len() } else { 0 }],
             changed: false,
             last_pass: f64::NEG_INFINITY,
         }
     }
-}
 
-impl<R: Rule> Resizing<R> {
     /// A job waits from now on.
     fn wait<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         self.roster.set_waiting(job);
@@ -162,45 +158,34 @@ impl<R: Rule> Resizing<R> {
         Line::new(floor, stay.job, key, floor.left_of(stay), held)
     }
 
-    /// A job that waits.
-    fn waiting_line<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> Line {
-        Line::new(floor, job, self.rule.key(floor, job, None), floor.left_at_rest(job), None)
-    }
-
     /// Lets those wait that have come since the last pass, one by one in order of fifo, or refuses them.
     fn admit<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
         let mut fresh = std::mem::take(&mut self.fresh);
         fresh.sort_unstable();
         for job in fresh.drain(..) {
-            self.roster.set_gone(job);
-            let line = self.waiting_line(floor, job);
+            let rates = Rates { floor, few: &self.few };
+            let line = |job| rates.waiting(job, self.rule.key(floor, job, None));
             let running = floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| self.line_of(floor, stay));
-            let waiting = self.roster.waiting().filter(|&other| !self.is_fresh[other.index()]);
-            let others = running.chain(waiting.map(|other| self.waiting_line(floor, other)));
-            let admitted = self.rule.admits(&line, others, &Rates { floor, few: &self.few });
-            self.is_fresh[job.index()] = false;
-            if admitted || floor.refuse(job).is_err() {
-                self.roster.set_waiting(job);
-            } else {
-                self.queue.remove(&floor.jobs, job);
+            let others = running.chain(self.roster.waiting().map(line));
+            if self.rule.admits(&line(job), others, &rates) || floor.refuse(job).is_err() {
+                self.wait(floor, job);
             }
         }
         self.fresh = fresh;
     }
 
-    /// Says whose number changes, from what earlier decisions kept. Returns whether anything is kept.
+    /// Says how many GPUs those are to have whose number changes, from what earlier decisions kept. Returns false if nothing is kept.
     fn count_on<S: Speed>(&mut self, floor: &Floor<'_, S>) -> bool {
         let Self { base: Some(base), rule, roster, queue, curves, few, sheet, resize_every, .. } = self else {
             return false;
         };
-        while let Some(job) = base.come_of_age(floor, roster, |start| is_young(floor, start, *resize_every)) {
-            base.join(curves, job);
-        }
-        let (free, entering) = base.give_least(&View { floor, roster, curves, rule }, queue);
+        let view = View { floor, roster, curves, rule, resize_every: *resize_every };
+        base.come_of_age(&view);
+        let (free, entering) = base.give_least(&view, queue);
         for &job in &entering {
             curves.from(&Rates { floor, few }, job, 0, floor.jobs.range_of(job.index()).0);
         }
-        let view = View { floor, roster, curves, rule };
+        let view = View { floor, roster, curves, rule, resize_every: *resize_every };
         base.give_rest(&view, &entering, free);
         base.changed(&view, &mut sheet.lines);
         true
@@ -242,9 +227,10 @@ impl<R: Rule> Resizing<R> {
             }
         }
         let Some(base) = &mut self.base else { return };
-        let view = View { floor, roster: &self.roster, curves: &self.curves, rule: &self.rule };
+        let (roster, curves, rule, resize_every) = (&self.roster, &self.curves, &self.rule, self.resize_every);
+        let view = View { floor, roster, curves, rule, resize_every };
         for line in &self.sheet.lines {
-            base.settle(&view, line.job, |start| is_young(floor, start, self.resize_every));
+            base.settle(&view, line.job);
         }
     }
 }
@@ -254,10 +240,10 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
     const NETS: bool = true;
 
     fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        self.wait(floor, job);
         if R::REFUSES {
             self.fresh.push(job);
-            self.is_fresh[job.index()] = true;
+        } else {
+            self.wait(floor, job);
         }
         self.changed = true;
     }

@@ -1,12 +1,13 @@
-//! GPUs one at a time by AFS' rule for pairs (docs/elastic-policies.md, `afs`).
+//! GPUs one at a time by AFS' rule for pairs (docs/elastic-policies.md, `afs`), without a step for each of them.
 //!
-//! c is the speed of a job as a multiple of what one more GPU would add. A job is beaten by a later one whose c is less by more
-//! than one. So while the least c is x, GPUs go to the first job whose c is at most x + 1. Call that the level. Once no job
-//! before the last of those with x has such a c, that one gets its own, and the level rises. So a GPU of a job is given at the
-//! first level from its c on that a later job makes; and at c + 1 at the latest, which is the level that the job makes itself.
+//! c is the speed of a job as a multiple of what its next GPU would add. A later job beats an earlier one if its c is less by
+//! more than 1. The GPU goes to the first job that nobody beats. Say the least c is x. Before the last job that has it, whoever
+//! has a c above x + 1 is beaten. So those with a c of at most x + 1 get GPUs, the first one first, and then that last job gets
+//! one. x + 1 is the level, and that last job makes it. No c falls, so the level only rises. A GPU is given at the first level
+//! from its c on that a later job makes; and at c + 1 at the latest, which is the level that its own job makes.
 //!
-//! What is given up to a level is found from the last job on. Of the levels that later jobs make only the greatest matters: it
-//! grows where a job's own is greater by more than one. Jobs that stand together are passed over where nothing changes.
+//! So what is given up to a level is found from the last job on. Of the levels made so far only the greatest matters. A GPU whose
+//! c is not above that one is given at it, and makes none itself. Jobs that stand together are passed over where nothing changes.
 //!
 //! Invariant: c never falls from one GPU of a job to the next. For example, of two jobs at c = 1, 2, 3, ... the earlier one has
 //! GPUs up to c = 2, then the later one its first, then the earlier one has another.
@@ -32,7 +33,7 @@ pub(super) struct Member {
     number: u32,
     /// What it gets beyond min_gpus.
     pub(super) more: u32,
-    /// What `Pairs` knew it by.
+    /// That of `Pairs` when it came.
     entry: u32,
     /// c of the last of these, or 0, and of the next one, or `u64::MAX`. A `next` of 0 says that neither is known.
     last: u64,
@@ -186,17 +187,18 @@ impl<'a, 'c, F: Fn(Job) -> &'c [u64]> Giving<'a, F> {
 /// Who takes part and could use more than min_gpus.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Pairs {
-    /// What each job is known by, where it is here: an even number where it is not.
+    /// How often each job came or left: odd while it is here.
     entry: Vec<u32>,
     /// The first `in_order` in the order of the base when they were last compared, then those that came since; with some who
     /// have left.
     members: Vec<Member>,
     in_order: usize,
     here: usize,
-    /// The first so many have all that they can use.
+    /// So many of them, the first ones, have all that they can use.
     filled: usize,
     /// What all could use beyond min_gpus.
     useful: u64,
+    /// The level of the last decision that reached one: the next one is near.
     guess: u64,
 }
 
@@ -227,8 +229,6 @@ impl Rest for Pairs {
         self.here += 1;
         self.useful += u64::from(curve.cap - curve.least);
     }
-
-    fn renew<S: Speed, R: Rule>(&mut self, _view: &View<'_, '_, S, R>, _numbers: &Numbers, _job: Job) {}
 
     fn leave(&mut self, curves: &Curves, _beyond: u32, job: Job) {
         let entry = &mut self.entry[job.index()];

@@ -3,7 +3,6 @@
 //! Invariant: every waiting job is in the class of its min_gpus and of the GPU types that it tries. For example, once 3 GPUs are
 //! left, all who ask for 4 or more are passed over without a look at them.
 
-use super::sheet::Line;
 use crate::ds::{ordered, unordered};
 use crate::ids::Job;
 use crate::trace::Jobs;
@@ -84,17 +83,7 @@ impl Walk<'_> {
         self.heads.peek().map(|&Reverse((place, _))| place)
     }
 
-    /// That job, and its key.
-    pub(super) fn peek(&self) -> Option<(Job, f64)> {
-        self.heads.peek().map(|&Reverse(((_, key, job), _))| (job, unordered(key)))
-    }
-
-    /// Whether it comes before a job.
-    pub(super) fn is_before(&self, line: &Line) -> bool {
-        self.heads.peek().is_some_and(|&Reverse((place, _))| place < line.place())
-    }
-
-    /// Goes on behind it.
+    /// Goes on behind that job.
     pub(super) fn pass(&mut self) {
         if let Some(Reverse(((tier, key, job), class))) = self.heads.pop() {
             self.push(class, (tier, key, Job::new(job.number() + 1)));

@@ -5,7 +5,7 @@
 use super::Rates;
 use super::curve::Curves;
 use super::queue::{Place, Queue};
-use crate::ds::ordered;
+use crate::ds::{ordered, unordered};
 use crate::ids::Job;
 use crate::machine::Floor;
 use crate::speed::Speed;
@@ -109,25 +109,22 @@ impl Sheet {
         let mut running = std::mem::take(&mut self.lines).into_iter().peekable();
         let mut waiting = queue.walk();
         loop {
-            match (running.peek(), waiting.peek()) {
-                (None, None) => break,
-                (Some(line), next) if next.is_none() || !waiting.is_before(line) => {
-                    let Some(mut line) = running.next() else { break };
-                    self.give_least_to(&mut line, rates);
+            let next = waiting.place();
+            if let Some(mut line) = running.next_if(|line| next.is_none_or(|next| line.place() < next)) {
+                self.give_least_to(&mut line, rates);
+                self.lines.push(line);
+            } else if let Some((_, key, job)) = next {
+                let mut line = rates.waiting(job, unordered(key));
+                self.give_least_to(&mut line, rates);
+                if line.number > 0 {
                     self.lines.push(line);
+                    waiting.pass();
+                } else {
+                    // What is free only falls from here on.
+                    waiting.leave_out();
                 }
-                (_, None) => break,
-                (_, Some((job, key))) => {
-                    let mut line = rates.waiting(job, key);
-                    self.give_least_to(&mut line, rates);
-                    if line.number > 0 {
-                        self.lines.push(line);
-                        waiting.pass();
-                    } else {
-                        // What is free only falls from here on.
-                        waiting.leave_out();
-                    }
-                }
+            } else {
+                break;
             }
         }
     }

@@ -1,12 +1,12 @@
 //! The turns of all GPUs that might change hands, kept from one decision to the next.
 //!
 //! A decision gives its GPUs to the greatest turns (`gain`). A turn falls as its job gets on with its work, and none
-//! rises before its job is given another number. So it is enough to know a number that a turn is not above, and one that it
-//! is not below until some time. A turn is worked out when it may be the greatest that is not given, or the least that
-//! is. A decision costs the jobs that came and went, and the GPUs that change hands, each times a logarithm.
+//! rises before its job is given another number. So a turn has an upper bound that holds until then, and a lower one that holds
+//! until a known time. It is worked out only when it may be the greatest that is not given, or the least that is. A decision
+//! costs the jobs that came and went, and the GPUs that change hands, each times a logarithm.
 //!
-//! Invariant: the bounds of a job hold that have its stamp. For example, a job that had 100 s to gain an hour ago has at most 100 s to
-//! gain now.
+//! Invariant: the bounds of a job hold that have its stamp. For example, a job that had 100 s to gain an hour ago has at most
+//! 100 s to gain now, whatever it has done since.
 
 use super::Rule;
 use super::base::{Numbers, Rest, View};
@@ -22,8 +22,8 @@ const STRIDE: f64 = 0.25;
 /// More than rounding adds to a turn, as a share of the run time from which it is taken.
 const ROUNDING: f64 = 1e-12;
 
-/// A turn, or a bound of one, so that the greatest is looked at first: bits of a number that increases with the turn on the way up
-/// and decreases on the way down, and the job's number or its complement.
+/// A turn, or a bound of one, so that the greatest of these is looked at first. On the way up it has the greatest turn, and of
+/// equal ones the lowest job. On the way down it has the least turn, and of equal ones the highest job: all bits are inverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Bound {
     turn: u64,
@@ -113,7 +113,7 @@ pub(in crate::policy) struct Turns {
     given: u64,
     up: Side<true>,
     down: Side<false>,
-    /// Until when bounds of the latter hold (bits of machine time).
+    /// Until when bounds on the way down hold (bits of machine time).
     until: BinaryHeap<Reverse<(u64, Job, u32)>>,
 }
 
@@ -128,13 +128,13 @@ impl Turns {
             self.up.bounds.push(Side::<true>::bound(turn, job, stamp));
         }
         if number > curve.least {
-            let ahead = left * STRIDE / fastest;
             let later = if fastest > 0.0 { left * (1.0 - STRIDE) } else { left };
             let turn = f64::max(curve.turn(later, number - 1) - ROUNDING * left / curve.rate(number - 1), 0.0);
             self.down.bounds.push(Side::<false>::bound(turn, job, stamp));
             if fastest > 0.0 {
-                let clock = view.floor.clock;
-                let until = view.floor.now + ahead * (1.0 - 1e-6) / clock.slot.unwrap_or(1.0);
+                // A little earlier, for rounding's sake.
+                let ahead = left * STRIDE / fastest * (1.0 - 1e-6);
+                let until = view.floor.now + ahead / view.floor.clock.slot.unwrap_or(1.0);
                 self.until.push(Reverse((until.to_bits(), job, stamp)));
             }
         }
