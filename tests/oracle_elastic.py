@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from oracle.model import GPU, Job, Net, Options, StuckError, fewest_servers, iteration_time, work
+from oracle.model import GPU, Job, Net, Options, StuckError, fewest_servers, iteration_time, whole_slots, work
 from oracle.placement import place
 from oracle_outages import Failures, failing_world
 from oracle_preempt import PATIENCE, Preemption, PreemptResult, Stretch
@@ -107,8 +107,7 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
         def slots_needed(self, run: Stretch) -> float:
             """Slot clock, `fixed`: from the end of its pause on."""
             phi = self.pace(run.row, len(run.gpus), self.type_of(run))
-            slots = run.left / phi
-            return math.ceil(slots) if phi == math.floor(phi) else math.ceil(slots * (1.0 - 1e-12))
+            return whole_slots(run.left, phi, self.jobs[run.row].duration / self.options.slot)
 
         def left_now(self, row: int) -> float:
             for run in self.running:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from oracle.model import GPU, Job, Options, StuckError, iteration_time, iterations_per_slot
+from oracle.model import GPU, Job, Options, StuckError, iteration_time, iterations_per_slot, whole_slots
 from oracle.placement import Floor, place, splitmix64
 from oracle.simulate import Gang, World
 from oracle_preempt import Stretch
@@ -241,9 +241,8 @@ def queue_world(sharing: Sharing) -> type[World]:
                 now = n * slot
                 for gang in sorted(self.running, key=lambda gang: gang.row):
                     if fixed:
-                        needs = gang.remaining / gang.tau
-                        whole = math.ceil(needs if gang.tau == int(gang.tau) else needs * (1.0 - 1e-12))
-                        done = n >= gang.since + whole
+                        work = self.jobs[gang.row].duration / slot
+                        done = n >= gang.since + whole_slots(gang.remaining, gang.tau, work)
                     else:
                         gang.done += gang.phi
                         done = gang.done >= self.jobs[gang.row].iterations

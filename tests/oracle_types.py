@@ -17,6 +17,7 @@ from oracle.model import (
     fewest_servers,
     iteration_time,
     iterations_per_slot,
+    whole_slots,
 )
 from oracle.placement import Floor, place
 from oracle.simulate import Gang, World
@@ -123,7 +124,7 @@ def queue_world(types: Types) -> type[World]:
 
         def fixed_slots(self, gang: Gang) -> int:
             slots = self.jobs[gang.row].duration / self.options.slot
-            return math.ceil(slots / types.ratio(gang.row, self.type_of(gang)) * (1.0 - 1e-12))
+            return whole_slots(slots, types.ratio(gang.row, self.type_of(gang)), slots)
 
     return TypedWorld
 

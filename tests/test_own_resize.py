@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,39 @@ def test_a_resize_pauses_and_keeps_its_progress() -> None:
     assert outcome.decisions is not None
     assert outcome.decisions["verb"].to_list()[-1] == "resize"
     sound(outcome, elastic())
+
+
+def test_thirds_of_slots_that_add_up_to_a_whole_number_are_one() -> None:
+    """4 slots, of which 2/3, 1 and 4/3 are done by 4 s. In float64 4 - 2/3 - 1 - 4/3 is more than 1."""
+    row = {"job_id": "a", "submit_time": 0.0, "num_gpus": 3, "duration": 4.0, "min_gpus": 2}
+    jobs = from_frame(pl.DataFrame([row]))
+    run = sim(jobs, clock="slot", preempt_cost=0.0)
+    run.advance(), run.start(0, gpus=2)
+    for at, gpus in ((1.0, 3), (2.0, 2), (4.0, 3)):
+        run.wake(at), run.advance()
+        run.resize(0, gpus)
+    run.advance()
+    out = run.outcome()
+    assert out.jobs["finish_time"].to_list() == [5.0]
+    sound(out, jobs)
+
+
+@pytest.mark.parametrize(("noise", "finish"), [(1e6, 6.0), (1e10, 6.0), (1e14, 5.0), (None, 5.0)])
+def test_what_falls_short_of_a_slot_takes_another_one(noise: float | None, finish: float) -> None:
+    """10 slots at 2 (phi + 1) / (phi + 2) a slot: 5 slots do less, unless that is 2 to one part in 10^12."""
+    row = {"job_id": "a", "submit_time": 0.0, "num_gpus": 1, "duration": 10.0, "max_gpus": 2}
+    frame = pl.DataFrame([row]).with_columns(noise_scale=pl.lit(noise, pl.Float64))
+    jobs = from_frame(frame)
+    run = sim(jobs, clock="slot")
+    run.advance(), run.start(0, gpus=2), run.advance()
+    out = run.outcome()
+    assert out.jobs["finish_time"].to_list() == [finish]
+    sound(out, jobs)
+    late = out.jobs.with_columns(pl.col("finish_time", "run_time", "jct") + 1.0)
+    held = out.allocations.with_columns(pl.col("end_time") + 1.0)
+    assert "run-times" in {
+        found.code for found in ringbco.audit(replace(out, jobs=late, allocations=held), jobs)
+    }
 
 
 def test_resizing_there_and_back_at_one_instant_is_nothing() -> None:

@@ -23,6 +23,8 @@ pub(crate) struct Stay<P> {
     pub(crate) from: f64,
     /// Work left at `since`.
     pub(super) left: f64,
+    /// All work of the job (kept under the slot clock).
+    pub(super) work: f64,
     pub(super) since: f64,
     /// The part of the slot that ends at `since` that a pause takes, and the work done in its rest; `left` is without.
     pub(super) part: f64,
@@ -81,7 +83,7 @@ impl<P> Stay<P> {
             None if left == 0.0 => self.since,
             None => self.since + left * self.unit,
             Some(_) if self.per_slot == 0.0 => f64::INFINITY,
-            Some(_) => self.since + whole_slots(left, self.per_slot),
+            Some(_) => self.since + whole_slots(left, self.per_slot, self.left, self.work),
         }
     }
 

@@ -169,6 +169,9 @@ impl<S: Speed> Floor<'_, S> {
             }
         };
         (stay.left, stay.saved) = (left, left);
+        if self.clock.slot.is_some() {
+            stay.work = self.speed.work(&self.jobs, job, self.clock.slot);
+        }
         stay.every = every;
         stay.from = self.now + rest.length();
         stay.since = stay.from;

@@ -187,6 +187,6 @@ impl<'a> Instance<'a> {
         let pace = speed.pace(&jobs, job, jobs.num_gpus[position], GpuType::NONE);
         let per_slot = speed.per_slot(&pace, slot, speed.unit(&pace, servers, contention));
         let left = speed.work(&jobs, job, Some(slot));
-        (per_slot > 0.0).then(|| whole_slots(left, per_slot) as u64)
+        (per_slot > 0.0).then(|| whole_slots(left, per_slot, left, left) as u64)
     }
 }

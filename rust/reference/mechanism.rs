@@ -221,7 +221,7 @@ impl Mechanism<'_> {
             return stay.since + self.left[job] * tau;
         }
         if !self.options.rar() {
-            return stay.since + self.slots_of(self.left[job], self.rate(job, &stay.parts));
+            return stay.since + self.slots_of(job, self.rate(job, &stay.parts));
         }
         match model::iterations_per_slot(self.options.slot, tau) {
             0 => f64::INFINITY,
@@ -234,12 +234,14 @@ impl Mechanism<'_> {
         model::relative_rate(&self.jobs[job], parts.iter().map(|part| part.1).sum())
     }
 
-    /// The first slot with which so many slots' work is done where each does that of `rate` slots. Rounding is forgiven,
-    /// but not where there is none: a rate that is a whole number.
-    fn slots_of(&self, work: f64, rate: f64) -> f64 {
-        let forgiven = if rate.fract() == 0.0 { 1.0 } else { 1.0 - 1e-12 };
-        let enough = |slots: f64| slots >= work / rate * forgiven;
-        let mut slots = (work / rate).floor() - 1.0;
+    /// The first slot with which a job is done where each does that of `rate` slots. Rounding is forgiven, by a part of
+    /// all its work, but not where there is none: whole numbers were done before, and are done now.
+    fn slots_of(&self, job: usize, rate: f64) -> f64 {
+        let (left, work) = (self.left[job], self.jobs[job].duration / self.options.slot);
+        let exact = rate.fract() == 0.0 && work - (work - left).round() == left;
+        let wanted = if exact { left } else { left - 1e-12 * work };
+        let enough = |slots: f64| slots >= wanted / rate;
+        let mut slots = (left / rate).floor() - 2.0;
         while !enough(slots) {
             slots += 1.0;
         }

@@ -72,10 +72,14 @@ pub(crate) trait Speed: Clone + Send {
     }
 }
 
-/// Slots until so much work is done. A slot's work that is no whole number is known to a rounding only, so what falls
-/// short of a slot's end by that much counts. For example, 49 slots of 1/49 each are 1.
+/// Slots until the rest of a job of that much `work` is done, of which `left` is left; `wanted` of that is asked for. A
+/// slot's work that is no whole number is known to a rounding only, and so is what is left after it: what falls short of a
+/// slot's end by that much of `work` counts. For example, 49 slots of 1/49 each are 1. And if 2 of 3 are done by 3 slots of
+/// 2/3, one slot of 1 does the rest.
 #[inline]
-pub(crate) fn whole_slots(left: f64, per_slot: f64) -> f64 {
-    let slots = left / per_slot;
-    if per_slot.fract() == 0.0 { slots.ceil() } else { (slots * (1.0 - 1e-12)).ceil() }
+pub(crate) fn whole_slots(wanted: f64, per_slot: f64, left: f64, work: f64) -> f64 {
+    if per_slot.fract() == 0.0 && work - (work - left).round() == left {
+        return (wanted / per_slot).ceil();
+    }
+    f64::max(0.0, ((wanted - 1e-12 * work) / per_slot).ceil())
 }

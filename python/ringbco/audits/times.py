@@ -241,16 +241,27 @@ def _fixed_shares(check: Check, facts: Facts, eps: Episodes, parts: Segments, pl
     rate = (relative_rate(facts, eps.job, gpus_held(facts, eps)) * speedups(facts, eps))[parts.episode]
     if parts.slowed is not None:
         rate = rate / parts.slowed
-    done = np.bincount(job, weights=parts.length * rate, minlength=n)
     wanted = facts.table.frame["duration"].to_numpy()[facts.row]
-    slack = RELATIVE * wanted + 8 * np.spacing(facts.finish)
-    bad = done < wanted - slack
-    # The last slot has room for more than was left to do.
-    room = np.zeros(n)
-    room[job] = (facts.slot if facts.slots else 0.0) * rate
-    bad |= done - room > wanted + slack if not facts.slots else done - room >= wanted - slack
-    bad = np.where(facts.finished, bad, done > wanted + slack)
-    _blame_work(check, facts, bad & placed, done, wanted)
+    length, unit = parts.length, 1.0
+    if facts.slots:  # counted in slots, as the engine does
+        length, unit = np.rint(length / facts.slot), facts.slot
+    work = wanted / unit
+    done = np.bincount(job, weights=length * rate, minlength=n)
+    if facts.slots:
+        # The last slot has room for more than was left to do.
+        room, whole = np.zeros(n), np.ones(n, dtype=bool)
+        room[job] = rate
+        whole[job[rate != np.floor(rate)]] = False
+        # Sums of whole numbers are exact. Others count if they fall short by 1e-12, but for those of which so
+        # small a part of a slot is left over: whether their sums are known to a rounding decides.
+        slack = np.where(whole, 0.0, 2e-12 * work)
+        over = work - np.floor(work)
+        late = done - room >= work - np.where((over > 0.0) & (over < slack), -slack, slack / 4)
+    else:
+        slack = RELATIVE * work + 8 * np.spacing(facts.finish)
+        late = done > work + slack
+    bad = np.where(facts.finished, (done < work - slack) | late, done > work + slack)
+    _blame_work(check, facts, bad & placed, np.asarray(done * unit), wanted)
 
 
 def _rar_continuous(check: Check, facts: Facts, eps: Episodes, parts: Segments, placed: Bools) -> None:
