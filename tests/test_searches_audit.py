@@ -126,10 +126,18 @@ def later(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def afterwards(frame: pl.DataFrame) -> pl.DataFrame:
+    """The last trial that ended at rung 0 is said to have reached it a second after it gave its GPUs back."""
+    ended = int(frame["time"].filter(frame["went_on"].is_null()).arg_max() or 0)
+    row = int(frame.with_row_index().filter(pl.col("went_on").is_null())["index"][ended])
+    return set_cell("time", row, lambda value: value + 1.0)(frame)
+
+
 CHANGES: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
     "loss": ("rungs", set_cell("loss", 0, lambda value: value + 1e-9), "its loss at rung 0 is"),
     "who goes on": ("rungs", swap, "went on from rung 0 at"),
     "when": ("rungs", later, "on its way to"),
+    "when it ended": ("rungs", afterwards, "expected the end of a stay"),
     "a rung": ("rungs", set_cell("rung", 0, lambda value: value + 1), "out of turn"),
     "fewer rungs": ("rungs", lambda frame: frame.filter(pl.col("rung") == 0), "went on from 1 rungs of 2"),
     "a stranger": ("rungs", set_cell("job_id", 0, lambda _: "nobody"), "does not know"),
@@ -165,3 +173,12 @@ def test_a_summary_that_counts_trials_as_jobs_is_found() -> None:
     found = audit(replace(out, summary=summary), jobs)
     assert {finding.code for finding in found} == {"summary"}
     assert any("mean_finish_time_fairness" in finding.message for finding in found)
+
+
+@pytest.mark.parametrize("name", ["searches", "jobs_ended", "mean_search_gpu_hours", "mean_time_to_best"])
+def test_figures_of_searches_that_were_changed_are_found(name: str) -> None:
+    jobs = table(random.Random(5), 30)
+    out = ringbco.replay(jobs, "4x8", policy="fifo", model="fixed", search="asha:eta=2,rungs=2")
+    found = audit(replace(out, summary=out.summary | {name: out.summary[name] + 1}), jobs)
+    assert [finding.code for finding in found] == ["summary"]
+    assert name in found[0].message

@@ -42,6 +42,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
     expected |= _told(_fairness(facts, everybody) | _while_submitting(facts, everybody, whole), summary)
     expected["jobs_dropped"] = missing.size
     expected |= _told(_counts(facts, eps, missing) | _resizes(facts, eps), summary)
+    expected |= _searches(facts)
     if facts.outages is not None and facts.outcome.allocations is not None:
         expected |= _outages(check, facts, eps, summary)
     elif facts.makes_room and facts.outcome.allocations is not None:
@@ -91,6 +92,22 @@ def _counts(facts: Facts, eps: Episodes, missing: Ints) -> dict[str, float]:
     total = facts.outcome.summary.get("total_seconds")
     if isinstance(total, int | float) and total > 0:
         figures["jobs_per_second"] = facts.done / total
+    return figures
+
+
+def _searches(facts: Facts) -> dict[str, float]:
+    """How many searches and trials that ended; means over searches.parquet, which has a check of its own."""
+    told = facts.outcome.searches
+    if not facts.searched or told is None:
+        return {}
+    figures: dict[str, float] = {"searches": told.height}
+    ended = int(np.count_nonzero(~facts.finished))
+    if ended and not facts.logged and facts.outcome.allocations is not None:
+        figures["jobs_ended"] = ended
+    for name, column in (("mean_search_gpu_hours", "gpu_hours"), ("mean_time_to_best", "time_to_best")):
+        known = told[column].drop_nulls().to_numpy()
+        if known.size:
+            figures[name] = float(known.mean())
     return figures
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from ringbco.audits import rungs, sharing, times
 from ringbco.audits.contention import Episodes, Segments
@@ -46,6 +47,7 @@ def check_searches(check: Check, facts: Facts, eps: Episodes, parts: Segments) -
     if not facts.logged and not untold:
         _check_choices(check, facts, climbs)
     if facts.outcome.allocations is not None:
+        _check_ends(check, facts, climbs, eps)
         _check_work(check, facts, climbs, eps, parts)
     _check_pauses(check, facts, climbs)
     _check_table(check, facts, climbs)
@@ -222,6 +224,21 @@ def _followed(
                     for above in levels[rung + 1 :]:
                         above.lost += 1
     return {at: levels[rung].on.get(job, math.nan) for (job, rung), at in at_rung.items()}
+
+
+def _check_ends(check: Check, facts: Facts, climbs: rungs.Climbs, eps: Episodes) -> None:
+    """A trial that does not go on from a rung at once gives its GPUs back as it comes there."""
+    stays = pl.DataFrame({"job": eps.job, "time": eps.end}).unique()
+    came = pl.DataFrame({"job": climbs.job, "time": climbs.time, "at": np.arange(climbs.job.size)})
+    lost = came.filter(pl.Series(climbs.left)).join(stays, on=["job", "time"], how="anti")["at"].to_numpy()
+    blame(
+        check,
+        facts,
+        lost,
+        lambda i: f"comes to rung {climbs.rung[i]} at {number(climbs.time[i])} s; expected the end of a stay",
+        job=climbs.job,
+        time=climbs.time,
+    )
 
 
 def _check_work(check: Check, facts: Facts, climbs: rungs.Climbs, eps: Episodes, parts: Segments) -> None:
