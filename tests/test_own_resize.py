@@ -109,6 +109,18 @@ def test_what_falls_short_of_a_slot_takes_another_one(noise: float | None, finis
     }
 
 
+@pytest.mark.parametrize("model", ["fixed", "rar"])
+@pytest.mark.parametrize("clock", ["continuous", "slot"])
+def test_a_stay_of_absurd_length_is_found(model: str, clock: str) -> None:
+    run = sim(elastic(), model=model, clock=clock)
+    run.advance(), run.start(0, gpus=4), run.start(1), run.advance(), run.advance()
+    out = run.outcome()
+    for name in ("allocations", "jobs"):
+        column = "end_time" if name == "allocations" else "finish_time"
+        damaged = getattr(out, name).with_columns(pl.lit(1.7e308).alias(column))
+        assert ringbco.audit(replace(out, **{name: damaged}), elastic()) != []
+
+
 def test_resizing_there_and_back_at_one_instant_is_nothing() -> None:
     run = sim()
     assert run.advance()

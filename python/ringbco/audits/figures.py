@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ringbco.audits import energy, failures, rungs, served
 from ringbco.audits.contention import Episodes, Segments
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
-from ringbco.audits.findings import Check, Finding, number
+from ringbco.audits.findings import Check, Finding, added, number
 from ringbco.audits.placing import busy_gpus, servers_used, until
 from ringbco.audits.rows import dropped, left_out, refusable
 from ringbco.audits.served import Served
@@ -202,7 +202,7 @@ def _figures(facts: Facts, eps: Episodes, chosen: Bools, servers: Bools) -> dict
         ("wait", start - submit),
         ("slowdown", jct / facts.workload.ideal_run_time[facts.row[done]]),
     ):
-        figures[f"mean_{name}"] = math.fsum(values) / values.size
+        figures[f"mean_{name}"] = added(values) / values.size
         for label, share in SHARES:
             figures[f"{label}_{name}"] = _percentile(values, share)
     if facts.preemptive and facts.outcome.allocations is not None:
@@ -239,7 +239,7 @@ def _while_submitting(facts: Facts, chosen: Bools, servers: Bools) -> dict[str, 
         start, end, held = facts.start[chosen], facts.finish[chosen], facts.weight[chosen]
     before = np.maximum(np.minimum(end, last) - start, 0.0)
     # Without a window there is no such share: whatever a summary says of it is wrong.
-    share = math.fsum(held * before) / up if up > 0 else math.nan
+    share = added(held * before) / up if up > 0 else math.nan
     return {"utilisation_to_last_submission": share}
 
 
@@ -279,10 +279,10 @@ def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
     if facts.searched:
         rho, whose = _by_search(facts, chosen, rho)
     figures: dict[str, float] = {
-        "mean_finish_time_fairness": math.fsum(rho) / rho.size,
+        "mean_finish_time_fairness": added(rho) / rho.size,
         "worst_finish_time_fairness": float(rho.max()),
     }
-    figures["mean_bounded_slowdown"] = math.fsum(bounded) / bounded.size
+    figures["mean_bounded_slowdown"] = added(bounded) / bounded.size
     for label, share in SHARES:
         figures[f"{label}_bounded_slowdown"] = _percentile(bounded, share)
     table = facts.table.frame
@@ -298,10 +298,10 @@ def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
         for user, value in zip(table["user"].gather(whose), rho, strict=True):
             if user is not None and value > 0:  # else it ended as it was submitted, and has no speed
                 speeds.setdefault(user, []).append(1.0 / float(value))
-        means = [math.fsum(own) / len(own) for own in speeds.values()]
+        means = [added(own) / len(own) for own in speeds.values()]
         if means:
-            squares = math.fsum(mean * mean for mean in means)
-            figures["jain_index_users"] = math.fsum(means) ** 2 / (len(means) * squares)
+            squares = added(mean * mean for mean in means)
+            figures["jain_index_users"] = added(means) ** 2 / (len(means) * squares)
     return figures
 
 
@@ -350,7 +350,7 @@ def _resizes(facts: Facts, eps: Episodes) -> dict[str, float]:
     return {
         "resizes": int(np.count_nonzero(resized)),
         "jobs_resized": np.unique(eps.job[resized]).size,
-        "resize_lost_gpu_seconds": math.fsum((gpus_held(facts, eps) * seconds)[resized]),
+        "resize_lost_gpu_seconds": added((gpus_held(facts, eps) * seconds)[resized]),
     }
 
 
