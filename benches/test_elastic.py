@@ -15,7 +15,7 @@ LIMITS = {
     ("afs", 0.9): 60.0,
     ("optimus", 1.2): 100.0,
     ("elastic-srtf", 1.2): 100.0,
-    ("afs", 1.2): 200.0,
+    ("afs", 1.2): 170.0,
 }
 """By policy and load."""
 
