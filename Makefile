@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Polars would start as many threads in each, which wait for each other on tables this small.
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long fuzz lint lint-rust lint-python bench bench-against policy-table elastic-table generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-drawn fuzz lint lint-rust lint-python bench bench-against policy-table elastic-table generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -58,15 +58,18 @@ test-rust: ## the engine's tests, which need no Python
 test-python: build
 	$(PYTEST) -m "not long"
 
-# Modules with random or golden cases, or moments, of which RINGBCO_CASES sets the number.
-LONG := equality preempt_equality types_equality tables_equality shares_equality outages_equality priorities_equality searches_equality energy_equality planner audit audit_genuine audit_queue audit_mixed \
-	golden own_policies shell repack
+# Modules with random cases, or moments, of which RINGBCO_CASES sets the number.
+DRAWN := equality preempt_equality types_equality tables_equality shares_equality outages_equality priorities_equality searches_equality energy_equality planner audit audit_genuine audit_queue audit_mixed \
+	own_policies shell repack elastic_equality elastic_turns
 
-test-long: build ## tests that take long; the random ones again, with many more cases; lints without Python
+test-long: build ## tests that take long; all golden runs; Rust's random ones with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=300 CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- equality logs outside slow_twin
-	RINGBCO_CASES=400 $(PYTEST) -m "not long" $(LONG:%=tests/test_%.py)
+	RINGBCO_CASES=600 $(PYTEST) -m "not long" tests/test_golden.py
 	RINGBCO_CASES=400 $(PYTEST) -m long
+
+test-drawn: build ## Python's random tests with many more cases, N of each (default 600)
+	RINGBCO_CASES=$(or $(N),600) $(PYTEST) -m "not long" $(DRAWN:%=tests/test_%.py)
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000), new ones unless there is a SEED
 	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) $(SEED:%=--hypothesis-seed=%) tests/fuzz

@@ -9,9 +9,9 @@ from ringbco import _core
 from strategies import Case
 
 CASES = int(os.environ.get("RINGBCO_CASES", "300"))
-"""Random cases of each parametrised comparison with an oracle; `make test-long` has 600."""
+"""Random cases of each parametrised comparison with an oracle; `make test-drawn` has 600."""
 LONG = CASES >= 600
-"""Whether the run is one of `make test-long`."""
+"""Whether the run is one of `make test-drawn`."""
 FEW = CASES // (3 if LONG else 12)
 """Random cases of the same comparisons where jobs have types, tables or shares besides."""
 AUDITS = CASES // 18 if LONG else 8
