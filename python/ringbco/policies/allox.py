@@ -78,7 +78,7 @@ def _matched(begin: Numbers, took: Numbers, wanted: Counts, room: Counts, most: 
     begin, took: when each job can start on each slot, and for how long it runs there, s. room: GPUs by slot.
     """
     jobs, step = len(begin), np.arange(most)
-    one, slot = np.nonzero(np.isfinite(took))
+    one, slot = np.nonzero(np.isfinite(begin + took))
     cost = ((begin + took)[one, slot][:, None] + (wanted[one] * took[one, slot])[:, None] * step).ravel()
     job, place = np.repeat(one, most), (slot[:, None] * most + step).ravel()
     program = Program(-cost, np.ones(cost.size))
@@ -151,37 +151,44 @@ class Allox(Policy):
         ):
             raise UsageError(f"option P: alpha: {self.alpha}: expected a number > 0 and <= 1")
         self._types: Types | None = None
-        self._kinds: dict[int, int] = {}  # the type on which each job runs, or ran: it never moves
 
     def decide(self, state: State) -> None:
         """Starts the jobs that the matching puts first on idle GPUs. Running jobs keep theirs."""
-        types = self._types = self._types or Types(state)
         rows = state.waiting
-        rows = rows[: max(int(types.gpus.sum()), int(self.alpha * rows.size))]
-        idle = np.bincount(types.of[types.of >= 0], state.idle[types.of >= 0], len(types.names)).astype(int)
+        if not (rows.size and state.idle.any()):
+            return
+        types = self._types = (self._types or Types(state)).look(state)
         wanted = state.jobs.num_gpus[rows].astype(np.int64)
         rates = types.rates(state, rows)
-        if not ((rates > 0) & (wanted[:, None] <= idle)).any():
-            return
         with np.errstate(divide="ignore"):
             times = np.where(rates > 0, state.left[rows][:, None] / rates, math.inf)
-        slots = [Slot(kind, 0.0, int(gpus)) for kind, gpus in enumerate(idle) if gpus] + self._busy(
-            state, types
-        )
+        while True:
+            able = np.flatnonzero(np.isfinite(times).any(axis=1))  # the others wait until servers are back
+            able = able[: max(int(types.gpus.sum()), int(self.alpha * able.size))]
+            if not (np.isfinite(times[able]) & (wanted[able, None] <= types.idle)).any():
+                return
+            first = self._first(state, types, times[able], wanted[able])
+            for job, kind in first:
+                state.start(rows[able[job]], type=types.names[kind], strict=False)
+            if state.running.size:
+                return
+            for job, kind in first:  # nobody is in the way, and yet there is no room for it now
+                times[able[job], kind] = math.inf
+
+    def _first(self, state: State, types: Types, times: Numbers, wanted: Counts) -> list[tuple[int, int]]:
+        """(job, type) of the jobs to start. times: run times, s, by job and type. wanted: GPUs by job."""
+        slots = [Slot(kind, 0.0, int(gpus)) for kind, gpus in enumerate(types.idle) if gpus]
+        slots += self._busy(state, types)
         found = matching(times, wanted, slots)
         kinds = np.array([slot.kind for slot in slots])[found[:, 0]]
-        work = times[np.arange(rows.size), kinds] * wanted
-        for job, kind in firsts(found, slots, work):
-            state.start(rows[job], type=types.names[kind], strict=False)
+        return firsts(found, slots, times[np.arange(len(times)), kinds] * wanted)
 
     def _busy(self, state: State, types: Types) -> list[Slot]:
         """The GPUs of running jobs, free when these end."""
         rows = state.running
         if not rows.size:
             return []
-        for row in set(rows.tolist()) - self._kinds.keys():
-            self._kinds[row] = int(types.of[state.parts(row)[0][0]])
-        kinds = np.array([self._kinds[row] for row in rows.tolist()])
+        kinds = np.array([types.at(row) for row in rows.tolist()])
         rates = types.rates(state, rows)[np.arange(rows.size), kinds]
         left = np.maximum(state.left[rows] / rates, 1e-9)
         return [

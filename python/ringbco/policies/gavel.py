@@ -28,8 +28,17 @@ SHARES: Final = ("max-min", "first-come")
 def shares(rates: Numbers, wanted: Counts, gpus: Counts) -> Numbers:
     """The share of its time that each job is to run on each type, so that the least served gets the most.
 
-    rates: iterations a second by job and type; wanted: GPUs by job; gpus: GPUs by type.
+    rates: iterations a second by job and type; wanted: GPUs by job; gpus: GPUs by type. A job that can run on
+    no type gets no share, and the others theirs as if it were not there.
     """
+    found, able = np.zeros(rates.shape), (rates > 0).any(axis=1)
+    if able.any():
+        found[able] = _max_min(rates[able], wanted[able], gpus)
+    return found
+
+
+def _max_min(rates: Numbers, wanted: Counts, gpus: Counts) -> Numbers:
+    """The shares of jobs each of which can run on some type."""
     jobs, types = rates.shape
     equal = rates @ gpus / gpus.sum()
     worth = rates * (wanted / equal)[:, None]
@@ -94,47 +103,85 @@ class Gavel(Policy):
         seconds("renew", self.renew)
         self._types: Types | None = None
         self._began = self._ends = self._renewed = -math.inf
+        # Jobs, and GPUs by type, when shares were last worked out.
         self._members: frozenset[int] = frozenset()
+        self._gpus: Counts = np.zeros(0, np.int64)
         self._shares: dict[int, Numbers] = {}
         self._had: dict[int, Numbers] = {}
         self._deficit: dict[int, Numbers] = {}
+        self._at: dict[int, int] = {}  # the types of those who began to run in this round
 
     def decide(self, state: State) -> None:
         """Begins a round when the last one is over: at its end, or when nobody runs any more."""
+        self._count(state.evicted, state.now)
         running = state.running
         if running.size and state.now < self._ends:
             return
         rows = np.sort(np.concatenate((running, state.waiting)))
         if not rows.size:
             return
-        types = self._types = self._types or Types(state)
-        places = {int(row): state.parts(row) for row in running}
-        at = {row: int(types.of[parts[0][0]]) for row, parts in places.items()}
-        for row in at.keys() & self._had.keys():
-            had = self._had[row].copy()
-            had[at[row]] += state.now - self._began
-            self._had[row] = had
+        self._count(running, state.now)
+        self._began, self._ends = state.now, state.now + self.round
+        self._begin(state, rows)
+        # Where nobody runs, the next event comes first, unless shares are due.
+        if state.running.size or self._members != frozenset(rows.tolist()):
+            state.wake(self._ends)
+
+    def _count(self, rows: NDArray[np.uint32], now: float) -> None:
+        """Adds the time since the round began to what these jobs had on their types."""
+        for row in rows.tolist():
+            kind = self._at.pop(row, None)
+            if kind is not None:
+                had = self._had[row].copy()
+                had[kind] += now - self._began
+                self._had[row] = had
+
+    def _begin(self, state: State, rows: NDArray[np.uint32]) -> None:
+        """Works shares out, if they are due, and gives out GPUs."""
+        types = self._types = (self._types or Types(state)).look(state)
         wanted = state.jobs.num_gpus[rows].astype(np.int64)
         rates = types.rates(state, rows)
-        self._share_out(state, rows, wanted, rates, types.gpus)
-        self._began, self._ends = state.now, state.now + self.round
-        chosen = self._chosen(rows.tolist(), wanted, rates, types.gpus)
-        size = dict(zip(rows.tolist(), wanted.tolist(), strict=True))
-        largest = sorted(chosen, key=lambda one: (-size[one[0]], at.get(one[0]) != one[1]))
-        for order in (largest, chosen):  # the largest first; if one then finds no room, the foremost first
+        anew = False
+        while True:
+            self._share_out(state, rows, wanted, rates, types.gpus, anew=anew)
+            chosen = self._chosen(rows.tolist(), wanted, rates, types.gpus)
+            self._place(state, chosen, types)
+            if state.running.size:
+                return
+            if not chosen and np.array_equal(self._gpus, types.gpus):
+                return
+            for row, kind in chosen:  # nobody is in the way, and yet there is no room for it now
+                rates[np.searchsorted(rows, row), kind] = 0.0
+            anew = True
+
+    def _place(self, state: State, chosen: list[tuple[int, int]], types: Types) -> None:
+        """Starts (row, type) pairs, the largest first; if one then finds no room, the foremost first."""
+        size = state.jobs.num_gpus
+        old = {
+            row: types.places[row] for row, kind in chosen if row in types.places and types.at(row) == kind
+        }
+        largest = sorted(chosen, key=lambda one: (-int(size[one[0]]), one[0] not in old))
+        for order in (largest, chosen):
             state.stop(state.running)
-            placed = [
-                self._start(state, row, types.names[kind], places[row] if at.get(row) == kind else [])
+            self._at = {
+                row: kind
                 for row, kind in order
-            ]
-            if all(placed):
+                if self._start(state, row, types.names[kind], old.get(row, []))
+            }
+            if len(self._at) == len(order):
                 break
-        state.wake(self._ends)
 
     def _share_out(
-        self, state: State, every: NDArray[np.uint32], wanted: Counts, rates: Numbers, gpus: Counts
+        self,
+        state: State,
+        every: NDArray[np.uint32],
+        wanted: Counts,
+        rates: Numbers,
+        gpus: Counts,
+        *,
+        anew: bool,
     ) -> None:
-        """Works the shares out anew, if the set of jobs changed and they have held long enough."""
+        """Works the shares out anew, if jobs or GPUs changed and they have held long enough, or `anew`."""
         now, rows = state.now, every.tolist()
         nothing = np.zeros(len(gpus))
         fresh = nothing + self.round / 2  # a job that had nothing yet would have an infinite priority
@@ -142,7 +189,8 @@ class Gavel(Policy):
         deficit = {row: self._deficit.get(row, nothing) for row in rows}
         members = frozenset(rows)
         known = members & self._shares.keys()
-        if members != self._members and (now - self._renewed >= self.renew or not known):
+        changed = members != self._members or not np.array_equal(gpus, self._gpus)
+        if anew or (changed and (now - self._renewed >= self.renew or not known)):
             for row in known:
                 due = self._shares[row] * (now - self._renewed)
                 deficit[row] = deficit[row] + due - (had[row] - fresh)
@@ -152,7 +200,7 @@ class Gavel(Policy):
                 found = first_come(rates, wanted, gpus, _in_line(state, every))
             self._shares = dict(zip(rows, found, strict=True))
             had = dict.fromkeys(rows, fresh)
-            self._members, self._renewed = members, now
+            self._members, self._gpus, self._renewed = members, gpus, now
         self._had, self._deficit = had, deficit
 
     def _chosen(self, rows: list[int], wanted: Counts, rates: Numbers, gpus: Counts) -> list[tuple[int, int]]:
@@ -166,7 +214,8 @@ class Gavel(Policy):
             free &= (share.sum(axis=1) > 0) | np.array([row not in self._shares for row in rows])
             rates = np.where((share > 0) | (share.sum(axis=1, keepdims=True) == 0), rates, 0.0)
         # The types on which the jobs run fastest give out their GPUs first.
-        speed = (rates / rates.max(axis=1, keepdims=True)).sum(axis=0)
+        fastest = rates.max(axis=1, keepdims=True)
+        speed = (rates / np.where(fastest > 0, fastest, 1.0)).sum(axis=0)
         chosen = []
         for kind in np.argsort(-speed, kind="stable").tolist():
             left = int(gpus[kind])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,30 +121,49 @@ class Program:
 
 
 class Types:
-    """The GPU types of a (virtual) cluster; one without a name where servers name none.
+    """The GPU types of a (virtual) cluster, and what is there; one without a name where servers name none.
 
-    names: in the cluster's order. of: the type of each server, as a number; -1 for servers of other virtual
-    clusters, and for those that are down. gpus: GPUs of each type. together: of each type, GPUs of its
-    largest server, of its two largest, and so on.
+    names: in the cluster's order, also where no server is up. The others are as of the last `look`. places:
+    (server, GPUs) of the jobs that run, by row. gpus, idle: GPUs of each type that jobs may hold, and that
+    nobody holds: neither counts servers that are down, or what replicas hold. together: of each type, GPUs of
+    its largest server, of its two largest, and so on.
     """
 
+    places: dict[int, list[tuple[int, int]]]
+    gpus: NDArray[np.int64]
+    idle: NDArray[np.int64]
+    together: list[NDArray[np.int64]]
+
     def __init__(self, state: State) -> None:
-        own = state.idle.astype(np.int64)
-        for row in state.running:
-            for server, count in state.parts(row):
-                own[server] += count
-        kinds = state.type
-        self.names: list[str | None] = [None]
-        self.of = np.where(own > 0, 0, -1)
-        if kinds is not None:
-            here = [kind for kind, count in zip(kinds, own, strict=True) if count]
-            self.names = list(dict.fromkeys(here))
-            number = {name: index for index, name in enumerate(self.names)}
-            self.of = np.array(
-                [number[kind] if count else -1 for kind, count in zip(kinds, own, strict=True)]
-            )
-        self.gpus = np.bincount(self.of[self.of >= 0], own[self.of >= 0], len(self.names)).astype(np.int64)
-        self.together = [np.sort(own[self.of == kind])[::-1].cumsum() for kind in range(len(self.names))]
+        """Of a cluster with a job that runs or waits."""
+        mine = np.arange(state.idle.size)
+        if state.vc is not None:
+            row = (*state.running, *state.waiting)[0]
+            mine = np.flatnonzero(np.array(state.vc) == state.jobs.vc[row])
+        kinds = state.type or (None,) * state.idle.size
+        self.names = list(dict.fromkeys(kinds[server] for server in mine))
+        self._of = {server: self.names.index(kinds[server]) for server in mine.tolist()}
+        self._servers = [
+            np.array([server for server, kind in self._of.items() if kind == number])
+            for number in range(len(self.names))
+        ]
+
+    def look(self, state: State) -> Self:
+        """Counts what is there now."""
+        self.places = {int(row): state.parts(row) for row in state.running}
+        gpus = state.idle.tolist()
+        for parts in self.places.values():
+            for server, count in parts:
+                gpus[server] += count
+        usable = np.array(gpus, np.int64)
+        self.together = [np.sort(usable[servers])[::-1].cumsum() for servers in self._servers]
+        self.gpus = np.array([sums[-1] for sums in self.together])
+        self.idle = np.array([state.idle[servers].sum() for servers in self._servers], np.int64)
+        return self
+
+    def at(self, row: int) -> int:
+        """The type on which a job runs, as a number."""
+        return self._of[self.places[row][0][0]]
 
     def rates(self, state: State, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
         """Iterations a second of each row on each type: num_gpus on the fewest servers, alone.

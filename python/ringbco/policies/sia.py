@@ -165,38 +165,47 @@ class Sia(Policy):
             bounded("incentive", self.incentive, above, least=math.nextafter(1.0, 2.0), most=1e3)
         bounded("incentive", self.incentive, "a number >= 0 and <= 1000", least=0.0, most=1e3)
         bounded("restart", self.restart, "a number of seconds >= 0 and <= 1e+09", least=0.0, most=1e9)
+        self._types: Types | None = None
         self._ends = -math.inf
-        self._settled: tuple[bytes, bytes] | None = None  # jobs and idle GPUs for which nothing else is found
+        # Who runs, who waits, and the idle GPUs, for which nothing else is found.
+        self._settled: tuple[bytes, bytes, bytes] | None = None
         self._most: dict[int, int] = {}  # GPUs that each job has held at most
         self._began: dict[int, int] = {}  # how often each job has begun on GPUs that it did not hold before
 
     def decide(self, state: State) -> None:
         """Begins a round when the last one is over: at its end, or when nobody runs any more."""
-        running = state.running
+        running, waiting = state.running, state.waiting
         if running.size and state.now < self._ends:
             return
         self._ends = state.now + self.round
-        rows = np.concatenate((running, state.waiting))
-        known = rows.tobytes(), state.idle.tobytes()
-        if known != self._settled:
+        rows = np.concatenate((running, waiting))
+        known = running.tobytes(), waiting.tobytes(), state.idle.tobytes()
+        if rows.size and known != self._settled:
             self._settled = known if self._share_out(state, rows) else None
         if state.running.size:
             state.wake(self._ends)
 
     def _share_out(self, state: State, rows: NDArray[np.uint32]) -> bool:
         """Gives jobs their GPUs. Returns whether nothing changed, nor will before a job comes or goes."""
-        types = Types(state)
+        types = self._types = (self._types or Types(state)).look(state)
         offer = self._offer(state, rows, types)
-        if not offer.menu.sizes.size:  # nobody is here, or servers are down and the others too small for all
+        if not offer.menu.sizes.size:  # servers are down, and the others too small for all
             return False
         least = state.jobs.min_gpus[rows].astype(np.int64)
         factors = self._factors(rows, state.now - state.jobs.submit_time[rows])
         rates = offer.rates * offer.open_to
         gains = worth(rates, least, offer.now, factors, power=self.power, incentive=self.incentive)
-        found = assignment(gains, offer.now, offer.menu, types.gpus)
-        if (found == offer.now).all() and offer.settled():
-            return True
-        _carry_out(state, rows, found, offer, types.names)
+        while True:
+            found = assignment(gains, offer.now, offer.menu, types.gpus)
+            if (found == offer.now).all() and offer.settled():
+                return True
+            _carry_out(state, rows, found, offer, types.names)
+            tried = np.flatnonzero(found >= 0)
+            if state.running.size or not tried.size:
+                break
+            # Nobody is in the way, and yet there is no room for these now.
+            gains[tried, found[tried]] = -math.inf
+            offer = offer._replace(now=np.full(rows.size, -1))
         held = state.held
         for row in state.running.tolist():
             self._most[row] = max(self._most.get(row, 0), int(held[row]))
@@ -210,8 +219,8 @@ class Sia(Policy):
             state.jobs[name][rows].astype(np.int64) for name in ("min_gpus", "num_gpus", "max_gpus")
         )
         held = state.held[rows].astype(np.int64)
-        places = {int(row): state.parts(row) for row in rows[held > 0]}
-        at = np.array([types.of[places[row][0][0]] if row in places else -1 for row in rows.tolist()])
+        places = types.places
+        at = np.array([types.at(row) if row in places else -1 for row in rows.tolist()])
         now = np.full(rows.size, -1)
         kinds: list[int] = []
         sizes: list[int] = []
