@@ -60,7 +60,7 @@ test-python: build
 
 # Modules with random cases, or moments, of which RINGBCO_CASES sets the number.
 DRAWN := equality preempt_equality types_equality tables_equality shares_equality outages_equality priorities_equality searches_equality energy_equality planner audit audit_genuine audit_queue audit_mixed \
-	own_policies shell repack elastic_equality elastic_turns
+	own_policies shell repack elastic_equality elastic_turns capacity
 
 test-long: build ## tests that take long; all golden runs; Rust's random ones with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
