@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Polars would start as many threads in each, which wait for each other on tables this small.
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-drawn fuzz lint lint-rust lint-python bench bench-against policy-table elastic-table generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-drawn fuzz lint lint-rust lint-python bench bench-against policy-table repack-table elastic-table generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ bench-against: build ## the engine against another commit: make bench-against RE
 
 policy-table: build ## docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md
+
+repack-table: build ## README's table of repack, from the public traces in TRACES
+	$(BIN)/python benches/repack_table.py $(or $(TRACES),../shared/traces) README.md
 
 elastic-table: build ## tables, findings and picture of docs/elastic.md, from the public traces in TRACES
 	$(BIN)/python benches/elastic_table.py $(or $(TRACES),../shared/traces) docs/elastic.md

@@ -422,7 +422,7 @@ def test_no_bound_where_a_result_does_not_say_it(small_jobs: Path) -> None:
         pytest.approx(ringbco.bound(jobs, fast, model="fixed").mean_jct),
         None,
     ]
-    repeated = ringbco.compare(jobs, "2x8", ["fifo"], seeds=2)
+    repeated = ringbco.compare(jobs, fast, ["fifo"], seeds=2)
     assert repeated.bounds == {"fifo": None}
 
 

@@ -338,8 +338,8 @@ def test_labels_are_the_shortest_that_differ(results: dict[str, Outcome], tmp_pa
     for place in ("x/fifo", "y/fifo", "y/rand"):
         results["fifo"].write(tmp_path / place)
     read = read_results([tmp_path / "x/fifo", tmp_path / "y/rand"])
-    assert list(read) == ["fifo", "rand"]
-    assert list(read_results([tmp_path / "x/fifo", tmp_path / "y/fifo"])) == ["x/fifo", "y/fifo"]
+    assert list(read.outcomes) == ["fifo", "rand"]
+    assert list(read_results([tmp_path / "x/fifo", tmp_path / "y/fifo"]).outcomes) == ["x/fifo", "y/fifo"]
     with pytest.raises(UsageError, match="given twice"):
         read_results([tmp_path / "x/fifo", tmp_path / "x/../x/fifo"])
 
@@ -348,7 +348,7 @@ def test_a_comparison_stands_for_its_results(tmp_path: Path, results: dict[str, 
     from ringbco.result.comparison import Comparison
 
     Comparison({"b": results["rand"], "a": results["fifo"]}).write(tmp_path / "cmp")
-    assert list(read_results([tmp_path / "cmp"])) == ["b", "a"]
+    assert list(read_results([tmp_path / "cmp"]).outcomes) == ["b", "a"]
 
 
 def test_what_is_no_result_is_refused(tmp_path: Path, results: dict[str, Outcome]) -> None:

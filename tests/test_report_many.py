@@ -230,7 +230,7 @@ def test_a_page_of_forty(
     for label, outcome in thirteen.items():
         outcome.write(tmp_path / label)
         folders.append(tmp_path / label)
-    assert list(read_results(folders)) == list(thirteen)
+    assert list(read_results(folders).outcomes) == list(thirteen)
     done = invoke("report", *folders, "-o", "r.html")
     assert (done.returncode, done.stderr) == (0, "")
     assert "charts of fifo, sjf" in done.stdout

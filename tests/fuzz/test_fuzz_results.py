@@ -136,8 +136,8 @@ def told(folder: Path) -> None:
     """What report tells of a result, all but the drawing."""
     results = explained(lambda: read_results([folder]))
     if results is not None:
-        default_title(results)
-        facts(results)
+        default_title(results.outcomes)
+        facts(results.outcomes)
         headline(results)
 
 
@@ -152,7 +152,7 @@ def drawn(folder: Path) -> None:
 
 def traced(folder: Path) -> None:
     results = explained(lambda: read_results([folder]))
-    for outcome in (results or {}).values():
+    for outcome in results.outcomes.values() if results else ():
         out = io.BytesIO()
         if explained(lambda: write_all(outcome, out)) is not None:  # noqa: B023
             json.loads(out.getvalue())

@@ -42,7 +42,7 @@ def compare(**given: Any) -> None:
     from ringbco.errors import UsageError
     from ringbco.reports.figures import chapters
     from ringbco.reports.html import page
-    from ringbco.reports.reading import default_title
+    from ringbco.reports.reading import default_title, drawable
     from ringbco.result.comparison import is_comparison
     from ringbco.result.folder import check_target
     from ringbco.result.measures import MEASURES
@@ -80,8 +80,8 @@ def compare(**given: Any) -> None:
             progress=progress,
             **given,
         )
-    outcomes = comparison.outcomes
-    report = page(outcomes, chapters(outcomes), title=default_title(outcomes))
+    drawn = drawable(comparison)
+    report = page(drawn, chapters(drawn), title=default_title(drawn.outcomes))
     comparison.write(out, force=force, report=report)
     if not quiet:
         chosen = [*policies, *(own["policy"] for own in runs.values())]
@@ -138,7 +138,7 @@ def _options() -> list[inspect.Parameter]:
             typer.Option(
                 metavar="N",
                 help="Repeat every replay with N seeds, from --seed on. Figures are then means, with the"
-                " least and the greatest; the folders and the report are those of the first seed.",
+                " least and the greatest; the folders and the report's charts are those of the first seed.",
             ),
         ],
         "out": Annotated[

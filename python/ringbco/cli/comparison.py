@@ -36,8 +36,11 @@ def show(title: str, comparison: Comparison, console: Console, sort: str | None 
     if comparison.seeds > 1:
         console.print(
             f"means over {comparison.seeds} seeds, the least and the greatest value below; the folders and"
-            " the report are those of the first seed"
+            " the report's charts are those of the first seed"
         )
+        once = [label for label in comparison.outcomes if label not in comparison.repeated]
+        if once:
+            console.print(f"of one run: {', '.join(once)}", markup=False)
     if comparison.unlike:
         console.print(
             f"without *, for other jobs or another cluster than {first}: {', '.join(comparison.unlike)}",
@@ -162,10 +165,9 @@ def _cells(comparison: Comparison, measure: Measure, *, ratios: bool = True) -> 
         if ratios:
             # The first one's is 1 by its nature; its place is kept, for policies may be rows.
             cell.append(f" {ratio if number else '':>5}", style="not bold dim")
-        spread = comparison.spread(labels[number], measure.key)
-        if spread is not None:
-            least, greatest = (measure.show(value) for value in spread)
-            cell.append("\nalways" if least == greatest else f"\n{least} to {greatest}", style="not bold dim")
+        ends = measure.show_ends(comparison.spread(labels[number], measure.key))
+        if ends:
+            cell.append(f"\n{ends}", style="not bold dim")
             cell.append(" " * (7 if ratios else 1))
         cells.append(cell)
     return cells

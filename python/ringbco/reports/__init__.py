@@ -88,35 +88,37 @@ def _written(results: object, title: str | None) -> tuple[str, list[Figure], tup
         runs = read_sweep(Path(sweeps[0]))
         text, figures = sweep_page(runs, title=title or sweep_title(runs))
         return text, list(figures), (f"a sweep of {runs.frame.height:,} runs",)
-    outcomes = _outcomes(results)
-    made = chapters(outcomes)
-    text = page(outcomes, made, title=title or default_title(outcomes))
-    return text, [figure for chapter in made for figure in chapter.figures], tuple(outcomes)
+    comparison = _comparison(results)
+    made = chapters(comparison)
+    text = page(comparison, made, title=title or default_title(comparison.outcomes))
+    return text, [figure for chapter in made for figure in chapter.figures], tuple(comparison.outcomes)
 
 
-def _outcomes(results: object) -> Mapping[str, Outcome]:
+def _comparison(results: object) -> Comparison:
     """The outcomes by label, once it is sure that they can be drawn."""
     from ringbco.errors import UsageError
-    from ringbco.reports.reading import read_results, without_ended
+    from ringbco.reports.reading import drawable, read_results
     from ringbco.reports.soundness import check_tables
-    from ringbco.result.comparison import Comparison, side_by_side
+    from ringbco.result.comparison import Comparison, as_comparison, side_by_side
     from ringbco.result.outcome import Outcome
 
     if isinstance(results, str | os.PathLike):
         return read_results([results])
     if isinstance(results, Outcome):
         results = side_by_side([results])
-    outcomes = results.outcomes if isinstance(results, Comparison) else results
     if (
-        isinstance(outcomes, Sequence)
-        and outcomes
-        and all(isinstance(p, str | os.PathLike) for p in outcomes)
+        isinstance(results, Sequence)
+        and results
+        and all(isinstance(path, str | os.PathLike) for path in results)
     ):
-        return read_results(outcomes)
-    by_label = outcomes if isinstance(outcomes, Mapping) else {}
-    if by_label and all(isinstance(outcome, Outcome) for outcome in by_label.values()):
-        drawn = {label: without_ended(outcome) for label, outcome in by_label.items()}
-        for outcome in drawn.values():
+        return read_results(results)
+    if isinstance(results, Comparison) or (
+        isinstance(results, Mapping)
+        and results
+        and all(isinstance(outcome, Outcome) for outcome in results.values())
+    ):
+        comparison = drawable(as_comparison(results))
+        for outcome in comparison.outcomes.values():
             check_tables(outcome)
-        return drawn
+        return comparison
     raise UsageError("option results: expected outcomes by label, a comparison, or paths of result folders")

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from ringbco.errors import InputError
-from ringbco.result.comparison import Comparison
+from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.folder import cluster_of
 from ringbco.result.metrics import column
 from ringbco.result.outcome import Outcome
@@ -44,10 +44,12 @@ class Fact(NamedTuple):
 class Cell(NamedTuple):
     """A figure as text; its ratio to the first result's, where there is another; whether it is the best.
 
-    `value`: None where the result has no such figure.
+    ends: the least and the greatest value over seeds, "" of a result with one seed. `value`: None where the
+    result has no such figure.
     """
 
     text: str
+    ends: str
     ratio: float | None
     best: bool
     value: float | None
@@ -163,15 +165,32 @@ def _network(network: Mapping[str, float]) -> dict[str, str]:
     }
 
 
-def headline(results: Mapping[str, Outcome]) -> list[list[Line]]:
-    """The summaries' figures by group: completion, waiting, slowdown, then the single ones."""
-    rows = Comparison(dict(results)).rows
+def seeds(comparison: Comparison) -> list[Fact]:
+    """How many seeds each result's figures are means over, and which; nothing where nothing was repeated."""
+    if comparison.seeds == 1:
+        return []
+    return [Fact("seeds", tuple(_seeds(comparison, label) for label in comparison.outcomes))]
+
+
+def _seeds(comparison: Comparison, label: str) -> str:
+    count = len(comparison.repeated.get(label, ())) or 1
+    first = comparison.outcomes[label].run.get("options", {}).get("seed")
+    if not isinstance(first, int):
+        return f"{count:,}"
+    return f"{count:,}: {first}" + (f" to {first + count - 1}" if count > 1 else "")
+
+
+def headline(results: Comparison | Mapping[str, Outcome]) -> list[list[Line]]:
+    """The comparison's figures by group: completion, waiting, slowdown, then the single ones."""
+    comparison = as_comparison(results)
+    labels = list(comparison.outcomes)
     lines = []
-    for measure, entries in rows.items():
+    for measure, entries in comparison.rows.items():
         shown = measure.show_all([entry.value for entry in entries])
+        ends = [measure.show_ends(comparison.spread(label, measure.key)) for label in labels]
         cells = tuple(
-            Cell(text, entry.ratio if number else None, entry.best, entry.value)
-            for number, (entry, text) in enumerate(zip(entries, shown, strict=True))
+            Cell(text, end, entry.ratio if number else None, entry.best, entry.value)
+            for number, (entry, text, end) in enumerate(zip(entries, shown, ends, strict=True))
         )
         lines.append((measure.group, Line(measure.title, cells)))
     return [[line for _, line in group] for _, group in groupby(lines, key=lambda pair: pair[0])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ringbco.reports import (
     figures_elastic,
@@ -18,6 +18,7 @@ from ringbco.reports import (
     figures_waits,
 )
 from ringbco.reports.series import Figure
+from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
 
 
@@ -29,11 +30,14 @@ class Chapter:
     figures: list[Figure] = field(default_factory=list)
 
 
-def chapters(results: Mapping[str, Outcome]) -> list[Chapter]:
+def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
     """The charts of all results, overlaid where that can be read; chapters without a chart are left out.
 
     Whatever the number of jobs, they hold at most some thousand points: jobs are counted and averaged here.
+    Of a run that was repeated they show the first seed, and say so.
     """
+    comparison = as_comparison(results)
+    results = comparison.outcomes
     groups = figures_jobs.groups(results)
     made = [
         Chapter(
@@ -57,4 +61,12 @@ def chapters(results: Mapping[str, Outcome]) -> list[Chapter]:
         Chapter("Services", figures_services.services(results)),
         Chapter("Contention on servers", list(figures_time.by_server(results))),
     ]
+    for chapter in made:
+        chapter.figures = [_of_first_seed(figure, comparison) for figure in chapter.figures]
     return [chapter for chapter in made if chapter.figures]
+
+
+def _of_first_seed(figure: Figure, comparison: Comparison) -> Figure:
+    shown = comparison.outcomes if figure.of is None else [figure.of]
+    seeds = max(len(comparison.repeated.get(label, ())) for label in shown)
+    return replace(figure, note=f"{figure.note} The first of {seeds} seeds.") if seeds > 1 else figure

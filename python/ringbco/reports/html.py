@@ -5,27 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ringbco.reports.facts import facts, headline
+from ringbco.reports.facts import facts, headline, seeds
 from ringbco.reports.series import MOST_IN_LEGEND, SHOWN, TONES, WINDOW
 from ringbco.reports.style import on_page, tone_name
 from ringbco.reports.tables import MOST_COLUMNS, by_priority, longest_waits, named, rankings, types
 from ringbco.reports.templates import render
-from ringbco.result.comparison import Comparison
+from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
 
 if TYPE_CHECKING:
     from ringbco.reports.figures import Chapter
 
 
-def page(results: Mapping[str, Outcome], chapters: Sequence[Chapter], *, title: str) -> str:
+def page(results: Comparison | Mapping[str, Outcome], chapters: Sequence[Chapter], *, title: str) -> str:
     """The page of these results as text: style, data and the drawing library are all inside."""
+    comparison = as_comparison(results)
+    results = comparison.outcomes
     # The switches at the top are the legend of many results: above each chart it would be larger than that.
     legends = len(results) <= MOST_IN_LEGEND
     drawn = {
         figure.name: on_page(figure, legends=legends) for chapter in chapters for figure in chapter.figures
     }
     labels = list(results)
-    groups = headline(results)
+    groups = headline(comparison)
     side_by_side = len(labels) <= MOST_COLUMNS
     return document(
         "results",
@@ -33,13 +35,14 @@ def page(results: Mapping[str, Outcome], chapters: Sequence[Chapter], *, title: 
         labels,
         title=title,
         subtitle=_subtitle(results),
+        seeds=comparison.seeds,
         results=named(labels),
         labels=labels,
         side_by_side=side_by_side,
-        facts=facts(results),
+        facts=[*facts(results), *seeds(comparison)],
         headline=groups,
         rankings=[] if side_by_side else rankings(groups, labels),
-        unlike=Comparison(dict(results)).unlike if len(results) > 1 else (),
+        unlike=comparison.unlike,
         chapters=chapters,
         longest_waits=longest_waits(results),
         gpu_types=types(results),

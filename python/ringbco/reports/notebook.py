@@ -38,8 +38,9 @@ def outcome_html(outcome: Outcome) -> str:
 
 def comparison_html(comparison: Comparison) -> str:
     """One row a measure, one column an outcome; the best is bold, the ratio is to the first outcome."""
-    measures = []
+    measures, labels = [], list(comparison.outcomes)
     for measure, entries in comparison.rows.items():
         shown = measure.show_all([entry.value for entry in entries])
-        measures.append({"title": measure.title, "cells": list(zip(shown, entries, strict=True))})
-    return render("comparison", labels=list(comparison.outcomes), measures=measures)
+        ends = [measure.show_ends(comparison.spread(label, measure.key)) for label in labels]
+        measures.append({"title": measure.title, "cells": list(zip(shown, entries, ends, strict=True))})
+    return render("comparison", labels=labels, measures=measures, seeds=comparison.seeds)

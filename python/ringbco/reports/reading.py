@@ -5,33 +5,53 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from ringbco.errors import InputError, UsageError, show_path
-from ringbco.reports.soundness import check_drawable
+from ringbco.reports.soundness import check_drawable, is_number, wrong_figure
+from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 
 _COMPARISON: Final = "comparison.json"
 
 
-def read_results(folders: Sequence[str | os.PathLike[str]]) -> dict[str, Outcome]:
+class _Found(NamedTuple):
+    """A result folder, and what a comparison's document tells of its other seeds: nothing of a single run."""
+
+    path: Path
+    summaries: list[dict[str, Any]]
+    bounds: list[float | None]
+
+
+def read_results(folders: Sequence[str | os.PathLike[str]]) -> Comparison:
     """The outcomes in `folders`, in order, by label; a folder of `ringbco compare` stands for its results.
 
     A label is the folder's name, with as many of its parents' as it takes to tell it from the others.
 
     Raises InputError for what is no result folder or cannot be drawn, UsageError for a folder given twice.
     """
-    paths = [path for folder in folders for path in _results_in(Path(folder))]
-    resolved = [Path(os.path.realpath(path)) for path in paths]  # resolve() raises where links go round
-    for path, place in zip(paths, resolved, strict=True):
+    found = [one for folder in folders for one in _results_in(Path(folder))]
+    resolved = [Path(os.path.realpath(one.path)) for one in found]  # resolve() raises where links go round
+    for one, place in zip(found, resolved, strict=True):
         if resolved.count(place) > 1:
-            raise UsageError(f"{path}: given twice")
-    outcomes = {}
-    for path, label in zip(paths, _labels(resolved), strict=True):
-        outcomes[label] = read_result(path)
-    return outcomes
+            raise UsageError(f"{one.path}: given twice")
+    named = dict(zip(_labels(resolved), found, strict=True))
+    repeated = {label: one for label, one in named.items() if one.summaries}
+    return Comparison(
+        {label: read_result(one.path) for label, one in named.items()},
+        {label: one.summaries for label, one in repeated.items()},
+        {label: one.bounds for label, one in repeated.items()},
+    )
+
+
+def drawable(comparison: Comparison) -> Comparison:
+    """The comparison without the stretches that no chart is about."""
+    return replace(
+        comparison, outcomes={label: without_ended(one) for label, one in comparison.outcomes.items()}
+    )
 
 
 def read_result(folder: str | os.PathLike[str]) -> Outcome:
@@ -60,21 +80,51 @@ def without_ended(outcome: Outcome) -> Outcome:
     return drawn
 
 
-def _results_in(folder: Path) -> list[Path]:
+def _results_in(folder: Path) -> list[_Found]:
     """The folder itself or, where it is a comparison, the results in it."""
     document = folder / _COMPARISON
     if not document.is_file():
-        return [folder]
+        return [_Found(folder, [], [])]
     try:
         listed = json.loads(document.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"not readable as JSON ({error})", file=document) from None
     names = listed.get("folders") if isinstance(listed, dict) else None
     if names is None:  # the demo's: its results are the folders in it
-        return sorted(path.parent for path in folder.glob("*/run.toml"))
+        return [_Found(path.parent, [], []) for path in sorted(folder.glob("*/run.toml"))]
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
         raise InputError("the names of the results beside it", file=document, key="folders", value=names)
-    return [folder / name for name in names.values()]
+    found = [
+        _Found(
+            folder / name,
+            _by_seed(document, listed, "summaries_by_seed", label),
+            _by_seed(document, listed, "mean_jct_bounds_by_seed", label),
+        )
+        for label, name in names.items()
+    ]
+    for label, one in zip(names, found, strict=True):
+        # A document of an earlier version has no bounds.
+        if one.bounds and len(one.bounds) != len(one.summaries):
+            raise InputError("one bound a seed", file=document, key=f"mean_jct_bounds_by_seed.{label}")
+    return found
+
+
+def _by_seed(document: Path, listed: Mapping[str, Any], key: str, label: str) -> list[Any]:
+    """What a comparison's document has of a label under each seed; nothing where it was run once."""
+    table = listed.get(key, {})
+    values = table.get(label, []) if isinstance(table, dict) else None
+    sound: Callable[[object], bool] = _is_summary if key == "summaries_by_seed" else _is_bound
+    if not isinstance(values, list) or not all(map(sound, values)):
+        raise InputError("figures of each seed", file=document, key=f"{key}.{label}")
+    return values
+
+
+def _is_summary(value: object) -> bool:
+    return wrong_figure(value) is None
+
+
+def _is_bound(value: object) -> bool:
+    return value is None or is_number(value)
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:

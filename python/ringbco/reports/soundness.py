@@ -157,23 +157,17 @@ class _Result:
 
     def check_summary(self) -> None:
         """summary.json has the figures that every result has, and numbers wherever numbers are shown."""
-        from ringbco.result.measures import MEASURES
-
         summary: Any = self.outcome.summary
         if not isinstance(summary, dict):
             raise self._refusal(_SUMMARY, "expected an object with the figures of a run")
         if not isinstance(summary.get("policy"), str):
             raise self._key(_SUMMARY, summary, "policy", "a policy's name")
         jobs = self.outcome.jobs.height
-        if not _is_number(summary.get("jobs")) or summary["jobs"] != jobs:
+        if not is_number(summary.get("jobs")) or summary["jobs"] != jobs:
             raise self._key(_SUMMARY, summary, "jobs", f"{jobs}, the rows of {_JOBS}")
-        always = ["makespan", *(f"{statistic}_{name}" for name in MEASURED for statistic in STATISTICS)]
-        for key in always:
-            if not _is_number(summary.get(key)):
-                raise self._key(_SUMMARY, summary, key, _NUMBER)
-        for key in (*(measure.key for measure in MEASURES), "jobs_refused", "jobs_ended", "jobs_dropped"):
-            if key in summary and not _is_number(summary[key]):
-                raise self._key(_SUMMARY, summary, key, _NUMBER)
+        wrong = wrong_figure(summary)
+        if wrong is not None:
+            raise self._key(_SUMMARY, summary, wrong, _NUMBER)
         types = summary.get("gpu_types", [])
         if not isinstance(types, list) or not all(map(_is_type, types)):
             raise self._key(_SUMMARY, summary, "gpu_types", "GPU types, each with its figures")
@@ -199,10 +193,10 @@ class _Result:
         if not isinstance(network, dict):
             raise self._key(_RUN, {"cluster.network": network}, "cluster.network", "a table")
         for key, value in network.items():
-            if not _is_number(value):
+            if not is_number(value):
                 name = f"cluster.network.{key}"
                 raise self._key(_RUN, {name: value}, name, _NUMBER)
-        if not _is_number(trace.get("rows", 0)):
+        if not is_number(trace.get("rows", 0)):
             raise self._key(_RUN, {"trace.rows": trace["rows"]}, "trace.rows", "a number of rows")
         for table, key in (("trace", "sha256"), ("ringbco", "version")):
             value = run.get(table, {}).get(key)
@@ -215,7 +209,7 @@ class _Result:
     def _check_clock(self, options: Mapping[str, Any]) -> None:
         """A slot's length says when the jobs of a timeline were first seen."""
         slot = options.get("slot")
-        if options.get("clock") == "slot" and not (_is_number(slot) and options["slot"] > 0):
+        if options.get("clock") == "slot" and not (is_number(slot) and options["slot"] > 0):
             raise self._key(
                 _RUN, {} if slot is None else {"options.slot": slot}, "options.slot", "a slot's seconds"
             )
@@ -223,7 +217,7 @@ class _Result:
     def _check_costs(self, options: Mapping[str, Any]) -> None:
         """How long a job pauses as it is resized is drawn."""
         for name in ("preempt_cost", "resize_cost"):
-            if options.get(name) is not None and not _is_number(options[name]):
+            if options.get(name) is not None and not is_number(options[name]):
                 raise self._key(_RUN, {f"options.{name}": options[name]}, f"options.{name}", "seconds")
 
     def _check_warnings(self, run: Mapping[str, Any]) -> None:
@@ -291,7 +285,19 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
         yield path, value
 
 
-def _is_number(value: object) -> bool:
+def wrong_figure(summary: object) -> str | None:
+    """The first key of a summary that has no number where one is shown; "" where it is no table at all."""
+    from ringbco.result.measures import MEASURES
+
+    if not isinstance(summary, dict):
+        return ""
+    always = ["makespan", *(f"{statistic}_{name}" for name in MEASURED for statistic in STATISTICS)]
+    shown = (*(measure.key for measure in MEASURES), "jobs_refused", "jobs_ended", "jobs_dropped")
+    told = (*always, *(key for key in shown if key in summary))
+    return next((key for key in told if not is_number(summary.get(key))), None)
+
+
+def is_number(value: object) -> bool:
     """A finite one, and no truth value."""
     most = sys.float_info.max
     return isinstance(value, int | float) and not isinstance(value, bool) and -most <= value <= most
@@ -302,8 +308,8 @@ def _is_type(row: object) -> bool:
     return (
         isinstance(row, dict)
         and isinstance(row.get("gpu_type"), str)
-        and all(_is_number(row.get(key)) for key in ("gpus", "gpu_hours", "utilisation"))
-        and all(_is_number(row[key]) for key in ("energy_kwh", "cost") if key in row)
+        and all(is_number(row.get(key)) for key in ("gpus", "gpu_hours", "utilisation"))
+        and all(is_number(row[key]) for key in ("energy_kwh", "cost") if key in row)
     )
 
 

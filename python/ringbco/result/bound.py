@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -78,26 +79,33 @@ def by_cluster(vcs: Mapping[str, Bound], dropped: int = 0, elastic: int = 0) -> 
     return Bound(total, count, sets, jobs, dropped, elastic, named)
 
 
-def of_results(outcomes: Mapping[str, Outcome]) -> dict[str, float | None]:
-    """The bound on the mean completion time of each result's jobs on its cluster, s, by label.
+class Bounds:
+    """The bounds of results, which share the work where they are of the same jobs on the same cluster."""
 
-    None where a result alone does not say it: jobs that may have held other GPUs than they ask for, or faster
-    ones than they were recorded on; rings that may be faster over several servers than in one; a result that
-    is damaged. Results of the same jobs share the work.
-    """
-    found: list[tuple[object, pl.DataFrame, float | None]] = []
-    told: dict[str, float | None] = {}
-    for label, outcome in outcomes.items():
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], float | None] = {}
+
+    def of(self, outcome: Outcome) -> float | None:
+        """The bound on the mean completion time of a result's jobs on its cluster, s.
+
+        None where the result alone does not say it: jobs that may have held other GPUs than they ask for, or
+        faster ones than they were recorded on; rings that may be faster over several servers than in one; a
+        result that is damaged.
+        """
         if _resizes(outcome) or "run_on_type" in outcome.jobs.columns:
-            told[label] = None
-            continue
+            return None
         jobs = outcome.jobs.select(name for name in _READ if name in outcome.jobs.columns)
-        facts = outcome.run.get("cluster"), _told(outcome, "options", "model")
-        known = [mean for there, table, mean in found if there == facts and table.equals(jobs)]
-        told[label] = known[0] if known else _of_result(outcome)
-        if not known:
-            found.append((facts, jobs, told[label]))
-    return told
+        rows = hashlib.sha256(jobs.hash_rows().to_numpy().tobytes()).hexdigest()
+        key = repr((outcome.run.get("cluster"), _told(outcome, "options", "model"))), rows
+        if key not in self._known:
+            self._known[key] = _of_result(outcome)
+        return self._known[key]
+
+
+def of_results(outcomes: Mapping[str, Outcome]) -> dict[str, float | None]:
+    """The bound of each result, by label."""
+    bounds = Bounds()
+    return {label: bounds.of(outcome) for label, outcome in outcomes.items()}
 
 
 def _told(outcome: Outcome, table: str, key: str) -> object:

@@ -18,6 +18,7 @@ from ringbco.io.tables import write_table
 from ringbco.result.bound import of_results
 from ringbco.result.folder import holds_only, whole_folder
 from ringbco.result.measures import MEASURED_HERE, MEASURES, OVER_BOUND
+from ringbco.result.seeds import OverSeeds, over_seeds
 from ringbco.result.views import view
 from ringbco.units import same
 
@@ -47,35 +48,51 @@ class Comparison:
     """Outcomes side by side, by label, the first being the one that the others are held against.
 
     repeated: the summaries under each seed, the first seed's included, by label; of what was run with one
-    seed only, nothing. Figures are means over the seeds, and `outcomes` are those of the first seed.
+    seed only, nothing. repeated_bounds: the lower bound under each seed, for the same labels. Figures are
+    means over the seeds, and `outcomes` are those of the first seed.
     """
 
     outcomes: dict[str, Outcome]
     repeated: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    repeated_bounds: dict[str, list[float | None]] = field(default_factory=dict)
 
     @cached_property
     def rows(self) -> dict[Measure, list[Entry]]:
         """What each measure is under each outcome, in order; without measures that no summary has."""
         summaries = [outcome.summary for outcome in self.outcomes.values()]
-        values = {
-            measure: [self._mean(label, measure.key) for label in self.outcomes] for measure in MEASURES
+        figures = {
+            measure: [self.figure(label, measure.key) for label in self.outcomes] for measure in MEASURES
+        }
+        means = {
+            measure: [None if one is None else one.mean for one in told] for measure, told in figures.items()
         }
         return {
             measure: _entries(told, measure.best, self._like)
-            for measure, told in values.items()
+            for measure, told in means.items()
             if told != [None] * len(told) or any(measure.key in summary for summary in summaries)
         }
 
-    @cached_property
+    @property
     def bounds(self) -> dict[str, float | None]:
         """What no schedule of each outcome's jobs on its cluster has a mean completion time below, s.
 
-        By label; None where the outcome alone does not say it (docs/bound.md#in-comparisons-and-reports) and
-        for one that was repeated, whose seeds may draw other models.
+        By label, the mean over the seeds; None where a result alone does not say it
+        (docs/bound.md#in-comparisons-and-reports).
         """
+        told = {label: over_seeds(values) for label, values in self.bounds_by_seed.items()}
+        return {label: None if one is None else one.mean for label, one in told.items()}
+
+    @cached_property
+    def bounds_by_seed(self) -> dict[str, list[float | None]]:
+        """The lower bound under each seed, by label: seeds may draw other models, and so other run times."""
         single = {label: one for label, one in self.outcomes.items() if label not in self.repeated}
         found = of_results(single)
-        return {label: found.get(label) for label in self.outcomes}
+        return {
+            label: [found[label]]
+            if label in found
+            else self.repeated_bounds.get(label) or [None] * len(self.repeated[label])
+            for label in self.outcomes
+        }
 
     @cached_property
     def _like(self) -> list[bool]:
@@ -93,24 +110,29 @@ class Comparison:
         """How many seeds each policy was replayed with."""
         return max((len(summaries) for summaries in self.repeated.values()), default=1)
 
+    def figure(self, label: str, key: str) -> OverSeeds | None:
+        """A measure over the seeds of a label; None where one has no such figure.
+
+        All that is printed, written or drawn of a comparison's figures is read here.
+        """
+        return over_seeds(self.values(label, key))
+
+    def values(self, label: str, key: str) -> list[float | None]:
+        """A measure under each seed of a label: a single value of what was run once."""
+        summaries = self.repeated.get(label) or [self.outcomes[label].summary]
+        if key != OVER_BOUND.key:
+            return [summary.get(key) for summary in summaries]
+        means = [summary.get("mean_jct") for summary in summaries]
+        bounds = self.bounds_by_seed[label]
+        return [
+            mean / bound if bound and mean is not None else None
+            for mean, bound in zip(means, bounds, strict=True)
+        ]
+
     def spread(self, label: str, key: str) -> tuple[float, float] | None:
         """The least and the greatest value of a measure over the seeds; None without several seeds."""
-        values = self._values(label, key)
-        return (min(values), max(values)) if len(values) > 1 else None
-
-    def _mean(self, label: str, key: str) -> float | None:
-        if key == OVER_BOUND.key:
-            bound, mean = self.bounds[label], self.outcomes[label].summary.get("mean_jct")
-            return mean / bound if bound and mean is not None else None
-        if label not in self.repeated:
-            return self.outcomes[label].summary.get(key)
-        values = self._values(label, key)
-        return math.fsum(values) / len(values) if values else None
-
-    def _values(self, label: str, key: str) -> list[float]:
-        """A measure under each seed of a label; none where a seed lacks it."""
-        values = [summary.get(key) for summary in self.repeated.get(label, [])]
-        return [] if None in values else [float(value) for value in values if value is not None]
+        told = self.figure(label, key)
+        return (told.least, told.greatest) if told is not None and told.seeds > 1 else None
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -120,7 +142,8 @@ class Comparison:
         also where the first outcome's is 0; `best` is true for every outcome that has the best value, and for
         none when all have the same or no end of the measure is good (utilisation, time in the engine). Only
         outcomes of the first one's jobs on the first one's cluster are judged. With several seeds `value` is
-        their mean, and columns `least` and `greatest` follow, null for a result that was not repeated.
+        their mean, and columns `least`, `greatest` and `seeds` follow: the ends, null for a result that was
+        not repeated, and how many seeds there are, null where there is no such figure.
         """
         rows = [
             (measure.key, label, *entry)
@@ -137,13 +160,14 @@ class Comparison:
         frame = pl.DataFrame(rows, schema=schema, orient="row")
         if self.seeds == 1:
             return frame
-        spreads = [
-            self.spread(label, measure.key) or (None, None)
-            for measure in self.rows
-            for label in self.outcomes
-        ]
-        ends = {name: [spread[end] for spread in spreads] for end, name in enumerate(("least", "greatest"))}
-        return frame.with_columns(pl.Series(name, values, pl.Float64) for name, values in ends.items())
+        places = [(label, measure.key) for measure in self.rows for label in self.outcomes]
+        spreads = [self.spread(*place) or (None, None) for place in places]
+        figures = [self.figure(*place) for place in places]
+        return frame.with_columns(
+            pl.Series("least", [least for least, _ in spreads], pl.Float64),
+            pl.Series("greatest", [greatest for _, greatest in spreads], pl.Float64),
+            pl.Series("seeds", [None if one is None else one.seeds for one in figures], pl.UInt32),
+        )
 
     @property
     def plot(self) -> Plots:
@@ -174,7 +198,14 @@ class Comparison:
             "mean_jct_bounds": self.bounds,
             "folders": dict(zip(labels, self._folders(), strict=True)),
             "summaries": {label: outcome.summary for label, outcome in self.outcomes.items()},
-            **({"summaries_by_seed": self.repeated} if several else {}),
+            **(
+                {
+                    "summaries_by_seed": self.repeated,
+                    "mean_jct_bounds_by_seed": {label: self.bounds_by_seed[label] for label in self.repeated},
+                }
+                if several
+                else {}
+            ),
         }
 
     def write(
@@ -219,6 +250,11 @@ def is_comparison(path: Path) -> bool:
     """Whether `Comparison.write` made `path`; InputError if it holds something else as well."""
     made = (path / DOCUMENT).is_file() and (path / FRAME).is_file()
     return made and holds_only(path, (DOCUMENT, FRAME, REPORT), results=True)
+
+
+def as_comparison(results: Comparison | Mapping[str, Outcome]) -> Comparison:
+    """The comparison itself, or that of outcomes by label."""
+    return results if isinstance(results, Comparison) else Comparison(dict(results))
 
 
 def side_by_side(outcomes: Sequence[Outcome]) -> Comparison:

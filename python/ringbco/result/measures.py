@@ -27,6 +27,13 @@ class Measure(NamedTuple):
         """The value as people read it; "-" where there is none."""
         return "-" if value is None else figure(self.kind, value)
 
+    def show_ends(self, ends: tuple[float, float] | None) -> str:
+        """The least and the greatest value over seeds as people read them; "" where there is one seed."""
+        if ends is None:
+            return ""
+        least, greatest = map(self.show, ends)
+        return "always" if least == greatest else f"{least} to {greatest}"
+
     def show_all(self, values: Sequence[float | None]) -> list[str]:
         """As `show`, side by side: values that differ do not print alike."""
         told = iter(figures(self.kind, [value for value in values if value is not None]))

@@ -8,9 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Unpack
 
 from ringbco.cluster.spec import Cluster
+from ringbco.result.bound import Bounds
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
-from ringbco.run.compare_runs import MOST_SEEDS, Watch, read_results, resolve_workloads, wanted_runs
+from ringbco.run.compare_runs import (
+    MOST_SEEDS,
+    Ended,
+    Watch,
+    assembled,
+    read_results,
+    resolve_workloads,
+    wanted_runs,
+)
 from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer
 from ringbco.run.options_generated import Options
 from ringbco.run.replay import replay
@@ -68,7 +77,9 @@ def compare(
     warn(dict.fromkeys([*of_clusters, *doubts(table, None)]))
     watch = Watch(len(repeats) * table.num_jobs, progress)
 
-    def run(number: int) -> Outcome | dict[str, Any]:
+    bounds = Bounds()
+
+    def run(number: int) -> Ended:
         tell = watch.part(number)
         one = repeats[number]
         with silently():
@@ -84,8 +95,8 @@ def compare(
         tell(table.num_jobs, table.num_jobs)
         # Of the other seeds only the figures are kept: the tables would fill the memory. They are worked out
         # here, beside other runs.
-        figures = outcome.summary
-        return outcome if number % seeds == 0 else figures
+        bound = bounds.of(outcome) if seeds > 1 else None
+        return Ended(outcome.summary, bound, outcome if number % seeds == 0 else None)
 
     with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, len(repeats))) as pool:
         futures = [pool.submit(run, number) for number in range(len(repeats))]
@@ -96,12 +107,4 @@ def compare(
             watch.stop()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    outcomes: dict[str, Outcome] = {}
-    repeated: dict[str, list[dict[str, Any]]] = {}
-    for number, label in enumerate(labels):
-        first, *others = ended[number * seeds : (number + 1) * seeds]
-        assert isinstance(first, Outcome)
-        outcomes[label] = first
-        if others:
-            repeated[label] = [first.summary, *(other for other in others if isinstance(other, dict))]
-    return Comparison(outcomes | finished, repeated)
+    return assembled(labels, ended, finished)

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
+from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.run.options import PARTS, as_cluster, checked, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
@@ -57,6 +58,31 @@ class Run:
         seed = common["seed"] + number
         options = {**self.options, "seed": seed} if number else self.options
         return Repeat(here, self.policy, options, self.parameters, (here, common["model"], seed))
+
+
+class Ended(NamedTuple):
+    """A replay that is over: its figures, the lower bound of its jobs if seeds ask for it, its tables.
+
+    outcome: None for all seeds but a run's first.
+    """
+
+    summary: dict[str, Any]
+    bound: float | None
+    outcome: Outcome | None
+
+
+def assembled(labels: Sequence[str], ended: Sequence[Ended], finished: dict[str, Outcome]) -> Comparison:
+    """The comparison of what was run, with as many seeds for each label, and of what is at hand."""
+    seeds = len(ended) // max(len(labels), 1)
+    parts = {label: ended[number * seeds : (number + 1) * seeds] for number, label in enumerate(labels)}
+    outcomes = {label: one.outcome for label, part in parts.items() for one in part if one.outcome}
+    if seeds < 2:
+        return Comparison(outcomes | finished)
+    return Comparison(
+        outcomes | finished,
+        {label: [one.summary for one in part] for label, part in parts.items()},
+        {label: [one.bound for one in part] for label, part in parts.items()},
+    )
 
 
 def wanted_runs(
