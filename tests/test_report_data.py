@@ -270,6 +270,19 @@ def test_contention_on_each_server(results: dict[str, Outcome], figures: dict[st
         assert rows_of(figure.chart)["jobs"].max() > 1
 
 
+def test_a_job_alone_on_its_servers_is_pale(results: dict[str, Outcome]) -> None:
+    jobs = pl.DataFrame(
+        {"job_id": ["a"], "submit_time": [0.0], "num_gpus": [8], "duration": [100.0], "model": ["resnet50"]}
+    )
+    alone = by_name({"a": replay(jobs, "2x4", policy="fifo")})["servers-1"]
+    for figure in (alone, by_name(results)["servers-1"]):
+        scale = figure.chart.to_dict()["encoding"]["opacity"]["scale"]
+        darkness = dict(zip(scale["domain"], scale["range"], strict=True))
+        assert darkness[1.0] == 0.25
+        assert (max(darkness) > 1) == (figure is not alone)
+        assert darkness[max(darkness)] == (0.25 if figure is alone else 1.0)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("servers", "among", "rows"),
@@ -285,7 +298,7 @@ def test_neighbouring_servers_are_put_together_evenly(servers: int, among: str, 
     outcome = replay(jobs, f"{servers}x4", policy="rand")
     results = {f"r{number}": outcome for number in range(6)}
     figure = by_name(results)["servers-2"]
-    assert figure.note.endswith(f"mean over time{among}; blank where none.")
+    assert figure.note.endswith(f"mean over time{among}; blank where none, pale up to 1 (alone).")
     assert check_servers(figure, outcome, last_demand(results)) == rows
 
 

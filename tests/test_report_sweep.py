@@ -100,6 +100,27 @@ def test_settings_alone_failed_runs_and_loads_as_recorded(folder: Path) -> None:
     assert {row["value"] for row in rows(made["load"][0])} == {"as recorded", "0.9"}
 
 
+def test_an_endless_setting_and_one_that_some_runs_lack(small_jobs: Path, tmp_path: Path) -> None:
+    (tmp_path / "down.csv").write_text("server,down_at,up_at\n0,50,60\n")
+    base = {"trace": str(small_jobs), "cluster": "2x8", "policy": "srtf"}
+    sides = [{}, {"outages": str(tmp_path / "down.csv")}]
+    intervals = [600.0, float("inf"), 60.0]
+    runs = [{**side, "checkpoint_interval": interval} for side in sides for interval in intervals]
+    sweep({"base": base, "runs": runs}, tmp_path / "sweep")
+    made = drawn(tmp_path / "sweep")
+    by_interval = made["checkpoint-interval-mean-jct"].chart.to_dict()
+    assert by_interval["encoding"]["y"]["sort"] == ["60", "600", "inf"]
+    assert {row["line"] for row in rows(made["checkpoint-interval-mean-jct"])} == {
+        "none",
+        str(tmp_path / "down.csv"),
+    }
+    text, _ = sweep_page(read_sweep(tmp_path / "sweep"), title="t")
+    assert "as recorded" not in text
+    assert "60, 600, inf" in text
+    for figure in made.values():
+        json.dumps(on_page(figure), allow_nan=False)
+
+
 @pytest.mark.long
 def test_the_page_and_its_refusals(folder: Path, invoke: Invoke, tmp_path: Path) -> None:
     done = invoke("report", folder, "-o", "s.html", "--png", "pictures")

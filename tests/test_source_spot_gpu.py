@@ -12,6 +12,7 @@ from raw.agreement import converted
 from ringbco.errors import InputError
 from ringbco.sources import convert
 from ringbco.sources.source import Options
+from ringbco.sources.spot_gpu import SOURCE
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -84,3 +85,9 @@ def test_a_list_without_job_types(tmp_path: Path) -> None:
     path.write_text(",".join(spot_gpu.COLUMNS[:-1]) + "\n1,13,A10,20,1,1,0,27\n")
     frame = convert("spot-gpu", [path]).table.frame
     assert frame.select("priority", "preemptible").rows() == [(None, None)]
+
+
+def test_the_source_names_the_data_set_as_upstream_does() -> None:
+    assert SOURCE.url.endswith("/cluster-trace-v2026-spot-gpu")
+    page = (Path(__file__).parents[1] / "docs" / "sources" / "spot-gpu.md").read_text(encoding="utf-8")
+    assert SOURCE.url in page

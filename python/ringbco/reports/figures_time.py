@@ -18,6 +18,8 @@ from ringbco.reports.server_load import mean_spanning, server_gpus
 from ringbco.result.outcome import Outcome
 
 DAY: Final = 86_400.0
+# Of a server without a spanning job, with one, which meets no contention, and with most of them.
+_DARKNESS: Final = (0.06, 0.25, 1.0)
 _CELLS: Final = 6_000  # of all heat maps of a page together
 _COLUMNS: Final = 96
 _MOST_ROWS: Final = 32
@@ -124,7 +126,7 @@ def by_server(results: Mapping[str, Outcome]) -> Iterator[Figure]:
     for label, (edges, grid) in grids.items():
         title = f"Contention on each server{f': {label}' if len(results) > 1 else ''}"
         figure = Figure(f"servers-{list(results).index(label) + 1}", title, others, chart=None, of=label)
-        yield _heat_map(figure, grid, edges, span=start_end[label], top=max(top, 1.0))
+        yield _heat_map(figure, grid, edges, span=start_end[label], top=top)
 
 
 def spans(results: Mapping[str, Outcome]) -> dict[str, tuple[float, float]]:
@@ -175,6 +177,7 @@ def _heat_map(
         if sizes != [1]
         else pl.col("row").cast(pl.String)
     )
+    domain = [0.0, 1.0, top] if top > 1 else [0.0, 1.0]
     chart = (
         alt.Chart(short(data))
         .mark_rect(color="#D55E00")
@@ -188,7 +191,7 @@ def _heat_map(
             .scale(domain=[0, servers], reverse=True, nice=False),
             y2="end_row:Q",
             opacity=alt.Opacity("jobs:Q", title="spanning jobs")
-            .scale(domain=[0, top], range=[0.06, 1])
+            .scale(domain=domain, range=list(_DARKNESS[: len(domain)]))
             .legend(orient="top", direction="horizontal", tickCount=4),
             tooltip=[
                 alt.Tooltip("servers", title="server" if sizes == [1] else "servers"),
@@ -202,8 +205,8 @@ def _heat_map(
     )
     return replace(
         figure,
-        note=f"Jobs that span servers and hold GPUs on this one, mean over time{among}; blank where none."
-        + figure.note,
+        note=f"Jobs that span servers and hold GPUs on this one, mean over time{among}; blank where none,"
+        " pale up to 1 (alone)." + figure.note,
         chart=chart,
         height=int(np.clip(servers * 4, 70, 190)),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import altair as alt
@@ -12,9 +13,12 @@ import polars as pl
 from ringbco.reports.charts import COLOURS as _SOLID
 from ringbco.reports.charts import dashes
 from ringbco.reports.series import COLOURS, HOUR, Figure, label_limit, legend
+from ringbco.run.options_generated import REPLAY
+from ringbco.run.plan_options_generated import PLAN
 
 REPEATED: Final = "seed"
 """The setting over whose values the others' charts average: its runs are the same but for chance."""
+_LOAD: Final = "load"
 _FIGURES: Final = {
     "mean_jct": "mean completion time",
     "mean_wait": "mean waiting time",
@@ -30,7 +34,7 @@ _LINE: Final = "line"  # what the charts call the settings that are not on the a
 
 @dataclass(frozen=True)
 class Axis:
-    """A setting with two values or more in a sweep. number: whether all of its values are numbers."""
+    """A setting with two values or more in a sweep. number: whether all of its values are finite numbers."""
 
     name: str
     values: tuple[Any, ...]
@@ -51,8 +55,10 @@ def axes(frame: pl.DataFrame, varied: Sequence[str]) -> list[Axis]:
         values = frame[name].unique(maintain_order=True)
         if values.len() < _FEWEST:
             continue
-        number = values.dtype.is_numeric() and values.null_count() == 0
-        found.append(Axis(name, tuple(values.sort() if number else values), number))
+        ordered = values.dtype.is_numeric() and values.null_count() == 0
+        # An endless value, such as checkpoint-interval inf, has no place on an axis of numbers.
+        number = ordered and bool(values.is_finite().all())
+        found.append(Axis(name, tuple(values.sort() if ordered else values), number))
     return found
 
 
@@ -66,11 +72,14 @@ def figures(frame: pl.DataFrame, swept: Sequence[Axis]) -> list[tuple[Axis, list
     ]
 
 
-def told(value: Any) -> str:
-    """A setting's value as text; "as recorded" for the load that a sweep left alone."""
-    if value is None:
+def told(name: str, value: Any) -> str:
+    """The value of a setting as text; of one that a run does not have, what that means."""
+    if value is not None:
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    if name == _LOAD:
         return "as recorded"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    option = REPLAY.get(name) or PLAN.get(name)
+    return (option and (option.absent or option.word)) or "none"
 
 
 def _figure(runs: pl.DataFrame, axis: Axis, swept: Sequence[Axis], measure: str) -> Figure:
@@ -104,17 +113,11 @@ def _told_apart(runs: pl.DataFrame, others: Sequence[Axis]) -> list[Axis]:
 def _means(runs: pl.DataFrame, axis: Axis, shown: Sequence[Axis], measure: str) -> pl.DataFrame:
     """By the axis's value and the line: least, mean and most of the measure in hours, and the runs in it."""
     # The note names the settings; their values alone are short enough for a legend or an axis.
-    parts = [
-        pl.col(other.name).map_elements(told, return_dtype=pl.String, skip_nulls=False) for other in shown
-    ]
+    parts = [_as_text(other) for other in shown]
     hours = pl.col(measure).cast(pl.Float64) / HOUR
     kept = axis.values if axis.number else axis.values[:_MOST_VALUES]
     among = pl.lit(True) if axis.number else pl.col(axis.name).is_in(kept, nulls_equal=True)
-    value = (
-        pl.col(axis.name)
-        if axis.number
-        else pl.col(axis.name).map_elements(told, return_dtype=pl.String, skip_nulls=False)
-    )
+    value = pl.col(axis.name) if axis.number else _as_text(axis)
     return (
         runs.filter(among & pl.col(measure).is_not_null())
         .select(
@@ -127,6 +130,11 @@ def _means(runs: pl.DataFrame, axis: Axis, shown: Sequence[Axis], measure: str) 
         # What a chart can show; the axis's own values stay what was asked for.
         .with_columns(pl.col("hours", "least", "most").round_sig_figs(5))
     )
+
+
+def _as_text(axis: Axis) -> pl.Expr:
+    text = partial(told, axis.name)
+    return pl.col(axis.name).map_elements(text, return_dtype=pl.String, skip_nulls=False)
 
 
 def _note(means: pl.DataFrame, axis: Axis, shown: Sequence[Axis], others: Sequence[Axis]) -> str:
@@ -183,7 +191,7 @@ def _lines(means: pl.DataFrame, axis: Axis, figure: str) -> Any:
 
 
 def _map(means: pl.DataFrame, axis: Axis, shown: Sequence[Axis], figure: str) -> Any:
-    names = [told(value) for value in axis.values[:_MOST_VALUES]]
+    names = [told(axis.name, value) for value in axis.values[:_MOST_VALUES]]
     y = alt.Y("value:N", title=None, sort=names).axis(labelLimit=label_limit())
     if not shown:
         return (

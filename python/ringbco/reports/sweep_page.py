@@ -102,7 +102,7 @@ def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
 
 
 def _values(axis: Axis) -> str:
-    values = ", ".join(map(told, axis.values[:_VALUES]))
+    values = ", ".join(told(axis.name, value) for value in axis.values[:_VALUES])
     more = f", ... ({len(axis.values):,} in all)" if len(axis.values) > _VALUES else ""
     return values + more + ("; charts average over it" if axis.name == REPEATED else "")
 
@@ -115,7 +115,7 @@ def _best(frame: pl.DataFrame, swept: Sequence[Axis]) -> _Best:
         runs = runs.sort("mean_jct", maintain_order=True)
     rows = []
     for row in runs.head(_BEST).iter_rows(named=True):
-        cells = [told(row[axis.name]) for axis in swept]
+        cells = [told(axis.name, row[axis.name]) for axis in swept]
         cells += ["-" if row[name] is None else as_text(_COLUMNS[name][1], row[name]) for name in shown]
         rows.append(cells)
     of = f"The {_BEST} of {runs.height:,} runs with" if runs.height > _BEST else "All runs, by"

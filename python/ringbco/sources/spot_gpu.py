@@ -1,4 +1,4 @@
-"""Alibaba spot-gpu (cluster-trace-gpu-v2026): high-priority and spot jobs with their recorded run times.
+"""Alibaba spot-gpu (cluster-trace-v2026-spot-gpu): high-priority and spot jobs with their recorded run times.
 
 A job has worker_num workers of gpu_request GPUs each. Times count from the first submission. High-priority
 jobs go before spot jobs and may evict them (docs/priorities.md).
@@ -112,8 +112,8 @@ def read(inputs: Inputs, options: Options) -> Trace:
 
 SOURCE: Final = Source(
     name="spot-gpu",
-    title="Alibaba spot-gpu (cluster-trace-gpu-v2026)",
-    url="https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2026",
+    title="Alibaba spot-gpu (cluster-trace-v2026-spot-gpu)",
+    url="https://github.com/alibaba/clusterdata/tree/master/cluster-trace-v2026-spot-gpu",
     licence="as alibaba/clusterdata (for study or research; no formal licence)",
     citation="""\
 @inproceedings{duan2026gfs,
