@@ -14,7 +14,7 @@ import pytest
 
 import ringbco
 from conftest import Invoke
-from frames import cluster_of, outages, table
+from frames import cluster_of, outages, services, table
 from ringbco.audits import check_outcome
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
@@ -362,11 +362,19 @@ def test_a_report_has_power_over_time_and_hours_asleep(cluster: Cluster) -> None
     assert f"<td>{row['asleep_gpu_hours']:,.0f}</td>" in text
 
 
+def test_no_server_is_idle_before_the_first_submission() -> None:
+    jobs = table(submit_time=[100.0], duration=[10.0])
+    replica = services(("chat", 0.0, 1, 1), ("chat", 50.0, 0, 1))
+    result = replay(jobs, "1x1", services=replica, sleep_after=20.0, wake_time=7.0)
+    # The replica ends at 50 s, but the server is idle since 100 s at the earliest.
+    assert times(result) == [(100.0, 110.0)]
+    assert faults(result, jobs) == []
+
+
 def test_replicas_of_services_keep_servers_awake(cluster: Cluster) -> None:
     jobs = table(submit_time=[0.0, 300.0, 900.0], num_gpus=[4, 4, 4], gpu_type=["big"] * 3)
-    wanted = {"service": ["s"] * 3, "time": [200.0, 400.0, 600.0], "replicas": [0, 1, 0]}
-    services = pl.DataFrame({**wanted, "gpus_per_replica": [4] * 3})
-    result = replay(jobs, cluster, services=services, sample=1.0, preempt_cost=0.0)
+    wanted = services(("s", 200.0, 0, 4), ("s", 400.0, 1, 4), ("s", 600.0, 0, 4))
+    result = replay(jobs, cluster, services=wanted, sample=1.0, preempt_cost=0.0)
     # Server 0 runs jobs until 100 s, and from 300 s on, when one wakes it, until 430 s. From 400 s to 600 s
     # server 1 has a replica, which wakes it; it sleeps from 660 s on again, server 0 from 490 s to 900 s.
     assert times(result) == [(0.0, 100.0), (300.0, 430.0), (900.0, 1030.0)]

@@ -101,7 +101,7 @@ impl Sleep {
             // Whoever held it since did so for no time at all: it was idle all along.
             if idle.until != now {
                 self.close(server, clock);
-                self.servers[server.index()].since = now;
+                self.servers[server.index()].since = f64::max(now, self.opens);
             }
             self.servers[server.index()].until = f64::INFINITY;
         }
@@ -185,6 +185,14 @@ mod tests {
         sleep.give_back(&FIRST, 250.0, CLOCK);
         let ever = f64::INFINITY;
         assert_eq!(spells(sleep), [(0, 70.0, 110.0), (0, 310.0, ever), (1, 70.0, ever)]);
+    }
+
+    #[test]
+    fn before_the_first_job_comes_nobody_is_idle() {
+        let mut sleep = sleep();
+        sleep.take(&FIRST, 0.0, CLOCK);
+        sleep.give_back(&FIRST, 5.0, CLOCK);
+        assert!(!sleep.take(&FIRST, 70.0, CLOCK), "idle for 60 s since 10 s");
     }
 
     #[test]
