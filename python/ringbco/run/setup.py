@@ -171,11 +171,6 @@ def prepare(
         "log": log.columns(str(policy), table, len(cluster.server_gpus)) if is_log(policy) else None,
     }
     types = _types(table, cluster) if speeds is None else speeds.types
-    if types is not None and chosen.preemption == "repack":
-        raise UsageError(
-            f"policy {chosen.name}: expected a policy that knows GPU types: it takes all GPUs for equal,"
-            " and the cluster's are not"
-        )
     columns["types"], columns["speeds"] = types, None if speeds is None else speeds.speeds
     servers: _core._Cluster = {
         "server_gpus": cluster.server_gpus,
