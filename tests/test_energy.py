@@ -143,13 +143,38 @@ def test_a_server_that_is_down_is_not_asleep(cluster: Cluster) -> None:
     assert faults(result, jobs) == []
 
 
-def test_in_slots_a_server_is_down_when_the_file_says_so(cluster: Cluster) -> None:
+def test_in_slots_a_server_is_down_when_the_clock_sees_it(cluster: Cluster) -> None:
     jobs = table(submit_time=[0.0, 600.0], duration=[60.0] * 2, gpu_type=["big"] * 2, num_gpus=[8] * 2)
     down = outages((0, 250.0, 270.0), (1, 250.0, 270.0))
     result = replay(jobs, cluster, clock="slot", slot=60.0, outages=down, wake_time=0.0)
-    # Idle from 60 s: asleep from 120 s to 250 s and from 270 s to 300 s, the boundary at which the
-    # clock sees the outage. Idle from then on: asleep from 360 s to 600 s.
-    assert result.summary["gpu_types"][0]["asleep_gpu_hours"] == pytest.approx(8 * (130 + 30 + 240) / 3600)
+    # Idle from 60 s: asleep from 120 s to 300 s, the boundary at which the servers go down and come back.
+    # Idle from then on: asleep from 360 s to 600 s.
+    assert result.summary["gpu_types"][0]["asleep_gpu_hours"] == pytest.approx(8 * (180 + 240) / 3600)
+    assert faults(result, jobs) == []
+
+
+@pytest.mark.parametrize(("up_at", "down"), [(99.0, 0.0), (101.0, 100.0)])
+def test_in_slots_power_and_utilisation_are_those_of_boundaries(up_at: float, down: float) -> None:
+    servers = '[[servers]]\ncount = 1\ngpus = 1\ngpu_type = "V100"\n'
+    cluster = cluster_of(servers)
+    jobs = table(submit_time=[0.0, 400.0])
+    result = replay(
+        jobs,
+        cluster,
+        clock="slot",
+        slot=100.0,
+        outages=outages((0, 1.0, up_at)),
+        sleep_after=float("inf"),
+        sample=10.0,
+    )
+    # The first job is done at 100 s, when the server goes down. It is idle until 400 s but for an outage.
+    assert times(result) == [(0.0, 100.0), (400.0, 500.0)]
+    assert result.summary["utilisation"] == pytest.approx(200.0 / (500.0 - down))
+    fact = cluster.type_facts[0]
+    allowed = {fact.busy_watts, fact.idle_watts, 0.0} if down else {fact.busy_watts, fact.idle_watts}
+    assert set(result.timeline["watts"][:-1]) == allowed
+    watts = result.timeline["watts"].to_numpy()
+    assert 10.0 * watts[:-1].sum() / 3.6e6 == pytest.approx(result.summary["energy_kwh"])
     assert faults(result, jobs) == []
 
 

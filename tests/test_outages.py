@@ -19,6 +19,7 @@ from frames import outages, stays, table
 from outage_forms import daly, expected_run_time, young
 from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
+from ringbco.reports.outage_bars import down_times
 from ringbco.reports.perfetto import trace_events
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
@@ -209,6 +210,40 @@ def drawn(rnd: random.Random, policy: str) -> tuple[pl.DataFrame, dict[str, Any]
     if rnd.random() < 0.5:
         options |= {"clock": "slot", "slot": rnd.choice([1.0, 7.0, 20.0, 0.7])}
     return table(**columns), options
+
+
+SLOTS = {"clock": "slot", "slot": 100.0, "checkpoint_interval": float("inf"), "preempt_cost": 0.0}
+
+
+@pytest.mark.parametrize(("up_at", "seen"), [(99.0, 100.0), (101.0, 200.0)])
+def test_figures_and_pictures_go_by_the_boundaries_of_slots(up_at: float, seen: float) -> None:
+    jobs = table(job_id=["a"])
+    result = replay(jobs, "1x1", (0, 1.0, up_at), **SLOTS)
+    # Done at 100 s, as its server goes down: until then the server was up.
+    assert result.summary["utilisation"] == 1.0
+    assert down_times(result, window(result, 0.0, 300.0, None)).rows() == [(0, 100.0, seen, "unknown")]
+    assert check_outcome(result, as_table(jobs)).findings == []
+
+
+def causes(cluster: str, jobs: pl.DataFrame, *rows: tuple[int, float, float, str]) -> dict[str, float]:
+    """Lost GPU-hours by cause, of outages with one, on the slot clock."""
+    down = outages(*(row[:3] for row in rows)).with_columns(cause=pl.Series([row[3] for row in rows]))
+    result = ringbco.replay(jobs, cluster, policy="fifo", model="fixed", outages=down, **SLOTS)
+    assert check_outcome(result, as_table(jobs)).findings == []
+    told: dict[str, float] = result.summary["lost_gpu_hours_by_cause"]
+    return told
+
+
+def test_outages_that_meet_at_a_boundary_have_the_cause_of_the_first() -> None:
+    jobs = table(job_id=["a"], duration=[1000.0])
+    rows = [(0, 130.0, 250.0, "network"), (0, 110.0, 120.0, "gpu")]
+    assert causes("1x1", jobs, *rows) == {"gpu": pytest.approx(200 / 3600)}
+
+
+def test_of_several_servers_at_a_boundary_the_lower_fails_first() -> None:
+    jobs = table(job_id=["a"], num_gpus=[2], duration=[1000.0])
+    rows = [(1, 110.0, 450.0, "network"), (0, 150.0, 160.0, "gpu")]
+    assert causes("2x1", jobs, *rows) == {"gpu": pytest.approx(400 / 3600)}
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -16,8 +16,8 @@ use crate::setting::Setting;
 use crate::speed::Speed;
 use crate::trace::{Outage, merged};
 
-/// What becomes of a server, in the order of one instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What becomes of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Up,
     Down,
@@ -28,7 +28,7 @@ enum Change {
 /// The outages to come.
 #[derive(Clone, Debug)]
 pub(crate) struct Outages {
-    /// In order; times of the machine.
+    /// In order; times of the machine. At one instant servers come back first, then others go down, for good or not.
     events: Vec<(f64, Change, Server)>,
     next: usize,
     pub(super) is_down: Vec<bool>,
@@ -56,7 +56,8 @@ impl Outages {
                 events.push((up, Change::Up, server));
             }
         }
-        events.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
+        let falls = |change: Change| change != Change::Up;
+        events.sort_by(|a, b| a.0.total_cmp(&b.0).then(falls(a.1).cmp(&falls(b.1))).then(a.2.cmp(&b.2)));
         Some(Box::new(Self { events, next: 0, is_down: vec![false; setting.server_gpus.len()] }))
     }
 

@@ -56,8 +56,8 @@ def read_down(
     outages: pl.DataFrame | None,
     num_servers: int,
     first_instant: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-) -> tuple[Down, Down] | None:
-    """The folder's outages, in seconds and as the clock sees them; None for a run that knows none."""
+) -> Down | None:
+    """The folder's outages, as the clock sees them; None for a run that knows none."""
     if outages is None:
         return None
     try:
@@ -73,7 +73,7 @@ def read_down(
     down = first_instant(plain.down)
     up = np.where(never, np.inf, first_instant(np.where(never, 0.0, plain.up)))
     seen = zip(plain.server.tolist(), down.tolist(), up.tolist(), plain.cause, strict=True)
-    return plain, _as_down(list(_merged(list(seen))))
+    return _as_down(list(_merged(list(seen))))
 
 
 def _merged(rows: list[tuple[int, float, float, str]]) -> Iterator[tuple[int, float, float, str]]:

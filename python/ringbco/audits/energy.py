@@ -34,9 +34,9 @@ def of_type(facts: Facts, name: str, fact: GpuType, up: float) -> dict[str, floa
     asleep = 0.0
     if facts.sleep is not None:
         first, last = float(facts.submit.min()), float(facts.finish.max())
-        for server, since, end, sign in facts.sleep.pieces(facts.seconds_down, first, last):
-            gpus = np.where(own, facts.server_gpus, 0)[server]
-            asleep += sign * float((gpus * (end - since)).sum()) / 3600.0
+        since, end = np.clip(facts.sleep.since, first, last), np.clip(facts.sleep.until, first, last)
+        gpus = np.where(own, facts.server_gpus, 0)[facts.sleep.server]
+        asleep = float((gpus * (end - since)).sum()) / 3600.0
         figures["asleep_gpu_hours"] = asleep
     if fact.busy_watts is not None and fact.idle_watts is not None:
         server, gpus, start, end = _replicas(facts)
@@ -88,13 +88,10 @@ def watts(facts: Facts, times: Floats) -> tuple[Floats, float] | None:
     server, held, start, end = _replicas(facts)
     more = held * (busy - idle)[server]
     drawn = drawn + until(start, times, more) - until(end, times, more)
-    down = facts.seconds_down
-    if down is not None:
-        less = (gpus * idle)[down.server]
-        drawn = drawn - until(down.down, times, less) + until(down.up, times, less)
+    if facts.outages is not None:
+        less = (gpus * idle)[facts.outages.server]
+        drawn = drawn - until(facts.outages.down, times, less) + until(facts.outages.up, times, less)
     if facts.sleep is not None:
-        first, last = float(times[0]), float(np.nextafter(times[-1], np.inf))
-        for server, since, end, sign in facts.sleep.pieces(down, first, last):
-            less = sign * (gpus * idle)[server]
-            drawn = drawn - until(since, times, less) + until(end, times, less)
+        less = (gpus * idle)[facts.sleep.server]
+        drawn = drawn - until(facts.sleep.since, times, less) + until(facts.sleep.until, times, less)
     return np.asarray(drawn, np.float64), most

@@ -68,7 +68,7 @@ class Facts:
     Jobs that a policy ended before they were done have no row in jobs.parquet. They come after the `done`
     that have: from their first stretch to the end of their last. `least` and `most` GPUs may each job hold.
 
-    `outages` are instants of the clock, `seconds_down` the same in seconds; None for a run that knows none.
+    `outages` are instants of the clock; None for a run that knows none.
     `sleep`: None where servers never sleep, or the run recorded no allocations.
 
     `share` is in thousandths of a GPU, 0 for whole GPUs. `on_gpus` are the rows of the allocations where some
@@ -98,7 +98,6 @@ class Facts:
     types: Types | None
     speeds: Speeds | None
     outages: Down | None
-    seconds_down: Down | None
     sleep: Sleep | None
     a_job: Ints
     a_server: Ints
@@ -420,15 +419,14 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         vc_of_row=vc_of_row,
         types=read_types(table.frame, cluster, always=speeds is not None),
         speeds=speeds,
-        seconds_down=None if down is None else down[0],
-        outages=None if down is None else down[1],
+        outages=down,
         sleep=None
         if allocations is None
         else _sleep(
             outcome,
             options,
             (a_server, a_start, a_end),
-            down=None if down is None else down[1],
+            down=down,
             num_servers=cluster.num_servers,
             opens=float(_instants(submit.min(keepdims=True), slot)[0]),
         ),

@@ -125,15 +125,10 @@ def figures(facts: Facts, eps: Episodes, begin: Floats, held: float, paused: flo
     mine = found.at_all & facts.finished[eps.job]
     gpus = facts.weight[eps.job] if facts.shared else eps.gpus
     lost = (gpus * found.lost)[mine]
-    assert facts.seconds_down is not None, "outages"
-    server = np.full(eps.job.size, -1)
-    outages = facts.outages
-    assert outages is not None, "outages"
-    server[mine] = outages.server[found.outage[mine]]
-    which = facts.seconds_down.latest(server[mine], np.nextafter(eps.end[mine], np.inf))
+    assert facts.outages is not None, "outages"
     by_cause: dict[str, float] = {}
-    for outage, seconds in zip(which.tolist(), lost.tolist(), strict=True):
-        cause = facts.seconds_down.cause[outage]
+    for outage, seconds in zip(found.outage[mine].tolist(), lost.tolist(), strict=True):
+        cause = facts.outages.cause[outage]
         by_cause[cause] = by_cause.get(cause, 0.0) + seconds / 3600.0
     done = facts.finished
     ideal = facts.workload.ideal_run_time[facts.row[done]]

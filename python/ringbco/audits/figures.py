@@ -156,7 +156,7 @@ def check_services(check: Check, facts: Facts, found: Served) -> None:
 def _up(facts: Facts, servers: Bools, start: float, end: float) -> float:
     """GPU-seconds of some servers in which they were up, from `start` to `end`."""
     gpus = np.where(servers, facts.server_gpus, 0)
-    lacking = 0.0 if facts.seconds_down is None else facts.seconds_down.gpu_seconds(gpus, start, end)
+    lacking = 0.0 if facts.outages is None else facts.outages.gpu_seconds(gpus, start, end)
     return float(gpus.sum()) * (end - start) - lacking
 
 

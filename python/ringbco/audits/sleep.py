@@ -5,7 +5,6 @@ What follows from the allocations, the folder's outages.parquet, run.toml and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,27 +38,6 @@ class Sleep:
         begins = eps.pair_server + 1j * eps.start[eps.pair_episode]
         found[eps.pair_episode[np.isin(begins, woken)]] = True
         return found
-
-    def pieces(
-        self, down: Down | None, first: float, last: float
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], int]]:
-        """(server, since, until, sign) of stretches from `first` to `last` that add up to the time asleep.
-
-        down: outages in seconds. What of the time asleep they take counts once more, with the sign -1.
-        """
-        since, until = np.clip(self.since, first, last), np.clip(self.until, first, last)
-        yield self.server, since, until, 1
-        if down is None or not down.server.size:
-            return
-        begin, end = np.clip(down.down, first, last), np.clip(down.up, first, last)
-        # Outages of a server do not overlap: those in order of their beginnings are in order of their ends.
-        left = np.searchsorted(down.server + 1j * end, self.server + 1j * since, side="right")
-        right = np.searchsorted(down.server + 1j * begin, self.server + 1j * until, side="left")
-        count = np.maximum(right - left, 0)
-        spell = np.repeat(np.arange(count.size), count)
-        outage = np.arange(spell.size) - np.repeat(np.cumsum(count) - count, count) + np.repeat(left, count)
-        begin, end = np.maximum(begin[outage], since[spell]), np.minimum(end[outage], until[spell])
-        yield self.server[spell], begin, np.maximum(begin, end), -1
 
 
 def find_sleep(

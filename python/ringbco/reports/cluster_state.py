@@ -12,6 +12,7 @@ from ringbco.reports.server_load import spanning_stretches
 from ringbco.reports.window import Window
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
+from ringbco.trace.instants import first_instant
 from ringbco.trace.shares import WHOLE
 
 MOST_CHANGES: Final = 20_000
@@ -60,7 +61,9 @@ def _changes(outcome: Outcome) -> pl.DataFrame:
     assert outcome.allocations is not None
     shared = "share" in outcome.allocations.columns
     gpu = (pl.col("share").fill_null(1.0) * WHOLE).round() if shared else pl.col("num_gpus")
-    submitted = outcome.jobs.select("job_id", seen=_seen(outcome))
+    submit = metrics.column(outcome.jobs, "submit_time")
+    seen = pl.Series(first_instant(submit, outcome.run.get("options", {})))
+    submitted = outcome.jobs.select("job_id", seen=seen)
     gangs = (
         outcome.allocations.group_by("job_id", "start_time")
         .agg(
@@ -85,19 +88,6 @@ def _changes(outcome: Outcome) -> pl.DataFrame:
         )
         for time, queued, held in (("waits", one, none), ("start_time", -one, one), ("end", none, -one))
     )
-
-
-def _seen(outcome: Outcome) -> pl.Expr:
-    """When the scheduler first sees a job: under the slot clock at a boundary, not before its submission."""
-    options = outcome.run.get("options", {})
-    submit = pl.col("submit_time")
-    if options.get("clock") != "slot":
-        return submit
-    slot = float(options["slot"])
-    boundary = (submit / slot).ceil()
-    # A quotient may be rounded over a boundary; the product decides, as in the engine.
-    boundary = pl.when(boundary * slot < submit).then(boundary + 1).otherwise(boundary)
-    return pl.when((boundary - 1) * slot >= submit).then(boundary - 1).otherwise(boundary) * slot
 
 
 def _contention(outcome: Outcome, window: Window) -> pl.DataFrame:

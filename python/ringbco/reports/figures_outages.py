@@ -37,7 +37,8 @@ def _down(results: Mapping[str, Outcome]) -> Iterator[Figure]:
             continue
         seen.append(outcome.outages)
         gpus = np.array(server_gpus(outcome), np.uint32)
-        down = DownTime.of(as_outages(outcome.outages, gpus.size).merged, gpus)
+        seen_by_clock = as_outages(outcome.outages, gpus.size).on_clock(outcome.run.get("options", {}))
+        down = DownTime.of(seen_by_clock, gpus)
         edges = np.linspace(first, last, _STRETCHES + 1)
         mean = [down.gpu_seconds(a, b) / (b - a) for a, b in pairwise(edges.tolist())]
         days = (edges - first) / DAY

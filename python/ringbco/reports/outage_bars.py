@@ -17,9 +17,10 @@ def down_times(outcome: Outcome, window: Window) -> pl.DataFrame:
         return pl.DataFrame(
             schema={"server": pl.UInt32, "start": pl.Float64, "end": pl.Float64, "cause": pl.String}
         )
-    merged = as_outages(outcome.outages, len(server_gpus(outcome))).merged
+    known = as_outages(outcome.outages, len(server_gpus(outcome)))
+    down = known.on_clock(outcome.run.get("options", {}))
     return window.cut(
-        merged.filter(pl.col("server").is_in(list(window.servers))).select(
+        down.filter(pl.col("server").is_in(list(window.servers))).select(
             "server", start="down_at", end="up_at", cause=pl.col("cause").fill_null(UNKNOWN)
         )
     )

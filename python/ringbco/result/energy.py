@@ -30,35 +30,10 @@ class Sleep:
     until: NDArray[np.float64]
 
     @classmethod
-    def of(
-        cls,
-        spells: tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]],
-        down: DownTime | None,
-    ) -> Sleep:
-        """The engine's spells, in which the clock's instants are those of outages, without the time down."""
+    def of(cls, spells: tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]]) -> Sleep:
+        """The engine's spells."""
         server, since, until = spells
-        asleep = cls(server.astype(np.int64), since, until)
-        return asleep if down is None else asleep._without(down)
-
-    def _without(self, down: DownTime) -> Sleep:
-        outages: dict[int, list[tuple[float, float]]] = {}
-        columns = (down.server.tolist(), down.down.tolist(), down.up.tolist())
-        for server, begin, end in zip(*columns, strict=True):
-            outages.setdefault(server, []).append((begin, end))
-        left: list[tuple[int, float, float]] = []
-        for server, since, until in zip(
-            self.server.tolist(), self.since.tolist(), self.until.tolist(), strict=True
-        ):
-            rest = since
-            for begin, end in outages.get(server, ()):
-                if begin < until and end > rest:
-                    if begin > rest:
-                        left.append((server, rest, begin))
-                    rest = end
-            if rest < until:
-                left.append((server, rest, until))
-        servers, begins, ends = zip(*left, strict=True) if left else ((), (), ())
-        return Sleep(np.array(servers, np.int64), np.array(begins, float), np.array(ends, float))
+        return cls(server.astype(np.int64), since, until)
 
     def held(self, cluster: Cluster) -> Held:
         """All GPUs of the servers, while they were asleep."""

@@ -19,7 +19,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class DownTime:
-    """When servers are down: a value an outage, in order of (server, down).
+    """When servers are down, at instants of the clock: a value an outage, in order of (server, down).
 
     down, up: s. gpus: those of the server. cause: None where the outage names none.
     """
@@ -31,11 +31,11 @@ class DownTime:
     cause: Sequence[str | None]
 
     @classmethod
-    def of(cls, merged: pl.DataFrame, server_gpus: NDArray[np.uint32]) -> DownTime:
-        """Of outages that do not overlap, in order of (server, down_at)."""
-        server = merged["server"].to_numpy().astype(np.int64)
-        down, up = merged["down_at"].to_numpy(), merged["up_at"].fill_null(float("inf")).to_numpy()
-        return cls(server, down, up, server_gpus[server].astype(np.int64), merged["cause"].to_list())
+    def of(cls, outages: pl.DataFrame, server_gpus: NDArray[np.uint32]) -> DownTime:
+        """Of outages as the clock sees them (`Outages.on_clock`)."""
+        server = outages["server"].to_numpy().astype(np.int64)
+        down, up = outages["down_at"].to_numpy(), outages["up_at"].fill_null(float("inf")).to_numpy()
+        return cls(server, down, up, server_gpus[server].astype(np.int64), outages["cause"].to_list())
 
     def among(self, servers: NDArray[np.integer[Any]]) -> DownTime:
         """Those of some servers."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from ringbco.trace.instants import first_instant
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -44,14 +46,9 @@ def failed(rows: pl.DataFrame, outages: pl.DataFrame | None, options: Mapping[st
     """The rows of allocations that end as an outage of their server begins. options: the run's."""
     if outages is None:
         return rows.clear()
-    # Under the slot clock an outage begins at the first boundary not before it.
-    late = options["slot"] if options.get("clock") == "slot" else 0.0
-    down = outages.select("server", "down_at").sort("down_at")
-    found = rows.sort("end_time").join_asof(
-        down, left_on="end_time", right_on="down_at", by="server", check_sortedness=False
-    )
-    since = pl.col("end_time") - pl.col("down_at")
-    return found.filter(since < late if late else since == 0.0)
+    down = pl.Series(first_instant(outages["down_at"].to_numpy(), options))
+    known = outages.select("server", end_time=down).unique()
+    return rows.join(known, on=["server", "end_time"], how="semi")
 
 
 def cut_off(allocations: pl.DataFrame, outcome: Outcome) -> pl.DataFrame | None:

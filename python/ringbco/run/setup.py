@@ -230,7 +230,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         run["tables"] = setup.rates.told()
     if setup.outages is not None:
         run["outages"] = setup.outages.told()
-    merged = None if setup.outages is None else setup.outages.merged
+    down = None if setup.outages is None else setup.outages.on_clock(values)
     if setup.quotas is not None:
         run["quotas"] = setup.quotas.told()
     serving = None
@@ -246,7 +246,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
             result,
             setup.cluster,
             shares=setup.jobs.get("shares") is not None,
-            outages=merged,
+            outages=down,
             replicas=None if serving is None else serving.held(last),
         ),
         decisions=decisions_frame(frame, result) if values["decisions"] else None,
@@ -270,7 +270,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
             cluster,
             vc=vc,
             result=result,
-            outages=merged,
+            outages=down,
             serving=serving,
             searches=searches,
         )

@@ -260,7 +260,8 @@ def timeline_frame(
 ) -> pl.DataFrame:
     """timeline.parquet: the cluster's state at sampled instants. shares: GPUs are counted in thousandths.
 
-    cluster: None for no power. outages: merged, where the run was given any. replicas: of services.
+    cluster: None for no power. outages: as the clock sees them, where the run was given any. replicas: of
+    services.
     """
 
     def gpus(units: NDArray[np.uint64]) -> pl.Series:
@@ -286,7 +287,7 @@ def timeline_frame(
                 *([] if replicas is None else [replicas]),
             ],
             down=down,
-            asleep=None if result.asleep is None else Sleep.of(result.asleep, down),
+            asleep=None if result.asleep is None else Sleep.of(result.asleep),
         )
         columns |= dict(zip(POWER_SCHEMA, [_shared(drawn)], strict=True))
     return pl.DataFrame(columns, schema_overrides=TIMELINE_SCHEMA | POWER_SCHEMA)
@@ -348,12 +349,12 @@ def _down_by_type(
 
 
 def _asleep_by_type(
-    cluster: Cluster, first: float, last: float, result: _core.RunResult, down: DownTime | None
+    cluster: Cluster, first: float, last: float, result: _core.RunResult
 ) -> NDArray[np.float64] | None:
     """The same of servers that were asleep."""
     if result.asleep is None or cluster.server_types is None:
         return None
-    return Sleep.of(result.asleep, down).held(cluster).gpu_seconds(cluster, first, last)
+    return Sleep.of(result.asleep).held(cluster).gpu_seconds(cluster, first, last)
 
 
 def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint32]:
@@ -387,8 +388,8 @@ def summarise_run(
 ) -> dict[str, Any]:
     """summary.json without the times that reading and writing take. `vc`: as `profiles.vc_index` gives it.
 
-    frame: the job table; finished: jobs.parquet. outages: merged, where the run was given any; serving:
-    what became of its services, likewise. searches: searches.parquet, where there is one.
+    frame: the job table; finished: jobs.parquet. outages: as the clock sees them, where the run was given
+    any; serving: what became of its services, likewise. searches: searches.parquet, where there is one.
     """
     spanning = result.spanning_seconds
     fates = {"jobs_dropped": ~(result.kept | refused(result) | ended(result))}
@@ -421,7 +422,7 @@ def summarise_run(
         end=result.alloc_end,
         span=summary["makespan"],
         down=_down_by_type(cluster, first, last, down),
-        asleep=_asleep_by_type(cluster, first, last, result, down),
+        asleep=_asleep_by_type(cluster, first, last, result),
         served=None
         if replicas is None or cluster.server_types is None
         else replicas.gpu_seconds(cluster, first, last),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import show_value
+from ringbco.trace.instants import first_instant
 from ringbco.trace.schema import MOST_SECONDS, Column, Fault
 from ringbco.trace.side_tables import INSTANT, Beside, Form, is_table, read_side_table
 
@@ -47,23 +48,18 @@ class Outages(Beside):
 
         It has the cause of the one that began first, of the lower row where several did.
         """
-        ordered = self.frame.with_columns(pl.col("up_at").fill_null(np.inf)).sort(
-            "server", "down_at", maintain_order=True
-        )
-        up_before = pl.col("up_at").cum_max().shift(1).over("server")
-        apart = (pl.col("down_at") > up_before).fill_null(value=True)
-        return (
-            ordered.with_columns(outage=apart.cum_sum())
-            .group_by("outage", maintain_order=True)
-            .agg(pl.first("server", "down_at"), pl.max("up_at"), pl.first("cause"))
-            .select(
-                "server",
-                "down_at",
-                pl.when(pl.col("up_at").is_finite()).then("up_at"),
-                "cause",
-            )
-            .rechunk()
-        )
+        return _merged(self.frame)
+
+    def on_clock(self, options: Mapping[str, Any]) -> pl.DataFrame:
+        """The same at the instants at which the clock sees them; of some up_at is down_at then.
+
+        All figures and pictures read outages here. options: the run's.
+        """
+        if options.get("clock") != "slot":
+            return self.merged
+        _, down, up = self.columns()
+        seen = {"down_at": first_instant(down, options), "up_at": first_instant(up, options)}
+        return _merged(self.merged.with_columns(**{name: pl.Series(times) for name, times in seen.items()}))
 
     @property
     def num_overlapping(self) -> int:
@@ -84,6 +80,26 @@ class Outages(Beside):
     def told(self) -> dict[str, object]:
         """What run.toml says of them."""
         return super().told() | {"overlapping": self.num_overlapping}
+
+
+def _merged(frame: pl.DataFrame) -> pl.DataFrame:
+    ordered = frame.with_columns(pl.col("up_at").fill_null(np.inf)).sort(
+        "server", "down_at", maintain_order=True
+    )
+    up_before = pl.col("up_at").cum_max().shift(1).over("server")
+    apart = (pl.col("down_at") > up_before).fill_null(value=True)
+    return (
+        ordered.with_columns(outage=apart.cum_sum())
+        .group_by("outage", maintain_order=True)
+        .agg(pl.first("server", "down_at"), pl.max("up_at"), pl.first("cause"))
+        .select(
+            "server",
+            "down_at",
+            pl.when(pl.col("up_at").is_finite()).then("up_at"),
+            "cause",
+        )
+        .rechunk()
+    )
 
 
 def as_outages(outages: object, num_servers: int) -> Outages:
