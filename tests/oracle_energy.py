@@ -59,7 +59,7 @@ def sleeping_world(sleep: Sleep, base: type[PreemptWorld] = PreemptWorld) -> typ
     class Sleeping(base):  # type: ignore[misc, valid-type]
         def try_start(self, row: int) -> None:
             super().try_start(row)
-            if row in self.waiting:
+            if not self.begins(row):
                 return
             run = self.running[-1]
             if any(self.is_asleep(server) for server in run.servers):

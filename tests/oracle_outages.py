@@ -8,6 +8,7 @@ ringbco.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from oracle.model import GPU, Job, Net, Options, work
 from oracle.placement import Floor
@@ -122,10 +123,14 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
 
         def try_start(self, row: int) -> None:
             super().try_start(row)
-            if row not in self.waiting:
+            if self.begins(row):
                 run = self.running[-1]
                 self.saved[row] = run.begin, run.left
                 self.past[row] = []
+
+        def books(self, row: int) -> list[tuple[Any, Any]]:
+            own = [(column, column[row]) for column in (self.saved, self.past)]
+            return super().books(row) + own  # type: ignore[no-any-return]
 
         def new_rates(self) -> None:
             super().new_rates()

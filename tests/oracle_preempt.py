@@ -6,8 +6,11 @@ the quota, idle GPUs, accumulated times, contention. Nothing here imports ringbc
 
 import math
 import struct
+from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
+from typing import Any
 
 from oracle.model import (
     GPU,
@@ -54,6 +57,7 @@ class Stretch:
     p: int = 0
     tau: float = math.nan
     phi: float = 0
+    most: int = 0  # largest p so far
     left: float = 0.0  # at `since`; under the slot clock always up to date
     since: float = 0.0
     cost: float = 0.0  # seconds of its pause
@@ -87,6 +91,11 @@ class World:
     short: list[int] = field(default_factory=list)
     apart: list[int] = field(default_factory=list)
     looked: float = 0.0
+    passed: float = -math.inf
+    """When the latest pass was."""
+    kept: dict[int, tuple[Stretch, list[tuple[Any, Any]]]] = field(default_factory=dict)
+    """Stretches that ended at `kept_at` before their jobs were done, and the books of those as they were."""
+    kept_at: float = -math.inf
     now: float = 0.0  # in the clock's unit
 
     @property
@@ -215,8 +224,7 @@ class World:
         selected = self.select()
         for run in sorted(self.running, key=lambda run: run.row):
             if run.row not in selected:
-                self.result.preemptions[run.row] += 1
-                self.stop(run)
+                self.result.preemptions[run.row] += self.interrupt(run)
                 self.waiting.append(run.row)
         for row in selected:
             if row in self.waiting:
@@ -227,6 +235,8 @@ class World:
         if gpus is None:
             return
         self.rng = rng
+        if self.goes_on(row, gpus):
+            return
         first = math.isnan(self.result.start[row])
         cost = self.rules.start_cost if first else self.rules.cost
         begin = self.now + self.pause(cost)
@@ -238,11 +248,57 @@ class World:
         if first:
             self.result.start[row] = self.seconds(self.now)
 
+    def begins(self, row: int) -> bool:
+        """Whether a stretch of it begins now."""
+        return any(run.row == row and run.start == self.now for run in self.running)
+
+    # Who gets back at an instant what it held up to it has never left.
+
+    def books(self, row: int) -> list[tuple[Any, Any]]:
+        """What is written of a job, and where."""
+        result = self.result
+        columns = (self.left, self.served, result.held, result.lost, result.allocations)
+        columns += (result.preemptions, result.max_contention)
+        return [(column, copy(column[row])) for column in columns]  # type: ignore[index]
+
+    def interrupt(self, run: Stretch) -> bool:
+        """Off its GPUs before it is done; whether it has held them for any time: else it never did."""
+        row = run.row
+        if run.start < self.now:
+            self.keep(run)
+            self.stop(run)
+            return True
+        self.running.remove(run)
+        if not self.result.allocations[row]:
+            self.result.start[row] = math.nan
+        return False
+
+    def keep(self, run: Stretch) -> None:
+        if self.kept_at < self.now:
+            self.kept, self.kept_at = {}, self.now
+        self.kept.setdefault(run.row, (run, self.books(run.row)))
+
+    def are_same(self, gpus: list[GPU], others: list[GPU]) -> bool:
+        return Counter(s for s, _ in gpus) == Counter(s for s, _ in others)
+
+    def goes_on(self, row: int, gpus: list[GPU]) -> bool:
+        """Whether that stretch goes on on those GPUs."""
+        if self.kept_at < self.now or row not in self.kept or not self.are_same(gpus, self.kept[row][0].gpus):
+            return False
+        run, books = self.kept.pop(row)
+        for column, value in books:
+            column[row] = value
+        run.gpus = gpus
+        self.waiting.remove(row)
+        self.running.append(run)
+        return True
+
     def stop(self, run: Stretch) -> None:
         """Off its GPUs, done or not."""
         row = run.row
         self.left[row] = self.left_now(row)
         self.running.remove(run)
+        self.result.max_contention[row] = max(self.result.max_contention[row], run.most)
         self.served[row] += self.now - run.start
         self.result.held[row] += self.seconds(self.now - run.start)
         self.result.lost[row] += self.seconds(min(self.now, run.begin) - run.start)
@@ -283,8 +339,7 @@ class World:
         spanning = [run.servers for run in self.running if len(run.servers) > 1]
         for run in self.running:
             run.p = contention(run.servers, spanning)
-            most = self.result.max_contention
-            most[run.row] = max(most[run.row], run.p)
+            run.most = max(run.most, run.p)
             tau = self.tau(run, run.p)
             if self.slotted:
                 run.phi = 1.0 / tau if self.fixed else iterations_per_slot(tau, self.options.slot)
@@ -411,7 +466,10 @@ class World:
             if ticks:
                 due = tick * self.rules.interval <= self.now
                 tick += due
+                # Whom the pass of this tick started may be done at it.
+                due |= happened and self.passed == self.now and self.rules.policy != "time-slice"
             if due:
+                self.passed = self.now
                 self.one_pass()
             self.new_rates()
             self.look()

@@ -7,6 +7,7 @@ asks for them. Nothing here imports ringbco.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from oracle.model import GPU, Job, Net, Options
 from oracle.placement import Floor, place
@@ -172,7 +173,7 @@ def priority_world(
             super().try_start(row)
             if row in self.waiting and not over and (claims.evict or claims.quotas):
                 self.make_room(row)
-            if row not in self.waiting:
+            if self.begins(row):
                 self.over[row] = over
 
         # Quotas.
@@ -204,6 +205,10 @@ def priority_world(
                 return True
             lower = claims.priority[run.row] < claims.priority[row]
             return claims.evict and lower and claims.preemptible[run.row]
+
+        def books(self, row: int) -> list[tuple[Any, Any]]:
+            own = [(log.evictions, log.evictions[row]), (self.over, self.over[row])]
+            return super().books(row) + own  # type: ignore[no-any-return]
 
         def key(self, run: Stretch) -> float:
             """GPUs x seconds of progress since the last checkpoint."""
@@ -315,17 +320,8 @@ def priority_world(
 
         def evict(self, leaving: Sequence[Stretch]) -> None:
             for run in leaving:
-                row = run.row
-                self.stop(run)
-                self.waiting.append(row)
-                if run.start < self.now:
-                    log.evictions[row] += 1
-                    continue
-                # It started at this instant, which counts for nothing.
-                rows = self.result.allocations[row]
-                rows[:] = [part for part in rows if part[2] < part[3]]
-                if not rows:
-                    self.result.start[row] = math.nan
+                log.evictions[run.row] += self.interrupt(run)
+                self.waiting.append(run.row)
 
         # Services.
 

@@ -6,6 +6,7 @@ a rung is worked out anew from all that have reached it. Nothing here imports ri
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from oracle.model import Job, Net, Options
 from oracle_outages import Failures, Queue, failing_world, queue_world
@@ -141,6 +142,7 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
                     happened |= self.judge_rung(trials, rung, came)
             for row, run in came.items():
                 if row not in climbs.ended and (row, self.rung[row] - 1) not in climbs.went_on:
+                    self.keep(run)
                     self.leave(run)
                     self.paused.add(row)
                     climbs.pauses[row] = climbs.pauses.get(row, 0) + 1
@@ -174,11 +176,15 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
                         self.paused.discard(row)
                         if row in came:
                             self.leave(came[row])
-                            happened = True
+                        happened = True
             return happened
 
         def is_lost(self, row: int) -> bool:
             return row in climbs.ended or self.result.refused[row]
+
+        def books(self, row: int) -> list[tuple[Any, Any]]:
+            own = [(climbs.pauses, climbs.pauses.get(row, 0))]
+            return super().books(row) + own  # type: ignore[no-any-return]
 
         def leave(self, run: Stretch) -> None:
             left = run.left

@@ -7,6 +7,7 @@ demand and GPU by GPU. Nothing here imports ringbco.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from oracle.model import GPU, Job, Options, StuckError, iteration_time, iterations_per_slot, whole_slots
 from oracle.placement import Floor, place, splitmix64
@@ -379,6 +380,20 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
         def stop(self, run: Stretch) -> None:
             sharing.note(self.jobs[run.row], run, self.seconds(run.start), self.seconds(self.now))
             super().stop(run)
+
+        def are_same(self, gpus: list[GPU], others: list[GPU]) -> bool:
+            return set(gpus) == set(others)
+
+        def books(self, row: int) -> list[tuple[Any, Any]]:
+            rates = [(self.at_rate, self.at_rate[row])] if row in self.at_rate else []
+            return super().books(row) + rates
+
+        def goes_on(self, row: int, gpus: list[GPU]) -> bool:
+            if not super().goes_on(row, gpus):
+                return False
+            since = self.seconds(self.running[-1].start)
+            sharing.rows = [noted for noted in sharing.rows if noted[:2] != (row, since)]
+            return True
 
         def look(self) -> None:
             self.looked = self.now

@@ -92,7 +92,7 @@ def stays(run: "_core.RunResult") -> np.ndarray:
         key = tuple(map(float, place))
         found[key] = found.get(key, 0.0) + float(gpus)
     rows = [(row, start, server, gpus, end) for (row, start, server, end), gpus in found.items()]
-    return np.array(rows).reshape(-1, 5)
+    return np.array(sorted(rows)).reshape(-1, 5)
 
 
 def check(problem: OutageCase) -> PreemptResult | None:

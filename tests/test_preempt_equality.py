@@ -240,6 +240,25 @@ def test_random_cases(policy: str) -> None:
     assert preempted > 0.1 * CASES
 
 
+def at_once(rnd: random.Random, case: Case) -> Case:
+    """The case with jobs that are done as they start: their work is below the resolution of float64."""
+    jobs = tuple(replace(job, duration=1e-18) if rnd.random() < 0.3 else job for job in case.jobs)
+    return replace(case, jobs=jobs)
+
+
+ROUNDED = [base for base in COMBINATIONS if (base.model, base.clock) == ("fixed", "continuous")]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_jobs_that_are_done_as_they_start(policy: str) -> None:
+    finished = 0
+    for number in range(CASES // 2):
+        rnd = random.Random(f"at once {policy} {number}")
+        problem = build(rnd, policy, ROUNDED[number % len(ROUNDED)])
+        finished += check(replace(problem, case=at_once(rnd, problem.case))) is not None
+    assert finished > 0.4 * CASES
+
+
 def test_every_preemptive_policy_is_here() -> None:
     registered = {name for name, *_, preemption in _core.presets() if preemption != "none"}
     others = {

@@ -22,7 +22,7 @@ from priority_cases import Problem, build_problem, frame_of, options_of, toml_of
 from ringbco.errors import InputError
 from strategies import COMBINATIONS, PLACEMENTS
 from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
-from test_preempt_equality import POLICIES
+from test_preempt_equality import POLICIES, at_once
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
@@ -179,6 +179,27 @@ def test_rankings_that_make_room(policy: str, rule: str) -> None:
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_quotas(placement: str, evict: bool) -> None:
     compare(queue_cases("quotas", placement, quotas=True, evict=evict), COUNT, evictions=True)
+
+
+def done_at_once(policy: str | None, kind: str) -> Iterator[Problem]:
+    for number in range(4 * COUNT):
+        rnd = random.Random(f"done at once {policy} {kind} {number}")
+        bases = [
+            base
+            for base in (COMBINATIONS if policy is None else PREEMPT_COMBINATIONS)
+            if (base.model, base.clock) == ("fixed", "continuous")
+        ]
+        rules = {} if kind == "shares" else {"evict": True, "services": rnd.random() < 0.3}
+        if policy is None and kind != "shares":
+            rules["quotas"] = rnd.random() < 0.3
+        problem = build_problem(rnd, rnd.choice(bases), policy, kind=kind, **rules)
+        yield replace(problem, case=at_once(rnd, problem.case))
+
+
+@pytest.mark.parametrize("kind", ["plain", "types", "shares"])
+@pytest.mark.parametrize("policy", [None, *POLICIES])
+def test_jobs_that_are_done_as_they_start(policy: str | None, kind: str) -> None:
+    compare(done_at_once(policy, kind), 4 * COUNT, evictions=False)
 
 
 @pytest.mark.long

@@ -356,6 +356,37 @@ def test_a_rung_is_reached_once_also_after_a_failure() -> None:
     assert out.jobs["finish_time"].to_list() == [18.0]
 
 
+@pytest.mark.parametrize(
+    ("policy", "cluster"), [("fifo", "1x4"), ("fifo", "1x1"), ("srtf", "1x2"), ("optimus", "1x2")]
+)
+def test_trials_that_come_to_rungs_as_they_start(policy: str, cluster: str) -> None:
+    # Work below the resolution of float64: all happens at 50 s, and every trial has one stay.
+    jobs = table(submit_time=[50.0] * 4, duration=[1e-15] * 4)
+    result = replay(jobs, cluster, policy=policy, search="asha:eta=2,rungs=2")
+    assert result.allocations is not None
+    held = result.allocations.select("job_id", "start_time", "end_time").rows()
+    assert held == [(f"t{row}", 50.0, 50.0) for row in range(4)]
+    assert set(result.jobs["pauses"]) == {0}
+    assert result.rungs is not None
+    assert set(result.rungs.filter(rung=0)["job_id"]) == set(jobs["job_id"])
+
+
+def test_the_end_of_a_paused_trial_is_an_event() -> None:
+    jobs = table(
+        3,
+        job_id=["B", "A", "E"],
+        duration=[100.0, 120.0, 1000.0],
+        group=["s", "s", None],
+        min_gpus=[1, 1, 1],
+        max_gpus=[1, 1, 2],
+    )
+    result = replay(jobs, "1x3", policy="optimus", resize_every=55.0)
+    # B pauses at 50 s, when E is too young. At 60 s A goes on and B ends: E gets the GPU that B left.
+    assert result.allocations is not None
+    held = result.allocations.filter(job_id="E").select("num_gpus", "start_time").rows()
+    assert held == [(1, 0.0), (2, 60.0)]
+
+
 def test_the_report_has_a_chapter() -> None:
     # 9 trials reach rung 0, 3 reach rung 1.
     out = replay(table(9), "1x9", search="asha:eta=3,rungs=2")

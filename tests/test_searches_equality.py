@@ -30,7 +30,7 @@ from test_outages_equality import (
     stays,
 )
 from test_preempt_equality import COMBINATIONS as PREEMPT_COMBINATIONS
-from test_preempt_equality import POLICIES
+from test_preempt_equality import POLICIES, ROUNDED, at_once
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,18 @@ def test_with_outages(policy: str, kind: str) -> None:
             yield SearchCase(problem, build_search(rnd, problem.case))
 
     compare(cases(), FEW)
+
+
+# The oracle's list of time-slice knows no order of a turn and what comes of it at the same instant.
+@pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy != "time-slice"])
+def test_trials_that_come_to_rungs_as_they_start(policy: str) -> None:
+    finished = 0
+    for number in range(CASES // 4):
+        rnd = random.Random(f"at once {policy} {number}")
+        problem = searched(rnd, ranking_case(rnd, number, policy, ROUNDED))
+        case = at_once(rnd, problem.problem.case)
+        finished += check(replace(problem, problem=replace(problem.problem, case=case))) is not None
+    assert finished > 0.2 * CASES
 
 
 def test_a_case_can_be_told_apart() -> None:

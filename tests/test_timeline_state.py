@@ -17,6 +17,7 @@ from ringbco.reports.charts import png
 from ringbco.reports.lanes_chart import lanes_chart
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
+from ringbco.trace.instants import first_instant
 from test_report import busy_jobs
 
 COLUMNS = ("queued_jobs", "queued_gpus", "busy_gpus", "spanning_jobs", "mean_contention")
@@ -111,9 +112,8 @@ def test_a_job_is_seen_at_the_boundary_however_the_quotient_is_rounded(slot: flo
     )
     # Nobody waits for GPUs, so each starts as soon as it is seen.
     idle = replay(jobs, "999x1", policy="fifo", model="fixed", clock="slot", slot=slot)
-    assert (
-        idle.jobs.select(cluster_state._seen(idle)).to_series().to_list() == idle.jobs["start_time"].to_list()
-    )
+    seen = first_instant(submit, idle.run["options"])
+    assert seen.tolist() == idle.jobs["start_time"].to_list()
 
 
 def test_the_counters_of_a_plan_are_its_samples() -> None:

@@ -181,6 +181,7 @@ impl<S: Speed> Floor<'_, S> {
                 self.out.log.push(self.now, Verb::Stop, job, &[]);
             }
             if started < self.now {
+                self.keep(slot, false);
                 self.out.evictions[job.index()] += 1;
                 self.vacate(slot, None);
             } else {

@@ -80,9 +80,7 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) record_log: bool,
     /// Whether decisions come from outside, which wants to know what changed.
     pub(super) outside: bool,
-    /// Whether verbs are netted: stopping and starting a job on the same GPUs at one instant is nothing.
-    pub(super) nets: bool,
-    /// Stays that a verb ended at this instant, as they were (kept where verbs are netted).
+    /// Stays that ended at this instant before their jobs were done, as they were.
     pub(super) undone: Vec<Undone<S::Pace>>,
     /// The latest end of a stay that got something done.
     pub(super) progress: f64,
@@ -94,9 +92,9 @@ pub(crate) struct Floor<'a, S: Speed> {
 }
 
 impl<'a, S: Speed> Floor<'a, S> {
-    /// An idle cluster. `stops`: whether the policy may stop jobs. `nets`: whether verbs are netted.
-    /// `outside`: whether decisions come from outside; then U is kept whatever the placement.
-    pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, nets: bool, outside: bool) -> Self {
+    /// An idle cluster. `stops`: whether the policy may stop jobs. `outside`: whether decisions come from outside; then
+    /// U is kept whatever the placement.
+    pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, outside: bool) -> Self {
         let options = setting.options;
         // A pause at the start, and what an outage takes, is time lost, which the ledger's columns tell.
         let makes_room = options.evict || setting.quotas.is_some() || setting.services.is_some();
@@ -145,7 +143,6 @@ impl<'a, S: Speed> Floor<'a, S> {
             gone: 0,
             record_log: options.record_decisions,
             outside,
-            nets,
             undone: Vec::new(),
             vacated: Vec::new(),
             progress: 0.0,

@@ -78,8 +78,14 @@ impl<S: Speed> Floor<'_, S> {
 
     /// A stay begins.
     pub(super) fn hold(&mut self, slot: Slot, job: Job, num_gpus: u32) {
-        let Some(holdings) = &mut self.holdings else { return };
+        let Some(holdings) = &self.holdings else { return };
         let over = holdings.claimant(job, num_gpus) != Claimant::Within;
+        self.hold_again(slot, job, num_gpus, over);
+    }
+
+    /// A stay begins, or goes on, of which it is known whether it is over quota.
+    pub(super) fn hold_again(&mut self, slot: Slot, job: Job, num_gpus: u32, over: bool) {
+        let Some(holdings) = &mut self.holdings else { return };
         let slots = holdings.over.len().max(slot.index() + 1);
         holdings.over.resize(slots, false);
         holdings.over[slot.index()] = over;

@@ -13,11 +13,14 @@ use crate::trace::Jobs;
 pub(crate) struct Ledger {
     pub(super) left: Vec<f64>,
     pub(super) served: Vec<f64>,
+    /// When a stay of the job last ended before its work did, but by a failing server (machine time).
+    pub(super) ended: Vec<f64>,
 }
 
 impl Ledger {
     pub(super) fn new<S: Speed>(jobs: &Jobs<'_>, speed: &S, slot: Option<f64>) -> Self {
         let count = jobs.len();
-        Self { left: (0..count).map(|j| speed.work(jobs, Job::at(j), slot)).collect(), served: vec![0.0; count] }
+        let left = (0..count).map(|j| speed.work(jobs, Job::at(j), slot)).collect();
+        Self { left, served: vec![0.0; count], ended: vec![f64::NAN; count] }
     }
 }

@@ -114,7 +114,7 @@ pub(crate) struct News {
 
 impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     pub(crate) fn new(setting: &Setting<'a>, speed: S, policy: P) -> Self {
-        let floor = Floor::new(setting, speed, P::STOPS, P::NETS, P::OUTSIDE);
+        let floor = Floor::new(setting, speed, P::STOPS, P::OUTSIDE);
         let mut machine = Self {
             policy,
             floor,
@@ -199,7 +199,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
 
     /// Goes on to an instant: completions, servers that come back and go down, loads, arrivals, replicas.
     fn events(&mut self, now: f64) {
-        if P::NETS && now > self.floor.now {
+        if !self.floor.undone.is_empty() && now > self.floor.now {
             self.floor.undone.clear();
         }
         let serves = self.floor.services.is_some();
@@ -210,21 +210,28 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         self.floor.delays.pass_time(self.floor.clock.seconds(now));
         let before = (self.floor.gone, self.arrived);
         let changes = self.next_change <= now;
-        while let Some((time, slot)) = self.floor.ends.peek()
-            && time <= now
-        {
-            let slot = Slot::new(slot);
-            if self.comes_to_rung(slot) {
-                continue;
+        let mut judged = false;
+        loop {
+            while let Some((time, slot)) = self.floor.ends.peek()
+                && time <= now
+            {
+                let slot = Slot::new(slot);
+                if self.comes_to_rung(slot) {
+                    continue;
+                }
+                let job = self.floor.complete(slot);
+                self.policy.completed(&self.floor, slot, job);
+                if P::OUTSIDE {
+                    self.asked_in_vain = 0;
+                    self.news.completed.push(job);
+                }
             }
-            let job = self.floor.complete(slot);
-            self.policy.completed(&self.floor, slot, job);
-            if P::OUTSIDE {
-                self.asked_in_vain = 0;
-                self.news.completed.push(job);
+            if !self.judge_trials() {
+                break;
             }
+            // Whoever goes on from a rung may come to the next one, or to its end, at once.
+            judged = true;
         }
-        let mut judged = self.judge_trials();
         if changes && self.floor.gone < self.floor.jobs.len() {
             self.change_servers();
             self.take_loads();

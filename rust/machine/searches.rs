@@ -271,9 +271,10 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
                     self.policy.paused(&self.floor, slot, job);
                 }
                 Fate::Ends(job, slot) => {
-                    self.floor.end(job, slot);
-                    if let Some(slot) = slot {
-                        self.policy.paused(&self.floor, slot, job);
+                    self.floor.give_up(job, slot, true);
+                    match slot {
+                        Some(slot) => self.policy.paused(&self.floor, slot, job),
+                        None => self.policy.capacity_changed(),
                     }
                 }
             }
@@ -303,7 +304,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// Goes on with the stay of a trial at a rung, on the same GPUs and without a pause.
-    fn go_on(&mut self, slot: Slot) {
+    pub(super) fn go_on(&mut self, slot: Slot) {
         let job = self.stays[slot.index()].job;
         let (left, mark) = (self.left_at_rung(job), self.mark(job));
         let stay = &mut self.stays[slot.index()];
@@ -314,6 +315,7 @@ impl<S: Speed> Floor<'_, S> {
     /// Ends the stay of a trial that pauses at a rung.
     fn pause(&mut self, slot: Slot) {
         let job = self.stays[slot.index()].job;
+        self.keep(slot, false);
         self.out.climbing.rest(job, self.now);
         self.vacate(slot, Some(self.left_at_rung(job)));
     }

@@ -1,9 +1,9 @@
 //! Verbs: how a policy changes who holds which GPUs.
 //!
 //! A job is placed, which takes GPUs, and then started, which begins a stay on them. Invariant: after `place` or
-//! `place_at` comes `start`, `land` or `undo`, and nothing else. Where verbs are netted, what counts is who held which
-//! GPUs before an instant and who does after it (docs/own-policies.md). For example, a job that is stopped and started
-//! again on the same GPUs at one instant goes on with its stay.
+//! `place_at` comes `start`, `land` or `undo`, and nothing else. Verbs are netted: what counts is who held which GPUs
+//! before an instant and who does after it (docs/model.md). For example, a job that is stopped and started again on the
+//! same GPUs at one instant goes on with its stay.
 
 use super::clock::Rest;
 use super::floor::Floor;
@@ -120,7 +120,7 @@ impl<S: Speed> Floor<'_, S> {
         if self.record_log {
             self.out.log.push(self.now, Verb::Start, job, &self.grant.parts);
         }
-        if !self.undone.is_empty()
+        if self.has_undone(job)
             && let Some(slot) = self.redo(job)
         {
             return slot;
@@ -134,8 +134,12 @@ impl<S: Speed> Floor<'_, S> {
     fn begin(&mut self, job: Job) -> Slot {
         let j = job.index();
         let num_gpus: u32 = self.grant.parts.iter().map(|part| part.1).sum();
-        // Whoever held other GPUs up to this instant has moved, whatever the verbs were.
-        let before = self.undone.iter().find(|undone| undone.stay.job == job);
+        // Whoever gave up other GPUs at this instant has moved, whatever the verbs were.
+        let before = if self.has_undone(job) {
+            self.undone.iter().find(|undone| undone.stay.job == job && undone.by_verb)
+        } else {
+            None
+        };
         let wakes = match &mut self.sleep {
             None => false,
             Some(sleep) => sleep.take(&self.grant.parts, self.now, self.clock),
@@ -294,21 +298,27 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Ends a job before it is done, for good. `slot`: that of its stay, where it runs.
     pub(crate) fn end(&mut self, job: Job, slot: Option<Slot>) {
-        let j = job.index();
         if self.record_log {
             self.out.log.push(self.now, Verb::End, job, &[]);
         }
+        self.give_up(job, slot, false);
+    }
+
+    /// The same without a word in the log. `at_rung`: whether its stay did what it was to do; a stay of no length then
+    /// counts.
+    pub(super) fn give_up(&mut self, job: Job, slot: Option<Slot>, at_rung: bool) {
+        let j = job.index();
         self.out.ended[j] = true;
         self.out.obstacles[j] = (0.0, 0.0);
         self.gone += 1;
         self.lose_trial(job);
         let resumed = self.out.has_stayed(j);
-        if self.undone.iter().any(|undone| undone.stay.job == job) {
+        if self.undone.iter().any(|undone| undone.stay.job == job && undone.by_verb) {
             // It held GPUs up to this instant and holds none after it: that is an end, and no stop before one.
             self.out.preemptions[j] -= 1;
         }
         match slot {
-            Some(slot) if self.stays[slot.index()].start < self.now => self.vacate(slot, None),
+            Some(slot) if at_rung || self.stays[slot.index()].start < self.now => self.vacate(slot, None),
             Some(slot) => {
                 self.leave(slot);
                 if !resumed {
@@ -331,23 +341,48 @@ impl<S: Speed> Floor<'_, S> {
             self.leave(slot);
             return;
         }
-        if self.nets {
-            self.undone.push(Undone::of(stay, self.ledger.as_ref(), &self.out));
-        }
+        self.keep(slot, true);
         self.out.preemptions[j] += 1;
         self.vacate(slot, None);
     }
 
-    /// Goes on with the stay that a verb ended at this instant, if the job was placed on the same GPUs. Returns its slot.
+    /// Keeps what a stay is that ends now before its work does: by a verb, for another job, or at a rung.
+    pub(super) fn keep(&mut self, slot: Slot, by_verb: bool) {
+        let was_over = self.is_over_quota(slot);
+        let stay = &self.stays[slot.index()];
+        let mut undone = Undone::of(stay, self.ledger.as_ref(), &self.out);
+        (undone.by_verb, undone.was_over) = (by_verb, was_over);
+        if self.jobs.shares.is_some() {
+            undone.gpus = self.cluster.held(stay.job, stay.gpu_type).0;
+        }
+        if let Some(ledger) = &mut self.ledger {
+            ledger.ended[stay.job.index()] = self.now;
+        }
+        self.undone.push(undone);
+    }
+
+    /// Whether a stay of a job ended at this instant before its work did.
+    #[inline]
+    fn has_undone(&self, job: Job) -> bool {
+        !self.undone.is_empty() && self.ledger.as_ref().is_some_and(|ledger| ledger.ended[job.index()] == self.now)
+    }
+
+    /// Goes on with the stay that ended at this instant, if the job was placed on the same GPUs. Returns its slot.
+    #[cold]
     fn redo(&mut self, job: Job) -> Option<Slot> {
-        let same = |undone: &Undone<S::Pace>| undone.stay.job == job && undone.stay.parts == self.grant.parts;
-        let at = self.undone.iter().position(same)?;
+        let shares = self.jobs.shares.is_some();
+        let gpus = if shares { self.cluster.held(job, self.grant.gpu_type).0 } else { Vec::new() };
+        let at = self.undone.iter().position(|undone| {
+            undone.stay.job == job && undone.stay.parts == self.grant.parts && undone.gpus == gpus
+        })?;
         let undone = self.undone.swap_remove(at);
-        // The GPUs were never given back: their U stays what it was.
-        self.cluster.undo(job, &self.grant.parts);
-        let claim = Claim { job, num_gpus: undone.stay.gpus(), time: 0.0, share: 0 };
-        self.cluster.take(&undone.stay.parts, &claim, &mut self.grant);
-        undone.put_back(self.ledger.as_mut(), &mut self.out);
+        if !shares {
+            // The GPUs were never given back: their U stays what it was.
+            self.cluster.undo(job, &self.grant.parts);
+            let claim = Claim { job, num_gpus: undone.stay.gpus(), time: 0.0, share: 0 };
+            self.cluster.take(&undone.stay.parts, &claim, &mut self.grant);
+        }
+        let rested = undone.put_back(self.ledger.as_mut(), &mut self.out);
         if let Some(sleep) = &mut self.sleep {
             sleep.take(&undone.stay.parts, self.now, self.clock);
         }
@@ -355,13 +390,25 @@ impl<S: Speed> Floor<'_, S> {
         if slot.index() == self.stays.len() {
             self.stays.push(Stay::default());
         }
-        self.ends.set(slot.number(), undone.stay.end(self.clock, self.mark(job)), job.number());
+        if !rested {
+            self.ends.set(slot.number(), undone.stay.end(self.clock, self.mark(job)), job.number());
+        }
         if undone.stay.parts.len() > 1 {
             self.crowd.join(slot, undone.stay.servers());
             self.crowd_sum += u64::from(undone.stay.crowd);
         }
+        let num_gpus = undone.stay.gpus();
         self.stays[slot.index()] = undone.stay;
+        if let Some(beside) = &mut self.beside
+            && self.jobs.share_of(job.index()) > 0
+        {
+            undone.gpus.iter().for_each(|&(server, gpu)| beside.join(slot, server, gpu));
+        }
+        self.hold_again(slot, job, num_gpus, undone.was_over);
         self.take_in(slot);
+        if rested {
+            self.go_on(slot);
+        }
         Some(slot)
     }
 

@@ -66,7 +66,11 @@ impl Allocations {
         self.server.drain(rows.clone());
         self.num_gpus.drain(rows.clone());
         self.start.drain(rows.clone());
-        self.end.drain(rows);
+        self.end.drain(rows.clone());
+        if !self.gpu.is_empty() {
+            self.gpu.drain(rows.clone());
+            self.share.drain(rows);
+        }
     }
 
     /// The rows in order of (job, start, end, server). A job's rows come in order of start; a stay of no length, whose

@@ -47,6 +47,15 @@ impl Climbing {
         self.rests[self.latest[job.index()] as usize].2 = now;
     }
 
+    /// A job has paused so often: it was at no rung longer than an instant since. Returns whether that is less than was noted.
+    pub(crate) fn rests_less(&mut self, job: Job, pauses: u32) -> bool {
+        let noted = std::mem::replace(&mut self.pauses[job.index()], pauses);
+        if noted > pauses {
+            self.rests[self.latest[job.index()] as usize].2 = f64::INFINITY;
+        }
+        noted > pauses
+    }
+
     pub(super) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
         for climb in &mut self.climbs {
             (climb.time, climb.went_on) = (seconds(climb.time), seconds(climb.went_on));

@@ -105,7 +105,6 @@ impl Logged<'_> {
 
 impl<S: Speed> Policy<S> for Logged<'_> {
     const STOPS: bool = true;
-    const NETS: bool = true;
 
     fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
         self.roster.set_waiting(job);

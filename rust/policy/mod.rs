@@ -32,9 +32,6 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
     /// Whether it may take GPUs back. If not, the columns that this needs are not kept.
     const STOPS: bool = false;
 
-    /// Whether verbs are netted: stopping and starting a job on the same GPUs at one instant is nothing.
-    const NETS: bool = false;
-
     /// Whether decisions come from outside. Then the machine pauses where one is due.
     const OUTSIDE: bool = false;
 
@@ -61,7 +58,7 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
     /// The stay at `slot` goes on from a rung, which may have set its progress back to it.
     fn climbed(&mut self, _floor: &Floor<'_, S>, _slot: Slot) {}
 
-    /// A server went down or came back.
+    /// A server went down or came back, a service wants other replicas or got one, or a trial ended that had paused.
     fn capacity_changed(&mut self);
 
     /// Whether a decision from outside is due now. Called once an instant, after its completions and arrivals.

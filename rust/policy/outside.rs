@@ -331,7 +331,6 @@ fn twice(jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
 
 impl<S: Speed> Policy<S> for Outside {
     const STOPS: bool = true;
-    const NETS: bool = true;
     const OUTSIDE: bool = true;
 
     fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {

@@ -118,7 +118,7 @@ prop_compose! {
     fn draft()(
         submit in time(10),
         num_gpus in prop_oneof![5 => 1..=4u32, 3 => 5..=10u32, 1 => 11..=30u32],
-        duration in prop_oneof![9 => time(9).prop_map(|t| t + 0.25), 1 => Just(1e-9)],
+        duration in prop_oneof![9 => time(9).prop_map(|t| t + 0.25), 1 => prop::sample::select(vec![1e-9, 1e-18])],
         iterations in prop_oneof![Just(1u64), 1..=8u64, 1..=40u64],
         gradient in prop_oneof![2 => Just(0.0), 3 => (1..=5u32).prop_map(|g| f64::from(g) / 32.0), 1 => 0.0..0.3],
         compute in prop_oneof![

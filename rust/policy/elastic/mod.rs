@@ -237,7 +237,6 @@ impl<R: Rule> Resizing<R> {
 
 impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
     const STOPS: bool = true;
-    const NETS: bool = true;
 
     fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
         if R::REFUSES {

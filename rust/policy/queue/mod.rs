@@ -174,7 +174,9 @@ impl<'a, L: Line> Queued<'a, L> {
         self.line.remove(job);
         let slot = floor.start(job);
         if let Some(easy) = &mut self.easy {
-            let end = floor.seconds() + easy.reckoned(floor, job);
+            // Whoever was evicted at this instant and gets its GPUs back has never left them.
+            let began = floor.clock.seconds(floor.stays[slot.index()].start);
+            let end = began + easy.reckoned(floor, job);
             easy.end.resize(floor.stays.len(), f64::NAN);
             easy.end[slot.index()] = end;
             easy.by_end.insert((end.to_bits(), job, slot));

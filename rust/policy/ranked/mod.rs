@@ -51,6 +51,9 @@ pub(super) trait Ranking: Clone + Send {
     /// Whether a running job's key rises where a rung sets its progress back (`Keys::Stand` only).
     const COUNTS_WORK: bool = false;
 
+    /// Whether jobs take turns: then a tick has one pass, whatever comes of it.
+    const TAKES_TURNS: bool = false;
+
     /// Seconds between passes; `None` for a pass at every arrival and completion.
     fn interval(&self) -> Option<f64> {
         None
@@ -277,7 +280,10 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         } else {
             f64::INFINITY
         };
-        if wanted == f64::INFINITY { wanted } else { floor.clock.tick(interval, wanted, self.last_pass) }
+        // If somebody whom the pass of this tick started is gone at it, the steps of the instant run once more.
+        let once_more = !R::TAKES_TURNS && self.changed && self.last_pass == now;
+        let last = if once_more { f64::NEG_INFINITY } else { self.last_pass };
+        if wanted == f64::INFINITY { wanted } else { floor.clock.tick(interval, wanted, last) }
     }
 
     /// Ranks, stops, places.

@@ -44,6 +44,8 @@ impl TimeSlice {
 }
 
 impl Ranking for TimeSlice {
+    const TAKES_TURNS: bool = true;
+
     fn interval(&self) -> Option<f64> {
         Some(self.quantum)
     }

@@ -103,7 +103,6 @@ impl<F: Foresight> Repack<F> {
 
 impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
     const STOPS: bool = true;
-    const NETS: bool = true;
 
     fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
         self.residents.foresight.arrived(floor, job);
