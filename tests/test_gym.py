@@ -131,6 +131,72 @@ def test_a_random_agent_ends_and_its_result_passes_the_audit(
     assert -total == pytest.approx(outcome.jobs["jct"].sum(), rel=1e-12)
 
 
+def interrupted(table: ringbco.JobTable) -> dict[str, pl.DataFrame]:
+    """Outages and replicas that end many stays."""
+    last = float(table.frame["submit_time"].to_numpy().max())
+    down, times = np.linspace(0.0, 2 * last, 60), np.linspace(0.0, last, 40)
+    load = {
+        "service": ["chat"] * 40,
+        "time": times,
+        "replicas": [0, 3, 1, 4] * 10,
+        "gpus_per_replica": [2] * 40,
+    }
+    return {
+        "outages": pl.DataFrame({"server": [0, 1] * 30, "down_at": down, "up_at": down + 900.0}),
+        "services": pl.DataFrame(load),
+    }
+
+
+def test_a_stay_that_an_outage_ended_is_no_new_job() -> None:
+    job = {"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1], "duration": [100.0]}
+    outages = pl.DataFrame({"server": [0], "down_at": [50.0], "up_at": [70.0]})
+    options: dict[str, Any] = {"model": "fixed", "preempt_cost": 0.0, "checkpoint_interval": 1.0}
+    jobs = ringbco.from_frame(pl.DataFrame(job))
+    env = ReplayEnv(jobs, "1x1", window=1, shown=1, clairvoyant=True, outages=outages, **options)
+    env.reset()
+    seen, reward, *_ = env.step(0)
+    assert (seen["jobs"].tolist(), reward) == ([[50, 1, 50]], -50.0)  # half of it is done
+    assert env.step(0)[1] == -20.0
+    assert env.step(0)[1:3] == (-50.0, True)
+
+
+@pytest.mark.parametrize("clock", [{}, {"clock": "slot", "slot": 300.0}])
+@pytest.mark.parametrize("what", [["outages"], ["services"], ["outages", "services"]])
+def test_rewards_where_stays_are_cut_short(
+    what: list[str], clock: dict[str, Any], table: ringbco.JobTable
+) -> None:
+    options = {name: interrupted(table)[name] for name in what}
+    env = ReplayEnv(table, CLUSTER, window=WINDOW, shown=8, clairvoyant=True, **options, **clock)
+    total, _, terminated = run(env, sjf, seed=1)
+    assert terminated
+    outcome = env.simulation.outcome()
+    ended = outcome.summary["failures"] if what == ["outages"] else outcome.summary["evictions"]
+    assert ended > 0
+    assert -total == pytest.approx(outcome.jobs["jct"].sum(), rel=1e-12)
+
+
+def test_rows_are_as_many_as_are_shown(table: ringbco.JobTable) -> None:
+    env = ReplayEnv(table, CLUSTER, window=WINDOW, shown=8)
+    seen, told = env.reset(seed=1)
+    waiting = int(seen["waiting"][0])
+    assert waiting < 8
+    assert told["rows"].dtype == np.int64
+    assert told["rows"].tolist() == [*range(waiting), *[-1] * (8 - waiting)]
+
+
+def test_trials_that_rest_are_in_the_system_and_only_they_may_be_left(table: ringbco.JobTable) -> None:
+    """A wait ends also where the others are at a rung, and a trial counts until it ends."""
+    groups = pl.Series([None if row % 3 else f"search {row // 20}" for row in range(600)])
+    trials = ringbco.from_frame(table.frame.with_columns(group=groups))
+    env = ReplayEnv(trials, CLUSTER, window=WINDOW, shown=8, search="asha:eta=2,rungs=2")
+    for seed in range(3):
+        total, _, terminated = run(env, at_random(9, seed), seed=seed)
+        assert terminated
+        outcome = env.simulation.outcome()
+        assert outcome.summary["jobs_ended"] > 0
+        assert -total > outcome.jobs["jct"].sum()
+
+
 def test_a_seed_gives_its_windows(table: ringbco.JobTable) -> None:
     env, other = (ReplayEnv(table, CLUSTER, window=WINDOW) for _ in range(2))
     firsts = []

@@ -31,7 +31,8 @@ class RingbcoError(Exception):
     exit_code: int = 1
 
     def __init__(self, message: str) -> None:
-        super().__init__(one_line(message))
+        # gymnasium makes the error of a worker anew, with the error itself for its message.
+        super().__init__(one_line(str(message)))
 
 
 class RingbcoWarning(UserWarning):
@@ -62,6 +63,10 @@ class DecisionError(RingbcoError):
         self.verb, self.reason, self.time, self.row, self.job = verb, reason, time, row, job
         who = "" if row is None else f"job {show_value(job)} (row {row}): "
         super().__init__(f"{verb} at {time:g} s: {who}{reason}")
+
+
+class ForkedError(RingbcoError):
+    """This process was forked, and lacks threads that the work needs: exit status 1."""
 
 
 class OtherwiseError(RingbcoError):

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import RingbcoWarning
-from ringbco.run.options import flag, integer
+from ringbco.errors import ForkedError, RingbcoWarning
+from ringbco.run.options import as_cluster, flag, integer
 from ringbco.run.options_generated import Options
 from ringbco.run.simulation import Simulation
 from ringbco.trace.jobs import JobTable, TableLike
@@ -67,20 +67,23 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
         **options: Unpack[Options],
     ) -> None:
-        # All is checked, and every job's work derived, here and once: a reset cuts its window out of it.
-        whole = Simulation(jobs, cluster, vc=vc, recorded_cluster=recorded_cluster, **options)
-        setup = whole._setup
-        rows = np.flatnonzero(whole.state.remaining > 0)  # not of other virtual clusters, nor left out
-        self._table = JobTable(setup.table.frame[rows].rechunk(), setup.table.source)
-        self._workload = _rows(setup.workload, rows)
-        self._cluster, self._vc, self._options = setup.cluster, vc, options
-        self._by_slots = setup.values["clock"] == "slot"
-        self._servers = np.arange(len(whole.state.gpus)) if vc is None else setup.cluster.vc_servers(vc)
-        gpus = whole.state.gpus[self._servers].astype(np.float64)
+        self._cluster = as_cluster(cluster, recorded_cluster)
+        self._vc, self._options = vc, options
+        self._refusal: ForkedError | None = None
+        most_jobs = window
+        try:
+            most_jobs = self._read(jobs)
+        except ForkedError as error:
+            # gymnasium.vector tells what a reset raises in another process, and not what is raised here.
+            self._refusal = error
+        servers = self._cluster.server_gpus
+        self._servers = np.arange(servers.size) if vc is None else self._cluster.vc_servers(vc)
+        gpus = servers[self._servers].astype(np.float64)
         self._idle_and_gpus = np.column_stack((np.zeros_like(gpus), gpus))
-        self._window = integer("window", window, 1, rows.size)
+        self._window = integer("window", window, 1, most_jobs)
         self._shown = integer("shown", shown, 1, self._window)
         self._clairvoyant = flag("clairvoyant", clairvoyant)
+        self._no_rows = np.full(self._shown, -1, np.int64)
         self._going = False
 
         most = [float(MOST_SECONDS), gpus.sum(), float(MOST_SECONDS)][: 3 if clairvoyant else 2]
@@ -95,6 +98,20 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         self.observation_space = space
         self.action_space = gymnasium.spaces.Discrete(self._shown + 1)
 
+    def _read(self, jobs: TableLike) -> int:
+        """Checks everything and derives every job's work, once: a reset cuts its window out of it.
+
+        Returns the number of jobs.
+        """
+        whole = Simulation(jobs, self._cluster, vc=self._vc, **self._options)
+        setup = whole._setup
+        rows = np.flatnonzero(whole.state.remaining > 0)  # not of other virtual clusters, nor left out
+        self._table = JobTable(setup.table.frame[rows].rechunk(), setup.table.source)
+        self._workload = _rows(setup.workload, rows)
+        self._cluster = setup.cluster
+        self._by_slots = setup.values["clock"] == "slot"
+        return rows.size
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
@@ -104,6 +121,8 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         other virtual clusters, nor those that `oversize="drop"` leaves out.
         """
         super().reset(seed=seed)
+        if self._refusal is not None:
+            raise self._refusal
         last = self._table.num_jobs - self._window
         first = int(self.np_random.integers(last + 1))
         if options and "first" in options:
@@ -120,13 +139,14 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
             """The run of this episode; its `outcome()` is there once the episode has terminated."""
         state = self.simulation.state
         self._submit = state.jobs["submit_time"]
-        self._first, self._now, self._spent = first, state.now, 0.0
-        self._waiting, self._started, self._idle_waits = state.waiting, 0, 0
-        self._advance()
         known = [self._submit, state.jobs["num_gpus"]]
         if self._clairvoyant:
-            known.append(state.remaining)  # nothing is preempted: it stays so for as long as a job waits
+            known.append(state.remaining)
         self._known = np.column_stack(known).astype(np.float64)
+        self._begun: set[int] = set()
+        self._first, self._now, self._spent = first, state.now, 0.0
+        self._waiting, self._idle_waits = state.waiting, 0
+        self._advance()
         return self._observation(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -136,7 +156,8 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         waiting = self._waiting
         shown = 0 <= action < min(self._shown, waiting.size)
         if shown and self.simulation.start(waiting[action]):
-            self._started, self._idle_waits = self._started + 1, 0
+            self._begun.add(int(waiting[action]))
+            self._idle_waits = 0
             self._waiting = self.simulation._course.waiting()
         else:
             self._wait()
@@ -149,7 +170,7 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
     def _wait(self) -> None:
         """Goes on to the next arrival or completion, or a while where there is none."""
         course = self.simulation._course
-        if self._waiting.size + course.gone == course.jobs:
+        if course.arrived == course.jobs and not course.running().size:
             self._idle_waits += 1
             self.simulation.wake(self._now + IDLE_WAIT)
         self._advance()
@@ -157,7 +178,7 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
     def _advance(self) -> None:
         """Goes on to the next decision, and books what the jobs spend in the system until then."""
         course = self.simulation._course  # its arrays are fresh: no views of them are made
-        since, present = self._now, self._waiting.size + self._started - course.gone
+        since, present = self._now, course.arrived - course.gone
         self._going = self.simulation.advance()
         self._now, self._waiting = course.now, course.waiting()
         self._spent += present * (self._now - since)
@@ -169,13 +190,18 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         jobs = np.zeros((self._shown, self._known.shape[1]))
         jobs[: shown.size] = self._known[shown]
         jobs[: shown.size, 0] = self._now - jobs[: shown.size, 0]
+        if self._clairvoyant and not self._begun.isdisjoint(shown.tolist()):  # one that ran has less left
+            jobs[: shown.size, 2] = self.simulation.state.remaining[shown]
         servers = self._idle_and_gpus.copy()
         servers[:, 0] = self.simulation._course.idle()[self._servers]
         return {"jobs": jobs, "servers": servers, "waiting": np.array([float(self._waiting.size)])}
 
     def _info(self) -> dict[str, Any]:
-        """time: s. first: row at which the window begins. rows: of `jobs`, those that are shown."""
-        return {"time": self._now, "first": self._first, "rows": self._waiting[: self._shown]}
+        """time: s. first: row at which the window begins. rows: of `jobs`, those that are shown, then -1."""
+        rows = self._no_rows.copy()  # of one length, as gymnasium.vector needs
+        shown = self._waiting[: self._shown]
+        rows[: shown.size] = shown
+        return {"time": self._now, "first": self._first, "rows": rows}
 
 
 def _rows(workload: Workload, rows: slice | NDArray[np.intp]) -> Workload:

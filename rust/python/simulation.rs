@@ -113,6 +113,12 @@ impl Course {
         self.0.now()
     }
 
+    /// Jobs that have arrived.
+    #[getter]
+    fn arrived(&self) -> usize {
+        self.0.arrived()
+    }
+
     /// Jobs that are done, refused or ended.
     #[getter]
     fn gone(&self) -> usize {

@@ -300,6 +300,12 @@ impl Course {
         each!(self.machine.get(), machine => machine.floor.seconds())
     }
 
+    /// Number of jobs of this cluster that have arrived.
+    #[must_use]
+    pub fn arrived(&self) -> usize {
+        each!(self.machine.get(), machine => machine.arrived)
+    }
+
     /// Number of jobs of this cluster that are done, refused or ended.
     #[must_use]
     pub fn gone(&self) -> usize {

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 import polars as pl
 
 from ringbco.errors import InputError
+from ringbco.io.forks import use_polars
 
 _UNNAMED_INDEX: Final = re.compile(r"__index_level_\d+__")  # what pandas calls one in Arrow
 
@@ -41,6 +42,7 @@ def as_polars(frame: object, option: str = "jobs") -> pl.DataFrame:
     Of a pandas DataFrame the index is left out unless it has a name, and NaN is null. Raises InputError for
     anything that is no table, or that polars cannot hold; option: what it calls an unreadable one.
     """
+    use_polars()
     if isinstance(frame, pl.DataFrame):
         return frame
     if isinstance(frame, pl.LazyFrame):

@@ -11,11 +11,13 @@ from pathlib import Path
 import polars as pl
 
 from ringbco.errors import InputError
+from ringbco.io.forks import use_polars
 from ringbco.io.frames import arrow_source, refuse_unheld
 
 
 def write_table(frame: pl.DataFrame, path: Path) -> None:
     """Writes Parquet: the same frame gives the same bytes. Raises OSError where the system refuses."""
+    use_polars()
     try:
         # Opened here: polars takes no name that is not UTF-8.
         with open(path, "wb") as file:
@@ -32,6 +34,7 @@ def read_table(path: Path, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    use_polars()
     if not path.is_file():
         raise InputError("expected a file of the result folder; it is missing", file=path)
     try:

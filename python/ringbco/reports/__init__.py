@@ -48,10 +48,12 @@ def report(
     from contextlib import ExitStack
 
     from ringbco.io.atomic import replacing
+    from ringbco.io.forks import use_polars
     from ringbco.io.marks import are_pictures
     from ringbco.reports.outputs import check_page
     from ringbco.result.folder import check_target, whole_folder
 
+    use_polars()
     target = Path(out)
     check_page(target, force=force)
     if png is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ringbco.io.atomic import replacing
+from ringbco.io.forks import use_polars
 from ringbco.io.marks import signed
 from ringbco.reports.outputs import check_picture, check_trace
 from ringbco.reports.perfetto import write_trace
@@ -45,6 +46,7 @@ def timeline(
     Raises InputError for a result without allocations, or one that cannot be read or written, UsageError for
     a window without anything in it, one of more than a million slices, or a name that ends otherwise.
     """
+    use_polars()
     target = Path(out)
     picture = None if png is None else Path(png)
     check_trace(target, force=force)

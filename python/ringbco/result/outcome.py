@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from ringbco.errors import InputError
+from ringbco.io.forks import use_polars
 from ringbco.io.tables import read_table, write_table
 from ringbco.io.threads import at_once
 from ringbco.io.toml import toml_text
@@ -110,6 +111,7 @@ class Outcome:
         """Works the summary out where that is still to be done; the seconds counted in it for that."""
         if "summary" in self.__dict__:
             return 0.0
+        use_polars()
         began = time.perf_counter()
         figures = self.__dict__["_figures"]()
         seconds = time.perf_counter() - began

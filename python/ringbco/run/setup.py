@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
+from ringbco.io.forks import use_polars
 from ringbco.result import causes, metrics, resizing
 from ringbco.result.outcome import Outcome, summarised_later
 from ringbco.result.searches import rungs_frame, searches_frame
@@ -204,6 +205,7 @@ def prepare(
 
 def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     """The outcome of a run that is over."""
+    use_polars()
     table, frame, values = setup.table, setup.table.frame, setup.values
     if not result.kept.any():
         fate = "each one is larger than the cluster"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ringbco.errors import UsageError
+from ringbco.io.forks import use_polars
 from ringbco.sources import Conversion
 from ringbco.sources import convert as run
 from ringbco.sources.source import Options
@@ -47,6 +48,7 @@ def convert(
     Raises InputError for files that are missing, damaged or of another source, UsageError for an unknown
     source, for an option that it does not have, and for a cluster that nobody published.
     """
+    use_polars()
     paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     if not all(isinstance(path, str | os.PathLike) for path in paths):
         raise UsageError("option inputs: expected the paths of the trace's files")

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.cluster.spec import Cluster
+from ringbco.io.forks import use_polars
 from ringbco.run.options import MOST_SEED, as_cluster, check_name, integer, number, refusal
 from ringbco.trace.outages import Outages, as_outages
 from ringbco.trace.schema import MOST_SECONDS
@@ -56,6 +57,7 @@ def outages(
 
     Raises UsageError for a bad option.
     """
+    use_polars()
     cluster = as_cluster(cluster)
     seed = integer("seed", seed, 0, MOST_SEED)
     mean_up, mean_down = _length("mtbf", mtbf), _length("mttr", mttr)

@@ -22,6 +22,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.io import bridge  # noqa: F401 - opens the way
 from ringbco.io.atomic import cannot_write, check_output, replacing
 from ringbco.io.csvtext import PARQUET_MAGIC, read_bytes, read_text_table, refuse_doubled, refuse_foreign
+from ringbco.io.forks import use_polars
 from ringbco.io.frames import ArrowColumn, ArrowTable, arrow_source, as_polars, refuse_unheld
 from ringbco.io.threads import at_once
 from ringbco.trace.schema import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, near_name
@@ -184,6 +185,7 @@ def from_frame(
 
 def as_table(jobs: TableLike) -> JobTable:
     """The job table that `jobs` stands for: itself, a validated frame, or the file of that name."""
+    use_polars()
     if isinstance(jobs, JobTable):
         return jobs
     return read_jobs(jobs) if isinstance(jobs, (str, os.PathLike)) else from_frame(jobs)
@@ -289,6 +291,7 @@ class Raw(NamedTuple):
 
 def read_columns(path: str | os.PathLike[str], without: Collection[str] = ()) -> Raw:
     """The columns of a Parquet or CSV file, told apart by content, before any rule is applied."""
+    use_polars()
     source = os.fspath(path)
     if _is_parquet(path):
         frame, metadata = _read_parquet(path, without)

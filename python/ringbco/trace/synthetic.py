@@ -15,6 +15,7 @@ from ringbco.cluster.gpu_types import listed_types
 from ringbco.cluster.network import Network
 from ringbco.cluster.presets import PRESETS as CLUSTERS
 from ringbco.errors import UsageError
+from ringbco.io.forks import use_polars
 from ringbco.trace.elastic import SHARE, parse
 from ringbco.trace.jobs import JobTable, from_frame, near_name, provenance
 from ringbco.trace.profiles import iteration_time
@@ -130,6 +131,7 @@ def generate(  # noqa: PLR0917 - the options of the command
 
     Raises UsageError for an unknown preset or a number out of range.
     """
+    use_polars()
     stretch = None if elastic is None else parse(elastic, share=elastic_share, seed=seed)
     if preset not in PRESETS:
         near = near_name(preset, PRESETS)
