@@ -84,6 +84,6 @@ impl<P: Clone> Undone<P> {
             let rows = if self.gpus.is_empty() { self.stay.parts.len() } else { self.gpus.len() };
             out.allocations.forget(job, rows);
         }
-        self.rests.is_some_and(|rests| out.climbing.rests_less(job, rests))
+        self.rests.is_some_and(|rests| out.climbing.take_back(job, rests))
     }
 }

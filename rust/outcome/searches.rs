@@ -47,8 +47,8 @@ impl Climbing {
         self.rests[self.latest[job.index()] as usize].2 = now;
     }
 
-    /// A job has paused so often: it was at no rung longer than an instant since. Returns whether that is less than was noted.
-    pub(crate) fn rests_less(&mut self, job: Job, pauses: u32) -> bool {
+    /// Takes pauses of a job back that were none. `pauses`: how many there were before. Returns whether there was one.
+    pub(crate) fn take_back(&mut self, job: Job, pauses: u32) -> bool {
         let noted = std::mem::replace(&mut self.pauses[job.index()], pauses);
         if noted > pauses {
             self.rests[self.latest[job.index()] as usize].2 = f64::INFINITY;
