@@ -70,9 +70,9 @@ impl<'a> Setting<'a> {
     }
 
     /// What says that: a job's tier and owner, where they matter, and what it asks for.
-    pub(crate) fn class_of(&self, job: Job) -> (u32, u32, Demand) {
+    pub(crate) fn class_of(&self, job: Job) -> (u32, Demand, u32) {
         let owner = self.quotas.map_or(0, |quotas| quotas.owner[job.index()]);
-        (self.jobs.tier(job.index()), owner, self.jobs.demand(job))
+        (self.jobs.tier(job.index()), self.jobs.demand(job), owner)
     }
 
     /// Jobs without deadlines, users and keys; no log, and decisions from outside at every change.

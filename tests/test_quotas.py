@@ -268,3 +268,23 @@ def test_a_comparison_with_and_without(tmp_path: Path) -> None:
     compared.write(tmp_path / "c")
     assert ringbco.Outcome.read(tmp_path / "c" / "bound").quota is not None
     assert ringbco.Outcome.read(tmp_path / "c" / "free").quota is None
+
+
+@pytest.mark.parametrize("borrow", [True, False])
+@pytest.mark.parametrize("queue", ["strict", "skip", "easy"])
+def test_a_pass_does_not_try_each_owner(queue: str, borrow: bool) -> None:
+    """Two hundred owners wait: what cannot be placed for one of them is not tried for the next."""
+    count, owners = 2_000, 200
+    users = [f"u{row % owners}" for row in range(count)]
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in range(count)],
+            "submit_time": np.arange(count, dtype=np.float64),
+            "num_gpus": [1 + row % 3 for row in range(count)],
+            "duration": np.full(count, 40.0),
+            "user": users,
+        }
+    )
+    quotas = pl.DataFrame({"user": users[:owners], "gpus": [3] * owners, "borrow": [borrow] * owners})
+    outcome = ringbco.replay(jobs, "1x8", policy="fifo", queue=queue, quota=quotas)
+    assert outcome.summary["decisions"] <= 10 * count

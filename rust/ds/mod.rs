@@ -7,12 +7,14 @@ mod fenwick;
 mod heap;
 mod minima;
 mod order;
+mod tournament;
 
 pub(crate) use bits::OrderedBits;
 pub(crate) use fenwick::Fenwick;
 pub(crate) use heap::EventHeap;
 pub(crate) use minima::Minima;
 pub(crate) use order::sort_again;
+pub(crate) use tournament::Tournament;
 
 /// One number with the order of (tier, key, number).
 #[inline]

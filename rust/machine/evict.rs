@@ -4,11 +4,12 @@
 //! server of 8 GPUs runs a (4 GPUs, 1,000 s since its last checkpoint), b (2 GPUs, 500 s) and c (2 GPUs, 100 s), a job
 //! of 3 GPUs evicts b and c: c is taken first, then b, and neither is enough alone.
 //!
-//! An attempt costs the servers, and the running jobs of those on which enough may go; for a gang larger than a server
-//! all running jobs, sorted. There is one attempt for each demand that a pass cannot place.
+//! An attempt that finds room costs the servers, and the running jobs of those on which enough may go; for a gang larger
+//! than a server all running jobs, sorted. There is one attempt for each demand that a pass cannot place.
 
 use super::floor::Floor;
 use super::holdings::Claimant;
+use super::lodgers::Lodger;
 use crate::decisions::Verb;
 use crate::ids::{GpuType, Job, Server, Slot};
 use crate::placement::Probes;
@@ -21,15 +22,20 @@ pub(crate) struct Victim {
     slot: Slot,
     /// GPUs x seconds of progress since its last checkpoint.
     key: f64,
+    tier: u32,
+    start: f64,
+    row: u32,
+}
+
+impl Victim {
+    /// Where it stands in the order in which they go.
+    fn turn(&self) -> (Reverse<u32>, u64, Reverse<u64>, u32) {
+        // No number is NaN or less than 0, so bits sort as they do.
+        (Reverse(self.tier), self.key.to_bits(), Reverse(self.start.to_bits()), self.row)
+    }
 }
 
 impl<S: Speed> Floor<'_, S> {
-    /// Whether jobs may evict others.
-    #[inline]
-    pub(crate) fn makes_room(&self) -> bool {
-        self.evicts || self.holdings.is_some()
-    }
-
     /// Whether owners have quotas.
     #[inline]
     pub(crate) fn has_quotas(&self) -> bool {
@@ -50,7 +56,11 @@ impl<S: Speed> Floor<'_, S> {
             return false;
         }
         for &(gpu_type, _) in jobs.tried(job) {
-            let yields = |floor: &Self, slot: Slot| floor.yields(slot, job);
+            if !self.has_room(gpu_type, num_gpus) {
+                continue;
+            }
+            let (evicts, tier) = (self.evicts, jobs.tier(job.index()));
+            let yields = |other: &Lodger| other.is_over_quota || evicts && other.tier > tier && other.is_preemptible;
             if num_gpus <= self.cluster.of_mut(gpu_type).largest {
                 if let Some((server, chosen)) = self.server_of_least(Some(gpu_type), num_gpus, yields) {
                     self.evict_all(&chosen, evicted);
@@ -69,39 +79,23 @@ impl<S: Speed> Floor<'_, S> {
         false
     }
 
-    /// Whether the stay at a slot makes room for a job within its quota.
-    fn yields(&self, slot: Slot, job: Job) -> bool {
-        let (own, other) = (job.index(), self.stays[slot.index()].job.index());
-        let lower = self.evicts && self.jobs.tier(other) > self.jobs.tier(own) && self.jobs.may_be_evicted(other);
-        lower || self.is_over_quota(slot)
-    }
-
     /// The stays of a GPU type that `may` go, in the order in which they do.
-    fn victims(&self, gpu_type: GpuType, may: impl Fn(&Self, Slot) -> bool) -> Vec<Victim> {
-        let goes = |&slot: &Slot| {
+    fn victims(&self, gpu_type: GpuType, may: impl Fn(&Lodger) -> bool) -> Vec<Victim> {
+        let here = |&slot: &Slot| {
             let stay = &self.stays[slot.index()];
-            stay.is_live() && stay.gpu_type == gpu_type && may(self, slot)
+            stay.is_live() && stay.gpu_type == gpu_type
         };
-        let slots = (0..self.stays.len()).map(Slot::at).filter(goes);
-        let mut victims: Vec<Victim> = slots.map(|slot| self.victim(slot)).collect();
-        victims.sort_unstable_by_key(|victim| self.turn(victim));
+        let lodgers = (0..self.stays.len()).map(Slot::at).filter(here).map(|slot| self.lodger(slot));
+        let mut victims: Vec<Victim> = lodgers.filter(may).map(|lodger| self.victim(&lodger)).collect();
+        victims.sort_unstable_by_key(Victim::turn);
         victims
     }
 
-    fn victim(&self, slot: Slot) -> Victim {
-        let stay = &self.stays[slot.index()];
-        let (_, since) = stay.at_checkpoint(self.now, self.clock);
-        let unsaved = self.clock.seconds(f64::max(0.0, self.now - since));
-        Victim { slot, key: f64::from(stay.gpus()) * unsaved }
-    }
-
-    /// Where a victim stands in the order in which they go.
-    fn turn(&self, victim: &Victim) -> (Reverse<u32>, u64, Reverse<u64>, u32) {
-        let stay = &self.stays[victim.slot.index()];
-        let job = stay.job.index();
-        // No number is NaN or less than 0, so bits sort as they do.
-        let (key, start) = (victim.key.to_bits(), stay.start.to_bits());
-        (Reverse(self.jobs.tier(job)), key, Reverse(start), self.rows[job])
+    #[inline]
+    fn victim(&self, lodger: &Lodger) -> Victim {
+        let &Lodger { slot, gpus, tier, row, start, .. } = lodger;
+        let unsaved = self.clock.seconds(f64::max(0.0, self.now - lodger.checkpoints.before(self.now, self.clock)));
+        Victim { slot, key: f64::from(gpus) * unsaved, tier, start, row }
     }
 
     /// The server, of a GPU type or of all, on which a gang costs the least sum of keys, and who must go there: of the
@@ -110,7 +104,7 @@ impl<S: Speed> Floor<'_, S> {
         &self,
         gpu_type: Option<GpuType>,
         num_gpus: u32,
-        may: impl Fn(&Self, Slot) -> bool,
+        may: impl Fn(&Lodger) -> bool,
     ) -> Option<(Server, Vec<Victim>)> {
         let lodgers = self.lodgers.as_ref()?;
         let mut least: Option<(f64, Server, Vec<Victim>)> = None;
@@ -121,13 +115,18 @@ impl<S: Speed> Floor<'_, S> {
             if hopeless || gpu_type.is_some_and(|of| self.cluster.type_of(server) != of) {
                 continue;
             }
-            let going = || lodgers.on(server).iter().filter(|lodger| may(self, lodger.0));
+            let going = || lodgers.on(server).iter().filter(|(lodger, _)| may(lodger));
             if idle + going().map(|lodger| lodger.1).sum::<u32>() < num_gpus {
                 continue;
             }
             here.clear();
-            here.extend(going().map(|&(slot, count)| (self.victim(slot), count)));
-            here.sort_unstable_by_key(|(victim, _)| self.turn(victim));
+            here.extend(going().map(|(lodger, count)| (self.victim(lodger), *count)));
+            let cheapest = here.iter().map(|(victim, _)| victim.key).fold(f64::INFINITY, f64::min);
+            if least.as_ref().is_some_and(|least| cheapest >= least.0) {
+                // Whoever must go, it costs as much.
+                continue;
+            }
+            here.sort_unstable_by_key(|(victim, _)| victim.turn());
             let enough = here.iter().position(|&(_, count)| {
                 idle += count;
                 idle >= num_gpus

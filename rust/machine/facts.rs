@@ -8,6 +8,7 @@ use super::stays::Stay;
 use crate::ids::{GpuType, Job, Slot};
 use crate::placement::Probes;
 use crate::speed::Speed;
+use crate::trace::Demand;
 
 impl<S: Speed> Floor<'_, S> {
     /// Seconds at this instant.
@@ -215,6 +216,15 @@ impl<S: Speed> Floor<'_, S> {
         let num_gpus = self.asks(job);
         let jobs = self.jobs;
         jobs.tried(job).iter().any(|&(gpu_type, _)| self.placer.fits(&mut self.cluster, probes, gpu_type, num_gpus))
+    }
+
+    /// Whether a job of a demand could be placed now. Jobs hold whole GPUs.
+    pub(crate) fn can_place(&mut self, demand: Demand) -> bool {
+        let (jobs, num_gpus) = (self.jobs, demand.units());
+        jobs.tried_by(demand).iter().any(|&(gpu_type, _)| {
+            let pool = self.cluster.of_mut(gpu_type);
+            u64::from(num_gpus) <= pool.total_idle && self.placer.can_place(pool, num_gpus)
+        })
     }
 
     /// The earliest of the given ends, in order, at which a job could be placed if nothing else started. The probes then

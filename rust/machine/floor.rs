@@ -97,7 +97,8 @@ impl<'a, S: Speed> Floor<'a, S> {
     pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, outside: bool) -> Self {
         let options = setting.options;
         // A pause at the start, and what an outage takes, is time lost, which the ledger's columns tell.
-        let makes_room = options.evict || setting.quotas.is_some() || setting.services.is_some();
+        let by_jobs = options.evict || setting.quotas.is_some();
+        let makes_room = by_jobs || setting.services.is_some();
         let stays_end = setting.outages.is_some() || makes_room;
         let stops = stops || options.pauses_at_start() || stays_end || options.search.is_some();
         let (jobs, clock) = (setting.jobs, Clock::new(options));
@@ -111,6 +112,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             cluster.share(needs);
         }
         let interferes = jobs.shares.is_some() && (options.interference > 0.0 || speed.knows_partners());
+        let lodgers = makes_room.then(|| Box::new(Lodgers::new(&cluster, by_jobs)));
         let mut floor = Self {
             delays: Delays::new(&jobs, cluster.len()),
             cluster,
@@ -133,7 +135,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             pauses: Pauses::new(options, clock, S::USES_REST_OF_SLOT, 0.0),
             checkpoint_interval: if stays_end { options.checkpoint_interval } else { f64::NAN },
             evicts: options.evict,
-            lodgers: makes_room.then(|| Box::new(Lodgers::new(setting.server_gpus.len()))),
+            lodgers,
             holdings: Holdings::new(setting),
             rows: setting.rows,
             evicted: Vec::new(),

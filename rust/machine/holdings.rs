@@ -18,11 +18,13 @@ pub(super) struct Holdings {
     held: Vec<u64>,
     /// Whether the stay at each slot is over quota.
     over: Vec<bool>,
+    /// Owners that began or ceased to hold GPUs since somebody asked.
+    stirred: Vec<u32>,
 }
 
 /// How a job that would start now stands to its owner's quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claimant {
+pub(crate) enum Claimant {
     /// Within it.
     Within,
     /// Beyond it, on borrowed GPUs.
@@ -40,11 +42,17 @@ impl Holdings {
             quotas: quotas.list.to_vec(),
             held: vec![0; quotas.list.len()],
             over: Vec::new(),
+            stirred: Vec::new(),
         }))
     }
 
     fn claimant(&self, job: Job, num_gpus: u32) -> Claimant {
-        let owner = self.owner[job.index()] as usize;
+        self.standing(self.owner[job.index()], num_gpus)
+    }
+
+    /// How a job of an owner stands that asks for so many GPUs.
+    fn standing(&self, owner: u32, num_gpus: u32) -> Claimant {
+        let owner = owner as usize;
         match (self.quotas.get(owner), self.held.get(owner)) {
             (Some(quota), Some(held)) if held + u64::from(num_gpus) > quota.gpus => {
                 if quota.borrow {
@@ -63,6 +71,16 @@ impl<S: Speed> Floor<'_, S> {
     pub(super) fn claimant(&self, job: Job) -> Claimant {
         let num_gpus = self.asks(job);
         self.holdings.as_ref().map_or(Claimant::Within, |holdings| holdings.claimant(job, num_gpus))
+    }
+
+    /// The same of any job of an owner that asks for so many GPUs.
+    pub(crate) fn standing(&self, owner: u32, num_gpus: u32) -> Claimant {
+        self.holdings.as_ref().map_or(Claimant::Within, |holdings| holdings.standing(owner, num_gpus))
+    }
+
+    /// An owner whose holdings changed since this was asked last; each change once.
+    pub(crate) fn next_stirred(&mut self) -> Option<u32> {
+        self.holdings.as_mut()?.stirred.pop()
     }
 
     /// Whether a job may not start now because its owner holds too much.
@@ -89,16 +107,20 @@ impl<S: Speed> Floor<'_, S> {
         let slots = holdings.over.len().max(slot.index() + 1);
         holdings.over.resize(slots, false);
         holdings.over[slot.index()] = over;
-        if let Some(held) = holdings.held.get_mut(holdings.owner[job.index()] as usize) {
+        let owner = holdings.owner[job.index()];
+        if let Some(held) = holdings.held.get_mut(owner as usize) {
             *held += u64::from(num_gpus);
+            holdings.stirred.push(owner);
         }
     }
 
     /// A stay ends.
     pub(super) fn let_go(&mut self, job: Job, num_gpus: u32) {
         let Some(holdings) = &mut self.holdings else { return };
-        if let Some(held) = holdings.held.get_mut(holdings.owner[job.index()] as usize) {
+        let owner = holdings.owner[job.index()];
+        if let Some(held) = holdings.held.get_mut(owner as usize) {
             *held -= u64::from(num_gpus);
+            holdings.stirred.push(owner);
         }
     }
 }

@@ -1,29 +1,58 @@
 //! Running jobs that others may evict, server by server (docs/priorities.md#eviction).
 //!
-//! Invariant: `here` of a server has the stays with GPUs there that are preemptible or over quota, and `gpus` how many
-//! they hold there. For example, a server on which only jobs run that may not be evicted is never looked at for victims.
+//! Invariant: `here` of a server has the stays with GPUs there that a job or a replica may evict, and `gpus` how many they
+//! hold there. For example, a server on which only jobs run that may not be evicted is never looked at for victims.
+//!
+//! `room` has the GPUs that are idle or that jobs hold whom other jobs may evict. An attempt that finds no room there is
+//! over at once.
 
 use super::floor::Floor;
-use crate::ids::{Server, Slot};
+use super::outages::Checkpoints;
+use crate::ids::{GpuType, Server, Slot};
+use crate::placement::{Pools, Probes};
 use crate::speed::Speed;
+use crate::trace::Demand;
 use std::collections::BTreeMap;
+
+/// A stay that may be evicted, and all that says whether and in which turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lodger {
+    pub(super) slot: Slot,
+    /// Its GPUs, on all servers.
+    pub(super) gpus: u32,
+    pub(super) tier: u32,
+    pub(super) row: u32,
+    pub(super) start: f64,
+    pub(super) checkpoints: Checkpoints,
+    pub(super) is_over_quota: bool,
+    pub(super) is_preemptible: bool,
+}
 
 /// Who may go, and from where.
 #[derive(Clone, Debug)]
 pub(super) struct Lodgers {
-    here: Vec<Vec<(Slot, u32)>>,
+    here: Vec<Vec<(Lodger, u32)>>,
     gpus: Vec<u32>,
     /// GPUs that they hold by tier.
     by_tier: BTreeMap<u32, u64>,
+    /// Where jobs may evict.
+    room: Option<Probes>,
 }
 
 impl Lodgers {
-    pub(super) fn new(servers: usize) -> Self {
-        Self { here: vec![Vec::new(); servers], gpus: vec![0; servers], by_tier: BTreeMap::new() }
+    /// Nobody, on an idle cluster. `by_jobs`: whether jobs may evict, and not replicas alone.
+    pub(super) fn new(pools: &Pools, by_jobs: bool) -> Self {
+        let servers = pools.num_servers();
+        let room = by_jobs.then(|| {
+            let mut room = Probes::default();
+            room.copy(pools);
+            room
+        });
+        Self { here: vec![Vec::new(); servers], gpus: vec![0; servers], by_tier: BTreeMap::new(), room }
     }
 
     /// Stays on a server, with the GPUs that each holds there.
-    pub(super) fn on(&self, server: Server) -> &[(Slot, u32)] {
+    pub(super) fn on(&self, server: Server) -> &[(Lodger, u32)] {
         &self.here[server.index()]
     }
 
@@ -38,18 +67,18 @@ impl Lodgers {
         self.by_tier.range(tier.saturating_add(1)..).map(|(_, gpus)| gpus).sum()
     }
 
-    fn add(&mut self, slot: Slot, tier: u32, parts: &[(Server, u32)]) {
+    fn add(&mut self, lodger: Lodger, parts: &[(Server, u32)]) {
         for &(server, count) in parts {
-            self.here[server.index()].push((slot, count));
+            self.here[server.index()].push((lodger, count));
             self.gpus[server.index()] += count;
-            *self.by_tier.entry(tier).or_default() += u64::from(count);
+            *self.by_tier.entry(lodger.tier).or_default() += u64::from(count);
         }
     }
 
     fn remove(&mut self, slot: Slot, tier: u32, parts: &[(Server, u32)]) {
         for &(server, _) in parts {
             let here = &mut self.here[server.index()];
-            let Some(at) = here.iter().position(|lodger| lodger.0 == slot) else { continue };
+            let Some(at) = here.iter().position(|(lodger, _)| lodger.slot == slot) else { continue };
             let (_, count) = here.swap_remove(at);
             self.gpus[server.index()] -= count;
             if let Some(gpus) = self.by_tier.get_mut(&tier) {
@@ -62,19 +91,97 @@ impl Lodgers {
 impl<S: Speed> Floor<'_, S> {
     /// A stay begins, or goes on.
     pub(super) fn take_in(&mut self, slot: Slot) {
-        let Some(mut lodgers) = self.lodgers.take() else { return };
+        let lodger = self.lodger(slot);
+        let (lodges, yields) = (self.lodges(&lodger), self.yields_to_jobs(&lodger));
+        let Some(lodgers) = &mut self.lodgers else { return };
         let stay = &self.stays[slot.index()];
-        let job = stay.job.index();
-        if self.jobs.may_be_evicted(job) || self.is_over_quota(slot) {
-            lodgers.add(slot, self.jobs.tier(job), &stay.parts);
+        if lodges {
+            lodgers.add(lodger, &stay.parts);
         }
-        self.lodgers = Some(lodgers);
+        if let Some(room) = lodgers.room.as_mut().filter(|_| !yields) {
+            room.take(&self.cluster, &stay.parts);
+        }
     }
 
     /// A stay ends.
     pub(super) fn send_off(&mut self, slot: Slot) {
+        let lodger = self.lodger(slot);
+        let (lodges, yields) = (self.lodges(&lodger), self.yields_to_jobs(&lodger));
         let Some(lodgers) = &mut self.lodgers else { return };
         let stay = &self.stays[slot.index()];
-        lodgers.remove(slot, self.jobs.tier(stay.job.index()), &stay.parts);
+        if lodges {
+            lodgers.remove(slot, lodger.tier, &stay.parts);
+        }
+        if let Some(room) = lodgers.room.as_mut().filter(|_| !yields) {
+            room.give(&self.cluster, &stay.parts);
+        }
+    }
+
+    /// The stay at a slot as a lodger, whether it is one or not.
+    pub(super) fn lodger(&self, slot: Slot) -> Lodger {
+        let stay = &self.stays[slot.index()];
+        let job = stay.job.index();
+        Lodger {
+            slot,
+            gpus: stay.gpus(),
+            tier: self.jobs.tier(job),
+            row: self.rows[job],
+            start: stay.start,
+            checkpoints: stay.checkpoints(),
+            is_over_quota: self.is_over_quota(slot),
+            is_preemptible: self.jobs.may_be_evicted(job),
+        }
+    }
+
+    /// Whether a job or a replica may evict a stay.
+    fn lodges(&self, lodger: &Lodger) -> bool {
+        self.yields_to_jobs(lodger) || self.services.is_some() && lodger.is_preemptible
+    }
+
+    /// Whether a job may.
+    fn yields_to_jobs(&self, lodger: &Lodger) -> bool {
+        lodger.is_over_quota || self.evicts && lodger.is_preemptible
+    }
+
+    /// Whether there is anybody whom jobs may evict.
+    #[inline]
+    pub(crate) fn makes_room(&self) -> bool {
+        let room = self.lodgers.as_ref().and_then(|lodgers| lodgers.room.as_ref());
+        room.is_some_and(|room| room.total() > self.cluster.idle_units())
+    }
+
+    /// Idle GPUs of a server go to somebody who is no job, or to nobody.
+    pub(super) fn close_room(&mut self, server: Server, count: u32) {
+        if let Some(room) = self.lodgers.as_mut().and_then(|lodgers| lodgers.room.as_mut()) {
+            room.take(&self.cluster, &[(server, count)]);
+        }
+    }
+
+    /// They come back.
+    pub(super) fn open_room(&mut self, server: Server, count: u32) {
+        if let Some(room) = self.lodgers.as_mut().and_then(|lodgers| lodgers.room.as_mut()) {
+            room.give(&self.cluster, &[(server, count)]);
+        }
+    }
+
+    /// Returns false if no job of a demand could be placed by evicting others.
+    pub(crate) fn may_evict(&mut self, demand: Demand) -> bool {
+        let jobs = self.jobs;
+        jobs.tried_by(demand).iter().any(|&(gpu_type, _)| self.has_room(gpu_type, demand.units()))
+    }
+
+    /// Returns false if a gang that could not be placed would find no GPUs of a type though all lodgers went.
+    pub(super) fn has_room(&mut self, gpu_type: GpuType, num_gpus: u32) -> bool {
+        match self.lodgers.as_ref().and_then(|lodgers| lodgers.room.as_ref()) {
+            // A gang that is not placed may find idle GPUs on a server that has enough of them.
+            Some(room) if self.placer.is_monotone() => {
+                if num_gpus <= self.cluster.of_mut(gpu_type).largest {
+                    room.most_of(gpu_type) >= num_gpus
+                } else {
+                    self.placer.fits(&mut self.cluster, room, gpu_type, num_gpus)
+                }
+            }
+            _ => true,
+        }
     }
 }

@@ -34,6 +34,7 @@ use crate::setting::Setting;
 use crate::speed::Speed;
 pub(crate) use clock::{Clock, MOST_SLOTS};
 pub(crate) use floor::Floor;
+pub(crate) use holdings::Claimant;
 pub(crate) use sharing::wants;
 pub(crate) use stays::Stay;
 

@@ -127,6 +127,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     fn take_down(&mut self, server: Server) {
+        self.close_room(server, self.cluster.idle(server));
         self.cluster.close(server);
         if let Some(outages) = &mut self.outages {
             outages.is_down[server.index()] = true;
@@ -138,6 +139,7 @@ impl<S: Speed> Floor<'_, S> {
 
     fn bring_up(&mut self, server: Server) {
         self.cluster.open(server);
+        self.open_room(server, self.cluster.idle(server));
         if let Some(outages) = &mut self.outages {
             outages.is_down[server.index()] = false;
         }
@@ -161,29 +163,56 @@ impl<S: Speed> Floor<'_, S> {
     }
 }
 
+/// When the checkpoints of a stay are: one where its progress starts, and one every so many seconds of progress (machine time).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checkpoints {
+    from: f64,
+    every: f64,
+}
+
+impl Checkpoints {
+    /// When the latest was.
+    #[inline]
+    pub(super) fn before(self, now: f64, clock: Clock) -> f64 {
+        if self.are_always(now) { now } else { self.latest(now, clock).unwrap_or(self.from) }
+    }
+
+    /// Whether all that was done up to now is saved.
+    fn are_always(self, now: f64) -> bool {
+        now <= self.from || self.every == 0.0
+    }
+
+    /// When the latest was, besides that where progress started.
+    fn latest(self, now: f64, clock: Clock) -> Option<f64> {
+        let slot = clock.slot.unwrap_or(1.0);
+        let count = ((now - self.from) * slot / self.every * (1.0 + 1e-12)).floor();
+        let passed = count * self.every / slot;
+        let time = if clock.slot.is_some() { (self.from + passed * (1.0 - 1e-12)).ceil() } else { self.from + passed };
+        (count >= 1.0).then(|| time.min(now))
+    }
+}
+
 impl<P> Stay<P> {
     /// The work left at the latest checkpoint, and when that was (machine time).
     ///
     /// There is one where the progress of the stay starts and one every so many seconds of progress from there on. A
     /// checkpoint in mid-slot counts at the next boundary.
     pub(super) fn at_checkpoint(&self, now: f64, clock: Clock) -> (f64, f64) {
-        if now <= self.from || self.every == 0.0 {
+        let checkpoints = self.checkpoints();
+        if checkpoints.are_always(now) {
             return (self.left_at(now, clock), now);
         }
-        match self.latest_checkpoint(now, clock) {
+        match checkpoints.latest(now, clock) {
             Some(time) if time >= self.since => (self.left_at(time, clock), time),
             Some(time) => (self.saved, time),
             None => (self.saved, self.from),
         }
     }
 
-    /// When the latest checkpoint was, besides that where progress started.
-    fn latest_checkpoint(&self, now: f64, clock: Clock) -> Option<f64> {
-        let slot = clock.slot.unwrap_or(1.0);
-        let count = ((now - self.from) * slot / self.every * (1.0 + 1e-12)).floor();
-        let passed = count * self.every / slot;
-        let time = if clock.slot.is_some() { (self.from + passed * (1.0 - 1e-12)).ceil() } else { self.from + passed };
-        (count >= 1.0).then(|| time.min(now))
+    /// What says when its checkpoints are.
+    #[inline]
+    pub(super) fn checkpoints(&self) -> Checkpoints {
+        Checkpoints { from: self.from, every: self.every }
     }
 
     /// Keeps what the latest checkpoint up to now has saved, before the pace changes.
@@ -191,7 +220,7 @@ impl<P> Stay<P> {
     pub(super) fn save(&mut self, now: f64, clock: Clock) {
         if self.every > 0.0
             && now > self.since
-            && let Some(time) = self.latest_checkpoint(now, clock)
+            && let Some(time) = self.checkpoints().latest(now, clock)
             && time >= self.since
         {
             self.saved = self.left_at(time, clock);

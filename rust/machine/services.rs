@@ -7,7 +7,7 @@
 use super::Machine;
 use super::clock::Clock;
 use super::floor::Floor;
-use crate::ids::{Job, Server, Slot};
+use crate::ids::{Job, Server};
 use crate::outcome::{Replica, Serving};
 use crate::policy::Policy;
 use crate::setting::Setting;
@@ -138,11 +138,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// Evicts jobs for a replica of so many GPUs, if that can be done. Returns the server that has room then.
     fn make_room(&mut self, gpus: u32) -> Option<Server> {
         let floor = &mut self.floor;
-        let goes = |floor: &Floor<'_, S>, slot: Slot| {
-            let job = floor.stays[slot.index()].job;
-            floor.jobs.may_be_evicted(job.index())
-        };
-        let (server, chosen) = floor.server_of_least(None, gpus, goes)?;
+        let (server, chosen) = floor.server_of_least(None, gpus, |lodger| lodger.is_preemptible)?;
         let mut evicted = Vec::new();
         floor.evict_all(&chosen, &mut evicted);
         for (slot, job) in evicted {
@@ -221,6 +217,7 @@ impl<S: Speed> Floor<'_, S> {
         let replica = Replica { service: at as u32, server, wanted, start: self.now, end: f64::NAN };
         services.running.push((replica, holder));
         self.cluster.hold(server, gpus, holder);
+        self.close_room(server, gpus);
         if let Some(sleep) = &mut self.sleep {
             // A replica is there at once: nobody waits for the server that it wakes.
             sleep.take(&[(server, gpus)], self.now, self.clock);
@@ -237,6 +234,7 @@ impl<S: Speed> Floor<'_, S> {
         services.free.push(holder);
         let gpus = service.gpus;
         self.cluster.let_go(replica.server, gpus, holder);
+        self.open_room(replica.server, gpus);
         if let Some(sleep) = &mut self.sleep {
             sleep.give_back(&[(replica.server, gpus)], self.now, self.clock);
         }

@@ -311,6 +311,16 @@ impl Probes {
         }
     }
 
+    /// How many they are.
+    pub(crate) fn total(&self) -> u64 {
+        self.0.iter().map(|probe| probe.total).sum()
+    }
+
+    /// The most of them on one server of a GPU type.
+    pub(crate) fn most_of(&self, gpu_type: GpuType) -> u32 {
+        self.of(gpu_type).with_idle.iter().rposition(|&servers| servers > 0).map_or(0, |most| most as u32)
+    }
+
     /// Those of a GPU type.
     pub(super) fn of(&self, gpu_type: GpuType) -> &Probe {
         &self.0[if gpu_type == GpuType::NONE { 0 } else { gpu_type.index() }]

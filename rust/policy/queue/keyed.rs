@@ -10,6 +10,7 @@ use crate::ids::Job;
 use crate::options::Discipline;
 use crate::rng::SplitMix64;
 use crate::setting::Setting;
+use std::ops::Range;
 
 /// Insert, remove and every search cost the logarithm of the class's size. `ASKED`: whether keys come from outside.
 #[derive(Clone, Debug)]
@@ -250,6 +251,14 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
         // An empty place has an infinite estimate, which a test without a bound would pass.
         let short = |estimate: f64| estimate < f64::INFINITY && short(estimate);
         self.search(self.root[class], spot, &short).map(|job| self.spot(job))
+    }
+
+    fn short_class(&self, mut classes: Range<usize>, short: impl Fn(f64) -> bool) -> Option<usize> {
+        classes.find(|&class| self.least.get(self.root[class].index()).is_some_and(|&least| short(least)))
+    }
+
+    fn class_of(&self, job: Job) -> usize {
+        self.class[job.index()] as usize
     }
 
     fn jobs(&self) -> impl Iterator<Item = Job> + '_ {

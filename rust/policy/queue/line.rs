@@ -13,6 +13,7 @@ use crate::ds::{Minima, OrderedBits, ordered};
 use crate::ids::Job;
 use crate::options::{Discipline, Order};
 use crate::setting::Setting;
+use std::ops::Range;
 
 /// A line of waiting jobs.
 pub(crate) trait Line: Clone + Send {
@@ -64,8 +65,14 @@ pub(crate) trait Line: Clone + Send {
     /// The first of a class that ranks behind a spot of any class.
     fn next_behind(&self, class: usize, spot: Self::Spot) -> Option<Self::Spot>;
 
-    /// The next of a class behind a spot of that class whose estimate passes `short` (EASY only).
+    /// The first of a class that ranks behind a spot of any class and whose estimate passes `short` (EASY only).
     fn next_short(&self, class: usize, spot: Self::Spot, short: impl Fn(f64) -> bool) -> Option<Self::Spot>;
+
+    /// The first of some classes that has a job whose estimate passes `short` (EASY only).
+    fn short_class(&self, classes: Range<usize>, short: impl Fn(f64) -> bool) -> Option<usize>;
+
+    /// The class of a job that has arrived.
+    fn class_of(&self, job: Job) -> usize;
 
     /// Every waiting job.
     fn jobs(&self) -> impl Iterator<Item = Job> + '_;
@@ -151,6 +158,15 @@ impl FixedLine {
         } else {
             base as u32 + self.rank.get(job.index()).copied().unwrap_or(job.number())
         }
+    }
+
+    fn places_of(&self, class: usize) -> Range<usize> {
+        self.first[class] as usize..self.first[class + 1] as usize
+    }
+
+    /// The class of a place.
+    fn class_at(&self, place: usize) -> usize {
+        self.first.partition_point(|&first| first as usize <= place) - 1
     }
 
     #[inline(always)]
@@ -311,8 +327,27 @@ impl Line for FixedLine {
     }
 
     fn next_short(&self, class: usize, spot: (u32, u32), short: impl Fn(f64) -> bool) -> Option<(u32, u32)> {
-        let end = self.first[class + 1] as usize;
-        self.spot(class, self.short.as_ref()?.next(spot.1 as usize + 1, end, short))
+        let Range { start, end } = self.places_of(class);
+        let estimates = self.short.as_ref()?;
+        let place = spot.1 as usize;
+        if (start..end).contains(&place) {
+            return self.spot(class, estimates.next(place + 1, end, short));
+        }
+        let first = self.spot(class, estimates.next(start, end, &short))?;
+        if first.0 > spot.0 {
+            return Some(first);
+        }
+        let (_, behind) = self.next_behind(class, spot)?;
+        self.spot(class, estimates.next(behind as usize, end, short))
+    }
+
+    fn short_class(&self, classes: Range<usize>, short: impl Fn(f64) -> bool) -> Option<usize> {
+        let (from, to) = (self.first[classes.start] as usize, self.first[classes.end] as usize);
+        self.short.as_ref()?.next(from, to, short).map(|place| self.class_at(place))
+    }
+
+    fn class_of(&self, job: Job) -> usize {
+        self.class_at(self.place_of(job))
     }
 
     fn jobs(&self) -> impl Iterator<Item = Job> + '_ {

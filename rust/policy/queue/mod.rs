@@ -4,6 +4,7 @@
 
 mod keyed;
 mod line;
+mod owners;
 mod pass;
 mod qssf;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use crate::setting::Setting;
 use crate::speed::Speed;
 pub(crate) use keyed::KeyedLine;
 pub(crate) use line::{FixedLine, Line};
+use owners::Owners;
 use pass::Scratch;
 use qssf::Qssf;
 use std::collections::BTreeSet;
@@ -42,6 +44,8 @@ pub(crate) struct Queued<'a, L: Line> {
     /// Stays that the latest job placed by eviction ended.
     evicted: Vec<(Slot, Job)>,
     scratch: Scratch<L::Spot>,
+    /// Who may be tried next, where owners have quotas.
+    owners: Option<Box<Owners<L::Spot>>>,
 }
 
 /// What EASY keeps: the estimated ends of the running jobs, and the claim of the blocked head while it stands.
@@ -85,8 +89,10 @@ impl<'a, L: Line> Queued<'a, L> {
     pub(crate) fn new<S: Speed>(setting: &Setting<'a>, speed: &S) -> Self {
         let options: &Options = setting.options;
         let line = L::new(setting, |job| speed.estimate(&setting.jobs, job));
+        let owners = Owners::new(setting, &line).map(Box::new);
         Self {
             scratch: Scratch::new(line.classes()),
+            owners,
             line,
             discipline: options.queue,
             changed: false,
@@ -120,7 +126,23 @@ impl<'a, L: Line> Queued<'a, L> {
 
     fn push<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, key: f64) {
         self.line.push(job, key, || self.easy.as_ref().map_or(0.0, |easy| easy.reckoned(floor, job)));
+        self.stir(job);
         self.changed = true;
+    }
+
+    /// A job came to its place in the line, or is about to leave it.
+    #[inline]
+    fn stir(&mut self, job: Job) {
+        if let Some(owners) = &mut self.owners {
+            owners.stir(self.line.class_of(job));
+        }
+    }
+
+    /// Puts a waiting job ahead of all others.
+    fn promote(&mut self, job: Job) {
+        self.stir(job);
+        self.line.promote(job);
+        self.stir(job);
     }
 
     /// Places a job by evicting others, who wait again, if that can be done.
@@ -137,7 +159,7 @@ impl<'a, L: Line> Queued<'a, L> {
                 && !self.line.is_promoted(job)
             {
                 // It has come of age while it ran.
-                self.line.promote(job);
+                self.promote(job);
             }
         }
         if let Some(easy) = self.easy.as_mut().filter(|_| placed) {
@@ -163,6 +185,7 @@ impl<'a, L: Line> Queued<'a, L> {
     /// Lets a job wait at its old place.
     fn wait_again<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         self.line.push_back(job, || self.easy.as_ref().map_or(0.0, |easy| easy.reckoned(floor, job)));
+        self.stir(job);
         if let Some(aging) = &mut self.aging {
             // It may have come of age while it ran, or may do so now.
             aging.next = aging.next.min(floor.arrives_after(job));
@@ -171,6 +194,7 @@ impl<'a, L: Line> Queued<'a, L> {
 
     /// Starts the job that was placed last.
     fn start<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+        self.stir(job);
         self.line.remove(job);
         let slot = floor.start(job);
         if let Some(easy) = &mut self.easy {
@@ -242,19 +266,20 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
 
     /// Promotes the jobs that have waited for too long. Returns when the next of those that have arrived will have.
     fn wake(&mut self, floor: &Floor<'_, S>, arrived: usize) -> f64 {
-        let Some(aging) = &mut self.aging else { return f64::INFINITY };
-        while aging.next < arrived {
-            let job = floor.arrival(aging.next);
+        while let Some(Aging { after, next }) = self.aging
+            && next < arrived
+        {
+            let job = floor.arrival(next);
             // One that was promoted before it was interrupted still is.
             if self.line.has(job) && !self.line.is_promoted(job) {
-                let due = floor.clock.arrival(floor.jobs.submit[job.index()] + aging.after);
+                let due = floor.clock.arrival(floor.jobs.submit[job.index()] + after);
                 if due > floor.now {
                     return due;
                 }
-                self.line.promote(job);
+                self.promote(job);
                 self.changed = true;
             }
-            aging.next += 1;
+            self.aging = Some(Aging { after, next: next + 1 });
         }
         f64::INFINITY
     }

@@ -3,6 +3,8 @@
 //! Jobs of one size stand or fall together, so a size that cannot be placed costs one trial, and one more after a
 //! start that may change the answer. For example, if no server has 8 idle GPUs for `consolidate`, a thousand waiting
 //! jobs of 8 GPUs cost a `skip` pass one trial.
+//!
+//! With quotas a class of this file is a group of `owners`.
 
 use super::{Line, Queued, Reservation};
 use crate::ids::Job;
@@ -76,22 +78,18 @@ impl<L: Line> Queued<'_, L> {
     pub(super) fn past_the_head<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
         let monotone = floor.placer.is_monotone();
         let (easy, strict) = (self.discipline == Discipline::Easy, self.discipline == Discipline::Strict);
-        let makes_room = floor.makes_room();
         let now = floor.seconds();
         let mut reservation: Option<Reservation> = None;
         let mut head: Option<Job> = None;
         let (mut passed_over, mut again) = (false, false);
-        self.scratch.candidates.clear();
-        self.scratch.set_aside.clear();
-        for class in 0..self.line.classes() {
-            self.scratch.add(class, self.line.first(class));
-        }
+        self.begin(floor);
         while let Some((spot, class)) = self.scratch.next() {
-            if floor.cluster.idle_units() == 0 && !makes_room {
+            if floor.cluster.idle_units() == 0 && !floor.makes_room() {
                 break;
             }
             let job = self.line.job_at(spot);
             if floor.is_held_back(job) {
+                self.go_on_behind(floor, class, spot);
                 continue;
             }
             if let (Some(blocked), None) = (head, reservation) {
@@ -116,6 +114,9 @@ impl<L: Line> Queued<'_, L> {
                     self.scratch.set_aside.push(class as u32);
                     passed_over = true;
                 }
+                if head.is_none() {
+                    self.go_on_within(floor, class, spot);
+                }
                 continue;
             }
             if let (Some(held), Some(rng), Some(easy)) = (reservation, rng, &mut self.easy) {
@@ -124,14 +125,17 @@ impl<L: Line> Queued<'_, L> {
                     easy.probe.give(&floor.cluster, &floor.grant.parts);
                     floor.undo(job, rng);
                     passed_over = true;
-                    let next = if monotone {
+                    if monotone {
                         // Its like get the same GPUs, so only those that end in time are worth a look.
                         self.scratch.set_aside.push(class as u32);
-                        self.line.next_short(class, spot, short)
+                        let next = match &self.owners {
+                            None => self.line.next_short(class, spot, short),
+                            Some(owners) => owners.next_short(&self.line, class, spot, short),
+                        };
+                        self.scratch.add(class, next);
                     } else {
-                        self.line.next(class, spot)
-                    };
-                    self.scratch.add(class, next);
+                        self.go_on_behind(floor, class, spot);
+                    }
                     continue;
                 }
             }
@@ -143,31 +147,97 @@ impl<L: Line> Queued<'_, L> {
             // Those that went may leave more room than the job takes, and go back to their places in the line.
             again |= passed_over || evicts;
             if evicts {
-                self.begin_behind(spot);
+                self.begin_behind(floor, spot);
             } else {
-                self.scratch.add(class, self.line.next(class, spot));
-                self.reopen(spot);
+                self.go_on_behind(floor, class, spot);
+                self.reopen(floor, spot);
             }
+        }
+        if let Some(owners) = &mut self.owners {
+            owners.rest();
         }
         again
     }
 
-    /// Goes on with whoever ranks after `spot` now, in every class.
-    fn begin_behind(&mut self, spot: L::Spot) {
+    /// Puts every class in the running with its first job.
+    fn begin<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
         self.scratch.candidates.clear();
         self.scratch.set_aside.clear();
+        if let Some(owners) = &mut self.owners {
+            owners.refresh(floor, &self.line);
+            for group in 0..owners.groups() {
+                self.scratch.add(group, owners.first(group));
+            }
+            return;
+        }
         for class in 0..self.line.classes() {
-            self.scratch.add(class, self.line.next_behind(class, spot));
+            self.scratch.add(class, self.line.first(class));
+        }
+    }
+
+    /// Goes on with the next job of a class.
+    #[inline(always)]
+    fn go_on_behind<S: Speed>(&mut self, floor: &mut Floor<'_, S>, class: usize, spot: L::Spot) {
+        let next = match &mut self.owners {
+            None => self.line.next(class, spot),
+            Some(owners) => {
+                owners.refresh(floor, &self.line);
+                owners.next_behind(&self.line, class, spot)
+            }
+        };
+        self.scratch.add(class, next);
+    }
+
+    /// After a job that could not be placed, and evicts nobody since it is over quota: goes on with those of its class
+    /// that are not.
+    fn go_on_within<S: Speed>(&mut self, floor: &mut Floor<'_, S>, class: usize, spot: L::Spot) {
+        if let Some(owners) = &mut self.owners
+            && owners.passes_over(self.line.class_of(self.line.job_at(spot)))
+        {
+            self.go_on_behind(floor, class, spot);
+        }
+    }
+
+    /// Goes on with whoever ranks after `spot` now, in every class.
+    fn begin_behind<S: Speed>(&mut self, floor: &mut Floor<'_, S>, spot: L::Spot) {
+        self.scratch.candidates.clear();
+        self.scratch.set_aside.clear();
+        // Others care who was tried in vain: EASY makes that job the head, and a strict queue goes no further.
+        let is_skip = self.discipline == Discipline::Skip && floor.placer.is_monotone();
+        let classes = self.owners.as_ref().map_or(self.line.classes(), |owners| owners.groups());
+        for class in 0..classes {
+            if let Some(owners) = &mut self.owners {
+                owners.reopen(class);
+                if is_skip && owners.is_hopeless(floor, class) {
+                    continue;
+                }
+            }
+            self.put_back(floor, class, spot);
         }
     }
 
     /// Puts the classes set aside back in the running, from the first job that ranks after `spot`.
-    fn reopen(&mut self, spot: L::Spot) {
+    fn reopen<S: Speed>(&mut self, floor: &mut Floor<'_, S>, spot: L::Spot) {
         while let Some(class) = self.scratch.set_aside.pop() {
             let class = class as usize;
             self.scratch.version[class] = self.scratch.version[class].wrapping_add(1);
-            self.scratch.add(class, self.line.next_behind(class, spot));
+            if let Some(owners) = &mut self.owners {
+                owners.reopen(class);
+            }
+            self.put_back(floor, class, spot);
         }
+    }
+
+    /// Puts a class in the running from the first job on that ranks after `spot`.
+    fn put_back<S: Speed>(&mut self, floor: &mut Floor<'_, S>, class: usize, spot: L::Spot) {
+        let next = match &mut self.owners {
+            None => self.line.next_behind(class, spot),
+            Some(owners) => {
+                owners.refresh(floor, &self.line);
+                owners.next_behind(&self.line, class, spot)
+            }
+        };
+        self.scratch.add(class, next);
     }
 
     /// The claim of a blocked head (EASY only); the probe then holds the idle GPUs of its shadow time.

@@ -1,0 +1,222 @@
+//! Who may be tried next where owners have quotas (docs/priorities.md#quotas).
+//!
+//! Classes that differ in their owner alone are a group: their jobs are placed, or not, together. Invariant: after
+//! `refresh` the classes of a group whose jobs may start stand in one of two tournaments by their first job, those within
+//! their quota apart from those beyond it, since these evict nobody. For example, of ten owners with a thousand waiting
+//! jobs of 8 GPUs each, nine of which are held back, a pass looks at one job.
+//!
+//! A pass costs the groups and the jobs that start, whatever the owners and the jobs that wait. A job that evicts costs the classes
+//! besides: those whose first job was passed over go on behind it.
+
+use super::line::Line;
+use crate::ds::{OrderedBits, Tournament};
+use crate::ids::Job;
+use crate::machine::{Claimant, Floor};
+use crate::options::Discipline;
+use crate::setting::Setting;
+use crate::speed::Speed;
+use crate::trace::Demand;
+use std::ops::Range;
+
+/// The classes of a line by group. `T`: a spot in the line.
+#[derive(Clone, Debug)]
+pub(super) struct Owners<T> {
+    groups: Vec<Group<T>>,
+    classes: Vec<Class>,
+    /// The classes of each owner who has a quota.
+    of_owner: Vec<Vec<usize>>,
+    /// Classes whose jobs may start.
+    open: OrderedBits,
+    /// Classes whose first job, or standing, may be another than `groups` has it.
+    stale: Vec<usize>,
+    /// Classes that a pass has left the head of behind.
+    moved: Vec<usize>,
+}
+
+/// Classes that differ in their owner alone; all of them under a strict queue.
+#[derive(Clone, Debug)]
+struct Group<T> {
+    classes: Range<usize>,
+    /// What its jobs ask for; those of a strict queue do not agree.
+    demand: Demand,
+    /// The first jobs, or those from which a pass goes on.
+    within: Tournament<T>,
+    over: Tournament<T>,
+    /// Whether those over quota are passed over for now: they could not be placed.
+    over_is_out: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Class {
+    group: usize,
+    owner: u32,
+    num_gpus: u32,
+    standing: Claimant,
+    is_stale: bool,
+}
+
+impl<T: Copy + Ord> Owners<T> {
+    /// Those of the setting, if it has quotas.
+    pub(super) fn new(setting: &Setting<'_>, line: &impl Line<Spot = T>) -> Option<Self> {
+        let quotas = setting.quotas?;
+        let mut keys: Vec<(u32, Demand, u32)> =
+            (0..setting.jobs.len()).map(|job| setting.class_of(Job::at(job))).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut owners = Self {
+            groups: Vec::new(),
+            classes: Vec::new(),
+            of_owner: vec![Vec::new(); quotas.list.len()],
+            open: OrderedBits::new(line.classes()),
+            stale: Vec::new(),
+            moved: Vec::new(),
+        };
+        let is_strict = setting.options.queue == Discipline::Strict;
+        // A line may have classes of their own for jobs that are promoted, in the same order.
+        let all = keys.iter().cycle().take(if keys.is_empty() { 0 } else { line.classes() });
+        let mut before = None;
+        for (number, &(tier, demand, owner)) in all.enumerate() {
+            let like = (number / keys.len(), tier, demand);
+            if owners.groups.is_empty() || !is_strict && before != Some(like) {
+                owners.groups.push(Group::new(number, demand));
+            }
+            before = Some(like);
+            let group = owners.groups.len() - 1;
+            owners.groups[group].classes.end = number + 1;
+            let class = Class { group, owner, num_gpus: demand.units(), standing: Claimant::HeldBack, is_stale: false };
+            owners.classes.push(class);
+            if let Some(own) = owners.of_owner.get_mut(owner as usize) {
+                own.push(number);
+            }
+        }
+        for group in &mut owners.groups {
+            group.within = Tournament::new(group.classes.len());
+            group.over = Tournament::new(group.classes.len());
+        }
+        Some(owners)
+    }
+
+    pub(super) fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// A job of that class came or went.
+    pub(super) fn stir(&mut self, class: usize) {
+        if !std::mem::replace(&mut self.classes[class].is_stale, true) {
+            self.stale.push(class);
+        }
+    }
+
+    /// Looks again at what changed.
+    pub(super) fn refresh<S: Speed>(&mut self, floor: &mut Floor<'_, S>, line: &impl Line<Spot = T>) {
+        while let Some(owner) = floor.next_stirred() {
+            for at in 0..self.of_owner[owner as usize].len() {
+                let class = self.of_owner[owner as usize][at];
+                if floor.standing(owner, self.classes[class].num_gpus) != self.classes[class].standing {
+                    self.stir(class);
+                }
+            }
+        }
+        while let Some(number) = self.stale.pop() {
+            let class = &mut self.classes[number];
+            class.is_stale = false;
+            class.standing = floor.standing(class.owner, class.num_gpus);
+            let standing = class.standing;
+            let first = if standing == Claimant::HeldBack { None } else { line.first(number) };
+            let group = &mut self.groups[class.group];
+            let place = number - group.classes.start;
+            group.within.set(place, first.filter(|_| standing == Claimant::Within));
+            group.over.set(place, first.filter(|_| standing == Claimant::Over));
+            if first.is_some() {
+                self.open.insert(number);
+            } else {
+                self.open.remove(number);
+            }
+        }
+    }
+
+    /// The first job of a group that may start.
+    pub(super) fn first(&mut self, group: usize) -> Option<T> {
+        let group = &mut self.groups[group];
+        group.over_is_out = false;
+        let (within, over) = (group.within.least(), group.over.least());
+        within.into_iter().chain(over).min().map(|(spot, _)| spot)
+    }
+
+    /// Lets jobs over quota be tried again.
+    pub(super) fn reopen(&mut self, group: usize) {
+        self.groups[group].over_is_out = false;
+    }
+
+    /// Whether no job of a group could be placed now, evicting others or not. Those over quota evict nobody.
+    pub(super) fn is_hopeless<S: Speed>(&mut self, floor: &mut Floor<'_, S>, group: usize) -> bool {
+        let Group { demand, over_is_out, .. } = &mut self.groups[group];
+        *over_is_out = !floor.can_place(*demand);
+        *over_is_out && !floor.may_evict(*demand)
+    }
+
+    /// Passes a group's jobs over quota over, after that of a class could not be placed. Returns false if that one was
+    /// within its quota: then the others are placed no more than it was.
+    pub(super) fn passes_over(&mut self, class: usize) -> bool {
+        let Class { group, standing, .. } = self.classes[class];
+        self.groups[group].over_is_out = true;
+        standing == Claimant::Over
+    }
+
+    /// The first job of a group that ranks behind a spot and may start.
+    pub(super) fn next_behind(&mut self, line: &impl Line<Spot = T>, group: usize, spot: T) -> Option<T> {
+        let Group { classes, within, over, over_is_out, .. } = &mut self.groups[group];
+        let mut next: Option<T> = None;
+        for side in [Some(within), Some(over).filter(|_| !*over_is_out)].into_iter().flatten() {
+            while let Some((first, place)) = side.least() {
+                if first > spot {
+                    next = Some(next.map_or(first, |other| other.min(first)));
+                    break;
+                }
+                let class = classes.start + place;
+                side.set(place, line.next_behind(class, spot));
+                self.moved.push(class);
+            }
+        }
+        next
+    }
+
+    /// The same of those whose estimate passes `short` (EASY only).
+    pub(super) fn next_short(
+        &self,
+        line: &impl Line<Spot = T>,
+        group: usize,
+        spot: T,
+        short: impl Fn(f64) -> bool,
+    ) -> Option<T> {
+        let Range { start, end } = self.groups[group].classes;
+        let mut next: Option<T> = None;
+        let mut at = start;
+        while let Some(class) = self.open.next(at).filter(|&class| class < end)
+            && let Some(found) = line.short_class(class..end, &short)
+        {
+            at = found;
+            if self.open.contains(found) {
+                let first = line.next_short(found, spot, &short);
+                next = next.into_iter().chain(first).min();
+                at += 1;
+            }
+        }
+        next
+    }
+
+    /// A pass is over: the next one begins at the head of every class.
+    pub(super) fn rest(&mut self) {
+        while let Some(class) = self.moved.pop() {
+            self.stir(class);
+        }
+    }
+}
+
+impl<T: Copy + Ord> Group<T> {
+    /// Without classes so far.
+    fn new(first: usize, demand: Demand) -> Self {
+        let (within, over) = (Tournament::new(1), Tournament::new(1));
+        Self { classes: first..first, demand, within, over, over_is_out: false }
+    }
+}
