@@ -86,7 +86,7 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     /// Each job's row in the caller's table, for errors.
     rows: &'a [u32],
     /// Jobs that have arrived, and when the next one does.
-    arrived: usize,
+    pub(crate) arrived: usize,
     next_arrival: f64,
     /// When the policy wants its next pass, and when it must look at the clock.
     next_pass: f64,
