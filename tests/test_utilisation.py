@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from conftest import Invoke
 from ringbco import audit, plan, replay
 from ringbco.cluster.spec import Cluster
 from ringbco.result.outcome import Outcome
@@ -88,6 +89,65 @@ def test_without_a_window_there_is_no_such_share(frame: pl.DataFrame) -> None:
     assert audit(outcome, at_once) == []
     outcome.summary[KEY] = 0.5
     assert [finding.message.split(" is ")[0] for finding in audit(outcome, at_once)] == [KEY]
+
+
+def test_where_every_server_was_down_it_is_null(parted: Cluster) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c", "d"],
+            "submit_time": [0.0, 5.0, 10.0, 10.0],
+            "num_gpus": [1, 2, 1, 1],
+            "duration": [10.0, 20.0, 5.0, 5.0],
+            "vc": ["left", "right", "left", "right"],
+        }
+    )
+    down = pl.DataFrame({"server": [0, 1, 2], "down_at": [0.0] * 3, "up_at": [20.0, 20.0, 7.5]})
+    whole = down.with_columns(up_at=pl.lit(20.0))
+    outcome = replay(jobs, parted, policy="fifo", outages=whole)
+    assert KEY in outcome.summary
+    assert outcome.summary[KEY] is None
+    assert [row[KEY] for row in outcome.summary["vcs"]] == [None, None]
+    assert audit(outcome, jobs) == []
+    outcome.summary[KEY] = 0.5
+    del outcome.summary["vcs"][0][KEY]
+    outcome.summary["vcs"][1][KEY] = 0.0
+    said = [finding.message for finding in audit(outcome, jobs)]
+    assert said == [f"{KEY} is 0.5; expected none", f"right: {KEY} is 0; expected none"]
+
+    apart = replay(jobs, parted, policy="fifo", outages=down)
+    assert [row[KEY] for row in apart.summary["vcs"]] == [None, pytest.approx(0.25)]
+    assert apart.summary[KEY] == pytest.approx(0.25)
+    assert audit(apart, jobs) == []
+    apart.summary[KEY] = None
+    assert [finding.message.split(" is ")[0] for finding in audit(apart, jobs)] == [KEY]
+
+    at_once = replay(jobs.with_columns(submit_time=0.0), "2x8", policy="fifo", outages=whole[:2])
+    assert KEY not in at_once.summary
+
+
+def test_what_reads_results_copes_with_null(invoke: Invoke, tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {"job_id": ["a", "b"], "submit_time": [0.0, 5.0], "num_gpus": [1, 1], "duration": [9.0, 9.0]}
+    )
+    down = pl.DataFrame({"server": [0], "down_at": [0.0], "up_at": [20.0]})
+    jobs.write_csv(tmp_path / "jobs.csv")
+    down.write_csv(tmp_path / "down.csv")
+    (tmp_path / "sweep.toml").write_text(
+        '[base]\ntrace = "jobs.csv"\ncluster = "1x8"\noutages = "down.csv"\n[grid]\npolicy = ["fifo"]\n'
+    )
+    told = (tmp_path / "jobs.csv", "--cluster", "1x8", "--outages", tmp_path / "down.csv")
+    for command in (
+        ("replay", *told, "--policy", "fifo", "-o", tmp_path / "one"),
+        ("audit", tmp_path / "one", "--jobs", tmp_path / "jobs.csv"),
+        ("compare", *told, "--policy", "fifo", "--policy", "sjf", "-o", tmp_path / "both"),
+        ("sweep", tmp_path / "sweep.toml", "-o", tmp_path / "sweep"),
+        ("report", tmp_path / "one", "-o", tmp_path / "one.html"),
+        ("report", tmp_path / "both", "-o", tmp_path / "both.html"),
+        ("report", tmp_path / "sweep", "-o", tmp_path / "sweep.html"),
+    ):
+        result = invoke(*command)
+        assert result.returncode == 0, (command, result.stderr)
+    assert Outcome.read(tmp_path / "one").summary[KEY] is None
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf"])

@@ -120,10 +120,15 @@ def _cut(
 
 
 def segments(eps: Episodes) -> Segments:
-    """p of every episode over its time: 0 on one server, else the spanning jobs on its busiest server."""
-    spanning = eps.servers > 1
+    """p of every episode over its time: 0 on one server, else the spanning jobs on its busiest server.
+
+    One of no length shares its servers with nobody for any time: its p is 1.
+    """
+    lasts = eps.end > eps.start
+    spanning = (eps.servers > 1) & lasts
     alone = np.flatnonzero(~spanning)
-    parts = [Segments(alone, eps.start[alone], eps.end[alone], np.zeros(alone.size, np.int64))]
+    p = np.where((eps.servers > 1) & ~lasts, 1, 0)[alone]
+    parts = [Segments(alone, eps.start[alone], eps.end[alone], p)]
     if spanning.any():
         parts += _spanning(eps, spanning)
     episode = np.concatenate([part.episode for part in parts])

@@ -119,6 +119,12 @@ def check_outages(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes,
     compare(check, facts, numeric(jobs, "lost_work"), lost, slack)
 
 
+def effective(facts: Facts, ideal: Floats) -> float:
+    """The mean of ideal run time over the time taken, of the jobs that were done; 1 for one of no time."""
+    taken = (facts.finish - facts.start)[facts.finished]
+    return float(np.divide(ideal, taken, out=np.ones_like(taken), where=taken > 0).mean())
+
+
 def figures(facts: Facts, eps: Episodes, begin: Floats, held: float, paused: float) -> dict[str, Any]:
     """What a summary says of outages. held, paused: GPU-seconds of the jobs that were done."""
     found = losses(facts, eps, begin)
@@ -136,6 +142,6 @@ def figures(facts: Facts, eps: Episodes, begin: Floats, held: float, paused: flo
         "failures": int(mine.sum()),
         "lost_work_gpu_seconds": float(lost.sum()),
         "goodput": 1.0 - (paused + float(lost.sum())) / held if held > 0 else 1.0,
-        "effective_training_time_ratio": float((ideal / (facts.finish - facts.start)[done]).mean()),
+        "effective_training_time_ratio": effective(facts, ideal),
         "lost_gpu_hours_by_cause": by_cause,
     }

@@ -38,7 +38,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
     everybody = np.ones(facts.start.size, dtype=bool)
     missing = dropped(facts)
     whole = np.ones(facts.server_gpus.size, dtype=bool)
-    expected = _figures(facts, eps, everybody, whole)
+    expected: dict[str, float | None] = {**_figures(facts, eps, everybody, whole)}
     expected |= _told(_fairness(facts, everybody) | _while_submitting(facts, everybody, whole), summary)
     expected["jobs_dropped"] = missing.size
     expected |= _told(_counts(facts, eps, missing) | _resizes(facts, eps), summary)
@@ -67,7 +67,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
         mine = facts.vc == v
         ran = (mine & facts.finished).any()
         own = facts.server_vc == v
-        expected = _figures(facts, eps, mine, own) if ran else {"jobs": 0}
+        expected = {**_figures(facts, eps, mine, own)} if ran else {"jobs": 0}
         if ran:
             among = _fairness(facts, mine) | _while_submitting(facts, mine, own)
             expected |= _told(among, rows.get(name, {}))
@@ -134,7 +134,7 @@ def _used(facts: Facts, eps: Episodes) -> dict[str, float]:
     ideal = facts.workload.ideal_run_time[facts.row[facts.finished]]
     return {
         "goodput": 1.0 - paused / held if held > 0 else 1.0,
-        "effective_training_time_ratio": float((ideal / (facts.finish - facts.start)[facts.finished]).mean()),
+        "effective_training_time_ratio": failures.effective(facts, ideal),
     }
 
 
@@ -225,8 +225,11 @@ def _figures(facts: Facts, eps: Episodes, chosen: Bools, servers: Bools) -> dict
     return figures
 
 
-def _while_submitting(facts: Facts, chosen: Bools, servers: Bools) -> dict[str, float]:
-    """Of the GPU-seconds from the first to the last submission of the chosen jobs, the share they held."""
+def _while_submitting(facts: Facts, chosen: Bools, servers: Bools) -> dict[str, float | None]:
+    """Of the GPU-seconds from the first to the last submission of the chosen jobs, the share they held.
+
+    None where every server was down in that time.
+    """
     submit = facts.submit[chosen]
     last = float(submit.max())
     up = _up(facts, servers, float(submit.min()), last)
@@ -238,9 +241,10 @@ def _while_submitting(facts: Facts, chosen: Bools, servers: Bools) -> dict[str, 
     else:
         start, end, held = facts.start[chosen], facts.finish[chosen], facts.weight[chosen]
     before = np.maximum(np.minimum(end, last) - start, 0.0)
+    if up > 0:
+        return {"utilisation_to_last_submission": added(held * before) / up}
     # Without a window there is no such share: whatever a summary says of it is wrong.
-    share = added(held * before) / up if up > 0 else math.nan
-    return {"utilisation_to_last_submission": share}
+    return {"utilisation_to_last_submission": None if last > submit.min() else math.nan}
 
 
 def _check_sizes(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, Any]) -> None:
@@ -257,13 +261,13 @@ def _check_sizes(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str
         chosen = facts.num_gpus >= int(low)
         if high or not dash:
             chosen &= facts.num_gpus <= int(high or low)
-        expected: dict[str, float] = {"jobs": int((chosen & facts.finished).sum())}
+        expected: dict[str, float | None] = {"jobs": int((chosen & facts.finished).sum())}
         if (chosen & facts.finished).any():
             expected |= _told(_figures(facts, eps, chosen, whole) | _fairness(facts, chosen), row)
         _compare(check, f"size class {name}: ", row, expected)
 
 
-def _told(expected: Mapping[str, float], found: Mapping[str, Any]) -> dict[str, float]:
+def _told(expected: Mapping[str, float | None], found: Mapping[str, Any]) -> dict[str, float | None]:
     """Of the figures that not every summary has, those that the summary tells."""
     return {name: value for name, value in expected.items() if name in found}
 
@@ -309,7 +313,7 @@ def _by_search(facts: Facts, chosen: Bools, rho: Floats) -> tuple[Floats, Ints]:
     """The rho of each job and of each search, whose trials are one job, and the row that stands for it."""
     rows = facts.row[chosen]
     submit, finish = facts.submit[chosen], facts.finish[chosen]
-    ideal = submit + facts.workload.ideal_run_time[rows]
+    ideal = facts.workload.ideal_run_time[rows]
     trials: dict[str, list[int]] = {}
     found: list[tuple[int, float]] = []
     for at, name in enumerate(facts.table.frame["group"].gather(rows).to_list()):
@@ -319,7 +323,8 @@ def _by_search(facts: Facts, chosen: Bools, rho: Floats) -> tuple[Floats, Ints]:
             trials.setdefault(name, []).append(at)
     for own in trials.values():
         first = min(submit[own])
-        found.append((int(rows[own[0]]), float((max(finish[own]) - first) / (max(ideal[own]) - first))))
+        best = max(submit[own] - first + ideal[own])
+        found.append((int(rows[own[0]]), float((max(finish[own]) - first) / best)))
     found.sort()
     return np.array([value for _, value in found]), np.array([row for row, _ in found])
 
@@ -374,19 +379,21 @@ def _rows(check: Check, summary: Mapping[str, Any], key: str, name: str) -> dict
     return {row[name]: row for row in rows}
 
 
-def _compare(check: Check, where: str, found: Mapping[str, Any], expected: Mapping[str, float]) -> None:
+def _compare(
+    check: Check, where: str, found: Mapping[str, Any], expected: Mapping[str, float | None]
+) -> None:
     check.looked_at += len(expected)
     for name, value in expected.items():
         said = found.get(name)
         slack = CLOSE if name.startswith(NO_SUMS) else RELATIVE
         if isinstance(said, int | float):
             measured = abs(said) <= sys.float_info.max  # an integer may be beyond all floats
-            right = measured and math.isclose(said, value, rel_tol=slack, abs_tol=slack)
+            right = measured and value is not None and math.isclose(said, value, rel_tol=slack, abs_tol=slack)
             shown = number(said) if measured else show_value(said)
         else:
-            right, shown = False, str(said)
+            right, shown = said is None is value and name in found, show_value(said)
         if not right:
-            check.fail(f"{where}{name} is {shown}; expected {number(value)}")
+            check.fail(f"{where}{name} is {shown}; expected {'none' if value is None else number(value)}")
 
 
 def check_timeline(check: Check, facts: Facts, eps: Episodes, parts: Segments) -> None:

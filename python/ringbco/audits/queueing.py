@@ -127,13 +127,19 @@ class _Pools:
     def __init__(self, facts: Facts, servers: list[int], stretches: _Stretches) -> None:
         self.facts = facts
         self.stretches = stretches
+        self.lasts = (facts.finish > facts.start).tolist()
         sizes: dict[int, dict[int, int]] = {}
         for server in servers:
             sizes.setdefault(int(facts.pool[server]), {})[server] = int(facts.server_gpus[server])
         self.by_type = {own: _idle(facts, among, stretches) for own, among in sizes.items()}
 
     def change(self, job: int, gpus: int, sign: int) -> None:
-        """`job` takes (-1) or frees (+1) its GPUs, which are of one type."""
+        """`job` takes (-1) or frees (+1) its GPUs, which are of one type.
+
+        One of no length frees them at the instant at which it takes them.
+        """
+        if not self.lasts[job]:
+            return
         server, _ = self.stretches.of(job)[0]
         self.by_type[int(self.facts.pool[server])].change(job, gpus, sign)
 

@@ -255,6 +255,12 @@ def _check_work(check: Check, facts: Facts, climbs: rungs.Climbs, eps: Episodes,
     total = np.bincount(job * legs + leg, done, facts.row.size * legs)
     room = np.zeros(facts.row.size * legs)
     room[job * legs + leg] = last  # pieces are in order of time: that of the last one stays
+    if not facts.slots:
+        # A leg of no length has no piece: its work takes less time than float64 tells apart.
+        stays = Segments(np.arange(eps.job.size), eps.start, eps.end, (eps.servers > 1).astype(np.int64))
+        fastest = np.zeros(facts.row.size)
+        np.maximum.at(fastest, eps.job, _work(facts, eps, stays)[1])
+        room = np.where(np.bincount(job * legs + leg, minlength=room.size), room, np.repeat(fastest, legs))
     fixed = facts.options["model"] == "fixed"
     if fixed:
         whole = facts.table.frame["duration"].to_numpy()[facts.row].astype(np.float64)

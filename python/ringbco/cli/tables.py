@@ -185,7 +185,8 @@ def _virtual_clusters(rows: Sequence[Mapping[str, Any]]) -> Table:
         figures = [f"{row['gpus']:,}", f"{row['jobs']:,}"]
         if row["jobs"]:
             led = row.get("utilisation_to_last_submission", row["utilisation"])
-            figures += [duration(row["mean_wait"]), duration(row["mean_jct"]), f"{led:.1%}"]
+            share = "-" if led is None else f"{led:.1%}"
+            figures += [duration(row["mean_wait"]), duration(row["mean_jct"]), share]
         table.add_row(Text(row["vc"]), *figures)
     return table
 

@@ -287,13 +287,14 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 def wrong_figure(summary: object) -> str | None:
     """The first key of a summary that has no number where one is shown; "" where it is no table at all."""
-    from ringbco.result.measures import MEASURES
+    from ringbco.result.measures import MAY_BE_NULL, MEASURES
 
     if not isinstance(summary, dict):
         return ""
+    empty = {key for key in MAY_BE_NULL if summary.get(key, 0) is None}
     always = ["makespan", *(f"{statistic}_{name}" for name in MEASURED for statistic in STATISTICS)]
     shown = (*(measure.key for measure in MEASURES), "jobs_refused", "jobs_ended", "jobs_dropped")
-    told = (*always, *(key for key in shown if key in summary))
+    told = (*always, *(key for key in shown if key in summary and key not in empty))
     return next((key for key in told if not is_number(summary.get(key))), None)
 
 

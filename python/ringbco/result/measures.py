@@ -82,5 +82,7 @@ MEASURES: Final = (
     OVER_BOUND,
     *SINGLES,
 )
+MAY_BE_NULL: Final = ("utilisation_to_last_submission",)
+"""Measures that a summary has as null where there is nothing to share: every server was down."""
 MEASURED_HERE: Final = ("engine_seconds",)
 """Measures of this machine, not of the policy: no two runs agree on them, so no Parquet file holds them."""

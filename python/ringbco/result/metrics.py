@@ -129,7 +129,8 @@ def summarise(
     down: outages.
 
     Keys: jobs, makespan, {mean,median,p90,p99}_{jct,wait,slowdown,bounded_slowdown},
-    utilisation_to_last_submission (not where all jobs are submitted at one instant), utilisation,
+    utilisation_to_last_submission (not where all jobs are submitted at one instant; None where every server
+    was down from the first to the last), utilisation,
     jobs_spread, those of `fairness` and `size_classes`.
     """
     summary: dict[str, Any] = {"jobs": jobs.height, "makespan": makespan(jobs, cut_short)}
@@ -140,8 +141,8 @@ def summarise(
         summary[f"{statistic}_bounded_slowdown"] = value
     window = submission_window(jobs, cut_short)
     up = num_gpus * window - _lacking(jobs, window, cut_short, down)
-    if up > 0:
-        summary["utilisation_to_last_submission"] = held_while_submitting / up
+    if window > 0:
+        summary["utilisation_to_last_submission"] = held_while_submitting / up if up > 0 else None
     summary["utilisation"] = utilisation(jobs, num_gpus, cut_short, down)
     summary["jobs_spread"] = int(np.count_nonzero(column(jobs, "num_servers") >= 2))
     among = _Fairness.of(jobs)
@@ -178,8 +179,7 @@ def fairness(jobs: pl.DataFrame) -> dict[str, Any]:
 class Searches:
     """Which jobs are trials of one search, a value a job.
 
-    of: a number, -1 for a job of none. submit, finish, ideal: s; ideal is when the job would have been done
-    at best.
+    of: a number, -1 for a job of none. submit, finish, ideal: s; ideal is the ideal run time.
     """
 
     of: NDArray[np.int64]
@@ -192,9 +192,8 @@ class Searches:
         """None where no search was judged."""
         if "group" not in jobs.columns:
             return None
-        submit = column(jobs, "submit_time")
-        ideal = submit + column(jobs, "ideal_run_time")
-        return cls(_numbers(jobs["group"]), submit, column(jobs, "finish_time"), ideal)
+        submit, finish = column(jobs, "submit_time"), column(jobs, "finish_time")
+        return cls(_numbers(jobs["group"]), submit, finish, column(jobs, "ideal_run_time"))
 
     def merge(
         self, rows: slice | NDArray[np.intp], rho: NDArray[np.float64]
@@ -212,10 +211,11 @@ class Searches:
         end, best = np.full((2, names.size), -np.inf)
         np.minimum.at(begin, number, self.submit[rows][trials])
         np.maximum.at(end, number, self.finish[rows][trials])
-        np.maximum.at(best, number, self.ideal[rows][trials])
+        # Counted from the first submission: far from zero the sum of a time and of little work is that time.
+        np.maximum.at(best, number, self.submit[rows][trials] - begin[number] + self.ideal[rows][trials])
         at = np.concatenate([alone, trials[first]])
         order = np.argsort(at)
-        return at[order], np.concatenate([rho[alone], (end - begin) / (best - begin)])[order]
+        return at[order], np.concatenate([rho[alone], (end - begin) / best])[order]
 
 
 @dataclass(frozen=True)

@@ -100,5 +100,8 @@ def used(
     """
     return {
         "goodput": 1.0 - (paused + lost) / held if held > 0 else 1.0,
-        "effective_training_time_ratio": float((ideal / taken).mean()),
+        # One that took no time was not held up.
+        "effective_training_time_ratio": float(
+            np.divide(ideal, taken, out=np.ones_like(taken), where=taken > 0).mean()
+        ),
     }
