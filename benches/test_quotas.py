@@ -14,9 +14,10 @@ from ringbco import _core
 
 FEW, MANY = 100_000, 1_000_000
 SERVERS = 256
-# CPU time a job, in those of the same run without quotas, and its growth from few jobs to many.
+# CPU time a job, in those of the same run without quotas, and its growth from few jobs to many. Where owners borrow under
+# sjf, the more jobs there are, the more of them are evicted.
 COST = 4.0
-GROWTH = 1.5
+GROWTH = {"fifo": 1.5, "sjf": 2.0}
 
 
 def quotas(jobs: ringbco.JobTable, owner: str, borrow: bool, part: float) -> pl.DataFrame:
@@ -70,4 +71,4 @@ def test_quotas_on_a_million(
         )
     benchmark.extra_info.update(cost=max(costs.values()), growth=max(growths.values()))
     assert max(costs.values()) <= COST
-    assert max(growths.values()) <= GROWTH
+    assert max(growths.values()) <= GROWTH[order]

@@ -107,7 +107,7 @@ def check_reservations(check: Check, facts: Facts, started: Started, sizes: dict
     gone = at = 0
     while at < len(starting):
         t = start[starting[at]]
-        while finish[ending[gone]] <= t:
+        while gone < len(ending) and finish[ending[gone]] <= t:
             j = ending[gone]
             if finish[j] > start[j]:
                 running.finish(j, start[j] + estimate[j])

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.audits import rungs, sharing, times
-from ringbco.audits.contention import Episodes, Segments
+from ringbco.audits.contention import Episodes, Segments, at_best
 from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.rows import dropped, left_out, refusable
 
@@ -257,9 +257,8 @@ def _check_work(check: Check, facts: Facts, climbs: rungs.Climbs, eps: Episodes,
     room[job * legs + leg] = last  # pieces are in order of time: that of the last one stays
     if not facts.slots:
         # A leg of no length has no piece: its work takes less time than float64 tells apart.
-        stays = Segments(np.arange(eps.job.size), eps.start, eps.end, (eps.servers > 1).astype(np.int64))
         fastest = np.zeros(facts.row.size)
-        np.maximum.at(fastest, eps.job, _work(facts, eps, stays)[1])
+        np.maximum.at(fastest, eps.job, _work(facts, eps, at_best(eps))[1])
         room = np.where(np.bincount(job * legs + leg, minlength=room.size), room, np.repeat(fastest, legs))
     fixed = facts.options["model"] == "fixed"
     if fixed:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.audits import failures, rungs, served, sharing
-from ringbco.audits.contention import Episodes, Segments
+from ringbco.audits.contention import Episodes, Segments, at_best
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, blame, number
 from ringbco.trace import profiles
@@ -272,6 +272,8 @@ def _rar_continuous(check: Check, facts: Facts, eps: Episodes, parts: Segments, 
     wanted = facts.workload.iterations[facts.row].astype(np.float64)
     shortest = np.full(n, np.inf)
     np.minimum.at(shortest, job, tau)
+    if np.isinf(shortest[placed]).any():  # of a job of no length no part is left
+        np.minimum.at(shortest, eps.job, taus(facts, eps, at_best(eps)))
     # Times are float64: near the end of a long trace they are only so fine.
     tolerance = RELATIVE * wanted + 8 * np.spacing(facts.finish) / shortest
     bad = np.where(facts.finished, np.abs(done - wanted) > tolerance, done > wanted + tolerance)
