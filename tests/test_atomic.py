@@ -17,30 +17,29 @@ import pytest
 from conftest import Invoke
 from ringbco.errors import InputError
 from ringbco.io import atomic, disk
-from ringbco.result.folder import is_only_result, whole_folder
+from ringbco.io.manifest import Kind, foreign
+from ringbco.io.marks import Mark
+from ringbco.result.folder import RESULT, whole_folder
 
 STEPS = (
     "create_file", "create_folder", "rename_new", "exchange", "replace", "link", "remove_file",
     "remove_folder", "remove_tree", "lock",
 )  # fmt: skip
-OLD, NEW = b"old" * 1000, b"new" * 5000
+OLD, NEW, THEIRS = b"old" * 1000, b"new" * 5000, b"theirs"
 
 
-def ours(path: Path) -> bool:
-    """A folder with nothing in it but `is`."""
-    names = sorted(entry.name for entry in path.iterdir())
-    if "is" in names and names != ["is"]:
-        raise InputError("holds something else", file=path)
-    return names == ["is"]
+ANYTHING = Mark("file", lambda _: True)
+KIND = Kind("test", frozenset({"is"}), lambda folder: (folder / "is").is_file())
+"""A folder with nothing of ours in it but `is`."""
 
 
 def write_file(target: Path, force: bool) -> None:
-    with atomic.replacing(target, force=force) as file:
+    with atomic.replacing(target, ANYTHING, force=force) as file:
         file.write(NEW)
 
 
 def write_folder(target: Path, force: bool) -> None:
-    with whole_folder(target, force=force, ours=ours) as partial, disk.create_file(partial / "is") as file:
+    with whole_folder(target, force=force, kind=KIND) as partial, disk.create_file(partial / "is") as file:
         file.write(NEW)
 
 
@@ -50,13 +49,22 @@ def content(target: Path) -> bytes | None:
     return target.read_bytes() if target.is_file() else (target / "is").read_bytes()
 
 
+def check_kept(target: Path, old: bool) -> None:
+    """What others had put into an old folder is in the folder that is there, whichever it is."""
+    if old and target.is_dir():
+        assert (target / "link").is_symlink()
+        assert (target / "link" / "deep" / "one").read_bytes() == THEIRS
+
+
 def prepare(folder: Path, write: Callable[[Path, bool], None], old: bool) -> Path:
     folder.mkdir()
     target = folder / "out"
     if old and write is write_file:
         target.write_bytes(OLD)
     elif old:
-        target.mkdir()
+        (target / "photos" / "deep").mkdir(parents=True)
+        (target / "photos" / "deep" / "one").write_bytes(THEIRS)
+        (target / "link").symlink_to("photos")
         (target / "is").write_bytes(OLD)
     return target
 
@@ -143,6 +151,8 @@ def test_whichever_step_fails(
                 said = str(error)
         kept = content(target)
         assert kept in ((OLD if old else None), NEW)
+        if kept is not None:
+            check_kept(target, old)
         if said:
             assert said.startswith(str(target))
             assert "Input/output error" in said
@@ -151,8 +161,10 @@ def test_whichever_step_fails(
         # A later run cleans up and works.
         atomic.recover(target)
         assert content(target) in ((OLD if old else None), NEW)
+        check_kept(target, old)
         write(target, True)
         assert content(target) == NEW
+        check_kept(target, old)
         assert whole_names(target.parent) == ["out"]
 
 
@@ -188,16 +200,18 @@ def test_at_whichever_step_the_process_is_killed(
                 steps.at, steps.after = number, after
                 steps.act = lambda: os.kill(os.getpid(), signal.SIGKILL)
                 write(target, old)
-        atomic.check_output(target, force=True) if write is write_file else atomic.recover(target)
+        atomic.check_output(target, ANYTHING, force=True) if write is write_file else atomic.recover(target)
         assert content(target) in ((OLD if old else None), NEW)
+        check_kept(target, old)
         write(target, True)
         assert content(target) == NEW
+        check_kept(target, old)
         assert whole_names(target.parent) == ["out"]
 
 
 def test_a_file_made_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     target = tmp_path / "out"
-    file = atomic.replacing(target)
+    file = atomic.replacing(target, ANYTHING)
     file.__enter__().write(NEW)
     target.write_bytes(OLD)
     with pytest.raises(InputError, match="already exists"):
@@ -213,7 +227,7 @@ def test_a_folder_made_meanwhile_is_not_replaced(
 ) -> None:
     target = tmp_path / "out"
     Steps(monkeypatch, unsupported)
-    making = whole_folder(target, force=False, ours=ours)
+    making = whole_folder(target, force=False, kind=KIND)
     making.__enter__()
     target.mkdir()
     if not empty:
@@ -230,30 +244,64 @@ def test_force_does_not_lose_what_appears_meanwhile(
 ) -> None:
     target = prepare(tmp_path / "a", write_folder, True)
     Steps(monkeypatch, unsupported)
-    with pytest.raises(InputError, match="holds something else"), whole_folder(target, force=True, ours=ours):
+    with whole_folder(target, force=True, kind=KIND) as partial:
         (target / "theirs").write_bytes(OLD)
+        (partial / "is").write_bytes(NEW)
     assert (target / "theirs").read_bytes() == OLD
-    assert (target / "is").read_bytes() == OLD
+    assert content(target) == NEW
+    with (
+        pytest.raises(InputError, match="holds is, which ringbco did not write"),
+        whole_folder(target, force=True, kind=KIND) as partial,
+    ):
+        (partial / "is").write_bytes(NEW)
+        (target / "is").write_bytes(OLD)
+    assert content(target) == OLD
     assert os.listdir(target.parent) == ["out"]
 
 
+@pytest.mark.parametrize("name", ["theirs", "kept"])
 def test_what_appears_between_the_last_look_and_the_exchange(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     target = prepare(tmp_path / "a", write_folder, True)
+    (target / "kept").write_bytes(OLD)
     real = disk.exchange
 
     def late(one: Path, other: Path) -> None:
-        (target / "theirs").write_bytes(OLD)
+        (target / "new").write_bytes(NEW)
+        (target / "new").rename(target / name)
         monkeypatch.setattr(disk, "exchange", real)
         real(one, other)
 
     monkeypatch.setattr(disk, "exchange", late)
-    with pytest.raises(InputError, match="holds something else"):
+    with pytest.raises(InputError, match=f"out: holds {name}, which .* cannot be kept: it changed meanwhile"):
         write_folder(target, True)
-    assert sorted(os.listdir(target)) == ["is", "theirs"]
+    assert (target / name).read_bytes() == NEW
     assert (target / "is").read_bytes() == OLD
     assert os.listdir(target.parent) == ["out"]
+
+
+def test_a_file_of_others_that_takes_the_name_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "out"
+    target.write_bytes(OLD)
+    mark = Mark("file", lambda path: path.read_bytes() == OLD)
+    real = disk.exchange
+
+    def late(one: Path, other: Path) -> None:
+        target.write_bytes(b"theirs")
+        monkeypatch.setattr(disk, "exchange", real)
+        real(one, other)
+
+    monkeypatch.setattr(disk, "exchange", late)
+    with (
+        pytest.raises(InputError, match="out: already exists and is no file"),
+        atomic.replacing(target, mark, force=True) as file,
+    ):
+        file.write(NEW)
+    assert target.read_bytes() == b"theirs"
+    assert os.listdir(tmp_path) == ["out"]
 
 
 @pytest.mark.long
@@ -289,13 +337,13 @@ except InputError as error:
 
 def test_a_run_that_goes_on_is_not_taken_for_a_leftover(tmp_path: Path) -> None:
     target = tmp_path / "out"
-    with whole_folder(target, force=False, ours=ours) as partial:
+    with whole_folder(target, force=False, kind=KIND) as partial:
         (partial / "is").write_bytes(NEW)
         write_file(tmp_path / "other", False)
         atomic.recover(target)
         assert (partial / "is").read_bytes() == NEW
     assert content(target) == NEW
-    with atomic.replacing(tmp_path / "file") as file:
+    with atomic.replacing(tmp_path / "file", ANYTHING) as file:
         file.write(NEW)
         atomic.recover(tmp_path / "file")
     assert content(tmp_path / "file") == NEW
@@ -336,8 +384,8 @@ def test_an_earlier_result_moved_aside_by_a_killed_run_comes_back(tmp_path: Path
 def test_two_containers_with_the_same_process_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getpid", lambda: 7)
     with (
-        atomic.replacing(tmp_path / "out", force=True) as one,
-        atomic.replacing(tmp_path / "out", force=True) as two,
+        atomic.replacing(tmp_path / "out", ANYTHING, force=True) as one,
+        atomic.replacing(tmp_path / "out", ANYTHING, force=True) as two,
     ):
         one.write(OLD)
         two.write(NEW)
@@ -391,4 +439,4 @@ def test_replays_to_one_place(small_jobs: Path, invoke: Invoke) -> None:
     assert not leftover.exists()
     assert invoke("replay", small_jobs, "--cluster", "2x8", "-o", "r", "-q").returncode == 1
     assert invoke("replay", small_jobs, "--cluster", "2x8", "-o", "r", "-q", "--force").returncode == 0
-    assert is_only_result(Path("r"))
+    assert foreign(Path("r"), RESULT) == []

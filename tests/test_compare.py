@@ -24,6 +24,7 @@ from ringbco.cli.comparison import ranked, show, tables
 from ringbco.cli.replay import replay as cli_replay
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
+from ringbco.io.manifest import MANIFEST
 from ringbco.result.comparison import Comparison, is_comparison, side_by_side
 from ringbco.result.measures import MEASURES
 from ringbco.result.outcome import Outcome
@@ -150,9 +151,8 @@ def test_the_folder(comparison: Comparison, small_jobs: Path, tmp_path: Path) ->
     compare(small_jobs, "2x8", POLICIES, threads=1).write(tmp_path / "b")
     assert is_comparison(tmp_path / "a")
     (tmp_path / "b" / POLICIES[0] / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"holds mine\.txt"):
-        comparison.write(tmp_path / "b", force=True)
-    (tmp_path / "b" / POLICIES[0] / "mine.txt").unlink()
+    comparison.write(tmp_path / "b", force=True)
+    assert (tmp_path / "b" / POLICIES[0] / "mine.txt").read_text() == "mine"
     for policy in POLICIES:
         assert Outcome.read(tmp_path / "a" / policy).jobs.equals(comparison.outcomes[policy].jobs)
     names = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*.parquet"))
@@ -358,6 +358,7 @@ def test_the_command(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
         "ff",
         "fifo",
         "report.html",
+        MANIFEST,
         "sjf",
     ]
     page = (tmp_path / "cmp" / "report.html").read_text(encoding="utf-8")

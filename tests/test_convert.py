@@ -146,10 +146,14 @@ def test_existing_files_stay_without_force(invoke: Invoke, log: list[Path], tmp_
         assert f"{existing}: already exists; pass --force to replace it" in done.stderr
         assert left(tmp_path) == {existing}
         assert (tmp_path / existing).read_text() == "mine"
-        assert invoke(*arguments, "--force").returncode == 0
+        forced = invoke(*arguments, "--force")
+        assert forced.returncode == 1
+        assert f"{existing}: already exists and is no " in forced.stderr
+        assert (tmp_path / existing).read_text() == "mine"
+        (tmp_path / existing).unlink()
+    for force in ((), ("--force",)):
+        assert invoke(*arguments, *force).returncode == 0
         assert left(tmp_path) == {"jobs.parquet", "c.toml"}
-        for name in left(tmp_path):
-            (tmp_path / name).unlink()
 
 
 def test_an_unwritable_cluster_leaves_no_job_table(

@@ -15,6 +15,7 @@ import pytest
 import ringbco
 from conftest import Invoke, run_ringbco
 from ringbco.cli.demo import PICTURE, POLICIES, REPORT, SAMPLE, SUMMARIES
+from ringbco.io.manifest import MANIFEST
 from ringbco.reports import charts
 from ringbco.result.outcome import Outcome
 from ringbco.run.replay import replay
@@ -42,7 +43,7 @@ def test_the_demo_leaves_three_results_and_a_picture(made: tuple[Path, Completed
     assert (run.returncode, run.stderr) == (0, "")
     assert str(folder / PICTURE) in run.stdout
     assert str(folder / REPORT) in run.stdout
-    assert {path.name for path in folder.iterdir()} == {*POLICIES, PICTURE, REPORT, SUMMARIES}
+    assert {path.name for path in folder.iterdir()} == {*POLICIES, PICTURE, REPORT, SUMMARIES, MANIFEST}
     width, height = width_and_height(folder / PICTURE)
     assert width > 1200
     assert height > 600
@@ -74,7 +75,13 @@ def test_the_demo_replaces_only_what_an_earlier_demo_left(
     assert Outcome.read(tmp_path / "d" / "fifo").jobs.height == 5000
     again = invoke("demo", "-o", "d", "--force", "--quiet")
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
-    assert {path.name for path in (tmp_path / "d").iterdir()} == {*POLICIES, PICTURE, REPORT, SUMMARIES}
+    assert {path.name for path in (tmp_path / "d").iterdir()} == {
+        *POLICIES,
+        PICTURE,
+        REPORT,
+        SUMMARIES,
+        MANIFEST,
+    }
     assert Outcome.read(tmp_path / "d" / "fifo").jobs.height == 7
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("mine")

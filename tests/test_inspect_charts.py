@@ -221,9 +221,13 @@ def test_bad_input_is_one_line_and_writes_nothing(
 @pytest.mark.long
 def test_force_replaces_charts_but_not_the_table(invoke: Invoke, tmp_path: Path) -> None:
     write_jobs(from_frame(FRAME), tmp_path / "jobs.parquet")
-    (tmp_path / "there.png").write_bytes(b"old")
+    assert invoke("inspect", "jobs.parquet", "--png", "there.png").returncode == 0
     assert invoke("inspect", "jobs.parquet", "--png", "there.png", "--force").returncode == 0
     assert (tmp_path / "there.png").read_bytes()[:4] == b"\x89PNG"
+    (tmp_path / "there.png").write_bytes(b"old")
+    refused = invoke("inspect", "jobs.parquet", "--png", "there.png", "--force")
+    assert "there.png: already exists and is no picture of `ringbco inspect`" in refused.stderr
+    assert (tmp_path / "there.png").read_bytes() == b"old"
     (tmp_path / "link.png").symlink_to("jobs.parquet")
     before = (tmp_path / "jobs.parquet").read_bytes()
     refused = invoke("inspect", "jobs.parquet", "--png", "link.png", "--force")

@@ -20,7 +20,11 @@ def test_an_existing_file_is_replaced_only_when_forced(tmp_path: Path) -> None:
     table = from_frame(pl.DataFrame(GOOD))
     with pytest.raises(InputError, match="already exists"):
         write_jobs(table, path)
+    with pytest.raises(InputError, match="is no job table of ringbco's"):
+        write_jobs(table, path, force=True)
     assert path.read_text() == "old"
+    path.unlink()
+    write_jobs(table, path)
     write_jobs(table, path, force=True)
     assert read_jobs(path).num_jobs == 2
     assert os.listdir(tmp_path) == ["out.parquet"]
@@ -57,7 +61,9 @@ try:
 except InputError as error:
     print(error)
 """
-    path = write(tmp_path, "old", name)
+    path = tmp_path / name
+    write_jobs(from_frame(pl.DataFrame(GOOD)), path)
+    before = path.read_bytes()
     run = subprocess.run(
         [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
     )
@@ -65,4 +71,4 @@ except InputError as error:
     assert run.stdout.count("\n") == 1
     assert run.stderr == ""
     assert os.listdir(tmp_path) == [name]
-    assert path.read_text() == "old"
+    assert path.read_bytes() == before

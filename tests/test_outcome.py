@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from conftest import RunCli
 from ringbco.errors import InputError
 from ringbco.io import disk, tables
+from ringbco.io.manifest import MANIFEST, PICTURES
 from ringbco.io.marks import PAGE_MARK
 from ringbco.io.toml import toml_text
 from ringbco.result import outcome as module
@@ -44,7 +45,14 @@ from ringbco.result.schema import (
     TYPES_SCHEMA,
 )
 
-RESULT_FILES = {"jobs.parquet", "allocations.parquet", "timeline.parquet", "summary.json", "run.toml"}
+RESULT_FILES = {
+    "jobs.parquet",
+    "allocations.parquet",
+    "timeline.parquet",
+    "summary.json",
+    "run.toml",
+    MANIFEST,
+}
 
 
 def make(rows: int = 3, **summary: Any) -> Outcome:
@@ -149,23 +157,22 @@ def test_force_does_not_replace_what_is_no_result(tmp_path: Path) -> None:
 def test_force_does_not_delete_what_was_put_beside_a_result(tmp_path: Path) -> None:
     make().write(tmp_path / "r")
     (tmp_path / "r" / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"holds notes\.txt, which is no part of a result"):
-        make(rows=5).write(tmp_path / "r", force=True)
+    make(rows=5).write(tmp_path / "r", force=True)
     assert (tmp_path / "r" / "notes.txt").read_text() == "mine"
-    assert Outcome.read(tmp_path / "r").jobs.height == 3
+    assert Outcome.read(tmp_path / "r").jobs.height == 5
     assert names(tmp_path) == {"r"}
 
 
 def test_force_replaces_what_was_drawn_of_a_result_with_it(tmp_path: Path) -> None:
     make().write(tmp_path / "r")
     (tmp_path / "r" / "page.html").write_text(f"<!DOCTYPE html><html><head><meta {PAGE_MARK}></head></html>")
-    (tmp_path / "r" / "pictures").mkdir()
-    (tmp_path / "r" / "pictures" / "jct.png").touch()
+    with whole_folder(tmp_path / "r" / "pictures", force=False, kind=PICTURES) as pictures:
+        (pictures / "jct.png").touch()
     make(rows=5).write(tmp_path / "r", force=True)
     assert names(tmp_path / "r") == RESULT_FILES
     (tmp_path / "r" / "page.html").write_text("<!DOCTYPE html><html><head></head></html>")
-    with pytest.raises(InputError, match=r"holds page\.html"):
-        make().write(tmp_path / "r", force=True)
+    make().write(tmp_path / "r", force=True)
+    assert names(tmp_path / "r") == RESULT_FILES | {"page.html"}
 
 
 def test_force_takes_an_empty_folder(tmp_path: Path) -> None:
@@ -337,7 +344,7 @@ def test_the_block_of_a_whole_folder_sees_it_only_under_another_name(tmp_path: P
     with whole_folder(tmp_path / "r", force=False) as partial:
         assert not (tmp_path / "r").exists()
         (partial / "x").write_text("x")
-    assert names(tmp_path / "r") == {"x"}
+    assert names(tmp_path / "r") == {"x", MANIFEST}
 
 
 PLAIN = st.one_of(
@@ -363,7 +370,7 @@ def test_toml_leaves_out_none_and_survives_undecodable_paths() -> None:
 
 def test_every_file_and_column_is_documented() -> None:
     page = (Path(__file__).parents[1] / "docs" / "results.md").read_text(encoding="utf-8")
-    for file in RESULT_FILES:
+    for file in RESULT_FILES - {MANIFEST}:
         assert f"## {file}\n" in page
     columns = {"jobs": JOBS_SCHEMA, "allocations": ALLOCATIONS_SCHEMA, "timeline": TIMELINE_SCHEMA}
     for table, schema in columns.items():

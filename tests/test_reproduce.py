@@ -15,6 +15,7 @@ import pytest
 from conftest import Invoke, run_ringbco
 from ringbco.cli.reproduce import show
 from ringbco.errors import UsageError
+from ringbco.io.manifest import MANIFEST
 from ringbco.reports.reproduce_reasons import reasons
 from ringbco.run.plan import plan
 from ringbco.study import reproduce
@@ -227,7 +228,7 @@ def test_the_command_leaves_the_page_the_figures_and_the_plans(
     folder, run = made
     assert (run.returncode, run.stderr) == (0, "")
     assert {path.name for path in folder.iterdir()} == {
-        "index.html", "runs.parquet", *(f"figure-{n}.png" for n in (4, 5, 6, 7)),
+        "index.html", "runs.parquet", MANIFEST, *(f"figure-{n}.png" for n in (4, 5, 6, 7)),
     }  # fmt: skip
     page = (folder / "index.html").read_text(encoding="utf-8")
     # One plan of figure 4 made by itself: how much longer than ideal its spread jobs took, as the page says.

@@ -17,6 +17,7 @@ import pytest
 from conftest import Invoke
 from core_run import CASES
 from ringbco.io import process
+from ringbco.io.manifest import MANIFEST
 from ringbco.trace.jobs import read_jobs
 
 MOMENTS = max(4, CASES // 75)
@@ -35,7 +36,7 @@ def test_closed_streams_cost_no_result(invoke: Invoke, tmp_path: Path, closed: t
     done = subprocess.run(COMMAND, cwd=tmp_path, preexec_fn=close, check=False)
     assert done.returncode == 0
     assert sorted(os.listdir(tmp_path / "r")) == [
-        "allocations.parquet", "jobs.parquet", "run.toml", "summary.json", "timeline.parquet",
+        "allocations.parquet", "jobs.parquet", MANIFEST, "run.toml", "summary.json", "timeline.parquet",
     ]  # fmt: skip
     # Nothing that was meant for a terminal went into a file that took its number.
     assert invoke("audit", "r").returncode == 0

@@ -71,7 +71,7 @@ def bench(
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write every figure into FILE as JSON.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILEs that exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILEs that ringbco wrote.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Measure scheduler throughput: engine time as a multiple of sorting the events.
@@ -84,6 +84,7 @@ def bench(
     from ringbco.cli.inputs import parse_cluster
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import UsageError
+    from ringbco.io import marks
     from ringbco.io.atomic import check_output, replacing
     from ringbco.study import bench as measure
     from ringbco.study.bench_cases import policy_cases, scaling_cases
@@ -97,9 +98,10 @@ def bench(
     grown = scaling is not False and not own and not policy
     if picture is not None and not grown:
         raise UsageError("option png: there are no scaling curves with JOBS, --policy or --no-scaling")
-    for path in (picture, json_path):
+    drawing, figures = marks.picture("bench"), marks.Mark("file of `ringbco bench --json`", measure.is_json)
+    for path, mark in ((picture, drawing), (json_path, figures)):
         if path is not None:
-            check_output(path, force=force)
+            check_output(path, mark, force=force)
     where = parse_cluster(cluster, {})
     note = " (virtual clusters put together)" if not own and where.vc_names else ""
     where = where.pooled() if note else where  # the generated jobs' virtual clusters are others
@@ -124,14 +126,14 @@ def bench(
             more["start_up"] = measure.start_up(repeat=max(repeat, 5))
     if json_path is not None:
         text = json.dumps(measure.as_json(measured, **more), indent=2) + "\n"
-        with replacing(json_path, force=force) as file:
+        with replacing(json_path, figures, force=force) as file:
             file.write(text.encode())
     if picture is not None:
         from ringbco.reports.charts import png
         from ringbco.reports.scaling import scaling as curves
 
-        with replacing(picture, force=force) as file:
-            file.write(png(curves(measured)))
+        with replacing(picture, drawing, force=force) as file:
+            file.write(marks.signed(png(curves(measured)), "bench"))
     if not quiet:
         from ringbco.study.bench_table import show
 

@@ -43,7 +43,7 @@ def compare(**given: Any) -> None:
     from ringbco.reports.figures import chapters
     from ringbco.reports.html import page
     from ringbco.reports.reading import default_title, drawable
-    from ringbco.result.comparison import is_comparison
+    from ringbco.result.comparison import COMPARISON
     from ringbco.result.folder import check_target
     from ringbco.result.measures import MEASURES
     from ringbco.run.compare import compare as run
@@ -64,7 +64,7 @@ def compare(**given: Any) -> None:
         check_name("sort", sort, [measure.key for measure in MEASURES])
     vc, recorded = given.pop("vc"), given.pop("recorded_cluster")
     runs = parse_runs(texts, cluster, network, vc, recorded)
-    check_target(out, force=force, ours=is_comparison)
+    check_target(out, force=force, kind=COMPARISON)
     machine = parse_cluster(cluster, network, vc, recorded)
     table = read_table(jobs, quiet=quiet)
     count = len(policies) + len(runs)

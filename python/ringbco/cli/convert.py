@@ -13,6 +13,7 @@ import typer
 from ringbco.sources import SOURCES
 
 if TYPE_CHECKING:
+    from ringbco.io.marks import Mark
     from ringbco.sources import Conversion
     from ringbco.trace.elastic import Elastic
 
@@ -157,7 +158,7 @@ def convert(
         ),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel=_OUTPUT)
+        bool, typer.Option("--force", help="Replace files that ringbco wrote.", rich_help_panel=_OUTPUT)
     ] = False,
     as_json: Annotated[
         bool,
@@ -244,7 +245,8 @@ def _check_targets(
 
     from ringbco.errors import UsageError
     from ringbco.io.atomic import check_output
-    from ringbco.trace.jobs import check_output_name
+    from ringbco.trace.jobs import JOBS_MARK, check_output_name
+    from ringbco.trace.rate_table import MARK
 
     check_output_name(out)
     if tables_out is not None:
@@ -255,12 +257,21 @@ def _check_targets(
         # realpath, not resolve: that raises where links go round.
         if target is not None and (other := targets.setdefault(realpath(target), option)) != option:
             raise UsageError(f"{other} and {option} are both {target}")
-    for target in named.values():
+    marks = {"--out": JOBS_MARK, "--cluster-out": _cluster_mark(), "--tables-out": MARK}
+    for option, target in named.items():
         if target is None:
             continue
         if any(realpath(target) == realpath(path) for path in inputs):
             raise UsageError(f"{target} is one of the inputs: write somewhere else")
-        check_output(target, force=force)
+        check_output(target, marks[option], force=force)
+
+
+def _cluster_mark() -> Mark:
+    """How an earlier cluster file is known."""
+    from ringbco.cluster.spec import Cluster
+    from ringbco.io.marks import text
+
+    return text("cluster file", Cluster.parse)
 
 
 def _write(
@@ -275,14 +286,15 @@ def _write(
     """All files or none: the others take their names only once the job table is in place."""
     from ringbco.io.atomic import replacing
     from ringbco.trace.jobs import write_jobs
+    from ringbco.trace.rate_table import MARK
 
     with ExitStack() as others:
         if cluster_out is not None and conversion.cluster is not None:
-            file = others.enter_context(replacing(cluster_out, force=force))
+            file = others.enter_context(replacing(cluster_out, _cluster_mark(), force=force))
             file.write(conversion.cluster.to_toml().encode())
             file.flush()
         if tables_out is not None and conversion.tables is not None:
-            file = others.enter_context(replacing(tables_out, force=force))
+            file = others.enter_context(replacing(tables_out, MARK, force=force))
             conversion.tables.write(file, as_csv=tables_out.suffix.lower() == ".csv")
             file.flush()
         write_jobs(conversion.table, out, force=force, csv_safe=csv_safe)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+if TYPE_CHECKING:
+    from ringbco.io.manifest import Kind
 
 SAMPLE: Final = "philly-5000.parquet"
 POLICIES: Final = ("fifo", "sjf", "sjf-bco")
@@ -45,7 +48,8 @@ def demo(
     from ringbco.run.replay import replay
     from ringbco.trace.jobs import read_jobs
 
-    check_target(out, force=force, ours=_is_demo)
+    kind = _kind()
+    check_target(out, force=force, kind=kind)
     with as_file(files("ringbco") / "data" / SAMPLE) as sample:
         table = read_jobs(sample)
     cluster = Cluster.parse(CLUSTER)
@@ -62,7 +66,7 @@ def demo(
         num_gpus=cluster.num_gpus,
     )
     report = page(outcomes, chapters(outcomes), title=f"{table.num_jobs:,} synthetic jobs on {CLUSTER}")
-    with whole_folder(out, force=force, ours=_is_demo) as folder:
+    with whole_folder(out, force=force, kind=kind) as folder:
         for policy, outcome in zip(POLICIES, outcomes.values(), strict=True):
             outcome.write(folder / policy)
         save_png(picture, folder / PICTURE)
@@ -74,11 +78,16 @@ def demo(
         _show(summaries, out.resolve(), f"{table.num_jobs:,} jobs ({SAMPLE}) on {CLUSTER}")
 
 
-def _is_demo(path: Path) -> bool:
-    from ringbco.result.folder import holds_only
+def _kind() -> Kind:
+    """What `demo` makes."""
+    from ringbco.io.manifest import Kind
+    from ringbco.io.marks import PAGE
+    from ringbco.result.folder import RESULT
 
-    made = (path / SUMMARIES).is_file() and (path / PICTURE).is_file()
-    return made and holds_only(path, (SUMMARIES, PICTURE, REPORT), results=True)
+    def known(path: Path) -> bool:
+        return (path / SUMMARIES).is_file() and (path / PICTURE).is_file() and PAGE.knows(path / REPORT)
+
+    return Kind("demo", frozenset({SUMMARIES, PICTURE, REPORT}), known, RESULT)
 
 
 def _show(summaries: list[dict[str, object]], folder: Path, title: str) -> None:

@@ -84,10 +84,10 @@ def generate(
     """
     from ringbco.errors import UsageError
     from ringbco.trace.elastic import SHARE
-    from ringbco.trace.jobs import write_jobs
+    from ringbco.trace.jobs import JOBS_MARK, write_jobs
     from ringbco.trace.synthetic import generate as make
 
-    one_file.check_table_name(out, force=force)
+    one_file.check_table_name(out, JOBS_MARK, force=force)
     if elastic is None and elastic_share is not None:
         raise UsageError("option elastic-share: it means nothing without --elastic LOW:HIGH")
     table = make(

@@ -61,7 +61,7 @@ def inspect(
         ),
     ] = None,
     units: Units = "human",
-    force: Annotated[bool, typer.Option("--force", help="Replace chart files that exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace chart files that ringbco wrote.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")
     ] = False,
@@ -123,15 +123,16 @@ def _show(jobs: Path, table: JobTable, inspection: Mapping[str, Any], charts: Se
 def _check_outputs(jobs: Path, png: Path | None, html: Path | None, *, force: bool) -> None:
     from ringbco.errors import InputError, UsageError
     from ringbco.io.atomic import check_output
+    from ringbco.io.marks import SHEET, picture
 
-    for path, ending in ((png, ".png"), (html, ".html")):
+    for path, ending, mark in ((png, ".png", picture("inspect")), (html, ".html", SHEET)):
         if path is None:
             continue
         if path.suffix.lower() != ending:
             raise UsageError(f"option {ending[1:]}: {path}: expected a name that ends in {ending}")
-        check_output(path, force=force)
         if path.exists() and jobs.exists() and path.samefile(jobs):
             raise InputError("is the job table itself", file=path, hint="give the charts another name")
+        check_output(path, mark, force=force)
 
 
 def _draw(
@@ -149,15 +150,18 @@ def _draw(
     from contextlib import ExitStack
 
     from ringbco.io.atomic import replacing
+    from ringbco.io.marks import SHEET, picture, signed
     from ringbco.reports import charts
     from ringbco.reports.sheet import page, sheet
 
     chart = sheet(frame, inspection, title=name, subtitle=_caption(inspection))
     with ExitStack() as files:
         if png is not None:
-            files.enter_context(replacing(png, force=force)).write(charts.png(chart))
+            drawn = signed(charts.png(chart), "inspect")
+            files.enter_context(replacing(png, picture("inspect"), force=force)).write(drawn)
         if html is not None:
-            files.enter_context(replacing(html, force=force)).write(page(chart, title=name).encode())
+            text = page(chart, title=name).encode()
+            files.enter_context(replacing(html, SHEET, force=force)).write(text)
 
 
 def _caption(inspection: Mapping[str, Any]) -> list[str]:

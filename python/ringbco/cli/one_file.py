@@ -12,7 +12,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
+    from ringbco.io.marks import Mark
+
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if ringbco wrote it.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the figures as JSON, times in seconds, and nothing else.")
 ]
@@ -28,13 +30,13 @@ def out(metavar: str, told: str = _TABLE) -> Any:
     return typer.Option("--out", "-o", metavar=metavar, help=told, show_default=False)
 
 
-def check_table_name(path: Path, *, force: bool) -> None:
+def check_table_name(path: Path, mark: Mark, *, force: bool) -> None:
     """Refuses what could not be written at the end. Raises UsageError or InputError."""
     from ringbco.io.atomic import check_output
     from ringbco.trace.jobs import check_output_name
 
     check_output_name(path)
-    check_output(path, force=force)
+    check_output(path, mark, force=force)
 
 
 def tell_json(figures: Mapping[str, Any], path: Path) -> None:

@@ -88,8 +88,9 @@ def outages(
     """
     from ringbco.study.outages import figures
     from ringbco.study.outages import outages as draw
+    from ringbco.trace.outages import MARK
 
-    one_file.check_table_name(out, force=force)
+    one_file.check_table_name(out, MARK, force=force)
     machine = inputs.parse_cluster(cluster, {})
     made = draw(
         machine,

@@ -46,9 +46,9 @@ def profile(
     from ringbco.errors import InputError
     from ringbco.study.profile import KEY
     from ringbco.study.profile import profile as fill
-    from ringbco.trace.jobs import read_jobs, write_jobs
+    from ringbco.trace.jobs import JOBS_MARK, read_jobs, write_jobs
 
-    one_file.check_table_name(out, force=force)
+    one_file.check_table_name(out, JOBS_MARK, force=force)
     if out.exists() and jobs.exists() and out.samefile(jobs):
         raise InputError("is the job table itself", file=out, hint="give the filled table another name")
     machine = parse_cluster(cluster or "1x8", {}, recorded=recorded_cluster)

@@ -38,11 +38,11 @@ def reproduce(
     from ringbco.study import reproduce as experiment
     from ringbco.study.reproduce_claims import claims, rule
 
-    check_target(out, force=force, ours=_is_ours)
+    check_target(out, force=force, kind=reproduce_page.FOLDER)
     with progress_bar(f"figures 4 to 7, {seeds} seeds", quiet=quiet, unit="plans") as progress:
         runs = experiment.run(seeds, progress)
     found = claims(runs)
-    with whole_folder(out, force=force, ours=_is_ours) as folder:
+    with whole_folder(out, force=force, kind=reproduce_page.FOLDER) as folder:
         reproduce_page.write(folder, runs, found)
     if as_json:
         told = {
@@ -58,14 +58,6 @@ def reproduce(
     elif not quiet:
         show(found, seeds)
         print(f"{runs.height:,} plans; the page is {out / 'index.html'}")
-
-
-def _is_ours(folder: Path) -> bool:
-    """Whether an earlier `reproduce` made the folder."""
-    from ringbco.result.folder import holds_only
-
-    files = ("index.html", "runs.parquet", *(f"figure-{number}.png" for number in range(4, 8)))
-    return all((folder / name).is_file() for name in files) and holds_only(folder, files)
 
 
 def show(claims: list[Claim], seeds: int) -> None:

@@ -56,8 +56,9 @@ def services(
     Example: ringbco services requests.csv --gpus-per-replica 4 --tokens-per-gpu 500 -o services.csv
     """
     from ringbco.study.services import counted
+    from ringbco.trace.services import MARK
 
-    one_file.check_table_name(out, force=force)
+    one_file.check_table_name(out, MARK, force=force)
     made, figures = counted(
         requests,
         gpus_per_replica=gpus_per_replica,

@@ -16,36 +16,41 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from ringbco.errors import InputError
 from ringbco.io import disk
+from ringbco.io.keeping import check_kept, keep
+from ringbco.io.marks import Mark
 
 _LONGEST_NAME: Final = 200
 _LEFT: Final = "nothing was left behind"
 
 
-def check_output(path: str | os.PathLike[str], *, force: bool = False) -> None:
+def check_output(path: str | os.PathLike[str], mark: Mark, *, force: bool = False) -> None:
     """Refuse, before any work is done, an output file that could not or should not be written.
 
-    Removes what a killed run left beside it. Raises InputError: the file exists and `force` is not set; it is
-    no regular file; its folder is missing or not writable.
+    A link stands for the file that it leads to. Removes what a killed run left beside it. Raises InputError:
+    the file exists and `force` is not set, or `mark` does not know it; it is no regular file; its folder is
+    missing or not writable.
     """
     recover(whole_path(path))
-    _check_file(path, force=force)
+    _check_file(path, mark, force=force)
 
 
-def _check_file(path: str | os.PathLike[str], *, force: bool) -> Path:
+def _check_file(path: str | os.PathLike[str], mark: Mark, *, force: bool) -> Path:
     """The file that `path` names, links followed, once it is sure that it may be written."""
     target = whole_path(path)
     if target.is_dir():
         raise InputError("is a folder, not a file", file=path, hint="give the name of a file inside it")
     if os.path.lexists(target) and not target.is_file():
         raise InputError("is not a regular file", file=path, hint="give the name of a file")
-    if target.exists() and not force:
-        raise _exists(path)
+    if target.exists():
+        if not force:
+            raise _exists(path)
+        mark.check(target, path)
     if not target.parent.is_dir():
         raise InputError(
             "cannot be written: its folder does not exist", file=path, hint=f"make {target.parent} first"
@@ -68,14 +73,17 @@ def whole_path(path: str | os.PathLike[str]) -> Path:
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str], *, force: bool = False, left: str = _LEFT) -> Iterator[BinaryIO]:
+def replacing(
+    path: str | os.PathLike[str], mark: Mark, *, force: bool = False, left: str = _LEFT
+) -> Iterator[BinaryIO]:
     """A binary file to write to, which takes the name `path` only if the block ends without an error.
 
-    Raises InputError as `check_output` does, where another program makes the file meanwhile (without
-    `force`), and where the system refuses a write (a full disk, a quota); `left` says what that leaves.
-    Whatever the error, a file that was there before keeps its bytes.
+    With `force` a file that `mark` knows is replaced. Raises InputError as `check_output` does, where another
+    program makes the file meanwhile (without `force`, or one that is not ours), and where the system refuses
+    a write (a full disk, a quota); `left` says what that leaves. Whatever the error, a file that was there
+    before keeps its bytes.
     """
-    target = _check_file(path, force=force)
+    target = _check_file(path, mark, force=force)
     try:
         temporary, file = _new_file(target)
         try:
@@ -83,13 +91,11 @@ def replacing(path: str | os.PathLike[str], *, force: bool = False, left: str = 
                 yield file
                 file.flush()
                 # Still locked: nobody takes it for a leftover.
-                if force:
-                    disk.replace(temporary, target)
-                else:
-                    _rename_file(temporary, target)
+                _place_file(temporary, target, path, mark if force else None)
         except BaseException as error:
-            with contextlib.suppress(OSError):
-                disk.remove_file(temporary)
+            if not isinstance(error, _StrandedError):
+                with contextlib.suppress(OSError):
+                    disk.remove_file(temporary)
             if isinstance(error, _TakenError):
                 raise _exists(path) from None
             raise
@@ -97,15 +103,18 @@ def replacing(path: str | os.PathLike[str], *, force: bool = False, left: str = 
         raise cannot_write(path, error, left) from error
 
 
+Replaceable = Callable[[Path], Sequence[Path]]
+"""Raises InputError unless the folder may be replaced; what of it is to be kept, by its place in it."""
+
+
 @contextlib.contextmanager
 def whole_folder(
-    path: str | os.PathLike[str], target: Path, replaceable: Callable[[Path], object] | None
+    path: str | os.PathLike[str], target: Path, replaceable: Replaceable | None
 ) -> Iterator[Path]:
     """A fresh folder beside `target` to write in; it takes `target`'s name when the block ends well.
 
-    path: `target` as the user wrote it, for errors. replaceable: raises InputError unless the folder that it
-    is given may be replaced; None where nothing may. It is asked again of what was really replaced, so a
-    file that appears there meanwhile is not lost.
+    path: `target` as the user wrote it, for errors. replaceable: None where nothing may be replaced. It is
+    asked again of what was really replaced, so a file that appears there meanwhile is not lost.
 
     On any failure, an interrupt included, the fresh folder is removed with all that is in it, and what was
     there before stays.
@@ -116,7 +125,7 @@ def whole_folder(
         partial, descriptor = _new_folder(target)
         try:
             yield partial
-            _place_folder(partial, target, replaceable)
+            _place_folder(partial, target, path, replaceable)
         except _StrandedError:
             stranded = True
             raise
@@ -263,38 +272,73 @@ def _rename_folder(partial: Path, target: Path) -> None:
         raise
 
 
-def _place_folder(partial: Path, target: Path, replaceable: Callable[[Path], object] | None) -> None:
+def _place_file(temporary: Path, target: Path, path: str | os.PathLike[str], mark: Mark | None) -> None:
+    """Gives the file its name; one that had it is replaced if `mark` knows it."""
+    try:
+        _rename_file(temporary, target)
+        return
+    except _TakenError:
+        if mark is None:
+            raise
+    mark.check(target, path)
+    try:
+        disk.exchange(temporary, target)
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
+        disk.replace(temporary, target)
+        return
+    try:
+        mark.check(temporary, path)
+    except BaseException:
+        _give_back(temporary, target)
+        raise
+    with contextlib.suppress(OSError):  # the earlier file: a later run removes it
+        disk.remove_file(temporary)
+
+
+def _place_folder(
+    partial: Path, target: Path, path: str | os.PathLike[str], replaceable: Replaceable | None
+) -> None:
+    """Gives the folder its name; one that had it is replaced if it may be, and what is to be kept is."""
     try:
         _rename_folder(partial, target)
         return
     except _TakenError:
         if replaceable is None:
             raise
-    replaceable(target)
+    keep(replaceable(target), target, partial, path)
     try:
         disk.exchange(partial, target)
     except OSError as error:
         if error.errno != errno.ENOTSUP:
             raise
-        _replace_in_two(partial, target, replaceable)
+        _replace_in_two(partial, target, path, replaceable)
         return
     # The earlier folder has the hidden name now, where nobody else writes.
     try:
-        replaceable(partial)
+        check_kept(replaceable(partial), partial, target, path)
     except BaseException:
-        try:
-            disk.exchange(partial, target)
-        except OSError as error:
-            raise _StrandedError(
-                f"is kept as {partial}: it may not be replaced, and its name cannot be given back"
-                f" ({error.strerror})",
-                file=target,
-            ) from error
+        _give_back(partial, target)
         replaceable(target)  # says so by the name that the user knows
         raise
 
 
-def _replace_in_two(partial: Path, target: Path, replaceable: Callable[[Path], object]) -> None:
+def _give_back(partial: Path, target: Path) -> None:
+    """Exchanges the two again."""
+    try:
+        disk.exchange(partial, target)
+    except OSError as error:
+        raise _StrandedError(
+            f"is kept as {partial}: it may not be replaced, and its name cannot be given back"
+            f" ({error.strerror})",
+            file=target,
+        ) from error
+
+
+def _replace_in_two(
+    partial: Path, target: Path, path: str | os.PathLike[str], replaceable: Replaceable
+) -> None:
     """Replaces a folder where the file system cannot exchange two names.
 
     The earlier folder is moved aside under a name that `recover` knows, locked, so that it gets its name back
@@ -306,7 +350,7 @@ def _replace_in_two(partial: Path, target: Path, replaceable: Callable[[Path], o
         disk.lock(descriptor)
         try:
             disk.replace(target, old)
-            replaceable(old)
+            check_kept(replaceable(old), old, partial, path)
             _rename_folder(partial, target)
         except BaseException:
             with contextlib.suppress(OSError):  # it may not have come to that; `recover` tries again

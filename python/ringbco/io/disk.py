@@ -61,8 +61,13 @@ def remove_folder(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Removes a folder with all that is in it."""
-    shutil.rmtree(path)
+    """Removes a folder with all that is in it, folders that may not be written in, too."""
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        for folder, _, _ in os.walk(path):
+            os.chmod(folder, 0o700)
+        shutil.rmtree(path)
 
 
 def lock(descriptor: int) -> bool | None:

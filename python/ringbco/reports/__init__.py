@@ -49,7 +49,8 @@ def report(
 
     from ringbco.io.atomic import replacing
     from ringbco.io.forks import use_polars
-    from ringbco.io.marks import are_pictures
+    from ringbco.io.manifest import PICTURES
+    from ringbco.io.marks import PAGE
     from ringbco.reports.outputs import check_page
     from ringbco.result.folder import check_target, whole_folder
 
@@ -57,16 +58,16 @@ def report(
     target = Path(out)
     check_page(target, force=force)
     if png is not None:
-        check_target(png, force=force, ours=are_pictures)
+        check_target(png, force=force, kind=PICTURES)
     written, figures, labels = _written(results, title)
     text = written.encode("utf-8")
     with ExitStack() as stack:
-        file = stack.enter_context(replacing(target, force=force))
+        file = stack.enter_context(replacing(target, PAGE, force=force))
         file.write(text)
         if png is not None:
             from ringbco.reports.pictures import write_pictures
 
-            folder = stack.enter_context(whole_folder(png, force=force, ours=are_pictures))
+            folder = stack.enter_context(whole_folder(png, force=force, kind=PICTURES))
             write_pictures(figures, folder)
     return Page(target, len(text), len(figures), labels)
 

@@ -9,6 +9,8 @@ from typing import Any, Final
 import polars as pl
 
 from ringbco.cluster.network import Network
+from ringbco.io.manifest import Kind
+from ringbco.io.marks import first_bytes
 from ringbco.reports import reproduce_charts
 from ringbco.reports.reproduce_reasons import reasons
 from ringbco.reports.templates import picture, render
@@ -17,6 +19,9 @@ from ringbco.study.reproduce import NAMES, PAPER, READINGS
 from ringbco.study.reproduce_claims import Claim, rule, shown
 
 FIGURES: Final = (4, 5, 6, 7)
+_PAGE, _RUNS = "index.html", "runs.parquet"
+_PICTURES: Final = tuple(f"figure-{number}.png" for number in FIGURES)
+_TITLE: Final = b"<title>SJF-BCO: figures 4 to 7 again</title>"
 _MEASURES: Final = {"makespan": "makespan", "mean_jct": "mean completion time", "w_max": "w_max"}
 
 
@@ -25,13 +30,22 @@ def write(folder: Path, runs: pl.DataFrame, claims: Sequence[Claim]) -> None:
     import vl_convert
 
     pictures = {}
-    for number in FIGURES:
+    for number, name in zip(FIGURES, _PICTURES, strict=True):
         chart = reproduce_charts.figure(runs, number).to_json()
-        (folder / f"figure-{number}.png").write_bytes(vl_convert.vegalite_to_png(chart, scale=1.6))
+        (folder / name).write_bytes(vl_convert.vegalite_to_png(chart, scale=1.6))
         pictures[number] = picture(vl_convert.vegalite_to_svg(chart))
-    with open(folder / "runs.parquet", "wb") as file:  # polars takes no name that is not UTF-8
+    with open(folder / _RUNS, "wb") as file:  # polars takes no name that is not UTF-8
         runs.write_parquet(file, compression="zstd", statistics=False)
-    (folder / "index.html").write_text(_page(runs, claims, pictures), encoding="utf-8")
+    (folder / _PAGE).write_text(_page(runs, claims, pictures), encoding="utf-8")
+
+
+def _is_made(folder: Path) -> bool:
+    """Whether `ringbco reproduce` made the folder."""
+    whole = all((folder / name).is_file() for name in (_RUNS, *_PICTURES))
+    return whole and _TITLE in (first_bytes(folder / _PAGE) or b"")
+
+
+FOLDER: Final = Kind("reproduce", frozenset({_PAGE, _RUNS, *_PICTURES}), _is_made)
 
 
 def _page(runs: pl.DataFrame, claims: Sequence[Claim], pictures: Mapping[int, str]) -> str:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from ringbco.io.atomic import replacing
 from ringbco.io.forks import use_polars
-from ringbco.io.marks import signed
-from ringbco.reports.outputs import check_picture, check_trace
+from ringbco.io.marks import TRACE, signed
+from ringbco.reports.outputs import PICTURE, check_picture, check_trace
 from ringbco.reports.perfetto import write_trace
 from ringbco.reports.reading import read_result, without_ended
 from ringbco.reports.soundness import check_tables
@@ -64,7 +64,7 @@ def timeline(
             from ringbco.reports.lanes_chart import lanes_chart
 
             drawn = signed(drawing(lanes_chart(outcome, shown)))
-            stack.enter_context(replacing(picture, force=force)).write(drawn)
-        file = stack.enter_context(replacing(target, force=force))
+            stack.enter_context(replacing(picture, PICTURE, force=force)).write(drawn)
+        file = stack.enter_context(replacing(target, TRACE, force=force))
         events = write_trace(outcome, shown, file, compress=target.name.lower().endswith(".gz"))
     return Trace(target, events, shown)

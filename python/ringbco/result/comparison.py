@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
+from ringbco.io import marks
+from ringbco.io.manifest import Kind
 from ringbco.io.tables import write_table
 from ringbco.result.bound import of_results
-from ringbco.result.folder import holds_only, whole_folder
+from ringbco.result.folder import RESULT, whole_folder
 from ringbco.result.measures import MEASURED_HERE, MEASURES, OVER_BOUND
 from ringbco.result.seeds import OverSeeds, over_seeds
 from ringbco.result.views import view
@@ -218,7 +220,7 @@ class Comparison:
         Raises InputError where `folder` exists (without `force`, or when it is no comparison) and where the
         system refuses to write.
         """
-        with whole_folder(folder, force=force, ours=is_comparison) as partial:
+        with whole_folder(folder, force=force, kind=COMPARISON) as partial:
             summaries = {
                 label: outcome.write(partial / name)
                 for name, (label, outcome) in zip(self._folders(), self.outcomes.items(), strict=True)
@@ -247,9 +249,11 @@ class Comparison:
 
 
 def is_comparison(path: Path) -> bool:
-    """Whether `Comparison.write` made `path`; InputError if it holds something else as well."""
-    made = (path / DOCUMENT).is_file() and (path / FRAME).is_file()
-    return made and holds_only(path, (DOCUMENT, FRAME, REPORT), results=True)
+    """Whether `Comparison.write` made the folder."""
+    return (path / FRAME).is_file() and {"policies", "summaries"} <= set(marks.document(path / DOCUMENT))
+
+
+COMPARISON: Final = Kind("comparison", frozenset({DOCUMENT, FRAME, REPORT}), is_comparison, RESULT)
 
 
 def as_comparison(results: Comparison | Mapping[str, Outcome]) -> Comparison:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, RingbcoError
 from ringbco.io import atomic
 from ringbco.io.atomic import recover, whole_path
-from ringbco.io.marks import are_pictures, is_output
+from ringbco.io.manifest import Kind, foreign, is_kind, write_manifest
 from ringbco.io.toml import read_toml
 from ringbco.result.schema import RESULT_FILES, RUN, SUMMARY
 
@@ -68,35 +68,14 @@ def read_run(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return read_toml(path / RUN)
 
 
-def is_only_result(path: Path) -> bool:
-    """Whether `Outcome.write` may replace `path`; InputError if it is a result that holds something else."""
-    return is_result(path) and holds_only(path, RESULT_FILES)
+RESULT: Final = Kind("result", RESULT_FILES, is_result)
 
 
-def holds_only(path: Path, files: Collection[str], *, results: bool = False) -> bool:
-    """True; InputError, with its name, if something in `path` is neither one of `files` nor made of them.
-
-    That is what `report` and `timeline` draw of it and, where `results` says that `path` has such, a
-    result folder that again holds nothing else.
-    """
-    for entry in sorted(path.iterdir()):
-        known = entry.name in files or (entry.is_file() and is_output(entry)) or are_pictures(entry)
-        if not known and not (results and entry.is_dir() and is_only_result(entry)):
-            raise InputError(
-                f"holds {entry.name}, which is no part of a result, so --force does not replace it",
-                file=path,
-                hint="move that away, or give another name",
-            )
-    return True
-
-
-def check_target(
-    folder: str | os.PathLike[str], *, force: bool, ours: Callable[[Path], bool] = is_only_result
-) -> Path:
+def check_target(folder: str | os.PathLike[str], *, force: bool, kind: Kind = RESULT) -> Path:
     """The resolved path of an output folder, once it is sure that it may be made or replaced.
 
-    Raises InputError where it exists and `force` is not given or `ours` does not know it, or where no folder
-    can be made. `ours` may raise it too.
+    A link stands for what it leads to. Raises InputError where it exists and `force` is not given, or it is
+    no folder of that kind, or somebody else's file there has a name of ours; and where no folder can be made.
     """
     target = whole_path(folder)
     recover(target)
@@ -111,38 +90,42 @@ def check_target(
             "already exists", file=folder, hint="pass --force to replace it, or give another name"
         )
     else:
-        _check_replaceable(folder, target, ours)
+        _kept(folder, target, kind)
     if force and os.path.lexists(target) and not os.access(target.parent, os.W_OK | os.X_OK):
         raise InputError(f"cannot be replaced: no permission to write in {target.parent}", file=folder)
     return target
 
 
-def _check_replaceable(folder: str | os.PathLike[str], path: Path, ours: Callable[[Path], bool]) -> None:
-    """Raises InputError unless `path`, which is or was `folder`, may be replaced with --force."""
-    if not ours(path) and not (path.is_dir() and not any(path.iterdir())):
+def _kept(folder: str | os.PathLike[str], path: Path, kind: Kind) -> Sequence[Path]:
+    """What others put into `path`, which is or was `folder`; InputError unless --force may replace it."""
+    if is_kind(path, kind):
+        return foreign(path, kind)
+    if not (path.is_dir() and not any(path.iterdir())):
         raise InputError(
             "already exists and is no result of ringbco's, so --force does not replace it",
             file=folder,
             hint="give another name",
         )
+    return ()
 
 
 @contextmanager
-def whole_folder(
-    folder: str | os.PathLike[str], *, force: bool, ours: Callable[[Path], bool] = is_only_result
-) -> Iterator[Path]:
+def whole_folder(folder: str | os.PathLike[str], *, force: bool, kind: Kind = RESULT) -> Iterator[Path]:
     """A fresh folder beside `folder` to write in; it takes `folder`'s name when the block ends well.
 
-    On any failure, an interrupt included, it is removed with all that is in it, and an earlier result stays.
-    Raises InputError as `check_target` does, also where another program makes the folder meanwhile.
+    It gets a manifest. With `force` an earlier one is replaced, and what others put into that is kept in the
+    new one. On any failure, an interrupt included, the fresh folder is removed with all that is in it, and
+    the earlier one stays. Raises InputError as `check_target` does, also where another program makes the
+    folder meanwhile.
     """
-    target = check_target(folder, force=force, ours=ours)
+    target = check_target(folder, force=force, kind=kind)
 
-    def replaceable(path: Path) -> None:
-        _check_replaceable(folder, path, ours)
+    def replaceable(path: Path) -> Sequence[Path]:
+        return _kept(folder, path, kind)
 
     with atomic.whole_folder(folder, target, replaceable if force else None) as partial:
         yield partial
+        write_manifest(partial, kind)
 
 
 def cluster_of(run: Mapping[str, Any]) -> Cluster:

@@ -27,6 +27,7 @@ from typing import Any, Final
 import numpy as np
 
 from ringbco.cluster.spec import Cluster
+from ringbco.io.marks import document
 from ringbco.result.outcome import Outcome
 from ringbco.run.own import is_own
 from ringbco.study.bench_cases import Case, grown, jobs_of, offered_load
@@ -293,3 +294,10 @@ def _wall(arguments: Sequence[str]) -> tuple[float, str]:
 def as_json(measurements: Sequence[Measurement], **more: Any) -> dict[str, Any]:
     """Everything measured, as plain data."""
     return {"machine": machine(), **more, "cases": [asdict(m) for m in measurements]}
+
+
+def is_json(path: Path) -> bool:
+    """Whether a file holds what `as_json` gave."""
+    told = document(path)
+    where = told.get("machine")
+    return "cases" in told and isinstance(where, dict) and "ringbco" in where

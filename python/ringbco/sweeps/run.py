@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -23,12 +23,11 @@ import ringbco
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, RingbcoError, one_line
 from ringbco.result import metrics
-from ringbco.result.folder import check_target
 from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.own import resolve
 from ringbco.run.scheduling import rigid
 from ringbco.sweeps.spec import Run, Spec, Trace, command, options_of, read_spec
-from ringbco.sweeps.store import RUNS, SPEC, TABLE, Store
+from ringbco.sweeps.store import TABLE, Store
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, read_jobs
 from ringbco.trace.plausibility import silently, warn
@@ -36,6 +35,7 @@ from ringbco.trace.plausibility import silently, warn
 if TYPE_CHECKING:
     from ringbco.sweeps.store import Record
 _TABLES_KEPT: Final = 4
+_DAMAGE_SHOWN: Final = 5
 _LOOK_EVERY: Final = 0.2  # s
 _LOADING: Final = Lock()
 
@@ -86,15 +86,16 @@ def sweep(
 
     A run that fails is a row with its error. An interrupt (or whatever else ends this early) leaves the
     finished runs, gathered. Raises InputError for a bad specification, or a folder that is no sweep's.
-    Warns at the end of what its runs warn of, each line once (RingbcoWarning).
+    Warns of damaged records, which are made again, and at the end of what its runs warn of, each line once
+    (RingbcoWarning).
     """
     spec = spec if isinstance(spec, Spec) else read_spec(spec)
     if threads is not None:
         threads = integer("threads", threads, 1, MOST_THREADS)
     check_callback(progress)
     target = Path(folder)
-    _check_folder(target)
     store = Store(target, spec)
+    warn(_damage(store.damaged))
     different = {run.key: run for run in spec.runs}
     waiting = {key: run for key, run in different.items() if key not in store.records}
     kept = sum(run.key in store.records for run in spec.runs)
@@ -118,17 +119,11 @@ def sweep(
     return SweepResult(frame, target / TABLE, kept, len(waiting), len(lost), lost[0] if lost else None)
 
 
-def is_sweep(path: Path) -> bool:
-    """Whether `path` is a folder that `sweep` made."""
-    return (path / SPEC).is_file() and (path / RUNS).is_dir()
-
-
-def _check_folder(path: Path) -> None:
-    if is_sweep(path):
-        return
-    if os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
-        raise InputError("already exists and is no sweep's folder", file=path, hint="give another name")
-    check_target(path, force=True)
+def _damage(files: Sequence[Path]) -> list[str]:
+    """A line for each damaged file, of many for the first of them."""
+    shown = [f"{path}: is damaged or was changed by hand; it is made again" for path in files[:_DAMAGE_SHOWN]]
+    more = len(files) - len(shown)
+    return shown + ([f"{more} more files of the sweep are damaged; they are made again"] if more else [])
 
 
 def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -12,49 +14,67 @@ from typing import Any, Final
 import polars as pl
 
 import ringbco
+from ringbco.errors import InputError
+from ringbco.io import marks
 from ringbco.io.atomic import replacing
+from ringbco.io.marks import Mark, signature
+from ringbco.result.folder import check_target
 from ringbco.sweeps.spec import Run, Spec
 
 TABLE: Final = "runs.parquet"
 RUNS: Final = "runs"
 SPEC: Final = "sweep.json"
+_DIGEST: Final = "sha256"
+_MOVE: Final = "move it away, or give another name"
 _MEASURED_HERE: Final = ("engine_seconds", "total_seconds", "jobs_per_second")
 
 Record = dict[str, Any]
 """How a run ended: {"summary": ...} or {"error": ..., "final": whether it would end so again}.
 
-Beside the summary, "warnings" where the run gave any.
+Beside the summary, "warnings" where the run gave any. Its file has a digest too.
 """
 
 
 class Store:
-    """A sweep's folder: one small file a finished run, gathered into one table."""
+    """A sweep's folder: one small file a finished run, gathered into one table.
+
+    damaged: the files that are not as the sweep wrote them; the runs of such records count as not done.
+    """
 
     def __init__(self, folder: Path, spec: Spec) -> None:
+        """Makes or takes up the folder. Raises InputError for what it would replace and did not write."""
         self._folder = folder
         self._spec = spec
-        (folder / RUNS).mkdir(parents=True, exist_ok=True)
-        document = {"ringbco": ringbco.__version__, "spec": spec.document}
-        self._put(folder / SPEC, (json.dumps(document, indent=2, default=str) + "\n").encode())
         self.records: dict[str, Record] = {}
-        for key in {run.key for run in spec.runs}:
+        self.damaged: list[Path] = []
+        check_folder(folder)
+        for key in sorted({run.key for run in spec.runs}):
             record = self._read(key)
             if record is not None:
                 self.records[key] = record
+        if _is_damaged(folder / TABLE):
+            self.damaged.append(folder / TABLE)
+        folder.mkdir(parents=True, exist_ok=True)
+        document = {"ringbco": ringbco.__version__, "spec": spec.document}
+        _put(folder / SPEC, (json.dumps(document, indent=2, default=str) + "\n").encode(), _SPEC_MARK)
+        (folder / RUNS).mkdir(exist_ok=True)
 
     def add(self, key: str, record: Record) -> None:
         """Takes a run's record in, and keeps it if the run would end so again."""
         self.records[key] = record
         if record.get("final", True):
-            self._put(self._file(key), (json.dumps(record, indent=2) + "\n").encode())
+            text = json.dumps({**record, _DIGEST: _digest(key, record)}, indent=2)
+            _put(self._file(key), f"{text}\n".encode(), _RECORD_MARK)
 
     def gather(self) -> pl.DataFrame:
         """Writes runs.parquet, unless it is as it should be, and returns its rows."""
         rows = [(run, self.records[run.key]) for run in self._spec.runs if run.key in self.records]
         frame = _frame(rows)
         data = io.BytesIO()
-        frame.write_parquet(data, compression="zstd", compression_level=1, statistics=False)
-        self._put(self._folder / TABLE, data.getvalue())
+        frame.write_parquet(
+            data, compression="zstd", compression_level=1, statistics=False, metadata=signature("sweep")
+        )
+        _put(self._folder / TABLE, data.getvalue(), _TABLE_MARK)
         return frame
 
     def _file(self, key: str) -> Path:
@@ -62,19 +82,75 @@ class Store:
 
     def _read(self, key: str) -> Record | None:
         """The record of a finished run; None where there is none, or a damaged one."""
-        try:
-            record = json.loads(self._file(key).read_bytes())
-        except (FileNotFoundError, ValueError):
+        path = self._file(key)
+        if not os.path.lexists(path):
             return None
-        whole = isinstance(record, dict) and ("summary" in record or "error" in record)
-        return record if whole else None
+        _refuse_strange(path, _RECORD_MARK)
+        record = marks.document(path)
+        if record.pop(_DIGEST, None) == _digest(key, record):
+            return record
+        self.damaged.append(path)
+        return None
 
-    @staticmethod
-    def _put(path: Path, data: bytes) -> None:
-        """Writes a file whole or not at all, unless it holds just this."""
-        if not path.is_file() or path.read_bytes() != data:
-            with replacing(path, force=True, left="the finished runs are kept") as file:
-                file.write(data)
+
+def check_folder(folder: Path) -> None:
+    """Raises InputError unless a sweep may be made or taken up there, and nobody else's file is replaced."""
+    if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+        if not (os.path.lexists(folder / SPEC)):
+            raise InputError("already exists and is no sweep's folder", file=folder, hint="give another name")
+        _refuse_strange(folder / SPEC, _SPEC_MARK)
+        if os.path.lexists(folder / TABLE):
+            _refuse_strange(folder / TABLE, _TABLE_MARK)
+        runs = folder / RUNS
+        if os.path.lexists(runs) and (runs.is_symlink() or not runs.is_dir()):
+            raise InputError("is no folder of a sweep's runs", file=runs, hint=_MOVE)
+    else:
+        check_target(folder, force=True)
+
+
+def _refuse_strange(path: Path, mark: Mark) -> None:
+    """Raises InputError unless the file is as a sweep writes it; a link never is."""
+    if path.is_symlink() or not mark.may_go(path):
+        raise InputError(f"is no {mark.name}, so it is not replaced", file=path, hint=_MOVE)
+
+
+def _put(path: Path, data: bytes, mark: Mark) -> None:
+    """Writes a file whole or not at all, unless it holds just this."""
+    if os.path.lexists(path):
+        _refuse_strange(path, mark)
+        if path.read_bytes() == data:
+            return
+    with replacing(path, mark, force=True, left="the finished runs are kept") as file:
+        file.write(data)
+
+
+def _digest(key: str, record: Mapping[str, Any]) -> str:
+    """Of the record as that of this run."""
+    return hashlib.sha256(json.dumps([key, record], sort_keys=True).encode()).hexdigest()
+
+
+def _is_table(path: Path) -> bool:
+    """Whether a file is a sweep's table: signed; of an earlier version, which signed none; or damaged."""
+    if marks.is_signed(path) or _is_damaged(path):
+        return True
+    footer = marks.footer(path)
+    return footer is not None and marks.is_polars(footer) and footer.schema.names[-1:] == ["error"]
+
+
+def _is_damaged(table: Path) -> bool:
+    """Whether a file was Parquet and cannot be read as that."""
+    return (marks.first_bytes(table) or b"").startswith(marks.PARQUET) and marks.footer(table) is None
+
+
+def _is_spec(path: Path) -> bool:
+    told = marks.document(path)
+    return "spec" in told and isinstance(told.get("ringbco"), str)
+
+
+_SPEC_MARK: Final = Mark("record of a sweep of ringbco's", _is_spec)
+_TABLE_MARK: Final = Mark("table of a sweep of ringbco's", _is_table)
+# Whatever has the name of a run is its record, damaged perhaps.
+_RECORD_MARK: Final = Mark("record of a run", lambda _: True)
 
 
 def _frame(rows: Sequence[tuple[Run, Record]]) -> pl.DataFrame:

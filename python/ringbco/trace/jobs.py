@@ -24,11 +24,14 @@ from ringbco.io.atomic import cannot_write, check_output, replacing
 from ringbco.io.csvtext import PARQUET_MAGIC, read_bytes, read_text_table, refuse_doubled, refuse_foreign
 from ringbco.io.forks import use_polars
 from ringbco.io.frames import ArrowColumn, ArrowTable, arrow_source, as_polars, refuse_unheld
+from ringbco.io.marks import Mark, signature
+from ringbco.io.marks import table as table_mark
 from ringbco.io.threads import at_once
 from ringbco.trace.schema import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, near_name
 
 __all__ = [
     "COLUMNS",
+    "JOBS_MARK",
     "MAX_COUNT",
     "METADATA_PREFIX",
     "MOST_SECONDS",
@@ -52,6 +55,8 @@ __all__ = [
 METADATA_PREFIX: Final = "ringbco."
 UNREAD: Final = ("status",)
 """Columns that no replay reads or carries along: whatever they hold, it is in nobody's way."""
+JOBS_MARK: Final = table_mark("job table", REQUIRED)
+"""What is known of a file that may be one of ours before it is known which columns replace it."""
 
 
 @dataclass(frozen=True)
@@ -200,11 +205,12 @@ def write_jobs(
     carriage return) get a ' in front.
 
     The file appears whole or not at all; the same table gives the same bytes. CSV holds no metadata. Raises
-    UsageError for another ending, InputError if the file exists and `force` is not set or cannot be written,
-    and as `read_jobs` for a frame that breaks a rule.
+    UsageError for another ending, InputError if the file exists and `force` is not set, is no job table of
+    ours or cannot be written, and as `read_jobs` for a frame that breaks a rule.
     """
     table = as_table(table)
-    with table_file(path, force=force) as file:
+    mark = table_mark("job table", REQUIRED, {*COLUMNS, *table.frame.columns})
+    with table_file(path, mark, force=force) as file:
         if os.fspath(path).lower().endswith(".csv"):
             (_without_formulas(table.frame) if csv_safe else table.frame).write_csv(file)
         else:
@@ -213,21 +219,21 @@ def write_jobs(
                 compression="zstd",
                 statistics=True,
                 row_group_size=1 << 18,
-                metadata=dict(sorted(table.metadata.items())),
+                metadata=dict(sorted(table.metadata.items())) or signature("job table"),
             )
 
 
 @contextmanager
-def table_file(path: str | os.PathLike[str], *, force: bool = False) -> Iterator[BinaryIO]:
+def table_file(path: str | os.PathLike[str], mark: Mark, *, force: bool = False) -> Iterator[BinaryIO]:
     """A file for a polars table, which appears whole or not at all.
 
     Raises UsageError unless its name says which format to write, InputError if it exists and `force` is not
-    set or cannot be written.
+    set or `mark` does not know it, or it cannot be written.
     """
     check_output_name(path)
-    check_output(path, force=force)
+    check_output(path, mark, force=force)
     try:
-        with replacing(path, force=force) as file:
+        with replacing(path, mark, force=force) as file:
             yield file
     except pl.exceptions.PolarsError as error:
         system = re.search(r"IO error: (.*?)( \(os error \d+\))?$", str(error).strip())

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import show_value
+from ringbco.io import marks
 from ringbco.trace.instants import first_instant
 from ringbco.trace.schema import MOST_SECONDS, Column, Fault
 from ringbco.trace.side_tables import INSTANT, Beside, Form, is_table, read_side_table
@@ -34,6 +35,9 @@ COLUMNS: Final[dict[str, Column]] = {
 _NEEDED: Final = ("server", "down_at", "up_at")
 
 
+MARK: Final = marks.table("table of outages", _NEEDED, COLUMNS)
+
+
 @dataclass(frozen=True, eq=False)
 class Outages(Beside):
     """Checked outages of a cluster's servers.
@@ -41,6 +45,8 @@ class Outages(Beside):
     frame: as given, with the columns of `COLUMNS`, rows in input order; up_at is null for a server that never
     comes back. source: where they come from. sha256: of the file's bytes; None for a frame.
     """
+
+    mark: ClassVar[marks.Mark] = MARK
 
     @cached_property
     def merged(self) -> pl.DataFrame:

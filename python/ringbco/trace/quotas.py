@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.io import marks
 from ringbco.trace.schema import MAX_COUNT, Column, Fault
 from ringbco.trace.side_tables import Beside, Form, is_table, read_side_table
 
@@ -34,6 +35,9 @@ COLUMNS: Final[dict[str, Column]] = {
 """The schema. A file has one of the two columns of owners."""
 
 
+MARK: Final = marks.table("table of quotas", ("gpus", "borrow"), COLUMNS)
+
+
 @dataclass(frozen=True, eq=False)
 class Quotas(Beside):
     """Checked quotas of the owners of a job table.
@@ -41,6 +45,8 @@ class Quotas(Beside):
     frame: as given, with the columns of `COLUMNS`; one of the two owners is null throughout.
     source: where they come from. sha256: of the file's bytes; None for a frame.
     """
+
+    mark: ClassVar[marks.Mark] = MARK
 
     @property
     def column(self) -> str:

@@ -11,6 +11,7 @@ import polars as pl
 from ringbco.cluster.gpu_types import GpuType
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, show_path
+from ringbco.io import marks
 from ringbco.trace.schema import Column, Fault
 from ringbco.trace.side_tables import Form, is_table, read_side_table
 
@@ -29,6 +30,7 @@ COLUMNS: Final[dict[str, Column]] = {
 
 SCHEMA: Final = {name: column.dtype() for name, column in COLUMNS.items()}
 _REQUIRED: Final = tuple(name for name, column in COLUMNS.items() if column.required)
+MARK: Final = marks.table("table of speeds", _REQUIRED, COLUMNS)
 _KEY: Final = ("model", "gpu_type", "gpus", "servers", "partner")
 
 
@@ -90,7 +92,7 @@ class RateTable:
         if as_csv:
             frame.write_csv(file)
         else:
-            frame.write_parquet(file, compression="zstd")
+            frame.write_parquet(file, compression="zstd", metadata=marks.signature("speeds"))
 
     def told(self) -> dict[str, object]:
         """What run.toml says of it."""

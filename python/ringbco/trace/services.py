@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import show_value
+from ringbco.io import marks
 from ringbco.trace.schema import Column, Fault
 from ringbco.trace.side_tables import INSTANT, Beside, Form, is_table, read_side_table
 
@@ -27,6 +28,9 @@ COLUMNS: Final[dict[str, Column]] = {
 """The schema. The most GPUs of a replica, and how to mend them, depend on the cluster."""
 
 
+MARK: Final = marks.table("table of services", tuple(COLUMNS), COLUMNS)
+
+
 @dataclass(frozen=True, eq=False)
 class Services(Beside):
     """Checked services of a cluster.
@@ -34,6 +38,8 @@ class Services(Beside):
     frame: as given, with the columns of `COLUMNS`, rows in input order. source: where they come from. sha256:
     of the file's bytes; None for a frame.
     """
+
+    mark: ClassVar[marks.Mark] = MARK
 
     @cached_property
     def names(self) -> list[str]:

@@ -6,13 +6,14 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import polars as pl
 
 from ringbco.errors import InputError, show_path
 from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.frames import ArrowTable, as_polars
+from ringbco.io.marks import Mark, signature
 from ringbco.trace.jobs import Raw, read_columns, table_file
 from ringbco.trace.schema import MOST_SECONDS, Column, Fault, check_column
 
@@ -48,6 +49,9 @@ class Beside:
     source: str
     sha256: str | None = None
 
+    mark: ClassVar[Mark]
+    """How a file that `save` wrote is known."""
+
     @property
     def written(self) -> pl.DataFrame:
         """What a file of it holds."""
@@ -56,14 +60,15 @@ class Beside:
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Writes a file, Parquet or CSV by its ending, whole or not at all.
 
-        Raises UsageError for another ending, InputError if the file exists and `force` is not set or cannot
-        be written.
+        Raises UsageError for another ending, InputError if the file exists and `force` is not set or it is
+        none of ours, and where it cannot be written.
         """
-        with table_file(path, force=force) as file:
+        with table_file(path, self.mark, force=force) as file:
             if os.fspath(path).lower().endswith(".csv"):
                 self.written.write_csv(file)
             else:
-                self.written.write_parquet(file, compression="zstd")
+                metadata = signature(type(self).__name__.lower())
+                self.written.write_parquet(file, compression="zstd", metadata=metadata)
 
     def told(self) -> dict[str, object]:
         """What run.toml says of it."""
