@@ -249,12 +249,11 @@ def test_force_does_not_lose_what_appears_meanwhile(
         (partial / "is").write_bytes(NEW)
     assert (target / "theirs").read_bytes() == OLD
     assert content(target) == NEW
-    with (
-        pytest.raises(InputError, match="holds is, which ringbco did not write"),
-        whole_folder(target, force=True, kind=KIND) as partial,
-    ):
-        (partial / "is").write_bytes(NEW)
-        (target / "is").write_bytes(OLD)
+    making = whole_folder(target, force=True, kind=KIND)
+    (making.__enter__() / "is").write_bytes(NEW)
+    (target / "is").write_bytes(OLD)
+    with pytest.raises(InputError, match="holds is, which ringbco did not write"):
+        making.__exit__(None, None, None)
     assert content(target) == OLD
     assert os.listdir(target.parent) == ["out"]
 

@@ -48,7 +48,7 @@ def demo(
     from ringbco.run.replay import replay
     from ringbco.trace.jobs import read_jobs
 
-    kind = _kind()
+    kind = folder_kind()
     check_target(out, force=force, kind=kind)
     with as_file(files("ringbco") / "data" / SAMPLE) as sample:
         table = read_jobs(sample)
@@ -78,7 +78,7 @@ def demo(
         _show(summaries, out.resolve(), f"{table.num_jobs:,} jobs ({SAMPLE}) on {CLUSTER}")
 
 
-def _kind() -> Kind:
+def folder_kind() -> Kind:
     """What `demo` makes."""
     from ringbco.io.manifest import Kind
     from ringbco.io.marks import PAGE

@@ -123,7 +123,7 @@ def _damage(files: Sequence[Path]) -> list[str]:
     """A line for each damaged file, of many for the first of them."""
     shown = [f"{path}: is damaged or was changed by hand; it is made again" for path in files[:_DAMAGE_SHOWN]]
     more = len(files) - len(shown)
-    return shown + ([f"{more} more files of the sweep are damaged; they are made again"] if more else [])
+    return shown + ([f"and {more:,} more of the sweep's files, which are made again, too"] if more else [])
 
 
 def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
