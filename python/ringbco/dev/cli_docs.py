@@ -34,7 +34,8 @@ _TAIL: Final = """\
 | 128 + signal | interrupted |
 
 - Nothing is written on 1 and 2, and whatever is written appears whole or not at all. An existing output is
-  refused unless `--force` is given, and a folder is replaced only if ringbco made it.
+  refused unless `--force` is given. `--force` replaces [what ringbco wrote](reliability.md#what-is-replaced)
+  and nothing else.
 - What was asked for goes to stdout; notes, warnings, progress and errors to stderr. Progress bars appear on
   terminals only. `--quiet` leaves the errors, `--json` prints one JSON document and nothing else.
 - An option that takes one value is given once: a second `--policy` for `ringbco replay` is refused.
