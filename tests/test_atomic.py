@@ -438,4 +438,4 @@ def test_replays_to_one_place(small_jobs: Path, invoke: Invoke) -> None:
     assert not leftover.exists()
     assert invoke("replay", small_jobs, "--cluster", "2x8", "-o", "r", "-q").returncode == 1
     assert invoke("replay", small_jobs, "--cluster", "2x8", "-o", "r", "-q", "--force").returncode == 0
-    assert foreign(Path("r"), RESULT) == []
+    assert foreign(Path("r"), RESULT, Path("r")) == []

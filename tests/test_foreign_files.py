@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import vl_convert
 
-from conftest import Invoke
+from conftest import Invoke, RunCli
 from core_run import CASES
 from ringbco.cli.demo import folder_kind as demo_kind
 from ringbco.errors import InputError
@@ -103,10 +103,27 @@ def test_a_file_of_others_with_a_name_of_ours_is_refused(
     before = state(result.parent)
     run = invoke(*REPLAY, "--force")
     expected = (
-        "is no result of ringbco's" if name == "summary.json" and how == "folder" else f"holds {name}, "
+        "is no result of ringbco's"
+        if name == "summary.json" and how == "folder"
+        else f"error: r: holds {name}, "
     )
     assert expected in one_line(run)
     assert state(result.parent) == before
+
+
+def test_a_folder_that_cannot_be_read_is_told_in_one_line(
+    run_cli_within_rights: RunCli, result: Path
+) -> None:
+    (result / "jobs.parquet").chmod(0)
+    assert "r: holds jobs.parquet, " in one_line(run_cli_within_rights(*REPLAY, "--force"))
+    (result / "jobs.parquet").chmod(0o644)
+    (result / "photos").mkdir(mode=0)
+    assert "r: holds photos, " in one_line(run_cli_within_rights(*REPLAY, "--force"))
+    result.chmod(0o400)
+    assert "r: cannot be looked into: Permission denied" in one_line(
+        run_cli_within_rights(*REPLAY, "--force")
+    )
+    result.chmod(0o755)
 
 
 def test_a_comparison_keeps_what_others_put_into_it_and_its_results(small_jobs: Path, invoke: Invoke) -> None:

@@ -77,23 +77,24 @@ def is_kind(folder: Path, kind: Kind) -> bool:
     return (manifest is None or manifest.kind == kind.name) and kind.known(folder)
 
 
-def foreign(folder: Path, kind: Kind) -> list[Path]:
+def foreign(folder: Path, kind: Kind, shown: Path) -> list[Path]:
     """What ringbco did not write in a folder of that kind, by its place in it, in order.
 
     A link is never ours. What `report` and `timeline` drew of a result is, wherever it lies in it. Raises
-    InputError for what has a name that we may write: it can neither be replaced nor kept.
+    InputError, which calls the folder `shown`, for what has a name that we may write: it can neither be
+    replaced nor kept.
     """
     found: list[Path] = []
     manifest = read_manifest(folder)
     for entry in sorted(folder.iterdir()):
         inner = _kind_of(entry, kind, manifest)
         if inner is not None:
-            found += [entry.name / part for part in foreign(entry, inner)]
+            found += [entry.name / part for part in foreign(entry, inner, shown / entry.name)]
         elif not _is_ours(entry, kind, manifest):
             if entry.name in (*kind.files, MANIFEST):
                 raise InputError(
                     f"holds {entry.name}, which ringbco did not write, so --force does not replace it",
-                    file=folder,
+                    file=shown,
                     hint="move that away, or give another name",
                 )
             found.append(Path(entry.name))
@@ -115,7 +116,10 @@ def _is_ours(entry: Path, kind: Kind, manifest: Manifest | None) -> bool:
         return True
     if manifest is None:
         return entry.name in kind.files
-    return entry.name in manifest.files and manifest.files[entry.name] == _digest(entry)
+    try:
+        return entry.name in manifest.files and manifest.files[entry.name] == _digest(entry)
+    except OSError:
+        return False
 
 
 def _digest(path: Path) -> str:

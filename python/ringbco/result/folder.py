@@ -98,9 +98,13 @@ def check_target(folder: str | os.PathLike[str], *, force: bool, kind: Kind = RE
 
 def _kept(folder: str | os.PathLike[str], path: Path, kind: Kind) -> Sequence[Path]:
     """What others put into `path`, which is or was `folder`; InputError unless --force may replace it."""
-    if is_kind(path, kind):
-        return foreign(path, kind)
-    if not (path.is_dir() and not any(path.iterdir())):
+    try:
+        if is_kind(path, kind):
+            return foreign(path, kind, Path(folder))
+        empty = path.is_dir() and not any(path.iterdir())
+    except OSError as error:
+        raise InputError(f"cannot be looked into: {error.strerror}", file=folder) from error
+    if not empty:
         raise InputError(
             "already exists and is no result of ringbco's, so --force does not replace it",
             file=folder,
