@@ -28,6 +28,7 @@ from ringbco.io.manifest import MANIFEST
 from ringbco.result.comparison import Comparison, is_comparison, side_by_side
 from ringbco.result.measures import MEASURES
 from ringbco.result.outcome import Outcome
+from ringbco.run.setup import Setup
 
 POLICIES = ["fifo", "sjf", "ff"]
 OF_SOME = {
@@ -217,7 +218,8 @@ def test_a_failure_stops_the_replays_beside_it(small_jobs: Path, monkeypatch: py
     ended: dict[str, str] = {}
     both = threading.Barrier(2, timeout=60)
 
-    def fake(_table: object, _cluster: object, *, policy: str, progress: Any, **_options: object) -> Outcome:
+    def fake(setup: Setup, progress: Any) -> Outcome:
+        policy = setup.chosen.name
         both.wait()
         if policy == "fifo":
             raise InputError("broken")
@@ -229,7 +231,7 @@ def test_a_failure_stops_the_replays_beside_it(small_jobs: Path, monkeypatch: py
             ended[policy] = "gave up"
         return made_up()
 
-    monkeypatch.setattr(sys.modules["ringbco.run.compare"], "replay", fake)
+    monkeypatch.setattr(sys.modules["ringbco.run.compare"], "carry_out", fake)
     with pytest.raises(InputError, match="broken"):
         compare(small_jobs, "2x8", ["fifo", "sjf"], threads=2)
     assert ended == {"sjf": "gave up"}

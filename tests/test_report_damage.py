@@ -17,9 +17,9 @@ import pytest
 from conftest import Invoke
 from ringbco import replay
 from ringbco.errors import InputError
-from ringbco.reports.reading import read_result
-from ringbco.reports.soundness import check_drawable, check_tables
 from ringbco.result.outcome import Outcome
+from ringbco.run.at_hand import read_result
+from ringbco.run.soundness import check_drawable, check_tables
 from test_report import busy_jobs, million
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]

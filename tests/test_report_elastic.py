@@ -24,10 +24,10 @@ from ringbco.reports.lanes_chart import lanes_chart
 from ringbco.reports.maps import height
 from ringbco.reports.perfetto import write_trace
 from ringbco.reports.series import MOST_BESIDE, Figure
-from ringbco.reports.soundness import check_drawable
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
 from ringbco.result.resizing import cut_off, pause, stays, stays_of
+from ringbco.run.soundness import check_drawable
 
 DAY = 86_400.0
 

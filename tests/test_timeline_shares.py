@@ -19,9 +19,9 @@ from ringbco.reports import lanes, perfetto
 from ringbco.reports.charts import png
 from ringbco.reports.lanes_chart import lanes_chart
 from ringbco.reports.share_lanes import Held, assign_shares
-from ringbco.reports.soundness import check_drawable
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
+from ringbco.run.soundness import check_drawable
 from test_audit_shares import random_jobs
 from test_shares import FIXED, jobs
 from test_timeline import check_format, events_of, slices

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from ringbco.io.json_text import json_text
 
 if TYPE_CHECKING:
     import typer
@@ -61,7 +62,7 @@ def repeat(
             "other_versions": others,
             "out": None if out is None else str(out),
         }
-        print(json.dumps(told, indent=2))
+        print(json_text(told))
     elif not quiet:
         _show(wanted, found, out)
     differing = [name for name, difference in found.items() if difference is not None]

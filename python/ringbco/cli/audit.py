@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+from ringbco.io.json_text import json_text
 
 if TYPE_CHECKING:
     from ringbco.audits import Report
@@ -45,7 +46,7 @@ def audit(
 
     report = check_folder(folder, jobs)
     if as_json:
-        print(json.dumps(report.to_dict(), indent=2))
+        print(json_text(report.to_dict()))
     elif not quiet:
         _show(folder, report)
     if not report.ok:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+
+from ringbco.io.json_text import json_text
 
 if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
@@ -125,7 +126,7 @@ def bench(
             more["small_costs"] = measure.small_costs(count, where, repeat=max(repeat, 3), seed=seed)
             more["start_up"] = measure.start_up(repeat=max(repeat, 5))
     if json_path is not None:
-        text = json.dumps(measure.as_json(measured, **more), indent=2) + "\n"
+        text = json_text(measure.as_json(measured, **more)) + "\n"
         with replacing(json_path, figures, force=force) as file:
             file.write(text.encode())
     if picture is not None:

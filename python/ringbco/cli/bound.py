@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
+from ringbco.io.json_text import json_text
 from ringbco.run.options_generated import REPLAY
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def bound(
     machine = inputs.parse_cluster(cluster, inputs.network_of(options), vc, recorded_cluster)
     found = run(inputs.read_table(jobs, quiet=True), machine, **options)
     if as_json:
-        print(json.dumps(found.to_dict(), indent=2))
+        print(json_text(found.to_dict()))
         return
     from rich.console import Console
 

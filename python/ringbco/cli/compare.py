@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import inspect
-import json
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
 from ringbco.cli import inputs
 from ringbco.cli.options import declare
 from ringbco.cli.replay import replay
+from ringbco.io.json_text import json_text
 
 if TYPE_CHECKING:
     from ringbco.result.comparison import Comparison
+    from ringbco.run.kept import Kept
 
 _OUTPUT: Final = "Output"
 _FEWEST: Final = 2
+_JOBS: Final = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="JOBS",
+        help="The job table, Parquet or CSV. Needed for --policy and --run.",
+        readable=False,
+        show_default=False,
+    ),
+]
+_CLUSTER: Final = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SxG|C.toml|preset:NAME",
+        help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster. Needed for"
+        " --policy and --run.",
+        show_default=False,
+    ),
+]
 # What `replay` takes to repeat a result.
 _ONLY_REPLAY: Final = ("ctx", "again", "parameters", "round_length")
 
@@ -32,73 +52,56 @@ def compare(**given: Any) -> None:
     every policy.
 
     Beside policies go settings (--run) and results at hand (--result). Policies come first, then settings,
-    then results.
+    then results. Results alone are compared without JOBS and --cluster.
+
+    A comparison that is interrupted keeps its finished runs in DIR.unfinished. The same command goes on from
+    there.
 
     Example: ringbco compare jobs.parquet --cluster 64x8 --policy fifo --policy sjf --policy sjf-bco -o cmp
     """
-    from ringbco.cli.inputs import parse_cluster, read_table, tell_rigid, tell_unused
-    from ringbco.cli.progress import progress_bar
-    from ringbco.cli.runs import parse_runs
     from ringbco.errors import UsageError
-    from ringbco.reports.figures import chapters
-    from ringbco.reports.html import page
-    from ringbco.reports.reading import default_title, drawable
+    from ringbco.io import process
     from ringbco.result.comparison import COMPARISON
     from ringbco.result.folder import check_target
     from ringbco.result.measures import MEASURES
-    from ringbco.run.compare import compare as run
+    from ringbco.run.compare_runs import check_inputs
+    from ringbco.run.kept import Kept
     from ringbco.run.options import check_name, resolve_policy
-    from ringbco.units import check_units, shown_in
+    from ringbco.units import check_units
 
     jobs, cluster, out = (given.pop(name) for name in ("jobs", "cluster", "out"))
-    policies, texts, folders = (list(given.pop(name) or ()) for name in ("policy", "run", "result"))
-    threads, seeds, sort = (given.pop(name) for name in ("threads", "seeds", "sort"))
-    force, as_json, quiet, units = (given.pop(name) for name in ("force", "as_json", "quiet", "units"))
-    check_units(units)
-    network = inputs.network_of(given)
-    if len(policies) + len(texts) + len(folders) < _FEWEST or not (policies or texts):
+    asked = _Asked(*(list(given.pop(name) or ()) for name in ("policy", "run", "result")))
+    shown = _Shown(*(given.pop(name) for name in ("as_json", "quiet", "units", "sort")))
+    force = given.pop("force")
+    check_units(shown.units)
+    if sum(len(part) for part in (asked.policies, asked.texts, asked.results)) < _FEWEST:
         raise UsageError("option policy: expected at least two: --policy fifo --policy sjf-bco")
-    for policy in policies:
+    check_inputs(bool(asked.policies or asked.texts), asked.results, jobs, cluster)
+    for policy in asked.policies:
         resolve_policy(policy)
-    if sort is not None:
-        check_name("sort", sort, [measure.key for measure in MEASURES])
-    vc, recorded = given.pop("vc"), given.pop("recorded_cluster")
-    runs = parse_runs(texts, cluster, network, vc, recorded)
+    if shown.sort is not None:
+        check_name("sort", shown.sort, [measure.key for measure in MEASURES])
     check_target(out, force=force, kind=COMPARISON)
-    machine = parse_cluster(cluster, network, vc, recorded)
-    table = read_table(jobs, quiet=quiet)
-    count = len(policies) + len(runs)
-    with progress_bar(f"{count} policies on {machine.name}", quiet=quiet) as progress:
-        comparison = run(
-            table,
-            machine,
-            policies,
-            runs=runs,
-            results=folders,
-            seeds=seeds,
-            threads=threads,
-            progress=progress,
-            **given,
-        )
-    drawn = drawable(comparison)
-    report = page(drawn, chapters(drawn), title=default_title(drawn.outcomes))
-    comparison.write(out, force=force, report=report)
-    if not quiet:
-        chosen = [*policies, *(own["policy"] for own in runs.values())]
-        tell_unused(chosen, given)
-        tell_rigid(chosen, table)
-        _tell_unequal(comparison)
-        _tell_strangers(comparison, [str(folder) for folder in folders])
-    if as_json:
-        print(json.dumps(comparison.to_dict(), indent=2))
-    elif not quiet:
-        from rich.console import Console
-
-        from ringbco.cli.comparison import show
-
-        title = f"{jobs.name} on {machine.name}, results in {out}"
-        with shown_in(units):
-            show(title, comparison, Console(highlight=False), sort)
+    with Kept(out) as kept:
+        try:
+            if jobs is None:
+                made = _at_hand(asked, given)
+            else:
+                made = _replayed(jobs, cluster, asked, given, kept, quiet=shown.quiet)
+            made.comparison.write(out, force=force, report=_page(made.comparison), written=made.written)
+        except BaseException as error:
+            if process.received or isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt(kept.told()) from None
+            if len(kept):
+                process.tell(f"note: {kept.told()}")
+            raise
+        kept.clear()
+    if not shown.quiet:
+        _tell_kept(kept)
+        made.tell()
+        _tell_unequal(made.comparison)
+        _tell_strangers(made.comparison, [str(folder) for folder in asked.results])
+    _show(f"{made.title}, results in {out}", made.comparison, shown)
 
 
 def _options() -> list[inspect.Parameter]:
@@ -163,8 +166,8 @@ def _options() -> list[inspect.Parameter]:
     keyword = inspect.Parameter.KEYWORD_ONLY
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [
-        inspect.Parameter("jobs", positional, annotation=inputs.Jobs),
-        inspect.Parameter("cluster", keyword, annotation=inputs.ClusterName),
+        inspect.Parameter("jobs", positional, default=None, annotation=_JOBS),
+        inspect.Parameter("cluster", keyword, default=None, annotation=_CLUSTER),
     ]
     for name, annotation in own.items():
         default = {"out": inspect.Parameter.empty, "seeds": 1}.get(name)
@@ -178,6 +181,120 @@ def _options() -> list[inspect.Parameter]:
 
 # What `replay` learns, `compare` then knows too.
 declare(compare, _options())
+
+
+class _Asked(NamedTuple):
+    """What is to be compared: names of policies, texts of --run, result folders."""
+
+    policies: list[str]
+    texts: list[str]
+    results: list[Path]
+
+
+class _Shown(NamedTuple):
+    """How a comparison is printed."""
+
+    as_json: bool
+    quiet: bool
+    units: str
+    sort: str | None
+
+
+class _Made(NamedTuple):
+    """A comparison, its title, which of its outcomes are written already, the notes on its options."""
+
+    title: str
+    comparison: Comparison
+    written: Mapping[str, Path]
+    tell: Callable[[], None]
+
+
+def _at_hand(asked: _Asked, given: Mapping[str, Any]) -> _Made:
+    """Results alone. Nothing is run, so options have no use."""
+    from ringbco.reports.reading import default_title
+    from ringbco.run.compare import compare as run
+
+    comparison = run(results=asked.results)
+    defaults = {parameter.name: parameter.default for parameter in _options()}
+    unused = [name for name, value in given.items() if value != defaults[name]]
+
+    def tell() -> None:
+        for name in unused:
+            print(
+                f"note: option {name.rstrip('_').replace('_', '-')}: not used by results at hand",
+                file=sys.stderr,
+            )
+
+    return _Made(default_title(comparison.outcomes), comparison, {}, tell)
+
+
+def _replayed(
+    jobs: Path, cluster: str, asked: _Asked, given: dict[str, Any], kept: Kept, *, quiet: bool
+) -> _Made:
+    """The policies and settings that are asked for, and results; finished runs are kept."""
+    from ringbco.cli.inputs import parse_cluster, read_table, tell_rigid, tell_unused
+    from ringbco.cli.progress import progress_bar
+    from ringbco.cli.runs import parse_runs
+    from ringbco.run.compare import compared
+
+    threads, seeds = given.pop("threads"), given.pop("seeds")
+    network, vc, recorded = inputs.network_of(given), given.pop("vc"), given.pop("recorded_cluster")
+    runs = parse_runs(asked.texts, cluster, network, vc, recorded)
+    machine = parse_cluster(cluster, network, vc, recorded)
+    table = read_table(jobs, quiet=quiet)
+    count = len(asked.policies) + len(runs)
+    with progress_bar(f"{count} policies on {machine.name}", quiet=quiet) as progress:
+        comparison, written = compared(
+            table,
+            machine,
+            asked.policies,
+            runs=runs,
+            results=asked.results,
+            seeds=seeds,
+            threads=threads,
+            progress=progress,
+            options=given,
+            kept=kept,
+        )
+
+    def tell() -> None:
+        chosen = [*asked.policies, *(own["policy"] for own in runs.values())]
+        tell_unused(chosen, given)
+        tell_rigid(chosen, table)
+
+    return _Made(f"{jobs.name} on {machine.name}", comparison, written, tell)
+
+
+def _page(comparison: Comparison) -> str:
+    from ringbco.reports.figures import chapters
+    from ringbco.reports.html import page
+    from ringbco.reports.reading import default_title, drawable
+
+    drawn = drawable(comparison)
+    return page(drawn, chapters(drawn), title=default_title(drawn.outcomes))
+
+
+def _show(title: str, comparison: Comparison, shown: _Shown) -> None:
+    if shown.as_json:
+        print(json_text(comparison.to_dict()))
+    elif not shown.quiet:
+        from rich.console import Console
+
+        from ringbco.cli.comparison import show
+        from ringbco.units import shown_in
+
+        with shown_in(shown.units):
+            show(title, comparison, Console(highlight=False), shown.sort)
+
+
+def _tell_kept(kept: Kept) -> None:
+    """Notes on the runs that an interrupted comparison had kept."""
+    for path in kept.damaged:
+        print(f"note: {path} was damaged; its run was made again", file=sys.stderr)
+    if kept.found:
+        count = len(kept.found)
+        runs = "run is" if count == 1 else "runs are"
+        print(f"note: {count} {runs} of an interrupted comparison, from {kept.folder}", file=sys.stderr)
 
 
 def _tell_unequal(comparison: Comparison) -> None:
@@ -196,7 +313,7 @@ def _tell_strangers(comparison: Comparison, results: list[str]) -> None:
         others = [
             what
             for what, table, key in (("job table", "trace", "sha256"), ("servers", "cluster", "servers"))
-            if there.get(table, {}).get(key) != here[table][key]
+            if there.get(table, {}).get(key) != here.get(table, {}).get(key)
         ]
         if others:
             print(f"note: {label} is of another run: its {' and '.join(others)} differ", file=sys.stderr)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ringbco.io.json_text import json_text
 from ringbco.sources import SOURCES
 
 if TYPE_CHECKING:
@@ -327,8 +328,6 @@ def _cite(source: str) -> None:
 def _print_json(
     source: str, conversion: Conversion, out: Path, cluster_out: Path | None, tables_out: Path | None
 ) -> None:
-    import json
-
     document: dict[str, Any] = {
         "source": source,
         "jobs": str(out),
@@ -338,7 +337,7 @@ def _print_json(
         **conversion.account.to_dict(),
         "notes": list(conversion.notes),
     }
-    print(json.dumps(document, indent=2))
+    print(json_text(document))
 
 
 def _show(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+from ringbco.io.json_text import json_text
 
 if TYPE_CHECKING:
     from ringbco.io.manifest import Kind
@@ -71,9 +72,9 @@ def demo(
             outcome.write(folder / policy)
         save_png(picture, folder / PICTURE)
         (folder / REPORT).write_text(report, encoding="utf-8")
-        (folder / SUMMARIES).write_text(json.dumps(summaries, indent=2) + "\n", encoding="utf-8")
+        (folder / SUMMARIES).write_text(json_text(summaries) + "\n", encoding="utf-8")
     if as_json:
-        print(json.dumps(summaries, indent=2))
+        print(json_text(summaries))
     elif not quiet:
         _show(summaries, out.resolve(), f"{table.num_jobs:,} jobs ({SAMPLE}) on {CLUSTER}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ import typer
 
 from ringbco.cli import one_file
 from ringbco.cli.completion import offer
+from ringbco.io.json_text import json_text
 
 
 def generate(
@@ -109,7 +109,7 @@ def generate(
 
     inspection = inspect_jobs(table)
     if as_json:
-        print(json.dumps(inspection, indent=2))
+        print(json_text(inspection))
     else:
         title = f"{table.num_jobs:,} jobs of preset {preset}, seed {seed}, in {out}"
         one_file.tell(title, tables(inspection, brief=True))

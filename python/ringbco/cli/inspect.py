@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -11,6 +10,7 @@ import typer
 
 from ringbco.cli.completion import offer
 from ringbco.cli.inputs import Jobs, Units
+from ringbco.io.json_text import json_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,7 +93,7 @@ def inspect(
     inspection = inspect_jobs(table, machine, screening.dropped, screening.rows, shape)
     _draw(table.frame, inspection, jobs.name, png, html, force=force)
     if as_json:
-        print(json.dumps(inspection, indent=2))
+        print(json_text(inspection))
     elif not quiet:
         with shown_in(units):
             _show(jobs, table, inspection, (png, html))

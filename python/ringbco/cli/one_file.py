@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+
+from ringbco.io.json_text import json_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,7 +42,7 @@ def check_table_name(path: Path, mark: Mark, *, force: bool) -> None:
 
 def tell_json(figures: Mapping[str, Any], path: Path) -> None:
     """The figures, and where the file is."""
-    print(json.dumps({**figures, "file": str(path)}, indent=2))
+    print(json_text({**figures, "file": str(path)}))
 
 
 def tell(title: str, table: RenderableType) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ringbco.cli import inputs
+from ringbco.io.json_text import json_text
 
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
@@ -61,7 +61,7 @@ def pack(
         gpus_only=gpus_only,
     )
     if as_json:
-        print(json.dumps(found.to_dict(), indent=2))
+        print(json_text(found.to_dict()))
         return
     from rich.console import Console
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
+from ringbco.io.json_text import json_text
 from ringbco.run.plan_options_generated import PLAN
 
 
@@ -67,7 +67,7 @@ def plan(
     outcome.summary = with_seconds(outcome.summary, reading)
     summary = outcome.write(out, force=force)
     if as_json:
-        print(json.dumps(summary, indent=2))
+        print(json_text(summary))
     elif not quiet:
         with shown_in(units):
             _show(

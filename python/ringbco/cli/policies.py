@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Final
 
 import typer
 
+from ringbco.io.json_text import json_text
 from ringbco.run.policies_generated import PRESETS
 
 # Options under which a policy that needs no run times reads them.
@@ -45,7 +45,7 @@ def policies(
     ]
     rows += _installed()
     if as_json:
-        print(json.dumps(rows, indent=2))
+        print(json_text(rows))
         return
     _show(rows)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
+from ringbco.io.json_text import json_text
 from ringbco.run.options_generated import REPLAY
 
 
@@ -96,7 +96,7 @@ def replay(
     count_seconds(outcome, reading)
     summary = outcome.write(out, force=force)
     if as_json:
-        print(json.dumps(summary, indent=2))
+        print(json_text(summary))
     elif not quiet:
         with shown_in(units):
             _show(f"{jobs.name} on {machine.name}, policy {policy}, results in {out}", summary)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from ringbco.io.json_text import json_text
 
 
 def report(
@@ -52,7 +53,7 @@ def report(
     if as_json:
         told = {"report": str(out), "bytes": written.bytes, "charts": written.charts}
         told |= {"results": list(written.results)}
-        print(json.dumps(told | ({"pictures": str(png)} if png is not None else {}), indent=2))
+        print(json_text(told | ({"pictures": str(png)} if png is not None else {})))
     elif not quiet:
         of = ", ".join(written.results)
         print(f"{out}: {written.charts} charts of {of}, {written.bytes / 1e6:.1f} MB")

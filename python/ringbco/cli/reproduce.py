@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+from ringbco.io.json_text import json_text
 
 if TYPE_CHECKING:
     from ringbco.study.reproduce_claims import Claim
@@ -54,7 +55,7 @@ def reproduce(
             "rule": rule(seeds),
             "claims": [vars(claim) for claim in found],
         }
-        print(json.dumps(told, indent=2))
+        print(json_text(told))
     elif not quiet:
         show(found, seeds)
         print(f"{runs.height:,} plans; the page is {out / 'index.html'}")

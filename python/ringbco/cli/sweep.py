@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ringbco.cli.inputs import Units
+from ringbco.io.json_text import json_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -146,7 +146,7 @@ def sweep(
         "table": str(result.path),
     }
     if as_json:
-        print(json.dumps(counts, indent=2))
+        print(json_text(counts))
     elif not quiet:
         with shown_in(units):
             _show(wanted, result)

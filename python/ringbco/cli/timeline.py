@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from ringbco.io.json_text import json_text
 
 
 def timeline(
@@ -59,7 +60,7 @@ def timeline(
     if as_json:
         told = {"trace": str(out), "events": events, "from": shown.start, "to": shown.end}
         told |= {"servers": len(shown.servers)}
-        print(json.dumps(told | ({"picture": str(png)} if png is not None else {}), indent=2))
+        print(json_text(told | ({"picture": str(png)} if png is not None else {})))
     elif not quiet:
         span = f"{shown.start:,.0f} to {shown.end:,.0f} s"
         count = len(shown.servers)

@@ -177,6 +177,11 @@ def _recover(left: Path, target: Path) -> None:
         os.close(descriptor)
 
 
+def beside(target: Path, ending: str) -> Path:
+    """The path beside `target` that is called after it, such as cmp.unfinished."""
+    return target.with_name(f"{_stem(target)}.{ending}")
+
+
 def _stem(target: Path) -> str:
     """The target's name or, where the hidden name would be too long for a file system, its hash."""
     encoded = os.fsencode(target.name)

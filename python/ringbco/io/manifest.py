@@ -8,7 +8,6 @@ Folders of earlier versions have none: there the names that ringbco gives are ou
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ringbco.errors import InputError
+from ringbco.io.json_text import json_text
 from ringbco.io.marks import document, is_output
 from ringbco.io.threads import at_once
 
@@ -54,7 +54,7 @@ def write_manifest(folder: Path, kind: Kind) -> None:
         "files": {path.name: digest for path, digest in zip(files, digests, strict=True)},
         "folders": [entry.name for entry in entries if entry.is_dir()],
     }
-    (folder / MANIFEST).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    (folder / MANIFEST).write_text(json_text(told) + "\n", encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> Manifest | None:

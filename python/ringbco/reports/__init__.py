@@ -101,9 +101,9 @@ def _comparison(results: object) -> Comparison:
     """The outcomes by label, once it is sure that they can be drawn."""
     from ringbco.errors import UsageError
     from ringbco.reports.reading import drawable, read_results
-    from ringbco.reports.soundness import check_tables
     from ringbco.result.comparison import Comparison, as_comparison, side_by_side
     from ringbco.result.outcome import Outcome
+    from ringbco.run.soundness import check_tables
 
     if isinstance(results, str | os.PathLike):
         return read_results([results])

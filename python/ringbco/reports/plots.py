@@ -9,10 +9,10 @@ import altair as alt
 import polars as pl
 
 from ringbco.reports import charts
-from ringbco.reports.reading import without_ended
 from ringbco.reports.series import size_class
-from ringbco.reports.soundness import check_tables
 from ringbco.result.outcome import Outcome
+from ringbco.run.at_hand import without_ended
+from ringbco.run.soundness import check_tables
 
 _WIDTH: Final = 460
 _HEIGHT: Final = 300

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +10,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ringbco.errors import InputError, UsageError, show_path
-from ringbco.reports.soundness import check_drawable, is_number, wrong_figure
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
+from ringbco.run.at_hand import read_result, without_ended
+from ringbco.run.soundness import is_number, wrong_figure
 
 _COMPARISON: Final = "comparison.json"
 
@@ -41,7 +41,7 @@ def read_results(folders: Sequence[str | os.PathLike[str]]) -> Comparison:
     named = dict(zip(_labels(resolved), found, strict=True))
     repeated = {label: one for label, one in named.items() if one.summaries}
     return Comparison(
-        {label: read_result(one.path) for label, one in named.items()},
+        {label: without_ended(read_result(one.path)) for label, one in named.items()},
         {label: one.summaries for label, one in repeated.items()},
         {label: one.bounds for label, one in repeated.items()},
     )
@@ -52,32 +52,6 @@ def drawable(comparison: Comparison) -> Comparison:
     return replace(
         comparison, outcomes={label: without_ended(one) for label, one in comparison.outcomes.items()}
     )
-
-
-def read_result(folder: str | os.PathLike[str]) -> Outcome:
-    """The outcome in a result folder, once it is sure that it can be drawn; InputError where it cannot."""
-    outcome = without_ended(Outcome.read(folder))
-    check_drawable(outcome, Path(folder))
-    return outcome
-
-
-def without_ended(outcome: Outcome) -> Outcome:
-    """The outcome without the stretches of jobs that a policy ended: no figure is about them.
-
-    They have no row in jobs.parquet. As many as the summary tells are left out. One more is a stray, which a
-    check of the tables finds.
-    """
-    summary: object = outcome.summary  # of a damaged result it may be anything
-    ended = summary.get("jobs_ended") if isinstance(summary, dict) else None
-    allocations = outcome.allocations
-    if not isinstance(ended, int) or allocations is None or "job_id" not in allocations.columns:
-        return outcome
-    strays = allocations.join(outcome.jobs, on="job_id", how="anti")
-    if strays["job_id"].n_unique() > ended:
-        return outcome
-    drawn = copy.copy(outcome)
-    drawn.allocations = allocations.join(outcome.jobs, on="job_id", how="semi", maintain_order="left")
-    return drawn
 
 
 def _results_in(folder: Path) -> list[_Found]:

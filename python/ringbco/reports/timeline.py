@@ -12,10 +12,10 @@ from ringbco.io.forks import use_polars
 from ringbco.io.marks import TRACE, signed
 from ringbco.reports.outputs import PICTURE, check_picture, check_trace
 from ringbco.reports.perfetto import write_trace
-from ringbco.reports.reading import read_result, without_ended
-from ringbco.reports.soundness import check_tables
 from ringbco.reports.window import Window, window
 from ringbco.result.outcome import Outcome
+from ringbco.run.at_hand import read_result, without_ended
+from ringbco.run.soundness import check_tables
 
 
 class Trace(NamedTuple):
@@ -56,7 +56,7 @@ def timeline(
         outcome = without_ended(result)
         check_tables(outcome)
     else:
-        outcome = read_result(result)
+        outcome = without_ended(read_result(result))
     shown = window(outcome, start, end, servers)
     with ExitStack() as stack:
         if picture is not None:

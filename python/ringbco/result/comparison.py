@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -15,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import polars as pl
 
 from ringbco.io import marks
+from ringbco.io.json_text import json_text
 from ringbco.io.manifest import Kind
 from ringbco.io.tables import write_table
 from ringbco.result.bound import of_results
-from ringbco.result.folder import RESULT, whole_folder
+from ringbco.result.folder import RESULT, place_again, whole_folder
 from ringbco.result.measures import MEASURED_HERE, MEASURES, OVER_BOUND
 from ringbco.result.seeds import OverSeeds, over_seeds
 from ringbco.result.views import view
@@ -50,13 +50,13 @@ class Comparison:
     """Outcomes side by side, by label, the first being the one that the others are held against.
 
     repeated: the summaries under each seed, the first seed's included, by label; of what was run with one
-    seed only, nothing. repeated_bounds: the lower bound under each seed, for the same labels. Figures are
-    means over the seeds, and `outcomes` are those of the first seed.
+    seed only, nothing. known_bounds: the lower bound under each seed, by label, where it is known already.
+    Figures are means over the seeds, and `outcomes` are those of the first seed.
     """
 
     outcomes: dict[str, Outcome]
     repeated: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    repeated_bounds: dict[str, list[float | None]] = field(default_factory=dict)
+    known_bounds: dict[str, list[float | None]] = field(default_factory=dict)
 
     @cached_property
     def rows(self) -> dict[Measure, list[Entry]]:
@@ -87,14 +87,11 @@ class Comparison:
     @cached_property
     def bounds_by_seed(self) -> dict[str, list[float | None]]:
         """The lower bound under each seed, by label: seeds may draw other models, and so other run times."""
-        single = {label: one for label, one in self.outcomes.items() if label not in self.repeated}
-        found = of_results(single)
-        return {
-            label: [found[label]]
-            if label in found
-            else self.repeated_bounds.get(label) or [None] * len(self.repeated[label])
-            for label in self.outcomes
-        }
+        known: dict[str, list[float | None]]
+        known = {label: [None] * len(summaries) for label, summaries in self.repeated.items()}
+        known |= {label: list(bounds) for label, bounds in self.known_bounds.items() if bounds}
+        found = of_results({label: one for label, one in self.outcomes.items() if label not in known})
+        return {label: known[label] if label in known else [found[label]] for label in self.outcomes}
 
     @cached_property
     def _like(self) -> list[bool]:
@@ -211,23 +208,32 @@ class Comparison:
         }
 
     def write(
-        self, folder: str | os.PathLike[str], *, force: bool = False, report: str | None = None
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        report: str | None = None,
+        written: Mapping[str, Path] | None = None,
     ) -> None:
         """Writes a result folder a policy, comparison.parquet and comparison.json, all of it or nothing.
 
-        report: a page to put with them as report.html.
+        report: a page to put with them as report.html. written: by label, result folders that hold the
+            outcomes already, whose files are taken.
 
         Raises InputError where `folder` exists (without `force`, or when it is no comparison) and where the
         system refuses to write.
         """
         with whole_folder(folder, force=force, kind=COMPARISON) as partial:
+            there = written or {}
             summaries = {
-                label: outcome.write(partial / name)
+                label: place_again(there[label], partial / name)
+                if label in there
+                else outcome.write(partial / name)
                 for name, (label, outcome) in zip(self._folders(), self.outcomes.items(), strict=True)
             }
             steady = self.frame.filter(~pl.col("measure").is_in(MEASURED_HERE))
             write_table(steady, partial / FRAME)
-            document = json.dumps({**self.to_dict(), "summaries": summaries}, indent=2)
+            document = json_text({**self.to_dict(), "summaries": summaries})
             (partial / DOCUMENT).write_text(document + "\n", encoding="utf-8")
             if report is not None:
                 (partial / REPORT).write_text(report, encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, RingbcoError
-from ringbco.io import atomic
+from ringbco.io import atomic, disk
 from ringbco.io.atomic import recover, whole_path
 from ringbco.io.manifest import Kind, foreign, is_kind, write_manifest
 from ringbco.io.toml import read_toml
@@ -130,6 +131,21 @@ def whole_folder(folder: str | os.PathLike[str], *, force: bool, kind: Kind = RE
     with atomic.whole_folder(folder, target, replaceable if force else None) as partial:
         yield partial
         write_manifest(partial, kind)
+
+
+def place_again(result: Path, folder: Path) -> dict[str, Any]:
+    """Puts the files of a result folder into a fresh one, as second names where the system has such.
+
+    Returns the summary.
+    """
+    with whole_folder(folder, force=False) as partial:
+        for name in sorted(RESULT_FILES):
+            if (result / name).is_file():
+                try:
+                    disk.link(result / name, partial / name)
+                except OSError:
+                    shutil.copyfile(result / name, partial / name)
+    return read_summary(folder / SUMMARY)
 
 
 def cluster_of(run: Mapping[str, Any]) -> Cluster:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import polars as pl
 
 from ringbco.errors import InputError
 from ringbco.io.forks import use_polars
+from ringbco.io.json_text import json_text
 from ringbco.io.tables import read_table, write_table
 from ringbco.io.threads import at_once
 from ringbco.io.toml import toml_text
@@ -79,7 +79,7 @@ class Outcome:
                     tasks.append(functools.partial(write_table, frame, partial / file))
             counted = at_once(tasks)[0] or 0.0
             summary = with_seconds(self.summary, time.perf_counter() - started - counted)
-            (partial / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+            (partial / SUMMARY).write_text(json_text(summary) + "\n", encoding="utf-8")
             # Who reads it must know whether a table is missing or was never there.
             there = {"allocations": self.allocations is not None}
             there |= {name: True for name in _SAID if getattr(self, name) is not None}

@@ -12,9 +12,12 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
+from ringbco.run.at_hand import read_result, without_ended
+from ringbco.run.kept import Ended
 from ringbco.run.options import PARTS, as_cluster, checked, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.scheduling import check_policy, fit
+from ringbco.run.soundness import check_tables
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, near_name
 
@@ -60,28 +63,20 @@ class Run:
         return Repeat(here, self.policy, options, self.parameters, (here, common["model"], seed))
 
 
-class Ended(NamedTuple):
-    """A replay that is over: its figures, the lower bound of its jobs if seeds ask for it, its tables.
+def assembled(
+    labels: Sequence[str], ended: Sequence[Ended], finished: dict[str, Outcome], *, bounded: bool
+) -> Comparison:
+    """The comparison of what was run, with as many seeds for each label, and of what is at hand.
 
-    outcome: None for all seeds but a run's first.
+    bounded: whether the bounds of what was run are worked out.
     """
-
-    summary: dict[str, Any]
-    bound: float | None
-    outcome: Outcome | None
-
-
-def assembled(labels: Sequence[str], ended: Sequence[Ended], finished: dict[str, Outcome]) -> Comparison:
-    """The comparison of what was run, with as many seeds for each label, and of what is at hand."""
     seeds = len(ended) // max(len(labels), 1)
     parts = {label: ended[number * seeds : (number + 1) * seeds] for number, label in enumerate(labels)}
     outcomes = {label: one.outcome for label, part in parts.items() for one in part if one.outcome}
-    if seeds < 2:
-        return Comparison(outcomes | finished)
     return Comparison(
         outcomes | finished,
-        {label: [one.summary for one in part] for label, part in parts.items()},
-        {label: [one.bound for one in part] for label, part in parts.items()},
+        {label: [one.summary for one in part] for label, part in parts.items()} if seeds > 1 else {},
+        {label: [one.bound for one in part] for label, part in parts.items()} if bounded else {},
     )
 
 
@@ -120,19 +115,37 @@ def wanted_runs(
     return wanted
 
 
+def check_inputs(something: bool, results: Sequence[object], jobs: object, cluster: object) -> None:
+    """Raises UsageError unless there is something to run on a job table and a cluster, or results alone."""
+    if something:
+        if jobs is None or cluster is None:
+            raise UsageError(
+                "compare: expected a job table and a cluster for the policies and runs:"
+                " ringbco compare jobs.parquet --cluster 32x8 --policy fifo --policy sjf -o DIR"
+            )
+    elif not results:
+        raise UsageError("option policy: expected at least one policy or run")
+    elif jobs is not None or cluster is not None:
+        raise UsageError(
+            "option policy: expected at least one policy or run on the job table and the cluster; results"
+            " alone are compared without them: ringbco compare --result A --result B -o DIR"
+        )
+
+
 def read_results(
     results: Sequence[Outcome | str | os.PathLike[str]], labels: Sequence[str]
 ) -> dict[str, Outcome]:
     """The outcomes by label: a folder's path, or an outcome's policy, numbered where that is taken.
 
     labels: those taken already. Raises UsageError for a folder named twice, InputError for one that is no
-    result.
+    result, or a damaged one.
     """
     if isinstance(results, str | os.PathLike) or not isinstance(results, Sequence):
         raise refusal("results", results, "a list of outcomes or result folders")
     found: dict[str, Outcome] = {}
     for result in results:
         if isinstance(result, Outcome):
+            check_tables(without_ended(result))
             name = str(result.summary.get("policy", "outcome"))
             taken = sum(name in (label, label.split(" [")[0]) for label in (*labels, *found))
             found[f"{name} [{taken + 1}]" if taken else name] = result
@@ -140,7 +153,7 @@ def read_results(
             path = os.fspath(result)
             if path in found or path in labels:
                 raise UsageError(f"option result: {path}: expected each result once")
-            found[path] = Outcome.read(path)
+            found[path] = read_result(path)
         else:
             raise refusal("results", result, "an outcome or the path of a result folder")
     return found

@@ -12,7 +12,7 @@ from ringbco.result.outcome import Outcome
 from ringbco.run.option import takes
 from ringbco.run.options import check_callback
 from ringbco.run.options_generated import REPLAY, Options
-from ringbco.run.setup import conclude, prepare
+from ringbco.run.setup import Setup, conclude, prepare
 from ringbco.trace import profiles
 from ringbco.trace.jobs import TableLike
 from ringbco.trace.plausibility import doubts, warn
@@ -63,6 +63,11 @@ def replay(
         parameters=parameters,
     )
     warn(doubts(setup.table, setup.cluster))
+    return carry_out(setup, progress)
+
+
+def carry_out(setup: Setup, progress: Callable[[int, int], None] | None) -> Outcome:
+    """What happens in a run that is prepared. Raises as `replay` does."""
     try:
         if setup.own is None:
             result = _core.replay(setup.jobs, setup.servers, setup.options, progress)

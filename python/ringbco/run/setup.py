@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import astuple, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -90,6 +92,22 @@ class Setup:
         if isinstance(order, str) and order.startswith("column:"):
             told["order"] = order
         return told
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """Everything needed to repeat the run, as run.toml has it."""
+        run = describe_run(self.table, self.cluster, self.chosen.name, self.described())
+        if self.own is not None:
+            run["own_policy"] = {"name": self.chosen.name, **self.own.described}
+        for name, beside in (
+            ("tables", self.rates),
+            ("outages", self.outages),
+            ("quotas", self.quotas),
+            ("services", self.services),
+        ):
+            if beside is not None:
+                run[name] = beside.told()
+        return run
 
     def explain(self, error: _core.CoreError) -> Exception:
         """The engine's refusal in the table's terms."""
@@ -225,19 +243,9 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     )
     finished = jobs_frame(frame, setup.workload.ideal_run_time, why, result)
     name = setup.chosen.name
-    run = describe_run(table, setup.cluster, name, setup.described())
-    if setup.own is not None:
-        run["own_policy"] = {"name": name, **setup.own.described}
-    if setup.rates is not None:
-        run["tables"] = setup.rates.told()
-    if setup.outages is not None:
-        run["outages"] = setup.outages.told()
     down = None if setup.outages is None else setup.outages.on_clock(values)
-    if setup.quotas is not None:
-        run["quotas"] = setup.quotas.told()
     serving = None
     if setup.services is not None:
-        run["services"] = setup.services.told()
         serving = Serving.of(setup.services.names, setup.services.gpus, result)
     searches = None if setup.trials is None else searches_frame(frame, setup.trials, result)
     last = run_time(frame, finished, result)[1]
@@ -252,7 +260,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
             replicas=None if serving is None else serving.held(last),
         ),
         decisions=decisions_frame(frame, result) if values["decisions"] else None,
-        run=run,
+        run=deepcopy(setup.record),
         speeds=None if setup.rates is None else setup.rates.frame,
         outages=None if setup.outages is None else setup.outages.frame,
         quota=None if setup.quotas is None else setup.quotas.frame,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from importlib.metadata import version
@@ -12,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.cluster.spec import RECORDED, Cluster
+from ringbco.io.json_text import json_text
 from ringbco.run.options import MOST_SEED, as_cluster, integer
 from ringbco.trace.jobs import COLUMNS, METADATA_PREFIX, JobTable, TableLike, as_table
 from ringbco.trace.profiles import CATALOGUE, entries, resolve
@@ -80,5 +80,7 @@ def profile(
         },
     }
     return replace(
-        table, frame=frame.with_columns(columns), metadata={**table.metadata, KEY: json.dumps(told)}
+        table,
+        frame=frame.with_columns(columns),
+        metadata={**table.metadata, KEY: json_text(told, indent=None)},
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -17,6 +16,7 @@ import ringbco
 from ringbco.errors import InputError
 from ringbco.io import marks
 from ringbco.io.atomic import replacing
+from ringbco.io.json_text import json_text
 from ringbco.io.marks import Mark, signature
 from ringbco.result.folder import check_target
 from ringbco.sweeps.spec import Run, Spec
@@ -56,14 +56,14 @@ class Store:
             self.damaged.append(folder / TABLE)
         folder.mkdir(parents=True, exist_ok=True)
         document = {"ringbco": ringbco.__version__, "spec": spec.document}
-        _put(folder / SPEC, (json.dumps(document, indent=2, default=str) + "\n").encode(), _SPEC_MARK)
+        _put(folder / SPEC, (json_text(document, default=str) + "\n").encode(), _SPEC_MARK)
         (folder / RUNS).mkdir(exist_ok=True)
 
     def add(self, key: str, record: Record) -> None:
         """Takes a run's record in, and keeps it if the run would end so again."""
         self.records[key] = record
         if record.get("final", True):
-            text = json.dumps({**record, _DIGEST: _digest(key, record)}, indent=2)
+            text = json_text({**record, _DIGEST: _digest(key, record)})
             _put(self._file(key), f"{text}\n".encode(), _RECORD_MARK)
 
     def gather(self) -> pl.DataFrame:
@@ -126,7 +126,7 @@ def _put(path: Path, data: bytes, mark: Mark) -> None:
 
 def _digest(key: str, record: Mapping[str, Any]) -> str:
     """Of the record as that of this run."""
-    return hashlib.sha256(json.dumps([key, record], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json_text([key, record], indent=None, sort_keys=True).encode()).hexdigest()
 
 
 def _is_table(path: Path) -> bool:

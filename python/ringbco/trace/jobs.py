@@ -24,6 +24,7 @@ from ringbco.io.atomic import cannot_write, check_output, replacing
 from ringbco.io.csvtext import PARQUET_MAGIC, read_bytes, read_text_table, refuse_doubled, refuse_foreign
 from ringbco.io.forks import use_polars
 from ringbco.io.frames import ArrowColumn, ArrowTable, arrow_source, as_polars, refuse_unheld
+from ringbco.io.json_text import json_text
 from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
 from ringbco.io.threads import at_once
@@ -281,7 +282,7 @@ def provenance(
     if epoch is not None:
         metadata["epoch"] = epoch
     if options is not None:
-        metadata["options"] = json.dumps(dict(options), sort_keys=True)
+        metadata["options"] = json_text(dict(options), indent=None, sort_keys=True)
     return {METADATA_PREFIX + key: value for key, value in metadata.items()}
 
 

@@ -167,7 +167,7 @@ class _Result:
             raise self._key(_SUMMARY, summary, "jobs", f"{jobs}, the rows of {_JOBS}")
         wrong = wrong_figure(summary)
         if wrong is not None:
-            raise self._key(_SUMMARY, summary, wrong, _NUMBER)
+            raise self._key(_SUMMARY, summary, *wrong)
         types = summary.get("gpu_types", [])
         if not isinstance(types, list) or not all(map(_is_type, types)):
             raise self._key(_SUMMARY, summary, "gpu_types", "GPU types, each with its figures")
@@ -285,17 +285,25 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
         yield path, value
 
 
-def wrong_figure(summary: object) -> str | None:
-    """The first key of a summary that has no number where one is shown; "" where it is no table at all."""
+def wrong_figure(summary: object) -> tuple[str, str] | None:
+    """The first key of a summary that has no number where one is shown, and what it should have.
+
+    Where it is no table at all, the key is "".
+    """
     from ringbco.result.measures import MAY_BE_NULL, MEASURES
 
     if not isinstance(summary, dict):
-        return ""
+        return "", "a table"
     empty = {key for key in MAY_BE_NULL if summary.get(key, 0) is None}
     always = ["makespan", *(f"{statistic}_{name}" for name in MEASURED for statistic in STATISTICS)]
     shown = (*(measure.key for measure in MEASURES), "jobs_refused", "jobs_ended", "jobs_dropped")
-    told = (*always, *(key for key in shown if key in summary and key not in empty))
-    return next((key for key in told if not is_number(summary.get(key))), None)
+    for key in always:
+        if not is_number(summary.get(key)):
+            return key, _NUMBER
+        if summary[key] < 0:
+            return key, "0 or more"
+    told = (key for key in shown if key in summary and key not in empty)
+    return next(((key, _NUMBER) for key in told if not is_number(summary[key])), None)
 
 
 def is_number(value: object) -> bool:
