@@ -164,9 +164,10 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert told["parameters"] == {"times": 2.0, "sign": 1}
     assert (told["kind"], told["clairvoyant"], told["about"]) == ("RankPolicy", False, "The narrowest first.")
     assert run("audit", "run", "--jobs", "jobs.parquet", folder=tmp_path).returncode == 0
-    assert run("replay", "--again", "run", folder=tmp_path).returncode == 0
+    again = ["replay", "--again", "run", "--policy", "mine.py:Mine"]
+    assert run(*again, folder=tmp_path).returncode == 0
     (tmp_path / "mine.py").write_text(MINE + "\n")
-    changed = run("replay", "--again", "run", folder=tmp_path)
+    changed = run(*again, folder=tmp_path)
     assert changed.returncode == 1
     assert "expected the policy's file as it was" in changed.stderr
 

@@ -35,14 +35,14 @@ def repeat(
     from ringbco.result.folder import check_target
     from ringbco.run.again import compare_tables, read_repeat
 
-    _refuse_settings(ctx)
+    policy = _policy(ctx)
     if out is not None:
         _refuse_itself(folder, out)
         check_target(out, force=force)
-    wanted = read_repeat(folder, jobs)
+    wanted = read_repeat(folder, jobs, policy)
     unit = "%" if wanted.command == "plan" else "jobs"
-    policy = wanted.options.get("policy", "?")
-    with progress_bar(f"{policy} on {wanted.cluster.name}", quiet=quiet, unit=unit) as progress:
+    shown = policy or wanted.options.get("policy", "?")
+    with progress_bar(f"{shown} on {wanted.cluster.name}", quiet=quiet, unit=unit) as progress:
         outcome = wanted.run(progress)
     if out is not None:
         outcome.write(out, force=force)
@@ -74,17 +74,23 @@ def repeat(
         )
 
 
-def _refuse_settings(ctx: typer.Context) -> None:
-    """Raises UsageError for a setting given beside --again: run.toml says all of them."""
+def _policy(ctx: typer.Context) -> str | None:
+    """What --policy says. Raises UsageError for another setting beside --again: run.toml says all of them."""
     from ringbco.errors import UsageError
 
+    given = None
     for parameter in ctx.command.params:
         source = ctx.get_parameter_source(parameter.name or "")
-        if parameter.name not in _TAKEN and source is not None and source.name == "COMMANDLINE":
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        if parameter.name == "policy":
+            given = str(ctx.params["policy"])
+        elif parameter.name not in _TAKEN:
             option = max(parameter.opts, key=len)
             raise UsageError(
                 f"option {option.lstrip('-')}: --again takes every setting from run.toml: leave it out"
             )
+    return given
 
 
 def _refuse_itself(folder: Path, out: Path) -> None:

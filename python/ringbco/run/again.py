@@ -16,10 +16,11 @@ from ringbco.errors import InputError, UsageError, one_line
 from ringbco.result.folder import cluster_of, read_run
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import OUTAGES, QUOTA, RESULT_FILES, SERVICES, SPEEDS, has_table
-from ringbco.run import own
+from ringbco.run import own, own_file
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan import plan
 from ringbco.run.plan_options_generated import PLAN
+from ringbco.run.policies_generated import PRESETS
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import JobTable, read_jobs
 
@@ -70,11 +71,17 @@ class Repeat:
             raise InputError(str(error), file=self.folder / "run.toml") from None
 
 
-def read_repeat(folder: str | os.PathLike[str], jobs: str | os.PathLike[str] | None = None) -> Repeat:
+def read_repeat(
+    folder: str | os.PathLike[str],
+    jobs: str | os.PathLike[str] | None = None,
+    policy: str | None = None,
+) -> Repeat:
     """What the run.toml of a result folder asks for; the job table is `jobs` or the one that it names.
 
-    Raises InputError where the folder is no result, run.toml is incomplete or of a later version, or the job
-    table is not there.
+    policy: the caller's word for a policy of one's own. A folder may come from anywhere, so that no code is
+    loaded because run.toml names it; the caller's is loaded if it is, byte for byte, what the result was made
+    of. Raises InputError where the folder is no result, run.toml is incomplete or of a later version, or the
+    job table or the policy is not there; UsageError for a policy beside a result that needs none.
     """
     path = Path(folder)
     record = path / "run.toml"
@@ -103,6 +110,15 @@ def read_repeat(folder: str | os.PathLike[str], jobs: str | os.PathLike[str] | N
     except InputError as error:
         raise InputError(str(error), file=path) from None
     given = _options(command, options, record)
+    parameters: Mapping[str, Any] = {}
+    if command == "replay" and not _is_ours(given.get("policy")):
+        told = _as_mapping(run.get("own_policy"))
+        given["policy"] = _own_policy(given["policy"], told, policy, record)
+        parameters = _as_mapping(told.get("parameters"))
+    elif policy is not None:
+        raise UsageError("option policy: --again takes every setting from run.toml: leave it out")
+    elif given.get("policy") in own.BUILT_IN:
+        parameters = _as_mapping(_as_mapping(run.get("own_policy")).get("parameters"))
     if given.get("model") == "table":
         given["tables"] = path / SPEEDS  # the copy: the file itself may have changed
     for name, file in (("outages", OUTAGES), ("quota", QUOTA), ("services", SERVICES)):
@@ -116,34 +132,51 @@ def read_repeat(folder: str | os.PathLike[str], jobs: str | os.PathLike[str] | N
         cluster=cluster,
         options=given,
         versions=_table(run, "ringbco", record),
-        parameters=_parameters(run, record),
+        parameters=parameters,
     )
 
 
-def _parameters(run: Mapping[str, Any], record: Path) -> Mapping[str, Any]:
-    """The fields of a policy of one's own. Raises InputError where its file has changed since."""
-    told = run.get("own_policy")
-    if not isinstance(told, Mapping):
-        return {}
-    name, sha256 = str(told.get("name")), told.get("sha256")
-    if name in own.BUILT_IN:
-        return _as_mapping(told.get("parameters"))
-    if ":" not in name or sha256 is None:
+def _is_ours(policy: object) -> bool:
+    """Whether it is a policy of ringbco, or a file of decisions: none is the code of somebody else.
+
+    True of what is no text either, which `replay` refuses.
+    """
+    return not isinstance(policy, str) or (
+        policy in PRESETS or policy in own.BUILT_IN or policy.startswith("log:")
+    )
+
+
+def _own_policy(named: str, told: Mapping[str, Any], given: str | None, record: Path) -> own.Carried:
+    """The policy that was given for the one that run.toml names, read and compared, not loaded yet."""
+    if given is None:
+        raise InputError(
+            "a policy of ringbco: code is not run because a folder names it",
+            file=record,
+            key="options.policy",
+            value=named,
+            hint="if you know and trust it, give it again as --policy FILE.py:CLASS or MODULE:CLASS;"
+            " it is loaded if its SHA-256 is the recorded one",
+        )
+    sha256 = told.get("sha256")
+    if not isinstance(sha256, str):
         raise InputError(
             "a policy that stands in a file; this one was made in memory",
             file=record,
             key="own_policy",
-            value=name,
+            value=named,
         )
-    found = own.resolve(name, _as_mapping(told.get("parameters"))).described.get("sha256")
+    name, code = own_file.code(given)
+    found = hashlib.sha256(code).hexdigest()
     if found != sha256:
         raise InputError(
-            f"the policy's file as it was, SHA-256 {str(sha256)[:12]}; it is {str(found)[:12]} now",
+            f"the policy's file as it was, SHA-256 {sha256[:12]}; {given} is {found[:12]} now, and was not"
+            " loaded",
             file=record,
             key="own_policy",
-            value=name,
+            value=named,
+            hint="name the file, or the module, in which the class itself stands",
         )
-    return _as_mapping(told.get("parameters"))
+    return own.Carried(name, code, sha256)
 
 
 def _as_mapping(value: object) -> Mapping[str, Any]:

@@ -9,17 +9,18 @@ from __future__ import annotations
 import ast
 import dataclasses
 import hashlib
-import importlib
+import importlib.util
 import inspect
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ringbco.errors import InputError, UsageError
+from ringbco.run import own_file
 from ringbco.run.policies_generated import PRESETS
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from ringbco.run.state import State
 
-GROUP: Final = "ringbco.policies"
-"""The entry points under which an installed package offers its policies by name."""
 BUILT_IN: Final = {name: f"ringbco.policies.{name}:{name.capitalize()}" for name in ("gavel", "allox", "sia")}
 """The policies of this package that are written as one's own are, by name."""
 _RUNNING: Final = RLock()
@@ -94,7 +93,7 @@ def is_own(policy: object) -> bool:
     if isinstance(policy, Carried):
         return True
     if isinstance(policy, str):
-        named = policy in BUILT_IN or (policy not in PRESETS and policy in _entry_points())
+        named = policy in BUILT_IN or (policy not in PRESETS and policy in own_file.offers())
         return (":" in policy and not policy.startswith("log:")) or named
     return isinstance(policy, Scheduler) or (isinstance(policy, type) and issubclass(policy, Scheduler))
 
@@ -154,26 +153,18 @@ def carried(name: str) -> Carried:
     """The policy of that name, to be sent. Raises as `resolve` does."""
     place = name.rpartition(":")[0]
     if place.endswith(".py"):
-        text = _text(Path(place))
+        text = own_file.text(Path(place))
         return Carried(name, text, hashlib.sha256(text).hexdigest())
     return Carried(name, None, resolve(name).described.get("sha256"))
 
 
-def _entry_points() -> Sequence[str]:
-    from importlib.metadata import entry_points
-
-    return sorted({point.name for point in entry_points(group=GROUP)})
-
-
 def installed() -> list[tuple[str, type[Scheduler], list[str]]]:
     """(name, class, fields) of every policy in Python that this or another installed package offers."""
-    from importlib.metadata import entry_points
-
-    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    points = sorted(own_file.offers().items())
     found = []
     for name, kind in [
         *((name, _named(name)) for name in BUILT_IN),
-        *((point.name, point.load()) for point in points if point.name not in BUILT_IN),
+        *((name, point.load()) for name, point in points if name not in BUILT_IN),
     ]:
         if isinstance(kind, type) and issubclass(kind, Scheduler):
             fields: list[str] = []
@@ -188,16 +179,14 @@ def _named(name: str, text: bytes | None = None) -> Any:
 
     text: the file's, where it has been read.
     """
-    from importlib.metadata import entry_points
-
     name = BUILT_IN.get(name, name)
     place, colon, _ = name.rpartition(":")
     if not colon:
-        return next(iter(entry_points(group=GROUP, name=name))).load()
+        return own_file.offers()[name].load()
     if place.endswith(".py"):
         path = Path(place)
-        return _offered(_from_text(_text(path) if text is None else text, path), name)
-    return _offered(_imported(place, name), name)
+        return _offered(_from_text(own_file.text(path) if text is None else text, path), name)
+    return _offered(_imported(place, name, text), name)
 
 
 def _offered(module: ModuleType, name: str) -> Any:
@@ -217,8 +206,14 @@ def _offered(module: ModuleType, name: str) -> Any:
     return getattr(module, attribute)
 
 
-def _imported(place: str, name: str) -> ModuleType:
+def _imported(place: str, name: str, text: bytes | None) -> ModuleType:
     try:
+        if text is None or place in sys.modules:
+            return importlib.import_module(place)
+        # The bytes that were read, and not what Python compiled earlier, which may be of another text.
+        spec = importlib.util.find_spec(place)  # imports the packages that it is in
+        if spec is not None and place not in sys.modules:
+            return _run(importlib.util.module_from_spec(spec), text, Path(str(spec.origin)))
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name is None or not (place + ".").startswith(error.name + "."):
@@ -229,19 +224,16 @@ def _imported(place: str, name: str) -> ModuleType:
         ) from None
 
 
-def _text(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        reason = (
-            "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
-        )
-        hint = "file.py:Class takes the path of a Python file and the name of a policy's class in it"
-        raise InputError(reason, file=path, hint=hint) from None
-
-
 def _from_text(text: bytes, path: Path) -> ModuleType:
     """The module of a file's text, wherever the file is; the same text is run once."""
+    module = ModuleType(f"ringbco_own_{path.stem}_{hashlib.sha256(text).hexdigest()[:12]}")
+    module.__file__ = str(path)
+    return _run(module, text, path)
+
+
+def _run(module: ModuleType, text: bytes, path: Path) -> ModuleType:
+    """The module with all that its text defines; one of that name that was run before stays as it is."""
+    name = module.__name__
     try:
         code = compile(text, str(path), "exec")
     except SyntaxError as error:
@@ -250,19 +242,15 @@ def _from_text(text: bytes, path: Path) -> ModuleType:
         ) from None
     except ValueError as error:  # a null byte
         raise InputError(f"Python: {error}", file=path) from None
-    digest = hashlib.sha256(text).hexdigest()
-    name = f"ringbco_own_{path.stem}_{digest[:12]}"
     with _RUNNING:  # another thread waits until the module is whole
         if name not in sys.modules:
-            module = ModuleType(name)
-            module.__file__ = str(path)
             sys.modules[name] = module  # dataclasses look their module up there
             try:
                 exec(code, vars(module))
             except BaseException:
                 del sys.modules[name]
                 raise
-            _DIGESTS[name] = digest
+            _DIGESTS[name] = hashlib.sha256(text).hexdigest()
         return sys.modules[name]
 
 
