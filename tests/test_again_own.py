@@ -1,4 +1,4 @@
-"""`replay --again` runs nothing that a folder names: a policy of one's own is given again, and compared first."""
+"""`replay --again` runs nothing that a folder names: one's own policy is given again."""
 
 from __future__ import annotations
 
@@ -181,10 +181,8 @@ def test_what_lies_in_the_working_directory_is_not_installed(
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: sly\nVersion: 1\n")
     (package / "entry_points.txt").write_text(ENTRY)
     (tmp_path / "sly.py").write_text(MINE.replace("Mine", "Sly"))
-    (tmp_path / "polars.py").write_text(FOLDER)
-    shadowed = command[0] == "-m"
-    if not shadowed:
-        (tmp_path / "polars.py").unlink()  # `-c` is what imports from here, not ringbco
+    if command[0] == "-m":  # with -c it is Python that imports from here
+        (tmp_path / "polars.py").write_text(FOLDER)
     done = subprocess.run(
         [sys.executable, *command, "policies", "--json"],
         cwd=tmp_path,

@@ -26,7 +26,7 @@ def replay(
         typer.Option(
             metavar="DIR",
             help="Repeat the result in DIR (of replay or plan) from its run.toml, and say whether the bytes"
-            " of its Parquet files agree. Takes no other setting, but --policy where that was one of one's own."
+            " of its Parquet files agree. Takes no other setting (but --policy, where it was one's own)."
             " JOBS says where the job table is now, -o keeps the repeat.",
             show_default=False,
         ),

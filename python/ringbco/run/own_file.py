@@ -63,7 +63,7 @@ def text(path: Path) -> bytes:
 
 
 def _file(module: str) -> Path | None:
-    """The file of a module. `importlib.util.find_spec` would import, and so run, the packages that it is in."""
+    """The file of a module. `importlib.util.find_spec` would import, and so run, what the module is in."""
     if module in sys.modules:
         return _path(getattr(sys.modules[module], "__file__", None))
     whole, places, found = "", None, None
