@@ -108,7 +108,7 @@ def resolve(policy: object, parameters: Mapping[str, Any] | None = None) -> Own:
     given = dict(parameters or {})
     name, found = named(policy)
     if isinstance(found, type):
-        found = _made(found, given, name)
+        found = found(**_values(found, given, name))
     elif given:
         raise UsageError(f"option P: {', '.join(given)}: expected none beside a policy that is made already")
     return Own(name, found, _described(name, found))
@@ -155,7 +155,19 @@ def carried(name: str) -> Carried:
     if place.endswith(".py"):
         text = own_file.text(Path(place))
         return Carried(name, text, hashlib.sha256(text).hexdigest())
-    return Carried(name, None, resolve(name).described.get("sha256"))
+    kind = kind_of(name)
+    return Carried(name, None, None if name in BUILT_IN else _sha256(kind))
+
+
+def kind_of(policy: object) -> type[Scheduler]:
+    """The class of a policy. Raises as `named` does."""
+    found = named(policy)[1]
+    return found if isinstance(found, type) else type(found)
+
+
+def check_fields(kind: type[Scheduler], name: str) -> None:
+    """Raises UsageError where no object of the class can be made without values of its fields."""
+    _values(kind, {}, name)
 
 
 def installed() -> list[tuple[str, type[Scheduler], list[str]]]:
@@ -254,8 +266,8 @@ def _run(module: ModuleType, text: bytes, path: Path) -> ModuleType:
         return sys.modules[name]
 
 
-def _made(kind: type[Scheduler], given: Mapping[str, Any], name: str) -> Scheduler:
-    """An object of the class, with its fields set."""
+def _values(kind: type[Scheduler], given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Values for the fields of a class, of which an object can be made. Raises UsageError."""
     fields: dict[str, dataclasses.Field[Any]] = {}
     if dataclasses.is_dataclass(kind):
         fields = {field.name: field for field in dataclasses.fields(kind)}
@@ -275,7 +287,7 @@ def _made(kind: type[Scheduler], given: Mapping[str, Any], name: str) -> Schedul
     ]  # fmt: skip
     if needed:
         raise UsageError(f"option P: expected a value of {', '.join(needed)}; policy {name}")
-    return kind(**values)
+    return values
 
 
 def _as_field(key: str, value: Any, field: dataclasses.Field[Any]) -> Any:
@@ -295,6 +307,15 @@ def _as_field(key: str, value: Any, field: dataclasses.Field[Any]) -> Any:
     return read
 
 
+def _sha256(kind: type[Scheduler]) -> str | None:
+    """Of the file that the class stands in; None for one that was made in a shell or a notebook."""
+    try:
+        source = inspect.getfile(kind)
+        return _DIGESTS.get(kind.__module__) or hashlib.sha256(Path(source).read_bytes()).hexdigest()
+    except (OSError, TypeError):
+        return None
+
+
 def _described(name: str, scheduler: Scheduler) -> dict[str, Any]:
     """What run.toml says of the policy, so that the run can be understood and repeated."""
     kind = type(scheduler)
@@ -303,15 +324,9 @@ def _described(name: str, scheduler: Scheduler) -> dict[str, Any]:
     told: dict[str, Any] = {"kind": rung, "clairvoyant": bool(kind.clairvoyant)}
     if about and kind.__doc__:
         told["about"] = about[0]
-    try:
-        source = inspect.getfile(kind)
-        told["sha256"] = (
-            _DIGESTS.get(kind.__module__) or hashlib.sha256(Path(source).read_bytes()).hexdigest()
-        )
-    except (OSError, TypeError):  # made in a shell or a notebook
-        pass
-    if name in BUILT_IN:  # the version of the package says which one it was
-        told.pop("sha256", None)
+    sha256 = _sha256(kind)
+    if sha256 is not None and name not in BUILT_IN:  # of those the package's version says it
+        told["sha256"] = sha256
     interval = getattr(scheduler, "interval", None)
     if interval is not None:
         told["interval"] = interval

@@ -154,7 +154,7 @@ def _given(options: Mapping[str, Any], name: str) -> bool:
 
 
 def fit(
-    chosen: Sequence[str],
+    chosen: Sequence[object],
     options: Mapping[str, Any],
     *,
     own: Sequence[Mapping[str, Any]] = (),
@@ -213,7 +213,7 @@ def foreknowledge(run: Mapping[str, Any]) -> list[str]:
     return read
 
 
-def _resolved(name: str, options: Mapping[str, Any]) -> Policy:
+def _resolved(name: object, options: Mapping[str, Any]) -> Policy:
     """The policy with its parts replaced as far as it has them."""
     preset = resolve_policy(name)
     parts = ("placement",) if preset.preemption != "none" else ("placement", *_RANKING)

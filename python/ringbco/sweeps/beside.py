@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.trace.outages import Outages, as_outages
 from ringbco.trace.quotas import Quotas, as_quotas
 from ringbco.trace.services import Services, as_services
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ringbco.cluster.spec import Cluster
     from ringbco.trace.rate_table import RateTable
+
+BESIDE: Final = ("outages", "quota", "services", "tables")
+"""The options that name them."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +41,17 @@ class Beside:
         return {name: table for name, table in found.items() if table is not None}
 
 
-def take_beside(options: dict[str, Any], folder: Path, cluster: Cluster) -> Beside:
-    """Takes the tables out of the options, and reads those that are not read yet.
+def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> Beside:
+    """The tables that the options name; those that are not read yet are read.
 
     folder: where their names start from. Raises InputError for a bad file.
     """
-    outages, services = options.pop("outages", None), options.pop("services", None)
+    outages, services = options.get("outages"), options.get("services")
     if outages is not None:
         outages = replace(as_outages(folder / outages, cluster.num_servers), source=outages)
     if services is not None:
         services = replace(as_services(folder / services, int(cluster.server_gpus.max())), source=services)
-    quota = options.pop("quota", None)
+    quota = options.get("quota")
     if quota is not None:
         quota = replace(as_quotas(folder / quota, None), source=quota)
-    return Beside(options.pop("tables", None), outages, quota, services)
+    return Beside(options.get("tables"), outages, quota, services)

@@ -26,7 +26,8 @@ from ringbco.result import metrics
 from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.own import resolve
 from ringbco.run.scheduling import rigid
-from ringbco.sweeps.spec import Run, Spec, Trace, command, options_of, read_spec
+from ringbco.sweeps.settings import command, options_of
+from ringbco.sweeps.spec import Run, Spec, Trace, read_spec
 from ringbco.sweeps.store import TABLE, Store
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, read_jobs

@@ -3,86 +3,39 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import itertools
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-import polars as pl
+from typing import Any, Final
 
 import ringbco
 from ringbco.cluster.network import NETWORK_RULES
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import ABSENT, InputError, RingbcoError, UsageError, show_toml
+from ringbco.errors import ABSENT, InputError, UsageError, show_toml
 from ringbco.io.toml import read_toml
 from ringbco.run.options import PARTS, resolve_policy
-from ringbco.run.options_generated import REPLAY
-from ringbco.run.own import Carried, carried, is_own
-from ringbco.run.plan_options_generated import PLAN
-from ringbco.run.scheduling import fit
-from ringbco.sweeps.beside import Beside, take_beside
+from ringbco.run.own import BUILT_IN, Carried, carried
+from ringbco.sweeps.beside import BESIDE, Beside, read_beside
 from ringbco.sweeps.objects import Objects
-from ringbco.trace.jobs import JobTable, from_frame
+from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, options_of
+from ringbco.sweeps.trials import Trials
+from ringbco.trace.jobs import JobTable
 from ringbco.trace.rate_table import as_rate_table
 
-COMMANDS: Final = ("replay", "plan")
 MOST_RUNS: Final = 1_000_000
 _SECTIONS: Final = ("command", "base", "grid", "runs")
 _OWN_KEYS: Final = ("trace", "load", "cluster", "recorded_cluster", "vc", *NETWORK_RULES)
 _VC: Final = ("split", "pool")
-# They shape tables that a sweep does not keep.
-_NOT_OPTIONS: Final = ("sample", "allocations", "decisions")
-_TABLES: Final = {"replay": REPLAY, "plan": PLAN}
-_KINDS: Final[Mapping[str, type]] = {"flag": bool, "integer": int, "number": float, "numbers": float}
 _MEANT: Final = {"jobs": "trace", "policies": "policy", "traces": "trace", "lambda_": "lambda"}
 # Options that the default policy takes, and that another may refuse.
 _BY_POLICY: Final = ("order", "queue", "aging", "quantum")
 _FORM: Final = "see docs/sweeps.md"
-
-
-class Setting(NamedTuple):
-    """An option of a command: its parameter's name, its values' type, its default and other words for it."""
-
-    parameter: str
-    kind: type
-    many: bool
-    default: Any
-    words: tuple[str, ...] = ()
-
-    def read(self, value: object) -> Any:
-        """The value as the command wants it; ValueError with what was expected instead."""
-        if isinstance(value, str) and value in self.words:
-            return self.default
-        if self.many:
-            if not isinstance(value, list):
-                raise ValueError(f"a list, each entry {_EXPECTED[self.kind]}")
-            return tuple(_scalar(self.kind, entry) for entry in value)
-        return _scalar(self.kind, value)
-
-
-_EXPECTED: Final[dict[type, str]] = {
-    str: "a text in quotes",
-    int: "an integer",
-    float: "a number",
-    bool: "true or false",
-}
-
-
-def _scalar(kind: type, value: object) -> Any:
-    accepted = (int, float) if kind is float else (kind,)
-    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(_EXPECTED[kind])
-    try:
-        return kind(value)
-    except OverflowError:  # an integer beyond every float
-        raise ValueError(_EXPECTED[kind]) from None
 
 
 @dataclass(frozen=True)
@@ -162,28 +115,6 @@ def read_spec(spec: str | os.PathLike[str] | Mapping[str, Any]) -> Spec:
     return _Reader(os.fspath(spec), path.parent).spec(read_toml(path, hint=_FORM))
 
 
-def command(name: str) -> Callable[..., Any] | None:
-    """The function behind a command of a sweep, None where this version of ringbco has none."""
-    function = getattr(ringbco, name, None) if name in COMMANDS else None
-    return function if inspect.isfunction(function) else None
-
-
-@cache
-def options_of(name: str) -> dict[str, Setting]:
-    """The options of a command that a sweep may set, by their names in a specification."""
-    return {
-        option.name: Setting(
-            option.parameter,
-            _KINDS.get(option.kind, str),
-            option.kind == "numbers",
-            option.default,
-            (option.word,) if option.word else (),
-        )
-        for option in _TABLES[name].values()
-        if option.name not in _NOT_OPTIONS
-    }
-
-
 class _Reader:
     """Reads one specification; its file and folder are what errors and paths refer to."""
 
@@ -191,13 +122,14 @@ class _Reader:
         self._file = file
         self._folder = folder
         self._command = "replay"
+        self._trials = Trials(self._command)
         self._traces: dict[str, Trace] = {}
         self._clusters: dict[str, Cluster] = {}
         self._objects = Objects()
-        self._own: dict[str, Carried] = {}
         self._policies: dict[str, str] = {}  # from the root -> as written
         self._tried: set[tuple[str, str]] = set()
         self._doubtful: list[tuple[str, Any, str]] = []
+        self._foreign: dict[str, str] = {}  # policies of one's own, and where they stand first
 
     def spec(self, document: Mapping[str, Any]) -> Spec:
         """The whole specification."""
@@ -206,6 +138,7 @@ class _Reader:
         if self._command not in COMMANDS or command(self._command) is None:
             known = [name for name in COMMANDS if command(name)]
             raise self._error(f"one of {', '.join(known)}", "command", self._command)
+        self._trials = Trials(self._command)
         base = self._values(self._section(document, "base"), "base")
         points = [*self._grid(document, base), *self._list(document, base)]
         if not points:
@@ -213,10 +146,15 @@ class _Reader:
         if len(points) > MOST_RUNS:
             raise self._error(f"at most {MOST_RUNS:,} runs, not {len(points):,}", "grid")
         self._settle(points)
+        parts = [self._parts(values, where) for values, where in points]
+        # What these files do their author decides: they are run once all else is known to be right.
+        self._load()
+        if self._trials.own:
+            self._settle(points)
         varied = {
             _plain(name) for table in (document.get("grid", {}), *document.get("runs", [])) for name in table
         }
-        runs = tuple(self._run(values, where) for values, where in points)
+        runs = tuple(self._run(values, *found) for (values, _), found in zip(points, parts, strict=True))
         return Spec(
             self._objects.document(document), runs, tuple(name for name in runs[0].settings if name in varied)
         )
@@ -311,10 +249,13 @@ class _Reader:
             return number
         option = options_of(self._command)[name]
         if isinstance(value, list) and not option.many:
-            raise self._error(_EXPECTED[option.kind], where, value, hint="a list belongs under [grid]")
+            raise self._error(EXPECTED[option.kind], where, value, hint="a list belongs under [grid]")
         read = self._read(option, value, where)
         if name == "policy":
             read = self._policy(read)
+        if name in BESIDE and not (self._folder / read).is_file():
+            expected = "the path of a table, relative to the specification"
+            raise self._error(expected, where, show_toml(read), hint="there is no such file")
         if name == "tables":
             read = replace(as_rate_table(self._folder / read), source=read)
         self._try(name, read, where)
@@ -337,9 +278,11 @@ class _Reader:
 
     def _try(self, name: str, value: Any, where: str) -> None:
         """Notes a value that the command refuses by itself; `_settle` says whether it has a place."""
+        if name == "policy" and self._trials.is_foreign(value):
+            self._foreign.setdefault(value, where)
         if (name, repr(value)) not in self._tried:
             self._tried.add((name, repr(value)))
-            if name in _BY_POLICY or self._refusal(name, {name: value}) is not None:
+            if name in _BY_POLICY or self._trials.refusal(name, {name: value}) is not None:
                 self._doubtful.append((name, value, where))
 
     def _settle(self, points: Sequence[tuple[Mapping[str, Any], str]]) -> None:
@@ -355,42 +298,25 @@ class _Reader:
             }
             error = None
             for options in given.values():
-                error = self._refusal(name, options)
+                error = self._trials.refusal(name, options)
                 if error is None:
                     break
             if error is not None:
-                said = str(error).removeprefix(f"option {name.replace('_', '-')}: ")
-                _, found, expected = said.partition(": expected ")
-                raise self._error(expected if found else said, where, value)
+                raise self._refused(name, value, where, error)
 
-    def _refusal(self, name: str, options: Mapping[str, Any]) -> UsageError | None:
-        """What the command says of the option of that name, tried on a job of one GPU and one second.
+    def _load(self) -> None:
+        """Loads the policies of one's own. Raises InputError for one that is not there or is none."""
+        for policy, where in self._foreign.items():
+            try:
+                self._trials.load(policy)
+            except UsageError as error:
+                raise self._refused("policy", self._policies.get(policy, policy), where, error) from None
 
-        The other options are those that the policy has a use for.
-        """
-        function, known = command(self._command), options_of(self._command)
-        assert function is not None
-        try:
-            others = self._fitted({other: value for other, value in options.items() if other != name})
-            parameters = {known[other].parameter: value for other, value in others.items()}
-            function(_one_job(), Cluster.parse("1x1"), **parameters, **{known[name].parameter: options[name]})
-        except UsageError as error:
-            return error
-        except RingbcoError:
-            pass  # of this one job, which is nobody's
-        return None
-
-    def _fitted(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options that the run's policy, and its clock, have a use for."""
-        if self._command != "replay":
-            return dict(options)
-        known = options_of(self._command)
-        by_parameter = {known[name].parameter: value for name, value in options.items()}
-        policy = options.get("policy", known["policy"].default)
-        (kept,) = fit([policy], by_parameter, strict=False)
-        if options.get("clock", known["clock"].default) == "continuous":
-            kept.pop("slot", None)  # as with policies: a grid of both clocks may name a slot for one of them
-        return {name: value for name, value in options.items() if known[name].parameter in kept}
+    def _refused(self, name: str, value: object, where: str, error: UsageError) -> InputError:
+        """What the command says of an option, as the specification's error."""
+        said = str(error).removeprefix(f"option {name.replace('_', '-')}: ")
+        _, found, expected = said.partition(": expected ")
+        return self._error(expected if found else said, where, value)
 
     def _trace(self, value: object, where: str) -> tuple[str, Trace]:
         given = self._objects.table(value)
@@ -429,7 +355,8 @@ class _Reader:
             self._clusters[value] = self._objects.cluster(replace(cluster, name=value))
         return self._clusters[value]
 
-    def _run(self, values: Mapping[str, Any], where: str) -> Run:
+    def _parts(self, values: Mapping[str, Any], where: str) -> tuple[Cluster, Beside]:
+        """The cluster of a run, and the tables beside its trace: what can be wrong under any policy."""
         for name, what, example in (
             ("trace", "a job table", "jobs.parquet"),
             ("cluster", "a cluster", "32x8"),
@@ -437,21 +364,28 @@ class _Reader:
             if name not in values:
                 hint = f'write {name} = "{example}" under [base]'
                 raise self._error(f"{what}; there is none", f"{where}.{name}", hint=hint)
-        text, trace = values["trace"]
         network = {name: values[name] for name in NETWORK_RULES if name in values}
         cluster: Cluster = values["cluster"].with_network(**network)
         cluster = cluster.with_recorded(values.get("recorded_cluster"))
-        vc = values.get("vc", _VC[0])
-        if vc == "pool":
+        if values.get("vc") == "pool":
             cluster = cluster.pooled()
+        return cluster, read_beside(values, self._folder, cluster)
+
+    def _run(self, values: Mapping[str, Any], cluster: Cluster, beside: Beside) -> Run:
+        text, trace = values["trace"]
         known = options_of(self._command)
         defaults = {name: option.default for name, option in known.items()}
         given = {name: values[name] for name in known if name in values}
-        options = defaults | self._fitted(given)
-        beside = take_beside(options, self._folder, cluster)
+        options = {
+            name: value
+            for name, value in (defaults | self._trials.fitted(given)).items()
+            if name not in BESIDE
+        }
         written = defaults | given
         if self._command == "replay":
-            policy = resolve_policy(options["policy"], **{name: options[name] for name in PARTS})
+            policy = resolve_policy(
+                self._trials.known(options["policy"]), **{name: options[name] for name in PARTS}
+            )
             in_effect = {name: getattr(policy, name) for name in PARTS}
             if str(options["order"]).startswith("column:"):
                 in_effect["order"] = options["order"]
@@ -463,7 +397,7 @@ class _Reader:
             "load": values.get("load"),
             "cluster": cluster.name,
             "recorded_cluster": cluster.recorded_on.name,
-            "vc": vc,
+            "vc": values.get("vc", _VC[0]),
             "servers": cluster.num_servers,
             "gpus": cluster.num_gpus,
             **{name: getattr(cluster.network, name) for name in NETWORK_RULES},
@@ -472,9 +406,7 @@ class _Reader:
         name = str(options.get("policy"))
         settings["policy"] = self._policies.get(name, settings["policy"])
         settings |= {name: found.source for name, found in beside.given.items()}
-        if is_own(name) and name not in self._own:
-            self._own[name] = carried(name)
-        mine = self._own.get(name)
+        mine = carried(name) if name in BUILT_IN else self._trials.own.get(name)
         load, version = values.get("load"), ringbco.__version__
         return Run(self._command, trace, load, cluster, options, settings, version, mine, beside)
 
@@ -487,9 +419,3 @@ class _Reader:
 def _plain(name: str) -> str:
     """A key as the settings spell it: the command line's dashes are underscores here."""
     return name.replace("-", "_")
-
-
-@cache
-def _one_job() -> JobTable:
-    columns = {"job_id": ["job"], "submit_time": [0.0], "num_gpus": [1], "duration": [1.0]}
-    return from_frame(pl.DataFrame(columns))
