@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ringbco.cli.command import Command
 from ringbco.io import process
+from ringbco.io.terminal import say
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -94,7 +95,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from ringbco.cli.version import version_text
 
-        typer.echo(version_text())
+        say(*version_text().split("\n"))
         raise typer.Exit
 
 

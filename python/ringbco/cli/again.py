@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
     import typer
@@ -62,7 +62,7 @@ def repeat(
             "other_versions": others,
             "out": None if out is None else str(out),
         }
-        print(json_text(told))
+        say_json(told)
     elif not quiet:
         _show(wanted, found, out)
     differing = [name for name, difference in found.items() if difference is not None]
@@ -111,7 +111,7 @@ def _other_versions(wanted: Repeat, here: dict[str, Any]) -> dict[str, tuple[str
 
 def _show(wanted: Repeat, found: dict[str, str | None], out: Path | None) -> None:
     kept = "" if out is None else f", kept in {out}"
-    print(f"{wanted.folder}: {wanted.command} of {wanted.trace} on {wanted.cluster.name}, repeated{kept}")
+    say(f"{wanted.folder}: {wanted.command} of {wanted.trace} on {wanted.cluster.name}, repeated{kept}")
     width = max(map(len, found))
     for name, difference in found.items():
-        print(f"{name:{width}}  {'same bytes' if difference is None else difference}")
+        say(f"{name:{width}}  {'same bytes' if difference is None else difference}")

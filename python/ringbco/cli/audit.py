@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
     from ringbco.audits import Report
@@ -46,7 +46,7 @@ def audit(
 
     report = check_folder(folder, jobs)
     if as_json:
-        print(json_text(report.to_dict()))
+        say_json(report.to_dict())
     elif not quiet:
         _show(folder, report)
     if not report.ok:
@@ -56,11 +56,12 @@ def audit(
 
 def _show(folder: Path, report: Report) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False)
+    from ringbco.io.console import Console
+
+    console = Console()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("check")
     table.add_column("rule")
@@ -72,11 +73,11 @@ def _show(folder: Path, report: Report) -> None:
         else:
             failed = Text(f"{check.failed:,}", style="bold red" if check.failed else "")
             table.add_row(check.code, check.rule, f"{check.looked_at:,}", failed)
-    console.print(str(folder), markup=False)
+    console.print(str(folder))
     console.print(table)
     findings = report.findings
     for finding in findings[:SHOWN]:
-        console.print(str(finding), markup=False, soft_wrap=True)
+        say(str(finding))
     more = report.failed - min(len(findings), SHOWN)
     if more > 0:
         console.print(f"... and {more:,} more")

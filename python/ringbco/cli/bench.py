@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say
 
 if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
@@ -142,7 +143,7 @@ def bench(
         show(measured, measure.machine(), more, f"{what}; cluster {cluster}{note}")
         for path in (picture, json_path):
             if path is not None:
-                print(f"written: {path}")
+                say(f"written: {path}")
 
 
 def _check(cluster: Cluster, name: str, jobs_path: Path | None, policies: list[str] | tuple[()]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say, say_json
 from ringbco.run.options_generated import REPLAY
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def bound(
     machine = inputs.parse_cluster(cluster, inputs.network_of(options), vc, recorded_cluster)
     found = run(inputs.read_table(jobs, quiet=True), machine, **options)
     if as_json:
-        print(json_text(found.to_dict()))
+        say_json(found.to_dict())
         return
-    from rich.console import Console
+    from ringbco.io.console import Console
 
-    console = Console(highlight=False)
+    console = Console()
     with shown_in(units):
         left_out = f", {found.dropped:,} left out as too large" if found.dropped else ""
         title = f"{jobs.name} on {machine.name}: {found.jobs:,} jobs{left_out}"
@@ -63,7 +63,7 @@ def bound(
             ranges = "may hold min_gpus to max_gpus GPUs here, and num_gpus in the bound of `ringbco compare`"
             lines.append(f"elastic jobs: {found.elastic:,}; each {ranges}")
         for line in lines:
-            console.print(line, markup=False, soft_wrap=True)
+            say(line)
         for table in _tables(found):
             console.print(table)
 

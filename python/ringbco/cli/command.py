@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from typer.core import TyperCommand, TyperOption
 
+from ringbco.io.terminal import say
+
 _LONGEST: Final = 60
 
 
@@ -34,7 +36,7 @@ class Command(TyperCommand):
                     shown(message, category, *where, **more)
                 elif str(message) not in told:
                     told.add(str(message))
-                    print(f"warning: {message}", file=sys.stderr, flush=True)
+                    say(f"warning: {message}", to=sys.stderr)
 
             warnings.showwarning = tell
             return super().invoke(ctx)

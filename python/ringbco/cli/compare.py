@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -13,7 +12,7 @@ import typer
 from ringbco.cli import inputs
 from ringbco.cli.options import declare
 from ringbco.cli.replay import replay
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import note, say_json
 
 if TYPE_CHECKING:
     from ringbco.result.comparison import Comparison
@@ -220,10 +219,7 @@ def _at_hand(asked: _Asked, given: Mapping[str, Any]) -> _Made:
 
     def tell() -> None:
         for name in unused:
-            print(
-                f"note: option {name.rstrip('_').replace('_', '-')}: not used by results at hand",
-                file=sys.stderr,
-            )
+            note(f"option {name.rstrip('_').replace('_', '-')}: not used by results at hand")
 
     return _Made(default_title(comparison.outcomes), comparison, {}, tell)
 
@@ -276,25 +272,24 @@ def _page(comparison: Comparison) -> str:
 
 def _show(title: str, comparison: Comparison, shown: _Shown) -> None:
     if shown.as_json:
-        print(json_text(comparison.to_dict()))
+        say_json(comparison.to_dict())
     elif not shown.quiet:
-        from rich.console import Console
-
         from ringbco.cli.comparison import show
+        from ringbco.io.console import Console
         from ringbco.units import shown_in
 
         with shown_in(shown.units):
-            show(title, comparison, Console(highlight=False), shown.sort)
+            show(title, comparison, Console(), shown.sort)
 
 
 def _tell_kept(kept: Kept) -> None:
     """Notes on the runs that an interrupted comparison had kept."""
     for path in kept.damaged:
-        print(f"note: {path} was damaged; its run was made again", file=sys.stderr)
+        note(f"{path} was damaged; its run was made again")
     if kept.found:
         count = len(kept.found)
         runs = "run is" if count == 1 else "runs are"
-        print(f"note: {count} {runs} of an interrupted comparison, from {kept.folder}", file=sys.stderr)
+        note(f"{count} {runs} of an interrupted comparison, from {kept.folder}")
 
 
 def _tell_unequal(comparison: Comparison) -> None:
@@ -302,7 +297,7 @@ def _tell_unequal(comparison: Comparison) -> None:
     counts = {label: outcome.summary["jobs"] for label, outcome in comparison.outcomes.items()}
     if len(set(counts.values())) > 1:
         ran = ", ".join(f"{label} {count:,}" for label, count in counts.items())
-        print(f"note: the policies ran different jobs, having left some out: {ran}", file=sys.stderr)
+        note(f"the policies ran different jobs, having left some out: {ran}")
 
 
 def _tell_strangers(comparison: Comparison, results: list[str]) -> None:
@@ -316,4 +311,4 @@ def _tell_strangers(comparison: Comparison, results: list[str]) -> None:
             if there.get(table, {}).get(key) != here.get(table, {}).get(key)
         ]
         if others:
-            print(f"note: {label} is of another run: its {' and '.join(others)} differ", file=sys.stderr)
+            note(f"{label} is of another run: its {' and '.join(others)} differ")

@@ -25,14 +25,14 @@ _SHORTEST_LABEL: Final = 16
 
 def show(title: str, comparison: Comparison, console: Console, sort: str | None = None) -> None:
     """Prints the title, the tables and what their marks mean. sort: as for `tables`."""
-    console.print(title, markup=False)
+    console.print(title)
     made = tables(comparison, console, sort)
     if len(made) > 1:
-        console.print(f"{len(made)} tables, one below the other{_order(comparison, sort)}", markup=False)
+        console.print(f"{len(made)} tables, one below the other{_order(comparison, sort)}")
     for table in made:
         console.print(table)
     first = next(iter(comparison.outcomes))
-    console.print(f"* best of its measure; ratios are to {first}", markup=False)
+    console.print(f"* best of its measure; ratios are to {first}")
     if comparison.seeds > 1:
         console.print(
             f"means over {comparison.seeds} seeds, the least and the greatest value below; the folders and"
@@ -48,10 +48,10 @@ def show(title: str, comparison: Comparison, console: Console, sort: str | None 
         )
     unbounded = [label for label, bound in comparison.bounds.items() if bound is None]
     if unbounded:
-        console.print(f"without a lower bound (docs/bound.md): {', '.join(unbounded)}", markup=False)
+        console.print(f"without a lower bound (docs/bound.md): {', '.join(unbounded)}")
     told = [f"{label} ({', '.join(read)})" for label, read in _clairvoyant(comparison).items() if read]
     if told:
-        console.print(f"clairvoyant, reading recorded run times: {'; '.join(told)}", markup=False)
+        console.print(f"clairvoyant, reading recorded run times: {'; '.join(told)}")
 
 
 def _order(comparison: Comparison, sort: str | None) -> str:

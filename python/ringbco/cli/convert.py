@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import note, say, say_json
 from ringbco.sources import SOURCES
 
 if TYPE_CHECKING:
@@ -307,9 +307,11 @@ def _spinner(what: str, *, quiet: bool) -> Iterator[None]:
     if quiet or not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status(what):
+    from ringbco.io.console import Console
+
+    with Console(stderr=True).status(Text(what)):
         yield
 
 
@@ -320,9 +322,9 @@ def _cite(source: str) -> None:
     lines = [f"% {chosen.title}", f"% licence: {chosen.licence}"]
     if chosen.url:
         lines.insert(1, f"% {chosen.url}")
-    print("\n".join(lines))
+    say(*lines)
     if chosen.citation:
-        print(chosen.citation)
+        say(*chosen.citation.split("\n"))
 
 
 def _print_json(
@@ -337,18 +339,18 @@ def _print_json(
         **conversion.account.to_dict(),
         "notes": list(conversion.notes),
     }
-    print(json_text(document))
+    say_json(document)
 
 
 def _show(
     source: str, conversion: Conversion, out: Path, cluster_out: Path | None, tables_out: Path | None
 ) -> None:
-    from rich.console import Console
+    from ringbco.io.console import Console
 
-    console = Console(highlight=False, soft_wrap=False)
-    console.print(conversion.account.to_table(), markup=False)
+    console = Console()
+    console.print(conversion.account.to_table())
     jobs = conversion.table.num_jobs
-    console.print(f"{jobs:,} job{'s' if jobs != 1 else ''} in {out}", markup=False)
+    console.print(f"{jobs:,} job{'s' if jobs != 1 else ''} in {out}")
     if cluster_out is not None and conversion.cluster is not None:
         cluster = conversion.cluster
         console.print(
@@ -357,6 +359,6 @@ def _show(
     if tables_out is not None and conversion.tables is not None:
         models = conversion.tables.frame["model"].n_unique()
         told = f"{conversion.tables.frame.height:,} speeds of {models} models in {tables_out}"
-        console.print(told, markup=False)
-    for note in conversion.notes:
-        print(f"note: {note}", file=sys.stderr)
+        console.print(told)
+    for line in conversion.notes:
+        note(line)

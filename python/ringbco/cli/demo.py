@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
     from ringbco.io.manifest import Kind
@@ -74,7 +75,7 @@ def demo(
         (folder / REPORT).write_text(report, encoding="utf-8")
         (folder / SUMMARIES).write_text(json_text(summaries) + "\n", encoding="utf-8")
     if as_json:
-        print(json_text(summaries))
+        say_json(summaries)
     elif not quiet:
         _show(summaries, out.resolve(), f"{table.num_jobs:,} jobs ({SAMPLE}) on {CLUSTER}")
 
@@ -92,14 +93,13 @@ def folder_kind() -> Kind:
 
 
 def _show(summaries: list[dict[str, object]], folder: Path, title: str) -> None:
-    from rich.console import Console
-
     from ringbco.cli.tables import comparison_table
+    from ringbco.io.console import Console
 
-    console = Console(highlight=False)
-    console.print(title, markup=False)
+    console = Console()
+    console.print(title)
     console.print(comparison_table(summaries))
     # Printed as they are, so that a long path is not broken over two lines.
-    print(f"report:  {folder / REPORT}")
-    print(f"picture: {folder / PICTURE}")
-    print(f"results: {folder}{{{','.join(POLICIES)}}}".replace("{", "/{", 1))
+    say(f"report:  {folder / REPORT}")
+    say(f"picture: {folder / PICTURE}")
+    say(f"results: {folder}{{{','.join(POLICIES)}}}".replace("{", "/{", 1))

@@ -10,7 +10,7 @@ import typer
 
 from ringbco.cli import one_file
 from ringbco.cli.completion import offer
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say_json
 
 
 def generate(
@@ -109,7 +109,7 @@ def generate(
 
     inspection = inspect_jobs(table)
     if as_json:
-        print(json_text(inspection))
+        say_json(inspection)
     else:
         title = f"{table.num_jobs:,} jobs of preset {preset}, seed {seed}, in {out}"
         one_file.tell(title, tables(inspection, brief=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ringbco.cli.completion import offer
+from ringbco.io.terminal import note
 
 if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
@@ -198,10 +198,9 @@ def read_table(path: Path, *, quiet: bool) -> JobTable:
 
     table = read_jobs(path, without=UNREAD)
     if not table.is_sorted and not quiet:
-        print(
-            f"note: {path}: rows are not in order of submit_time; jobs were submitted in that order"
-            " (equal times in row order), results keep the file's order",
-            file=sys.stderr,
+        note(
+            f"{path}: rows are not in order of submit_time; jobs were submitted in that order"
+            " (equal times in row order), results keep the file's order"
         )
     return table
 
@@ -240,10 +239,10 @@ def tell_rigid(policies: Sequence[str], table: JobTable) -> None:
 
     line = rigid(policies, table)
     if line is not None:
-        print(f"note: {line}", file=sys.stderr)
+        note(line)
 
 
 def note_unused(options: Iterable[str], policies: Sequence[str]) -> None:
     """The note for each of the options."""
     for name in options:
-        print(f"note: option {name}: not used by {' or '.join(policies)}", file=sys.stderr)
+        note(f"option {name}: not used by {' or '.join(policies)}")

@@ -10,7 +10,7 @@ import typer
 
 from ringbco.cli.completion import offer
 from ringbco.cli.inputs import Jobs, Units
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,19 +93,18 @@ def inspect(
     inspection = inspect_jobs(table, machine, screening.dropped, screening.rows, shape)
     _draw(table.frame, inspection, jobs.name, png, html, force=force)
     if as_json:
-        print(json_text(inspection))
+        say_json(inspection)
     elif not quiet:
         with shown_in(units):
             _show(jobs, table, inspection, (png, html))
 
 
 def _show(jobs: Path, table: JobTable, inspection: Mapping[str, Any], charts: Sequence[Path | None]) -> None:
-    from rich.console import Console
-
+    from ringbco.io.console import Console
     from ringbco.sources.account import Account
 
-    console = Console(highlight=False)
-    console.print(f"{inspection['jobs']:,} jobs in {jobs}", markup=False, soft_wrap=True)
+    console = Console()
+    say(f"{inspection['jobs']:,} jobs in {jobs}")
     console.print(tables(inspection))
     account = Account.from_metadata(table.metadata)
     if account is not None:
@@ -114,10 +113,10 @@ def _show(jobs: Path, table: JobTable, inspection: Mapping[str, Any], charts: Se
     if inspection["published"]["shape"]:
         console.print(_published(inspection["published"]))
     elif inspection["published"]["because"]:
-        console.print(inspection["published"]["because"], markup=False)
+        console.print(inspection["published"]["because"])
     for path in charts:
         if path is not None:
-            console.print(f"charts in {path}", markup=False, soft_wrap=True)
+            say(f"charts in {path}")
 
 
 def _check_outputs(jobs: Path, png: Path | None, html: Path | None, *, force: bool) -> None:

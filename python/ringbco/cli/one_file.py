@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,13 +42,13 @@ def check_table_name(path: Path, mark: Mark, *, force: bool) -> None:
 
 def tell_json(figures: Mapping[str, Any], path: Path) -> None:
     """The figures, and where the file is."""
-    print(json_text({**figures, "file": str(path)}))
+    say_json({**figures, "file": str(path)})
 
 
 def tell(title: str, table: RenderableType) -> None:
     """A line, which is not broken, and a table."""
-    from rich.console import Console
+    from ringbco.io.console import Console
 
-    console = Console(highlight=False)
-    console.print(title, markup=False, soft_wrap=True)
+    console = Console()
+    say(title)
     console.print(table)

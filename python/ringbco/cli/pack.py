@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ringbco.cli import inputs
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
@@ -61,19 +61,18 @@ def pack(
         gpus_only=gpus_only,
     )
     if as_json:
-        print(json_text(found.to_dict()))
+        say_json(found.to_dict())
         return
-    from rich.console import Console
-
     from ringbco.cli.fitted import Fitted
+    from ringbco.io.console import Console
 
-    console = Console(highlight=False)
+    console = Console()
     orders = f"seed {seed}" if runs == 1 else f"mean of seeds {seed} to {seed + runs - 1}"
     beside = f" and {found.without_gpus:,} without GPUs" if found.without_gpus else ""
     counts = f"{found.jobs:,} jobs{beside}, {found.gpus:,} GPUs"
     what = "with CPU and memory" if found.with_cpu else "GPUs only"
     title = f"{jobs.name} on {machine.name}: {counts}, {placement}, {orders}, {what}"
-    console.print(title, markup=False, soft_wrap=True)
+    say(title)
     console.print(_table(found, Fitted("asked for", "allocated", "least", "most")))
 
 

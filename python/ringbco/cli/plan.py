@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import note, say_json
 from ringbco.run.plan_options_generated import PLAN
 
 
@@ -50,10 +49,7 @@ def plan(
     reading = time.perf_counter() - started
     latest = float(column(table.frame, "submit_time").max(initial=0.0))
     if latest and not quiet:
-        print(
-            f"note: {jobs}: submit_time goes up to {latest:g} s; a plan has every job there at time 0",
-            file=sys.stderr,
-        )
+        note(f"{jobs}: submit_time goes up to {latest:g} s; a plan has every job there at time 0")
     with progress_bar(f"{policy} on {machine.name}", quiet=quiet, unit="%") as progress:
         outcome = run(table, machine, policy=policy, progress=progress, **options)
     if not quiet:
@@ -67,7 +63,7 @@ def plan(
     outcome.summary = with_seconds(outcome.summary, reading)
     summary = outcome.write(out, force=force)
     if as_json:
-        print(json_text(summary))
+        say_json(summary)
     elif not quiet:
         with shown_in(units):
             _show(
@@ -89,10 +85,10 @@ def _kappa(text: str) -> int | None:
 
 
 def _show(title: str, summary: dict[str, Any], slot: float) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from ringbco.cli.tables import summary_tables
+    from ringbco.io.console import Console
     from ringbco.units import duration
 
     kappa = "" if summary["kappa"] is None else f", kappa {summary['kappa']}"
@@ -102,7 +98,7 @@ def _show(title: str, summary: dict[str, Any], slot: float) -> None:
     table.add_row("most work on a GPU", duration(summary["w_max"]))
     table.add_row("work bound", f"{duration(summary['work_lower_bound'])}; makespan / bound {ratio:.2f}")
     table.add_row("Theorem 5", f"at most {summary['approximation_bound']:,.1f} times the optimum")
-    console = Console(highlight=False)
-    console.print(title, markup=False)
+    console = Console()
+    console.print(title)
     console.print(summary_tables(summary))
     console.print(table)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say_json
 from ringbco.run.policies_generated import PRESETS
 
 # Options under which a policy that needs no run times reads them.
@@ -45,7 +45,7 @@ def policies(
     ]
     rows += _installed()
     if as_json:
-        print(json_text(rows))
+        say_json(rows)
         return
     _show(rows)
 
@@ -72,10 +72,12 @@ def _installed() -> list[dict[str, Any]]:
 
 def _show(rows: list[dict[str, Any]]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    console = Console(highlight=False)
+    from ringbco.io.console import Console
+
+    console = Console()
     titles = ("name", "paper", "preemptive", "clairvoyant", "options")
     told = []
     for row in rows:
@@ -92,8 +94,8 @@ def _show(rows: list[dict[str, Any]]) -> None:
         console.print(table)
     else:
         for name, *rest in told:
-            console.print(f"[bold]{name}[/bold]")
+            console.print(Text(name, style="bold"))
             for title, cell in zip(titles[1:], rest, strict=True):
                 if cell:
-                    console.print(f"  {title}: {' '.join(cell.split())}", markup=False)
+                    console.print(f"  {title}: {' '.join(cell.split())}")
     console.print("clairvoyant: reads how long a job will run before it does; --queue easy always does")

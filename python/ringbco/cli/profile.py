@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ringbco.cli import inputs, one_file
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say_json
 
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
@@ -58,7 +58,7 @@ def profile(
     write_jobs(filled, out, force=force)
     told = json.loads(filled.metadata[KEY])
     if as_json:
-        print(json_text({"jobs": filled.num_jobs, **told, "table": str(out)}))
+        say_json({"jobs": filled.num_jobs, **told, "table": str(out)})
     elif not quiet:
         title = f"{filled.num_jobs:,} jobs recorded on {machine.recorded_on.character}, in {out}"
         one_file.tell(title, _table(filled.num_jobs, told["filled"]))

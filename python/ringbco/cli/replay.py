@@ -9,7 +9,7 @@ import typer
 
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say, say_json
 from ringbco.run.options_generated import REPLAY
 
 
@@ -96,20 +96,19 @@ def replay(
     count_seconds(outcome, reading)
     summary = outcome.write(out, force=force)
     if as_json:
-        print(json_text(summary))
+        say_json(summary)
     elif not quiet:
         with shown_in(units):
             _show(f"{jobs.name} on {machine.name}, policy {policy}, results in {out}", summary)
         read = foreknowledge(outcome.run)
         if read:
-            print(f"clairvoyant, reading recorded run times: {', '.join(read)}")
+            say(f"clairvoyant, reading recorded run times: {', '.join(read)}")
 
 
 def _show(title: str, summary: dict[str, object]) -> None:
-    from rich.console import Console
-
     from ringbco.cli.tables import summary_tables
+    from ringbco.io.console import Console
 
-    console = Console(highlight=False)
-    console.print(title, markup=False)
+    console = Console()
+    console.print(title)
     console.print(summary_tables(summary))

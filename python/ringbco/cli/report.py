@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say, say_json
 
 
 def report(
@@ -53,9 +53,9 @@ def report(
     if as_json:
         told = {"report": str(out), "bytes": written.bytes, "charts": written.charts}
         told |= {"results": list(written.results)}
-        print(json_text(told | ({"pictures": str(png)} if png is not None else {})))
+        say_json(told | ({"pictures": str(png)} if png is not None else {}))
     elif not quiet:
         of = ", ".join(written.results)
-        print(f"{out}: {written.charts} charts of {of}, {written.bytes / 1e6:.1f} MB")
+        say(f"{out}: {written.charts} charts of {of}, {written.bytes / 1e6:.1f} MB")
         if png is not None:
-            print(f"{png}: the same as {written.charts} pictures")
+            say(f"{png}: the same as {written.charts} pictures")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
     from ringbco.study.reproduce_claims import Claim
@@ -55,23 +55,23 @@ def reproduce(
             "rule": rule(seeds),
             "claims": [vars(claim) for claim in found],
         }
-        print(json_text(told))
+        say_json(told)
     elif not quiet:
         show(found, seeds)
-        print(f"{runs.height:,} plans; the page is {out / 'index.html'}")
+        say(f"{runs.height:,} plans; the page is {out / 'index.html'}")
 
 
 def show(claims: list[Claim], seeds: int) -> None:
     """Prints the verdicts as a table, then the rule that they follow."""
     from rich import box
-    from rich.console import Console
     from rich.padding import Padding
     from rich.table import Table
 
+    from ringbco.io.console import Console
     from ringbco.study.reproduce import READINGS
     from ringbco.study.reproduce_claims import rule, shown
 
-    console = Console(highlight=False)
+    console = Console()
     narrow = console.width < 80
     table = Table(
         box=box.SIMPLE_HEAD,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ringbco.cli.inputs import Units
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -146,7 +146,7 @@ def sweep(
         "table": str(result.path),
     }
     if as_json:
-        print(json_text(counts))
+        say_json(counts)
     elif not quiet:
         with shown_in(units):
             _show(wanted, result)
@@ -178,22 +178,22 @@ def _executor(
 
 
 def _show(spec: Spec, result: SweepResult) -> None:
-    from rich.console import Console
+    from ringbco.io.console import Console
 
-    console = Console(highlight=False)
+    console = Console()
     console.print(_table(result.frame.head(_SHOWN_ROWS), spec.varied, console))
     frame = result.frame
     if frame.height > _SHOWN_ROWS:
         console.print(f"... and {frame.height - _SHOWN_ROWS:,} more")
     for error in frame["error"].drop_nulls().unique(maintain_order=True).head(5):
-        console.print(f"failed: {error}", markup=False, soft_wrap=True)
+        say(f"failed: {error}")
     alike = frame.height - result.kept - result.done
     same = f" ({alike:,} like another of them)" if alike else ""
     console.print(
         f"{frame.height:,} runs{same}: {result.done:,} done now, {result.kept:,} kept from before,"
         f" {result.failed:,} failed"
     )
-    print(result.path)
+    say(str(result.path))
 
 
 def _table(frame: pl.DataFrame, varied: tuple[str, ...], console: Console) -> Table:

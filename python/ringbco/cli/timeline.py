@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ringbco.io.json_text import json_text
+from ringbco.io.terminal import say, say_json
 
 
 def timeline(
@@ -60,10 +60,10 @@ def timeline(
     if as_json:
         told = {"trace": str(out), "events": events, "from": shown.start, "to": shown.end}
         told |= {"servers": len(shown.servers)}
-        print(json_text(told | ({"picture": str(png)} if png is not None else {})))
+        say_json(told | ({"picture": str(png)} if png is not None else {}))
     elif not quiet:
         span = f"{shown.start:,.0f} to {shown.end:,.0f} s"
         count = len(shown.servers)
-        print(f"{out}: {events:,} events, {span} on {count:,} server{'s'[: count != 1]}")
+        say(f"{out}: {events:,} events, {span} on {count:,} server{'s'[: count != 1]}")
         if png is not None:
-            print(f"{png}: the same as a picture")
+            say(f"{png}: the same as a picture")

@@ -9,6 +9,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from ringbco.io.terminal import say
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -67,8 +69,8 @@ def tell_interrupt(what_is_left: str = "") -> int:
 
 
 def tell(line: str) -> None:
-    """A line on stderr."""
-    print(line, file=sys.stderr, flush=True)
+    """A line on stderr, or several."""
+    say(*line.split("\n"), to=sys.stderr)
 
 
 class _Stdout(io.FileIO):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +12,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from ringbco.errors import one_line
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
 
@@ -34,6 +37,7 @@ _MOST_ROWS: Final = 4_800
 """Rows of one chart's data, whatever the number of results: below the 5,000 at which altair refuses."""
 # Solid, then dashes that differ in length and number: with the colours 64 lines that can be told apart.
 DASHES: Final = ([1, 0], [6, 3], [2, 2], [10, 4], [8, 3, 2, 3], [3, 6], [12, 3, 2, 3, 2, 3], [1, 3])
+_NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 _DAY: Final = 86_400.0
 
 
@@ -203,8 +207,20 @@ def png(chart: Any, *, scale: float = 2.0) -> bytes:
 
     # Altair refuses 5,000 rows, lest a notebook grow; who makes a chart here has a limit of its own.
     with alt.data_transformers.enable("default", max_rows=None):
-        document = chart.to_json()
-    return vl_convert.vegalite_to_png(document, scale=scale)
+        return vl_convert.vegalite_to_png(document(chart), scale=scale)
+
+
+def document(chart: Any) -> str:
+    """The chart as the drawing library reads it, which ends the process at a control character in a text."""
+    return json.dumps(_drawable(chart.to_dict()), sort_keys=True)
+
+
+def _drawable(value: Any) -> Any:
+    if isinstance(value, str):
+        return _NO_XML.sub(lambda found: one_line(found[0]), value)
+    if isinstance(value, dict):
+        return {_drawable(key): _drawable(entry) for key, entry in value.items()}
+    return [_drawable(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _panel(chart: Any, width: int, height: int) -> Any:

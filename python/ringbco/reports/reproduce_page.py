@@ -12,6 +12,7 @@ from ringbco.cluster.network import Network
 from ringbco.io.manifest import Kind
 from ringbco.io.marks import first_bytes
 from ringbco.reports import reproduce_charts
+from ringbco.reports.charts import document
 from ringbco.reports.reproduce_reasons import reasons
 from ringbco.reports.templates import picture, render
 from ringbco.study import reproduce
@@ -31,7 +32,7 @@ def write(folder: Path, runs: pl.DataFrame, claims: Sequence[Claim]) -> None:
 
     pictures = {}
     for number, name in zip(FIGURES, _PICTURES, strict=True):
-        chart = reproduce_charts.figure(runs, number).to_json()
+        chart = document(reproduce_charts.figure(runs, number))
         (folder / name).write_bytes(vl_convert.vegalite_to_png(chart, scale=1.6))
         pictures[number] = picture(vl_convert.vegalite_to_svg(chart))
     with open(folder / _RUNS, "wb") as file:  # polars takes no name that is not UTF-8

@@ -6,19 +6,24 @@ with a user's words in it as markup: files of the package, the drawing library, 
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ringbco.reports.library import library
 
+# In a script's string, as in a text for people, an escape says the same.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
 
 def render(name: str, **told: Any) -> str:
-    """The template of that name in the folder `page`, filled in."""
-    return _environment().get_template(f"{name}.html.jinja").render(told)
+    """The template of that name in the folder `page`, filled in; control characters show as `\\u001b`."""
+    page = _environment().get_template(f"{name}.html.jinja").render(told)
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", page)
 
 
 def picture(svg: str) -> Markup:

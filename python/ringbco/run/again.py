@@ -237,7 +237,7 @@ def _difference(first: Path, second: Path) -> str | None:
     frames = []
     for path in (first, second):
         try:
-            frames.append(pl.read_parquet(path))
+            frames.append(pl.read_parquet(path, glob=False))
         except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             return f"cannot be read as Parquet ({one_line(reason)[:_LONGEST_REASON]})"

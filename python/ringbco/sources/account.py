@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -106,24 +106,42 @@ class Account:
         try:
             stored = json.loads(metadata[_KEY])
             entries = tuple(Entry(*entry) for entry in stored["entries"])
-            return cls(stored["unit"], stored["rows_read"], stored["rows_kept"], entries)
-        except (KeyError, ValueError, TypeError):
+            account = cls(stored["unit"], stored["rows_read"], stored["rows_kept"], entries)
+        except (KeyError, ValueError, TypeError, RecursionError):
             return None
+        return account if account._is_sound() else None
+
+    def _is_sound(self) -> bool:
+        """Whether its parts are of their types: a footer may hold anything."""
+        counts = [self.rows_read, self.rows_kept]
+        counts += (count for entry in self.entries for count in (entry.rows, entry.matching))
+        texts = [self.unit, *(entry.reason for entry in self.entries)]
+        return (
+            all(type(count) is int and count >= 0 for count in counts)
+            and all(isinstance(text, str) for text in texts)
+            and all(entry.kind in get_args(Kind) for entry in self.entries)
+        )
 
     def to_table(self, title: str | None = None) -> Table:
         """The account as a table for a terminal."""
         from rich.table import Table
+        from rich.text import Text
 
         overlap = any(e.matching != e.rows for e in self.entries if e.rows)
-        table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False)
-        table.add_column(self.unit)
+        table = Table(
+            title=None if title is None else Text(title),
+            title_justify="left",
+            show_edge=False,
+            pad_edge=False,
+        )
+        table.add_column(Text(self.unit))
         table.add_column("why", overflow="fold")
         table.add_column("rows", justify="right")
         if overlap:
             table.add_column("of all that match", justify="right")
         table.add_row("read", "", f"{self.rows_read:,}", *[""] * overlap, style="bold")
         for e in (e for e in self.entries if e.rows):
-            table.add_row(e.kind, e.reason, f"{e.rows:,}", *[f"{e.matching:,}"] * overlap)
+            table.add_row(e.kind, Text(e.reason), f"{e.rows:,}", *[f"{e.matching:,}"] * overlap)
         table.add_row("kept", "", f"{self.rows_kept:,}", *[""] * overlap, style="bold")
         return table
 

@@ -155,6 +155,7 @@ def _parse(opened: Opened) -> pl.DataFrame:
             quote_char=None,
             row_index_name=ROW,
             truncate_ragged_lines=True,
+            glob=False,
         )
     except pl.exceptions.PolarsError as error:
         refuse_not_utf8(opened)

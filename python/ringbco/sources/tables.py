@@ -153,6 +153,7 @@ class CsvFile:
             separator=self.separator,
             row_index_name=ROW,
             raise_if_empty=False,
+            glob=False,
         )
         lacking = [c for c in self.table.columns if c not in self.columns] if self.table else []
         return frame.with_columns(

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
+
+from ringbco.io.console import Console
 
 if TYPE_CHECKING:
     from ringbco.study.bench import Measurement
@@ -63,7 +64,7 @@ def show(
     measured: Sequence[Measurement], machine: Mapping[str, Any], more: Mapping[str, Any], heading: str
 ) -> None:
     """Prints the machine, the cases, what their columns mean, and the whole command's parts."""
-    console = Console(highlight=False)
+    console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = max(console.width, _WIDE)
     console.print(
@@ -71,7 +72,7 @@ def show(
         f" {machine['system']}; Python {machine['python']}, ringbco {machine['ringbco']}",
         markup=False,
     )
-    console.print(heading, markup=False)
+    console.print(heading)
     for columns in _fitting(measured, console):
         console.print(_table(measured, columns))
     median = ", median (least-most) of the pairs" if len(measured[0].ratio_all) > 1 else ""
@@ -90,11 +91,11 @@ def show(
             " ask for every GPU at once, or for as many as they can."
         )
     for note in notes:
-        console.print(note, markup=False)
+        console.print(note)
     own = [m for m in measured if m.split is not None]
     if own:
         console.print(_split(own))
-        console.print(_SPLIT, markup=False)
+        console.print(_SPLIT)
     if "command" in more:
         _show_command(console, more)
 
@@ -166,7 +167,7 @@ def _show_command(console: Console, more: Mapping[str, Any]) -> None:
         f" import ringbco {start['import_seconds']:.2f} s, ringbco --help {start['help_seconds']:.2f} s",
     ]
     for line in lines:
-        console.print(line, markup=False)
+        console.print(line)
 
 
 def _met(met: bool) -> str:

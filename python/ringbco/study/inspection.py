@@ -420,7 +420,7 @@ def _metadata(table: JobTable) -> dict[str, Any]:
     for key, value in table.metadata.items():
         try:
             parsed = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             parsed = value
         unfolded[key.removeprefix(METADATA_PREFIX)] = parsed
     return unfolded
