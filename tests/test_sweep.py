@@ -422,3 +422,25 @@ def test_a_policy_that_ends_jobs_is_shown_as_written_and_beside_its_mean(
     assert ended[0] == ended[1] > 0
     assert ended[2:] == [None, None]
     assert own[4] == str(ended[0])  # after the policy, the seed and two words of the mean
+
+
+def test_calls_that_are_cancelled_end_once(caplog: pytest.LogCaptureFixture) -> None:
+    """What an interrupted sweep does: it cancels all that is open, then ends the processes."""
+    pool = ProcessExecutor(2)
+    futures = [pool.submit(signal.pause) for _ in range(6)]
+    for future in futures:
+        future.cancel()
+    pool.shutdown(cancel_futures=True)
+    assert all(future.cancelled() for future in futures)
+    assert caplog.records == []  # where concurrent.futures tells what a callback raised
+
+
+def test_processes_hear_no_interrupt_from_their_first_moment_on() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    pool = ProcessExecutor(1)
+    try:
+        blocked = pool.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+    assert signal.SIGINT in blocked
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before

@@ -66,6 +66,7 @@ def show(claims: list[Claim], seeds: int) -> None:
     from rich import box
     from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
     from ringbco.io.console import Console
     from ringbco.study.reproduce import READINGS
@@ -98,8 +99,9 @@ def show(claims: list[Claim], seeds: int) -> None:
         ]
         if narrow:
             lines = (f"{c.dispatch}, {c.variant}: {v}" for c, v in zip(own, verdicts, strict=True))
-            table.add_row(str(figure), "\n".join((paper, *lines)))
+            cells = ["\n".join((paper, *lines))]
         else:
-            table.add_row(str(figure), paper, *verdicts)
+            cells = [paper, *verdicts]
+        table.add_row(str(figure), *map(Text.from_markup, cells))
     console.print(table)
     console.print(Padding(rule(seeds), (0, 0, 1, 0)))

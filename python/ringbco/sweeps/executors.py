@@ -37,14 +37,19 @@ class _Worker:
 
     def __init__(self) -> None:
         # Not forked: a fork would copy the locks of this process's threads as they happen to be held.
-        self.pool: Final = ProcessPoolExecutor(1, get_context("spawn"), _ignore_interrupts)
-        self._pid: Final = self.pool.submit(os.getpid)
+        self.pool: Final = ProcessPoolExecutor(1, get_context("spawn"))
+        # An interrupt from the terminal reaches every process of the group: this one decides what it means. The
+        # new one begins with what is blocked here, so that it hears of none even while it starts.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._pid: Final = self.pool.submit(os.getpid)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     def end(self) -> None:
-        """Ends the process, whatever it does. One that has not begun to work ends by itself."""
+        """Ends the process, whatever it does, as soon as it has begun."""
         with suppress(BrokenProcessPool, ProcessLookupError):
-            if self._pid.done():
-                os.kill(self._pid.result(), signal.SIGKILL)
+            os.kill(self._pid.result(), signal.SIGKILL)
 
 
 @dataclass(eq=False)
@@ -90,7 +95,7 @@ class ProcessExecutor(Executor):
             self._waiting.clear()
             workers = [*self._idle, *self._busy]
         for future in given_up:
-            future.cancel()
+            self._give_up(future)
         for worker in workers:
             if cancel_futures:
                 worker.end()
@@ -105,7 +110,7 @@ class ProcessExecutor(Executor):
                 call, worker = self._waiting.popleft(), self._idle.pop()
                 self._busy.add(worker)
             if call.future.cancelled():
-                self._close(call.future)
+                self._give_up(call.future)
                 self._free(worker)
                 continue
             try:
@@ -127,9 +132,8 @@ class ProcessExecutor(Executor):
             if not self._closing:
                 self._idle.append(_Worker() if dead else worker)
 
-    def _close(self, future: Future[Any]) -> None:
-        if future.cancelled():
-            future.set_running_or_notify_cancel()  # wakes those who wait for it
+    def _give_up(self, future: Future[Any]) -> None:
+        _give_up(future)
         with self._lock:
             self._open.discard(future)
 
@@ -143,25 +147,22 @@ class ProcessExecutor(Executor):
             if dead:
                 error = WorkerDiedError(f"the worker process died {call.attempts} times; it may lack memory")
             if inner.cancelled():
-                call.future.cancel()
-            elif call.future.set_running_or_notify_cancel():
-                if error is None:
-                    call.future.set_result(inner.result())
-                else:
-                    call.future.set_exception(error)
-            self._close(call.future)
+                self._give_up(call.future)
+            else:
+                if call.future.set_running_or_notify_cancel():
+                    if error is None:
+                        call.future.set_result(inner.result())
+                    else:
+                        call.future.set_exception(error)
+                with self._lock:
+                    self._open.discard(call.future)
         self._free(worker, dead=dead)
         self._hand_out()
 
 
-def _ignore_interrupts() -> None:
-    # An interrupt from the terminal reaches every process of the group: the parent decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 def dask_setup(_worker: object) -> None:
     """What Dask calls in each worker of `local:N` when it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in _ignore_interrupts
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as the processes of `_Worker`
     _silence()
 
 
