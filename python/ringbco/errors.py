@@ -69,6 +69,17 @@ class ForkedError(RingbcoError):
     """This process was forked, and lacks threads that the work needs: exit status 1."""
 
 
+class PolicyError(RingbcoError):
+    """A policy of one's own that cannot be loaded, or that would end the process: exit status 1."""
+
+    def __init__(self, name: str, error: BaseException) -> None:
+        import traceback
+
+        said = traceback.format_exception_only(error)[-1].strip()  # holds where str(error) raises
+        *_, place = traceback.extract_tb(error.__traceback__)
+        super().__init__(f"policy {name}: raised {said} ({place.filename}, line {place.lineno})")
+
+
 class OtherwiseError(RingbcoError):
     """A repeated run that came out otherwise than the first one: exit status 3."""
 

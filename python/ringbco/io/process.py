@@ -7,17 +7,22 @@ import io
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ringbco.io.terminal import say
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 received: Final[list[int]] = []
 """The signals that asked this process to stop, once it was told."""
 
 _AGAIN: Final = 0.01  # s
+_theirs: Final[set[CodeType]] = set()
 _waiting: list[int] = []  # signals that came while a module was being imported
 
 
@@ -27,6 +32,15 @@ def listen() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+
+
+def calls_others(function: Callable[P, T]) -> Callable[P, T]:
+    """Says of a function that it calls code of others, which may keep an interrupt to itself.
+
+    There a second one ends the process at once.
+    """
+    _theirs.add(function.__code__)
+    return function
 
 
 def stop_listening() -> None:
@@ -40,6 +54,11 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     # An exception, not a sudden death, so that half-written folders are cleaned up; and a note, because
     # compiled code may make another exception of it. Not in the middle of an import: compiled modules that
     # cannot be initialised panic. The signal then waits until the import is done.
+    if _waiting or (received and _is_others(frame)):
+        try:
+            tell("interrupted: ended at once")
+        finally:
+            os._exit(128 + number)
     if _importing(frame):
         _waiting.append(number)
         signal.signal(signal.SIGALRM, _try_again)
@@ -52,6 +71,14 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _try_again(_number: int, frame: FrameType | None) -> None:
     _interrupt(_waiting.pop(), frame)
+
+
+def _is_others(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code in _theirs:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _importing(frame: FrameType | None) -> bool:

@@ -13,13 +13,16 @@ import importlib.util
 import inspect
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from ringbco.errors import InputError, UsageError
+from ringbco import _core
+from ringbco.errors import InputError, PolicyError, RingbcoError, UsageError
+from ringbco.io.process import calls_others
 from ringbco.run import own_file
 from ringbco.run.policies_generated import PRESETS
 
@@ -98,27 +101,60 @@ def is_own(policy: object) -> bool:
     return isinstance(policy, Scheduler) or (isinstance(policy, type) and issubclass(policy, Scheduler))
 
 
+@contextmanager
+def guarded(name: str, *, loading: bool = False) -> Iterator[None]:
+    """Around code of a policy's author. Raises PolicyError for what would end the process.
+
+    loading: for all that is raised, where nobody is asked for a decision.
+    """
+    try:
+        yield
+    except (RingbcoError, _core.CoreError, KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:
+        if isinstance(error, Exception) and not loading:
+            raise
+        raise PolicyError(name, error) from error
+
+
+def _label(policy: object) -> str:
+    """What to call a policy before anything of it is asked: its metaclass may be anybody's too."""
+    if isinstance(policy, str | Carried):
+        return policy if isinstance(policy, str) else policy.name
+    return str(type.__getattribute__(policy if isinstance(policy, type) else type(policy), "__qualname__"))
+
+
+@calls_others
 def resolve(policy: object, parameters: Mapping[str, Any] | None = None) -> Own:
     """The policy that a name, a class or an object stands for.
 
     parameters: values for the fields of a dataclass, as values or as text. Raises UsageError for a class
     that is not there or is no policy, and for a field that is not there; InputError for a file that cannot
-    be read or has a syntax error.
+    be read or has a syntax error; PolicyError for what the file or the class itself raises.
     """
     given = dict(parameters or {})
     name, found = named(policy)
-    if isinstance(found, type):
-        found = found(**_values(found, given, name))
-    elif given:
-        raise UsageError(f"option P: {', '.join(given)}: expected none beside a policy that is made already")
-    return Own(name, found, _described(name, found))
+    with guarded(name, loading=True):
+        if isinstance(found, type):
+            found = found(**_values(found, given, name))
+        elif given:
+            raise UsageError(
+                f"option P: {', '.join(given)}: expected none beside a policy that is made already"
+            )
+        return Own(name, found, _described(name, found))
 
 
+@calls_others
 def named(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
     """The name of a policy, and its class or its object: no object is made, which may take fields and time.
 
     Raises as `resolve`, but for fields.
     """
+    with guarded(_label(policy), loading=True):
+        return _found(policy)
+
+
+def _found(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
     text: bytes | None = None
     if isinstance(policy, Carried):
         text, policy = policy.text, policy.name
@@ -167,7 +203,8 @@ def kind_of(policy: object) -> type[Scheduler]:
 
 def check_fields(kind: type[Scheduler], name: str) -> None:
     """Raises UsageError where no object of the class can be made without values of its fields."""
-    _values(kind, {}, name)
+    with guarded(name, loading=True):
+        _values(kind, {}, name)
 
 
 def installed() -> list[tuple[str, type[Scheduler], list[str]]]:
@@ -176,7 +213,7 @@ def installed() -> list[tuple[str, type[Scheduler], list[str]]]:
     found = []
     for name, kind in [
         *((name, _named(name)) for name in BUILT_IN),
-        *((name, point.load()) for name, point in points if name not in BUILT_IN),
+        *((name, named(name)[1]) for name, _ in points if name not in BUILT_IN),
     ]:
         if isinstance(kind, type) and issubclass(kind, Scheduler):
             fields: list[str] = []

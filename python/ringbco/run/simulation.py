@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import POLICY_NOTE, DecisionError, UsageError
+from ringbco.io.process import calls_others, received
 from ringbco.result.outcome import Outcome
 from ringbco.run.options import check_callback, number
 from ringbco.run.options_generated import Options
-from ringbco.run.own import KeyPolicy, Policy, RankPolicy, Scheduler, resolve
+from ringbco.run.own import KeyPolicy, Policy, RankPolicy, Scheduler, guarded, resolve
 from ringbco.run.setup import Setup, conclude, prepare
 from ringbco.run.state import Parts, State
 from ringbco.trace import profiles
@@ -119,12 +120,15 @@ class Simulation:
     def _ask(self, method: Callable[..., Any], *rows: NDArray[np.uint32]) -> Any:
         """What a method of the policy returns. What it raises tells the simulated time."""
         try:
-            return method(self.state, *rows)
+            told = method(self.state, *rows)
         except DecisionError:
             raise
         except Exception as error:
             error.add_note(f"{POLICY_NOTE}{self._setup.chosen.name} at simulated time {self._course.now:g} s")
             raise
+        if received:  # and the policy has kept it to itself
+            raise KeyboardInterrupt
+        return told
 
     def fork(self, policy: Scheduler | type[Scheduler] | None = None) -> Simulation:
         """The run as it is now; what happens to one does not touch the other.
@@ -197,6 +201,7 @@ class _Bare(Policy):
         """Nothing: `advance` hands the decision to the caller instead."""
 
 
+@calls_others
 def drive(
     setup: Setup, progress: Callable[[int, int], None] | None, make: Callable[[], Simulation] | None = None
 ) -> _core.RunResult:
@@ -210,11 +215,13 @@ def drive(
     courses = []
     done = 0
     for part in range(prepared.parts):
-        # Every virtual cluster has a policy of its own; the caller's object is not touched.
-        policy = copy.deepcopy(setup.own.scheduler)
-        simulation = object.__new__(Simulation) if make is None else make()
-        simulation._begin(setup, prepared, part, policy, _after(done, setup, progress))
-        simulation.advance()
+        with guarded(setup.own.name, loading=True):
+            # Every virtual cluster has a policy of its own; the caller's object is not touched.
+            policy = copy.deepcopy(setup.own.scheduler)
+            simulation = object.__new__(Simulation) if make is None else make()
+            simulation._begin(setup, prepared, part, policy, _after(done, setup, progress))
+        with guarded(setup.own.name):
+            simulation.advance()
         courses.append(simulation._course)
         done += simulation._course.jobs
     return prepared.outcome(courses)

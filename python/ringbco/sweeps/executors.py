@@ -38,8 +38,8 @@ class _Worker:
     def __init__(self) -> None:
         # Not forked: a fork would copy the locks of this process's threads as they happen to be held.
         self.pool: Final = ProcessPoolExecutor(1, get_context("spawn"))
-        # An interrupt from the terminal reaches every process of the group: this one decides what it means. The
-        # new one begins with what is blocked here, so that it hears of none even while it starts.
+        # An interrupt from the terminal reaches every process of the group: this one decides what it means.
+        # The new one begins with what is blocked here, so that it hears of none even while it starts.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._pid: Final = self.pool.submit(os.getpid)

@@ -21,7 +21,7 @@ import polars as pl
 
 import ringbco
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError, RingbcoError, one_line
+from ringbco.errors import InputError, PolicyError, RingbcoError, one_line
 from ringbco.result import metrics
 from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.own import resolve
@@ -169,7 +169,7 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
     except InterruptedError:
         raise
     except RingbcoError as error:
-        return _failure(str(error), final=True)
+        return _failure(str(error), final=not isinstance(error, PolicyError))
     except Exception as error:
         return _failure(f"{type(error).__name__}: {error}", final=False)
     summary = {k: value for k, value in outcome.summary.items() if not isinstance(value, list | dict)}
@@ -223,13 +223,14 @@ def _results(
             # With a timeout, so that a signal that another thread received is noticed here.
             with suppress(Empty):
                 future = finished.get(timeout=_LOOK_EVERY)
-                yield futures.pop(future), _record(future)
+                key = futures.pop(future)
+                yield key, _record(future, waiting[key])
     finally:
         for future in futures:
             future.cancel()
 
 
-def _record(future: Future[Record]) -> Record:
+def _record(future: Future[Record], run: Run) -> Record:
     """What the run says of itself or, where it could not, what its executor says of it."""
     try:
         return future.result()
@@ -238,7 +239,8 @@ def _record(future: Future[Record]) -> Record:
     except CancelledError:
         return _failure("the executor gave the run up, as Dask does when its scheduler is gone", final=False)
     except BaseException as error:
-        return _failure(f"{type(error).__name__}: {error}".removesuffix(": "), final=False)
+        whose = "" if run.own is None else f"policy {run.own.name}: "
+        return _failure(whose + f"{type(error).__name__}: {error}".removesuffix(": "), final=False)
 
 
 def _failure(message: str, *, final: bool) -> Record:
