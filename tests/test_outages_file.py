@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import Invoke
 from frames import refusal
 from ringbco.errors import InputError, UsageError
 from ringbco.trace.outages import COLUMNS, Outages, as_outages
@@ -224,3 +225,36 @@ def test_merging_is_the_naive_merge(given: list[Row]) -> None:
     assert found.merged.rows() == merged(given)
     assert found.merged.schema == found.frame.schema
     assert Outages(found.merged, "merged").merged.equals(found.merged)
+
+
+# In a result
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("server", pl.lit(99, pl.UInt32), "column server: 99: expected the index of a server, "),
+        ("server", pl.lit(None, pl.UInt32), "column server: null: expected the index of a server, "),
+        ("down_at", pl.lit(math.nan), "column down_at: NaN: expected a finite number of seconds >= 0"),
+        ("up_at", pl.col("down_at") - 1, "column up_at: 19: expected a number of seconds > down_at"),
+    ],
+)
+def test_damaged_outages_of_a_result_are_named(
+    invoke: Invoke, small_jobs: Path, column: str, value: pl.Expr, said: str
+) -> None:
+    Path("o.csv").write_text(f"{HEAD}\n0,20,60\n")
+    given = (small_jobs.name, "--cluster", "2x8", "--policy", "fifo")
+    assert invoke("replay", *given, "--outages", "o.csv", "-o", "r", "-q").returncode == 0
+    path = Path("r", "outages.parquet")
+    pl.read_parquet(path).with_columns(value.alias(column)).write_parquet(path)
+    for command in (
+        ("audit", "r"),
+        ("report", "r", "-o", "x.html"),
+        ("timeline", "r", "-o", "t.json"),
+        ("compare", *given, "--result", "r", "-o", "c"),
+        ("replay", "--again", "r"),
+    ):
+        done = invoke(*command)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"error: r/outages.parquet: row 1, {said}")
+        assert done.stderr.count("\n") == 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +165,12 @@ def test_bad_lines(workload: Path, was: str, now: str, told: str) -> None:
         ),
         ("validation-8.csv", "10,10,0.5,1,1", "10,10,0.5,1,1e308", "grad_var: 1e308: .* to 1e.16"),
         (
+            "validation-8.csv",
+            "10,10,0.5,1,1",
+            "50,10,0.5,1,1",
+            r"validation-8.csv: row 2 .*, column progress: 40: expected at least .* row before, 50: epochs",
+        ),
+        (
             "scalability.csv",
             FILES["scalability.csv"].partition("\n")[2],
             "",
@@ -197,3 +206,29 @@ def test_missing_profiles(workload: Path) -> None:
 
 def test_a_workload_is_recognised(workload: Path) -> None:
     assert recognise(workload) == ("pollux", "a Pollux workload (workload-N.csv)")
+
+
+FULL = """\
+import resource, sys
+from ringbco.shell import main
+sys.dont_write_bytecode = True  # it would be cut off, too
+resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_a_disk_that_fills_under_the_speeds(workload: Path, name: str) -> None:
+    """A limit on file sizes makes the write fail as a full disk does."""
+    before = sorted(os.listdir())
+    command = ["convert", "pollux", str(workload), "--profiles", "profiles"]
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, *command, "-o", "jobs.parquet", "--tables-out", name],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {name}: cannot be written: File too large")
+    assert done.stderr.count("\n") == 1
+    assert sorted(os.listdir()) == before

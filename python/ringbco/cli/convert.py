@@ -286,7 +286,7 @@ def _write(
 ) -> None:
     """All files or none: the others take their names only once the job table is in place."""
     from ringbco.io.atomic import replacing
-    from ringbco.trace.jobs import write_jobs
+    from ringbco.trace.jobs import table_file, write_jobs
     from ringbco.trace.rate_table import MARK
 
     with ExitStack() as others:
@@ -295,7 +295,7 @@ def _write(
             file.write(conversion.cluster.to_toml().encode())
             file.flush()
         if tables_out is not None and conversion.tables is not None:
-            file = others.enter_context(replacing(tables_out, MARK, force=force))
+            file = others.enter_context(table_file(tables_out, MARK, force=force))
             conversion.tables.write(file, as_csv=tables_out.suffix.lower() == ".csv")
             file.flush()
         write_jobs(conversion.table, out, force=force, csv_safe=csv_safe)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,10 +18,11 @@ from ringbco.io.json_text import json_text
 from ringbco.io.tables import read_table, write_table
 from ringbco.io.threads import at_once
 from ringbco.io.toml import toml_text
-from ringbco.result.folder import read_run, read_summary, whole_folder
+from ringbco.result.folder import cluster_of, read_run, read_summary, whole_folder
 from ringbco.result.metrics import with_seconds
-from ringbco.result.schema import RUN, SUMMARY, TABLES, has_table
+from ringbco.result.schema import OUTAGES, RUN, SUMMARY, TABLES, has_table
 from ringbco.result.views import view
+from ringbco.trace.outages import as_outages
 
 if TYPE_CHECKING:
     from ringbco.reports.plots import Plots
@@ -148,6 +149,8 @@ class Outcome:
             for name, (file, schema) in TABLES.items()
             if has_table(name, options)
         }
+        if "outages" in tables:
+            _check_outages(tables["outages"], path, run)
         return cls(
             jobs=tables["jobs"],
             allocations=tables.get("allocations"),
@@ -163,6 +166,15 @@ class Outcome:
             rungs=tables.get("rungs"),
             searches=tables.get("searches"),
         )
+
+
+def _check_outages(outages: pl.DataFrame, folder: Path, run: Mapping[str, Any]) -> None:
+    """Raises InputError with file and row for outages that no cluster, or not this one, can have."""
+    try:
+        servers = cluster_of(run).num_servers
+    except InputError as error:
+        raise InputError(str(error), file=folder / RUN) from None
+    as_outages(outages, servers, str(folder / OUTAGES))
 
 
 def summarised_later(outcome: Outcome, figures: Callable[[], dict[str, Any]]) -> Outcome:

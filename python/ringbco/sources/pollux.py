@@ -299,13 +299,25 @@ def _application(folder: Path) -> Application:
         batch = path.stem.removeprefix("validation-")
         if not re.fullmatch("[1-9][0-9]{0,8}", batch):
             raise InputError("a name such as validation-128.csv, with a batch size", file=path)
-        epochs[int(batch)] = _numbers(path, ("progress", "grad_sqr", "grad_var")).to_numpy()
+        epochs[int(batch)] = _epochs(path)
     if not epochs:
         raise InputError("holds no validation-*.csv", file=folder)
     sizes = placements["local_bsz"]
     most = _MOST_LOCAL.get(folder.name, int(sizes.max()))  # type: ignore[arg-type]
     least = math.ceil(sizes.min())  # type: ignore[arg-type]
     return Application(folder.name, placed, epochs, least, most)
+
+
+def _epochs(path: Path) -> NDArray[np.float64]:
+    """The rows of a validation file, an epoch each. Raises InputError where they are not in their order."""
+    frame = _numbers(path, ("progress", "grad_sqr", "grad_var"))
+    progress = frame["progress"]
+    early = (progress.diff() < 0).fill_null(value=False)
+    if early.any():
+        row = int(early.arg_max() or 0)
+        expected = f"at least the progress of the row before, {progress[row - 1]:g}: epochs in their order"
+        raise InputError(expected, file=path, row=row + 1, column="progress", value=progress[row])
+    return frame.to_numpy()
 
 
 def _numbers(path: Path, columns: Sequence[str]) -> pl.DataFrame:

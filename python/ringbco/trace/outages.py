@@ -108,17 +108,17 @@ def _merged(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def as_outages(outages: object, num_servers: int) -> Outages:
+def as_outages(outages: object, num_servers: int, source: str | None = None) -> Outages:
     """The outages that `outages` stands for: themselves, a frame, or the Parquet or CSV file of that name.
 
-    num_servers: of the cluster whose servers they are. Raises InputError naming file, row, column, value and
-    what was expected, for the lowest row at fault.
+    num_servers: of the cluster whose servers they are. source: the file that a frame comes from. Raises
+    InputError naming file, row, column, value and what was expected, for the lowest row at fault.
     """
     given = outages.frame if isinstance(outages, Outages) else outages
     last = num_servers - 1
     server = COLUMNS["server"]._replace(hint=f"the cluster's last server is {last}", high=last)
     form = Form("outages", "outages", {**COLUMNS, "server": server}, _NEEDED, _up_too_early, True)
-    read = read_side_table(given, form)
+    read = read_side_table(given, form, source)
     return outages if isinstance(outages, Outages) else Outages(*read)
 
 

@@ -96,9 +96,10 @@ def is_table(value: object) -> bool:
     return isinstance(value, str | os.PathLike | pl.LazyFrame | ArrowTable)
 
 
-def read_side_table(given: object, form: Form) -> SideTable:
+def read_side_table(given: object, form: Form, source: str | None = None) -> SideTable:
     """The table of a frame, or of the Parquet or CSV file of that name.
 
+    source: where a frame comes from, if that is a file.
     Raises InputError naming file, row, column, value and what was expected, for the lowest row at fault.
     """
     if isinstance(given, str | os.PathLike):
@@ -106,7 +107,7 @@ def read_side_table(given: object, form: Form) -> SideTable:
         with open(given, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return SideTable(check_table(raw, form), raw.source, digest)
-    source = f"<{form.option}>"
+    source = source or f"<{form.option}>"
     if not is_table(given):
         raise InputError(
             f"{form.option}: expected a path, or a table of polars, pyarrow, pandas (2.2 or newer) or another"
