@@ -209,17 +209,15 @@ def check_fields(kind: type[Scheduler], name: str) -> None:
 
 def installed() -> list[tuple[str, type[Scheduler], list[str]]]:
     """(name, class, fields) of every policy in Python that this or another installed package offers."""
-    points = sorted(own_file.offers().items())
     found = []
-    for name, kind in [
-        *((name, _named(name)) for name in BUILT_IN),
-        *((name, named(name)[1]) for name, _ in points if name not in BUILT_IN),
-    ]:
-        if isinstance(kind, type) and issubclass(kind, Scheduler):
-            fields: list[str] = []
-            if dataclasses.is_dataclass(kind):
-                fields = [field.name for field in dataclasses.fields(kind)]
-            found.append((name, kind, fields))
+    for name in (*BUILT_IN, *sorted(own_file.offers().keys() - BUILT_IN.keys())):
+        with guarded(name, loading=True):
+            kind = _named(name)
+            if isinstance(kind, type) and issubclass(kind, Scheduler):
+                fields: list[str] = []
+                if dataclasses.is_dataclass(kind):
+                    fields = [field.name for field in dataclasses.fields(kind)]
+                found.append((name, kind, fields))
     return found
 
 
