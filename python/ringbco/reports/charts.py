@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.errors import one_line
+from ringbco.io.json_text import json_text
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
 
@@ -212,7 +212,7 @@ def png(chart: Any, *, scale: float = 2.0) -> bytes:
 
 def document(chart: Any) -> str:
     """The chart as the drawing library reads it, which ends the process at a control character in a text."""
-    return json.dumps(_drawable(chart.to_dict()), sort_keys=True)
+    return json_text(_drawable(chart.to_dict()), indent=None, sort_keys=True)
 
 
 def _drawable(value: Any) -> Any:
