@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
+from ringbco.io.silence import unprinted
 
 if TYPE_CHECKING:
     from ringbco.run.state import State
@@ -41,7 +42,8 @@ _WHOLE: Final[dict[str, Any]] = {
 def need_solver(policy: str) -> None:
     """Raises UsageError unless HiGHS is installed."""
     try:
-        import highspy  # noqa: F401 - only whether it is there
+        with unprinted():
+            import highspy  # noqa: F401 - only whether it is there
     except ModuleNotFoundError as error:
         if error.name != "highspy":
             raise
@@ -93,6 +95,10 @@ class Program:
 
     def solve(self) -> NDArray[np.float64]:
         """The values at an optimum. Raises InfeasibleError where no values keep all bounds."""
+        with unprinted():  # some versions print their name before they can be told not to
+            return self._solve()
+
+    def _solve(self) -> NDArray[np.float64]:
         import highspy
 
         model: Any = highspy.HighsLp()
