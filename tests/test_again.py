@@ -221,6 +221,8 @@ def test_a_record_that_says_something_odd(
         (("--again", "r", "--policy", "sjf"), "option policy: --again takes every setting from run.toml"),
         (("--again", "r", "--cluster", "2x8"), "option cluster: --again takes"),
         (("--again", "r", "-o", "r"), "option out: r: expected another folder"),
+        (("--again", "r", "-o", "r/sub"), "option out: r/sub: expected a folder apart from the result"),
+        (("--again", "r", "-o", "r/../r/a/b"), "option out: r/../r/a/b: expected a folder apart"),
         (("--cluster", "2x8", "-o", "x"), "expected JOBS, --cluster and -o DIR"),
         (("small.csv", "-o", "x"), "expected JOBS, --cluster and -o DIR"),
         (("small.csv", "--cluster", "2x8"), "expected JOBS, --cluster and -o DIR"),

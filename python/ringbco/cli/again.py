@@ -96,8 +96,11 @@ def _policy(ctx: typer.Context) -> str | None:
 def _refuse_itself(folder: Path, out: Path) -> None:
     from ringbco.errors import UsageError
 
-    if out.resolve() == folder.resolve():
+    target, result = out.resolve(), folder.resolve()
+    if target == result:
         raise UsageError(f"option out: {out}: expected another folder than the result to be repeated")
+    if target.is_relative_to(result) or result.is_relative_to(target):
+        raise UsageError(f"option out: {out}: expected a folder apart from the result to be repeated")
 
 
 def _other_versions(wanted: Repeat, here: dict[str, Any]) -> dict[str, tuple[str, str]]:
