@@ -22,7 +22,7 @@ from ringbco.result.folder import cluster_of
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import FAILURE_SCHEMA, PREEMPTION_SCHEMA
 from ringbco.run.options_generated import REPLAY
-from ringbco.run.own import BUILT_IN
+from ringbco.run.own import BARE, BUILT_IN
 from ringbco.run.plan_options_generated import PLAN
 from ringbco.run.policies_generated import PRESETS
 from ringbco.run.scheduling import can_resize
@@ -248,7 +248,7 @@ def preempts(options: Mapping[str, Any]) -> bool:
 def decides_itself(options: Mapping[str, Any]) -> bool:
     """Whether a log or a policy in Python says who runs where; one that only orders the queue does not."""
     policy = str(options.get("policy"))
-    return policy in BUILT_IN or (":" in policy and options.get("order") != "column")
+    return policy in (BARE, *BUILT_IN) or (":" in policy and options.get("order") != "column")
 
 
 def resizes(options: Mapping[str, Any]) -> bool:

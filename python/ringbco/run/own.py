@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 BUILT_IN: Final = {name: f"ringbco.policies.{name}:{name.capitalize()}" for name in ("gavel", "allox", "sia")}
 """The policies of this package that are written as one's own are, by name."""
+BARE: Final = "Simulation"
+"""What the policy of a bare `Simulation` is called: whoever holds it decides."""
 _RUNNING: Final = RLock()
 _DIGESTS: Final[dict[str, str]] = {}  # SHA-256 of the text of each module that was made of a file's
 
@@ -166,7 +168,7 @@ def _found(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
             f"option policy: {name or found!r}: expected a class derived from ringbco.KeyPolicy, RankPolicy"
             " or Policy, or an object of one"
         )
-    name = name or f"{kind.__module__}:{kind.__qualname__}"
+    name = name or vars(kind).get("told_as") or f"{kind.__module__}:{kind.__qualname__}"
     if inspect.isabstract(kind):
         missing = ", ".join(sorted(kind.__abstractmethods__))
         raise UsageError(f"option policy: {name}: expected a class with the method {missing}")

@@ -155,7 +155,8 @@ def prepare(
     )
     # A policy of one's own orders the jobs itself: `resolve_policy` has refused another order.
     given = {name: value for name, value in options.items() if mine is None or name != "order"}
-    values = checked(given | {"policy": chosen.name})
+    # So it has its name: only a policy of the engine is looked up.
+    values = checked(given | ({"policy": chosen.name} if mine is None else {})) | {"policy": chosen.name}
     check_policy(chosen, values)
     if not isinstance(workload, profiles.Workload | None):
         raise refusal("workload", workload, "what profiles.resolve gave, or None")

@@ -9,7 +9,7 @@ import copy
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Unpack
+from typing import Any, Final, NoReturn, SupportsIndex, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ from ringbco.io.process import calls_others, received
 from ringbco.result.outcome import Outcome
 from ringbco.run.options import check_callback, number
 from ringbco.run.options_generated import Options
-from ringbco.run.own import KeyPolicy, Policy, RankPolicy, Scheduler, guarded, resolve
+from ringbco.run.own import BARE, KeyPolicy, Policy, RankPolicy, Scheduler, guarded, resolve
 from ringbco.run.setup import Setup, conclude, prepare
 from ringbco.run.state import Parts, State
 from ringbco.trace import profiles
@@ -161,6 +161,10 @@ class Simulation:
             raise UsageError(f"outcome: {left} jobs are not done: expected advance() to have reached the end")
         return conclude(self._setup, self._prepared.outcome([self._course]))
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuses `copy.copy`, `copy.deepcopy` and `pickle` alike."""
+        raise UsageError("a Simulation cannot be copied or pickled: fork() gives one that goes on from here")
+
     # The verbs, as `state` has them.
 
     def start(self, rows: ArrayLike, servers: Parts | None = None, **how: Any) -> int:
@@ -196,6 +200,7 @@ class _Bare(Policy):
     """The policy of a simulation whose decisions its caller makes."""
 
     clairvoyant = True
+    told_as = BARE
 
     def decide(self, state: State) -> None:
         """Nothing: `advance` hands the decision to the caller instead."""
@@ -239,10 +244,9 @@ def _after(
 
 def _prepared(setup: Setup) -> _core.Prepared:
     if setup.jobs.get("shares") is not None:
-        name = setup.chosen.name.removeprefix(f"{__name__}:_Bare") or "Simulation"
         raise UsageError(
-            f"option policy: {name}: expected an order or a ranking of the engine: the job table has"
-            " shares of a GPU; without its gpu_share each takes a whole one"
+            f"option policy: {setup.chosen.name}: expected an order or a ranking of the engine: the job table"
+            " has shares of a GPU; without its gpu_share each takes a whole one"
         )
     try:
         return _core.Prepared(setup.jobs, setup.servers, setup.options)
