@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -72,8 +73,11 @@ def shared_traces() -> Path:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
-    """One line below all others: the tests skipped for want of a public trace, and how to run them."""
+    """Lines below all others: what met in random cases, the tests skipped for want of a public trace."""
     yield
+    told = [dict(report.user_properties) for report in terminalreporter.getreports("")]
+    if drawn := [each["cases"] for each in told if "cases" in each]:
+        terminalreporter.write_line(said(drawn))
     modules = [
         Path(report.nodeid.partition("::")[0]).stem.removeprefix("test_")
         for report in terminalreporter.getreports("skipped")
@@ -85,6 +89,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
             f"{len(modules)} tests skipped without the public traces in {SHARED / 'traces'} ({each});"
             " CONTRIBUTING.md says where to get them"
         )
+
+
+def said(drawn: list[dict[str, Any]]) -> str:
+    """What random cases had in common, all of them together."""
+    count, features, twins, refusals = (
+        sum(each[name] for each in drawn) for name in ("cases", "features", "twins", "refusals")
+    )
+    excused = sum((Counter(each["excused"]) for each in drawn), Counter())
+    known = "".join(f"; {number} excused: {cause}" for cause, number in sorted(excused.items()))
+    return (
+        f"{count} random cases: {features / count:.1f} features met on average, {twins} have a slow twin,"
+        f" {refusals} features were refused{known}"
+    )
 
 
 @pytest.fixture

@@ -71,9 +71,17 @@ def sleeping_world(sleep: Sleep, base: type[PreemptWorld] = PreemptWorld) -> typ
             if any(server in run.servers and run.start < self.now for run in self.running):
                 return False
             now = self.seconds(self.now)
-            ends = [b for row in self.result.allocations for own, _, a, b in row if own == server and a < b]
+            others = [(start, end) for start, end in self.others(server) if start < min(now, end)]
+            if any(end > now for _, end in others):
+                return False
+            ends = [end for _, end in others]
+            ends += [b for row in self.result.allocations for own, _, a, b in row if own == server and a < b]
             ups = [up for _, up in sleep.down(server) if up <= now]
             since = max([sleep.seen(sleep.opens), *ends, *ups])
             return now - since > sleep.after
+
+        def others(self, server: int) -> list[tuple[float, float]]:
+            """When others than jobs held its GPUs, s: replicas are `oracle_priorities`'."""
+            return []
 
     return Sleeping

@@ -406,7 +406,8 @@ class World:
         return 0.0
 
     def comes_to_end(self, run: Stretch) -> bool:
-        return run.left - self.mark(run.row) <= 1e-9 * run.phi
+        # What is left of rounding is little beside a slot's work, and beside all of it where that is less.
+        return run.left - self.mark(run.row) <= 1e-9 * min(run.phi, self.whole(run.row))
 
     def end_of(self, run: Stretch) -> float:
         left = max(0.0, run.left - self.mark(run.row))

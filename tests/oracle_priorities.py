@@ -359,6 +359,9 @@ def priority_world(
                     replica.end = now
             return changed
 
+        def others(self, server: int) -> list[tuple[float, float]]:
+            return [(each.start, each.end) for each in log.replicas if each.server == server]
+
         def change_loads(self) -> bool:
             """The rows whose time has come; whether there are any."""
             now = self.seconds(self.now)

@@ -309,6 +309,9 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
         def find(self, row: int) -> tuple[list[GPU] | None, int]:
             return sharing.find(self, row, self.running)
 
+        def tried(self, row: int) -> list[int]:
+            return sharing.tried(self, row)
+
         def floor(self) -> Floor:
             rooms = sharing.rooms(self, self.running)
             return Floor(dict(sorted(self.sizes.items())), [g for g in rooms if rooms[g] == WHOLE], {})

@@ -1,0 +1,156 @@
+"""One replay as a user writes it: plain values, from which frames, a cluster file and a script follow."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import polars as pl
+
+import ringbco
+from frames import cluster_of
+
+TYPES = {
+    "job_id": pl.String,
+    "submit_time": pl.Float64,
+    "num_gpus": pl.UInt32,
+    "duration": pl.Float64,
+    "iterations": pl.UInt64,
+    "gradient_bytes": pl.Float64,
+    "batch_size": pl.UInt32,
+    "fp_time": pl.Float64,
+    "bp_time": pl.Float64,
+    "gpu_share": pl.Float64,
+    "priority": pl.Int32,
+    "preemptible": pl.Boolean,
+    "checkpoint_interval": pl.Float64,
+    "deadline": pl.Float64,
+    "min_gpus": pl.UInt32,
+    "max_gpus": pl.UInt32,
+    "noise_scale": pl.Float64,
+    "mine": pl.Float64,
+}
+"""Of job columns; all others are text."""
+FILES = {
+    "outages": {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64, "cause": pl.String},
+    "services": {
+        "service": pl.String,
+        "time": pl.Float64,
+        "replicas": pl.UInt32,
+        "gpus_per_replica": pl.UInt32,
+    },
+    "quota": {"user": pl.String, "vc": pl.String, "gpus": pl.UInt32, "borrow": pl.Boolean},
+    "tables": {
+        "model": pl.String,
+        "gpu_type": pl.String,
+        "gpus": pl.UInt32,
+        "servers": pl.UInt32,
+        "rate": pl.Float64,
+    },
+}
+"""The tables that lie beside a job table, by the option that takes them."""
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Case:
+    """grid: the step of all times, s; None for times of any length. unit: s, about a short job's length.
+
+    epoch: when it all begins, s. files: rows of the tables beside, by option.
+    """
+
+    unit: float
+    grid: float | None
+    epoch: float = 0.0
+    jobs: list[Row] = field(default_factory=list)
+    servers: list[Row] = field(default_factory=list)
+    network: dict[str, float] = field(default_factory=dict)
+    gpu_types: dict[str, Row] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, list[Row]] = field(default_factory=dict)
+
+    # For those who draw.
+
+    def span(self, rng: Random, low: float, high: float) -> float:
+        """A length between so many units, on the grid if there is one."""
+        if self.grid is None:
+            return rng.uniform(low, high) * self.unit
+        step = self.grid / self.unit
+        return self.grid * rng.randint(math.ceil(low / step), max(math.ceil(low / step), math.floor(high / step)))
+
+    def moment(self, rng: Random) -> float:
+        """An instant of the run: often that of a submission, or of one's end if it never waited."""
+        job = rng.choice(self.jobs)
+        at = job["submit_time"] + rng.choice((0.0, job["duration"], 2.0 * job["duration"]))
+        drawn = self.epoch + self.span(rng, 0.0, 25.0)
+        return float(rng.choice((at, drawn, drawn)))
+
+    @property
+    def room(self) -> int:
+        return sum(server["gpus"] for server in self.servers)
+
+    @property
+    def policy(self) -> Any:
+        return self.options.get("policy", "fifo")
+
+    # What a user writes.
+
+    def frame(self) -> pl.DataFrame:
+        """The job table."""
+        return _frame(self.jobs, TYPES)
+
+    def toml(self) -> str:
+        """The cluster file."""
+        lines = ["[network]", *(f"{name} = {value!r}" for name, value in self.network.items())]
+        for name, facts in self.gpu_types.items():
+            lines.append(f"[gpu_types.{name}]")
+            lines += [f"{key} = {value!r}" for key, value in facts.items()]
+        for server in self.servers:
+            lines.append("[[servers]]")
+            lines += [f"{key} = {_toml(value)}" for key, value in server.items()]
+        return "\n".join(lines) + "\n"
+
+    def given(self) -> dict[str, Any]:
+        """What `replay` is told besides the job table and the cluster."""
+        tables = {name: _frame(rows, FILES[name]) for name, rows in self.files.items()}
+        return {"policy": "fifo", **self.options, **tables}
+
+    def replay(self, **more: Any) -> ringbco.Outcome:
+        return ringbco.replay(self.frame(), cluster_of(self.toml()), **{**self.given(), **more})
+
+    def script(self) -> str:
+        """A program that makes the same run."""
+        told = "".join(f"    {name}={_python(value)},\n" for name, value in self.given().items())
+        own = self.policy if isinstance(self.policy, type) else None
+        return (
+            "import math\nimport polars as pl\nimport ringbco\n"
+            + (f"from {own.__module__} import {own.__name__}  # with tests/ in PYTHONPATH\n" if own else "")
+            + f"jobs = {_python(self.frame())}\n"
+            + f'open("cluster.toml", "w").write("""\\\n{self.toml()}""")\n'
+            + f'outcome = ringbco.replay(\n    jobs, "cluster.toml",\n{told})\n'
+            + "print(outcome.jobs, outcome.allocations, outcome.summary, ringbco.audit(outcome, jobs), sep='\\n')\n"
+        )
+
+
+def _frame(rows: Iterable[Row], types: dict[str, Any]) -> pl.DataFrame:
+    rows = list(rows)
+    names = [name for name in (rows[0] if rows else types)]
+    return pl.DataFrame({name: pl.Series([row[name] for row in rows], dtype=types.get(name, pl.String)) for name in names})
+
+
+def _toml(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _python(value: Any) -> str:
+    if isinstance(value, pl.DataFrame):
+        columns = ", ".join(f"{name!r}: {_python(value[name].to_list())}" for name in value.columns)
+        types = ", ".join(f"{name!r}: pl.{kind}" for name, kind in value.schema.items())
+        return f"pl.DataFrame({{{columns}}}, {{{types}}})"
+    if isinstance(value, type):
+        return value.__name__
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_python, value)) + "]"
+    return repr(value).replace("inf", "math.inf") if isinstance(value, float) else repr(value)

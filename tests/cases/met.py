@@ -1,0 +1,37 @@
+"""Which features of a case meet: those without which it would be another run."""
+
+from typing import Any
+
+from cases.case import Case
+from cases.draw import build
+from ringbco.run.options import resolve_policy
+from ringbco.run.scheduling import can_resize, uses
+
+RANGES = ("min_gpus", "max_gpus", "noise_scale")
+SAVES = ("checkpoint_interval",)
+MAY_LEAVE = ("preemptible",)
+
+
+def met(seed: object, features: tuple[str, ...]) -> tuple[str, ...]:
+    """The features that have an effect, or may have one."""
+    whole = _read(build(seed, features))
+    return tuple(
+        name for name in features if _read(build(seed, tuple(f for f in features if f != name))) != whole
+    )
+
+
+def _read(case: Case) -> tuple[Any, ...]:
+    """What a run of the case reads of it."""
+    told, files = case.options, case.files
+    parts = {name: told.get(name) for name in ("order", "placement", "queue")}
+    own = not isinstance(case.policy, str)
+    policy = resolve_policy(case.policy, **{name: None if own and name == "order" else parts[name] for name in parts})
+    resizes = can_resize(policy.preemption) or case.policy == "sia" or (own and case.policy.resizes)
+    leaves = told.get("evict") or {"services", "quota"} & {*files}
+    unread = {*(() if resizes else RANGES), *(() if leaves else MAY_LEAVE)}
+    unread |= {*(() if leaves or "outages" in files else SAVES)}
+    jobs = [{name: value for name, value in job.items() if name not in unread} for job in case.jobs]
+    options = {name: value for name, value in told.items() if uses(policy, name, case.given())}
+    for name in unread:
+        options.pop(name, None)
+    return jobs, case.servers, case.network, case.gpu_types, options, files
