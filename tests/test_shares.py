@@ -147,6 +147,16 @@ def test_a_result_counts_shares_as_parts() -> None:
     assert found.timeline["busy_gpus"][1500] == 1
 
 
+def test_shares_beside_elastic_jobs_count_as_parts() -> None:
+    # 10 s of one GPU and 10 s of a tenth of another, in 10 s on 6 GPUs.
+    both = jobs((0.0, 1, 10.0, None), (0.0, 1, 10.0, 0.1))
+    both = both.with_columns(max_gpus=pl.Series([2, None], dtype=pl.UInt32))
+    result = ringbco.replay(both, "1x6", policy="tiresias", model="fixed")
+    assert result.jobs["held_gpu_time"].to_list() == [10.0, 1.0]
+    assert result.summary["utilisation"] == pytest.approx(11.0 / 60.0)
+    assert ringbco.audit(result, both) == []
+
+
 def test_waits_are_for_room() -> None:
     # c waits with 0.6 idle in two pieces, d wants more than that. From 10 s on 0.9 are idle in two.
     frame = jobs((0, 1, 10, 0.7), (0, 1, 20, 0.7), (0, 1, 5, 0.4), (0, 1, 5, 0.7))

@@ -225,8 +225,10 @@ impl<'a, S: Speed> Floor<'a, S> {
                 self.out.elastic[j].longer += did * longer * seconds;
             }
             if let Some(elastic) = self.out.elastic.get_mut(j) {
-                elastic.held += f64::from(num_gpus) * held;
-                elastic.lost += f64::from(num_gpus) * (self.now.min(stay.from) - stay.start);
+                // Nobody is resized where jobs have shares.
+                let gpus = if self.jobs.shares.is_none() { f64::from(num_gpus) } else { self.jobs.gpus(j) };
+                elastic.held += gpus * held;
+                elastic.lost += gpus * (self.now.min(stay.from) - stay.start);
             }
             ledger.served[j] += share * held;
             self.out.held[j] += held;

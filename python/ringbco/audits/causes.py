@@ -44,7 +44,7 @@ def check_held(check: Check, facts: Facts, jobs: pl.DataFrame, eps: Episodes) ->
     resolution = 4 * np.spacing(facts.finish) * np.bincount(eps.job, minlength=facts.start.size)
     expected = {"held_time": held, "lost_time": lost}
     if facts.elastic:
-        gpus = gpus_held(facts, eps)
+        gpus = gpus_held(facts, eps) * (facts.weight / facts.num_gpus)[eps.job]
         times = (eps.end - eps.start, np.minimum(eps.end - eps.start, pauses(facts, eps)))
         for name, seconds in zip(("held_gpu_time", "lost_gpu_time"), times, strict=True):
             expected[name] = np.bincount(eps.job, gpus * seconds, facts.start.size).astype(np.float64)
