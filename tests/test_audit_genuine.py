@@ -141,6 +141,19 @@ def test_a_policy_that_preempts_without_its_stretches() -> None:
     assert finding.message.startswith("utilisation is ")
 
 
+@pytest.mark.parametrize("epoch", [1e9, 1e12])
+def test_times_far_from_zero(epoch: float) -> None:
+    # There float64 tells seconds from each other to a ten-millionth, or to a ten-thousandth.
+    names = ("job_id", "submit_time", "num_gpus", "duration")
+    rows = [("a", epoch, 1, 100.3), ("b", epoch + 10.7, 1, 20.1), ("c", epoch + 11.1, 2, 7.7)]
+    jobs = from_frame(pl.DataFrame(rows, schema=names, orient="row"))
+    outcome = replay(jobs, "1x2", policy="srtf", model="fixed", preempt_cost=3.3, start_cost=1.7)
+    assert outcome.summary["preemptions"] > 0
+    assert check_outcome(outcome, jobs).findings == []
+    outcome.summary["lost_gpu_seconds"] += 1e-2
+    assert len(check_outcome(outcome, jobs).findings) == 1
+
+
 # EASY, by hand
 
 # Two servers of two GPUs. `big` wants both; `first` holds one until 100. `soon` ends by then, `late` later.

@@ -161,6 +161,16 @@ class Facts:
         share = self.share[self.a_job]
         return np.where(share > 0, self.a_gpus * share / WHOLE, self.a_gpus)
 
+    def coarse(self, figure: str) -> float:
+        """How far a sum over GPU time may be off, as times far from zero are only so fine."""
+        if not figure.endswith("gpu_seconds") and not figure.startswith(("goodput", "utilisation")):
+            return 0.0
+        rounding = 2.0 * float(self.a_held.sum() * np.spacing(self.finish.max()))
+        if figure.endswith("gpu_seconds"):
+            return rounding
+        held = float((self.a_held * (self.a_end - self.a_start)).sum())
+        return rounding / held if held > 0 else 0.0
+
     @cached_property
     def tries(self) -> Ints:
         """By job: the GPU types that it tries, in their order, then -1."""

@@ -52,7 +52,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
     if facts.outcome.allocations is not None:
         total = float(seconds.sum())
         expected["mean_contention"] = float(parts.p[spanning] @ seconds) / total if total > 0 else 0.0
-    _compare(check, "", summary, expected)
+    _compare(check, facts, "", summary, expected)
     _check_sizes(check, facts, eps, summary)
     _check_effort(check, facts, eps, summary)
     _check_types(check, facts, summary)
@@ -77,7 +77,7 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
             by_vc = {"jobs_refused": int(np.count_nonzero(facts.vc_of_row[refused] == v))}
             expected |= _told(by_vc, rows.get(name, {}))
         expected |= {"gpus": gpus, "servers": int(np.count_nonzero(facts.server_vc == v))}
-        _compare(check, f"{name}: ", rows.get(name, {}), expected)
+        _compare(check, facts, f"{name}: ", rows.get(name, {}), expected)
 
 
 def _counts(facts: Facts, eps: Episodes, missing: Ints) -> dict[str, float]:
@@ -122,7 +122,7 @@ def _outages(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, An
     if not isinstance(told, Mapping) or set(told) != set(by_cause):
         check.fail(f"lost_gpu_hours_by_cause is {show_value(told)}; expected hours of {sorted(by_cause)}")
     else:
-        _compare(check, "lost_gpu_hours_by_cause: ", told, by_cause)
+        _compare(check, facts, "lost_gpu_hours_by_cause: ", told, by_cause)
     return dict(found)
 
 
@@ -142,13 +142,13 @@ def check_services(check: Check, facts: Facts, found: Served) -> None:
     """What services got and what they lent, in all and by service."""
     summary = facts.outcome.summary
     whole, expected = served.figures(facts, found)
-    _compare(check, "", summary, whole)
+    _compare(check, facts, "", summary, whole)
     rows = _rows(check, summary, "services", "service")
     if list(rows) != list(expected):
         check.fail(f"services has rows of {list(rows)}; expected {list(expected)}")
         return
     for name, row in expected.items():
-        _compare(check, f"{name}: ", rows[name], {k: v for k, v in row.items() if v is not None})
+        _compare(check, facts, f"{name}: ", rows[name], {k: v for k, v in row.items() if v is not None})
         for key in (key for key, value in row.items() if value is None and rows[name].get(key) is not None):
             check.fail(f"{name}: {key} is {show_value(rows[name][key])}; no replica started")
 
@@ -176,9 +176,9 @@ def _check_types(check: Check, facts: Facts, summary: Mapping[str, Any]) -> None
             check.fail(f"gpu_types has a row {name!r}; the cluster has no such GPU type")
             continue
         known[name] = energy.of_type(facts, name, fact, _up(facts, own, first, last))
-        _compare(check, f"{name}: ", row, known[name])
+        _compare(check, facts, f"{name}: ", row, known[name])
     # Earlier versions summed nothing up.
-    _compare(check, "", summary, _told(energy.totals(facts, known), summary))
+    _compare(check, facts, "", summary, _told(energy.totals(facts, known), summary))
 
 
 def _check_effort(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str, Any]) -> None:
@@ -264,7 +264,7 @@ def _check_sizes(check: Check, facts: Facts, eps: Episodes, summary: Mapping[str
         expected: dict[str, float | None] = {"jobs": int((chosen & facts.finished).sum())}
         if (chosen & facts.finished).any():
             expected |= _told(_figures(facts, eps, chosen, whole) | _fairness(facts, chosen), row)
-        _compare(check, f"size class {name}: ", row, expected)
+        _compare(check, facts, f"size class {name}: ", row, expected)
 
 
 def _told(expected: Mapping[str, float | None], found: Mapping[str, Any]) -> dict[str, float | None]:
@@ -380,7 +380,7 @@ def _rows(check: Check, summary: Mapping[str, Any], key: str, name: str) -> dict
 
 
 def _compare(
-    check: Check, where: str, found: Mapping[str, Any], expected: Mapping[str, float | None]
+    check: Check, facts: Facts, where: str, found: Mapping[str, Any], expected: Mapping[str, float | None]
 ) -> None:
     check.looked_at += len(expected)
     for name, value in expected.items():
@@ -388,7 +388,8 @@ def _compare(
         slack = CLOSE if name.startswith(NO_SUMS) else RELATIVE
         if isinstance(said, int | float):
             measured = abs(said) <= sys.float_info.max  # an integer may be beyond all floats
-            right = measured and value is not None and math.isclose(said, value, rel_tol=slack, abs_tol=slack)
+            near = slack + facts.coarse(name)
+            right = measured and value is not None and math.isclose(said, value, rel_tol=slack, abs_tol=near)
             shown = number(said) if measured else show_value(said)
         else:
             right, shown = said is None is value and name in found, show_value(said)
