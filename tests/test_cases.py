@@ -1,4 +1,4 @@
-"""Random cases in which everything meets (`cases`): deterministic, as their slow twins say, sound and well summed up.
+"""Random cases in which everything meets (`cases`): the same again, as twins say, sound and summed up well.
 
 `RINGBCO_CASES` sets how many. What fails is made small and printed as a program.
 """
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cases.known import excuse
+from cases.known import KNOWN, Known, excuse
 from cases.met import met
 from cases.run import Met, look, meet
 from cases.shrink import shrink
@@ -37,6 +37,20 @@ def test_everything_meets(chunk: int, record_property: Callable[[str, object], N
         if None in causes:
             pytest.fail(_smallest(each, causes.index(None)), pytrace=False)
     assert sum(features) >= 4 * len(seen)
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.cause)
+@pytest.mark.xfail(strict=True)
+def test_what_is_known_to_be_wrong(known: Known) -> None:
+    seen = look(known.case)
+    assert seen.refusal is None
+    assert seen.faults == []
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.cause)
+def test_what_is_known_is_recognised(known: Known) -> None:
+    seen = look(known.case)
+    assert {excuse(seen, fault) for fault in seen.faults} == {known.cause}
 
 
 def _smallest(met: Met, number: int) -> str:

@@ -9,6 +9,7 @@ mod any_columns;
 mod by_hand;
 mod cases;
 mod comparison;
+mod drawn;
 mod edges;
 mod equality;
 mod errors;

@@ -78,7 +78,9 @@ class Case:
         if self.grid is None:
             return rng.uniform(low, high) * self.unit
         step = self.grid / self.unit
-        return self.grid * rng.randint(math.ceil(low / step), max(math.ceil(low / step), math.floor(high / step)))
+        return self.grid * rng.randint(
+            math.ceil(low / step), max(math.ceil(low / step), math.floor(high / step))
+        )
 
     def moment(self, rng: Random) -> float:
         """An instant of the run: often that of a submission, or of one's end if it never waited."""
@@ -130,14 +132,17 @@ class Case:
             + f"jobs = {_python(self.frame())}\n"
             + f'open("cluster.toml", "w").write("""\\\n{self.toml()}""")\n'
             + f'outcome = ringbco.replay(\n    jobs, "cluster.toml",\n{told})\n'
-            + "print(outcome.jobs, outcome.allocations, outcome.summary, ringbco.audit(outcome, jobs), sep='\\n')\n"
+            + "print(outcome.jobs, outcome.allocations, outcome.summary, sep='\\n')\n"
+            + "print(ringbco.audit(outcome, jobs))\n"
         )
 
 
 def _frame(rows: Iterable[Row], types: dict[str, Any]) -> pl.DataFrame:
     rows = list(rows)
-    names = [name for name in (rows[0] if rows else types)]
-    return pl.DataFrame({name: pl.Series([row[name] for row in rows], dtype=types.get(name, pl.String)) for name in names})
+    names = list(rows[0] if rows else types)
+    return pl.DataFrame(
+        {name: pl.Series([row[name] for row in rows], dtype=types.get(name, pl.String)) for name in names}
+    )
 
 
 def _toml(value: Any) -> str:

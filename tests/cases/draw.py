@@ -39,7 +39,9 @@ def feature(coin: float) -> Callable[[Put], Put]:
 
 def toss(seed: object) -> tuple[str, ...]:
     """The features of a case, each by its own coin."""
-    return tuple(name for name, each in FEATURES.items() if Random(f"{seed} {name} coin").random() < each.coin)
+    return tuple(
+        name for name, each in FEATURES.items() if Random(f"{seed} {name} coin").random() < each.coin
+    )
 
 
 def build(seed: object, features: tuple[str, ...]) -> Case:
@@ -115,10 +117,12 @@ def tiny(rng: Random, case: Case) -> None:
 
 @feature(0.35)
 def ring(rng: Random, case: Case) -> None:
-    """The ring-all-reduce model: iterations that contention stretches. On the grid most take no time to communicate."""
+    """The ring-all-reduce model: iterations that contention stretches. On the grid few communicate."""
     case.options["model"] = "rar"
     for job in case.jobs:
-        compute = case.unit * rng.choice((0.125, 0.25, 0.5)) if case.grid else case.unit * rng.uniform(0.05, 0.6)
+        compute = (
+            case.unit * rng.choice((0.125, 0.25, 0.5)) if case.grid else case.unit * rng.uniform(0.05, 0.6)
+        )
         gradient = rng.choice((0.0, 0.0, 0.1, 0.3)) if case.grid else rng.uniform(0.0, 0.4)
         if job["duration"] < 1e-3 * case.unit:
             compute, gradient = job["duration"], 0.0
@@ -144,7 +148,11 @@ def users(rng: Random, case: Case) -> None:
 @feature(0.3)
 def deadlines(rng: Random, case: Case) -> None:
     due = [case.span(rng, 0.0, 30.0) if rng.random() < 0.8 else None for _ in case.jobs]
-    _column(case, "deadline", [None if d is None else job["submit_time"] + d for d, job in zip(due, case.jobs, strict=True)])
+    _column(
+        case,
+        "deadline",
+        [None if d is None else job["submit_time"] + d for d, job in zip(due, case.jobs, strict=True)],
+    )
 
 
 # GPUs of several types, speeds as measured.
@@ -287,14 +295,18 @@ def outages(rng: Random, case: Case) -> None:
         down = case.moment(rng)
         up = down + case.span(rng, 0.25, 6.0)
         cause = rng.choice(("gpu", "network", None))
-        rows.append({"server": rng.randrange(len(case.servers)), "down_at": down, "up_at": up, "cause": cause})
+        rows.append(
+            {"server": rng.randrange(len(case.servers)), "down_at": down, "up_at": up, "cause": cause}
+        )
     case.files["outages"] = rows
 
 
 @feature(0.4)
 def checkpoints(rng: Random, case: Case) -> None:
     def interval() -> float:
-        return rng.choice((0.0, math.inf, case.unit / 4.0, case.span(rng, 1.0, 4.0), case.span(rng, 1.0, 4.0)))
+        return rng.choice(
+            (0.0, math.inf, case.unit / 4.0, case.span(rng, 1.0, 4.0), case.span(rng, 1.0, 4.0))
+        )
 
     case.options["checkpoint_interval"] = interval()
     if rng.random() < 0.5:
@@ -308,9 +320,8 @@ def checkpoints(rng: Random, case: Case) -> None:
 def elastic(rng: Random, case: Case) -> None:
     for job in case.jobs:
         least, most = rng.randint(1, job["num_gpus"]), job["num_gpus"] + rng.choice((0, 1, 2, 4))
-        job |= {"min_gpus": least, "max_gpus": most} if rng.random() < 0.8 else dict.fromkeys(("min_gpus", "max_gpus"))
-        if job.get("gpu_share"):
-            job |= dict.fromkeys(("min_gpus", "max_gpus"))
+        rigid = rng.random() < 0.2 or job.get("gpu_share")
+        job["min_gpus"], job["max_gpus"] = (None, None) if rigid else (least, most)
 
 
 @feature(0.2)
@@ -328,7 +339,11 @@ def searches(rng: Random, case: Case) -> None:
     groups[0] = groups[0] or "s0"
     # The trials of a search are all of one virtual cluster.
     split = "vc" in case.servers[0]
-    _column(case, "group", [g and f"{g}{job['vc'] if split else ''}" for g, job in zip(groups, case.jobs, strict=True)])
+    _column(
+        case,
+        "group",
+        [g and f"{g}{job['vc'] if split else ''}" for g, job in zip(groups, case.jobs, strict=True)],
+    )
 
 
 @feature(0.35)
@@ -339,6 +354,7 @@ def placement(rng: Random, case: Case) -> None:
         case.options |= {"lambda_": rng.choice((1.0, 2.0)), "seed": rng.choice((0, 7))}
 
 
+QUEUES = ("sjf", "smallest", "ff", "ls", "rand", "sjf-bco", "qssf")
 RANKINGS = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 RESIZING = ("afs", "optimus", "elastic-srtf", "elasticflow")
 IN_PYTHON = ("gavel", "allox", "sia")
@@ -346,8 +362,8 @@ IN_PYTHON = ("gavel", "allox", "sia")
 
 @feature(0.55)
 def policy(rng: Random, case: Case) -> None:
-    """One that preempts, moves or resizes."""
-    kind = rng.choice((RANKINGS, RANKINGS, RESIZING, RESIZING, IN_PYTHON, ("repack",)))
+    """Any but fifo."""
+    kind = rng.choice((RANKINGS, RANKINGS, RESIZING, RESIZING, QUEUES, IN_PYTHON, ("repack",)))
     case.options["policy"] = name = rng.choice(kind)
     if name in ("edf", "elasticflow") and "deadline" not in case.jobs[0]:
         deadlines(rng, case)
@@ -359,13 +375,15 @@ def policy(rng: Random, case: Case) -> None:
 def own_policy(rng: Random, case: Case) -> None:
     """A rung of one's own in its place."""
     case.options.pop("parameters", None)
-    case.options["policy"] = rng.choice((own.Keyed, own.LeastLeft, own.Smallest, own.InTurn, own.Restless, own.Restless))
+    case.options["policy"] = rng.choice(
+        (own.Keyed, own.LeastLeft, own.Smallest, own.InTurn, own.Restless, own.Restless)
+    )
 
 
 @feature(0.3)
 def order(rng: Random, case: Case) -> None:
     """Every order, that of an array and of a column too."""
-    if case.policy != "fifo" and rng.random() < 0.9:
+    if case.policy not in ("fifo", *QUEUES) and rng.random() < 0.9:
         return
     name = rng.choice(("sjf", "smallest", "qssf", "column:mine", "array"))
     keys = [float(rng.randint(-3, 3)) for _ in case.jobs]
@@ -376,14 +394,14 @@ def order(rng: Random, case: Case) -> None:
 
 @feature(0.35)
 def queue(rng: Random, case: Case) -> None:
-    if case.policy not in ("fifo", own.Keyed) and rng.random() < 0.9:
+    if case.policy not in ("fifo", *QUEUES, own.Keyed) and rng.random() < 0.9:
         return
     case.options["queue"] = rng.choice(("skip", "easy"))
 
 
 @feature(0.5)
 def aging(rng: Random, case: Case) -> None:
-    if "order" in case.options or rng.random() < 0.1:
+    if "order" in case.options or case.policy in ("sjf", "smallest", "qssf") or rng.random() < 0.1:
         case.options["aging"] = case.span(rng, 0.0, 8.0)
 
 

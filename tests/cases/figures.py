@@ -3,6 +3,7 @@
 Only those that need not know why a stay ended.
 """
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -29,11 +30,15 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
         if told is None or right is None:
             return told is not right
         near = coarse * scale + 1e-9 * max(abs(told), abs(right), 0.0 if scale else 1e-9)
-        return told != right and not abs(told - right) <= near and not (math.isnan(told) and math.isnan(right))
+        return (
+            told != right and not abs(told - right) <= near and not (math.isnan(told) and math.isnan(right))
+        )
 
     for row in jobs:
         for name, right in columns(row, stays[row["job_id"]]).items():
-            if name in row and differs(row[name], right, max(1.0, 1.0 / row["ideal_run_time"]) if name == "slowdown" else 1.0):
+            if name in row and differs(
+                row[name], right, max(1.0, 1.0 / row["ideal_run_time"]) if name == "slowdown" else 1.0
+            ):
                 yield name, f"{row['job_id']}: {row[name]!r}; expected {right!r}"
         waits = row["wait_behind"] + row["wait_gpus"] + row["wait_fragmented"]
         held = row.get("held_time", row["run_time"])
@@ -44,7 +49,13 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
     sure = _summary(case, jobs, stays, first, last)
     for name, right in sure.items():
         # Sums of GPU-seconds; shares are of the run's length.
-        scale = float(case.room) if "seconds" in name else 1.0 / max(coarse, last - first, 1e-300) if "tion" in name else _of(jobs)
+        scale = (
+            float(case.room)
+            if "seconds" in name
+            else 1.0 / max(coarse, last - first, 1e-300)
+            if "tion" in name
+            else _of(jobs)
+        )
         if name not in summary and right == 0:
             continue
         if differs(summary.get(name), right, scale):
@@ -122,7 +133,8 @@ def _summary(case: Case, jobs: list[Row], stays: dict[str, list[Stay]], first: f
     if "held_time" in jobs[0]:
         wanted["preemptions"] = sum(row["preemptions"] for row in jobs)
         wanted["lost_gpu_seconds"] = math.fsum(
-            row.get("lost_gpu_time", row["lost_time"] * (row.get("gpu_share") or row["num_gpus"])) for row in jobs
+            row.get("lost_gpu_time", row["lost_time"] * (row.get("gpu_share") or row["num_gpus"]))
+            for row in jobs
         )
     if "deadline" in jobs[0]:
         due = [row for row in jobs if row["deadline"] is not None]
@@ -164,7 +176,7 @@ def contention(stays: dict[str, list[Stay]]) -> float:
     spanning = [stay for own in stays.values() for stay in own if len(stay.parts) > 1]
     times = sorted({time for stay in spanning for time in (stay.start, stay.end)})
     total = whole = 0.0
-    for a, b in zip(times, times[1:], strict=False):
+    for a, b in itertools.pairwise(times):
         there = [stay for stay in spanning if stay.start <= a and stay.end >= b]
         for stay in there:
             p = max(sum(server in other.parts for other in there) for server in stay.parts)
@@ -184,4 +196,3 @@ def _timeline(outcome: ringbco.Outcome, stays: dict[str, list[Stay]]) -> Iterato
             if abs(sample[name] - wanted) > 1e-6:
                 yield f"timeline.{name}", f"at {sample['time']!r}: {sample[name]}; expected {wanted}"
                 return
-

@@ -1,4 +1,4 @@
-"""What must hold of who held which GPUs, whatever the policy: worked out from the tables of a result alone."""
+"""What must hold of who held which GPUs, whatever the policy: worked out from a result's tables alone."""
 
 import math
 from collections import defaultdict
@@ -14,7 +14,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class Stay:
-    """A stretch of time in which a job held the same GPUs. parts: GPUs by server, thousandths where shared."""
+    """A stretch of time in which a job held the same GPUs. parts: GPUs by server, less than 1 of a share."""
 
     start: float
     end: float
@@ -107,7 +107,7 @@ def _gangs(case: Case, stays: dict[str, list[Stay]]) -> Iterator[tuple[str, str]
 
 
 def _work(case: Case, outcome: ringbco.Outcome, stays: dict[str, list[Stay]]) -> Iterator[tuple[str, str]]:
-    """Model fixed, continuous clock: what is done in all stays, less pauses and what failures took, is what is asked.
+    """Model fixed, continuous clock: what stays do, less pauses and what failures took, is what is asked.
 
     Only of jobs whose stays all had one rate, as pauses and losses are told by job and not by stay.
     """

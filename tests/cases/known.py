@@ -1,22 +1,49 @@
-"""What is wrong and known: recognised by its cause, one line each.
+"""What is wrong and known, recognised by its cause: a line and a small case each.
 
-A cause that is mended has its line in `tests/test_cases.py` fail, as what it excuses is no longer there.
+`tests/test_cases.py` expects each case to fail, strictly: a cause that is mended takes its line with it.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from cases.case import Case
+from cases.holding import stays_of
 from cases.run import Fault, Seen
-
-GUESSED = "a reader guesses why a stay ended"
 
 
 @dataclass(frozen=True)
 class Known:
-    """cause: in a few words. of: whether a fault of a case comes of it."""
+    """cause: in a few words. of: whether a fault of a case comes of it. case: one that shows it."""
 
     cause: str
     of: Callable[[Seen, Fault], bool]
+    case: Case
+
+
+def excuse(seen: Seen, fault: Fault) -> str | None:
+    """The known cause of a fault, if it has one."""
+    return next((known.cause for known in KNOWN if known.of(seen, fault)), None)
+
+
+def _two_causes(seen: Seen, fault: Fault) -> bool:
+    """A job goes on as a replica starts where it was, as its server fails, or as it is at a rung."""
+    if seen.outcome is None or not fault.kind.startswith("audit"):
+        return False
+    outcome, files = seen.outcome, seen.case.files
+    causes = {(row["server"], row["down_at"]) for row in files.get("outages", ())}
+    if outcome.replicas is not None:
+        causes |= set(outcome.replicas.select("server", "start_time").rows())
+    rungs = set() if outcome.rungs is None else set(outcome.rungs.select("job_id", "time").rows())
+    for job, stays in stays_of(outcome).items():
+        for before, after in itertools.pairwise(stays):
+            at = before.end
+            if at == after.start and (
+                (job, at) in rungs or any((server, at) in causes for server in before.parts)
+            ):
+                return True
+    return False
 
 
 def _slots_and_outages(seen: Seen, fault: Fault) -> bool:
@@ -25,32 +52,59 @@ def _slots_and_outages(seen: Seen, fault: Fault) -> bool:
 
 
 def _frozen(seen: Seen, fault: Fault) -> bool:
-    policy = seen.case.policy in ("gavel", "allox", "sia")
-    return policy and bool({"outages", "services"} & {*seen.case.files}) and fault.kind.startswith("run ")
+    in_python = seen.case.policy in ("gavel", "allox", "sia")
+    return in_python and bool({"outages", "services"} & {*seen.case.files}) and fault.kind.startswith("run ")
 
 
 def _no_length(seen: Seen, fault: Fault) -> bool:
-    if seen.outcome is None or seen.outcome.allocations is None:
+    if seen.outcome is None or not fault.kind.startswith(("audit", "again log", "figures")):
         return False
-    rows = seen.outcome.allocations
-    jobs = seen.outcome.jobs
-    none = (rows["start_time"] == rows["end_time"]).any() or (jobs["start_time"] == jobs["finish_time"]).any()
-    return bool(none) and fault.kind.startswith(("audit", "again log", "twin"))
+    stays = (stay for own in stays_of(seen.outcome).values() for stay in own)
+    return any(stay.start == stay.end for stay in stays)
 
 
-def _resized_beside_services(seen: Seen, fault: Fault) -> bool:
-    resizing = seen.case.policy in ("afs", "optimus", "elastic-srtf", "elasticflow", "sia")
-    return resizing and "services" in seen.case.files and fault.kind.startswith("audit")
+def _case(servers: tuple[int, ...], jobs: str, rows: list[tuple[Any, ...]], **given: Any) -> Case:
+    """Under model fixed. jobs: names of columns behind job_id and submit_time."""
+    names = ("job_id", "submit_time", *jobs.split())
+    case = Case(1.0, 1.0, servers=[{"gpus": gpus} for gpus in servers])
+    case.jobs = [dict(zip(names, row, strict=True)) for row in rows]
+    case.network = dict.fromkeys(("intra_bandwidth", "inter_bandwidth", "reduce_speed"), 1e9)
+    case.network |= {"xi1": 0.5, "xi2": 0.0, "alpha": 0.3}
+    case.files = {name: given.pop(name) for name in ("outages", "services") if name in given}
+    case.options = {"model": "fixed", "oversize": "drop", **given}
+    return case
 
+
+def _outage(down: float, up: float) -> list[dict[str, Any]]:
+    return [{"server": 0, "down_at": down, "up_at": up, "cause": None}]
+
+
+def _load(time: float, replicas: int, gpus: int) -> dict[str, Any]:
+    return {"service": "s", "time": time, "replicas": replicas, "gpus_per_replica": gpus}
+
+
+ONE = "num_gpus duration"
+RANGED = "num_gpus duration min_gpus max_gpus"
 
 KNOWN = (
-    Known("slot clock: figures count outages in seconds", _slots_and_outages),
-    Known("policies in Python freeze the servers of their first decision", _frozen),
-    Known("stays of no length", _no_length),
-    Known("resizes beside services", _resized_beside_services),
-)
-
-
-def excuse(seen: Seen, fault: Fault) -> str | None:
-    """The known cause of a fault, if it has one."""
-    return next((known.cause for known in KNOWN if known.of(seen, fault)), None)
+    Known(
+        "readers guess why a stay ended",
+        _two_causes,
+        _case(
+            (6,), RANGED, [("j0", 0.0, 3, 1000.0, 1, 4), ("j1", 0.0, 3, 100.0, 3, 3)],
+            services=[_load(100.0, 1, 2), _load(900.0, 0, 2)],
+            policy="optimus", preempt_cost=30.0, resize_cost=50.0, resize_every=0.0,
+        ),
+    ),
+    Known(
+        "slot clock: utilisation counts outages in seconds",
+        _slots_and_outages,
+        _case((1,), ONE, [("j0", 0.0, 1, 100.0)], outages=_outage(0.0, 101.0), clock="slot", slot=100.0),
+    ),
+    Known(
+        "policies in Python: the servers of the first decision stay",
+        _frozen,
+        _case((2,), ONE, [("j0", 5.0, 1, 20.0)], outages=_outage(4.0, 10.0), policy="gavel"),
+    ),
+    Known("stays of no length", _no_length, _case((2,), ONE, [("j0", 1e12, 1, 1e-9)])),
+)  # fmt: skip

@@ -4,6 +4,7 @@ from typing import Any
 
 from cases.case import Case
 from cases.draw import build
+from ringbco.errors import UsageError
 from ringbco.run.options import resolve_policy
 from ringbco.run.scheduling import can_resize, uses
 
@@ -20,12 +21,17 @@ def met(seed: object, features: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def _read(case: Case) -> tuple[Any, ...]:
-    """What a run of the case reads of it."""
+def _read(case: Case) -> tuple[Any, ...] | None:
+    """What a run of the case reads of it; None where there is no such run."""
     told, files = case.options, case.files
     parts = {name: told.get(name) for name in ("order", "placement", "queue")}
     own = not isinstance(case.policy, str)
-    policy = resolve_policy(case.policy, **{name: None if own and name == "order" else parts[name] for name in parts})
+    if own:
+        parts["order"] = None
+    try:
+        policy = resolve_policy(case.policy, **parts)
+    except UsageError:
+        return None
     resizes = can_resize(policy.preemption) or case.policy == "sia" or (own and case.policy.resizes)
     leaves = told.get("evict") or {"services", "quota"} & {*files}
     unread = {*(() if resizes else RANGES), *(() if leaves else MAY_LEAVE)}

@@ -3,6 +3,7 @@
 like: the options of a run that must be the same, if there is one. resizes: whether a job's range counts.
 """
 
+import contextlib
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,9 +79,7 @@ class Restless(ringbco.Policy):
             state.stop(row)
         elif drawn < 0.6:
             gpus = int(self.rng.integers(state.jobs.min_gpus[row], state.jobs.max_gpus[row] + 1))
-            try:
+            with contextlib.suppress(ringbco.DecisionError):
                 state.resize(row, gpus)
-            except ringbco.DecisionError:
-                pass
         elif drawn < 0.65 and self.calls > 1:
             state.end(row)

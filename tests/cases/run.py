@@ -16,7 +16,17 @@ from cases.draw import build, toss
 from oracle.model import RowError
 from ringbco.errors import RingbcoError
 
-NO_LOG = ("outages", "services", "every server to be up", "every GPU to be there", "a policy by name", "search", "quota", "evict", "priorities")
+NO_LOG = (
+    "outages",
+    "services",
+    "every server to be up",
+    "every GPU to be there",
+    "a policy by name",
+    "search",
+    "quota",
+    "evict",
+    "priorities",
+)
 """What is said of runs whose decisions no log can tell."""
 
 
@@ -121,9 +131,9 @@ def _again(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
 
 def _of_a_log(case: Case) -> dict[str, object]:
     """Options that a log takes no part in."""
-    return {name: None for name in ("order", "queue", "placement", "aging", "parameters") if name in case.options} | {
-        name: False for name in ("admission",) if name in case.options
-    }
+    return {
+        name: None for name in ("order", "queue", "placement", "aging", "parameters") if name in case.options
+    } | {name: False for name in ("admission",) if name in case.options}
 
 
 def _unlike(one: ringbco.Outcome, other: ringbco.Outcome, *names: str) -> Iterator[tuple[str, str]]:
@@ -134,7 +144,7 @@ def _unlike(one: ringbco.Outcome, other: ringbco.Outcome, *names: str) -> Iterat
             if mine is not theirs:
                 yield name, "is not there again"
         else:
-            # What explains a run in single precision is worked out from other columns where a log is followed.
+            # What explains a run in single precision follows from other columns where a log is followed.
             shared = [
                 column
                 for column in mine.columns

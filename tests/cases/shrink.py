@@ -8,7 +8,16 @@ from cases.case import Case
 from cases.draw import build
 
 Shows = Callable[[Case], bool]
-OF_A_MODEL = ("job_id", "submit_time", "num_gpus", "duration", "iterations", "gradient_bytes", "fp_time", "model")
+OF_A_MODEL = (
+    "job_id",
+    "submit_time",
+    "num_gpus",
+    "duration",
+    "iterations",
+    "gradient_bytes",
+    "fp_time",
+    "model",
+)
 """Columns without which a job would be another one."""
 MOST = 600
 """Cases that are tried."""

@@ -1,4 +1,4 @@
-"""The slow twin of a case: the oracles of its features, one put upon another, and what they say beside the engine's."""
+"""The slow twin of a case: the oracles of its features, one put upon another, held against the engine."""
 
 import math
 from collections.abc import Iterator
@@ -67,7 +67,11 @@ def lacks(case: Case) -> str | None:
     if policy in RESIZING and {"search", "sleep_after", "services"} & {*told, *case.files}:
         return "searches, sleep and services where jobs are resized"
     whole = not any(job.get("gpu_share") for job in case.jobs)
-    if whole and told.get("placement") in FOR_SHARES and (told.get("evict") or {"services", "quota"} & {*case.files}):
+    if (
+        whole
+        and told.get("placement") in FOR_SHARES
+        and (told.get("evict") or {"services", "quota"} & {*case.files})
+    ):
         return "who makes room under placements for shares"
     if slotted and told["model"] == "table" and _pauses(told):
         return "pauses that end within a slot"
@@ -80,12 +84,18 @@ def _told(case: Case) -> dict[str, Any]:
     """The options, with those that a policy of one's own stands for."""
     told = {"policy": "fifo", "clock": "continuous", **case.options}
     if not isinstance(case.policy, str):
-        told |= {"policy": case.policy.__name__} if case.policy.like is None else {"policy": "fifo", **case.policy.like}
+        told |= (
+            {"policy": case.policy.__name__}
+            if case.policy.like is None
+            else {"policy": "fifo", **case.policy.like}
+        )
     return told
 
 
 def _pauses(told: dict[str, Any]) -> bool:
-    return any(told.get(name) for name in ("preempt_cost", "start_cost", "resize_cost", "move_cost", "wake_time"))
+    return any(
+        told.get(name) for name in ("preempt_cost", "start_cost", "resize_cost", "move_cost", "wake_time")
+    )
 
 
 def truth(case: Case) -> Truth | RowError:
@@ -145,7 +155,13 @@ class _Twin:
         if self.told["model"] != "table":
             return plain
         rows = tuple(
-            (int(row["model"][1:]), self.names.index(row["gpu_type"]), row["gpus"], row["servers"], row["rate"])
+            (
+                int(row["model"][1:]),
+                self.names.index(row["gpu_type"]),
+                row["gpus"],
+                row["servers"],
+                row["rate"],
+            )
             for row in self.case.files["tables"]
         )
         on = self.names.index(self._recorded(job))
@@ -173,7 +189,9 @@ class _Twin:
         return kind(of, tuple(choices), price, self.told.get("type_order", "fastest"))
 
     def _failures(self) -> Failures:
-        outages = tuple((row["server"], row["down_at"], row["up_at"]) for row in self.case.files.get("outages", ()))
+        outages = tuple(
+            (row["server"], row["down_at"], row["up_at"]) for row in self.case.files.get("outages", ())
+        )
         usual = self.told.get("checkpoint_interval", 1800.0)
         own = (job.get("checkpoint_interval") for job in self.case.jobs)
         return Failures(outages, tuple(usual if every is None else every for every in own))
@@ -216,10 +234,14 @@ class _Twin:
         )
 
     def _search(self) -> Search:
-        eta, rungs = (int(part.partition("=")[2]) for part in self.told["search"].partition(":")[2].split(","))
+        eta, rungs = (
+            int(part.partition("=")[2]) for part in self.told["search"].partition(":")[2].split(",")
+        )
         groups = sorted({job["group"] for job in self.case.jobs if job["group"]})
         of = tuple(groups.index(job["group"]) if job["group"] else None for job in self.case.jobs)
-        return Search(eta, rungs, of, tuple(curve(self.options.seed, job["job_id"]) for job in self.case.jobs))
+        return Search(
+            eta, rungs, of, tuple(curve(self.options.seed, job["job_id"]) for job in self.case.jobs)
+        )
 
     def _base(self) -> type[PreemptWorld]:
         shared = any(job.share for job in self.jobs)
@@ -273,7 +295,14 @@ class _Twin:
             noise,
         )
         return simulate_elastic(
-            self.jobs, self.servers, self.net, self.options, rules, self.types, self._failures(), self.server_vc
+            self.jobs,
+            self.servers,
+            self.net,
+            self.options,
+            rules,
+            self.types,
+            self._failures(),
+            self.server_vc,
         )
 
 
@@ -288,7 +317,11 @@ def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[
     near = _Near(case, outcome)
     for name, wanted in _columns(truth).items():
         if name in outcome.jobs.columns or any(wanted[row] for row in kept):
-            told = outcome.jobs[name].to_numpy().astype(float) if name in outcome.jobs.columns else np.zeros(len(kept))
+            told = (
+                outcome.jobs[name].to_numpy().astype(float)
+                if name in outcome.jobs.columns
+                else np.zeros(len(kept))
+            )
             right = np.array([wanted[row] for row in kept], float)
             if not near.same(told, right):
                 yield name, f"{told.tolist()}; not {right.tolist()}"
@@ -299,7 +332,9 @@ def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[
     if truth.climbs is not None and outcome.rungs is not None:
         rungs = outcome.rungs.select("job_id", "rung", "time", "loss", "went_on").fill_null(math.nan)
         told = sorted((ids.index(row[0]), *row[1:]) for row in rungs.rows())
-        right = sorted((*climb, truth.climbs.went_on.get(climb[:2], math.nan)) for climb in truth.climbs.reached)
+        right = sorted(
+            (*climb, truth.climbs.went_on.get(climb[:2], math.nan)) for climb in truth.climbs.reached
+        )
         if not near.same(np.array(told), np.array(right)):
             yield "rungs", f"{told}; not {right}"
     if truth.log is not None and outcome.replicas is not None:
@@ -340,13 +375,17 @@ def _in_rows(ids: list[str], true: PreemptResult) -> np.ndarray:
 
 
 class _Near:
-    """When numbers are the same: all bits under the slot clock, else within 1e-9 of the run's length and a rounding."""
+    """When numbers are the same: all bits under the slot clock, else within 1e-9 of the run."""
 
     def __init__(self, case: Case, outcome: ringbco.Outcome) -> None:
         first, last = min(job["submit_time"] for job in case.jobs), float(outcome.jobs["finish_time"].max())
-        self.most = 0.0 if case.options.get("clock") == "slot" else 1e-9 * (last - first) + 64.0 * math.ulp(last)
+        self.most = (
+            0.0 if case.options.get("clock") == "slot" else 1e-9 * (last - first) + 64.0 * math.ulp(last)
+        )
 
     def same(self, told: np.ndarray, right: np.ndarray) -> bool:
         if told.shape != right.shape:
             return False
-        return bool(np.all((told == right) | (np.abs(told - right) <= self.most) | (np.isnan(told) & np.isnan(right))))
+        return bool(
+            np.all((told == right) | (np.abs(told - right) <= self.most) | (np.isnan(told) & np.isnan(right)))
+        )

@@ -163,11 +163,11 @@ class Facts:
 
     def coarse(self, figure: str) -> float:
         """How far a sum over GPU time may be off, as times far from zero are only so fine."""
-        if not figure.endswith("gpu_seconds") and not figure.startswith(("goodput", "utilisation")):
+        if not figure.endswith(("gpu_seconds", "gpu_hours")) and figure[:7] not in ("goodput", "utilisa"):
             return 0.0
         rounding = 2.0 * float(self.a_held.sum() * np.spacing(self.finish.max()))
-        if figure.endswith("gpu_seconds"):
-            return rounding
+        if figure.endswith(("gpu_seconds", "gpu_hours")):
+            return rounding / (1.0 if figure.endswith("seconds") else 3600.0)
         held = float((self.a_held * (self.a_end - self.a_start)).sum())
         return rounding / held if held > 0 else 0.0
 

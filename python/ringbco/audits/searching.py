@@ -356,7 +356,8 @@ def _check_table(check: Check, facts: Facts, climbs: rungs.Climbs) -> None:
         for key, value in figures.items():
             said = rows[name][key]
             numbers = isinstance(value, float) and isinstance(said, float)
-            near = numbers and math.isclose(said, value, rel_tol=RELATIVE, abs_tol=RELATIVE)
+            slack = RELATIVE + facts.coarse(key)
+            near = numbers and math.isclose(said, value, rel_tol=RELATIVE, abs_tol=slack)
             if said != value and not near:
                 check.fail(f"search {name!r}: {key} is {said}; expected {value}")
 
