@@ -116,8 +116,10 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
                     happened |= self.ends(run)
             return happened
 
-        def fifo(self, row: int) -> tuple[float, int]:
-            return self.jobs[row].submit, row
+        def fifo(self, row: int) -> tuple[float, ...]:
+            # With priorities they come first.
+            first = getattr(super(), "fifo", None)
+            return first(row) if first else (self.jobs[row].submit, row)
 
         def loss(self, row: int, rung: int) -> float:
             a, b, c = search.curves[row]

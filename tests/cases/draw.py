@@ -360,7 +360,7 @@ RESIZING = ("afs", "optimus", "elastic-srtf", "elasticflow")
 IN_PYTHON = ("gavel", "allox", "sia")
 
 
-@feature(0.55)
+@feature(0.75)
 def policy(rng: Random, case: Case) -> None:
     """Any but fifo."""
     kind = rng.choice((RANKINGS, RANKINGS, RESIZING, RESIZING, QUEUES, IN_PYTHON, ("repack",)))

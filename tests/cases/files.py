@@ -31,7 +31,7 @@ def lines(seed: int) -> list[str] | None:
     drawn = meet(seed)
     case = drawn.seen.case
     refused = drawn.seen.outcome is None or drawn.seen.lacks is not None
-    if refused or not isinstance(case.policy, str) or "tables" in case.files:
+    if refused or not isinstance(case.policy, str) or "tables" in case.files or "ties" in case.options:
         return None
     if any(excuse(drawn.seen, fault) is None for fault in drawn.seen.faults):
         return None

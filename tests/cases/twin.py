@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 import ringbco
 from agreement import answer, stays_of, stays_told
@@ -27,6 +28,7 @@ from oracle_shares import Sharing
 from oracle_shares import preempt_world as share_world
 from oracle_tables import MeasuredJob, TableTypes, table_preempt_world
 from oracle_types import Choices, Types, preempt_world
+from ringbco.trace.ties import key
 
 PRESETS = {
     "fifo": ("fifo", "consolidate"),
@@ -58,8 +60,6 @@ def lacks(case: Case) -> str | None:
     policy, slotted = told["policy"], told["clock"] == "slot"
     if policy not in (*PRESETS, *RANKINGS, *RESIZING):
         return f"no twin of {policy}"
-    if told.get("ties", "rows") != "rows":
-        return "ties"
     if case.epoch and (slotted or policy in (*INTERVALS, *RESIZING)):
         return "slots and ticks are counted from zero"
     if policy in RESIZING and told.get("placement") in FOR_SHARES:
@@ -99,9 +99,26 @@ def _pauses(told: dict[str, Any]) -> bool:
 
 
 def truth(case: Case) -> Truth | RowError:
-    """What the oracles make of a case, or the error with which they refuse it."""
-    found = answer(lambda: _Twin(case).simulate())
-    return found
+    """What the oracles make of a case, its rows `in_turn`, or the error with which they refuse it."""
+    return answer(lambda: _Twin(in_turn(case)).simulate())
+
+
+def in_turn(case: Case) -> Case:
+    """The case with the jobs of each submission in the order in which `ties` lets them go."""
+    ties = case.options.get("ties", "rows")
+    if ties == "rows":
+        return case
+    rows = np.arange(len(case.jobs))
+    first = dict(zip(rows.tolist(), key(rows, ties).tolist(), strict=True))
+    order = rows.tolist()
+    for at in {job["submit_time"] for job in case.jobs}:
+        own = [row for row in rows.tolist() if case.jobs[row]["submit_time"] == at]
+        for place, row in zip(own, sorted(own, key=lambda row: first[row]), strict=True):
+            order[place] = row
+    options = dict(case.options)
+    if isinstance(options.get("order"), list):
+        options["order"] = [options["order"][row] for row in order]
+    return replace(case, jobs=[case.jobs[row] for row in order], options=options)
 
 
 class _Twin:
@@ -308,20 +325,18 @@ class _Twin:
 
 def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[tuple[str, str]]:
     """What the engine says otherwise: (column or table, how)."""
+    case = in_turn(case)
     ids = [job["job_id"] for job in case.jobs]
     true, kept = truth.result, [row for row in range(len(ids)) if truth.result.kept[row]]
-    mine = outcome.jobs["job_id"].to_list()
+    jobs = outcome.jobs.sort(pl.col("job_id").replace_strict(ids, range(len(ids)), return_dtype=pl.Int64))
+    mine = jobs["job_id"].to_list()
     if mine != [ids[row] for row in kept]:
         yield "jobs", f"{mine} ran to their end; not {[ids[row] for row in kept]}"
         return
     near = _Near(case, outcome)
     for name, wanted in _columns(truth).items():
-        if name in outcome.jobs.columns or any(wanted[row] for row in kept):
-            told = (
-                outcome.jobs[name].to_numpy().astype(float)
-                if name in outcome.jobs.columns
-                else np.zeros(len(kept))
-            )
+        if name in jobs.columns or any(wanted[row] for row in kept):
+            told = jobs[name].to_numpy().astype(float) if name in jobs.columns else np.zeros(len(kept))
             right = np.array([wanted[row] for row in kept], float)
             if not near.same(told, right):
                 yield name, f"{told.tolist()}; not {right.tolist()}"
