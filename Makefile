@@ -59,7 +59,7 @@ test-python: build
 	$(PYTEST) -m "not long"
 
 # Modules with random cases, or moments, of which RINGBCO_CASES sets the number.
-DRAWN := equality preempt_equality types_equality tables_equality shares_equality outages_equality priorities_equality searches_equality energy_equality planner audit audit_genuine audit_queue audit_mixed \
+DRAWN := equality preempt_equality types_equality tables_equality shares_equality outages_equality priorities_equality searches_equality energy_equality planner audit audit_genuine audit_queue cases \
 	own_policies shell repack elastic_equality elastic_turns capacity
 
 test-long: build ## tests that take long; all golden runs; Rust's random ones with many more cases; lints without Python
@@ -68,8 +68,10 @@ test-long: build ## tests that take long; all golden runs; Rust's random ones wi
 	RINGBCO_CASES=600 $(PYTEST) -m "not long" tests/test_golden.py
 	RINGBCO_CASES=400 $(PYTEST) -m long
 
-test-drawn: build ## Python's random tests with many more cases, N of each (default 600)
+test-drawn: build ## random tests with many more cases, N of each (default 600)
 	RINGBCO_CASES=$(or $(N),600) $(PYTEST) -m "not long" $(DRAWN:%=tests/test_%.py)
+	$(BIN)/python -W ignore tests/cases/files.py $(or $(N),600) target/drawn.txt
+	RINGBCO_DRAWN=target/drawn.txt cargo test --locked --no-default-features -- drawn
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000), new ones unless there is a SEED
 	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) $(SEED:%=--hypothesis-seed=%) tests/fuzz

@@ -5,9 +5,11 @@
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 
 import pytest
 
+from cases import files
 from cases.known import KNOWN, Known, excuse
 from cases.met import met
 from cases.run import Met, look, meet
@@ -51,6 +53,12 @@ def test_what_is_known_to_be_wrong(known: Known) -> None:
 def test_what_is_known_is_recognised(known: Known) -> None:
     seen = look(known.case)
     assert {excuse(seen, fault) for fault in seen.faults} == {known.cause}
+
+
+def test_the_file_for_rust_is_that_of_these_cases() -> None:
+    # Else `python tests/cases/files.py` writes it anew.
+    first = islice(files.cases(), 3)
+    assert ["\n".join(told) for told in first] == files.FILE.read_text().split("\n\n")[:3]
 
 
 def _smallest(met: Met, number: int) -> str:

@@ -69,8 +69,8 @@ def _plain(rng: Random) -> Case:
         "alpha": rng.choice((0.0, 0.3, 1.0)),
     }
     largest = max(server["gpus"] for server in case.servers)
-    at, gap = case.span(rng, 0.0, 2.0), rng.choice((0.0, 1.0, 3.0))
-    for row in range(rng.choice((2, 4, 6, 9, 12))):
+    at, gap = case.span(rng, 0.0, 2.0), rng.choice((0.0, 1.0, 1.0, 2.0))
+    for row in range(rng.choice((3, 6, 9, 12, 16))):
         gpus = rng.choice((1, 1, 2, 3, largest, rng.randint(1, case.room)))
         case.jobs.append(
             {
@@ -242,10 +242,12 @@ def interference(rng: Random, case: Case) -> None:
 @feature(0.3)
 def priorities(rng: Random, case: Case) -> None:
     levels = rng.choice(((0, 1), (0, 1, 2), (-1, 0, 5)))
-    _column(case, "priority", [rng.choice(levels) for _ in case.jobs])
+    drawn = [rng.choice(levels) for _ in case.jobs]
+    # In half of the cases the later the higher, so that some have somebody to evict.
+    _column(case, "priority", sorted(drawn) if rng.random() < 0.5 else drawn)
 
 
-@feature(0.2)
+@feature(0.4)
 def preemptible(rng: Random, case: Case) -> None:
     _column(case, "preemptible", [rng.random() < 0.7 for _ in case.jobs])
 
@@ -288,12 +290,13 @@ def services(rng: Random, case: Case) -> None:
     case.files["services"] = rows
 
 
-@feature(0.35)
+@feature(0.4)
 def outages(rng: Random, case: Case) -> None:
     rows = []
-    for _ in range(rng.choice((1, 2, 4, 8))):
+    for _ in range(rng.choice((1, 3, 6, 12))):
         down = case.moment(rng)
-        up = down + case.span(rng, 0.25, 6.0)
+        # One in four is over within a slot.
+        up = down + (case.unit / 16.0 if rng.random() < 0.25 else case.span(rng, 0.25, 6.0))
         cause = rng.choice(("gpu", "network", None))
         rows.append(
             {"server": rng.randrange(len(case.servers)), "down_at": down, "up_at": up, "cause": cause}
@@ -435,15 +438,15 @@ def interval(rng: Random, case: Case) -> None:
 
 @feature(0.8)
 def resize_every(rng: Random, case: Case) -> None:
-    case.options["resize_every"] = rng.choice((0.0, case.span(rng, 0.0, 5.0)))
+    case.options["resize_every"] = rng.choice((0.0, case.span(rng, 1.0, 4.0)))
 
 
 @feature(0.7)
 def costs(rng: Random, case: Case) -> None:
     """Of a preemption, a start, a move and a resize: some of them as they are if nothing is said."""
     for name in ("preempt_cost", "start_cost", "move_cost", "resize_cost"):
-        if name == "preempt_cost" or rng.random() < 0.4:
-            case.options[name] = rng.choice((0.0, case.span(rng, 0.0, 2.0)))
+        if name == "preempt_cost" or rng.random() < 0.5:
+            case.options[name] = rng.choice((0.0, case.span(rng, 0.0, 2.0), case.span(rng, 1.0, 3.0)))
 
 
 @feature(0.15)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 FILE = Path(__file__).parents[2] / "rust" / "tests" / "drawn.txt"
-COUNT = 150
+COUNT = 120
 
 
 def lines(seed: int) -> list[str] | None:

@@ -57,7 +57,7 @@ def _frozen(seen: Seen, fault: Fault) -> bool:
 
 
 def _no_length(seen: Seen, fault: Fault) -> bool:
-    if seen.outcome is None or not fault.kind.startswith(("audit", "again log", "figures")):
+    if seen.outcome is None or not fault.kind.startswith(("audit", "again log", "figures", "twin")):
         return False
     stays = (stay for own in stays_of(seen.outcome).values() for stay in own)
     return any(stay.start == stay.end for stay in stays) or "is inf; expected inf" in fault.text

@@ -37,7 +37,8 @@ def _read(case: Case) -> tuple[Any, ...] | None:
     unread = {*(() if resizes else RANGES), *(() if leaves else MAY_LEAVE)}
     unread |= {*(() if leaves or "outages" in files else SAVES)}
     jobs = [{name: value for name, value in job.items() if name not in unread} for job in case.jobs]
-    options = {name: value for name, value in told.items() if uses(policy, name, case.given())}
+    given = {**told, **files}
+    options = {name: value for name, value in told.items() if uses(policy, name, given)}
     for name in unread:
         options.pop(name, None)
     return jobs, case.servers, case.network, case.gpu_types, options, files

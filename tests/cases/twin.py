@@ -356,7 +356,7 @@ def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[
         names = list(dict.fromkeys(row["service"] for row in case.files["services"]))
         told = outcome.replicas.select("service", "server", "num_gpus", "start_time", "end_time").rows()
         told = sorted((names.index(row[0]), *row[1:]) for row in told)
-        last = max((time for time in true.finish if not math.isnan(time)), default=math.inf)
+        last = max(end for rows in true.allocations for *_, end in rows)
         ran = [(each, min(each.end, last)) for each in truth.log.replicas if each.start < min(each.end, last)]
         right = sorted(
             (names.index(each.service), each.server, len(each.gpus), each.start, end) for each, end in ran
