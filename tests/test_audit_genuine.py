@@ -154,6 +154,17 @@ def test_times_far_from_zero(epoch: float) -> None:
     assert len(check_outcome(outcome, jobs).findings) == 1
 
 
+def test_checkpoints_far_from_zero() -> None:
+    # In slots of a second, a checkpoint at each boundary: the outage takes no work.
+    jobs = from_frame(pl.DataFrame({"job_id": "a", "submit_time": 1e12, "num_gpus": 1, "duration": 20.0}))
+    outages = pl.DataFrame({"server": [0], "down_at": [1e12 + 12.0], "up_at": [1e12 + 12.5]})
+    outcome = replay(
+        jobs, "1x1", policy="fifo", model="fixed", clock="slot", checkpoint_interval=0.25, outages=outages
+    )
+    assert (outcome.summary["failures"], outcome.summary["lost_work_gpu_seconds"]) == (1, 0.0)
+    assert check_outcome(outcome, jobs).findings == []
+
+
 # EASY, by hand
 
 # Two servers of two GPUs. `big` wants both; `first` holds one until 100. `soon` ends by then, `late` later.

@@ -66,7 +66,9 @@ def losses(facts: Facts, eps: Episodes, begin: Floats) -> Failed:
         count = np.floor(passed / every * (1.0 + 1e-12))
         at = begin + count * every
     if facts.slots:
-        at = np.ceil(at / facts.slot * (1.0 - 1e-12)) * facts.slot
+        # Counted from near where progress began: far from zero so little is more than a slot.
+        near = np.floor(begin / facts.slot) * facts.slot
+        at = near + np.ceil((at - near) / facts.slot * (1.0 - 1e-12)) * facts.slot
     at = np.where(every == np.inf, begin, np.where(count >= 1, np.minimum(at, eps.end), begin))
     at = np.where((every == 0) | (passed <= 0), eps.end, at)
     until = np.where(bad, at, eps.end)
