@@ -191,6 +191,7 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
         def leave(self, run: Stretch) -> None:
             left = run.left
             self.stop(run)
+            self.completed = True  # to replicas of services, which are tried again
             self.left[run.row] = left
             if run.row in self.line:
                 self.line.remove(run.row)

@@ -59,8 +59,11 @@ def _frozen(seen: Seen, fault: Fault) -> bool:
 def _no_length(seen: Seen, fault: Fault) -> bool:
     if seen.outcome is None or not fault.kind.startswith(("audit", "again log", "figures", "twin")):
         return False
-    stays = (stay for own in stays_of(seen.outcome).values() for stay in own)
-    return any(stay.start == stay.end for stay in stays) or "is inf; expected inf" in fault.text
+    stays, rungs = stays_of(seen.outcome), seen.outcome.rungs
+    # A trial that was at its rung after no time may have no stay at all.
+    gone = rungs is not None and not {*rungs["job_id"]} <= {*stays}
+    none = any(stay.start == stay.end for own in stays.values() for stay in own)
+    return none or gone or "is inf; expected inf" in fault.text
 
 
 def _case(servers: tuple[int, ...], jobs: str, rows: list[tuple[Any, ...]], **given: Any) -> Case:

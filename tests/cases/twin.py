@@ -66,12 +66,11 @@ def lacks(case: Case) -> str | None:
         return "placements for shares where jobs are resized"
     if policy in RESIZING and {"search", "sleep_after", "services"} & {*told, *case.files}:
         return "searches, sleep and services where jobs are resized"
+    makes_room = told.get("evict") or {"services", "quota"} & {*case.files}
+    if told.get("ties", "rows") != "rows" and makes_room:
+        return "ties where jobs make room: the row decides there"
     whole = not any(job.get("gpu_share") for job in case.jobs)
-    if (
-        whole
-        and told.get("placement") in FOR_SHARES
-        and (told.get("evict") or {"services", "quota"} & {*case.files})
-    ):
+    if whole and told.get("placement") in FOR_SHARES and makes_room:
         return "who makes room under placements for shares"
     if slotted and told["model"] == "table" and _pauses(told):
         return "pauses that end within a slot"
