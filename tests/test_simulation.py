@@ -49,7 +49,7 @@ def test_a_result_names_it(tmp_path: Path, invoke: Invoke) -> None:
     ringbco.write_jobs(JOBS, tmp_path / "jobs.csv")
     again = invoke("replay", tmp_path / "jobs.csv", "--again", tmp_path / "r")
     assert again.returncode == 1
-    assert "Simulation: expected a policy that stands in a file; this one was made in memory" in again.stderr
+    assert "options.policy: Simulation: expected" in again.stderr
 
 
 def never_started() -> object:

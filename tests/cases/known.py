@@ -46,16 +46,6 @@ def _two_causes(seen: Seen, fault: Fault) -> bool:
     return False
 
 
-def _slots_and_outages(seen: Seen, fault: Fault) -> bool:
-    told = seen.case.options.get("clock") == "slot" and "outages" in seen.case.files
-    return told and fault.kind.startswith("figures utilisation")
-
-
-def _frozen(seen: Seen, fault: Fault) -> bool:
-    in_python = seen.case.policy in ("gavel", "allox", "sia")
-    return in_python and bool({"outages", "services"} & {*seen.case.files}) and fault.kind.startswith("run ")
-
-
 def _no_length(seen: Seen, fault: Fault) -> bool:
     if seen.outcome is None or not fault.kind.startswith(("audit", "again log", "figures", "twin")):
         return False
@@ -98,16 +88,6 @@ KNOWN = (
             services=[_load(100.0, 1, 2), _load(900.0, 0, 2)],
             policy="optimus", preempt_cost=30.0, resize_cost=50.0, resize_every=0.0,
         ),
-    ),
-    Known(
-        "slot clock: utilisation counts outages in seconds",
-        _slots_and_outages,
-        _case((1,), ONE, [("j0", 0.0, 1, 100.0)], outages=_outage(0.0, 101.0), clock="slot", slot=100.0),
-    ),
-    Known(
-        "policies in Python: the servers of the first decision stay",
-        _frozen,
-        _case((2,), ONE, [("j0", 5.0, 1, 20.0)], outages=_outage(4.0, 10.0), policy="gavel"),
     ),
     Known("stays of no length", _no_length, _case((2,), ONE, [("j0", 1e12, 1, 1e-9)])),
 )  # fmt: skip
