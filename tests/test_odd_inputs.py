@@ -20,7 +20,7 @@ from ringbco.audits import check_folder, check_outcome
 from ringbco.audits.findings import Finding
 from ringbco.cluster.presets import ServerGroup
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError
+from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.sources import convert
 from ringbco.trace import profiles
@@ -336,3 +336,8 @@ def test_raw_traces_of_such_names(tmp_path: Path) -> None:
     csv = tmp_path / f"{ODD}.csv"
     csv.write_text("job_id,submit_time,num_gpus,duration,x\na,0,1,2,\n")
     assert convert("csv", [csv]).table.num_jobs == 1
+
+
+def test_a_number_beyond_all_measure_is_no_threshold(small_jobs: Path) -> None:
+    with pytest.raises(UsageError, match=r"option thresholds: 1000+: expected"):
+        replay(small_jobs, "2x8", policy="tiresias", thresholds=[10**400])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -139,7 +140,7 @@ def _ascending(option: Option, value: Any) -> tuple[float, ...]:
     good = known and all(isinstance(step, Real) and not isinstance(step, bool) for step in steps)
     if not good:
         raise refusal(option.typed, value, f"a list of {option.expected}")
-    if not all(a < b < math.inf for a, b in pairwise([option.least, *steps])):
+    if not all(a < b <= sys.float_info.max for a, b in pairwise([option.least, *steps])):
         shown = ",".join(map(str, steps))
         raise UsageError(f"option {option.typed}: {shown}: expected {option.expected}")
     return tuple(map(float, steps))
