@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Polars would start as many threads in each, which wait for each other on tables this small.
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-drawn fuzz lint lint-rust lint-python bench bench-against policy-table repack-table elastic-table generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-drawn fuzz lint lint-rust lint-python bench bench-against mutants policy-table repack-table elastic-table generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -96,6 +96,14 @@ bench: $(VENV)/.tools ## how long loading, the profile, a replay, its metrics an
 
 bench-against: build ## the engine against another commit: make bench-against REV=HEAD^ [WITH=--instructions]
 	$(BIN)/python benches/against.py $(or $(REV),HEAD^) $(WITH)
+
+mutants: $(VENV)/.mutants ## faults planted at random, N in each language (default 20) by SEED (default 1), and how many the tests catch
+	$(BIN)/python benches/mutants.py $(or $(N),20) --seed $(or $(SEED),1) $(ONLY:%=--only %)
+
+$(VENV)/.mutants: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'cosmic-ray>=8.4,<9' 'pytest-cov>=6,<8'
+	cargo install --quiet --locked --root $(VENV) cargo-mutants@27.1.0
+	touch $@
 
 policy-table: build ## docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md

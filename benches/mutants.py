@@ -1,0 +1,198 @@
+"""Faults planted by tools, and how many of them the tests catch: `make mutants N=20 SEED=1`.
+
+cargo-mutants plants N faults in the engine's rooms, cosmic-ray N in Python's. SEED draws both lists. A fault
+in Rust meets the tests in Rust. A fault in Python meets the test modules that run its file, those first that
+run most of it. A run of all tests under coverage says which; it is kept for the next call. All faults are
+planted in a copy of the tree.
+
+Prints each fault that was missed, then a line a language: caught, missed, unviable (it does not compile, or
+no test could run). benches/mutants.toml names faults that no test can see, each with its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[1]
+RUST: Final = ("machine", "speed", "cluster", "placement", "policy", "record")
+PYTHON: Final = ("result", "run", "audits")
+# Types in annotations are joined by |, and no test sees those.
+UNSEEN: Final = re.compile(r"ReplaceBinaryOperator_BitOr_")
+# A file that more test modules than this run meets those that run it most.
+MODULES: Final = 25
+SECONDS: Final = 900.0
+
+
+def copied(folder: Path) -> Path:
+    """The tree that git tracks, and the built engine, in a folder of its own."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    engine = ROOT / "python/ringbco/_core.abi3.so"
+    names = [*filter(None, listed.split("\0")), *([str(engine.relative_to(ROOT))] if engine.exists() else [])]
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def excused(language: str) -> set[str]:
+    """Faults that no test can see."""
+    with (ROOT / "benches/mutants.toml").open("rb") as file:
+        rows: list[dict[str, str]] = tomllib.load(file).get(language, [])
+    return {row["fault"] for row in rows}
+
+
+def in_rust(count: int, draw: random.Random) -> Counter[str]:
+    """Plants faults in the engine."""
+    cargo = [str(ROOT / ".venv/bin/cargo-mutants"), "mutants"]
+    files = [word for room in RUST if (ROOT / "rust" / room).exists() for word in ("-f", f"rust/{room}/**")]
+    listed = subprocess.run(
+        [*cargo, "--list", "--json", *files], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    unseen = excused("rust")
+    names = sorted(one["name"] for one in json.loads(listed.stdout) if not one["file"].endswith("tests.rs"))
+    names = [name for name in names if re.sub(r":\d+:\d+:", ":", name) not in unseen]
+    chosen = draw.sample(names, min(count, len(names)))
+    with tempfile.TemporaryDirectory() as out:
+        wanted = [word for name in chosen for word in ("--re", f"^{re.escape(name)}$")]
+        limits = ["--baseline", "skip", "--timeout", str(SECONDS), "--cap-lints", "true"]
+        subprocess.run(
+            [*cargo, *files, *wanted, *limits, "--no-shuffle", "-o", out, "--", "--no-default-features"],
+            cwd=ROOT,
+            env=os.environ | {"RINGBCO_CASES": "20", "CARGO_PROFILE_TEST_OPT_LEVEL": "1"},
+            check=False,
+            stdout=sys.stderr,
+        )
+        folder = Path(out, "mutants.out")
+        found = Counter(
+            {
+                kind: len((folder / f"{kind}.txt").read_text().splitlines())
+                for kind in ("caught", "missed", "unviable", "timeout")
+            }
+        )
+        for line in (folder / "missed.txt").read_text().splitlines():
+            print(f"missed: {line}")
+    found["caught"] += found.pop("timeout")
+    return found
+
+
+def covering(tree: Path) -> dict[str, list[str]]:
+    """By file of the package, the test modules that run it, those that run most of it first."""
+    kept = ROOT / ".venv/mutants.coverage"
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
+    mark = kept.with_suffix(".commit")
+    if not kept.exists() or not mark.exists() or mark.read_text() != head.stdout:
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "logical",
+            "--dist",
+            "worksteal",
+            "-m",
+            "not long",
+        ]
+        command += ["--cov=ringbco", "--cov-context=test", "--cov-report=", "-p", "no:cacheprovider"]
+        environment = settings(tree) | {"COVERAGE_FILE": str(kept)}
+        subprocess.run(command, cwd=tree, env=environment, check=True, stdout=sys.stderr)
+        mark.write_text(head.stdout)
+    modules: dict[str, Counter[str]] = {}
+    with sqlite3.connect(kept) as database:
+        rows = database.execute(
+            "select file.path, context.context, length(line_bits.numbits) from line_bits"
+            " join file on file.id = file_id join context on context.id = context_id"
+        )
+        for path, context, size in rows:
+            module = context.partition("::")[0]
+            if module.startswith("tests/"):
+                name = path[path.rindex("/ringbco/") :]
+                modules.setdefault(name, Counter())[module] += size
+    return {name: [module for module, _ in found.most_common(MODULES)] for name, found in modules.items()}
+
+
+def settings(tree: Path) -> dict[str, str]:
+    """The environment in which tests run in a copy."""
+    shared = os.environ.get("RINGBCO_SHARED", str(ROOT.parent / "shared"))
+    return os.environ | {
+        "PYTHONPATH": str(tree / "python"),
+        "POLARS_MAX_THREADS": "1",
+        "RINGBCO_CASES": "100",
+        "RINGBCO_SHARED": shared,
+    }
+
+
+def in_python(count: int, draw: random.Random) -> Counter[str]:
+    """Plants faults in the package."""
+    from cosmic_ray.commands.init import _all_work_items
+    from cosmic_ray.mutating import mutate_and_test
+
+    with tempfile.TemporaryDirectory() as folder:
+        tree = copied(Path(folder))
+        tests = covering(tree)
+        files = sorted(path for room in PYTHON for path in (tree / "python/ringbco" / room).rglob("*.py"))
+        items = [
+            item for item in _all_work_items(files, {}) if not UNSEEN.search(item.mutations[0].operator_name)
+        ]
+        draw.shuffle(items)
+        unseen, found = excused("python"), Counter[str]()
+        os.environ.update(settings(tree))
+        os.chdir(tree)
+        for item in items:
+            if found.total() == count:
+                break
+            (fault,) = item.mutations
+            name = str(fault.module_path)[str(fault.module_path).rindex("/ringbco/") :]
+            told = f"{name[1:]}: {fault.definition_name}: {fault.operator_name} {fault.occurrence}"
+            if told in unseen or name not in tests:
+                continue
+            command = (
+                f"{sys.executable} -m pytest -q -x -m 'not long' -p no:cacheprovider {' '.join(tests[name])}"
+            )
+            result = mutate_and_test(item.mutations, command, SECONDS)
+            kind = kind_of(result)
+            found[kind] += 1
+            if kind == "missed":
+                print(f"missed: {told}\n{result.diff}")
+            print(f"{found.total()} of {count}: {kind}", file=sys.stderr)
+        return found
+
+
+def kind_of(result: Any) -> str:
+    """What became of a fault."""
+    if result.worker_outcome != "normal":
+        return "unviable"
+    return "missed" if result.test_outcome == "survived" else "caught"
+
+
+def main() -> None:
+    """Plants faults, and prints what became of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int, help="faults in each language")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw")
+    parser.add_argument("--only", choices=("rust", "python"), help="one language")
+    given = parser.parse_args()
+    for language, plant in (("rust", in_rust), ("python", in_python)):
+        if given.only in (None, language):
+            found = plant(given.count, random.Random(given.seed))
+            kinds = ", ".join(f"{found[kind]} {kind}" for kind in ("caught", "missed", "unviable"))
+            print(f"{language}, seed {given.seed}: {kinds}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
