@@ -6,11 +6,8 @@ the quota, idle GPUs, accumulated times, contention. Nothing here imports ringbc
 
 import math
 import struct
-from collections import Counter
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
 
 from oracle.model import (
     GPU,
@@ -28,6 +25,7 @@ from oracle.model import (
     work,
 )
 from oracle.placement import Floor, clusters, place
+from oracle_netting import Netting
 from oracle_result import PreemptResult
 
 PATIENCE = 3_000
@@ -68,7 +66,7 @@ class Stretch:
 
 
 @dataclass
-class World:
+class World(Netting):
     """One cluster, or one virtual cluster."""
 
     sizes: dict[int, int]
@@ -93,9 +91,6 @@ class World:
     looked: float = 0.0
     passed: float = -math.inf
     """When the latest pass was."""
-    kept: dict[int, tuple[Stretch, list[tuple[Any, Any]]]] = field(default_factory=dict)
-    """Stretches that ended at `kept_at` before their jobs were done, and the books of those as they were."""
-    kept_at: float = -math.inf
     now: float = 0.0  # in the clock's unit
 
     @property
@@ -251,47 +246,6 @@ class World:
     def begins(self, row: int) -> bool:
         """Whether a stretch of it begins now."""
         return any(run.row == row and run.start == self.now for run in self.running)
-
-    # Who gets back at an instant what it held up to it has never left.
-
-    def books(self, row: int) -> list[tuple[Any, Any]]:
-        """What is written of a job, and where."""
-        result = self.result
-        columns = (self.left, self.served, result.held, result.lost, result.allocations)
-        columns += (result.preemptions, result.max_contention)
-        return [(column, copy(column[row])) for column in columns]  # type: ignore[index]
-
-    def interrupt(self, run: Stretch) -> bool:
-        """Off its GPUs before it is done; whether it has held them for any time: else it never did."""
-        row = run.row
-        if run.start < self.now:
-            self.keep(run)
-            self.stop(run)
-            return True
-        self.running.remove(run)
-        if not self.result.allocations[row]:
-            self.result.start[row] = math.nan
-        return False
-
-    def keep(self, run: Stretch) -> None:
-        if self.kept_at < self.now:
-            self.kept, self.kept_at = {}, self.now
-        self.kept.setdefault(run.row, (run, self.books(run.row)))
-
-    def are_same(self, gpus: list[GPU], others: list[GPU]) -> bool:
-        return Counter(s for s, _ in gpus) == Counter(s for s, _ in others)
-
-    def goes_on(self, row: int, gpus: list[GPU]) -> bool:
-        """Whether that stretch goes on on those GPUs."""
-        if self.kept_at < self.now or row not in self.kept or not self.are_same(gpus, self.kept[row][0].gpus):
-            return False
-        run, books = self.kept.pop(row)
-        for column, value in books:
-            column[row] = value
-        run.gpus = gpus
-        self.waiting.remove(row)
-        self.running.append(run)
-        return True
 
     def stop(self, run: Stretch) -> None:
         """Off its GPUs, done or not."""

@@ -1,0 +1,61 @@
+"""The slow truth of netting: who gets back at an instant what it held up to it has never left.
+
+Straight from docs/model.md.
+A part of every oracle that preempts. Nothing here imports ringbco.
+"""
+
+import math
+from collections import Counter
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+from oracle.model import GPU
+
+
+@dataclass(kw_only=True)
+class Netting:
+    """Of a world with `now`, `running`, `waiting`, `left`, `served`, `result` and `stop`."""
+
+    kept: dict[int, tuple[Any, list[tuple[Any, Any]]]] = field(default_factory=dict)
+    """Stretches that ended at `kept_at` before their jobs were done, and the books of those as they were."""
+    kept_at: float = -math.inf
+
+    def books(self, row: int) -> list[tuple[Any, Any]]:
+        """What is written of a job, and where."""
+        result = self.result
+        columns = (self.left, self.served, result.held, result.lost, result.allocations)
+        columns += (result.preemptions, result.max_contention)
+        return [(column, copy(column[row])) for column in columns]  # type: ignore[index]
+
+    def interrupt(self, run: Any) -> bool:
+        """Off its GPUs before it is done; whether it has held them for any time: else it never did."""
+        row = run.row
+        if run.start < self.now:
+            self.keep(run)
+            self.stop(run)
+            return True
+        self.running.remove(run)
+        if not self.result.allocations[row]:
+            self.result.start[row] = math.nan
+        return False
+
+    def keep(self, run: Any) -> None:
+        if self.kept_at < self.now:
+            self.kept, self.kept_at = {}, self.now
+        self.kept.setdefault(run.row, (run, self.books(run.row)))
+
+    def are_same(self, gpus: list[GPU], others: list[GPU]) -> bool:
+        return Counter(s for s, _ in gpus) == Counter(s for s, _ in others)
+
+    def goes_on(self, row: int, gpus: list[GPU]) -> bool:
+        """Whether that stretch goes on on those GPUs."""
+        if self.kept_at < self.now or row not in self.kept or not self.are_same(gpus, self.kept[row][0].gpus):
+            return False
+        run, books = self.kept.pop(row)
+        for column, value in books:
+            column[row] = value
+        run.gpus = gpus
+        self.waiting.remove(row)
+        self.running.append(run)
+        return True
