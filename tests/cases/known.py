@@ -46,16 +46,6 @@ def _two_causes(seen: Seen, fault: Fault) -> bool:
     return False
 
 
-def _no_length(seen: Seen, fault: Fault) -> bool:
-    if seen.outcome is None or not fault.kind.startswith(("audit", "again log", "figures", "twin")):
-        return False
-    stays, rungs = stays_of(seen.outcome), seen.outcome.rungs
-    # A trial that was at its rung after no time may have no stay at all.
-    gone = rungs is not None and not {*rungs["job_id"]} <= {*stays}
-    none = any(stay.start == stay.end for own in stays.values() for stay in own)
-    return none or gone or "is inf; expected inf" in fault.text
-
-
 def _case(servers: tuple[int, ...], jobs: str, rows: list[tuple[Any, ...]], **given: Any) -> Case:
     """Under model fixed. jobs: names of columns behind job_id and submit_time."""
     names = ("job_id", "submit_time", *jobs.split())
@@ -89,5 +79,4 @@ KNOWN = (
             policy="optimus", preempt_cost=30.0, resize_cost=50.0, resize_every=0.0,
         ),
     ),
-    Known("stays of no length", _no_length, _case((2,), ONE, [("j0", 1e12, 1, 1e-9)])),
 )  # fmt: skip

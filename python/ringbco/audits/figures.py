@@ -69,8 +69,9 @@ def check_summary(check: Check, facts: Facts, eps: Episodes, parts: Segments) ->
         own = facts.server_vc == v
         expected = {**_figures(facts, eps, mine, own)} if ran else {"jobs": 0}
         if ran:
-            among = _fairness(facts, mine) | _while_submitting(facts, mine, own)
-            expected |= _told(among, rows.get(name, {}))
+            expected |= _told(
+                _fairness(facts, mine) | _while_submitting(facts, mine, own), rows.get(name, {})
+            )
         expected["jobs_dropped"] = int(np.count_nonzero(facts.vc_of_row[missing] == v))
         refused = _refused(facts, missing)
         if not facts.logged:  # whom a policy of one's own refused nobody else tells
@@ -312,8 +313,7 @@ def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
 def _by_search(facts: Facts, chosen: Bools, rho: Floats) -> tuple[Floats, Ints]:
     """The rho of each job and of each search, whose trials are one job, and the row that stands for it."""
     rows = facts.row[chosen]
-    submit, finish = facts.submit[chosen], facts.finish[chosen]
-    ideal = facts.workload.ideal_run_time[rows]
+    submit, finish, ideal = facts.submit[chosen], facts.finish[chosen], facts.workload.ideal_run_time[rows]
     trials: dict[str, list[int]] = {}
     found: list[tuple[int, float]] = []
     for at, name in enumerate(facts.table.frame["group"].gather(rows).to_list()):
