@@ -14,8 +14,8 @@ from ringbco import _core
 
 FEW, MANY = 100_000, 1_000_000
 SERVERS = 256
-# CPU time a job, in those of the same run without quotas, and its growth from few jobs to many. Where owners borrow under
-# sjf, the more jobs there are, the more of them are evicted.
+# CPU time a job, in those of the same run without quotas, and its growth from few jobs to many. Where owners
+# borrow under sjf, the more jobs there are, the more of them are evicted.
 COST = 4.0
 GROWTH = {"fifo": 1.5, "sjf": 2.0}
 

@@ -75,7 +75,7 @@ def shared_traces() -> Path:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     """Lines below all others: what met in random cases, the tests skipped for want of a public trace."""
     yield
-    told = [dict(report.user_properties) for report in terminalreporter.getreports("")]
+    told = [dict(getattr(report, "user_properties", ())) for report in terminalreporter.getreports("")]
     if drawn := [each["cases"] for each in told if "cases" in each]:
         terminalreporter.write_line(said(drawn))
     modules = [

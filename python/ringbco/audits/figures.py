@@ -17,6 +17,7 @@ from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, added, number
 from ringbco.audits.placing import busy_gpus, servers_used, until
 from ringbco.audits.rows import dropped, left_out, refusable
+from ringbco.audits.searching import merged
 from ringbco.audits.served import Served
 from ringbco.audits.times import gpus_held, pauses, resize_pauses
 from ringbco.errors import show_value
@@ -282,7 +283,7 @@ def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
     whose = facts.row[chosen]
     bounded = np.maximum(jct / np.maximum(ideal, BOUND), 1.0)
     if facts.searched:
-        rho, whose = _by_search(facts, chosen, rho)
+        rho, whose = merged(facts, chosen, rho)
     figures: dict[str, float] = {
         "mean_finish_time_fairness": added(rho) / rho.size,
         "worst_finish_time_fairness": float(rho.max()),
@@ -308,25 +309,6 @@ def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
             squares = added(mean * mean for mean in means)
             figures["jain_index_users"] = added(means) ** 2 / (len(means) * squares)
     return figures
-
-
-def _by_search(facts: Facts, chosen: Bools, rho: Floats) -> tuple[Floats, Ints]:
-    """The rho of each job and of each search, whose trials are one job, and the row that stands for it."""
-    rows = facts.row[chosen]
-    submit, finish, ideal = facts.submit[chosen], facts.finish[chosen], facts.workload.ideal_run_time[rows]
-    trials: dict[str, list[int]] = {}
-    found: list[tuple[int, float]] = []
-    for at, name in enumerate(facts.table.frame["group"].gather(rows).to_list()):
-        if name is None:
-            found.append((int(rows[at]), float(rho[at])))
-        else:
-            trials.setdefault(name, []).append(at)
-    for own in trials.values():
-        first = min(submit[own])
-        best = max(submit[own] - first + ideal[own])
-        found.append((int(rows[own[0]]), float((max(finish[own]) - first) / best)))
-    found.sort()
-    return np.array([value for _, value in found]), np.array([row for row, _ in found])
 
 
 def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:

@@ -18,7 +18,7 @@ from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.rows import dropped, left_out, refusable
 
 if TYPE_CHECKING:
-    from ringbco.audits.facts import Facts, Floats, Ints
+    from ringbco.audits.facts import Bools, Facts, Floats, Ints
 
 RELATIVE = 1e-9
 _MASK = 2**64 - 1
@@ -403,3 +403,23 @@ def _expected(facts: Facts, climbs: rungs.Climbs) -> Iterator[tuple[str, dict[st
             figures |= {"best_loss": best[0], "time_to_best": best[2] - first}
             figures["best_job_id"] = facts.table.frame["job_id"][best[1]]
         yield name, figures
+
+
+def merged(facts: Facts, chosen: Bools, rho: Floats) -> tuple[Floats, Ints]:
+    """The rho of each job and of each search, whose trials are one job, and the row that stands for it."""
+    rows = facts.row[chosen]
+    submit, finish = facts.submit[chosen], facts.finish[chosen]
+    ideal = facts.workload.ideal_run_time[rows]
+    trials: dict[str, list[int]] = {}
+    found: list[tuple[int, float]] = []
+    for at, name in enumerate(facts.table.frame["group"].gather(rows).to_list()):
+        if name is None:
+            found.append((int(rows[at]), float(rho[at])))
+        else:
+            trials.setdefault(name, []).append(at)
+    for own in trials.values():
+        first = min(submit[own])
+        best = max(submit[own] - first + ideal[own])
+        found.append((int(rows[own[0]]), float((max(finish[own]) - first) / best)))
+    found.sort()
+    return np.array([value for _, value in found]), np.array([row for row, _ in found])

@@ -116,7 +116,7 @@ def compared(
     workloads = resolve_workloads(table, repeats)
     clusters = dict.fromkeys(one.cluster for one in repeats)
     of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
-    warn(dict.fromkeys([*of_clusters, *doubts(table, None)]))
+    warn(dict.fromkeys([*of_clusters, *doubts(table, None)]), within=1)
     watch = Watch(len(repeats) * table.num_jobs, progress)
     # Where runs are kept, more seeds may be asked for the next time.
     bounds = Bounds() if kept is not None or seeds > 1 else None

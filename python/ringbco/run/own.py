@@ -20,7 +20,6 @@ from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from ringbco import _core
 from ringbco.errors import InputError, PolicyError, RingbcoError, UsageError
 from ringbco.io.process import calls_others
 from ringbco.run import own_file
@@ -111,10 +110,12 @@ def guarded(name: str, *, loading: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except (RingbcoError, _core.CoreError, KeyboardInterrupt, MemoryError):
+    except (RingbcoError, KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:
-        if isinstance(error, Exception) and not loading:
+        from ringbco import _core  # the audit asks who knows a policy, and never loads the engine
+
+        if isinstance(error, _core.CoreError) or (isinstance(error, Exception) and not loading):
             raise
         raise PolicyError(name, error) from error
 

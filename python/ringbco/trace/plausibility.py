@@ -57,11 +57,14 @@ def doubts(table: JobTable | None, cluster: Cluster | None) -> list[str]:
     return found + ([] if table is None else list(_of_times(table)))
 
 
-def warn(lines: Iterable[str]) -> None:
-    """Tells each line as a RingbcoWarning, unless `silently` holds."""
+def warn(lines: Iterable[str], *, within: int = 0) -> None:
+    """Tells each line as a RingbcoWarning, unless `silently` holds.
+
+    The warning names the line that called the caller; within: so many calls of ours further up.
+    """
     if not _silent.get():
         for line in lines:
-            warnings.warn(line, RingbcoWarning, stacklevel=3)
+            warnings.warn(line, RingbcoWarning, stacklevel=3 + within)
 
 
 @contextmanager
