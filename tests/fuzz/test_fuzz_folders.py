@@ -89,7 +89,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def damage(draw: Callable[[Any], Any], path: Path) -> bytes:
-    """A file of a sweep, damaged."""
+    """A sound file of a sweep, damaged."""
     if path.suffix == ".parquet" and draw(st.booleans()):
         out = io.BytesIO()
         pq.write_table(draw(damaged_table(pq.read_table(path))), out)
@@ -108,8 +108,10 @@ def test_sweep_folders(swept: Path, data: st.DataObject) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(swept / "sound", folder)
     for _ in range(data.draw(st.integers(1, 2))):
-        path = data.draw(st.sampled_from(sorted(path for path in folder.rglob("*") if path.is_file())))
-        path.write_bytes(damage(data.draw, path))
+        sound = data.draw(
+            st.sampled_from(sorted(path for path in (swept / "sound").rglob("*") if path.is_file()))
+        )
+        (folder / sound.relative_to(swept / "sound")).write_bytes(damage(data.draw, sound))
     result = explained(lambda: sweep(json.loads((swept / "spec.json").read_text()), folder, threads=1))
     if result is not None:  # what a record says is believed if it is as the sweep wrote it, else made again
         timed = ("engine_seconds", "total_seconds", "jobs_per_second")
