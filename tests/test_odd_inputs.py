@@ -341,3 +341,10 @@ def test_raw_traces_of_such_names(tmp_path: Path) -> None:
 def test_a_number_beyond_all_measure_is_no_threshold(small_jobs: Path) -> None:
     with pytest.raises(UsageError, match=r"option thresholds: 1000+: expected"):
         replay(small_jobs, "2x8", policy="tiresias", thresholds=[10**400])
+
+
+def test_a_damaged_bz2_whose_reader_loses_its_way(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_job_log.bz2"
+    path.write_bytes(b"BZh1\x17rE8P\x90\x00\x00\x00\x00" * 3)
+    with pytest.raises(InputError, match="is a bz2 file that is damaged"):
+        convert("philly", [path])
