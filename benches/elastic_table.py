@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
@@ -170,7 +171,8 @@ def cells(folder: Path) -> Iterator[Cell]:
 def replays(folder: Path, processes: int) -> dict[tuple[str, str, str, float], list[str]]:
     """The figures of every replay, by trace, part, policy and load."""
     todo = list(cells(folder))
-    with ProcessPoolExecutor(processes) as pool:
+    # Not forked: polars has worked here by now.
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         found = list(pool.map(figures, todo))
     return {(c.trace, c.part, c.policy, c.load): row for c, row in zip(todo, found, strict=True)}
 

@@ -122,6 +122,7 @@ def test_an_interrupted_comparison_goes_on(
         assert documents[0][key] == documents[1][key]
 
 
+@pytest.mark.long
 def test_a_killed_comparison_goes_on(whole: dict[str, bytes], small_jobs: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(DEADLY)
     command = [sys.executable, "-m", "ringbco", *ARGUMENTS, "--policy", "mine.py:Deadly"]

@@ -126,6 +126,7 @@ def test_a_folder_that_cannot_be_read_is_told_in_one_line(
     result.chmod(0o755)
 
 
+@pytest.mark.long
 def test_a_comparison_keeps_what_others_put_into_it_and_its_results(small_jobs: Path, invoke: Invoke) -> None:
     command = ("compare", small_jobs.name, "--cluster", "2x8", "-o", "c", "-q", "--force", "--policy", "sjf")
     assert invoke(*command, "--policy", "fifo").returncode == 0

@@ -62,6 +62,7 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_every_command_prints_text_as_text(invoke: Invoke, nasty: Path, tmp_path: Path) -> None:
     on = ("--cluster", "c[/x].toml")
     commands: list[tuple[object, ...]] = [

@@ -103,6 +103,7 @@ def test_terminal_page_and_notebook_tell_the_same(comparison: Comparison, key: s
     assert "of one run: sjf\n" in terminal
 
 
+@pytest.mark.long
 def test_json_parquet_and_the_report_of_the_folder_tell_the_same(
     comparison: Comparison, tmp_path: Path
 ) -> None:
