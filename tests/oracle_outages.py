@@ -6,16 +6,13 @@ ringbco.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oracle.model import GPU, Job, Net, Options, work
+from oracle.model import GPU, work
 from oracle.placement import Floor
-from oracle_preempt import Preemption, Stretch
+from oracle_preempt import Stretch
 from oracle_preempt import World as PreemptWorld
-from oracle_preempt import simulate as simulate_preempt
-from oracle_result import PreemptResult
 from oracle_shares import weight
 
 Outage = tuple[int, float, float]
@@ -245,27 +242,3 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
             return self.would_fit(head, [*there, Stretch(row, gpus, self.now, self.now)], load)
 
     return Queued
-
-
-def simulate(
-    jobs: Sequence[Job],
-    servers: Sequence[int],
-    net: Net,
-    options: Options,
-    facts: Failures,
-    rules: Preemption | None = None,
-    deadlines: Sequence[float] = (),
-    server_vc: Sequence[int] | None = None,
-    queue: Queue | None = None,
-    base: type[PreemptWorld] = PreemptWorld,
-) -> PreemptResult:
-    """Replay `jobs` on servers that fail, under the ranking of `rules`, or under `queue` with its pauses.
-
-    Raises OversizeError, RefusedError or StuckError, naming a row at fault.
-    """
-    world = failing_world(facts, base)
-    if queue is not None:
-        world = queue_world(queue, world)
-    return simulate_preempt(
-        jobs, deadlines, servers, net, options, rules or Preemption("srtf"), server_vc, world
-    )

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oracle.model import GPU, Job, Net, Options
+from oracle.model import GPU
 from oracle.placement import Floor, place
 from oracle_outages import Failures, Queue, checkpoints, failing_world, queue_world
-from oracle_preempt import PATIENCE, Preemption, Stretch
+from oracle_preempt import PATIENCE, Stretch
 from oracle_preempt import World as PreemptWorld
-from oracle_preempt import simulate as simulate_preempt
-from oracle_result import PreemptResult
 from oracle_types import Types
 
 SOON = 200
@@ -410,34 +408,3 @@ def priority_world(
             return replace(floor, idle=[gpu for gpu in floor.idle if gpu not in held])
 
     return Ranked
-
-
-def simulate(
-    jobs: Sequence[Job],
-    servers: Sequence[int],
-    net: Net,
-    options: Options,
-    claims: Claims,
-    facts: Failures,
-    rules: Preemption | None = None,
-    deadlines: Sequence[float] = (),
-    server_vc: Sequence[int] | None = None,
-    queue: Queue | None = None,
-    base: type[PreemptWorld] = PreemptWorld,
-    types: Types | None = None,
-) -> tuple[PreemptResult, Log]:
-    """Replay `jobs` under the ranking of `rules`, or under `queue` with its pauses.
-
-    types: those of `base`, where it has any. Raises OversizeError, RefusedError or StuckError, naming a row
-    at fault.
-    """
-    log = Log([0] * len(jobs))
-    world = priority_world(claims, log, facts, base, queue, types)
-    result = simulate_preempt(
-        jobs, deadlines, servers, net, options, rules or Preemption("srtf"), server_vc, world
-    )
-    last = max((finish for finish in result.finish if not math.isnan(finish)), default=math.inf)
-    for replica in log.replicas:
-        replica.end = min(replica.end, last)
-    log.replicas = [replica for replica in log.replicas if replica.start < replica.end]
-    return result, log

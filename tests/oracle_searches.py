@@ -4,15 +4,11 @@ A world of searches stands on that of outages, so it serves every ranking and ev
 a rung is worked out anew from all that have reached it. Nothing here imports ringbco.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from oracle.model import Job, Net, Options
-from oracle_outages import Failures, Queue, failing_world, queue_world
-from oracle_preempt import Preemption, PreemptResult, Stretch
+from oracle_preempt import Stretch
 from oracle_preempt import World as PreemptWorld
-from oracle_preempt import simulate as simulate_preempt
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -197,31 +193,3 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
                 self.line.remove(run.row)
 
     return Searching
-
-
-def simulate(
-    jobs: Sequence[Job],
-    servers: Sequence[int],
-    net: Net,
-    options: Options,
-    search: Search,
-    rules: Preemption | None = None,
-    deadlines: Sequence[float] = (),
-    server_vc: Sequence[int] | None = None,
-    queue: Queue | None = None,
-    facts: Failures | None = None,
-    base: type[PreemptWorld] = PreemptWorld,
-) -> tuple[PreemptResult, Climbs]:
-    """Replay `jobs`, some of them trials, under the ranking of `rules`, or under `queue` with its pauses.
-
-    facts: servers that fail. Raises OversizeError, RefusedError or StuckError, naming a row at fault.
-    """
-    climbs = Climbs()
-    world = failing_world(facts or Failures((), (0.0,) * len(jobs)), base)
-    if queue is not None:
-        world = queue_world(queue, world)
-    world = searching_world(search, climbs, world)
-    result = simulate_preempt(
-        jobs, deadlines, servers, net, options, rules or Preemption("srtf"), server_vc, world
-    )
-    return result, climbs

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oracle.model import GPU, Job, Options, StuckError, iteration_time, iterations_per_slot, whole_slots
+from oracle.model import GPU, Job, Options, iteration_time
 from oracle.placement import Floor, place, splitmix64
 from oracle.simulate import Gang, World
 from oracle_preempt import Stretch
@@ -211,89 +211,6 @@ class Sharing:
 
     def note(self, job: Job, run: Gang | Stretch, start: float, end: float) -> None:
         self.rows += [(run.row, start, end, s, g, job.share) for s, g in run.gpus]
-
-
-def queue_world(sharing: Sharing) -> type[World]:
-    """The oracle of jobs that run to their end."""
-
-    class ShareWorld(World):
-        def fits(
-            self, row: int, running: Sequence[Gang], placed: Sequence[tuple[int, list[GPU]]]
-        ) -> tuple[list[GPU] | None, int]:
-            return sharing.find(self, row, running)
-
-        def too_slow(self, row: int) -> bool:
-            return sharing.types is None and super().too_slow(row)
-
-        def complete(self, gang: Gang, now: float) -> None:
-            super().complete(gang, now)
-            sharing.note(self.jobs[gang.row], gang, gang.start, now)
-
-        def tau(self, gang: Gang) -> float:
-            if self.options.model == "fixed":
-                return sharing.slowdown(self, gang) / sharing.rate(gang)
-            return sharing.tau(self, gang, gang.p)
-
-        def run_slots(self) -> None:
-            """Every slot. Under `fixed` a stretch at one rate is counted at once, from `since` on."""
-            slot, fixed = self.options.slot, self.options.model == "fixed"
-            n = 0
-            while self.future or self.queue or self.running:
-                now = n * slot
-                for gang in sorted(self.running, key=lambda gang: gang.row):
-                    if fixed:
-                        work = self.jobs[gang.row].duration / slot
-                        done = n >= gang.since + whole_slots(gang.remaining, gang.tau, work)
-                    else:
-                        gang.done += gang.phi
-                        done = gang.done >= self.jobs[gang.row].iterations
-                    if done:
-                        self.complete(gang, now)
-                self.arrive(now)
-                for gang in self.running:
-                    if not fixed:
-                        gang.phi = iterations_per_slot(self.tau(gang), slot)
-                        continue
-                    gang.phi = 1
-                    rate = sharing.rate(gang) / sharing.slowdown(self, gang)
-                    if math.isnan(gang.tau):
-                        gang.remaining, gang.since = self.jobs[gang.row].duration / slot, n
-                    elif rate != gang.tau:
-                        gang.remaining = max(0.0, gang.remaining - gang.tau * (n - gang.since))
-                        gang.since = n
-                    gang.tau = rate
-                if not self.future and all(gang.phi == 0 for gang in self.running):
-                    left = [gang.row for gang in self.running] + self.queue
-                    if left:
-                        raise StuckError(min(left))
-                n += 1
-
-        def run_events(self) -> None:
-            def finish(gang: Gang) -> float:
-                return gang.since + (gang.remaining * gang.tau if gang.remaining else 0.0)
-
-            fixed = self.options.model == "fixed"
-            while self.future or self.queue or self.running:
-                instants = [finish(gang) for gang in self.running]
-                instants += [self.jobs[row].submit for row in self.future]
-                now = min(instants, default=math.inf)
-                if now == math.inf:
-                    raise StuckError(min(self.queue + [gang.row for gang in self.running]))
-                for gang in sorted(self.running, key=lambda gang: gang.row):
-                    if finish(gang) <= now:
-                        self.complete(gang, now)
-                self.arrive(now)
-                for gang in self.running:
-                    tau, job = self.tau(gang), self.jobs[gang.row]
-                    if math.isnan(gang.tau):
-                        gang.remaining = job.duration if fixed else float(job.iterations)
-                        gang.since = now
-                    elif tau != gang.tau:
-                        gang.remaining = max(0.0, gang.remaining - (now - gang.since) / gang.tau)
-                        gang.since = now
-                    gang.tau = tau
-
-    return ShareWorld
 
 
 def preempt_world(sharing: Sharing) -> type[PreemptWorld]:

@@ -5,7 +5,6 @@ order of the run, and computes as fast as its type says. Nothing here imports ri
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oracle.model import (
@@ -17,10 +16,8 @@ from oracle.model import (
     fewest_servers,
     iteration_time,
     iterations_per_slot,
-    whole_slots,
 )
 from oracle.placement import Floor, place
-from oracle.simulate import Gang, World
 from oracle_preempt import Stretch
 from oracle_preempt import World as PreemptWorld
 
@@ -92,41 +89,6 @@ class Types:
 def _restricted(floor: Floor, own: dict[int, int]) -> Floor:
     idle = [gpu for gpu in floor.idle if gpu[0] in own]
     return Floor(own, idle, {gpu: load for gpu, load in floor.load.items() if gpu[0] in own})
-
-
-def queue_world(types: Types) -> type[World]:
-    """The oracle of jobs that run to their end."""
-
-    class TypedWorld(World):
-        def fits(
-            self, row: int, running: Sequence[Gang], placed: Sequence[tuple[int, list[GPU]]]
-        ) -> tuple[list[GPU] | None, int]:
-            floor, rng = self.floor(running, placed), self.rng
-            for gpu_type in types.tried(row, self.jobs[row], self.sizes, self.net, self.options):
-                own = types.sizes(gpu_type, self.sizes)
-                gpus, after = place(self.jobs[row], _restricted(floor, own), self.options, rng)
-                if gpus is not None:
-                    return gpus, after
-            return None, rng
-
-        def type_of(self, gang: Gang) -> int:
-            return types.of[gang.gpus[0][0]]
-
-        def too_slow(self, row: int) -> bool:
-            return False  # such types are not tried: see `tried`
-
-        def tau(self, gang: Gang) -> float:
-            job = types.on(gang.row, self.jobs[gang.row], self.type_of(gang))
-            return iteration_time(job, len(gang.servers), gang.p, self.net)
-
-        def fixed_time(self, gang: Gang) -> float:
-            return self.jobs[gang.row].duration / types.ratio(gang.row, self.type_of(gang))
-
-        def fixed_slots(self, gang: Gang) -> int:
-            slots = self.jobs[gang.row].duration / self.options.slot
-            return whole_slots(slots, types.ratio(gang.row, self.type_of(gang)), slots)
-
-    return TypedWorld
 
 
 def preempt_world(types: Types) -> type[PreemptWorld]:

@@ -6,18 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import ringbco
 from agreement import stays_of, stays_told
-from elastic_cases import ElasticCase
-from oracle import Job, Net, Options
-from oracle_elastic import Elastic
-from oracle_outages import Failures
-from oracle_tables import MeasuredJob, TableTypes
-from oracle_types import Choices, Types
-from strategies import Case
-from test_elastic_equality import replayed
+from cases import twin
+from cases.case import Case, by_hand, outage_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
@@ -34,7 +29,7 @@ class Asks:
     work: float
     least: int | None = None
     most: int | None = None
-    deadline: float = math.nan
+    deadline: float | None = None
     priority: int = 0
     rates: tuple[tuple[int, float], ...] = ()
     listed: tuple[int, ...] = (0,)
@@ -51,54 +46,55 @@ def given(
     of: Sequence[int] | None = None,
     outages: Sequence[tuple[int, float, float]] = (),
     **rules: float,
-) -> ElasticCase:
+) -> Case:
     """Nothing costs time and nobody is too young unless `rules` say so."""
     measured = any(job.rates for job in jobs)
-    rows = tuple((m, 0, gpus, 1, rate) for m, job in enumerate(jobs) for gpus, rate in job.rates)
-    plain = [Job(job.submit, job.gpus, duration=job.work, compute_time=1.0) for job in jobs]
-    known: Sequence[Job] = plain
+    names = [f"t{number}" for number in range(len(speeds))]
+    costs = {"resize_every": 0.0, "preempt_cost": 0.0, "move_cost": 0.0, "resize_cost": 0.0}
+    told: dict[str, Any] = costs | {"policy": policy, "placement": placement} | rules
+    if slot is not None:
+        told |= {"clock": "slot", "slot": slot}
+    if any(outages):
+        told["checkpoint_interval"] = math.inf
+    case = by_hand(
+        servers, "submit_time num_gpus duration min_gpus max_gpus priority deadline",
+        [
+            (job.submit, job.gpus, job.work, job.least or job.gpus, job.most or job.gpus, job.priority,
+             job.deadline)
+            for job in jobs
+        ],
+        outages=outage_rows(outages), **told,
+    )  # fmt: skip
+    if of is not None or measured:
+        case.gpu_types = {name: {"speed": speed} for name, speed in zip(names, speeds, strict=True)}
+        for server, number in zip(case.servers, of or [0] * len(servers), strict=True):
+            server["gpu_type"] = names[number]
+        case.options["type_order"] = "listed"
+        for row, job in zip(case.jobs, jobs, strict=True):
+            row |= {"gpu_type": "|".join(names[t] for t in job.listed), "recorded_on": "other"}
+        case.gpu_types["other"] = {"speed": 1.0}
     if measured:
-        known = [
-            MeasuredJob(job.submit, job.gpus, 1.0, int(job.work), rows=rows, measured_as=m, on=0)
+        case.options["model"] = "table"
+        case.files["tables"] = [
+            {"model": f"m{m}", "gpu_type": "t0", "gpus": gpus, "servers": 1, "rate": rate}
             for m, job in enumerate(jobs)
+            for gpus, rate in job.rates
         ]
-    types: Types | None = None
-    choices = tuple(Choices(job.listed, {t: speeds[t] for t in job.listed}, 1.0) for job in jobs)
-    if measured:
-        types = TableTypes((0,) * len(servers), choices, (1.0,), "listed")
-    elif of is not None:
-        types = Types(tuple(of), choices, (1.0,) * len(speeds), "listed")
-    options = Options(
-        "fifo",
-        "strict",
-        placement,
-        "table" if measured else "fixed",
-        "continuous" if slot is None else "slot",
-        slot or 1.0,
-        oversize="drop",
-    )
-    told = {"resize_every": 0.0, "preempt": 0.0, "move": 0.0, "resize": 0.0, **rules}
-    elastic = Elastic(
-        policy,
-        tuple(job.least or job.gpus for job in jobs),
-        tuple(job.most or job.gpus for job in jobs),
-        tuple(job.priority for job in jobs),
-        tuple(job.deadline for job in jobs),
-        **told,
-    )
-    case = Case(tuple(known), tuple(servers), Net(), options)
-    return ElasticCase(case, elastic, Failures(tuple(outages), (math.inf,) * len(jobs)), types)
+        for m, job in enumerate(jobs):
+            case.jobs[m] |= {"model": f"m{m}", "iterations": int(job.work), "recorded_on": "t0"}
+    return case
 
 
-def by_engine(problem: ElasticCase) -> tuple[Stays, list[int]]:
-    outcome = replayed(problem)
+def by_engine(case: Case) -> tuple[Stays, list[int]]:
+    outcome = case.replay()
     return together(stays_told(outcome)), outcome.jobs["preemptions"].to_list()
 
 
-def by_oracle(problem: ElasticCase) -> tuple[Stays, list[int]]:
-    truth = problem.truth()
-    counts = [count for row, count in enumerate(truth.preemptions) if truth.kept[row]]
-    return together(stays_of(truth.allocations)), counts
+def by_oracle(case: Case) -> tuple[Stays, list[int]]:
+    found = twin.truth(case)
+    assert isinstance(found, twin.Truth)
+    counts = [count for row, count in enumerate(found.result.preemptions) if found.result.kept[row]]
+    return together(stays_of(found.result.allocations)), counts
 
 
 def together(rows: np.ndarray) -> Stays:
@@ -116,7 +112,7 @@ def run(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def of_afs(policy: str) -> ElasticCase:
+def of_afs(policy: str) -> Case:
     a = Asks(0, 1, 150, most=3, rates=((1, 1.0), (2, 1.5), (3, 1.7)))
     b = Asks(0, 1, 1000, most=3, rates=((1, 1.0), (2, 1.9), (3, 2.7)))
     return given(policy, [4], [a, b])
@@ -243,11 +239,11 @@ def test_decisions_at_the_first_boundary_from_the_interval_on(run: Any) -> None:
     assert stays[0][0] == (0, 30, {0: 4})
 
 
-def fragmented(**rules: float) -> ElasticCase:
+def fragmented(**rules: float) -> Case:
     """b and c leave one GPU idle on each server. a is to get two, and d to wait."""
     b, c = Asks(0, 3, 300), Asks(0, 3, 300)
     a, d = Asks(10, 2, 100, 1, 4), Asks(20, 4, 10)
-    return given("optimus", [4, 4], [b, c, a, d], preempt=7, move=7, resize=7, **rules)
+    return given("optimus", [4, 4], [b, c, a, d], preempt_cost=7, move_cost=7, resize_cost=7, **rules)
 
 
 def test_a_job_gets_fewer_gpus_where_no_more_are_together(run: Any) -> None:
@@ -267,7 +263,7 @@ def test_its_age_goes_on_too(run: Any) -> None:
     # At 20 a gets its GPU back. At 25 c is done and a is 15 s old: it grows. Were it 5 s old, it could not.
     b, c = Asks(0, 3, 300), Asks(0, 3, 25)
     a, d = Asks(10, 2, 100, 1, 4), Asks(20, 8, 10)
-    stays, _ = run(given("optimus", [4, 4], [b, c, a, d], resize_every=10, resize=7))
+    stays, _ = run(given("optimus", [4, 4], [b, c, a, d], resize_every=10, resize_cost=7))
     assert stays[2] == [(10, 25, {0: 1}), (25, 25 + 7 + 92.5 / 2, {1: 4})]
 
 
@@ -285,18 +281,18 @@ def test_of_equal_numbers_the_first_is_placed_first(run: Any) -> None:
 def test_a_resize_pauses(run: Any) -> None:
     # 10 s done on 4 GPUs; the other 90 take 180 on 2, after 7 of pause.
     a, b = Asks(0, 4, 100, 2), Asks(10, 2, 1000)
-    stays, preemptions = run(given("optimus", [4], [a, b], resize=7))
+    stays, preemptions = run(given("optimus", [4], [a, b], resize_cost=7))
     assert stays == {0: [(0, 10, {0: 4}), (10, 197, {0: 2})], 1: [(10, 1010, {0: 2})]}
     assert preemptions == [1, 0]
 
 
 def test_rigid_jobs_under_elastic_srtf(run: Any) -> None:
     a, b = Asks(0, 4, 100), Asks(20, 4, 10)
-    stays, preemptions = run(given("elastic-srtf", [4], [a, b], preempt=5))
+    stays, preemptions = run(given("elastic-srtf", [4], [a, b], preempt_cost=5))
     assert stays == {0: [(0, 20, {0: 4}), (30, 115, {0: 4})], 1: [(20, 30, {0: 4})]}
     assert preemptions == [1, 0]
     # A young job is not preempted.
-    stays, _ = run(given("elastic-srtf", [4], [a, b], preempt=5, resize_every=300))
+    stays, _ = run(given("elastic-srtf", [4], [a, b], preempt_cost=5, resize_every=300))
     assert stays == {0: [(0, 100, {0: 4})], 1: [(100, 110, {0: 4})]}
 
 
@@ -332,3 +328,37 @@ def test_elastic_srtf_is_srtf_for_rigid_jobs() -> None:
     columns = ("start_time", "finish_time", "preemptions")
     assert mine.select(columns).equals(theirs.select(columns))
     assert theirs["preemptions"].sum() > 50
+
+
+def test_the_audit_knows_whom_elasticflow_may_refuse() -> None:
+    due = [100.0, 120.0, None]
+    jobs = {"job_id": ["a", "b", "c"], "submit_time": [0.0] * 3, "num_gpus": [4] * 3, "duration": [100.0] * 3}
+    frame = pl.DataFrame({**jobs, "deadline": due})
+    outcome = ringbco.replay(frame, "1x4", policy="elasticflow", model="fixed")
+    assert outcome.jobs["job_id"].to_list() == ["a", "c"]
+    assert ringbco.audit(outcome, frame) == []
+    # Nobody refuses a job without a deadline.
+    other = frame.with_columns(deadline=pl.Series([100.0, None, None]))
+    assert any("b: has no row" in str(found) for found in ringbco.audit(outcome, other))
+
+
+def test_the_audit_knows_that_a_refused_job_comes() -> None:
+    # At 400 b comes and is refused, and a, which is no longer young, gets the GPUs that c has left.
+    jobs = {
+        "job_id": ["a", "c", "b"],
+        "submit_time": [0.0, 0.0, 400.0],
+        "num_gpus": [2, 2, 4],
+        "duration": [1000.0, 200.0, 1000.0],
+        "min_gpus": [2, 2, 4],
+        "max_gpus": [4, 2, 4],
+        "deadline": [2000.0, 2000.0, 500.0],
+    }
+    frame = pl.DataFrame(jobs)
+    outcome = ringbco.replay(frame, "1x4", policy="elasticflow", model="fixed")
+    assert outcome.allocations is not None
+    stays = outcome.allocations.filter(pl.col("job_id") == "a")
+    assert stays["start_time"].to_list() == [0.0, 400.0]
+    assert ringbco.audit(outcome, frame) == []
+    # Without that job nobody decides then.
+    other = frame.with_columns(submit_time=pl.Series([0.0, 0.0, 401.0]))
+    assert any("nobody arrives" in str(found) for found in ringbco.audit(outcome, other))

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-import test_elastic_equality
+import oracle_elastic
 import test_equality
 import test_preempt_equality
 import test_queue_orders
@@ -294,7 +294,7 @@ def test_every_policy_is_documented_worked_out_and_compared_with_an_oracle() -> 
         if policy.preemption == "repack":
             assert callable(test_repack.test_the_twin_decides_the_same)
         elif policy.preemption in RESIZING:
-            assert policy.preemption in test_elastic_equality.POLICIES, name
+            assert policy.preemption in oracle_elastic.POLICIES, name
         elif policy.preemption != "none":
             assert policy.preemption in test_preempt_equality.POLICIES, name
         elif policy.order in test_equality.ORDERS:

@@ -10,63 +10,60 @@ from typing import Any
 
 import pytest
 
-from oracle import Job, Net, Options
-from oracle_outages import Failures, Outage, Queue
-from oracle_preempt import Preemption
-from oracle_priorities import Claims, Log, Quota
+from cases.case import Case, by_hand, outage_rows
+from cases.compare import agreed
+from oracle_priorities import Log
 from oracle_result import PreemptResult
-from oracle_types import Choices, Types
-from priority_cases import Problem
-from strategies import Case
-from test_priorities_equality import check
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
-FIFO = Options("fifo", "strict", "consolidate", "fixed")
-SKIP = Options("fifo", "skip", "consolidate", "fixed")
-EASY = Options("fifo", "easy", "consolidate", "fixed")
-SJF = Options("sjf", "strict", "consolidate", "fixed")
-FIRST_FIT = Options("fifo", "strict", "first-fit", "fixed")
-SLOTS = Options("fifo", "strict", "consolidate", "fixed", "slot", 10.0)
+FIFO: dict[str, Any] = {}
+SKIP = {"queue": "skip"}
+EASY = {"queue": "easy"}
+SJF = {"order": "sjf"}
+SLOTS: dict[str, Any] = {"clock": "slot", "slot": 10.0}
 
 
 def problem(
     jobs: Sequence[tuple[float, int, float, int]],
     servers: Sequence[int],
-    options: Options = FIFO,
+    options: dict[str, Any] = FIFO,
     *,
     fixed: Sequence[int] = (),
     every: float = math.inf,
     cost: float = 0.0,
-    start_cost: float = 0.0,
-    aging: float | None = None,
-    outages: Sequence[Outage] = (),
+    outages: Sequence[tuple[int, float, float]] = (),
     owners: Sequence[str | None] = (),
-    rules: Preemption | None = None,
-    types: Types | None = None,
-    **claims: Any,
-) -> Problem:
-    """jobs: (submit_time, num_gpus, duration, priority). fixed: rows that are not preemptible."""
-    gangs = tuple(Job(float(submit), gpus, duration=float(duration)) for submit, gpus, duration, _ in jobs)
-    levels = tuple(priority for *_, priority in jobs)
-    kept = tuple(row not in fixed for row in range(len(jobs)))
-    return Problem(
-        Case(gangs, tuple(servers), Net(xi2=0.0), options),
-        Claims(levels, kept, owners=tuple(owners), **claims),
-        Failures(tuple(outages), (every,) * len(jobs)),
-        rules or Preemption("queue", cost, start_cost=start_cost),
-        (math.nan,) * len(jobs),
-        None if rules else Queue(aging=aging),
-        types,
-        tuple(owners) or (None,) * len(jobs),
-    )
+    quotas: Sequence[tuple[str, int, bool]] = (),
+    loads: Sequence[tuple[str, float, int, int]] = (),
+    **more: Any,
+) -> Case:
+    """jobs: (submit_time, num_gpus, duration, priority). fixed: rows that are not preemptible.
+
+    quotas: (owner, GPUs, whether it may borrow). loads: (service, time, replicas, GPUs of each).
+    """
+    case = by_hand(
+        servers, "submit_time num_gpus duration priority", jobs,
+        outages=outage_rows(outages),
+        quota=[{"user": owner, "gpus": gpus, "borrow": borrow} for owner, gpus, borrow in quotas],
+        services=[
+            {"service": name, "time": time, "replicas": replicas, "gpus_per_replica": gpus}
+            for name, time, replicas, gpus in loads
+        ],
+        **{"preempt_cost": cost, "checkpoint_interval": every, "placement": "consolidate", **options, **more},
+    )  # fmt: skip
+    for row, job in enumerate(case.jobs):
+        job["preemptible"] = row not in fixed
+    for job, owner in zip(case.jobs, owners, strict=False):
+        job["user"] = owner
+    return case
 
 
-def run(case: Problem) -> tuple[PreemptResult, Log]:
+def run(case: Case) -> tuple[PreemptResult, Log]:
     """By the oracle, which must be the engine's."""
-    found = check(case)
-    assert found is not None
-    return found
+    found = agreed(case)
+    assert found.log is not None
+    return found.result, found.log
 
 
 # Priorities.
@@ -102,7 +99,7 @@ def test_aged_jobs_go_before_higher_priorities() -> None:
 
 def test_a_ranking_goes_by_priority_before_remaining_time() -> None:
     # srtf would go on with the short one, and not preemptible is no shield from a ranking.
-    truth, _ = run(problem([(0, 2, 10, 0), (4, 2, 50, 1)], [2], fixed=[0], rules=Preemption("srtf", 3.0)))
+    truth, _ = run(problem([(0, 2, 10, 0), (4, 2, 50, 1)], [2], fixed=[0], policy="srtf", cost=3.0))
     assert truth.stays() == [[(0, 4), (54, 63)], [(4, 54)]]
     assert (truth.preemptions, truth.lost) == ([1, 0], [3, 0])
 
@@ -233,7 +230,7 @@ def test_a_ranking_evicts_who_is_in_the_way_of_a_selected_job() -> None:
     # From 4 s on two servers of 2 run a job of 1 GPU each. The new one is within the quota, but the idle GPUs
     # lie apart. Both keys are 1 x 10: row 0 leaves server 0 and goes on beside row 2.
     jobs = [(0, 1, 50, 0), (0, 1, 4, 0), (0, 1, 50, 0), (10, 2, 9, 1)]
-    truth, log = run(problem(jobs, [2, 2], evict=True, rules=Preemption("srtf", 3.0)))
+    truth, log = run(problem(jobs, [2, 2], evict=True, policy="srtf", cost=3.0))
     assert log.evictions == [1, 0, 0, 0]
     assert truth.preemptions == [0, 0, 0, 0]
     assert truth.allocations[3] == [(0, 2, 10, 19)]
@@ -268,10 +265,13 @@ def test_an_eviction_between_slots() -> None:
 
 def test_each_type_is_a_cluster_of_its_own() -> None:
     # The job may use both types and tries type 1 first; with eviction too, although type 0 costs less.
-    types = Types((0, 1), (Choices((0, 1), {0: 1.0, 1: 1.0}, 1.0),) * 2
-                  + (Choices((1, 0), {0: 1.0, 1: 1.0}, 1.0),), (1.0, 1.0), "listed")  # fmt: skip
-    jobs = [(0, 2, 100, 0), (0, 2, 100, 0), (10, 2, 9, 1)]
-    truth, log = run(problem(jobs, [2, 2], evict=True, types=types))
+    case = problem([(0, 2, 100, 0), (0, 2, 100, 0), (10, 2, 9, 1)], [2, 2], evict=True, type_order="listed")
+    case.gpu_types = {"t0": {"speed": 1.0}, "t1": {"speed": 1.0}}
+    for server, name in zip(case.servers, case.gpu_types, strict=True):
+        server["gpu_type"] = name
+    for job, listed in zip(case.jobs, ("t0|t1", "t0|t1", "t1|t0"), strict=True):
+        job["gpu_type"] = listed
+    truth, log = run(case)
     assert log.evictions == [0, 1, 0]
     assert truth.allocations[2] == [(1, 2, 10, 19)]
 
@@ -289,7 +289,7 @@ def test_a_server_that_is_down_is_no_use() -> None:
 def test_a_job_over_quota_is_passed_over() -> None:
     # a's quota is 2: its second job waits, and b's goes ahead although the queue is strict.
     jobs = [(0, 2, 10, 0), (1, 1, 10, 0), (2, 1, 10, 0)]
-    quotas = (("a", Quota(2, False)),)
+    quotas = (("a", 2, False),)
     truth, log = run(problem(jobs, [4], owners=["a", "a", "b"], quotas=quotas))
     assert truth.start == [0, 10, 2]
     assert log.evictions == [0, 0, 0]
@@ -298,7 +298,7 @@ def test_a_job_over_quota_is_passed_over() -> None:
 def test_who_borrows_gives_back() -> None:
     # a holds 2 GPUs beyond its quota, not preemptible and of the highest priority. b is within its own.
     jobs = [(0, 2, 100, 9), (1, 2, 100, 9), (10, 2, 5, 0)]
-    quotas = (("a", Quota(2, True)), ("b", Quota(2, False)))
+    quotas = (("a", 2, True), ("b", 2, False))
     truth, log = run(problem(jobs, [4], owners=["a", "a", "b"], quotas=quotas, fixed=[0, 1], cost=3.0))
     assert log.evictions == [0, 1, 0]
     assert truth.stays() == [[(0, 100)], [(1, 10), (15, 15 + 3 + 91)], [(10, 15)]]
@@ -307,7 +307,7 @@ def test_who_borrows_gives_back() -> None:
 def test_over_quota_stands_until_the_stay_ends() -> None:
     # a's first job ends at 5 s; the second, which started over quota, can still be evicted at 10 s.
     jobs = [(0, 2, 5, 0), (0, 2, 100, 0), (10, 4, 5, 0)]
-    truth, log = run(problem(jobs, [4], owners=["a", "a", None], quotas=(("a", Quota(2, True)),)))
+    truth, log = run(problem(jobs, [4], owners=["a", "a", None], quotas=(("a", 2, True),)))
     assert log.evictions == [0, 1, 0]
     # At 15 s it starts within its quota, and nobody can evict it.
     assert truth.stays()[1] == [(0, 10), (15, 105)]
@@ -315,7 +315,7 @@ def test_over_quota_stands_until_the_stay_ends() -> None:
 
 def test_a_job_over_quota_evicts_nobody() -> None:
     jobs = [(0, 2, 20, 0), (5, 2, 9, 1)]
-    truth, log = run(problem(jobs, [2], owners=["b", "a"], quotas=(("a", Quota(0, True)),), evict=True))
+    truth, log = run(problem(jobs, [2], owners=["b", "a"], quotas=(("a", 0, True),), evict=True))
     assert log.evictions == [0, 0]
     assert truth.start == [0, 20]
 
@@ -323,16 +323,15 @@ def test_a_job_over_quota_evicts_nobody() -> None:
 def test_evicted_at_the_instant_it_started() -> None:
     # Row 0 may borrow and is first in the queue; row 1 is within its quota and takes the GPUs at once.
     jobs = [(0, 2, 10, 1), (0, 2, 5, 0)]
-    case = problem(jobs, [2], owners=["a", "b"], quotas=(("a", Quota(0, True)),), cost=3.0, start_cost=1.0)
+    case = problem(jobs, [2], owners=["a", "b"], quotas=(("a", 0, True),), cost=3.0, start_cost=1.0)
     truth, log = run(case)
     assert log.evictions == [0, 0]
     assert truth.stays() == [[(6, 17)], [(0, 6)]]
 
 
 def test_a_job_beyond_any_quota_is_left_out() -> None:
-    options = Options("fifo", "strict", "consolidate", "fixed", oversize="drop")
-    truth, _ = run(problem([(0, 3, 10, 0), (0, 1, 10, 0)], [4], options, owners=["a", "a"],
-                           quotas=(("a", Quota(2, False)),)))  # fmt: skip
+    jobs = [(0, 3, 10, 0), (0, 1, 10, 0)]
+    truth, _ = run(problem(jobs, [4], owners=["a", "a"], quotas=(("a", 2, False),)))
     assert truth.kept == [False, True]
 
 
@@ -340,7 +339,7 @@ def test_a_job_that_comes_of_age_takes_what_was_borrowed() -> None:
     # At 15 s row 4, which borrows, gets the GPU of row 0. Row 3 is the head and needs both. At 30 s row 2 is
     # aged: it goes first, and takes the GPU of row 4.
     jobs = [(0, 1, 15, 3), (0, 1, 100, 3), (10, 1, 50, 0), (12, 2, 5, 1), (13, 1, 60, 2)]
-    owners, quotas = [None, None, None, None, "a"], (("a", Quota(0, True)),)
+    owners, quotas = [None, None, None, None, "a"], (("a", 0, True),)
     truth, log = run(problem(jobs, [2], SJF, aging=20.0, owners=owners, quotas=quotas))
     # It borrows again at 80 s, and row 3 takes both GPUs at 100 s.
     assert truth.stays()[2:] == [[(30, 80)], [(100, 105)], [(15, 30), (80, 100), (105, 130)]]
@@ -351,7 +350,7 @@ def test_an_evicted_job_that_comes_of_age_takes_what_was_borrowed() -> None:
     # Row 3 needs all 3 GPUs, cannot evict row 1, and is the head. At 10 s row 4 evicts row 0. At 20 s row 0
     # is aged, goes first, and takes the GPU of row 2, which borrows.
     jobs = [(0, 1, 100, 0), (0, 1, 100, 3), (5, 1, 100, 2), (8, 3, 5, 1), (10, 1, 40, 3)]
-    owners, quotas = [None, None, "a", None, None], (("a", Quota(0, True)),)
+    owners, quotas = [None, None, "a", None, None], (("a", 0, True),)
     truth, log = run(problem(jobs, [3], SJF, aging=20.0, owners=owners, quotas=quotas, evict=True))
     assert truth.stays()[0] == [(0, 10), (20, 100), (105, 115)]
     assert truth.stays()[2:] == [[(5, 20), (50, 100), (105, 140)], [(100, 105)], [(10, 50)]]

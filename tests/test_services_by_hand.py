@@ -5,17 +5,18 @@ The oracle must give them, and the engine what the oracle gives.
 
 import pytest
 
-from oracle_preempt import Preemption
-from oracle_priorities import Load, Log
+from cases import twin
+from oracle import StuckError
+from oracle_priorities import Log
+from ringbco.errors import InputError
 from test_priorities_by_hand import SLOTS, problem, run
-from test_priorities_equality import check
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
 
-def chat(size: int, *rows: tuple[float, int]) -> tuple[Load, ...]:
+def chat(size: int, *rows: tuple[float, int]) -> list[tuple[str, float, int, int]]:
     """A service by (time, replicas)."""
-    return tuple(Load("chat", time, replicas, size) for time, replicas in rows)
+    return [("chat", time, replicas, size) for time, replicas in rows]
 
 
 def held(log: Log) -> list[tuple[int, float, float]]:
@@ -53,7 +54,7 @@ def test_a_replica_waits_for_a_job_that_is_not_preemptible() -> None:
 
 def test_services_go_in_the_order_of_the_file() -> None:
     rows = [("b", 10, 1), ("a", 10, 1), ("b", 20, 0), ("a", 30, 0)]
-    loads = tuple(Load(name, time, replicas, 1) for name, time, replicas in rows)
+    loads = [(*row, 1) for row in rows]
     truth, log = run(problem([(0, 1, 50, 0)], [1], loads=loads))
     assert [replica.service for replica in log.replicas] == ["b", "a"]
     assert held(log) == [(0, 10, 20), (0, 20, 30)]
@@ -72,15 +73,15 @@ def test_a_replica_whose_server_fails_starts_elsewhere() -> None:
 def test_the_quota_of_a_ranking_is_what_replicas_leave() -> None:
     # Both jobs have the key 2 x 5: row 0 makes room. srtf goes on with row 1, which has 5 s left.
     jobs = [(0, 2, 50, 0), (0, 2, 10, 0)]
-    truth, log = run(problem(jobs, [4], rules=Preemption("srtf", 0.0), loads=chat(2, (5, 1))))
+    truth, log = run(problem(jobs, [4], policy="srtf", loads=chat(2, (5, 1))))
     assert truth.stays() == [[(0, 5), (10, 55)], [(0, 10)]]
     assert (log.evictions, truth.preemptions) == ([1, 0], [0, 0])
 
 
 def test_a_policy_with_an_interval_waits_for_its_next_multiple() -> None:
     # The replica ends at 25 s. The job that made room starts again at 40 s.
-    rules = Preemption("tiresias", 0.0, interval=20.0)
-    truth, log = run(problem([(0, 1, 50, 0)], [1], rules=rules, loads=chat(1, (5, 1), (25, 0))))
+    rules = {"policy": "tiresias", "interval": 20.0}
+    truth, log = run(problem([(0, 1, 50, 0)], [1], rules, loads=chat(1, (5, 1), (25, 0))))
     assert truth.stays() == [[(0, 5), (40, 85)]]
     assert held(log) == [(0, 5, 25)]
 
@@ -95,4 +96,7 @@ def test_loads_between_slots() -> None:
 
 @pytest.mark.parametrize("priority", [0, 2**31 - 1])
 def test_nobody_may_ever_run(priority: int) -> None:
-    assert check(problem([(5, 4, 10, priority)], [4], loads=chat(1, (0, 1)))) is None
+    case = problem([(5, 4, 10, priority)], [4], loads=chat(1, (0, 1)))
+    assert isinstance(twin.truth(case), StuckError)
+    with pytest.raises(InputError):
+        case.replay()

@@ -1,7 +1,7 @@
 """One replay as a user writes it: plain values, from which frames, a cluster file and a script follow."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -47,6 +47,8 @@ FILES = {
         "gpus": pl.UInt32,
         "servers": pl.UInt32,
         "rate": pl.Float64,
+        "partner": pl.String,
+        "partner_rate": pl.Float64,
     },
 }
 """The tables that lie beside a job table, by the option that takes them."""
@@ -93,6 +95,11 @@ class Case:
     def room(self) -> int:
         return sum(server["gpus"] for server in self.servers)
 
+    def speed(self, job: Row, gpu_type: str) -> float:
+        """Of a job's model on a type, against other types."""
+        facts = self.gpu_types[gpu_type]
+        return float(facts.get(f"models.{job.get('model')}", facts["speed"]))
+
     @property
     def policy(self) -> Any:
         return self.options.get("policy", "fifo")
@@ -135,6 +142,30 @@ class Case:
             + "print(outcome.jobs, outcome.allocations, outcome.summary, sep='\\n')\n"
             + "print(ringbco.audit(outcome, jobs))\n"
         )
+
+
+def by_hand(servers: Sequence[int], jobs: str, rows: Iterable[Sequence[Any]], **given: Any) -> Case:
+    """A case that somebody wrote down, under model fixed unless told otherwise.
+
+    jobs: names of columns behind job_id. given: options, and rows of the tables beside.
+    """
+    case = Case(1.0, 1.0, servers=[{"gpus": gpus} for gpus in servers])
+    names = jobs.split()
+    for number, row in enumerate(rows):
+        case.jobs.append({"job_id": f"j{number}", **dict(zip(names, row, strict=True))})
+    case.network = dict.fromkeys(("intra_bandwidth", "inter_bandwidth", "reduce_speed"), 1e9)
+    case.network |= {"xi1": 0.5, "xi2": 0.0, "alpha": 0.3}
+    case.files = {name: told for name in FILES if (told := given.pop(name, None))}
+    case.options = {"model": "fixed", "oversize": "drop", **given}
+    return case
+
+
+def outage_rows(outages: Iterable[tuple[int, float, float]]) -> list[Row]:
+    """Of the file of outages, of (server, from, to); a server may never come back."""
+    return [
+        {"server": server, "down_at": down, "up_at": None if math.isinf(up) else up, "cause": None}
+        for server, down, up in outages
+    ]
 
 
 def _frame(rows: Iterable[Row], types: dict[str, Any]) -> pl.DataFrame:

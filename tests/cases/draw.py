@@ -189,9 +189,19 @@ def recorded_on(rng: Random, case: Case) -> None:
         _column(case, "recorded_on", [rng.choice((None, *case.gpu_types)) for _ in case.jobs])
 
 
+@feature(0.4)
+def models(rng: Random, case: Case) -> None:
+    """Models that some types run faster, or slower, than others."""
+    if case.gpu_types:
+        _column(case, "model", [rng.choice(("m0", "m1", None)) for _ in case.jobs])
+        for facts in case.gpu_types.values():
+            if rng.random() < 0.5:
+                facts["models.m0"] = rng.choice((0.5, 1.0, 2.0)) if case.grid else rng.uniform(0.3, 4.0)
+
+
 @feature(0.15)
 def tables(rng: Random, case: Case) -> None:
-    """Model table: rates of every size on one server and on two, on each type."""
+    """Model table: rates on one server, on two and here and there on three, on each type."""
     case.options["model"] = "table"
     names = list(case.gpu_types)
     if not names:
@@ -203,11 +213,13 @@ def tables(rng: Random, case: Case) -> None:
     for model in ("m0", "m1"):
         for name in names:
             rate = rng.choice((1.0, 2.0, 4.0)) / case.unit * (1.0 if case.grid else rng.uniform(0.5, 2.0))
-            for servers in (1, 2):
+            for servers in rng.choice(((1, 2), (1, 2), (1,), (1, 3))):
                 top = 40
                 one = {"model": model, "gpu_type": name, "servers": servers}
                 rows.append({**one, "gpus": servers, "rate": rate * servers})
                 rows.append({**one, "gpus": top, "rate": rate * top * rng.choice((0.5, 0.75))})
+                for gpus in rng.sample(range(servers + 1, servers + 8), rng.choice((0, 0, 1, 2))):
+                    rows.append({**one, "gpus": gpus, "rate": rate * gpus * rng.choice((0.5, 1.0, 1.5))})
     case.files["tables"] = rows
     for job in case.jobs:
         job["model"] = rng.choice(("m0", "m1"))
@@ -222,7 +234,7 @@ def vcs(rng: Random, case: Case) -> None:
     _column(case, "vc", [rng.choice(names) for _ in case.jobs])
 
 
-@feature(0.12)
+@feature(0.2)
 def shares(rng: Random, case: Case) -> None:
     likely = rng.choice((0.5, 1.0))
     for job in case.jobs:
@@ -234,6 +246,26 @@ def shares(rng: Random, case: Case) -> None:
 def interference(rng: Random, case: Case) -> None:
     if any(job.get("gpu_share") for job in case.jobs):
         case.options["interference"] = rng.choice((0.25, 0.5, 1.0))
+
+
+@feature(0.35)
+def partners(rng: Random, case: Case) -> None:
+    """What was measured of two jobs on one GPU, now and then that one makes no progress beside the other."""
+    rows = case.files.get("tables", [])
+    if not rows:
+        return
+    if "gpu_share" not in case.jobs[0]:
+        shares(rng, case)
+    alone = {(row["model"], row["gpu_type"]): row["rate"] for row in rows if row["gpus"] == 1}
+    for row in rows:
+        row |= {"partner": None, "partner_rate": None}
+    for (model, name), rate in alone.items():
+        for partner in ("m0", "m1"):
+            if rng.random() < 0.6:
+                mine = rate * rng.choice((0.0, 0.5, 0.5, 0.75, 0.75, 1.0))
+                theirs = alone[partner, name] * rng.choice((0.5, 0.75, 1.0))
+                one = {"model": model, "gpu_type": name, "servers": 1, "gpus": 1, "rate": mine}
+                rows.append({**one, "partner": partner, "partner_rate": theirs})
 
 
 # Who goes before whom.
@@ -252,12 +284,12 @@ def preemptible(rng: Random, case: Case) -> None:
     _column(case, "preemptible", [rng.random() < 0.7 for _ in case.jobs])
 
 
-@feature(0.3)
+@feature(0.35)
 def evict(rng: Random, case: Case) -> None:
     case.options["evict"] = True
 
 
-@feature(0.2)
+@feature(0.3)
 def quotas(rng: Random, case: Case) -> None:
     """Of users, or of vcs that need not be clusters."""
     kind = rng.choice(("user", "vc"))
@@ -366,7 +398,7 @@ IN_PYTHON = ("gavel", "allox", "sia")
 @feature(0.75)
 def policy(rng: Random, case: Case) -> None:
     """Any but fifo."""
-    kind = rng.choice((RANKINGS, RANKINGS, RESIZING, RESIZING, QUEUES, IN_PYTHON, ("repack",)))
+    kind = rng.choice((RANKINGS, RANKINGS, RANKINGS, RESIZING, RESIZING, QUEUES, IN_PYTHON, ("repack",)))
     case.options["policy"] = name = rng.choice(kind)
     if name in ("edf", "elasticflow") and "deadline" not in case.jobs[0]:
         deadlines(rng, case)

@@ -146,5 +146,4 @@ def rate_of(case: Case, job: dict[str, Any], stay: Stay) -> float:
         return float(rate)
     listed = [name for name in (job.get("gpu_type") or "").split("|") if name in named]
     recorded = job.get("recorded_on") or (listed or named)[0]
-    speed = {name: facts["speed"] for name, facts in case.gpu_types.items()}
-    return float(rate * speed[named[next(iter(stay.parts))]] / speed[recorded])
+    return float(rate * case.speed(job, named[next(iter(stay.parts))]) / case.speed(job, recorded))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cases.case import Case
+from cases.case import Case, by_hand
 from cases.holding import stays_of
 from cases.run import Fault, Seen
 
@@ -46,35 +46,18 @@ def _two_causes(seen: Seen, fault: Fault) -> bool:
     return False
 
 
-def _case(servers: tuple[int, ...], jobs: str, rows: list[tuple[Any, ...]], **given: Any) -> Case:
-    """Under model fixed. jobs: names of columns behind job_id and submit_time."""
-    names = ("job_id", "submit_time", *jobs.split())
-    case = Case(1.0, 1.0, servers=[{"gpus": gpus} for gpus in servers])
-    case.jobs = [dict(zip(names, row, strict=True)) for row in rows]
-    case.network = dict.fromkeys(("intra_bandwidth", "inter_bandwidth", "reduce_speed"), 1e9)
-    case.network |= {"xi1": 0.5, "xi2": 0.0, "alpha": 0.3}
-    case.files = {name: given.pop(name) for name in ("outages", "services") if name in given}
-    case.options = {"model": "fixed", "oversize": "drop", **given}
-    return case
-
-
-def _outage(down: float, up: float) -> list[dict[str, Any]]:
-    return [{"server": 0, "down_at": down, "up_at": up, "cause": None}]
-
-
 def _load(time: float, replicas: int, gpus: int) -> dict[str, Any]:
     return {"service": "s", "time": time, "replicas": replicas, "gpus_per_replica": gpus}
 
 
-ONE = "num_gpus duration"
-RANGED = "num_gpus duration min_gpus max_gpus"
+RANGED = "submit_time num_gpus duration min_gpus max_gpus"
 
 KNOWN = (
     Known(
         "readers guess why a stay ended",
         _two_causes,
-        _case(
-            (6,), RANGED, [("j0", 0.0, 3, 1000.0, 1, 4), ("j1", 0.0, 3, 100.0, 3, 3)],
+        by_hand(
+            (6,), RANGED, [(0.0, 3, 1000.0, 1, 4), (0.0, 3, 100.0, 3, 3)],
             services=[_load(100.0, 1, 2), _load(900.0, 0, 2)],
             policy="optimus", preempt_cost=30.0, resize_cost=50.0, resize_every=0.0,
         ),

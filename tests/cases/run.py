@@ -1,6 +1,7 @@
 """Runs a case, and everything that must hold of it."""
 
 import random
+import re
 import tempfile
 import traceback
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 import ringbco
-from cases import figures, holding, twin
+from cases import compare, figures, holding, serving, twin
 from cases.case import Case
 from cases.draw import build, toss
 from oracle.model import RowError
@@ -28,6 +29,8 @@ NO_LOG = (
     "priorities",
 )
 """What is said of runs whose decisions no log can tell."""
+
+POLICIES = ("policy", "own_policy")
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Met:
 
 
 def meet(seed: object) -> Met:
-    """The case of a seed: while it is refused, it loses a feature at random."""
+    """The case of a seed: while it is refused, it loses one, which the refusal names if it can."""
     features, refusals = toss(seed), list[str]()
     rng = random.Random(f"{seed} drops")
     while True:
@@ -68,8 +71,20 @@ def meet(seed: object) -> Met:
         if seen.refusal is None or not features:
             return Met(seed, features, seen, refusals)
         refusals.append(seen.refusal)
-        dropped = rng.choice(features)
+        dropped = rng.choice(_named(features, seen.refusal) or features)
         features = tuple(name for name in features if name != dropped)
+
+
+def _named(features: tuple[str, ...], refusal: str) -> tuple[str, ...]:
+    """The features that a refusal names; the policy, which most of them name, only if it is alone."""
+    words = re.findall(r"[a-z]+", refusal)
+    named = [name for name in features if any(word.startswith(_stem(name)) for word in words)]
+    return tuple(name for name in named if name not in POLICIES) or tuple(named)
+
+
+def _stem(name: str) -> str:
+    first = name.partition("_")[0]
+    return first.removesuffix("es" if first.endswith("ches") else "s")
 
 
 def look(case: Case) -> Seen:
@@ -105,7 +120,7 @@ def _twin(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
     if isinstance(truth, RowError):
         yield "refuses", f"the twin refuses it: {truth!r}"
     else:
-        yield from twin.differences(case, outcome, truth)
+        yield from compare.differences(case, outcome, truth)
 
 
 def _again(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
@@ -160,4 +175,5 @@ CHECKS = {
     "again": _again,
     "holding": holding.check,
     "figures": figures.check,
+    "serving": serving.check,
 }

@@ -1,15 +1,13 @@
-"""The slow twin of a case: the oracles of its features, one put upon another, held against the engine."""
+"""The slow twin of a case: the oracles of its features, one put upon another."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-import ringbco
-from agreement import answer, stays_of, stays_told
+from agreement import answer
 from cases.case import Case
 from oracle import Job, Net, Options
 from oracle.model import RowError
@@ -24,7 +22,8 @@ from oracle_preempt import simulate as simulate_preempt
 from oracle_priorities import Claims, Load, Log, Quota, priority_world
 from oracle_result import PreemptResult
 from oracle_searches import Climbs, Search, curve, searching_world
-from oracle_shares import Sharing
+from oracle_shares import Pair, Sharing
+from oracle_shares import Row as ShareRow
 from oracle_shares import preempt_world as share_world
 from oracle_tables import MeasuredJob, TableTypes, table_preempt_world
 from oracle_types import Choices, Types, preempt_world
@@ -47,11 +46,16 @@ RANKINGS = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 
 @dataclass(frozen=True)
 class Truth:
-    """What the oracles say; None where they say nothing of searches, or of who makes room."""
+    """What the oracles say; None where they say nothing of searches, of who makes room, or of sleep.
+
+    shares: who held what of which GPU, where jobs may share one.
+    """
 
     result: PreemptResult
     climbs: Climbs | None = None
     log: Log | None = None
+    sleep: Sleep | None = None
+    shares: Sequence[ShareRow] = ()
 
 
 def lacks(case: Case) -> str | None:
@@ -62,6 +66,8 @@ def lacks(case: Case) -> str | None:
         return f"no twin of {policy}"
     if case.epoch and (slotted or policy in (*INTERVALS, *RESIZING)):
         return "slots and ticks are counted from zero"
+    if case.epoch and "search" in told and any(job["duration"] < math.ulp(case.epoch) for job in case.jobs):
+        return "trials that come to rungs as they start, far from zero"
     if policy in RESIZING and told.get("placement") in FOR_SHARES:
         return "placements for shares where jobs are resized"
     if policy in RESIZING and {"search", "sleep_after", "services"} & {*told, *case.files}:
@@ -99,7 +105,7 @@ def _pauses(told: dict[str, Any]) -> bool:
 
 def truth(case: Case) -> Truth | RowError:
     """What the oracles make of a case, its rows `in_turn`, or the error with which they refuse it."""
-    return answer(lambda: _Twin(in_turn(case)).simulate())
+    return answer(lambda: Twin(in_turn(case)).simulate())
 
 
 def in_turn(case: Case) -> Case:
@@ -120,7 +126,7 @@ def in_turn(case: Case) -> Case:
     return replace(case, jobs=[case.jobs[row] for row in order], options=options)
 
 
-class _Twin:
+class Twin:
     """The inputs of the oracles."""
 
     def __init__(self, case: Case) -> None:
@@ -171,17 +177,24 @@ class _Twin:
         if self.told["model"] != "table":
             return plain
         rows = tuple(
-            (
-                int(row["model"][1:]),
-                self.names.index(row["gpu_type"]),
-                row["gpus"],
-                row["servers"],
-                row["rate"],
-            )
+            (*self._measured(row), row["gpus"], row["servers"], row["rate"])
             for row in self.case.files["tables"]
+            if row.get("partner") is None
         )
         on = self.names.index(self._recorded(job))
         return MeasuredJob(**asdict(plain), rows=rows, measured_as=int(job["model"][1:]), on=on)
+
+    def _measured(self, row: dict[str, Any]) -> tuple[int, int]:
+        """Model and type of a row of measured speeds."""
+        return int(row["model"][1:]), self.names.index(row["gpu_type"])
+
+    def _pairs(self) -> tuple[Pair, ...]:
+        """What was measured of two jobs on one GPU."""
+        return tuple(
+            (*self._measured(row), int(row["partner"][1:]), row["rate"], row["partner_rate"])
+            for row in self.case.files.get("tables", ())
+            if row.get("partner") is not None
+        )
 
     def _listed(self, job: dict[str, Any]) -> list[str]:
         there = [server["gpu_type"] for server in self.case.servers]
@@ -192,13 +205,12 @@ class _Twin:
         return job.get("recorded_on") or self._listed(job)[0]
 
     def _types(self) -> Types:
-        speed = {name: facts["speed"] for name, facts in self.case.gpu_types.items()}
         choices = []
         for job in self.case.jobs:
             listed = self._listed(job)
             at = [self.names.index(name) for name in listed]
-            own = {t: speed[name] for t, name in zip(at, listed, strict=True)}
-            choices.append(Choices(tuple(at), own, speed[self._recorded(job)]))
+            own = {t: self.case.speed(job, name) for t, name in zip(at, listed, strict=True)}
+            choices.append(Choices(tuple(at), own, self.case.speed(job, self._recorded(job))))
         price = tuple(self.case.gpu_types[name].get("price_per_hour", 1.0) for name in self.names)
         of = tuple(self.names.index(server["gpu_type"]) for server in self.case.servers)
         kind = TableTypes if self.told["model"] == "table" else Types
@@ -206,7 +218,8 @@ class _Twin:
 
     def _failures(self) -> Failures:
         outages = tuple(
-            (row["server"], row["down_at"], row["up_at"]) for row in self.case.files.get("outages", ())
+            (row["server"], row["down_at"], math.inf if row["up_at"] is None else row["up_at"])
+            for row in self.case.files.get("outages", ())
         )
         usual = self.told.get("checkpoint_interval", 1800.0)
         own = (job.get("checkpoint_interval") for job in self.case.jobs)
@@ -259,10 +272,9 @@ class _Twin:
             eta, rungs, of, tuple(curve(self.options.seed, job["job_id"]) for job in self.case.jobs)
         )
 
-    def _base(self) -> type[PreemptWorld]:
-        shared = any(job.share for job in self.jobs)
-        if shared or self.options.placement in FOR_SHARES:
-            return share_world(Sharing(self.types, self.told.get("interference", 0.0)))
+    def _base(self, sharing: Sharing) -> type[PreemptWorld]:
+        if any(job.share for job in self.jobs) or self.options.placement in FOR_SHARES:
+            return share_world(sharing)
         if isinstance(self.types, TableTypes):
             return table_preempt_world(self.types)
         return PreemptWorld if self.types is None else preempt_world(self.types)
@@ -272,7 +284,8 @@ class _Twin:
         if self.told["policy"] in RESIZING:
             return Truth(self._simulate_elastic(due))
         facts, claims, queue = self._failures(), self._claims(), self._queue()
-        world = self._base()
+        sharing = Sharing(self.types, self.told.get("interference", 0.0), pairs=self._pairs())
+        world, sleep = self._base(sharing), None
         if "sleep_after" in self.told:
             opens = min(job.submit for job in self.jobs)
             slot = self.options.slot if self.options.clock == "slot" else None
@@ -285,7 +298,11 @@ class _Twin:
         found = simulate_preempt(
             self.jobs, due, self.servers, self.net, self.options, self._rules(), self.server_vc, world
         )
-        return Truth(found, climbs if "search" in self.told else None, log)
+        last = max((finish for finish in found.finish if not math.isnan(finish)), default=math.inf)
+        for replica in log.replicas:
+            replica.end = min(replica.end, last)
+        log.replicas = [replica for replica in log.replicas if replica.start < replica.end]
+        return Truth(found, climbs if "search" in self.told else None, log, sleep, sharing.rows)
 
     def _simulate_elastic(self, due: tuple[float, ...]) -> PreemptResult:
         told, jobs = self.told, self.case.jobs
@@ -319,87 +336,4 @@ class _Twin:
             self.types,
             self._failures(),
             self.server_vc,
-        )
-
-
-def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[tuple[str, str]]:
-    """What the engine says otherwise: (column or table, how)."""
-    case = in_turn(case)
-    ids = [job["job_id"] for job in case.jobs]
-    true, kept = truth.result, [row for row in range(len(ids)) if truth.result.kept[row]]
-    jobs = outcome.jobs.sort(pl.col("job_id").replace_strict(ids, range(len(ids)), return_dtype=pl.Int64))
-    mine = jobs["job_id"].to_list()
-    if mine != [ids[row] for row in kept]:
-        yield "jobs", f"{mine} ran to their end; not {[ids[row] for row in kept]}"
-        return
-    near = _Near(case, outcome)
-    for name, wanted in _columns(truth).items():
-        if name in jobs.columns or any(wanted[row] for row in kept):
-            told = jobs[name].to_numpy().astype(float) if name in jobs.columns else np.zeros(len(kept))
-            right = np.array([wanted[row] for row in kept], float)
-            if not near.same(told, right):
-                yield name, f"{told.tolist()}; not {right.tolist()}"
-    if not any(job.get("gpu_share") for job in case.jobs):
-        told, right = stays_told(outcome), _in_rows(ids, true)
-        if not near.same(told, right):
-            yield "allocations", f"\n{told}\nnot\n{right}"
-    if truth.climbs is not None and outcome.rungs is not None:
-        rungs = outcome.rungs.select("job_id", "rung", "time", "loss", "went_on").fill_null(math.nan)
-        told = sorted((ids.index(row[0]), *row[1:]) for row in rungs.rows())
-        right = sorted(
-            (*climb, truth.climbs.went_on.get(climb[:2], math.nan)) for climb in truth.climbs.reached
-        )
-        if not near.same(np.array(told), np.array(right)):
-            yield "rungs", f"{told}; not {right}"
-    if truth.log is not None and outcome.replicas is not None:
-        names = list(dict.fromkeys(row["service"] for row in case.files["services"]))
-        told = outcome.replicas.select("service", "server", "num_gpus", "start_time", "end_time").rows()
-        told = sorted((names.index(row[0]), *row[1:]) for row in told)
-        last = max(end for rows in true.allocations for *_, end in rows)
-        ran = [(each, min(each.end, last)) for each in truth.log.replicas if each.start < min(each.end, last)]
-        right = sorted(
-            (names.index(each.service), each.server, len(each.gpus), each.start, end) for each, end in ran
-        )
-        if not near.same(np.array(told), np.array(right)):
-            yield "replicas", f"{told}; not {right}"
-
-
-def _columns(truth: Truth) -> dict[str, list[Any]]:
-    true = truth.result
-    wanted: dict[str, list[Any]] = {
-        "start_time": true.start,
-        "finish_time": true.finish,
-        "preemptions": true.preemptions,
-        "max_contention": true.max_contention,
-        "failures": true.failures,
-        "lost_work": true.lost_work,
-    }
-    if truth.log is not None:
-        wanted["evictions"] = truth.log.evictions
-    if truth.climbs is not None:
-        wanted["pauses"] = [truth.climbs.pauses.get(row, 0) for row in range(len(true.start))]
-    return wanted
-
-
-def _in_rows(ids: list[str], true: PreemptResult) -> np.ndarray:
-    """Its stays by the number in a job's name, as `stays_told` has them."""
-    number = {int(name[1:]): row for row, name in enumerate(ids)}
-    most = max(number) + 1
-    return stays_of([true.allocations[number[n]] if n in number else [] for n in range(most)])
-
-
-class _Near:
-    """When numbers are the same: all bits under the slot clock, else within 1e-9 of the run."""
-
-    def __init__(self, case: Case, outcome: ringbco.Outcome) -> None:
-        first, last = min(job["submit_time"] for job in case.jobs), float(outcome.jobs["finish_time"].max())
-        self.most = (
-            0.0 if case.options.get("clock") == "slot" else 1e-9 * (last - first) + 64.0 * math.ulp(last)
-        )
-
-    def same(self, told: np.ndarray, right: np.ndarray) -> bool:
-        if told.shape != right.shape:
-            return False
-        return bool(
-            np.all((told == right) | (np.abs(told - right) <= self.most) | (np.isnan(told) & np.isnan(right)))
         )

@@ -1,0 +1,154 @@
+"""What the engine says of a case, held against its slow twin."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import ringbco
+from agreement import stays_of, stays_told
+from cases.case import Case
+from cases.twin import Truth, in_turn, truth
+from oracle_result import PreemptResult
+
+Rows = Sequence[Sequence[float]] | np.ndarray
+
+
+def agreed(case: Case) -> Truth:
+    """What the twin makes of a case, which must be what the engine makes of it."""
+    found = truth(case)
+    assert isinstance(found, Truth), found
+    assert list(differences(case, case.replay(), found)) == []
+    return found
+
+
+def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[tuple[str, str]]:
+    """What the engine says otherwise: (column or table, how)."""
+    case = in_turn(case)
+    ids = [job["job_id"] for job in case.jobs]
+    true, kept = truth.result, [row for row in range(len(ids)) if truth.result.kept[row]]
+    jobs = outcome.jobs.sort(pl.col("job_id").replace_strict(ids, range(len(ids)), return_dtype=pl.Int64))
+    mine = jobs["job_id"].to_list()
+    if mine != [ids[row] for row in kept]:
+        yield "jobs", f"{mine} ran to their end; not {[ids[row] for row in kept]}"
+        return
+    if outcome.summary.get("jobs_refused", 0) != sum(true.refused):
+        yield "jobs_refused", f"{outcome.summary.get('jobs_refused')}; not {sum(true.refused)}"
+    near = _Near(case, outcome)
+    for name, wanted in _columns(truth).items():
+        if name in jobs.columns or (name not in ONLY_IF_TOLD and any(wanted[row] for row in kept)):
+            told = jobs[name].to_numpy().astype(float) if name in jobs.columns else np.zeros(len(kept))
+            right = np.array([wanted[row] for row in kept], float)
+            if not near.same(told, right, ROUGHLY.get(name)):
+                yield name, f"{told.tolist()}; not {right.tolist()}"
+    for name, told, right in _tables(case, outcome, truth, ids):
+        if not near.same(np.array(told, float), np.array(right, float)):
+            yield name, f"\n{told}\nnot\n{right}"
+    if truth.sleep is not None and "gpu_types" in outcome.summary:
+        told = sum(each["asleep_gpu_hours"] for each in outcome.summary["gpu_types"])
+        right = _asleep(case, truth)
+        if not math.isclose(told, right, rel_tol=1e-6, abs_tol=case.room * near.within(1e-6) / 3600.0):
+            yield "asleep_gpu_hours", f"{told}; not {right}"
+
+
+ROUGHLY = {"wait_gpus": 1e-6, "wait_fragmented": 1e-6, "held_time": 1e-9, "lost_time": 1e-9}
+"""Sums, of the run's length; those of waits are in single precision."""
+ONLY_IF_TOLD = tuple(ROUGHLY)
+
+
+def _columns(truth: Truth) -> dict[str, list[Any]]:
+    true = truth.result
+    wanted: dict[str, list[Any]] = {
+        "start_time": true.start,
+        "finish_time": true.finish,
+        "preemptions": true.preemptions,
+        "max_contention": true.max_contention,
+        "failures": true.failures,
+        "lost_work": true.lost_work,
+        "held_time": true.held,
+    }
+    if truth.log is not None:
+        wanted |= {"evictions": truth.log.evictions, "lost_time": true.lost}
+        wanted |= {"wait_gpus": true.wait_gpus, "wait_fragmented": true.wait_fragmented}
+    if truth.climbs is not None:
+        wanted["pauses"] = [truth.climbs.pauses.get(row, 0) for row in range(len(true.start))]
+    return wanted
+
+
+def _tables(
+    case: Case, outcome: ringbco.Outcome, truth: Truth, ids: list[str]
+) -> Iterator[tuple[str, Rows, Rows]]:
+    """(table, rows of the engine, rows of the twin)."""
+    if any(job.get("gpu_share") for job in case.jobs):
+        assert outcome.allocations is not None
+        columns = ("job_id", "start_time", "end_time", "server", "gpu", "share")
+        told = outcome.allocations.with_columns(pl.col("share").fill_null(0.0)).select(columns).rows()
+        yield (
+            "allocations",
+            sorted((ids.index(row[0]), *row[1:]) for row in told),
+            sorted((*row[:5], row[5] / 1000) for row in truth.shares),
+        )
+    else:
+        yield "allocations", stays_told(outcome), _in_rows(ids, truth.result)
+    if truth.climbs is not None and outcome.rungs is not None:
+        rungs = outcome.rungs.select("job_id", "rung", "time", "loss", "went_on").fill_null(math.nan)
+        on = truth.climbs.went_on
+        yield (
+            "rungs",
+            sorted((ids.index(row[0]), *row[1:]) for row in rungs.rows()),
+            sorted((*climb, on.get(climb[:2], math.nan)) for climb in truth.climbs.reached),
+        )
+    if truth.log is not None and outcome.replicas is not None:
+        names = list(dict.fromkeys(row["service"] for row in case.files["services"]))
+        rows = outcome.replicas.select("service", "server", "num_gpus", "start_time", "end_time").rows()
+        yield (
+            "replicas",
+            sorted((names.index(row[0]), *row[1:]) for row in rows),
+            sorted(
+                (names.index(each.service), each.server, len(each.gpus), each.start, each.end)
+                for each in truth.log.replicas
+            ),
+        )
+
+
+def _asleep(case: Case, truth: Truth) -> float:
+    """GPU-hours of servers that were asleep from the first submission of a job that ran to the last end."""
+    assert truth.sleep is not None
+    submits = [job["submit_time"] for job, kept in zip(case.jobs, truth.result.kept, strict=True) if kept]
+    first, last = min(submits), max(end for rows in truth.result.allocations for *_, end in rows)
+    stays = list(truth.result.allocations)
+    if truth.log is not None:
+        stays.append([(each.server, len(each.gpus), each.start, each.end) for each in truth.log.replicas])
+    return sum(
+        case.servers[server]["gpus"] * max(0.0, min(until, last) - max(since, first)) / 3600.0
+        for server, since, until in truth.sleep.spells(stays, len(case.servers))
+    )
+
+
+def _in_rows(ids: list[str], true: PreemptResult) -> np.ndarray:
+    """Its stays by the number in a job's name, as `stays_told` has them."""
+    number = {int(name[1:]): row for row, name in enumerate(ids)}
+    most = max(number) + 1
+    return stays_of([true.allocations[number[n]] if n in number else [] for n in range(most)])
+
+
+class _Near:
+    """When numbers are the same: all bits under the slot clock, else within 1e-9 of the run."""
+
+    def __init__(self, case: Case, outcome: ringbco.Outcome) -> None:
+        first, last = min(job["submit_time"] for job in case.jobs), float(outcome.jobs["finish_time"].max())
+        self.length, self.ulps = last - first, 64.0 * math.ulp(last)
+        self.most = 0.0 if case.options.get("clock") == "slot" else self.within(1e-9)
+
+    def within(self, part: float) -> float:
+        """Seconds: a part of the run, and what times are known to."""
+        return part * self.length + self.ulps
+
+    def same(self, told: np.ndarray, right: np.ndarray, part: float | None = None) -> bool:
+        """part: of the run's length, by which they may differ under either clock."""
+        most = self.most if part is None else self.within(part)
+        return told.shape == right.shape and bool(
+            np.all((told == right) | (np.abs(told - right) <= most) | (np.isnan(told) & np.isnan(right)))
+        )
