@@ -59,8 +59,8 @@ test-python: build
 	$(PYTEST) -m "not long"
 
 # Modules with random cases, or moments, of which RINGBCO_CASES sets the number.
-DRAWN := equality preempt_equality types_equality tables_equality shares_equality outages_equality priorities_equality searches_equality energy_equality planner audit audit_genuine audit_queue cases \
-	own_policies shell repack elastic_equality elastic_turns capacity
+DRAWN := cases equality preempt_equality types_own planner audit audit_genuine audit_queue audit_no_length own_policies own_resize \
+	shell repack elastic_turns capacity
 
 test-long: build ## tests that take long; all golden runs; Rust's random ones with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings

@@ -12,11 +12,13 @@ CASES = int(os.environ.get("RINGBCO_CASES", "300"))
 """Random cases of each parametrised comparison with an oracle; `make test-drawn` has 600."""
 LONG = CASES >= 600
 """Whether the run is one of `make test-drawn`."""
+PAIRS = CASES if LONG else CASES // 6
+"""Random cases of each comparison of the engine itself with an oracle: `test_cases` compares results."""
 FEW = CASES // (3 if LONG else 12)
-"""Random cases of the same comparisons where jobs have types, tables or shares besides."""
-AUDITS = CASES // 18 if LONG else 8
+"""Random cases of each test that takes longer with every one."""
+AUDITS = CASES // 18 if LONG else 4
 """Random cases of each test that audits whole results, which takes longer."""
-STEP = 1 if LONG else 3
+STEP = 1 if LONG else 6
 """Where a test writes files for each combination of algorithms: of how many it takes one."""
 
 

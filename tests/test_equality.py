@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 
 import ringbco
 from agreement import answer, refused_alike, same
-from core_run import CASES, STEP, run_core
+from core_run import PAIRS, STEP, run_core
 from oracle import Result, State, StuckError, simulate
 from oracle.model import RowError
 from results import story_of, tell, write_case
@@ -92,12 +92,12 @@ def test_random_cases(placement: str) -> None:
     """Cases over all combinations, a tenth of them in virtual clusters, a tenth with oversize jobs."""
     bases = [base for base in COMBINATIONS if base.placement == placement]
     finished = 0
-    for number in range(CASES):
+    for number in range(PAIRS):
         rnd = random.Random(f"{placement} {number}")
         base = bases[number % len(bases)]
         case = build_case(rnd, base, vcs=rnd.random() < 0.1, oversize=rnd.random() < 0.1)
         finished += check(case)
-    assert finished > 0.9 * CASES
+    assert finished > 0.9 * PAIRS
 
 
 @given(
@@ -106,7 +106,7 @@ def test_random_cases(placement: str) -> None:
     vcs=st.booleans(),
     oversize=st.booleans(),
 )
-@settings(max_examples=CASES // 3, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=PAIRS, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_cases_that_shrink(rnd: random.Random, base: object, vcs: bool, oversize: bool) -> None:
     check(build_case(rnd, base, vcs=vcs, oversize=oversize))  # type: ignore[arg-type]
 

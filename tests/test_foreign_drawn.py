@@ -52,7 +52,7 @@ def test_no_verb_loses_a_byte_of_others(
     monkeypatch.setattr(vl_convert, "vegalite_to_png", lambda *_, **__: PNG.ljust(60, b"."))
     command, outputs = VERBS[verb]
     done = 0
-    for seed in range(max(4, CASES // 60)):
+    for seed in range(max(4, CASES // 75)):
         draw = random.Random(f"{verb}{seed}")
         here = tmp_path / f"{seed}"
         prepare(here, monkeypatch)

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import ringbco
+from core_run import LONG
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import DecisionError, InputError
 from ringbco.trace.jobs import from_frame
@@ -194,7 +195,7 @@ class Restless(ringbco.Policy):
         state.start(state.waiting, strict=False)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(3 if LONG else 1))
 @pytest.mark.parametrize("model", ["rar", "fixed"])
 @pytest.mark.parametrize("clock", ["continuous", "slot"])
 @pytest.mark.parametrize("placement", ["consolidate", "sjf-bco", "random"])

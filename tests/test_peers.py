@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,17 @@ def test_gavels_fifo_on_the_fastest_type(clock: dict[str, Any], tmp_path: Path) 
     assert_frame_equal(outcome.jobs.select(TIMES), slow.jobs.select(TIMES))
 
 
-def replayed(workload: str, policy: Any, **options: Any) -> tuple[ringbco.Outcome, pl.DataFrame]:
-    """A run, and its jobs with the JCT of Pollux' simulator as `theirs`."""
+@cache
+def converted(workload: str) -> Any:
     folder = peers("pollux")
-    made = ringbco.convert(
+    return ringbco.convert(
         "pollux", folder / "workloads" / f"{workload}.csv", profiles=folder / "profiles", strict=True
     )
+
+
+def replayed(workload: str, policy: Any, **options: Any) -> tuple[ringbco.Outcome, pl.DataFrame]:
+    """A run, and its jobs with the JCT of Pollux' simulator as `theirs`."""
+    folder, made = peers("pollux"), converted(workload)
     outcome = ringbco.replay(
         made.table, "16x4", policy=policy, model="table", tables=made.tables, start_cost=30.0, **options
     )
@@ -94,7 +100,9 @@ def test_the_preset_of_tiresias(workload: str) -> None:
     assert abs(above(jobs)) < 0.05
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize(
+    "workload", [WORKLOADS[0], *(pytest.param(name, marks=pytest.mark.long) for name in WORKLOADS[1:])]
+)
 def test_the_slow_twin_of_pollux_optimus(workload: str) -> None:
     """Its every job ends when Pollux' simulator says it does, to the second."""
     pytest.importorskip("scipy", reason="the twin interpolates with scipy: pip install scikit-learn")

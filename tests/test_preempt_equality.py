@@ -14,7 +14,7 @@ import pytest
 
 import oracle_elastic
 from agreement import answer, refused_alike, same, stays_of
-from core_run import CASES, run_core
+from core_run import PAIRS, run_core
 from oracle import Options, StuckError
 from oracle.model import RowError, fewest_servers, iteration_time
 from oracle_preempt import INTERVALS, Preemption, World, simulate
@@ -231,13 +231,13 @@ def check_timeline(problem: PreemptCase, run: "_core.RunResult", truth: PreemptR
 def test_random_cases(policy: str) -> None:
     """Cases over all placements, models and clocks."""
     finished = preempted = 0
-    for number in range(CASES):
+    for number in range(PAIRS):
         rnd = random.Random(f"{policy} {number}")
         truth = check(build(rnd, policy, COMBINATIONS[number % len(COMBINATIONS)]))
         finished += truth is not None
         preempted += truth is not None and any(truth.preemptions)
-    assert finished > 0.9 * CASES
-    assert preempted > 0.1 * CASES
+    assert finished > 0.9 * PAIRS
+    assert preempted > 0.1 * PAIRS
 
 
 def at_once(rnd: random.Random, case: Case) -> Case:
@@ -252,11 +252,11 @@ ROUNDED = [base for base in COMBINATIONS if (base.model, base.clock) == ("fixed"
 @pytest.mark.parametrize("policy", POLICIES)
 def test_jobs_that_are_done_as_they_start(policy: str) -> None:
     finished = 0
-    for number in range(CASES // 2):
+    for number in range(PAIRS // 2):
         rnd = random.Random(f"at once {policy} {number}")
         problem = build(rnd, policy, ROUNDED[number % len(ROUNDED)])
         finished += check(replace(problem, case=at_once(rnd, problem.case))) is not None
-    assert finished > 0.4 * CASES
+    assert finished > 0.4 * PAIRS
 
 
 def test_every_preemptive_policy_is_here() -> None:

@@ -11,12 +11,9 @@ import polars as pl
 import pytest
 
 import ringbco
-from core_run import AUDITS
 from ringbco import audit
 from ringbco.audits import check_outcome
 from ringbco.trace.jobs import as_table
-
-POLICIES = ("fifo", "sjf", "srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "sjf-bco", "qssf")
 
 
 def table(rnd: random.Random, count: int) -> pl.DataFrame:
@@ -33,54 +30,6 @@ def table(rnd: random.Random, count: int) -> pl.DataFrame:
             "priority": [rnd.choice((0, 0, 1)) for _ in range(count)],
         }
     )
-
-
-def options(rnd: random.Random, policy: str) -> dict[str, Any]:
-    search = rnd.choice(("asha:eta=2,rungs=3", "asha:eta=3,rungs=2", "asha:eta=4,rungs=1"))
-    given = {
-        "policy": policy,
-        "model": rnd.choice(("fixed", "rar")),
-        "search": search,
-        "preempt_cost": rnd.choice((0.0, 30.0)),
-        "seed": rnd.randrange(3),
-    }
-    if rnd.random() < 0.5:
-        given |= {"clock": "slot", "slot": rnd.choice((10.0, 60.0))}
-    if policy == "time-slice":
-        given["quantum"] = 240.0
-    if policy in ("fifo", "sjf", "sjf-bco"):
-        given["queue"] = rnd.choice(("strict", "skip", "easy"))
-    if policy == "edf":
-        given["admission"] = rnd.random() < 0.5
-    if rnd.random() < 0.25:
-        given["outages"] = pl.DataFrame(
-            {"server": [0, 1, 2], "down_at": [100.0, 500.0, 2000.0], "up_at": [400.0, 900.0, 2500.0]}
-        )
-    if rnd.random() < 0.2:
-        given["evict"] = policy != "time-slice"
-    return given
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_genuine_results_pass(policy: str) -> None:
-    for number in range(AUDITS):
-        rnd = random.Random(f"audit searches {policy} {number}")
-        jobs, given = table(rnd, rnd.choice((9, 20, 60))), options(rnd, policy)
-        out = ringbco.replay(jobs, "4x8", **given)
-        assert audit(out, jobs) == [], (number, given)
-
-
-@pytest.mark.parametrize("policy", ["afs", "optimus", "elastic-srtf"])
-def test_results_of_policies_that_resize_jobs_pass(policy: str) -> None:
-    for number in range(AUDITS):
-        rnd = random.Random(f"resized searches {policy} {number}")
-        jobs = table(rnd, rnd.choice((9, 20, 60))).with_columns(
-            min_gpus=(pl.col("num_gpus") // 2).clip(1), max_gpus=pl.col("num_gpus") * 2
-        )
-        given = options(rnd, policy) | {"resize_every": rnd.choice((0.0, 300.0))}
-        given.pop("evict", None)
-        out = ringbco.replay(jobs, "4x8", **given)
-        assert audit(out, jobs) == [], (number, given)
 
 
 def test_searches_stand_in_the_order_of_the_table_also_where_their_first_trials_were_dropped() -> None:

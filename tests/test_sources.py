@@ -373,7 +373,7 @@ def test_random_damage_is_either_accounted_for_or_named(source: str, tmp_path: P
     rng = random.Random(f"{source} 0")
     outcomes: Counter[str] = Counter()
     options = Options(**measured(source, tmp_path))  # type: ignore[arg-type]
-    for _ in range(40):
+    for _ in range(20):
         data = bytearray(text)
         for _ in range(rng.choice([1, 1, 3])):
             at = rng.randrange(len(data))

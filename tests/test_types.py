@@ -1,24 +1,19 @@
 """GPU types that differ: by hand, what the audit finds, and what is refused."""
 
 import dataclasses
-import random
 import tomllib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
 import ringbco
 from conftest import Invoke
-from core_run import AUDITS
 from ringbco.cluster.gpu_types import CATALOGUE, GpuType
-from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster, preset_names
 from ringbco.errors import DecisionError, InputError, UsageError
 from ringbco.trace import kinds
-from strategies import COMBINATIONS, build_case
 
 MIXED = """\
 [gpu_types.Fast]
@@ -259,83 +254,6 @@ def test_the_bound_holds_on_faster_gpus(mixed: Cluster) -> None:
     for model in ("rar", "fixed"):
         mean = ringbco.replay(jobs, mixed, policy="srtf", model=model).summary["mean_jct"]
         assert 0 < ringbco.bound(jobs, mixed, model=model).mean_jct <= mean
-
-
-def random_result(number: int) -> tuple[ringbco.Outcome, pl.DataFrame] | None:
-    """A small replay on random types under any policy; None where nothing could run."""
-    rnd = random.Random(f"types audit {number}")
-    base = COMBINATIONS[number % len(COMBINATIONS)]
-    case = build_case(rnd, base, vcs=rnd.random() < 0.2)
-    names = ["A", "B", "C"][: rnd.randint(1, 3)]
-    types = {
-        name.casefold(): GpuType(
-            name, rnd.uniform(0.3, 4.0), price_per_hour=rnd.uniform(1, 9), models={"m": 0.7}
-        )
-        for name in names
-    }
-    net = case.net
-    cluster = Cluster(
-        np.array(case.servers, dtype=np.uint32),
-        server_vc=None if case.server_vc is None else tuple(f"vc{v}" for v in case.server_vc),
-        server_gpu_type=tuple(rnd.choice(names) for _ in case.servers),
-        network=Network(net.intra, net.inter, net.reduce, net.xi1, net.xi2, net.alpha),
-        gpu_types=types,
-    )
-    jobs = case.jobs
-    asked = [rnd.sample(names, rnd.randint(0, len(names))) for _ in jobs]
-    frame = pl.DataFrame(
-        {
-            "job_id": [str(row) for row in range(len(jobs))],
-            "submit_time": [job.submit for job in jobs],
-            "num_gpus": [job.num_gpus for job in jobs],
-            "duration": [job.duration for job in jobs],
-            "iterations": [job.iterations for job in jobs],
-            "gradient_bytes": [job.gradient_bytes for job in jobs],
-            "batch_size": [1] * len(jobs),
-            "fp_time": [job.compute_time for job in jobs],
-            "bp_time": [0.0] * len(jobs),
-            "vc": pl.Series([None if job.vc is None else f"vc{job.vc}" for job in jobs], dtype=pl.String),
-            "gpu_type": pl.Series(["|".join(own) for own in asked], dtype=pl.String),
-            "recorded_on": pl.Series([rnd.choice([*names, "V100", None]) for _ in jobs], dtype=pl.String),
-            "model": pl.Series([rnd.choice(["m", "n", None]) for _ in jobs], dtype=pl.String),
-            "deadline": [job.submit + rnd.uniform(1, 100) for job in jobs],
-        }
-    )
-    policy = rnd.choice(
-        ("fifo", "sjf", "smallest", "srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
-    )
-    slot = case.options.slot
-    options: dict[str, Any] = {
-        "placement": base.placement,
-        "variant": base.variant,
-        "model": base.model,
-        "clock": base.clock,
-        "type_order": rnd.choice(("fastest", "cheapest", "listed")),
-        "start_cost": rnd.choice((0.0, 0.0, 3.5)),
-        "oversize": "drop",
-    }
-    if policy in ("fifo", "sjf", "smallest"):
-        options["queue"] = base.queue
-    if policy == "time-slice":
-        options |= {"quantum": 100 * slot, "preempt_cost": 2.0 * slot}
-    if policy in ("tiresias", "gittins", "ftf"):
-        options["interval"] = 2.0 * slot
-    if base.clock == "slot":
-        options["slot"] = slot
-    try:
-        return ringbco.replay(frame, cluster, policy=policy, **options), frame
-    except InputError:
-        return None
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
-def test_genuine_results_pass_their_audit() -> None:
-    count = 3 * AUDITS
-    results = [found for number in range(count) if (found := random_result(number)) is not None]
-    for outcome, frame in results:
-        assert ringbco.audit(outcome, frame) == [], (outcome.run, frame.to_dicts())
-    assert len(results) > 0.8 * count
 
 
 def test_what_the_audit_finds(mixed: Cluster) -> None:

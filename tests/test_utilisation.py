@@ -125,6 +125,7 @@ def test_where_every_server_was_down_it_is_null(parted: Cluster) -> None:
     assert KEY not in at_once.summary
 
 
+@pytest.mark.usefixtures("unvalidated")
 def test_what_reads_results_copes_with_null(invoke: Invoke, tmp_path: Path) -> None:
     jobs = pl.DataFrame(
         {"job_id": ["a", "b"], "submit_time": [0.0, 5.0], "num_gpus": [1, 1], "duration": [9.0, 9.0]}

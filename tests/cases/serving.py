@@ -16,9 +16,9 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
     """What a summary says otherwise: (figure, how)."""
     if outcome.replicas is None or "services" not in outcome.summary:
         return
-    ran = {*outcome.jobs["job_id"]}
-    first = min(job["submit_time"] for job in case.jobs if job["job_id"] in ran)
-    run = first, max(stay.end for own in stays_of(outcome).values() for stay in own)
+    stays = stays_of(outcome)
+    first = min(job["submit_time"] for job in case.jobs if job["job_id"] in stays)
+    run = first, max(stay.end for own in stays.values() for stay in own)
     served_all = wanted_all = hours_all = 0.0
     for entry in outcome.summary["services"]:
         service = entry["service"]
