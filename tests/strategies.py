@@ -172,16 +172,3 @@ def _consolidable(num_gpus: int, servers: list[int]) -> int:
         if w <= largest or (servers.count(largest) >= whole and max(others) >= rest):
             return w
     return 1
-
-
-def network_toml(net: Net) -> list[str]:
-    """The lines of a cluster file that say it."""
-    return [
-        "[network]",
-        f"intra_bandwidth = {net.intra!r}",
-        f"inter_bandwidth = {net.inter!r}",
-        f"reduce_speed = {net.reduce!r}",
-        f"xi1 = {net.xi1!r}",
-        f"xi2 = {net.xi2!r}",
-        f"alpha = {net.alpha!r}",
-    ]

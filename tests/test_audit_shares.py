@@ -11,11 +11,6 @@ import polars as pl
 import pytest
 
 import ringbco
-from frames import cluster_of, typed_servers
-
-PLACEMENTS = ("first-fit", "consolidate", "best-fit", "worst-fit", "fgd", "random")
-POLICIES = ("fifo", "sjf", "smallest", "qssf", "srtf", "tiresias", "gittins", "ftf", "time-slice")
-MIXED = cluster_of(typed_servers((2, 2, "V100"), (1, 4, "T4")))
 
 
 def random_jobs(rnd: random.Random, *, share: float) -> pl.DataFrame:

@@ -25,10 +25,6 @@ from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import as_table
 
 ONE = "job_id,submit_time,num_gpus,duration\na,0,1,10000\n"
-POLICIES = (
-    *("fifo", "sjf", "smallest", "sjf-bco", "ff", "ls", "rand", "qssf"),
-    *("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice"),
-)
 
 
 def replay(

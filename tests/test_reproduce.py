@@ -9,6 +9,7 @@ from subprocess import CompletedProcess
 import numpy as np
 import polars as pl
 import pytest
+import vl_convert
 
 from conftest import Invoke, run_ringbco
 from ringbco.cli.reproduce import show
@@ -264,16 +265,13 @@ def test_the_command_as_json(made: tuple[Path, CompletedProcess[str]]) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.usefixtures("unvalidated")
 def test_what_the_command_says(
     runs: pl.DataFrame, invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the plans that were made before, and without the page, which take most of its time."""
+    """With the plans that were made before, and without pictures, which take most of its time."""
     monkeypatch.setattr(reproduce, "run", lambda seeds, _: runs.filter(pl.col("seed") < seeds))
-    monkeypatch.setattr(
-        import_module("ringbco.reports.reproduce_page"),
-        "write",
-        lambda out, *_: Path(out, "index.html").write_text("made"),
-    )
+    monkeypatch.setattr(vl_convert, "vegalite_to_png", lambda *_, **__: b"a picture")
     said = invoke("reproduce", "--seeds", "1", "-o", "out")
     assert (said.returncode, said.stderr) == (0, "")
     assert "makespan: SJF-BCO < LS" in said.stdout

@@ -22,10 +22,6 @@ from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import as_table
 
-POLICIES = (
-    *("fifo", "sjf", "smallest", "sjf-bco", "ff", "ls", "rand", "qssf"),
-    *("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice"),
-)
 ONE = "job_id,submit_time,num_gpus,duration\na,0,8,10000\n"
 DAY = "service,time,replicas,gpus_per_replica\nchat,4000,1,4\nchat,5000,0,4\n"
 
