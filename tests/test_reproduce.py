@@ -9,12 +9,12 @@ from subprocess import CompletedProcess
 import numpy as np
 import polars as pl
 import pytest
-import vl_convert
 
 from conftest import Invoke, run_ringbco
 from ringbco.cli.reproduce import show
 from ringbco.errors import UsageError
 from ringbco.io.manifest import MANIFEST
+from ringbco.reports import reproduce_page
 from ringbco.reports.reproduce_reasons import reasons
 from ringbco.run.plan import plan
 from ringbco.study import reproduce
@@ -265,13 +265,17 @@ def test_the_command_as_json(made: tuple[Path, CompletedProcess[str]]) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.usefixtures("unvalidated")
 def test_what_the_command_says(
     runs: pl.DataFrame, invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the plans that were made before, and without pictures, which take most of its time."""
+    """With the plans that were made before, and a page of one line, which take most of its time."""
     monkeypatch.setattr(reproduce, "run", lambda seeds, _: runs.filter(pl.col("seed") < seeds))
-    monkeypatch.setattr(vl_convert, "vegalite_to_png", lambda *_, **__: b"a picture")
+
+    def written(out: Path, *_: object) -> None:
+        for name in reproduce_page.FOLDER.files:
+            (out / name).write_text("SJF-BCO: figures 4 to 7 again")
+
+    monkeypatch.setattr(reproduce_page, "write", written)
     said = invoke("reproduce", "--seeds", "1", "-o", "out")
     assert (said.returncode, said.stderr) == (0, "")
     assert "makespan: SJF-BCO < LS" in said.stdout
