@@ -42,6 +42,8 @@ class Preemption:
     interval: float = 60.0
     admission: bool = False
     start_cost: float = 0.0
+    move_cost: float | None = None
+    """Of who is preempted and placed elsewhere at one instant; as `cost` if it is None."""
 
 
 @dataclass
@@ -91,6 +93,8 @@ class World(Netting):
     looked: float = 0.0
     passed: float = -math.inf
     """When the latest pass was."""
+    shifted: dict[int, float] = field(default_factory=dict)
+    """When jobs were preempted last."""
     now: float = 0.0  # in the clock's unit
 
     @property
@@ -219,7 +223,9 @@ class World(Netting):
         selected = self.select()
         for run in sorted(self.running, key=lambda run: run.row):
             if run.row not in selected:
-                self.result.preemptions[run.row] += self.interrupt(run)
+                if self.interrupt(run):
+                    self.result.preemptions[run.row] += 1
+                    self.shifted[run.row] = self.now
                 self.waiting.append(run.row)
         for row in selected:
             if row in self.waiting:
@@ -234,6 +240,9 @@ class World(Netting):
             return
         first = math.isnan(self.result.start[row])
         cost = self.rules.start_cost if first else self.rules.cost
+        if self.shifted.get(row) == self.now and self.rules.move_cost is not None:
+            # A second pass at the instant at which it was preempted: it has moved.
+            cost = self.rules.move_cost
         begin = self.now + self.pause(cost)
         run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
         self.waiting.remove(row)

@@ -66,8 +66,6 @@ def lacks(case: Case) -> str | None:
         return f"no twin of {policy}"
     if case.epoch and (slotted or policy in (*INTERVALS, *RESIZING)):
         return "slots and ticks are counted from zero"
-    if case.epoch and "search" in told and any(job["duration"] < math.ulp(case.epoch) for job in case.jobs):
-        return "trials that come to rungs as they start, far from zero"
     if policy in RESIZING and told.get("placement") in FOR_SHARES:
         return "placements for shares where jobs are resized"
     if policy in RESIZING and {"search", "sleep_after", "services"} & {*told, *case.files}:
@@ -260,6 +258,7 @@ class Twin:
             self.told.get("quantum" if name == "time-slice" else "interval", 60.0),
             self.told.get("admission", False),
             self.told.get("start_cost", 0.0),
+            self.told.get("move_cost"),
         )
 
     def _search(self) -> Search:
