@@ -5,7 +5,7 @@
 //! of 3 GPUs evicts b and c: c is taken first, then b, and neither is enough alone.
 //!
 //! An attempt that finds room costs the servers, and the running jobs of those on which enough may go; for a gang larger
-//! than a server all running jobs, sorted. There is one attempt for each demand that a pass cannot place.
+//! than a server all that may go, sorted. There is one attempt for each demand that a pass cannot place.
 
 use super::clock::Clock;
 use super::floor::Floor;
