@@ -5,8 +5,9 @@
 //! of 3 GPUs evicts b and c: c is taken first, then b, and neither is enough alone.
 //!
 //! An attempt that finds room costs the servers, and the running jobs of those on which enough may go; for a gang larger
-//! than a server all running jobs, sorted. There is one attempt for each demand that a pass cannot place.
+//! than a server all that may go, sorted. There is one attempt for each demand that a pass cannot place.
 
+use super::clock::Clock;
 use super::floor::Floor;
 use super::holdings::Claimant;
 use super::lodgers::Lodger;
@@ -28,6 +29,12 @@ pub(crate) struct Victim {
 }
 
 impl Victim {
+    #[inline]
+    fn new(lodger: &mut Lodger, now: f64, clock: Clock) -> Self {
+        let key = f64::from(lodger.gpus) * lodger.unsaved(now, clock);
+        Self { slot: lodger.slot, key, tier: lodger.tier, start: lodger.start, row: lodger.row }
+    }
+
     /// Where it stands in the order in which they go.
     fn turn(&self) -> (Reverse<u32>, u64, Reverse<u64>, u32) {
         // No number is NaN or less than 0, so bits sort as they do.
@@ -80,52 +87,58 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// The stays of a GPU type that `may` go, in the order in which they do.
-    fn victims(&self, gpu_type: GpuType, may: impl Fn(&Lodger) -> bool) -> Vec<Victim> {
-        let here = |&slot: &Slot| {
-            let stay = &self.stays[slot.index()];
-            stay.is_live() && stay.gpu_type == gpu_type
-        };
-        let lodgers = (0..self.stays.len()).map(Slot::at).filter(here).map(|slot| self.lodger(slot));
-        let mut victims: Vec<Victim> = lodgers.filter(may).map(|lodger| self.victim(&lodger)).collect();
+    fn victims(&mut self, gpu_type: GpuType, may: impl Fn(&Lodger) -> bool) -> Vec<Victim> {
+        let (now, clock, stays) = (self.now, self.clock, &self.stays);
+        let Some(lodgers) = &mut self.lodgers else { return Vec::new() };
+        let mut victims = Vec::new();
+        for server in (0..self.cluster.num_servers()).map(Server::at) {
+            let first_here = |lodger: &Lodger| {
+                let stay = &stays[lodger.slot.index()];
+                stay.gpu_type == gpu_type && stay.parts.first().is_some_and(|part| part.0 == server)
+            };
+            let going = lodgers.on(server).iter_mut().filter(|(lodger, _)| may(lodger) && first_here(lodger));
+            victims.extend(going.map(|(lodger, _)| Victim::new(lodger, now, clock)));
+        }
         victims.sort_unstable_by_key(Victim::turn);
         victims
-    }
-
-    #[inline]
-    fn victim(&self, lodger: &Lodger) -> Victim {
-        let &Lodger { slot, gpus, tier, row, start, .. } = lodger;
-        let unsaved = self.clock.seconds(f64::max(0.0, self.now - lodger.checkpoints.before(self.now, self.clock)));
-        Victim { slot, key: f64::from(gpus) * unsaved, tier, start, row }
     }
 
     /// The server, of a GPU type or of all, on which a gang costs the least sum of keys, and who must go there: of the
     /// stays that `may`.
     pub(super) fn server_of_least(
-        &self,
+        &mut self,
         gpu_type: Option<GpuType>,
         num_gpus: u32,
         may: impl Fn(&Lodger) -> bool,
     ) -> Option<(Server, Vec<Victim>)> {
-        let lodgers = self.lodgers.as_ref()?;
-        let mut least: Option<(f64, Server, Vec<Victim>)> = None;
-        let mut here: Vec<(Victim, u32)> = Vec::new();
-        for server in (0..self.cluster.num_servers()).map(Server::at) {
-            let mut idle = self.cluster.idle(server);
-            let hopeless = idle >= num_gpus || idle + lodgers.gpus_on(server) < num_gpus;
-            if hopeless || gpu_type.is_some_and(|of| self.cluster.type_of(server) != of) {
+        let (now, clock, cluster) = (self.now, self.clock, &self.cluster);
+        let lodgers = self.lodgers.as_mut()?;
+        let mut least: Option<(f64, Server)> = None;
+        let (mut here, mut chosen): (Vec<(Victim, u32)>, Vec<Victim>) = (Vec::new(), Vec::new());
+        for server in (0..cluster.num_servers()).map(Server::at) {
+            let gpus = lodgers.gpus_on(server);
+            if gpus == 0 || gpu_type.is_some_and(|of| cluster.type_of(server) != of) {
                 continue;
             }
-            let going = || lodgers.on(server).iter().filter(|(lodger, _)| may(lodger));
-            if idle + going().map(|lodger| lodger.1).sum::<u32>() < num_gpus {
+            let mut idle = cluster.idle(server);
+            if idle >= num_gpus || idle + gpus < num_gpus {
+                continue;
+            }
+            let (mut going, mut cheapest, mut latest) = (0, f64::INFINITY, f64::INFINITY);
+            for (lodger, count) in lodgers.on(server).iter_mut().filter(|(lodger, _)| may(lodger)) {
+                let unsaved = lodger.unsaved(now, clock);
+                going += *count;
+                cheapest = f64::min(cheapest, f64::from(lodger.gpus) * unsaved);
+                latest = f64::min(latest, unsaved);
+            }
+            // Whoever must go, they hold what the gang lacks. The factor is for the sum's roundings.
+            let at_least = f64::max(cheapest, f64::from(num_gpus - idle) * latest * (1.0 - 1e-9));
+            if idle + going < num_gpus || least.is_some_and(|least| at_least >= least.0) {
                 continue;
             }
             here.clear();
-            here.extend(going().map(|(lodger, count)| (self.victim(lodger), *count)));
-            let cheapest = here.iter().map(|(victim, _)| victim.key).fold(f64::INFINITY, f64::min);
-            if least.as_ref().is_some_and(|least| cheapest >= least.0) {
-                // Whoever must go, it costs as much.
-                continue;
-            }
+            let going = lodgers.on(server).iter_mut().filter(|(lodger, _)| may(lodger));
+            here.extend(going.map(|(lodger, count)| (Victim::new(lodger, now, clock), *count)));
             here.sort_unstable_by_key(|(victim, _)| victim.turn());
             let enough = here.iter().position(|&(_, count)| {
                 idle += count;
@@ -139,11 +152,13 @@ impl<S: Speed> Floor<'_, S> {
                 }
             }
             let sum: f64 = here.iter().map(|(victim, _)| victim.key).sum();
-            if least.as_ref().is_none_or(|least| sum < least.0) {
-                least = Some((sum, server, here.iter().map(|&(victim, _)| victim).collect()));
+            if least.is_none_or(|least| sum < least.0) {
+                least = Some((sum, server));
+                chosen.clear();
+                chosen.extend(here.iter().map(|&(victim, _)| victim));
             }
         }
-        least.map(|(_, server, chosen)| (server, chosen))
+        least.map(|(_, server)| (server, chosen))
     }
 
     /// Who must go, of a whole pool, so that the run's placement finds GPUs for a gang larger than a server.

@@ -6,6 +6,7 @@
 //! `room` has the GPUs that are idle or that jobs hold whom other jobs may evict. An attempt that finds no room there is
 //! over at once.
 
+use super::clock::Clock;
 use super::floor::Floor;
 use super::outages::Checkpoints;
 use crate::ids::{GpuType, Server, Slot};
@@ -23,9 +24,23 @@ pub(super) struct Lodger {
     pub(super) tier: u32,
     pub(super) row: u32,
     pub(super) start: f64,
-    pub(super) checkpoints: Checkpoints,
+    checkpoints: Checkpoints,
+    /// When the latest checkpoint was, and until when there is no other.
+    saved: (f64, f64),
     pub(super) is_over_quota: bool,
     pub(super) is_preemptible: bool,
+}
+
+impl Lodger {
+    /// Seconds of progress since the latest checkpoint.
+    #[inline]
+    pub(super) fn unsaved(&mut self, now: f64, clock: Clock) -> f64 {
+        let is_known = now < self.saved.1;
+        if !is_known {
+            self.saved = self.checkpoints.before_and_until(now, clock);
+        }
+        clock.seconds(f64::max(0.0, now - self.saved.0))
+    }
 }
 
 /// Who may go, and from where.
@@ -52,8 +67,8 @@ impl Lodgers {
     }
 
     /// Stays on a server, with the GPUs that each holds there.
-    pub(super) fn on(&self, server: Server) -> &[(Lodger, u32)] {
-        &self.here[server.index()]
+    pub(super) fn on(&mut self, server: Server) -> &mut [(Lodger, u32)] {
+        &mut self.here[server.index()]
     }
 
     /// GPUs that they hold there.
@@ -128,6 +143,7 @@ impl<S: Speed> Floor<'_, S> {
             row: self.rows[job],
             start: stay.start,
             checkpoints: stay.checkpoints(),
+            saved: (stay.start, f64::NEG_INFINITY),
             is_over_quota: self.is_over_quota(slot),
             is_preemptible: self.jobs.may_be_evicted(job),
         }

@@ -177,6 +177,18 @@ impl Checkpoints {
         if self.are_always(now) { now } else { self.latest(now, clock).unwrap_or(self.from) }
     }
 
+    /// The same, and until when there is no other: at least until then.
+    pub(super) fn before_and_until(self, now: f64, clock: Clock) -> (f64, f64) {
+        let last = self.before(now, clock);
+        if last >= now {
+            return (last, now);
+        }
+        // Under the slot clock `last` is rounded up. Other roundings are far smaller than what is left out here.
+        let early = if clock.slot.is_some() { 1.0 } else { 0.0 };
+        let next = last - early + self.every / clock.slot.unwrap_or(1.0);
+        (last, next * (1.0 - 1e-11))
+    }
+
     /// Whether all that was done up to now is saved.
     fn are_always(self, now: f64) -> bool {
         now <= self.from || self.every == 0.0

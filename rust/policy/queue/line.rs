@@ -87,8 +87,10 @@ pub(crate) struct FixedLine {
     job: Vec<Job>,
     /// Whether places are in queue order: all jobs are of one class.
     places_are_ranks: bool,
-    /// Each job's rank in queue order; empty when it is the job's own number, or when places are ranks.
+    /// The rank in queue order of the job of each such place; empty when it is the job's number, or when places are ranks.
     rank: Vec<u32>,
+    /// The class of each job among those of jobs that are not promoted; empty when there is one.
+    class: Vec<u32>,
     /// First place of each class, and the end. Classes of promoted jobs come first.
     first: Vec<u32>,
     occupied: OrderedBits,
@@ -151,13 +153,12 @@ impl FixedLine {
         if self.places_are_ranks {
             return place as u32;
         }
-        let job = self.job_of(place);
         let base = if self.promoted.is_some() { self.base() } else { 0 };
         if place < base {
-            job.number()
-        } else {
-            base as u32 + self.rank.get(job.index()).copied().unwrap_or(job.number())
+            return self.job_of(place).number();
         }
+        let rank = self.rank.get(place - base).copied();
+        base as u32 + rank.unwrap_or_else(|| self.job_of(place).number())
     }
 
     fn places_of(&self, class: usize) -> Range<usize> {
@@ -205,7 +206,7 @@ impl Line for FixedLine {
                 keyed.sort_unstable();
                 Some(keyed.into_iter().map(|(_, j)| j).collect())
             }
-            Order::Smallest => Some(grouped(n, |j| jobs.num_gpus[j.index()], None).0),
+            Order::Smallest => Some(Grouped::new(n, |j| jobs.num_gpus[j.index()], None).job),
         };
         let ordered = ordered.map(|mut order| {
             if jobs.priority.is_some() {
@@ -213,14 +214,14 @@ impl Line for FixedLine {
             }
             order
         });
-        let (job, rank, mut first) = if strict {
-            (ordered.unwrap_or_default(), Vec::new(), vec![0, n as u32])
+        let Grouped { job, rank, mut first, class } = if strict {
+            let (rank, class) = Default::default();
+            Grouped { job: ordered.unwrap_or_default(), rank, first: vec![0, n as u32], class }
         } else {
-            let (job, first) = classes(setting, ordered.as_deref());
-            (job, ordered.map(|o| inverse(&o)).unwrap_or_default(), first)
+            classes(setting, ordered.as_deref())
         };
         let promoted = options.aging.is_some().then(|| {
-            let (job, fifo) = if strict { Default::default() } else { classes(setting, None) };
+            let Grouped { job, first: fifo, .. } = if strict { Grouped::default() } else { classes(setting, None) };
             let behind: Vec<u32> = first.iter().skip(1).map(|&place| place + n as u32).collect();
             first = if strict { vec![0, 2 * n as u32] } else { fifo.into_iter().chain(behind).collect() };
             Promoted { place: inverse(&job), job, members: OrderedBits::new(n) }
@@ -231,6 +232,7 @@ impl Line for FixedLine {
             job,
             places_are_ranks: strict,
             rank,
+            class,
             first,
             occupied: OrderedBits::new(places),
             waiting: 0,
@@ -347,7 +349,10 @@ impl Line for FixedLine {
     }
 
     fn class_of(&self, job: Job) -> usize {
-        self.class_at(self.place_of(job))
+        let class = self.class.get(job.index()).map_or(0, |&class| class as usize);
+        // Those of promoted jobs come first and are as many.
+        let is_behind = self.promoted.as_ref().is_some_and(|promoted| !promoted.members.contains(job.index()));
+        if is_behind { class + self.classes() / 2 } else { class }
     }
 
     fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
@@ -356,37 +361,56 @@ impl Line for FixedLine {
 }
 
 /// Jobs grouped by what says which of them stand or fall together.
-fn classes(setting: &Setting<'_>, ordered: Option<&[Job]>) -> (Vec<Job>, Vec<u32>) {
+fn classes(setting: &Setting<'_>, ordered: Option<&[Job]>) -> Grouped {
     let n = setting.jobs.len();
     if setting.has_standing() {
-        grouped(n, |job| setting.class_of(job), ordered)
+        Grouped::new(n, |job| setting.class_of(job), ordered)
     } else {
-        grouped(n, |job| setting.jobs.demand(job), ordered)
+        Grouped::new(n, |job| setting.jobs.demand(job), ordered)
     }
 }
 
-/// Jobs grouped by what `of` says of them, ascending, in the given order inside a group; where each group begins.
-fn grouped<K: Copy + Ord>(n: usize, of: impl Fn(Job) -> K, ordered: Option<&[Job]>) -> (Vec<Job>, Vec<u32>) {
-    let mut groups: Vec<K> = (0..n).map(Job::at).map(&of).collect();
-    groups.sort_unstable();
-    groups.dedup();
-    let class = |j: Job| groups.partition_point(|&other| other < of(j));
-    let mut first = vec![0u32; groups.len() + 1];
-    for j in 0..n {
-        first[class(Job::at(j)) + 1] += 1;
+/// Jobs by group.
+#[derive(Default)]
+struct Grouped {
+    job: Vec<Job>,
+    /// Where each of them stands in the given order; empty when it is the job's own number.
+    rank: Vec<u32>,
+    /// Where each group begins, and the end.
+    first: Vec<u32>,
+    /// The group of each job.
+    class: Vec<u32>,
+}
+
+impl Grouped {
+    /// By what `of` says of them, ascending, in the given order inside a group.
+    fn new<K: Copy + Ord>(n: usize, of: impl Fn(Job) -> K, ordered: Option<&[Job]>) -> Self {
+        let mut groups: Vec<K> = (0..n).map(Job::at).map(&of).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let class_of = |job: Job| groups.partition_point(|&other| other < of(job)) as u32;
+        let class: Vec<u32> = (0..n).map(Job::at).map(class_of).collect();
+        let mut first = vec![0u32; groups.len() + 1];
+        for &class in &class {
+            first[class as usize + 1] += 1;
+        }
+        for c in 1..first.len() {
+            first[c] += first[c - 1];
+        }
+        let mut next = first.clone();
+        let mut job = vec![Job::NONE; n];
+        let mut rank = vec![0; ordered.map_or(0, <[Job]>::len)];
+        for i in 0..n {
+            let j = ordered.map_or(Job::at(i), |o| o[i]);
+            let at = &mut next[class[j.index()] as usize];
+            job[*at as usize] = j;
+            if let Some(rank) = rank.get_mut(*at as usize) {
+                *rank = i as u32;
+            }
+            *at += 1;
+        }
+        Self { job, rank, first, class }
     }
-    for c in 1..first.len() {
-        first[c] += first[c - 1];
-    }
-    let mut next = first.clone();
-    let mut grouped = vec![Job::NONE; n];
-    for i in 0..n {
-        let j = ordered.map_or(Job::at(i), |o| o[i]);
-        let at = &mut next[class(j)];
-        grouped[*at as usize] = j;
-        *at += 1;
-    }
-    (grouped, first)
 }
 
 /// The place of each job.

@@ -59,10 +59,11 @@ impl<T: Copy + Ord> Owners<T> {
     /// Those of the setting, if it has quotas.
     pub(super) fn new(setting: &Setting<'_>, line: &impl Line<Spot = T>) -> Option<Self> {
         let quotas = setting.quotas?;
-        let mut keys: Vec<(u32, Demand, u32)> =
-            (0..setting.jobs.len()).map(|job| setting.class_of(Job::at(job))).collect();
-        keys.sort_unstable();
-        keys.dedup();
+        let mut of_class = vec![None; line.classes()];
+        for job in (0..setting.jobs.len()).map(Job::at) {
+            of_class[line.class_of(job)] = Some(setting.class_of(job));
+        }
+        let keys: Vec<(u32, Demand, u32)> = of_class.into_iter().flatten().collect();
         let mut owners = Self {
             groups: Vec::new(),
             classes: Vec::new(),
