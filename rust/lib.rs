@@ -15,7 +15,7 @@
 //! - [`decisions`]: what a policy decided, as data.
 //! - [`simulation`]: a run whose decisions come from outside.
 //! - [`planner`]: the offline planner, Algorithm 1. [`pack`](mod@pack): who finds room where nobody leaves.
-//! - [`outcome`]: result columns. [`bound`](mod@bound): what no schedule can fall below.
+//! - [`record`]: every stay and why it ended. [`outcome`]: result columns. [`bound`](mod@bound): what no schedule can fall below.
 //! - [`files`]: renames that refuse to replace, for outputs that appear whole.
 //! - [`ids`]: numbers of jobs, slots and servers. `ds`, `rng`: data structures, random numbers.
 //! - [`reference`](mod@reference): a slow and obvious replay. Tests hold the machine against it. It shares no
@@ -40,6 +40,7 @@ mod placement;
 pub mod planner;
 pub mod policies;
 mod policy;
+pub mod record;
 pub mod reference;
 pub mod replay;
 mod rng;

@@ -11,12 +11,12 @@ mod serving;
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
-use crate::ids::Job;
+use crate::record::{Books, Stays, Sums};
 pub use allocations::Allocations;
+pub use searches::Climb;
 pub(crate) use searches::Climbing;
-pub use searches::{Climb, Searched};
-pub use servers::{Asleep, Failure};
-pub use serving::{Replica, Serving};
+pub use servers::{Asleep, Woken};
+pub use serving::{Replica, ReplicaEnded, Serving};
 
 /// What the engine knows when one cluster's run is over.
 #[derive(Clone, Debug)]
@@ -33,57 +33,19 @@ pub(crate) struct ClusterOutcome {
     pub(crate) contention_seconds: f64,
     pub(crate) events: u64,
     pub(crate) decisions: u64,
-    /// Per job: times preempted, time on GPUs, how much of that went to resuming, and what its work took longer, s, for
-    /// lying on more servers than the fewest. Kept by preemptive policies only, and `elastic` where jobs are.
-    pub(crate) preemptions: Vec<u32>,
-    pub(crate) held: Vec<f64>,
-    pub(crate) lost: Vec<f64>,
-    pub(crate) spread: Vec<f64>,
-    pub(crate) elastic: Vec<Elastic>,
-    /// What a job's work took longer, s, on other GPU types than it was recorded on; less than 0 on faster ones. Kept
-    /// where GPUs differ.
-    pub(crate) on_types: Vec<f64>,
-    /// Whether admission or a verb refused it, and whether a verb ended it.
+    /// The stays that are over, and what they add up to.
+    pub(crate) books: Books,
+    /// Whether admission or a verb refused a job, and whether a verb ended it. Empty where neither can be.
     pub(crate) refused: Vec<bool>,
     pub(crate) ended: Vec<bool>,
-    /// Per job: stays that outages ended, and the progress lost with them, s. Kept where there are outages.
-    pub(crate) failures: Vec<u32>,
-    /// Per job: stays that ended so that others could start. Kept where jobs make room.
-    pub(crate) evictions: Vec<u32>,
-    pub(crate) lost_work: Vec<f64>,
-    /// Those stays, in order of time.
-    pub(crate) failed: Vec<Failure>,
     /// What became of trials.
     pub(crate) climbing: Climbing,
     /// When servers were asleep, by server and time, s. Kept where they may sleep.
     pub(crate) asleep: Vec<Asleep>,
     /// What became of services.
     pub(crate) serving: Serving,
-    /// Every stretch of the jobs that did not run from start to finish on what they ask for, in order of their ends.
-    pub(crate) stretches: Vec<Stretch>,
     /// What was decided, where that is written down.
     pub(crate) log: DecisionLog,
-}
-
-/// What becomes of a job that may hold other GPUs than it asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Elastic {
-    /// What its work took longer on them, s; less than 0 where they were more.
-    pub longer: f64,
-    /// GPU-seconds held.
-    pub held: f64,
-    /// Those of them without progress, after being resumed.
-    pub lost: f64,
-}
-
-/// A job on its GPUs, one time of several.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
-    pub(crate) job: Job,
-    pub(crate) start: f64,
-    pub(crate) end: f64,
-    pub(crate) num_gpus: u32,
-    pub(crate) spanning: bool,
 }
 
 impl ClusterOutcome {
@@ -99,44 +61,19 @@ impl ClusterOutcome {
             contention_seconds: 0.0,
             events: 0,
             decisions: 0,
-            preemptions: Vec::new(),
-            held: Vec::new(),
-            lost: Vec::new(),
-            spread: Vec::new(),
-            elastic: Vec::new(),
-            on_types: Vec::new(),
+            books: Books::default(),
             refused: Vec::new(),
             ended: Vec::new(),
-            failures: Vec::new(),
-            evictions: Vec::new(),
-            lost_work: Vec::new(),
-            failed: Vec::new(),
             climbing: Climbing::default(),
             asleep: Vec::new(),
             serving: Serving::default(),
-            stretches: Vec::new(),
             log: DecisionLog::default(),
         }
     }
 
-    /// As `new`, with the columns that preemption needs.
-    pub(crate) fn preemptive(jobs: usize, record: bool) -> Self {
-        Self {
-            preemptions: vec![0; jobs],
-            held: vec![0.0; jobs],
-            lost: vec![0.0; jobs],
-            spread: vec![0.0; jobs],
-            refused: vec![false; jobs],
-            ended: vec![false; jobs],
-            ..Self::new(jobs, record)
-        }
-    }
-
-    /// Whether a job has had a stay before.
-    #[inline]
-    pub(crate) fn has_stayed(&self, job: usize) -> bool {
-        let some = |counts: &[u32]| counts.get(job).is_some_and(|&count| count > 0);
-        self.preemptions[job] > 0 || some(&self.failures) || some(&self.evictions) || some(&self.climbing.pauses)
+    /// As `new`, where stays may end before their jobs are done.
+    pub(crate) fn of_stays(jobs: usize, record: bool) -> Self {
+        Self { refused: vec![false; jobs], ended: vec![false; jobs], ..Self::new(jobs, record) }
     }
 
     pub(crate) fn note_contention(&mut self, time: f64, sum: u64) {
@@ -149,23 +86,14 @@ impl ClusterOutcome {
     /// Turns clock time into seconds.
     pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
         let allocations = &mut self.allocations;
-        let lengths = [&mut self.held, &mut self.lost];
-        for job in &mut self.elastic {
-            (job.held, job.lost) = (seconds(job.held), seconds(job.lost));
-        }
         let instants =
             [&mut self.start, &mut self.finish, &mut allocations.start, &mut allocations.end, &mut self.log.time];
-        for times in instants.into_iter().chain(lengths) {
+        for times in instants {
             times.iter_mut().for_each(|t| *t = seconds(*t));
         }
-        for failure in &mut self.failed {
-            failure.time = seconds(failure.time);
-        }
+        self.books.convert_times(&seconds);
         self.climbing.convert_times(&seconds);
         self.serving.convert_times(&seconds);
-        for stretch in &mut self.stretches {
-            (stretch.start, stretch.end) = (seconds(stretch.start), seconds(stretch.end));
-        }
         self.contention.iter_mut().for_each(|(t, _)| *t = seconds(*t));
     }
 }
@@ -206,10 +134,16 @@ pub struct Outcome {
     pub wait_gpus: Vec<f32>,
     /// Time off its GPUs, s, with enough idle GPUs that its placement could not use.
     pub wait_fragmented: Vec<f32>,
-    /// Times it was preempted.
-    pub preemptions: Vec<u32>,
-    /// What else a preemptive policy makes of each job.
-    pub preempted: Option<Preempted>,
+    /// What the run knew beyond its jobs' own stays.
+    pub knows: Knows,
+    /// What the stays of each job add up to; `None` where every job has one, without a pause.
+    pub sums: Option<Vec<Sums>>,
+    /// Every stay; `None` where no stay may end before its job is done.
+    pub stays: Option<Stays>,
+    /// Whether admission or a verb refused it; then `kept` is `false` too. Empty where that cannot be.
+    pub refused: Vec<bool>,
+    /// Whether a verb ended it; then `kept` is `false` too. Empty where that cannot be.
+    pub ended: Vec<bool>,
     /// What its work took longer, s, on other GPU types than it was recorded on; less than 0 on faster ones. Empty where
     /// all GPUs are alike.
     pub on_types: Vec<f64>,
@@ -217,8 +151,8 @@ pub struct Outcome {
     pub asleep: Option<Vec<Asleep>>,
     /// What became of services; `None` where the run knew none.
     pub serving: Option<Serving>,
-    /// What became of trials; `None` where no search was judged.
-    pub searched: Option<Searched>,
+    /// Every rung that a trial reached, by virtual cluster, then in order of time; `None` where no search was judged.
+    pub climbs: Option<Vec<Climb>>,
     /// In order of (row, start, server).
     pub allocations: Allocations,
     /// Sampled state.
@@ -239,6 +173,15 @@ pub struct Outcome {
     pub engine_seconds: f64,
 }
 
+impl Outcome {
+    /// Stays of each row that ended so that its job did not go on there: preempted, moved or resized.
+    #[must_use]
+    pub fn preemptions(&self) -> Vec<u32> {
+        let count = |sums: &Sums| sums.count(&["preempted", "moved", "resized"]);
+        self.sums.as_ref().map_or_else(|| vec![0; self.start.len()], |sums| sums.iter().map(count).collect())
+    }
+}
+
 /// GPU-seconds that jobs held up to the last submission of a job that ran: what came after is only the tail.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeldWhileSubmitting {
@@ -248,29 +191,15 @@ pub struct HeldWhileSubmitting {
     pub by_cluster: Vec<f64>,
 }
 
-/// What a preemptive policy makes of each job.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Preempted {
-    /// Time on GPUs, s; less than from start to finish where it was preempted. NaN where dropped.
-    pub held: Vec<f64>,
-    /// Time on GPUs without progress after being resumed, s.
-    pub lost: Vec<f64>,
-    /// What its work took longer, s, for lying on more servers than the fewest, stay by stay and without contention.
-    pub spread: Vec<f64>,
-    /// What other GPUs than it asks for made of it; empty where no job is elastic.
-    pub elastic: Vec<Elastic>,
-    /// Whether admission or a verb refused it; then `kept` is `false` too.
-    pub refused: Vec<bool>,
-    /// Whether a verb ended it; then `kept` is `false` too.
-    pub ended: Vec<bool>,
-    /// Stays that outages ended; empty where no outages were asked.
-    pub failures: Vec<u32>,
-    /// Stays that ended so that others could start; empty where jobs make no room.
-    pub evictions: Vec<u32>,
-    /// The progress lost with them, s; as `failures`.
-    pub lost_work: Vec<f64>,
-    /// Those stays, by virtual cluster, then in order of time.
-    pub failed: Vec<Failure>,
+/// What a run knows that ends stays, or makes them larger and smaller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Knows {
+    /// Outages were given.
+    pub outages: bool,
+    /// Jobs may be evicted.
+    pub room: bool,
+    /// Jobs may hold other GPUs than they ask for.
+    pub elastic: bool,
 }
 
 /// Sample times: `count` even steps over [from, to], both ends included, or every `step` from `from`.

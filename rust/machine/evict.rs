@@ -14,6 +14,7 @@ use super::lodgers::Lodger;
 use crate::decisions::Verb;
 use crate::ids::{GpuType, Job, Server, Slot};
 use crate::placement::Probes;
+use crate::record::Why;
 use crate::speed::Speed;
 use std::cmp::Reverse;
 
@@ -70,7 +71,7 @@ impl<S: Speed> Floor<'_, S> {
             let yields = |other: &Lodger| other.is_over_quota || evicts && other.tier > tier && other.is_preemptible;
             if num_gpus <= self.cluster.of_mut(gpu_type).largest {
                 if let Some((server, chosen)) = self.server_of_least(Some(gpu_type), num_gpus, yields) {
-                    self.evict_all(&chosen, evicted);
+                    self.evict_all(&chosen, Why::EvictedBy(job), evicted);
                     self.out.decisions += 1;
                     self.take(job, &[(server, num_gpus)]);
                     return true;
@@ -79,7 +80,7 @@ impl<S: Speed> Floor<'_, S> {
             }
             let victims = self.victims(gpu_type, yields);
             if let Some(chosen) = self.fewest_of_all(&victims, gpu_type, num_gpus) {
-                self.evict_all(&chosen, evicted);
+                self.evict_all(&chosen, Why::EvictedBy(job), evicted);
                 return self.place_on_type(job, num_gpus, gpu_type);
             }
         }
@@ -187,7 +188,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// Ends the stays of victims. Their jobs keep their progress and wait; `evicted` has them.
-    pub(super) fn evict_all(&mut self, victims: &[Victim], evicted: &mut Vec<(Slot, Job)>) {
+    pub(super) fn evict_all(&mut self, victims: &[Victim], why: Why, evicted: &mut Vec<(Slot, Job)>) {
         for &Victim { slot, .. } in victims {
             let stay = &self.stays[slot.index()];
             let (job, started) = (stay.job, stay.start);
@@ -196,20 +197,13 @@ impl<S: Speed> Floor<'_, S> {
             }
             if started < self.now {
                 self.keep(slot, false);
-                self.out.evictions[job.index()] += 1;
-                self.vacate(slot, None);
+                self.vacate(slot, why, None);
             } else {
-                // A stay of no length was none.
-                if !self.out.has_stayed(job.index()) {
-                    self.out.start[job.index()] = f64::NAN;
-                }
-                self.leave(slot);
+                self.never_began(slot);
+                self.note_given_up(job, why);
             }
             self.turn_wait(job);
             evicted.push((slot, job));
-        }
-        if self.outside {
-            self.evicted.extend(evicted.iter().map(|&(_, job)| job));
         }
     }
 }

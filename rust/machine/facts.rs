@@ -7,6 +7,7 @@ use super::floor::Floor;
 use super::stays::Stay;
 use crate::ids::{GpuType, Job, Slot};
 use crate::placement::Probes;
+use crate::record::Past;
 use crate::speed::Speed;
 use crate::trace::Demand;
 
@@ -177,6 +178,11 @@ impl<S: Speed> Floor<'_, S> {
         stay.start + (held - self.ledger(stay.job).1)
     }
 
+    /// The stays that are over, in order of their ends, with those that were taken back.
+    pub(crate) fn past(&self) -> &[Past] {
+        &self.out.books.past
+    }
+
     /// Whether any job has made progress after that instant.
     pub(super) fn has_progressed(&self, since: f64) -> bool {
         let runs =
@@ -192,8 +198,7 @@ impl<S: Speed> Floor<'_, S> {
     /// Whether an outage, an eviction or a rung ever ended a stay of a job.
     #[inline]
     pub(crate) fn was_interrupted(&self, job: Job) -> bool {
-        let some = |counts: &[u32]| counts.get(job.index()).is_some_and(|&count| count > 0);
-        some(&self.out.failures) || some(&self.out.evictions) || some(&self.out.climbing.pauses)
+        self.ledger.is_some() && self.out.start[job.index()] < self.now
     }
 
     /// Whether a verb ended a job before it was done.

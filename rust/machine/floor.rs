@@ -19,8 +19,9 @@ use crate::cluster::{FewestServers, Grant};
 use crate::decisions::Verb;
 use crate::ds::EventHeap;
 use crate::ids::{GpuType, Job, Slot, WHOLE};
-use crate::outcome::{Climbing, ClusterOutcome, Elastic, Stretch};
+use crate::outcome::{Climbing, ClusterOutcome};
 use crate::placement::{Placer, Pools};
+use crate::record::{Books, Past, Why};
 use crate::setting::Setting;
 use crate::speed::{Beside, Crowd, Speed};
 use crate::trace::Jobs;
@@ -63,8 +64,6 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) holdings: Option<Box<Holdings>>,
     /// Each job's row in the caller's table.
     pub(super) rows: &'a [u32],
-    /// Jobs that others evicted (kept where decisions come from outside).
-    pub(super) evicted: Vec<Job>,
     /// Whether jobs of higher priority evict others.
     pub(super) evicts: bool,
     /// Whom others may evict, where anybody may.
@@ -84,8 +83,6 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) undone: Vec<Undone<S::Pace>>,
     /// The latest end of a stay that got something done.
     pub(super) progress: f64,
-    /// Jobs whose stay ended, in order (kept where decisions come from outside).
-    pub(crate) vacated: Vec<Job>,
     /// Why the run cannot go on.
     pub(super) fault: Option<(Job, Verb, String, Option<usize>)>,
     pub(super) out: ClusterOutcome,
@@ -138,7 +135,6 @@ impl<'a, S: Speed> Floor<'a, S> {
             lodgers,
             holdings: Holdings::new(setting),
             rows: setting.rows,
-            evicted: Vec::new(),
             services: Services::new(setting, clock),
             record,
             grant: Grant::default(),
@@ -146,18 +142,13 @@ impl<'a, S: Speed> Floor<'a, S> {
             record_log: options.record_decisions,
             outside,
             undone: Vec::new(),
-            vacated: Vec::new(),
             progress: 0.0,
             fault: None,
             out: ClusterOutcome {
-                elastic: vec![Elastic::default(); jobs.range.filter(|_| stops).map_or(0, |_| jobs.len())],
-                on_types: vec![0.0; jobs.types.map_or(0, |_| jobs.len())],
-                evictions: vec![0; if makes_room { jobs.len() } else { 0 }],
-                failures: vec![0; setting.outages.map_or(0, |_| jobs.len())],
-                lost_work: vec![0.0; setting.outages.map_or(0, |_| jobs.len())],
+                books: Books { types: vec![GpuType::NONE; jobs.types.map_or(0, |_| jobs.len())], ..Books::default() },
                 climbing: Climbing::new(options.search.map_or(0, |_| jobs.len())),
                 ..if stops {
-                    ClusterOutcome::preemptive(jobs.len(), record)
+                    ClusterOutcome::of_stays(jobs.len(), record)
                 } else {
                     ClusterOutcome::new(jobs.len(), record)
                 }
@@ -188,63 +179,56 @@ impl<'a, S: Speed> Floor<'a, S> {
     #[inline(always)]
     pub(super) fn complete(&mut self, slot: Slot) -> Job {
         let job = self.stays[slot.index()].job;
-        self.vacate(slot, None);
+        self.vacate(slot, Why::Done, Some(0.0));
         self.out.finish[job.index()] = self.now;
         self.gone += 1;
         job
     }
 
-    /// Writes a stay down and ends it. `fallen`: the work left, where some of what was done is lost.
+    /// Writes a stay down and ends it. `left`: the work left then, where that is not what its pace says.
     #[inline(always)]
-    pub(super) fn vacate(&mut self, slot: Slot, fallen: Option<f64>) {
+    pub(super) fn vacate(&mut self, slot: Slot, why: Why, left: Option<f64>) {
         let share = self.share_of(&self.stays[slot.index()]);
         let stay = &mut self.stays[slot.index()];
         let (job, j) = (stay.job, stay.job.index());
-        let spanning = stay.parts.len() > 1;
-        let mut done = None;
+        let num_servers = stay.parts.len() as u32;
+        let mut kept = f64::NAN;
         if let Some(ledger) = &mut self.ledger {
-            let held = self.now - stay.start;
-            let (asks, num_gpus) = (self.jobs.num_gpus[j], stay.gpus());
-            let few = |gpus| self.few.of(gpus).unwrap_or(1);
-            let left = fallen.unwrap_or_else(|| stay.left_at(self.now, self.clock));
-            let did = std::mem::replace(&mut ledger.left[j], left) - left;
-            done = Some(did);
-            if did > 0.0 {
+            let left = left.unwrap_or_else(|| stay.left_at(self.now, self.clock));
+            kept = std::mem::replace(&mut ledger.left[j], left) - left;
+            if kept > 0.0 {
                 self.progress = self.now;
             }
-            if spanning {
-                let alone = |servers| self.speed.unit(&stay.pace, servers, 1);
-                self.out.spread[j] += did * (alone(stay.parts.len() as u32) - alone(few(num_gpus)));
-            }
-            if num_gpus != asks {
-                let alone = |pace: &S::Pace, gpus| self.speed.unit(pace, few(gpus), 1);
-                let all = self.speed.pace(&self.jobs, job, asks, stay.gpu_type);
-                let longer = alone(&stay.pace, num_gpus) - alone(&all, asks);
-                // Without rings work counts slots under the slot clock.
-                let seconds = if S::COUNTS_ITERATIONS { 1.0 } else { self.clock.slot.unwrap_or(1.0) };
-                self.out.elastic[j].longer += did * longer * seconds;
-            }
-            if let Some(elastic) = self.out.elastic.get_mut(j) {
-                // Nobody is resized where jobs have shares.
-                let gpus = if self.jobs.shares.is_none() { f64::from(num_gpus) } else { self.jobs.gpus(j) };
-                elastic.held += gpus * held;
-                elastic.lost += gpus * (self.now.min(stay.from) - stay.start);
-            }
-            ledger.served[j] += share * held;
-            self.out.held[j] += held;
-            self.out.lost[j] += self.now.min(stay.from) - stay.start;
-            if self.out.has_stayed(j) || num_gpus != asks || self.out.ended[j] {
-                self.out.stretches.push(Stretch { job, start: stay.start, end: self.now, num_gpus, spanning });
+            ledger.served[j] += share * (self.now - stay.start);
+        }
+        if self.outside || self.ledger.is_some() {
+            let num_gpus = stay.gpus();
+            // A job that runs through once, without a pause and on what it asks for, is its row.
+            let once = why == Why::Done && self.out.start[j] == stay.start && stay.from == stay.start;
+            if self.outside || !once || num_gpus != self.jobs.num_gpus[j] {
+                let waited = self.out.obstacles[j];
+                if self.ledger.is_some() {
+                    self.out.obstacles[j] = (0.0, 0.0); // whatever it waits from now on is of the next stay
+                }
+                self.out.books.past.push(Past {
+                    job,
+                    num_gpus,
+                    num_servers,
+                    gpu_type: stay.gpu_type,
+                    why,
+                    start: stay.start,
+                    from: stay.from,
+                    end: self.now,
+                    kept,
+                    lost: 0.0,
+                    lost_time: 0.0,
+                    waited,
+                    woke: self.out.climbing.take_woke(job),
+                });
             }
         }
-        if stay.gpu_type != GpuType::NONE {
-            let asks = self.jobs.num_gpus[j];
-            let servers = self.few.of(asks).unwrap_or(1);
-            let alone = |gpu_type| self.speed.unit(&self.speed.pace(&self.jobs, job, asks, gpu_type), servers, 1);
-            // Without a ledger no policy stops jobs: a stay does all the work of its job.
-            let done = done.unwrap_or_else(|| self.speed.work(&self.jobs, job, self.clock.slot));
-            let seconds = if S::COUNTS_ITERATIONS { 1.0 } else { self.clock.slot.unwrap_or(1.0) };
-            self.out.on_types[j] += done * (alone(stay.gpu_type) - alone(GpuType::NONE)) * seconds;
+        if let Some(gpu_type) = self.out.books.types.get_mut(j) {
+            *gpu_type = stay.gpu_type;
         }
         if self.record {
             if self.jobs.shares.is_none() {
@@ -255,8 +239,8 @@ impl<'a, S: Speed> Floor<'a, S> {
             }
         }
         let servers = &mut self.out.num_servers[j];
-        *servers = (*servers).max(stay.parts.len() as u32);
-        if spanning {
+        *servers = (*servers).max(num_servers);
+        if num_servers > 1 {
             let most = &mut self.out.max_contention[j];
             *most = (*most).max(stay.largest_crowd);
         }
@@ -289,9 +273,6 @@ impl<'a, S: Speed> Floor<'a, S> {
         }
         self.stays[slot.index()].parts.clear();
         self.free.push(slot);
-        if self.outside {
-            self.vacated.push(job);
-        }
     }
 
     /// New crowds, paces and ends of the stays whose servers changed. Nothing else sets an end anew.

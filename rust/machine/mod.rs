@@ -30,6 +30,7 @@ use crate::error::{Error, Result};
 use crate::ids::{Job, Slot};
 use crate::outcome::ClusterOutcome;
 use crate::policy::Policy;
+use crate::record::{Scale, Why};
 use crate::setting::Setting;
 use crate::speed::Speed;
 pub(crate) use clock::{Clock, MOST_SLOTS};
@@ -100,17 +101,8 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     /// Decisions since the last event from outside, and when that was.
     asked_in_vain: u64,
     quiet_since: f64,
-    /// Jobs that arrived, were done, or lost their GPUs to an outage or a service, since the last decision (where decisions come from
-    /// outside).
-    pub(crate) news: News,
-}
-
-/// What happened since the last decision.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct News {
-    pub(crate) arrived: Vec<Job>,
-    pub(crate) completed: Vec<Job>,
-    pub(crate) evicted: Vec<Job>,
+    /// How many jobs had arrived, and how many stays had ended, at the last decision from outside.
+    told: (usize, usize),
 }
 
 impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
@@ -130,7 +122,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             asked: false,
             asked_in_vain: 0,
             quiet_since: 0.0,
-            news: News::default(),
+            told: (0, 0),
         };
         machine.next_arrival = machine.arrival_of(0);
         machine.next_change = machine.change_after();
@@ -161,7 +153,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     pub(crate) fn run(&mut self, until: f64, watch: &mut dyn Watch) -> Result<Pause> {
         let jobs = self.floor.jobs.len();
         if std::mem::take(&mut self.asked) {
-            self.news = News::default();
+            self.told = (self.arrived, self.floor.out.books.past.len());
             self.decide()?;
         }
         loop {
@@ -224,7 +216,6 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 self.policy.completed(&self.floor, slot, job);
                 if P::OUTSIDE {
                     self.asked_in_vain = 0;
-                    self.news.completed.push(job);
                 }
             }
             if !self.judge_trials() {
@@ -244,7 +235,6 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.policy.arrived(&mut self.floor, job);
             if P::OUTSIDE {
                 self.asked_in_vain = 0;
-                self.news.arrived.push(job);
             }
             self.arrived += 1;
             self.next_arrival = self.arrival_of(self.arrived);
@@ -281,9 +271,6 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 self.next_wake = self.policy.wake(&self.floor, self.arrived);
             }
             self.next_pass = self.policy.due(&self.floor);
-            if P::OUTSIDE {
-                self.news.evicted.append(&mut self.floor.evicted);
-            }
         }
         if self.judge_trials() {
             // A verb ended or refused a trial: others may wait from now on.
@@ -343,10 +330,25 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         self.policy.waiting_jobs()
     }
 
+    /// Since the last decision from outside: jobs that arrived, that were done, and that lost their GPUs to an outage, a
+    /// service or another job.
+    pub(crate) fn news(&self) -> [Vec<Job>; 3] {
+        let (arrived, past) = self.told;
+        let past = &self.floor.out.books.past[past..];
+        let ended = |is: fn(Why) -> bool| past.iter().filter(|past| is(past.why)).map(|past| past.job).collect();
+        [
+            (arrived..self.arrived).map(|after| self.floor.arrival(after)).collect(),
+            ended(|why| why == Why::Done),
+            ended(|why| matches!(why, Why::Failed(_) | Why::EvictedBy(_) | Why::EvictedFor(_))),
+        ]
+    }
+
     /// What a run that is done leaves behind, in seconds.
     pub(crate) fn into_outcome(mut self) -> ClusterOutcome {
         self.floor.out.serving = self.floor.serving();
-        let Floor { mut out, clock, gone, sleep, outages, searches, .. } = self.floor;
+        let Floor { mut out, jobs, few, speed, clock, gone, sleep, outages, searches, ledger, .. } = self.floor;
+        let scale = Scale { jobs: &jobs, few, speed: &speed, slot: clock.slot };
+        out.books.fold(&scale, &out.start, &out.finish, ledger.is_some());
         out.climbing.climbs = searches.map_or_else(Vec::new, |searches| searches.into_climbs());
         out.events = (self.arrived + gone) as u64;
         out.convert_times(|time| clock.seconds(time));

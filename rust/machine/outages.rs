@@ -10,8 +10,8 @@ use super::floor::Floor;
 use super::sleep::Sleep;
 use super::stays::Stay;
 use crate::ids::{Job, Server, Slot};
-use crate::outcome::Failure;
 use crate::policy::Policy;
+use crate::record::Why;
 use crate::setting::Setting;
 use crate::speed::Speed;
 use crate::trace::{Outage, merged};
@@ -28,8 +28,8 @@ enum Change {
 /// The outages to come.
 #[derive(Clone, Debug)]
 pub(crate) struct Outages {
-    /// In order; times of the machine. At one instant servers come back first, then others go down, for good or not.
-    events: Vec<(f64, Change, Server)>,
+    /// In order; times of the machine, and rows of the caller's table. At one instant servers come back first, then others go down, for good or not.
+    events: Vec<(f64, Change, Server, u32)>,
     next: usize,
     pub(super) is_down: Vec<bool>,
 }
@@ -46,14 +46,14 @@ impl Outages {
         // Seconds first: outages that do not touch may share a slot. Then by boundaries.
         let outages = merged(merged(given.to_vec()).iter().map(at).collect());
         let mut events = Vec::with_capacity(2 * outages.len());
-        for Outage { server, down, up } in outages {
+        for Outage { server, down, up, row } in outages {
             if down == up {
-                events.push((down, Change::Blink, server));
+                events.push((down, Change::Blink, server, row));
                 continue;
             }
-            events.push((down, Change::Down, server));
+            events.push((down, Change::Down, server, row));
             if up < f64::INFINITY {
-                events.push((up, Change::Up, server));
+                events.push((up, Change::Up, server, row));
             }
         }
         let falls = |change: Change| change != Change::Up;
@@ -69,7 +69,7 @@ impl Outages {
 
     /// What becomes of sleeping servers after the last job: other virtual clusters may still be at work.
     pub(super) fn outlive(&self, sleep: &mut Sleep, clock: Clock) {
-        for &(time, change, server) in &self.events[self.next..] {
+        for &(time, change, server, _) in &self.events[self.next..] {
             if change != Change::Up {
                 sleep.take_down(server, time, clock);
             }
@@ -85,7 +85,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     pub(super) fn change_servers(&mut self) {
         let now = self.floor.now;
         while let Some(outages) = &mut self.floor.outages
-            && let Some(&(time, change, server)) = outages.events.get(outages.next)
+            && let Some(&(time, change, server, row)) = outages.events.get(outages.next)
             && time <= now
         {
             outages.next += 1;
@@ -93,11 +93,8 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
                 self.floor.bring_up(server);
             } else {
                 for slot in self.floor.stays_on(server) {
-                    let job = self.floor.lose(slot, server);
+                    let job = self.floor.lose(slot, row);
                     self.policy.failed(&self.floor, slot, job);
-                    if P::OUTSIDE {
-                        self.news.evicted.push(job);
-                    }
                 }
                 self.floor.fail_replicas(server);
                 self.floor.take_down(server);
@@ -148,16 +145,18 @@ impl<S: Speed> Floor<'_, S> {
         }
     }
 
-    /// Ends a stay because a server of it fails: the job falls back to its last checkpoint and waits. Returns the job.
-    fn lose(&mut self, slot: Slot, server: Server) -> Job {
+    /// Ends a stay because a server of it fails: the job falls back to its last checkpoint and waits. `outage`: its row.
+    /// Returns the job.
+    fn lose(&mut self, slot: Slot, outage: u32) -> Job {
         let stay = &self.stays[slot.index()];
         let job = stay.job;
         let (left, since) = stay.at_checkpoint(self.now, self.clock);
         let lost = self.clock.seconds(f64::max(0.0, self.now - since));
-        self.out.failures[job.index()] += 1;
-        self.out.lost_work[job.index()] += lost;
-        self.out.failed.push(Failure { job, server, time: self.now, lost, num_gpus: stay.gpus() });
-        self.vacate(slot, Some(left));
+        let fallen = left - stay.left_at(self.now, self.clock);
+        self.vacate(slot, Why::Failed(outage), Some(left));
+        if let Some(past) = self.out.books.past.last_mut() {
+            (past.lost, past.lost_time) = (fallen, lost);
+        }
         self.turn_wait(job);
         job
     }

@@ -14,6 +14,7 @@ use crate::ds::ordered;
 use crate::ids::{Job, Slot};
 use crate::outcome::Climb;
 use crate::policy::Policy;
+use crate::record::Why;
 use crate::setting::Setting;
 use crate::speed::Speed;
 use crate::trace::NO_SEARCH;
@@ -263,7 +264,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
                 }
                 Fate::GoesOn(job, None) => {
                     self.floor.turn_wait(job);
-                    self.floor.out.climbing.wake(job, now);
+                    self.floor.out.climbing.set_woke(job, now);
                     self.policy.resumed(&mut self.floor, job);
                 }
                 Fate::Pauses(job, slot) => {
@@ -271,7 +272,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
                     self.policy.paused(&self.floor, slot, job);
                 }
                 Fate::Ends(job, slot) => {
-                    self.floor.give_up(job, slot, true);
+                    self.floor.give_up(job, slot, Why::Rung);
                     match slot {
                         Some(slot) => self.policy.paused(&self.floor, slot, job),
                         None => self.policy.capacity_changed(),
@@ -316,8 +317,7 @@ impl<S: Speed> Floor<'_, S> {
     fn pause(&mut self, slot: Slot) {
         let job = self.stays[slot.index()].job;
         self.keep(slot, false);
-        self.out.climbing.rest(job, self.now);
-        self.vacate(slot, Some(self.left_at_rung(job)));
+        self.vacate(slot, Why::Rung, Some(self.left_at_rung(job)));
     }
 }
 

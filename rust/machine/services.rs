@@ -8,8 +8,9 @@ use super::Machine;
 use super::clock::Clock;
 use super::floor::Floor;
 use crate::ids::{Job, Server};
-use crate::outcome::{Replica, Serving};
+use crate::outcome::{Replica, ReplicaEnded, Serving, Woken};
 use crate::policy::Policy;
+use crate::record::Why;
 use crate::setting::Setting;
 use crate::speed::Speed;
 use crate::trace::Load;
@@ -121,7 +122,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         }
         let mut at = 0;
         while let Some(gpus) = self.floor.next_replica(&mut at) {
-            let server = self.floor.cluster.tightest(gpus).or_else(|| self.make_room(gpus));
+            let server = self.floor.cluster.tightest(gpus).or_else(|| self.make_room(at, gpus));
             match server {
                 Some(server) => {
                     self.floor.start_replica(at, server);
@@ -136,15 +137,14 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
 
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// Evicts jobs for a replica of so many GPUs, if that can be done. Returns the server that has room then.
-    fn make_room(&mut self, gpus: u32) -> Option<Server> {
+    fn make_room(&mut self, service: usize, gpus: u32) -> Option<Server> {
         let floor = &mut self.floor;
         let (server, chosen) = floor.server_of_least(None, gpus, |lodger| lodger.is_preemptible)?;
         let mut evicted = Vec::new();
-        floor.evict_all(&chosen, &mut evicted);
+        floor.evict_all(&chosen, Why::EvictedFor(service as u32), &mut evicted);
         for (slot, job) in evicted {
             self.policy.failed(&self.floor, slot, job);
         }
-        self.news.evicted.append(&mut self.floor.evicted);
         Some(server)
     }
 }
@@ -195,7 +195,7 @@ impl<S: Speed> Floor<'_, S> {
                 break;
             }
             if self.services.as_ref().is_some_and(|services| services.running[at].0.service == load.service) {
-                self.end_replica(at);
+                self.end_replica(at, ReplicaEnded::Surplus);
                 surplus -= 1;
             }
         }
@@ -214,18 +214,25 @@ impl<S: Speed> Floor<'_, S> {
         }
         service.running += 1;
         services.held += u64::from(gpus);
-        let replica = Replica { service: at as u32, server, wanted, start: self.now, end: f64::NAN };
+        let replica = Replica {
+            service: at as u32,
+            server,
+            wanted,
+            start: self.now,
+            end: f64::NAN,
+            ended: ReplicaEnded::EndOfRun,
+        };
         services.running.push((replica, holder));
         self.cluster.hold(server, gpus, holder);
         self.close_room(server, gpus);
         if let Some(sleep) = &mut self.sleep {
             // A replica is there at once: nobody waits for the server that it wakes.
-            sleep.take(&[(server, gpus)], self.now, self.clock);
+            sleep.take(&[(server, gpus)], Woken::ByService(at as u32), self.now, self.clock);
         }
     }
 
     /// Ends a replica that runs.
-    fn end_replica(&mut self, at: usize) {
+    fn end_replica(&mut self, at: usize, ended: ReplicaEnded) {
         let Some(services) = &mut self.services else { return };
         let (replica, holder) = services.running.remove(at);
         let service = &mut services.services[replica.service as usize];
@@ -238,7 +245,7 @@ impl<S: Speed> Floor<'_, S> {
         if let Some(sleep) = &mut self.sleep {
             sleep.give_back(&[(replica.server, gpus)], self.now, self.clock);
         }
-        self.out.serving.replicas.push(Replica { end: self.now, ..replica });
+        self.out.serving.replicas.push(Replica { end: self.now, ended, ..replica });
     }
 
     /// Ends the replicas on a server that goes down. Their services want others from now on.
@@ -252,7 +259,7 @@ impl<S: Speed> Floor<'_, S> {
                 continue;
             }
             services.services[replica.service as usize].waiting.push_back((self.now, 1));
-            self.end_replica(at);
+            self.end_replica(at, ReplicaEnded::Failed);
         }
     }
 

@@ -8,7 +8,7 @@
 use super::clock::{Clock, Rest};
 use crate::ids::Server;
 use crate::options::Options;
-use crate::outcome::Asleep;
+use crate::outcome::{Asleep, Woken};
 use crate::setting::Setting;
 
 /// How long a job holds its GPUs without progress as a stay of it begins.
@@ -43,6 +43,8 @@ struct Idle {
     since: f64,
     /// Infinite while it goes on.
     until: f64,
+    /// Who ended it.
+    woken: Woken,
 }
 
 /// Which servers are idle, and since when.
@@ -70,19 +72,22 @@ impl Sleep {
             after: options.sleep_after,
             pauses: Pauses::new(options, clock, to_the_second, options.wake_time),
             opens,
-            servers: vec![Idle { stays: 0, since: opens, until: f64::INFINITY }; setting.server_gpus.len()],
+            servers: vec![
+                Idle { stays: 0, since: opens, until: f64::INFINITY, woken: Woken::ByNobody };
+                setting.server_gpus.len()
+            ],
             spells: Vec::new(),
         }))
     }
 
-    /// Takes note that a stay on those servers begins, or goes on. Returns whether one of them was asleep before this
-    /// instant.
-    pub(super) fn take(&mut self, parts: &[(Server, u32)], now: f64, clock: Clock) -> bool {
+    /// Takes note that a stay on those servers begins, or goes on: of a job, or a replica. Returns whether one of them was
+    /// asleep before this instant.
+    pub(super) fn take(&mut self, parts: &[(Server, u32)], by: Woken, now: f64, clock: Clock) -> bool {
         let mut wakes = false;
         for &(server, _) in parts {
             let idle = &mut self.servers[server.index()];
             if idle.stays == 0 {
-                idle.until = now;
+                (idle.until, idle.woken) = (now, by);
             }
             idle.stays += 1;
             wakes |= idle.until == now && clock.seconds(now) - clock.seconds(idle.since) > self.after;
@@ -103,7 +108,8 @@ impl Sleep {
                 self.close(server, clock);
                 self.servers[server.index()].since = f64::max(now, self.opens);
             }
-            self.servers[server.index()].until = f64::INFINITY;
+            let idle = &mut self.servers[server.index()];
+            (idle.until, idle.woken) = (f64::INFINITY, Woken::ByNobody);
         }
     }
 
@@ -125,7 +131,7 @@ impl Sleep {
         let idle = self.servers[server.index()];
         let (since, until) = (clock.seconds(idle.since), clock.seconds(idle.until));
         if until - since > self.after {
-            self.spells.push(Asleep { server, from: since + self.after, until });
+            self.spells.push(Asleep { server, from: since + self.after, until, woken: idle.woken });
         }
     }
 
@@ -145,9 +151,11 @@ impl Sleep {
 mod tests {
     use super::*;
     use crate::cluster::{FewestServers, Network};
+    use crate::ids::Job;
     use crate::trace::OwnedJobs;
 
     const CLOCK: Clock = Clock { slot: None };
+    const JOB: Woken = Woken::ByJob(Job::new(0));
 
     /// Two servers that sleep after 60 s, from 10 s on.
     fn sleep() -> Sleep {
@@ -168,20 +176,20 @@ mod tests {
     #[test]
     fn it_must_have_been_idle_for_longer() {
         let mut sleep = sleep();
-        assert!(!sleep.take(&FIRST, 70.0, CLOCK), "60 s are not longer than 60 s");
-        assert!(sleep.take(&BOTH, 70.5, CLOCK), "server 1");
-        assert!(sleep.take(&[BOTH[1]], 70.5, CLOCK), "whoever starts at the same instant waits for it too");
-        assert!(!sleep.take(&[BOTH[1]], 71.0, CLOCK), "and nobody later");
+        assert!(!sleep.take(&FIRST, JOB, 70.0, CLOCK), "60 s are not longer than 60 s");
+        assert!(sleep.take(&BOTH, JOB, 70.5, CLOCK), "server 1");
+        assert!(sleep.take(&[BOTH[1]], JOB, 70.5, CLOCK), "whoever starts at the same instant waits for it too");
+        assert!(!sleep.take(&[BOTH[1]], JOB, 71.0, CLOCK), "and nobody later");
     }
 
     #[test]
     fn a_stay_of_no_length_wakes_nobody() {
         let mut sleep = sleep();
-        assert!(sleep.take(&FIRST, 100.0, CLOCK));
+        assert!(sleep.take(&FIRST, JOB, 100.0, CLOCK));
         sleep.give_back(&FIRST, 100.0, CLOCK);
-        assert!(sleep.take(&FIRST, 110.0, CLOCK));
+        assert!(sleep.take(&FIRST, JOB, 110.0, CLOCK));
         sleep.give_back(&FIRST, 200.0, CLOCK);
-        assert!(!sleep.take(&FIRST, 200.0, CLOCK), "the same instant");
+        assert!(!sleep.take(&FIRST, JOB, 200.0, CLOCK), "the same instant");
         sleep.give_back(&FIRST, 250.0, CLOCK);
         let ever = f64::INFINITY;
         assert_eq!(spells(sleep), [(0, 70.0, 110.0), (0, 310.0, ever), (1, 70.0, ever)]);
@@ -190,9 +198,9 @@ mod tests {
     #[test]
     fn before_the_first_job_comes_nobody_is_idle() {
         let mut sleep = sleep();
-        sleep.take(&FIRST, 0.0, CLOCK);
+        sleep.take(&FIRST, JOB, 0.0, CLOCK);
         sleep.give_back(&FIRST, 5.0, CLOCK);
-        assert!(!sleep.take(&FIRST, 70.0, CLOCK), "idle for 60 s since 10 s");
+        assert!(!sleep.take(&FIRST, JOB, 70.0, CLOCK), "idle for 60 s since 10 s");
     }
 
     #[test]
@@ -202,8 +210,8 @@ mod tests {
         sleep.bring_up(Server::new(0), 200.0);
         sleep.take_down(Server::new(1), 0.0, CLOCK);
         sleep.bring_up(Server::new(1), 5.0);
-        assert!(!sleep.take(&FIRST, 260.0, CLOCK));
-        assert!(sleep.take(&[BOTH[1]], 100.0, CLOCK), "idle since the first job came");
+        assert!(!sleep.take(&FIRST, JOB, 260.0, CLOCK));
+        assert!(sleep.take(&[BOTH[1]], JOB, 100.0, CLOCK), "idle since the first job came");
         assert_eq!(spells(sleep), [(0, 70.0, 80.0), (1, 70.0, 100.0)]);
     }
 }

@@ -12,6 +12,8 @@ use super::undone::Undone;
 use crate::cluster::Claim;
 use crate::decisions::Verb;
 use crate::ids::{GpuType, Job, Server, Slot};
+use crate::outcome::Woken;
+use crate::record::{Past, Why};
 use crate::rng::SplitMix64;
 use crate::speed::Speed;
 
@@ -142,16 +144,16 @@ impl<S: Speed> Floor<'_, S> {
         };
         let wakes = match &mut self.sleep {
             None => false,
-            Some(sleep) => sleep.take(&self.grant.parts, self.now, self.clock),
+            Some(sleep) => sleep.take(&self.grant.parts, Woken::ByJob(job), self.now, self.clock),
         };
         let pauses = match &self.sleep {
             Some(sleep) if wakes => &sleep.pauses,
             _ => &self.pauses,
         };
-        let pause = match before {
-            None => &pauses.resumed,
-            Some(undone) if undone.stay.gpus() == num_gpus => &pauses.moved,
-            Some(_) => &pauses.resized,
+        let (pause, why) = match before {
+            None => (&pauses.resumed, None),
+            Some(undone) if undone.stay.gpus() == num_gpus => (&pauses.moved, Some(Why::Moved)),
+            Some(_) => (&pauses.resized, Some(Why::Resized)),
         };
         let every = if self.checkpoint_interval.is_nan() { f64::NAN } else { self.interval_of(job) };
         let alone = if self.ledger.is_some() { self.alone(job) } else { f64::NAN };
@@ -168,7 +170,7 @@ impl<S: Speed> Floor<'_, S> {
         let (rest, left) = match &self.ledger {
             None => (Rest::NONE, self.speed.work(&self.jobs, job, self.clock.slot)),
             Some(ledger) => {
-                resumed = self.out.has_stayed(j);
+                resumed = self.out.start[j] < self.now;
                 (if resumed { *pause } else { pauses.started }, ledger.left[j])
             }
         };
@@ -210,6 +212,9 @@ impl<S: Speed> Floor<'_, S> {
         }
         if !resumed {
             self.out.start[j] = self.now;
+        }
+        if let Some(why) = why {
+            self.tell(job, why);
         }
         if self.lodgers.is_some() {
             self.hold(slot, job, num_gpus);
@@ -301,56 +306,70 @@ impl<S: Speed> Floor<'_, S> {
         if self.record_log {
             self.out.log.push(self.now, Verb::End, job, &[]);
         }
-        self.give_up(job, slot, false);
+        self.give_up(job, slot, Why::Dropped);
     }
 
-    /// The same without a word in the log. `at_rung`: whether its stay did what it was to do; a stay of no length then
-    /// counts.
-    pub(super) fn give_up(&mut self, job: Job, slot: Option<Slot>, at_rung: bool) {
+    /// The same without a word in the log. At a rung its stay did what it was to do: one of no length counts.
+    pub(super) fn give_up(&mut self, job: Job, slot: Option<Slot>, why: Why) {
         let j = job.index();
         self.out.ended[j] = true;
-        self.out.obstacles[j] = (0.0, 0.0);
         self.gone += 1;
         self.lose_trial(job);
-        let resumed = self.out.has_stayed(j);
-        if self.undone.iter().any(|undone| undone.stay.job == job && undone.by_verb) {
-            // It held GPUs up to this instant and holds none after it: that is an end, and no stop before one.
-            self.out.preemptions[j] -= 1;
-        }
         match slot {
-            Some(slot) if at_rung || self.stays[slot.index()].start < self.now => self.vacate(slot, None),
-            Some(slot) => {
-                self.leave(slot);
-                if !resumed {
-                    self.out.start[j] = f64::NAN;
-                }
-            }
+            Some(slot) if why == Why::Rung || self.stays[slot.index()].start < self.now => self.vacate(slot, why, None),
+            Some(slot) => self.never_began(slot),
             None => {}
         }
+        if self.was_stopped(job) {
+            // It held GPUs up to this instant and holds none after it: that is an end, and no stop before one.
+            self.tell(job, why);
+        }
+        self.out.obstacles[j] = (0.0, 0.0);
     }
 
     /// Ends a stay before its job is done. A stay of no length was none.
     fn interrupt(&mut self, slot: Slot) {
         let stay = &self.stays[slot.index()];
-        let j = stay.job.index();
+        let job = stay.job;
         if stay.start == self.now {
-            let resumed = self.out.has_stayed(j);
-            if !resumed {
-                self.out.start[j] = f64::NAN;
+            self.never_began(slot);
+            if self.was_stopped(job) {
+                self.tell(job, Why::Preempted);
             }
-            self.leave(slot);
             return;
         }
         self.keep(slot, true);
-        self.out.preemptions[j] += 1;
-        self.vacate(slot, None);
+        self.vacate(slot, Why::Preempted, None);
+    }
+
+    /// Takes back a stay that began at this instant: it was none.
+    pub(super) fn never_began(&mut self, slot: Slot) {
+        let start = &mut self.out.start[self.stays[slot.index()].job.index()];
+        if *start == self.now {
+            *start = f64::NAN;
+        }
+        self.leave(slot);
+    }
+
+    /// Tells whoever decides outside that a job lost GPUs that it was given at this instant.
+    pub(super) fn note_given_up(&mut self, job: Job, why: Why) {
+        if self.outside {
+            self.out.books.past.push(Past::of_no_length(job, why, self.now));
+        }
+    }
+
+    /// Why the latest stay of a job ended, as what came after it at the same instant shows.
+    fn tell(&mut self, job: Job, why: Why) {
+        if let Some(past) = self.out.books.latest(job) {
+            past.why = why;
+        }
     }
 
     /// Keeps what a stay is that ends now before its work does: by a verb, for another job, or at a rung.
     pub(super) fn keep(&mut self, slot: Slot, by_verb: bool) {
         let was_over = self.is_over_quota(slot);
         let stay = &self.stays[slot.index()];
-        let mut undone = Undone::of(stay, self.ledger.as_ref(), &self.out);
+        let mut undone = Undone::of(stay, self.ledger.as_ref());
         (undone.by_verb, undone.was_over) = (by_verb, was_over);
         if self.jobs.shares.is_some() {
             undone.gpus = self.cluster.held(stay.job, stay.gpu_type).0;
@@ -365,6 +384,25 @@ impl<S: Speed> Floor<'_, S> {
     #[inline]
     fn has_undone(&self, job: Job) -> bool {
         !self.undone.is_empty() && self.ledger.as_ref().is_some_and(|ledger| ledger.ended[job.index()] == self.now)
+    }
+
+    /// Whether a verb ended a stay of a job at this instant.
+    fn was_stopped(&self, job: Job) -> bool {
+        self.undone.iter().any(|undone| undone.stay.job == job && undone.by_verb)
+    }
+
+    /// Takes the end of a job's latest stay out of the record, of which `rows` are in the allocations. Returns whether it
+    /// ended at a rung.
+    fn forget(&mut self, job: Job, rows: usize) -> bool {
+        if !self.out.allocations.job.is_empty() {
+            self.out.allocations.forget(job, rows);
+        }
+        let Some(past) = self.out.books.latest(job) else { return false };
+        let rested = past.why == Why::Rung;
+        past.why = Why::Void;
+        self.out.obstacles[job.index()] = past.waited;
+        self.out.climbing.set_woke(job, past.woke);
+        rested
     }
 
     /// Goes on with the stay that ended at this instant, if the job was placed on the same GPUs. Returns its slot.
@@ -382,9 +420,10 @@ impl<S: Speed> Floor<'_, S> {
             let claim = Claim { job, num_gpus: undone.stay.gpus(), time: 0.0, share: 0 };
             self.cluster.take(&undone.stay.parts, &claim, &mut self.grant);
         }
-        let rested = undone.put_back(self.ledger.as_mut(), &mut self.out);
+        undone.put_back(self.ledger.as_mut());
+        let rested = self.forget(job, if shares { gpus.len() } else { undone.stay.parts.len() });
         if let Some(sleep) = &mut self.sleep {
-            sleep.take(&undone.stay.parts, self.now, self.clock);
+            sleep.take(&undone.stay.parts, Woken::ByJob(job), self.now, self.clock);
         }
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
         if slot.index() == self.stays.len() {

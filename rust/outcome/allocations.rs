@@ -22,6 +22,8 @@ pub struct Allocations {
     pub gpu: Vec<u32>,
     /// Thousandths of that GPU, 0 for all of it; empty where `gpu` is.
     pub share: Vec<u32>,
+    /// Which stay of the job, from 0; empty where each has one.
+    pub stay: Vec<u32>,
 }
 
 impl Allocations {
@@ -73,10 +75,13 @@ impl Allocations {
         }
     }
 
-    /// The rows in order of (job, start, end, server). A job's rows come in order of start; a stay of no length, whose
-    /// successor starts at the same time, is what else there is to sort.
+    /// The rows in order of (job, stay, server). Those of a job come in order of its stays. `stays`: the jobs of stays and
+    /// how many rows each has, in order of (job, start); none for a job of one stay.
     #[must_use]
-    pub(crate) fn by_job(mut self, num_jobs: usize) -> Self {
+    pub(crate) fn by_job(mut self, num_jobs: usize, stays: impl Iterator<Item = (Job, usize)>) -> Self {
+        if self.job.is_empty() {
+            return self; // not recorded
+        }
         let mut next = vec![0u32; num_jobs + 1];
         for &j in &self.job {
             next[j as usize + 1] += 1;
@@ -90,18 +95,32 @@ impl Allocations {
             order[*at as usize] = row as u32;
             *at += 1;
         }
-        drop(next);
-        let of = |&row: &u32| (self.start[row as usize], self.end[row as usize], self.server[row as usize]);
-        let same_job = |a: &u32, b: &u32| self.job[*a as usize] == self.job[*b as usize];
-        // Most tables are in order, and most jobs have one row.
-        if order.windows(2).any(|rows| same_job(&rows[0], &rows[1]) && of(&rows[0]) > of(&rows[1])) {
-            for stays in order.chunk_by_mut(same_job) {
-                stays.sort_by(|a, b| {
-                    let (a, b) = (of(a), of(b));
-                    a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
-                });
+        // `next` now has where the rows of each job end.
+        let mut stay = Vec::new();
+        let mut before = (Job::NONE, 0, 0);
+        for (job, rows) in stays {
+            let j = job.index();
+            let first = if j == 0 { 0 } else { next[j - 1] as usize };
+            let (number, at) = if before.0 == job { (before.1 + 1, before.2) } else { (0, first) };
+            before = (job, number, at + rows);
+            if number > 0 {
+                stay.resize(order.len(), 0);
+                stay.iter_mut().skip(at).take(rows).for_each(|own| *own = number);
             }
         }
+        drop(next);
+        let number = |at: usize| stay.get(at).copied().unwrap_or(0);
+        let mut first = 0;
+        while first < order.len() {
+            let (job, own) = (self.job[order[first] as usize], number(first));
+            let mut end = first + 1;
+            while end < order.len() && self.job[order[end] as usize] == job && number(end) == own {
+                end += 1;
+            }
+            order[first..end].sort_by_key(|&row| self.server[row as usize]);
+            first = end;
+        }
+        self.stay = stay;
         // One column at a time, so that only one is held twice.
         fn sort<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
             *column = order.iter().map(|&i| column[i as usize]).collect();
@@ -129,8 +148,9 @@ mod tests {
         let on = |server, count| (Server::new(server), count);
         rows.push(Job::new(1), &[on(0, 2), on(3, 1)], 0.0, 2.0);
         rows.push(Job::new(0), &[on(1, 1)], 0.5, 3.0);
-        let ordered = rows.by_job(2);
+        let ordered = rows.by_job(2, std::iter::empty());
         assert_eq!(ordered.job, [0, 1, 1]);
+        assert!(ordered.stay.is_empty());
         assert_eq!(ordered.server, [1, 0, 3]);
         assert_eq!(ordered.end, [3.0, 2.0, 2.0]);
     }
@@ -138,13 +158,15 @@ mod tests {
     #[test]
     fn a_stay_of_no_length_comes_before_the_next_of_its_job() {
         let mut rows = Allocations::default();
+        let job = Job::new(0);
         let on = |server, count| (Server::new(server), count);
         rows.push(Job::new(0), &[on(1, 4), on(2, 1)], 5.0, 5.0);
         rows.push(Job::new(0), &[on(0, 4), on(3, 1)], 5.0, 9.0);
         rows.push(Job::new(0), &[on(2, 5)], 9.0, 9.0);
         rows.push(Job::new(0), &[on(1, 5)], 9.0, 9.0);
-        let ordered = rows.by_job(1);
-        assert_eq!(ordered.server, [1, 2, 0, 3, 1, 2]);
+        let ordered = rows.by_job(1, [(job, 2), (job, 2), (job, 1), (job, 1)].into_iter());
+        assert_eq!(ordered.server, [1, 2, 0, 3, 2, 1]);
+        assert_eq!(ordered.stay, [0, 0, 1, 1, 2, 3]);
         assert_eq!(ordered.end, [5.0, 5.0, 9.0, 9.0, 9.0, 9.0]);
     }
 

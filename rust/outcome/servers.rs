@@ -1,21 +1,6 @@
-//! What became of servers: stays that ended as they failed, and when they were asleep.
+//! What became of servers: when they were asleep.
 
 use crate::ids::{Job, Server};
-
-/// A stay that an outage ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Failure {
-    /// Whose stay.
-    pub job: Job,
-    /// The server that went down.
-    pub server: Server,
-    /// When, s.
-    pub time: f64,
-    /// The progress lost, s.
-    pub lost: f64,
-    /// The GPUs held.
-    pub num_gpus: u32,
-}
 
 /// A server that was asleep.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,4 +11,18 @@ pub struct Asleep {
     pub from: f64,
     /// Until when, s; infinite where it was so at the end.
     pub until: f64,
+    /// Who woke it.
+    pub woken: Woken,
+}
+
+/// Who wakes a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Woken {
+    /// It went down asleep, or slept until the end.
+    #[default]
+    ByNobody,
+    /// The first job that took GPUs of it.
+    ByJob(Job),
+    /// A replica of a service, by its number.
+    ByService(u32),
 }

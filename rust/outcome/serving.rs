@@ -16,6 +16,25 @@ pub struct Replica {
     pub start: f64,
     /// Until when, s; the end of the run where it was not over.
     pub end: f64,
+    /// Why it ended.
+    pub ended: ReplicaEnded,
+}
+
+/// Why a replica ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ReplicaEnded {
+    /// The run was over.
+    EndOfRun,
+    /// Its service wanted fewer.
+    Surplus,
+    /// Its server failed.
+    Failed,
+}
+
+impl ReplicaEnded {
+    /// Their names, by number.
+    pub const NAMES: [&str; 3] = ["end of run", "surplus", "failed"];
 }
 
 /// What became of services.

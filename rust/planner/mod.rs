@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::machine::Watch;
 pub use crate::options::PlanOptions;
 use crate::options::{Model, Options, registry};
-use crate::outcome::{ClusterOutcome, HeldWhileSubmitting, Outcome, Span, timeline};
+use crate::outcome::{ClusterOutcome, HeldWhileSubmitting, Knows, Outcome, Span, timeline};
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
 use crate::trace::Jobs;
 use instance::Instance;
@@ -182,21 +182,24 @@ fn run_at<S: Speed + Sync>(
         schedules: effort.schedules,
         schedules_known: effort.known,
         schedule: Outcome {
-            searched: None,
+            climbs: None,
             on_types: Vec::new(),
             asleep: None,
             serving: None, // a plan knows no services
             timeline,
-            allocations: out.allocations.by_job(jobs.len()),
+            allocations: out.allocations.by_job(jobs.len(), std::iter::empty()),
             kept: instance.kept.clone(),
-            preempted: None,
+            knows: Knows::default(),
+            sums: None,
+            stays: None,
+            refused: Vec::new(),
+            ended: Vec::new(),
             start: out.start,
             finish: out.finish,
             num_servers: out.num_servers,
             max_contention: out.max_contention,
             wait_gpus: waits.iter().map(|w| w.0 as f32).collect(),
             wait_fragmented: waits.iter().map(|w| w.1 as f32).collect(),
-            preemptions: vec![0; jobs.len()],
             events: 2 * instance.rows.len() as u64,
             decisions: out.decisions,
             contention_seconds: out.contention_seconds,

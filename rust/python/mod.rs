@@ -106,5 +106,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(policies, module)?)?;
     module.add_function(wrap_pyfunction!(verbs, module)?)?;
+    module.add_function(wrap_pyfunction!(results::words, module)?)?;
     Ok(())
 }

@@ -1,220 +1,232 @@
-//! What a run gives back, as columns that numpy owns.
+//! What a run gives back: tables by name, each of columns by name that numpy owns.
+//!
+//! A column stands here once, beside its name. One that says nothing of a run is not there: `failures`, where no outages
+//! were asked.
 
-use crate::outcome::{Asleep, Climb, Elastic, Failure, Outcome, Replica};
+use crate::outcome::{Allocations, Asleep, Climb, Outcome, ReplicaEnded, Serving, Timeline, Woken};
 use crate::planner::Plan;
-use numpy::{IntoPyArray, PyArray1};
+use crate::record::{BEGAN, BY, ENDED, Stays, Sums};
+use numpy::{Element, IntoPyArray};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
-/// Stays that outages ended: the job, the server, GPUs, when and the progress lost, s.
-type FailedColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
+/// Columns by name.
+struct Table<'py>(Bound<'py, PyDict>);
 
-/// When servers were asleep: the server, since when and until when, s.
-type AsleepColumns = (Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
-/// Replicas: the service, the server, since when it was wanted, start and end, s.
-type ReplicaColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
+impl<'py> Table<'py> {
+    fn new(py: Python<'py>) -> Self {
+        Self(PyDict::new(py))
+    }
 
-/// Loads as the run saw them: the service, when, s, and how many replicas.
-type LoadColumns = (Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<u32>>);
+    fn column<T: Element>(&self, name: &str, values: Vec<T>) -> PyResult<()> {
+        self.0.set_item(name, values.into_pyarray(self.0.py()))
+    }
 
-/// Rungs that trials reached: the job, which rung, when, the loss there and when it went on, s.
-type ClimbColumns = (Py<PyArray1<u32>>, Py<PyArray1<u32>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>, Py<PyArray1<f64>>);
+    /// A column of what `of` says of each row.
+    fn of<R, T: Element>(&self, name: &str, rows: &[R], of: impl Fn(&R) -> T) -> PyResult<()> {
+        self.column(name, rows.iter().map(of).collect())
+    }
+}
 
-/// A run's columns.
+/// A run's tables.
 #[pyclass(frozen, get_all, module = "ringbco._core")]
 pub(super) struct RunResult {
-    kept: Py<PyArray1<bool>>,
-    start: Py<PyArray1<f64>>,
-    finish: Py<PyArray1<f64>>,
-    num_servers: Py<PyArray1<u32>>,
-    max_contention: Py<PyArray1<u32>>,
-    wait_gpus: Py<PyArray1<f32>>,
-    wait_fragmented: Py<PyArray1<f32>>,
-    preemptions: Py<PyArray1<u32>>,
-    held: Option<Py<PyArray1<f64>>>,
-    lost: Option<Py<PyArray1<f64>>>,
-    spread: Option<Py<PyArray1<f64>>>,
-    refused: Option<Py<PyArray1<bool>>>,
-    ended: Option<Py<PyArray1<bool>>>,
-    failures: Option<Py<PyArray1<u32>>>,
-    evictions: Option<Py<PyArray1<u32>>>,
-    lost_work: Option<Py<PyArray1<f64>>>,
-    failed: Option<FailedColumns>,
-    asleep: Option<AsleepColumns>,
-    pauses: Option<Py<PyArray1<u32>>>,
-    rested: Option<Py<PyArray1<f64>>>,
-    climbs: Option<ClimbColumns>,
-    replicas: Option<ReplicaColumns>,
-    loads: Option<LoadColumns>,
+    tables: Py<PyDict>,
     lent: f64,
-    longer: Option<Py<PyArray1<f64>>>,
-    on_types: Option<Py<PyArray1<f64>>>,
-    held_gpus: Option<Py<PyArray1<f64>>>,
-    lost_gpus: Option<Py<PyArray1<f64>>>,
-    alloc_job: Py<PyArray1<u32>>,
-    alloc_server: Py<PyArray1<u32>>,
-    alloc_gpus: Py<PyArray1<u32>>,
-    alloc_start: Py<PyArray1<f64>>,
-    alloc_end: Py<PyArray1<f64>>,
-    alloc_gpu: Py<PyArray1<u32>>,
-    alloc_share: Py<PyArray1<u32>>,
-    timeline_time: Py<PyArray1<f64>>,
-    running: Py<PyArray1<u32>>,
-    queued: Py<PyArray1<u32>>,
-    busy_gpus: Py<PyArray1<u64>>,
-    queued_gpus: Py<PyArray1<u64>>,
-    spanning: Py<PyArray1<u32>>,
-    mean_contention: Py<PyArray1<f64>>,
-    log_time: Py<PyArray1<f64>>,
-    log_verb: Py<PyArray1<u8>>,
-    log_job: Py<PyArray1<u32>>,
-    log_server: Py<PyArray1<u32>>,
-    log_gpus: Py<PyArray1<u32>>,
     events: u64,
     decisions: u64,
     engine_seconds: f64,
     contention_seconds: f64,
     spanning_seconds: f64,
     held_while_submitting: f64,
-    held_while_submitting_by_vc: Py<PyArray1<f64>>,
 }
 
 impl RunResult {
-    pub(super) fn new(py: Python<'_>, mut outcome: Outcome) -> Self {
-        fn column<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Py<PyArray1<T>> {
-            values.into_pyarray(py).unbind()
+    pub(super) fn new(py: Python<'_>, mut outcome: Outcome) -> PyResult<Self> {
+        let tables = PyDict::new(py);
+        tables.set_item("jobs", jobs(py, &mut outcome)?)?;
+        tables.set_item("allocations", allocations(py, outcome.allocations)?)?;
+        tables.set_item("timeline", timeline(py, outcome.timeline)?)?;
+        let log = Table::new(py);
+        log.column("time", outcome.log.time)?;
+        log.of("verb", &outcome.log.verb, |&verb| verb as u8)?;
+        log.column("job", outcome.log.job)?;
+        log.column("server", outcome.log.server)?;
+        log.column("gpus", outcome.log.num_gpus)?;
+        tables.set_item("log", log.0)?;
+        let clusters = Table::new(py);
+        clusters.column("held_while_submitting", outcome.held_while_submitting.by_cluster)?;
+        tables.set_item("vcs", clusters.0)?;
+        if let Some(given) = outcome.stays {
+            tables.set_item("stays", stays(py, given)?)?;
         }
-        let asleep = outcome.asleep.map(|spells| {
-            let times = |value: fn(&Asleep) -> f64| column(py, spells.iter().map(value).collect());
-            let servers = spells.iter().map(|spell| spell.server.number()).collect();
-            (column(py, servers), times(|spell| spell.from), times(|spell| spell.until))
-        });
-        let (allocations, timeline) = (outcome.allocations, outcome.timeline);
-        let evictions = outcome.preempted.as_mut().map(|own| std::mem::take(&mut own.evictions));
-        let evictions = evictions.filter(|counts| !counts.is_empty()).map(|counts| column(py, counts));
-        let mut failures = None;
-        if let Some(own) = &mut outcome.preempted
-            && !own.failures.is_empty()
-        {
-            let take = std::mem::take::<Vec<f64>>;
-            let failed = &own.failed;
-            let of = |value: fn(&Failure) -> u32| column(py, failed.iter().map(value).collect());
-            let times = |value: fn(&Failure) -> f64| column(py, failed.iter().map(value).collect());
-            let rows = (
-                of(|failure| failure.job.number()),
-                of(|failure| failure.server.number()),
-                of(|failure| failure.num_gpus),
-                times(|failure| failure.time),
-                times(|failure| failure.lost),
-            );
-            let counts = std::mem::take(&mut own.failures);
-            failures = Some((column(py, counts), column(py, take(&mut own.lost_work)), rows));
+        if let Some(spells) = outcome.asleep {
+            tables.set_item("asleep", asleep(py, &spells)?)?;
         }
-        let (failures, lost_work, failed) =
-            failures.map_or((None, None, None), |(a, b, c)| (Some(a), Some(b), Some(c)));
-        let (pauses, rested, climbs) = outcome.searched.map_or((None, None, None), |searched| {
-            let rows = &searched.climbs;
-            let of = |value: fn(&Climb) -> u32| column(py, rows.iter().map(value).collect());
-            let numbers = |value: fn(&Climb) -> f64| column(py, rows.iter().map(value).collect());
-            let climbs = (
-                of(|climb| climb.job.number()),
-                of(|climb| climb.rung),
-                numbers(|climb| climb.time),
-                numbers(|climb| climb.loss),
-                numbers(|climb| climb.went_on),
-            );
-            (Some(column(py, searched.pauses)), Some(column(py, searched.rested)), Some(climbs))
-        });
-        let has_services = outcome.serving.is_some();
-        let serving = outcome.serving.unwrap_or_default();
-        let lent = serving.lent;
-        let (mut replicas, mut loads) = (None, None);
-        if has_services {
-            let rows = &serving.replicas;
-            let of = |value: fn(&Replica) -> u32| column(py, rows.iter().map(value).collect());
-            let times = |value: fn(&Replica) -> f64| column(py, rows.iter().map(value).collect());
-            replicas = Some((
-                of(|replica| replica.service),
-                of(|replica| replica.server.number()),
-                times(|replica| replica.wanted),
-                times(|replica| replica.start),
-                times(|replica| replica.end),
-            ));
-            let rows = &serving.loads;
-            loads = Some((
-                column(py, rows.iter().map(|load| load.service).collect()),
-                column(py, rows.iter().map(|load| load.time).collect()),
-                column(py, rows.iter().map(|load| load.replicas).collect()),
-            ));
+        if let Some(rows) = outcome.climbs {
+            tables.set_item("climbs", climbs(py, &rows)?)?;
         }
-        let (times, fates, elastic) = match outcome.preempted {
-            Some(own) => (
-                [own.held, own.lost, own.spread].map(|values| Some(column(py, values))),
-                [own.refused, own.ended].map(|values| Some(column(py, values))),
-                own.elastic,
-            ),
-            None => ([const { None }; 3], [const { None }; 2], Vec::new()),
-        };
-        let ([held, lost, spread], [refused, ended]) = (times, fates);
-        let of =
-            |value: fn(&Elastic) -> f64| (!elastic.is_empty()).then(|| column(py, elastic.iter().map(value).collect()));
-        let (longer, held_gpus, lost_gpus) = (of(|job| job.longer), of(|job| job.held), of(|job| job.lost));
-        Self {
-            kept: column(py, outcome.kept),
-            start: column(py, outcome.start),
-            finish: column(py, outcome.finish),
-            num_servers: column(py, outcome.num_servers),
-            max_contention: column(py, outcome.max_contention),
-            wait_gpus: column(py, outcome.wait_gpus),
-            wait_fragmented: column(py, outcome.wait_fragmented),
-            preemptions: column(py, outcome.preemptions),
-            held,
-            lost,
-            spread,
-            refused,
-            ended,
-            failures,
-            evictions,
-            lost_work,
-            failed,
-            asleep,
-            pauses,
-            rested,
-            climbs,
-            replicas,
-            loads,
+        let lent = outcome.serving.as_ref().map_or(0.0, |serving| serving.lent);
+        if let Some(serving) = outcome.serving {
+            tables.set_item("replicas", replicas(py, &serving)?)?;
+            tables.set_item("loads", loads(py, &serving)?)?;
+        }
+        Ok(Self {
+            tables: tables.unbind(),
             lent,
-            longer,
-            on_types: (!outcome.on_types.is_empty()).then(|| column(py, outcome.on_types)),
-            held_gpus,
-            lost_gpus,
-            alloc_job: column(py, allocations.job),
-            alloc_server: column(py, allocations.server),
-            alloc_gpus: column(py, allocations.num_gpus),
-            alloc_start: column(py, allocations.start),
-            alloc_end: column(py, allocations.end),
-            alloc_gpu: column(py, allocations.gpu),
-            alloc_share: column(py, allocations.share),
-            timeline_time: column(py, timeline.time),
-            running: column(py, timeline.running_jobs),
-            queued: column(py, timeline.queued_jobs),
-            busy_gpus: column(py, timeline.busy_gpus),
-            queued_gpus: column(py, timeline.queued_gpus),
-            spanning: column(py, timeline.spanning_jobs),
-            mean_contention: column(py, timeline.mean_contention),
-            log_time: column(py, outcome.log.time),
-            log_verb: column(py, outcome.log.verb.iter().map(|&verb| verb as u8).collect()),
-            log_job: column(py, outcome.log.job),
-            log_server: column(py, outcome.log.server),
-            log_gpus: column(py, outcome.log.num_gpus),
             events: outcome.events,
             decisions: outcome.decisions,
             engine_seconds: outcome.engine_seconds,
             contention_seconds: outcome.contention_seconds,
             spanning_seconds: outcome.spanning_seconds,
             held_while_submitting: outcome.held_while_submitting.all,
-            held_while_submitting_by_vc: column(py, outcome.held_while_submitting.by_cluster),
-        }
+        })
     }
+}
+
+fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDict>> {
+    let table = Table::new(py);
+    table.column("kept", std::mem::take(&mut outcome.kept))?;
+    table.column("start", std::mem::take(&mut outcome.start))?;
+    table.column("finish", std::mem::take(&mut outcome.finish))?;
+    table.column("num_servers", std::mem::take(&mut outcome.num_servers))?;
+    table.column("max_contention", std::mem::take(&mut outcome.max_contention))?;
+    table.column("wait_gpus", std::mem::take(&mut outcome.wait_gpus))?;
+    table.column("wait_fragmented", std::mem::take(&mut outcome.wait_fragmented))?;
+    if !outcome.on_types.is_empty() {
+        table.column("on_types", std::mem::take(&mut outcome.on_types))?;
+    }
+    let Some(sums) = outcome.sums.take() else { return Ok(table.0) };
+    table.column("refused", std::mem::take(&mut outcome.refused))?;
+    table.column("ended", std::mem::take(&mut outcome.ended))?;
+    let count = |name: &str, of: &'static [&'static str]| table.of(name, &sums, move |own: &Sums| own.count(of));
+    let sum = |name: &str, of: fn(&Sums) -> f64| table.of(name, &sums, of);
+    count("stays", &ENDED)?;
+    count("preemptions", &["preempted", "moved", "resized"])?;
+    count("moves", &["moved"])?;
+    count("resizes", &["resized"])?;
+    count("pauses", &["rung"])?;
+    sum("held", |own| own.held)?;
+    sum("lost", |own| own.paused)?;
+    sum("spread", |own| own.spread)?;
+    sum("wait_behind", |own| own.behind)?;
+    sum("waited", |own| own.waiting)?;
+    sum("rested", |own| own.rested)?;
+    if outcome.knows.outages {
+        count("failures", &["failed"])?;
+        sum("lost_work", |own| own.lost_time)?;
+    }
+    if outcome.knows.room {
+        count("evictions", &["evicted"])?;
+    }
+    if outcome.knows.elastic {
+        sum("longer", |own| own.resized)?;
+        sum("held_gpus", |own| own.held_gpus)?;
+        sum("lost_gpus", |own| own.paused_gpus)?;
+    }
+    Ok(table.0)
+}
+
+fn stays(py: Python<'_>, stays: Stays) -> PyResult<Bound<'_, PyDict>> {
+    let table = Table::new(py);
+    table.column("job", stays.job)?;
+    table.column("stay", stays.stay)?;
+    table.column("start_time", stays.start)?;
+    table.column("end_time", stays.end)?;
+    table.column("num_gpus", stays.num_gpus)?;
+    table.column("num_servers", stays.num_servers)?;
+    table.column("gpu_type", stays.gpu_type)?;
+    table.column("pause", stays.pause)?;
+    table.column("work", stays.work)?;
+    table.column("lost", stays.lost)?;
+    table.column("lost_time", stays.lost_time)?;
+    table.column("began", stays.began)?;
+    table.column("ended", stays.ended)?;
+    table.column("by", stays.by)?;
+    table.column("by_what", stays.by_what)?;
+    table.column("wait_behind", stays.wait_behind)?;
+    table.column("wait_gpus", stays.wait_gpus)?;
+    table.column("wait_fragmented", stays.wait_fragmented)?;
+    table.column("paused_at_rung", stays.paused_at_rung)?;
+    Ok(table.0)
+}
+
+/// Names by number: how stays begin, why they end, what ends them, and why replicas end.
+#[pyfunction]
+pub(super) fn words() -> [Vec<&'static str>; 4] {
+    [BEGAN.to_vec(), ENDED.to_vec(), BY.to_vec(), ReplicaEnded::NAMES.to_vec()]
+}
+
+fn allocations(py: Python<'_>, rows: Allocations) -> PyResult<Bound<'_, PyDict>> {
+    let table = Table::new(py);
+    table.column("job", rows.job)?;
+    table.column("server", rows.server)?;
+    table.column("gpus", rows.num_gpus)?;
+    table.column("start", rows.start)?;
+    table.column("end", rows.end)?;
+    table.column("gpu", rows.gpu)?;
+    table.column("share", rows.share)?;
+    table.column("stay", rows.stay)?;
+    Ok(table.0)
+}
+
+fn timeline(py: Python<'_>, samples: Timeline) -> PyResult<Bound<'_, PyDict>> {
+    let table = Table::new(py);
+    table.column("time", samples.time)?;
+    table.column("running_jobs", samples.running_jobs)?;
+    table.column("queued_jobs", samples.queued_jobs)?;
+    table.column("busy_gpus", samples.busy_gpus)?;
+    table.column("queued_gpus", samples.queued_gpus)?;
+    table.column("spanning_jobs", samples.spanning_jobs)?;
+    table.column("mean_contention", samples.mean_contention)?;
+    Ok(table.0)
+}
+
+fn asleep<'py>(py: Python<'py>, spells: &[Asleep]) -> PyResult<Bound<'py, PyDict>> {
+    let table = Table::new(py);
+    table.of("server", spells, |spell| spell.server.number())?;
+    table.of("from", spells, |spell| spell.from)?;
+    table.of("until", spells, |spell| spell.until)?;
+    table.of("by", spells, |spell| match spell.woken {
+        Woken::ByNobody => u32::MAX,
+        Woken::ByJob(job) => job.number(),
+        Woken::ByService(service) => service,
+    })?;
+    table.of("by_what", spells, |spell| match spell.woken {
+        Woken::ByNobody => 0u8,
+        Woken::ByJob(_) => 1,
+        Woken::ByService(_) => 2,
+    })?;
+    Ok(table.0)
+}
+
+fn climbs<'py>(py: Python<'py>, rows: &[Climb]) -> PyResult<Bound<'py, PyDict>> {
+    let table = Table::new(py);
+    table.of("job", rows, |climb| climb.job.number())?;
+    table.of("rung", rows, |climb| climb.rung)?;
+    table.of("time", rows, |climb| climb.time)?;
+    table.of("loss", rows, |climb| climb.loss)?;
+    table.of("went_on", rows, |climb| climb.went_on)?;
+    Ok(table.0)
+}
+
+fn replicas<'py>(py: Python<'py>, serving: &Serving) -> PyResult<Bound<'py, PyDict>> {
+    let (table, rows) = (Table::new(py), &serving.replicas);
+    table.of("service", rows, |replica| replica.service)?;
+    table.of("server", rows, |replica| replica.server.number())?;
+    table.of("wanted", rows, |replica| replica.wanted)?;
+    table.of("start", rows, |replica| replica.start)?;
+    table.of("end", rows, |replica| replica.end)?;
+    table.of("ended", rows, |replica| replica.ended as u8)?;
+    Ok(table.0)
+}
+
+fn loads<'py>(py: Python<'py>, serving: &Serving) -> PyResult<Bound<'py, PyDict>> {
+    let (table, rows) = (Table::new(py), &serving.loads);
+    table.of("service", rows, |load| load.service)?;
+    table.of("time", rows, |load| load.time)?;
+    table.of("replicas", rows, |load| load.replicas)?;
+    Ok(table.0)
 }
 
 /// A plan: its schedule, and how it was found.
@@ -234,7 +246,7 @@ pub(super) struct PlanResult {
 impl PlanResult {
     pub(super) fn new(py: Python<'_>, plan: Plan) -> PyResult<Self> {
         Ok(Self {
-            schedule: Py::new(py, RunResult::new(py, plan.schedule))?,
+            schedule: Py::new(py, RunResult::new(py, plan.schedule)?)?,
             theta: plan.theta,
             kappa: plan.kappa,
             horizon: plan.horizon,

@@ -284,8 +284,9 @@ impl ClusterColumns<'_> {
     pub(super) fn outages(&self) -> PyResult<Option<Vec<Outage>>> {
         let Some((server, down, up)) = &self.outages else { return Ok(None) };
         let (server, down, up) = (server.as_slice()?, down.as_slice()?, up.as_slice()?);
-        let rows = server.iter().zip(down.iter().zip(up));
-        Ok(Some(rows.map(|(&server, (&down, &up))| Outage { server: Server::new(server), down, up }).collect()))
+        let rows = (0..).zip(server).zip(down).zip(up);
+        let outage = |(((row, &server), &down), &up)| Outage { server: Server::new(server), down, up, row };
+        Ok(Some(rows.map(outage).collect()))
     }
 
     /// What services want; `None` for a run that knows none.
@@ -345,7 +346,7 @@ pub(super) fn replay(
     let mut watch = PythonWatch::new(progress, table.len());
     let outcome = py.detach(|| replay_with(&table, &extras, vc, &spec, &options, &mut watch));
     watch.check()?;
-    outcome.map(|o| RunResult::new(py, o)).map_err(|e| raise(py, &e))
+    outcome.map_err(|e| raise(py, &e)).and_then(|o| RunResult::new(py, o))
 }
 
 /// Plans a job table on a cluster without virtual clusters, whatever the times of submission.

@@ -75,7 +75,7 @@ impl Prepared {
     /// What became of every job. Every course must be over.
     fn outcome(&self, py: Python<'_>, courses: Vec<PyRef<'_, Course>>) -> PyResult<RunResult> {
         let runs: Vec<Run> = courses.iter().map(|course| course.0.clone()).collect();
-        py.detach(|| self.0.outcome(runs)).map(|o| RunResult::new(py, o)).map_err(|error| raise(py, &error))
+        py.detach(|| self.0.outcome(runs)).map_err(|error| raise(py, &error)).and_then(|o| RunResult::new(py, o))
     }
 }
 

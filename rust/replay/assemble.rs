@@ -8,13 +8,13 @@ use super::parts::Part;
 use super::{Extras, logs};
 use crate::decisions::DecisionLog;
 use crate::error::Result;
-use crate::ids::{Job, Server};
+use crate::ids::{GpuType, Job, Server};
 use crate::machine::Clock;
-use crate::options::{Options, Preemption};
+use crate::options::{Model, Options, Preemption};
 use crate::outcome::{
-    Allocations, Asleep, ClusterOutcome, Elastic, Failure, Outcome, Preempted, Searched, Span, Stretch,
-    held_while_submitting, timeline,
+    Allocations, Asleep, Climb, ClusterOutcome, Knows, Outcome, Span, Woken, held_while_submitting, timeline,
 };
+use crate::record::{Once, Past, Sums, Tabled, Why};
 use crate::trace::Jobs;
 use std::borrow::Cow;
 
@@ -32,84 +32,52 @@ pub(crate) fn assemble(
     let mut contention = Vec::with_capacity(outcomes.len());
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
-    let mut preemptions = vec![0; n];
-    let has_outages = extras.outages.is_some();
-    let makes_room = extras.make_room(options);
-    let keeps_stays = options.preemption != Preemption::None
-        || options.pauses_at_start()
-        || has_outages
-        || makes_room
-        || options.search.is_some();
-    let mut preempted = keeps_stays.then(|| Preempted {
-        held: vec![f64::NAN; n],
-        lost: vec![0.0; n],
-        spread: vec![0.0; n],
-        elastic: vec![Elastic::default(); jobs.range.map_or(0, |_| n)],
-        refused: vec![false; n],
-        ended: vec![false; n],
-        failures: vec![0; if has_outages { n } else { 0 }],
-        lost_work: vec![0.0; if has_outages { n } else { 0 }],
-        evictions: vec![0; if makes_room { n } else { 0 }],
-        failed: Vec::new(),
-    });
+    let ends_early = extras.end_stays(options);
+    let mut stays = (ends_early || options.pauses_at_start()).then(|| Stayed::new(n, jobs));
     let mut on_types = vec![0.0; jobs.types.map_or(0, |_| n)];
     let mut asleep = (options.sleep_after < f64::INFINITY).then(Vec::new);
-    let mut stretches = Vec::new();
     let mut log = DecisionLog::default();
     let (mut wait_gpus, mut wait_fragmented) = (vec![0.0; n], vec![0.0; n]);
     let mut allocations = Allocations::default();
-    let mut searched = options.search.map(|_| Searched::new(n));
+    let mut climbs = options.search.map(|_| Vec::new());
     let mut serving = None;
     let mut cluster = vec![0; if parts.len() > 1 { n } else { 0 }];
     for (number, (part, outcome)) in parts.iter().zip(outcomes).enumerate() {
         events += outcome.events;
         decisions += outcome.decisions;
         contention_seconds += outcome.contention_seconds;
-        contention.push(outcome.contention);
-        stretches.extend(outcome.stretches.iter().map(|s| Stretch { job: Job::new(part.rows[s.job.index()]), ..*s }));
         logs::append(&mut log, &outcome.log, part);
         if let Some(asleep) = &mut asleep {
-            let own = |spell: &Asleep| Asleep { server: Server::new(part.servers[spell.server.index()]), ..*spell };
+            let own = |spell: &Asleep| Asleep {
+                server: Server::new(part.servers[spell.server.index()]),
+                woken: match spell.woken {
+                    Woken::ByJob(job) => Woken::ByJob(Job::new(part.rows[job.index()])),
+                    other => other,
+                },
+                ..*spell
+            };
             asleep.extend(outcome.asleep.iter().map(own));
         }
-        if let Some(preempted) = &mut preempted {
-            for (&row, &elastic) in part.rows.iter().zip(&outcome.elastic) {
-                preempted.elastic[row as usize] = elastic;
-            }
-            for (&row, (&failures, &lost)) in part.rows.iter().zip(outcome.failures.iter().zip(&outcome.lost_work)) {
-                (preempted.failures[row as usize], preempted.lost_work[row as usize]) = (failures, lost);
-            }
-            for (&row, &evictions) in part.rows.iter().zip(&outcome.evictions) {
-                preempted.evictions[row as usize] = evictions;
-            }
-            preempted.failed.extend(outcome.failed.iter().map(|failure| Failure {
-                job: Job::new(part.rows[failure.job.index()]),
-                server: Server::new(part.servers[failure.server.index()]),
-                ..*failure
-            }));
-            for (j, &row) in part.rows.iter().enumerate() {
-                let row = row as usize;
-                preemptions[row] = outcome.preemptions[j];
-                (preempted.held[row], preempted.lost[row]) = (outcome.held[j], outcome.lost[j]);
-                preempted.spread[row] = outcome.spread[j];
-                (preempted.refused[row], preempted.ended[row]) = (outcome.refused[j], outcome.ended[j]);
-                kept[row] = !(outcome.refused[j] || outcome.ended[j]);
+        for (&row, &longer) in part.rows.iter().zip(&outcome.books.on_types) {
+            on_types[row as usize] = longer;
+        }
+        if let Some(stays) = &mut stays {
+            stays.take(&outcome, part, &mut kept);
+        } else {
+            for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
+                wait_gpus[row as usize] = too_few as f32;
+                wait_fragmented[row as usize] = fragmented as f32;
             }
         }
-        if let Some(searched) = &mut searched {
-            searched.take(outcome.climbing, &part.rows);
+        if let Some(climbs) = &mut climbs {
+            let own = |climb: &Climb| Climb { job: Job::new(part.rows[climb.job.index()]), ..*climb };
+            climbs.extend(outcome.climbing.climbs.iter().map(own));
         }
         if extras.services.is_some() {
             serving = Some(outcome.serving);
         }
-        for (&row, &longer) in part.rows.iter().zip(&outcome.on_types) {
-            on_types[row as usize] = longer;
-        }
-        for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
-            wait_gpus[row as usize] = too_few as f32;
-            wait_fragmented[row as usize] = fragmented as f32;
-        }
-        drop(outcome.obstacles);
+        contention.push(outcome.contention);
+        drop((outcome.obstacles, outcome.books));
         if parts.len() == 1 && part.whole {
             (start, finish) = (outcome.start, outcome.finish);
             (num_servers, max_contention) = (outcome.num_servers, outcome.max_contention);
@@ -135,39 +103,53 @@ pub(crate) fn assemble(
         allocations.server.extend(own.server.iter().map(|&s| part.servers[s as usize]));
     }
     let clock = Clock::new(options);
-    let cluster_of = |row: usize| cluster.get(row).copied().unwrap_or(0);
-    // Stretch by stretch; between two of them a job waits.
-    stretches.sort_by_key(|s| s.job);
-    for stretch in &stretches {
-        let row = stretch.job.index();
-        if !kept[row] {
-            finish[row] = stretch.end; // ended before it was done
+    let (mut past, mut refused, mut ended, mut sums, mut table) = (Vec::new(), Vec::new(), Vec::new(), None, None);
+    if let Some(mut stayed) = stays {
+        stayed.past.sort_by_key(|past| past.job);
+        for last in &stayed.past {
+            let row = last.job.index();
+            if !kept[row] {
+                finish[row] = last.end; // ended before it was done
+            }
         }
+        let unit = if options.model == Model::Fixed { clock.slot.unwrap_or(1.0) } else { 1.0 };
+        let once = |row: usize| Once {
+            row: row as u32,
+            start: start[row],
+            finish: finish[row],
+            num_gpus: jobs.num_gpus[row],
+            num_servers: num_servers[row],
+            gpu_type: GpuType::NONE,
+            work: if options.model == Model::Fixed { jobs.duration[row] } else { jobs.iterations[row] as f64 },
+            waited: (0.0, 0.0),
+        };
+        table = Some(stayed.tabled(jobs.submit, unit, once)).filter(|_| ends_early);
+        for (row, sums) in stayed.sums.iter().enumerate() {
+            (wait_gpus[row], wait_fragmented[row]) = (sums.waited.0 as f32, sums.waited.1 as f32);
+        }
+        (past, refused, ended, sums) = (stayed.past, stayed.refused, stayed.ended, Some(stayed.sums));
     }
     // What jobs ask for, in thousandths where the table has shares.
     let units = jobs.shares.map_or(Cow::Borrowed(jobs.num_gpus), |_| (0..n).map(|row| jobs.units(row)).collect());
+    let cluster_of = |row: usize| cluster.get(row).copied().unwrap_or(0);
     let seen = |job: usize| clock.seconds(clock.arrival(jobs.submit[job]));
-    // After a stretch a job waits, unless it pauses at a rung first.
-    if let Some(searched) = &mut searched {
-        searched.sort();
-    }
-    let waits_from = |row: u32, end: f64| searched.as_ref().map_or(end, |searched| searched.waits_from(row, end));
-    let in_stretches = stretches.iter().enumerate().map(|(i, s)| {
+    // Stay by stay; between two of them a job waits, unless it rests at a rung first.
+    let in_stays = past.iter().enumerate().map(|(i, s)| {
         let row = s.job.index();
-        let before = i.checked_sub(1).map(|i| &stretches[i]).filter(|before| before.job == s.job);
+        let before = i.checked_sub(1).map(|i| &past[i]).filter(|before| before.job == s.job);
         Span {
             submit: jobs.submit[row],
-            seen: before.map_or_else(|| seen(row), |before| waits_from(row as u32, before.end)),
+            seen: before.map_or_else(|| seen(row), |before| if s.woke.is_nan() { before.end } else { s.woke }),
             start: s.start,
             finish: s.end,
             asks: units[row],
             num_gpus: if jobs.share_of(row) > 0 { units[row] } else { s.num_gpus * jobs.units_a_gpu() as u32 },
-            spanning: s.spanning,
+            spanning: s.num_servers > 1,
             cluster: cluster_of(row),
         }
     });
     let mut whole = kept.clone();
-    stretches.iter().for_each(|stretch| whole[stretch.job.index()] = false);
+    past.iter().for_each(|past| whole[past.job.index()] = false);
     let spans = (0..n).filter(|&j| whole[j]).map(|j| Span {
         submit: jobs.submit[j],
         seen: seen(j),
@@ -178,12 +160,17 @@ pub(crate) fn assemble(
         spanning: num_servers[j] > 1,
         cluster: cluster_of(j),
     });
-    let spans = spans.chain(in_stretches);
+    let spans = spans.chain(in_stays);
+    // A row a server, or a GPU where jobs may hold shares.
+    let rows = |past: &Past| {
+        let rows = if jobs.shares.is_none() { past.num_servers } else { past.num_gpus };
+        (past.job, rows as usize)
+    };
     let spanning_seconds = spans.clone().filter(|s| s.spanning).map(|s| s.finish - s.start).sum();
     Ok(Outcome {
         held_while_submitting: held_while_submitting(spans.clone(), parts.len(), jobs.units_a_gpu() as f64),
         timeline: timeline(spans, &contention, options.sample)?,
-        allocations: allocations.by_job(n),
+        allocations: allocations.by_job(n, past.iter().map(rows)),
         kept,
         start,
         finish,
@@ -191,12 +178,19 @@ pub(crate) fn assemble(
         max_contention,
         wait_gpus,
         wait_fragmented,
-        preemptions,
-        preempted,
+        knows: Knows {
+            outages: extras.outages.is_some(),
+            room: extras.make_room(options),
+            elastic: jobs.range.is_some(),
+        },
+        sums,
+        stays: table,
+        refused,
+        ended,
         on_types,
         asleep,
         serving,
-        searched,
+        climbs,
         events,
         decisions,
         contention_seconds,
@@ -204,4 +198,83 @@ pub(crate) fn assemble(
         log: if parts.len() > 1 { logs::by_time(&log) } else { log },
         engine_seconds,
     })
+}
+
+/// What stays there were, of all parts.
+struct Stayed {
+    /// By row, then in order of time.
+    past: Vec<Past>,
+    sums: Vec<Sums>,
+    refused: Vec<bool>,
+    ended: Vec<bool>,
+    /// By row, what held up the one stay of a job that ran through, s, and its type.
+    waited: Vec<(f64, f64)>,
+    types: Vec<GpuType>,
+}
+
+impl Stayed {
+    fn new(n: usize, jobs: &Jobs<'_>) -> Self {
+        Self {
+            past: Vec::new(),
+            sums: vec![Sums { held: f64::NAN, ..Sums::default() }; n],
+            refused: vec![false; n],
+            ended: vec![false; n],
+            waited: vec![(0.0, 0.0); n],
+            types: vec![GpuType::NONE; jobs.types.map_or(0, |_| n)],
+        }
+    }
+
+    /// Adds those of a part. `kept` loses the jobs that were refused or ended there.
+    fn take(&mut self, outcome: &ClusterOutcome, part: &Part, kept: &mut [bool]) {
+        let row = |job: Job| part.rows[job.index()];
+        let by = |why: Why| match why {
+            Why::EvictedBy(job) => Why::EvictedBy(Job::new(row(job))),
+            why => why,
+        };
+        let own = |past: &Past| Past { job: Job::new(row(past.job)), why: by(past.why), ..*past };
+        self.past.extend(outcome.books.past.iter().map(own));
+        for (j, &row) in part.rows.iter().enumerate() {
+            let row = row as usize;
+            if let Some(&sums) = outcome.books.sums.get(j) {
+                self.sums[row] = sums;
+            }
+            if let Some(&gpu_type) = outcome.books.types.get(j) {
+                self.types[row] = gpu_type;
+            }
+            self.waited[row] = outcome.obstacles[j];
+            (self.refused[row], self.ended[row]) = (outcome.refused[j], outcome.ended[j]);
+            kept[row] = !(outcome.refused[j] || outcome.ended[j]);
+        }
+    }
+
+    /// Every stay as a row, and every wait in the sums. `unit`: of work, in those of the table. `once`: the stay of a row
+    /// that ran through, without its type and its wait.
+    fn tabled(&mut self, submit: &[f64], unit: f64, once: impl Fn(usize) -> Once) -> crate::record::Stays {
+        let mut table = Tabled::default();
+        let mut at = 0;
+        for (row, sums) in self.sums.iter_mut().enumerate() {
+            let own = self.past[at..].iter().take_while(|past| past.job.index() == row);
+            let mut some = false;
+            for past in own {
+                table.push(past, submit[row], unit, sums);
+                (at, some) = (at + 1, true);
+            }
+            let once = once(row);
+            if !some && !once.finish.is_nan() {
+                let gpu_type = self.types.get(row).copied().unwrap_or(GpuType::NONE);
+                table.push_once(&Once { gpu_type, waited: self.waited[row], ..once }, submit[row], sums);
+            }
+        }
+        table.done()
+    }
+}
+
+impl Extras<'_> {
+    /// Whether a stay may end before its job is done.
+    pub(crate) fn end_stays(&self, options: &Options) -> bool {
+        options.preemption != Preemption::None
+            || self.outages.is_some()
+            || self.make_room(options)
+            || options.search.is_some()
+    }
 }

@@ -34,12 +34,13 @@ impl Course {
         let (rows, known) = (&self.inputs.rows, &mut self.filled[figure as usize]);
         each!(self.machine.get(), machine => {
             let floor = &machine.floor;
-            let vacated = &floor.vacated;
+            let past = floor.past();
             let mut set = |job: Job, value: f64| column[rows[job.index()] as usize] = value;
             match known {
                 None => (0..rows.len()).map(Job::at).for_each(|job| set(job, at_rest(floor, figure, job))),
                 Some((ran, seen)) => {
-                    ran.iter().chain(&vacated[*seen..]).for_each(|&job| set(job, at_rest(floor, figure, job)));
+                    let since = past[*seen..].iter().map(|past| past.job);
+                    ran.iter().copied().chain(since).for_each(|job| set(job, at_rest(floor, figure, job)));
                 }
             }
             let mut running = known.take().map(|(ran, _)| ran).unwrap_or_default();
@@ -48,7 +49,7 @@ impl Course {
                 set(stay.job, on_gpus(floor, figure, stay));
                 running.push(stay.job);
             }
-            *known = Some((running, vacated.len()));
+            *known = Some((running, past.len()));
         });
     }
 }

@@ -25,7 +25,7 @@ mod verbs;
 use crate::cluster::{FewestServers, Network};
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job, Server};
-use crate::machine::{Machine, News, Pause, Watch};
+use crate::machine::{Machine, Pause, Watch};
 use crate::options::{Model, Options, Preemption};
 use crate::outcome::{Climbing, ClusterOutcome, Outcome};
 use crate::policy::{KeyedLine, Outside, Queued};
@@ -197,18 +197,13 @@ impl Prepared {
     /// `Option` where the timeline would have too many points.
     pub fn outcome(&self, courses: Vec<Course>) -> Result<Outcome> {
         let extras = self.beside.extras();
-        let makes_room = extras.make_room(&self.options);
         let sleeps = self.options.sleep_after < f64::INFINITY;
         let nobody = |part: usize| {
             let jobs = self.ready.parts[part].rows.len();
-            let columns = extras.outages.map_or(0, |_| jobs);
             let mut outcome = ClusterOutcome {
-                failures: vec![0; columns],
-                lost_work: vec![0.0; columns],
-                evictions: vec![0; if makes_room { jobs } else { 0 }],
                 climbing: Climbing::new(self.options.search.map_or(0, |_| jobs)),
                 asleep: if sleeps { self.course(part, When::default()).into_outcome().asleep } else { Vec::new() },
-                ..ClusterOutcome::preemptive(jobs, false)
+                ..ClusterOutcome::of_stays(jobs, false)
             };
             outcome.refused.fill(true);
             outcome
@@ -349,8 +344,7 @@ impl Course {
     #[must_use]
     pub fn news(&self) -> [Vec<u32>; 3] {
         each!(self.machine.get(), machine => {
-            let News { arrived, completed, evicted } = &machine.news;
-            [arrived, completed, evicted].map(|jobs| self.rows(jobs.iter().copied()))
+            machine.news().map(|jobs| self.rows(jobs.into_iter()))
         })
     }
 

@@ -59,7 +59,7 @@ fn compare_jobs(case: &Case, engine: &Outcome, reference: &Replay) -> Checked {
     }
     prop_assert_eq!(&engine.num_servers, &reference.num_servers, "num_servers");
     prop_assert_eq!(&engine.max_contention, &reference.max_contention, "max_contention");
-    prop_assert!(engine.preemptions.iter().all(|&p| p == 0));
+    prop_assert!(engine.preemptions().iter().all(|&p| p == 0));
     let kept = engine.kept.iter().filter(|&&k| k).count() as u64;
     prop_assert_eq!(engine.events, 2 * kept, "events: an arrival and a completion for every job");
     prop_assert!(engine.decisions >= kept, "decisions");

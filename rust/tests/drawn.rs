@@ -122,8 +122,8 @@ impl<'a> Drawn<'a> {
     fn outages(&self) -> Option<Vec<Outage>> {
         let (server, down) = self.pair::<u32, f64>("outages")?;
         let up: Vec<f64> = self.column("outages.2");
-        let rows = server.iter().zip(down).zip(up);
-        Some(rows.map(|((&server, down), up)| Outage { server: Server::new(server), down, up }).collect())
+        let rows = (0..).zip(server).zip(down).zip(up);
+        Some(rows.map(|(((row, server), down), up)| Outage { server: Server::new(server), down, up, row }).collect())
     }
 
     fn loads(&self) -> Option<(Vec<u32>, Vec<Load>)> {
@@ -226,5 +226,5 @@ fn cases_of_python_come_to_the_times_of_their_twins() {
         known += usize::from(compare_references(&drawn, &case).unwrap_or_else(|said| panic!("{said} of\n{text}")));
         count += 1;
     }
-    assert!(count >= 100 && 10 * known > count, "{count} cases, of which the reference knows {known}");
+    assert!(count >= 100 && 20 * known > count, "{count} cases, of which the reference knows {known}");
 }

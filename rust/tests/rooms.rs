@@ -28,12 +28,13 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("bound", &["error"]),
     ("decisions", &["error", "ids"]),
     ("options", &["error", "planner::Dispatch", "planner::Planner", "policies"]),
-    ("outcome", &["decisions", "error", "ids", "trace::Load"]),
+    ("outcome", &["decisions", "error", "ids", "record", "trace::Load"]),
     ("policies", &["options"]),
     ("setting", &["cluster", "decisions", "ids", "options", "trace"]),
     ("trace", &["error", "ids", "options::Model"]),
     // The parts of the machine. None of them knows the machine or a policy.
     ("cluster", &["ds", "error", "ids"]),
+    ("record", &["cluster::FewestServers", "ids", "speed", "trace"]),
     ("placement", &["cluster", "ids", "options", "rng"]),
     ("speed", &["cluster::Network", "ids", "trace"]),
     // The machine knows that there are policies, and none of them.
@@ -49,6 +50,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "outcome",
             "placement",
             "policy::Policy",
+            "record",
             "rng",
             "setting",
             "speed",

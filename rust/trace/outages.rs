@@ -15,6 +15,8 @@ pub struct Outage {
     pub down: f64,
     /// Until when, s; infinite where it never comes back.
     pub up: f64,
+    /// Its row in the caller's table.
+    pub row: u32,
 }
 
 /// Checks every value of some outages.
@@ -37,7 +39,7 @@ pub(crate) fn check_outages(list: &[Outage], servers: usize) -> Result<()> {
     Ok(())
 }
 
-/// Outages that overlap or touch are one; in order of (server, down).
+/// Outages that overlap or touch are one, with the row of the first; in order of (server, down).
 #[must_use]
 pub(crate) fn merged(mut outages: Vec<Outage>) -> Vec<Outage> {
     outages.sort_by(|a, b| a.server.cmp(&b.server).then(a.down.total_cmp(&b.down)));
@@ -57,14 +59,14 @@ mod tests {
 
     #[test]
     fn outages_that_overlap_or_touch_are_one() {
-        let outage = |server, down, up| Outage { server: Server::new(server), down, up };
+        let outage = |row, server, down, up| Outage { server: Server::new(server), down, up, row };
         let given = vec![
-            outage(1, 5.0, 7.0),
-            outage(0, 20.0, 30.0),
-            outage(0, 1.0, 9.0),
-            outage(0, 2.0, 3.0),
-            outage(0, 9.0, 12.0),
+            outage(0, 1, 5.0, 7.0),
+            outage(1, 0, 20.0, 30.0),
+            outage(2, 0, 1.0, 9.0),
+            outage(3, 0, 2.0, 3.0),
+            outage(4, 0, 9.0, 12.0),
         ];
-        assert_eq!(merged(given), [outage(0, 1.0, 12.0), outage(0, 20.0, 30.0), outage(1, 5.0, 7.0)]);
+        assert_eq!(merged(given), [outage(2, 0, 1.0, 12.0), outage(1, 0, 20.0, 30.0), outage(0, 1, 5.0, 7.0)]);
     }
 }

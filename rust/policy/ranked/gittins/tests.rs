@@ -119,7 +119,7 @@ fn run<S: Speed, R: Ranking>(setting: &Setting<'_>, speed: S, ranking: R) -> (St
     let mut machine = Machine::new(setting, speed, Ranked::new(setting, ranking));
     let ended = machine.run(f64::INFINITY, &mut Unwatched).map_err(|error| error.to_string());
     let out = machine.into_outcome();
-    let preemptions = out.preemptions.iter().map(|&n| u64::from(n)).sum();
+    let preemptions = out.books.sums.iter().map(|own| u64::from(own.count(&["preempted"]))).sum();
     (format!("{ended:?} {out:?}"), preemptions)
 }
 

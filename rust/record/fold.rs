@@ -1,0 +1,179 @@
+//! What the stays of each job add up to.
+//!
+//! Invariant: the sums run over a job's stays in order of time, in machine time. Times are converted afterwards. For
+//! example, a job with stays of 50 and 60 s, the second with a pause of 30 s, held GPUs for 110 s, 30 of them paused.
+
+use super::{Past, Why};
+use crate::cluster::FewestServers;
+use crate::ids::{GpuType, Job};
+use crate::speed::Speed;
+use crate::trace::Jobs;
+
+/// Sums over the stays of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sums {
+    /// Time on GPUs, and of that without progress at the beginning of stays; machine time, then s.
+    pub held: f64,
+    /// See `held`.
+    pub paused: f64,
+    /// The same times GPUs.
+    pub held_gpus: f64,
+    /// See `held_gpus`.
+    pub paused_gpus: f64,
+    /// Progress lost at the ends of stays, s.
+    pub lost_time: f64,
+    /// What the work took longer, s, for lying on more servers than the fewest, without contention.
+    pub spread: f64,
+    /// What it took longer, s, on other GPUs than the job asks for; less than 0 where they were more.
+    pub resized: f64,
+    /// What it took longer, s, on other types than it was recorded on; less than 0 on faster ones.
+    pub on_types: f64,
+    /// Time off its GPUs between submission and the last stay, s, without that at rungs.
+    pub waiting: f64,
+    /// Of that, though it could have been placed, s.
+    pub behind: f64,
+    /// Of that, with too few idle GPUs, and with enough that could not be used, s.
+    pub waited: (f64, f64),
+    /// Time at rungs before a stay, s.
+    pub rested: f64,
+    /// Stays by why they ended: places of [`super::ENDED`].
+    pub ended: [u32; super::ENDED.len()],
+}
+
+impl Sums {
+    /// Stays that ended in one of these ways.
+    #[must_use]
+    pub fn count(&self, names: &[&str]) -> u32 {
+        let counts = super::ENDED.iter().zip(&self.ended);
+        counts.filter(|(name, _)| names.contains(name)).map(|(_, count)| count).sum()
+    }
+}
+
+/// What a unit of work takes on some GPUs, s.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale<'a, S> {
+    pub(crate) jobs: &'a Jobs<'a>,
+    pub(crate) few: &'a FewestServers,
+    pub(crate) speed: &'a S,
+    pub(crate) slot: Option<f64>,
+}
+
+impl<S: Speed> Scale<'_, S> {
+    /// Without contention, on so many GPUs of a type and so many servers.
+    fn unit(&self, job: Job, gpus: u32, gpu_type: GpuType, servers: u32) -> f64 {
+        self.speed.unit(&self.speed.pace(self.jobs, job, gpus, gpu_type), servers, 1)
+    }
+
+    fn fewest(&self, gpus: u32) -> u32 {
+        self.few.of(gpus).unwrap_or(1)
+    }
+
+    /// What a unit of work is in seconds where it counts slots.
+    fn seconds(&self) -> f64 {
+        if S::COUNTS_ITERATIONS { 1.0 } else { self.slot.unwrap_or(1.0) }
+    }
+
+    /// What so much work of a job took longer on a type than on the one that it was recorded on, s.
+    fn on_type(&self, job: Job, gpu_type: GpuType, work: f64) -> f64 {
+        let asks = self.jobs.num_gpus[job.index()];
+        let servers = self.fewest(asks);
+        let alone = |gpu_type| self.unit(job, asks, gpu_type, servers);
+        work * (alone(gpu_type) - alone(GpuType::NONE)) * self.seconds()
+    }
+
+    fn add(&self, sums: &mut Sums, past: &Past) {
+        let (job, gpus) = (past.job, past.num_gpus);
+        let asks = self.jobs.num_gpus[job.index()];
+        let (held, paused) = (past.end - past.start, past.end.min(past.from) - past.start);
+        sums.held += held;
+        sums.paused += paused;
+        // Nobody is resized where jobs have shares.
+        let units = if self.jobs.shares.is_none() { f64::from(gpus) } else { self.jobs.gpus(job.index()) };
+        sums.held_gpus += units * held;
+        sums.paused_gpus += units * paused;
+        sums.lost_time += past.lost_time;
+        sums.waited.0 += past.waited.0;
+        sums.waited.1 += past.waited.1;
+        sums.ended[past.why.code() as usize] += 1;
+        if past.num_servers > 1 {
+            let alone = |servers| self.unit(job, gpus, past.gpu_type, servers);
+            sums.spread += past.kept * (alone(past.num_servers) - alone(self.fewest(gpus)));
+        }
+        if gpus != asks {
+            let alone = |gpus| self.unit(job, gpus, past.gpu_type, self.fewest(gpus));
+            sums.resized += past.kept * (alone(gpus) - alone(asks)) * self.seconds();
+        }
+        if past.gpu_type != GpuType::NONE {
+            sums.on_types += self.on_type(job, past.gpu_type, past.kept);
+        }
+    }
+}
+
+/// The record of a cluster's run: what `fold` reads and what it leaves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Books {
+    /// Stays that are over, in order of their ends.
+    pub(crate) past: Vec<Past>,
+    /// By job, the type of its only stay; empty where GPUs do not differ. Read of jobs without a row in `past`.
+    pub(crate) types: Vec<GpuType>,
+    /// By job: what its stays add up to. Empty before `fold`, and where stays are not kept.
+    pub(crate) sums: Vec<Sums>,
+    /// By job: what its work took longer on other types than it was recorded on, s. Empty before `fold`, and where GPUs
+    /// do not differ.
+    pub(crate) on_types: Vec<f64>,
+}
+
+impl Books {
+    /// The latest stay of a job.
+    pub(crate) fn latest(&mut self, job: Job) -> Option<&mut Past> {
+        self.past.iter_mut().rev().find(|past| past.job == job && past.why != Why::Void)
+    }
+
+    /// Adds up the stays of every job. `start`, `finish`: by job, of its one stay where `past` has none of it. `ends_early`:
+    /// whether stays are kept; else every job has one.
+    pub(crate) fn fold<S: Speed>(&mut self, scale: &Scale<'_, S>, start: &[f64], finish: &[f64], ends_early: bool) {
+        let once = |job: usize| match self.types.get(job) {
+            Some(&gpu_type) if gpu_type != GpuType::NONE => {
+                let job = Job::at(job);
+                scale.on_type(job, gpu_type, scale.speed.work(scale.jobs, job, scale.slot))
+            }
+            _ => 0.0,
+        };
+        if !ends_early {
+            self.on_types = (0..self.types.len()).map(once).collect();
+            return;
+        }
+        self.past.retain(Past::counts);
+        let mut all = vec![Sums::default(); start.len()];
+        for past in &self.past {
+            scale.add(&mut all[past.job.index()], past);
+        }
+        for (j, sums) in all.iter_mut().enumerate() {
+            if finish[j].is_nan() || sums.ended.iter().any(|&count| count > 0) {
+                continue;
+            }
+            sums.held = finish[j] - start[j];
+            sums.held_gpus = scale.jobs.gpus(j) * sums.held;
+            sums.ended[Why::Done.code() as usize] = 1;
+            sums.on_types = once(j);
+        }
+        if !self.types.is_empty() {
+            self.on_types = all.iter().map(|sums| sums.on_types).collect();
+        }
+        self.sums = all;
+    }
+
+    /// Turns clock time into seconds.
+    pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
+        for past in &mut self.past {
+            for time in [&mut past.start, &mut past.from, &mut past.end, &mut past.woke] {
+                *time = seconds(*time);
+            }
+        }
+        for sums in &mut self.sums {
+            for time in [&mut sums.held, &mut sums.paused, &mut sums.held_gpus, &mut sums.paused_gpus] {
+                *time = seconds(*time);
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The record: one row for each stay that is over, and why it ended (docs/results.md#staysparquet).
+//!
+//! The machine writes a row when a stay ends, in machine time. A job that ran through once, without a pause and on what it asks
+//! for, has no row: its one stay is its row of the job columns. Invariant: the rows of a job are in order of time. For
+//! example, a job that was preempted at 50 s and ran on from 80 s to its end at 130 s has two rows, `Preempted` and `Done`.
+//!
+//! `fold` adds the rows of each job up. `table` makes columns of them, with the jobs that ran through once.
+
+mod fold;
+mod table;
+
+use crate::ids::{GpuType, Job};
+pub use fold::Sums;
+pub(crate) use fold::{Books, Scale};
+pub use table::{BY, Stays};
+pub(crate) use table::{Once, Tabled};
+
+/// Why a stay ended, and who made it end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Its job was done.
+    Done,
+    /// A ranking, a policy's stop or a time slice.
+    Preempted,
+    /// The next stay begins at the same instant, on as many other GPUs.
+    Moved,
+    /// The next stay begins at the same instant, on fewer or more GPUs.
+    Resized,
+    /// A job of higher priority, or one within its quota, took the GPUs.
+    EvictedBy(Job),
+    /// A service took the GPUs.
+    EvictedFor(u32),
+    /// A server failed: the row of its outage.
+    Failed(u32),
+    /// Its trial waits at a rung, or ended there.
+    Rung,
+    /// Its job was ended while it ran.
+    Dropped,
+    /// A verb ended it and another one of the same instant took that back: it went on.
+    Void,
+}
+
+/// Names of the reasons, by `Why::code`.
+pub const ENDED: [&str; 8] = ["done", "preempted", "moved", "resized", "evicted", "failed", "rung", "dropped"];
+
+/// How a stay began, by `Why::next`.
+pub const BEGAN: [&str; 5] = ["first", "resumed", "restarted", "moved", "resized"];
+
+impl Why {
+    /// Its place among `ENDED`.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done | Self::Void => 0,
+            Self::Preempted => 1,
+            Self::Moved => 2,
+            Self::Resized => 3,
+            Self::EvictedBy(_) | Self::EvictedFor(_) => 4,
+            Self::Failed(_) => 5,
+            Self::Rung => 6,
+            Self::Dropped => 7,
+        }
+    }
+
+    /// How the job's next stay begins: its place among `BEGAN`.
+    pub(crate) fn next(self) -> u8 {
+        match self {
+            Self::Failed(_) => 2,
+            Self::Moved => 3,
+            Self::Resized => 4,
+            _ => 1,
+        }
+    }
+}
+
+/// A stay that is over. Times in machine time, waits in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Past {
+    pub(crate) job: Job,
+    pub(crate) num_gpus: u32,
+    pub(crate) num_servers: u32,
+    pub(crate) gpu_type: GpuType,
+    pub(crate) why: Why,
+    pub(crate) start: f64,
+    /// When progress began: after the pause.
+    pub(crate) from: f64,
+    pub(crate) end: f64,
+    /// Work done in it that was kept, and work done and lost at its end.
+    pub(crate) kept: f64,
+    pub(crate) lost: f64,
+    /// Seconds that the lost work took.
+    pub(crate) lost_time: f64,
+    /// The wait before it: with too few idle GPUs, and with enough that could not be used.
+    pub(crate) waited: (f64, f64),
+    /// When that wait began, where the job rested at a rung before; else NaN.
+    pub(crate) woke: f64,
+}
+
+impl Past {
+    /// A stay that was none. It counts for nothing.
+    pub(crate) fn of_no_length(job: Job, why: Why, now: f64) -> Self {
+        Self {
+            job,
+            num_gpus: 0,
+            num_servers: 0,
+            gpu_type: GpuType::NONE,
+            why,
+            start: now,
+            from: now,
+            end: now,
+            kept: 0.0,
+            lost: 0.0,
+            lost_time: 0.0,
+            waited: (0.0, 0.0),
+            woke: f64::NAN,
+        }
+    }
+
+    /// Whether it tells anything: it went on, or had no length and came neither to the end of its job nor to a rung.
+    pub(crate) fn counts(&self) -> bool {
+        self.why != Why::Void && (self.end > self.start || matches!(self.why, Why::Done | Why::Rung))
+    }
+}

@@ -1,0 +1,156 @@
+//! The record as columns: a row a stay of every job, in order of (job, start).
+//!
+//! Invariant: every stay has a row, also that of a job that ran through once. For example, a job that was preempted once
+//! has rows with `stay` 0 and 1, the first `preempted`, the second `resumed` and `done`.
+
+use super::{BEGAN, ENDED, Past, Sums, Why};
+use crate::ids::{GpuType, Job};
+
+/// Stays as columns. Times in seconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stays {
+    /// The job's row.
+    pub job: Vec<u32>,
+    /// Which of its stays, from 0.
+    pub stay: Vec<u32>,
+    /// From when, s.
+    pub start: Vec<f64>,
+    /// Until when, s.
+    pub end: Vec<f64>,
+    /// GPUs held.
+    pub num_gpus: Vec<u32>,
+    /// Of so many servers.
+    pub num_servers: Vec<u32>,
+    /// Of that type; [`GpuType::NONE`]'s number where all are alike.
+    pub gpu_type: Vec<u32>,
+    /// Time without progress at its beginning, s.
+    pub pause: Vec<f64>,
+    /// Work done in it, before any loss: iterations, or recorded seconds under `fixed`.
+    pub work: Vec<f64>,
+    /// Of that, lost at its end.
+    pub lost: Vec<f64>,
+    /// The seconds that the lost work took.
+    pub lost_time: Vec<f64>,
+    /// How it began: places of `BEGAN`.
+    pub began: Vec<u8>,
+    /// Why it ended: places of `ENDED`.
+    pub ended: Vec<u8>,
+    /// Who ended it: a job's row, a service, or an outage's row; the greatest number where nobody did.
+    pub by: Vec<u32>,
+    /// What `by` is: places of `BY`.
+    pub by_what: Vec<u8>,
+    /// The wait before it though it could have been placed, s.
+    pub wait_behind: Vec<f64>,
+    /// The wait before it with too few idle GPUs, s.
+    pub wait_gpus: Vec<f64>,
+    /// The wait before it with enough that could not be used, s.
+    pub wait_fragmented: Vec<f64>,
+    /// The rest at a rung before it, s.
+    pub paused_at_rung: Vec<f64>,
+}
+
+/// What ends a stay beside its job and the policy.
+pub const BY: [&str; 4] = ["nobody", "job", "service", "outage"];
+/// The number of nobody.
+const NOBODY: u32 = u32::MAX;
+
+/// The one stay of a job that ran through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Once {
+    pub(crate) row: u32,
+    pub(crate) start: f64,
+    pub(crate) finish: f64,
+    pub(crate) num_gpus: u32,
+    pub(crate) num_servers: u32,
+    pub(crate) gpu_type: GpuType,
+    pub(crate) work: f64,
+    pub(crate) waited: (f64, f64),
+}
+
+/// Columns in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Tabled {
+    stays: Stays,
+    before: Option<Past>,
+}
+
+/// A part of a wait that rounding alone left is none.
+fn behind(wait: f64, others: (f64, f64)) -> f64 {
+    let rest = wait - others.0 - others.1;
+    if rest.abs() <= 1e-6 * wait { 0.0 } else { rest }
+}
+
+impl Once {
+    fn as_past(&self) -> Past {
+        Past {
+            job: Job::new(self.row),
+            num_gpus: self.num_gpus,
+            num_servers: self.num_servers,
+            gpu_type: self.gpu_type,
+            why: Why::Done,
+            start: self.start,
+            from: self.start,
+            end: self.finish,
+            kept: self.work,
+            lost: 0.0,
+            lost_time: 0.0,
+            waited: self.waited,
+            woke: f64::NAN,
+        }
+    }
+}
+
+impl Tabled {
+    /// Adds the stay of a job that ran through once, and its wait to the sums. `submit`: when it was submitted, s.
+    pub(crate) fn push_once(&mut self, once: &Once, submit: f64, sums: &mut Sums) {
+        sums.waited = once.waited;
+        self.push(&once.as_past(), submit, 1.0, sums);
+    }
+
+    /// Adds a stay, and the wait before it to the sums. The stays of a job come one after the other, in order of time.
+    /// `unit`: a unit of work in those of the table.
+    pub(crate) fn push(&mut self, past: &Past, submit: f64, unit: f64, sums: &mut Sums) {
+        let before = self.before.replace(*past).filter(|before| before.job == past.job);
+        let left = before.map_or(submit, |before| before.end);
+        let since = if past.woke.is_nan() { left } else { past.woke };
+        let (waiting, rested) = (past.start - since, since - left);
+        let behind = behind(waiting, past.waited);
+        sums.waiting += waiting;
+        sums.behind += behind;
+        sums.rested += rested;
+        let stays = &mut self.stays;
+        let number = before.and(stays.stay.last()).map_or(0, |stay| stay + 1);
+        let (by, by_what) = match past.why {
+            Why::EvictedBy(job) => (job.number(), 1),
+            Why::EvictedFor(service) => (service, 2),
+            Why::Failed(outage) => (outage, 3),
+            _ => (NOBODY, 0),
+        };
+        stays.job.push(past.job.number());
+        stays.stay.push(number);
+        stays.start.push(past.start);
+        stays.end.push(past.end);
+        stays.num_gpus.push(past.num_gpus);
+        stays.num_servers.push(past.num_servers);
+        stays.gpu_type.push(past.gpu_type.number());
+        stays.pause.push(past.from.min(past.end) - past.start);
+        stays.work.push((past.kept + past.lost) * unit);
+        stays.lost.push(past.lost * unit);
+        stays.lost_time.push(past.lost_time);
+        stays.began.push(before.map_or(0, |before| before.why.next()));
+        stays.ended.push(past.why.code());
+        stays.by.push(by);
+        stays.by_what.push(by_what);
+        stays.wait_behind.push(behind);
+        stays.wait_gpus.push(past.waited.0);
+        stays.wait_fragmented.push(past.waited.1);
+        stays.paused_at_rung.push(rested);
+    }
+
+    /// All of them.
+    pub(crate) fn done(self) -> Stays {
+        debug_assert!(self.stays.began.iter().all(|&began| usize::from(began) < BEGAN.len()));
+        debug_assert!(self.stays.ended.iter().all(|&ended| usize::from(ended) < ENDED.len()));
+        self.stays
+    }
+}
