@@ -40,149 +40,28 @@ class CoreError(Exception):
 
 @final
 class RunResult:
-    """A run's columns; per row of the job table, per stretch on a server, per sampled instant.
+    """A run's tables by name, each of columns by name. What says nothing of a run is absent.
 
-    held, lost, spread, refused and ended are None where the policy does not preempt; longer (s), held_gpus
-    and lost_gpus (GPU-seconds) where no job may hold other GPUs than it asks for; on_types (s) where all GPUs
-    are alike; failures, lost_work (s) and failed (job, server, GPUs, time, lost work) where no outages were
-    given; replicas (service, server, wanted since, start, end) and loads (service, time, replicas; as the run
-    saw them) where no services were. lent is in GPU-seconds. asleep (server, since, until, s) is None where
-    servers never sleep. pauses, rested (s) and climbs (job, rung, when, the loss there, when it went on, NaN
-    where it never did) are None where no search was judged.
+    jobs, a row a row of the job table: kept, start, finish (s), num_servers, max_contention, wait_gpus,
+    wait_fragmented (s, float32). Where GPUs differ: on_types (s). Where stays may end early or jobs pause at
+    their start: refused, ended; stays, preemptions, moves, resizes, pauses (counts of stays); held, lost,
+    spread, wait_behind, waited, rested (s). With outages: failures, lost_work (s). Where jobs make room:
+    evictions. Where a job may hold other GPUs than it asks for: longer (s), held_gpus, lost_gpus
+    (GPU-seconds).
+    stays, where one may end early: a row a stay, by (job, start); began, ended and by_what number `words`,
+    and by is a job's row, or the number of a service or of an outage.
+    allocations: job, server, gpus, start, end, gpu, share, stay (empty where each job has one). timeline: as
+    timeline.parquet. log: time, verb, job, server, gpus. vcs: held_while_submitting (GPU-seconds). asleep:
+    server, from, until, by, by_what (who woke it). climbs: job, rung, time, loss, went_on (NaN where it never
+    did). replicas: service, server, wanted, start, end, ended. loads: service, time, replicas, as the run
+    saw them.
     """
 
     @property
-    def kept(self) -> NDArray[np.bool_]: ...
+    def tables(self) -> dict[str, dict[str, NDArray[Any]]]: ...
     @property
-    def start(self) -> NDArray[np.float64]: ...
-    @property
-    def finish(self) -> NDArray[np.float64]: ...
-    @property
-    def num_servers(self) -> NDArray[np.uint32]: ...
-    @property
-    def max_contention(self) -> NDArray[np.uint32]: ...
-    @property
-    def wait_gpus(self) -> NDArray[np.float32]: ...
-    @property
-    def wait_fragmented(self) -> NDArray[np.float32]: ...
-    @property
-    def preemptions(self) -> NDArray[np.uint32]: ...
-    @property
-    def held(self) -> NDArray[np.float64] | None: ...
-    @property
-    def lost(self) -> NDArray[np.float64] | None: ...
-    @property
-    def spread(self) -> NDArray[np.float64] | None: ...
-    @property
-    def refused(self) -> NDArray[np.bool_] | None: ...
-    @property
-    def ended(self) -> NDArray[np.bool_] | None: ...
-    @property
-    def failures(self) -> NDArray[np.uint32] | None: ...
-    @property
-    def evictions(self) -> NDArray[np.uint32] | None: ...
-    @property
-    def lost_work(self) -> NDArray[np.float64] | None: ...
-    @property
-    def failed(
-        self,
-    ) -> (
-        tuple[
-            NDArray[np.uint32],
-            NDArray[np.uint32],
-            NDArray[np.uint32],
-            NDArray[np.float64],
-            NDArray[np.float64],
-        ]
-        | None
-    ): ...
-    @property
-    def pauses(self) -> NDArray[np.uint32] | None: ...
-    @property
-    def rested(self) -> NDArray[np.float64] | None: ...
-    @property
-    def climbs(
-        self,
-    ) -> (
-        tuple[
-            NDArray[np.uint32],
-            NDArray[np.uint32],
-            NDArray[np.float64],
-            NDArray[np.float64],
-            NDArray[np.float64],
-        ]
-        | None
-    ): ...
-    @property
-    def asleep(self) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]] | None: ...
-    @property
-    def replicas(
-        self,
-    ) -> (
-        tuple[
-            NDArray[np.uint32],
-            NDArray[np.uint32],
-            NDArray[np.float64],
-            NDArray[np.float64],
-            NDArray[np.float64],
-        ]
-        | None
-    ): ...
-    @property
-    def loads(self) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]] | None: ...
-    @property
-    def lent(self) -> float: ...
-    @property
-    def longer(self) -> NDArray[np.float64] | None: ...
-    @property
-    def on_types(self) -> NDArray[np.float64] | None: ...
-    @property
-    def held_gpus(self) -> NDArray[np.float64] | None: ...
-    @property
-    def lost_gpus(self) -> NDArray[np.float64] | None: ...
-    @property
-    def alloc_job(self) -> NDArray[np.uint32]: ...
-    @property
-    def alloc_server(self) -> NDArray[np.uint32]: ...
-    @property
-    def alloc_gpus(self) -> NDArray[np.uint32]: ...
-    @property
-    def alloc_start(self) -> NDArray[np.float64]: ...
-    @property
-    def alloc_end(self) -> NDArray[np.float64]: ...
-    @property
-    def alloc_gpu(self) -> NDArray[np.uint32]:
-        """The GPU's index on its server; empty where the jobs have no shares, as `alloc_share` is."""
-    @property
-    def alloc_share(self) -> NDArray[np.uint32]:
-        """Thousandths of the GPU; 0 for all of it."""
-    @property
-    def timeline_time(self) -> NDArray[np.float64]: ...
-    @property
-    def running(self) -> NDArray[np.uint32]: ...
-    @property
-    def queued(self) -> NDArray[np.uint32]: ...
-    @property
-    def busy_gpus(self) -> NDArray[np.uint64]: ...
-    @property
-    def queued_gpus(self) -> NDArray[np.uint64]: ...
-    @property
-    def spanning(self) -> NDArray[np.uint32]: ...
-    @property
-    def mean_contention(self) -> NDArray[np.float64]: ...
-    @property
-    def log_time(self) -> NDArray[np.float64]:
-        """Decisions, a row a part; empty unless the option `decisions` asked for them."""
-    @property
-    def log_verb(self) -> NDArray[np.uint8]:
-        """Positions in `verbs()`."""
-    @property
-    def log_job(self) -> NDArray[np.uint32]: ...
-    @property
-    def log_server(self) -> NDArray[np.uint32]:
-        """2^32 - 1 where the verb has no server; then log_gpus is 0."""
-    @property
-    def log_gpus(self) -> NDArray[np.uint32]: ...
+    def lent(self) -> float:
+        """GPU-seconds that services lent to training."""
     @property
     def events(self) -> int: ...
     @property
@@ -195,12 +74,8 @@ class RunResult:
     def spanning_seconds(self) -> float: ...
     @property
     def held_while_submitting(self) -> float:
-        """GPU-seconds held up to the last submission of a job that ran; 0 for a plan."""
-    @property
-    def held_while_submitting_by_vc(self) -> NDArray[np.float64]:
-        """The same by virtual cluster, each up to its own last submission; one value where there are none."""
+        """GPU-seconds that jobs held up to the last submission."""
 
-@final
 class PlanResult:
     """A plan's schedule, submissions all at 0, and how it was found; theta and horizon in slots."""
 
@@ -405,4 +280,7 @@ def rename_new(from_: str | PathLike[str], to: str | PathLike[str]) -> None: ...
 def exchange(one: str | PathLike[str], other: str | PathLike[str]) -> None: ...
 def presets() -> list[tuple[str, str, str, str, str]]: ...
 def policies() -> list[tuple[str, str, bool, list[str]]]: ...
+def words() -> list[list[str]]:
+    """Names by number: how stays begin, why they end, what ends them, and why replicas end."""
+
 def verbs() -> list[str]: ...

@@ -28,6 +28,7 @@ from ringbco.audits import (
     searching,
     served,
     share_choosing,
+    stays,
     times,
 )
 from ringbco.audits.facts import Facts, check_columns, gather
@@ -46,6 +47,7 @@ RULES: Final = {
     "start": "nobody starts before submission",
     "slots": "times are multiples of the slot",
     "stretches": "nobody moves while running",
+    "stays": "stays are the stretches; how one begins and what jobs count follow from them",
     "gangs": "gangs are complete all the time",
     "servers": "every server exists",
     "vcs": "jobs stay in their virtual cluster",
@@ -72,6 +74,7 @@ _NEED_ALLOCATIONS: Final = (
     *(
         "rows",
         "stretches",
+        "stays",
         "gangs",
         "servers",
         "vcs",
@@ -172,6 +175,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         rows.check_rows(checks["rows"], facts)
         placing.check_stretches(checks["stretches"], facts, ragged)
         placing.check_preemptions(checks["stretches"], facts, eps)
+        stays.check_stays(checks["stays"], facts, jobs, eps)
         if services is not None:
             served.check_evictions(checks["services"], facts, eps)
         placing.check_gangs(checks["gangs"], facts)

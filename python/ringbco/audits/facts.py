@@ -15,6 +15,8 @@ from ringbco.audits import gpu_rows
 from ringbco.audits.down import Down, read_down
 from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.sleep import Sleep, find_sleep
+from ringbco.audits.told import Stays
+from ringbco.audits.told import read as read_stays
 from ringbco.audits.types import Types, read_types, tries
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_value
@@ -69,6 +71,7 @@ class Facts:
     that have: from their first stretch to the end of their last. `least` and `most` GPUs may each job hold.
 
     `outages` are instants of the clock; None for a run that knows none.
+    `stays`: as stays.parquet has them; None where every job has one.
     `sleep`: None where servers never sleep, or the run recorded no allocations.
 
     `share` is in thousandths of a GPU, 0 for whole GPUs. `on_gpus` are the rows of the allocations where some
@@ -104,6 +107,8 @@ class Facts:
     a_gpus: Ints
     a_start: Floats
     a_end: Floats
+    a_stay: Ints
+    stays: Stays | None
 
     @property
     def preemptive(self) -> bool:
@@ -377,7 +382,8 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     strays = None
     if allocations is None:
         stretches = pl.DataFrame(schema={"_job": pl.UInt32, "server": pl.UInt32, "num_gpus": pl.UInt32,
-                                         "start_time": pl.Float64, "end_time": pl.Float64})  # fmt: skip
+                                         "start_time": pl.Float64, "end_time": pl.Float64,
+                                         "stay": pl.UInt32})  # fmt: skip
     else:
         if decides_itself(options) or options.get("search") is not None:
             ended = known.join(allocations, on="job_id", how="semi").join(jobs, on="job_id", how="anti")
@@ -445,5 +451,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         a_gpus=column(stretches, "num_gpus", np.int64),
         a_start=a_start,
         a_end=a_end,
+        a_stay=column(stretches, "stay", np.int64),
+        stays=read_stays(outcome, pl.concat([jobs["job_id"], ended.sort("_row")["job_id"]])),
     )
     return facts, {"jobs": jobs, "unknown": unknown, "repeated": repeated, "strays": strays}

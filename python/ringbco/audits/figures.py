@@ -198,10 +198,12 @@ def _figures(facts: Facts, eps: Episodes, chosen: Bools, servers: Bools) -> dict
     done = chosen & facts.finished
     submit, start, finish = facts.submit[done], facts.start[done], facts.finish[done]
     jct = finish - submit
+    waited = facts.jobs["waited"].to_numpy()[done[: facts.done]]
     figures: dict[str, float] = {"jobs": int(done.sum()), "makespan": makespan}
     for name, values in (
         ("jct", jct),
-        ("wait", start - submit),
+        ("wait", waited),
+        ("time_to_start", start - submit),
         ("slowdown", jct / facts.workload.ideal_run_time[facts.row[done]]),
     ):
         figures[f"mean_{name}"] = added(values) / values.size
@@ -312,19 +314,12 @@ def _fairness(facts: Facts, chosen: Bools) -> dict[str, float]:
 
 
 def _preemption(facts: Facts, eps: Episodes, chosen: Bools) -> dict[str, float]:
-    """Runs but the first of each job, and the GPU time in which they resumed, or paused at their start."""
-    resumed = np.zeros(eps.job.size, dtype=bool)
-    resumed[1:] = eps.job[1:] == eps.job[:-1]
-    resumed &= chosen[eps.job]
+    """Preemptions, and the GPU time in which jobs resumed, or paused at their start."""
     held = facts.weight[eps.job] if facts.shared else gpus_held(facts, eps)
     lost = (np.minimum(eps.end - eps.start, pauses(facts, eps)) * held)[chosen[eps.job]]
-    fell = int(np.count_nonzero(failures.failed(facts, eps) & chosen[eps.job]))
     evicted = int(facts.evictions[chosen].sum())
-    paused = int(np.count_nonzero(np.isfinite(rungs.rests(facts, eps)) & chosen[eps.job]))
-    figures = {
-        "preemptions": int(np.count_nonzero(resumed)) - fell - evicted - paused,
-        "lost_gpu_seconds": float(lost.sum()),
-    }
+    mine = facts.jobs["preemptions"].to_numpy()[chosen[: facts.done]]
+    figures = {"preemptions": int(mine.sum()), "lost_gpu_seconds": float(lost.sum())}
     return figures | ({"evictions": evicted} if facts.makes_room else {})
 
 

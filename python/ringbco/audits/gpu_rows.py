@@ -53,5 +53,5 @@ def _has_numbers(stretches: pl.DataFrame, name: str) -> bool:
 
 def by_server(stretches: pl.DataFrame) -> pl.DataFrame:
     """The rows as a result without shares has them: one a stay and server."""
-    keys = ["_job", "server", "start_time", "end_time"]
+    keys = ["_job", "server", "start_time", "end_time", "stay"]
     return stretches.group_by(keys, maintain_order=True).agg(pl.col("num_gpus").sum())

@@ -21,6 +21,7 @@ from ringbco.result.schema import (
     JOBS_SCHEMA,
     PREEMPTION_SCHEMA,
     REPLICAS_SCHEMA,
+    STAYS_SCHEMA,
     TIMELINE_SCHEMA,
 )
 from ringbco.trace import profiles
@@ -29,10 +30,13 @@ from ringbco.trace.standing import priorities
 
 _WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
 _RUNS: Final = ("ideal_run_time", "run_spread", "run_contention")
+_MAY_BE_NULL: Final = ("by_job", "by_service", "by_server", "drains_from")
 _SOMETIMES: Final = ("run_resized", "run_on_type")
 # The parts are float32, and sums of many stretches of time.
 PARTS_RELATIVE: Final = 1e-5
 PARTS_SECONDS: Final = 1e-3
+_SUMS: Final = 1e-9
+"""How far a sum over a job's stays may be from the difference of its times, relative."""
 
 
 def check_values(check: Check, outcome: Outcome) -> None:
@@ -42,11 +46,14 @@ def check_values(check: Check, outcome: Outcome) -> None:
         ("allocations.parquet", outcome.allocations, ALLOCATIONS_SCHEMA),
         ("timeline.parquet", outcome.timeline, TIMELINE_SCHEMA),
         ("replicas.parquet", outcome.replicas, REPLICAS_SCHEMA),
+        ("stays.parquet", outcome.stays_written, STAYS_SCHEMA),
     ):
         if frame is None:
             continue
         check.looked_at += len(schema)
         for column, dtype in schema.items():
+            if column in _MAY_BE_NULL:
+                continue
             wrong = frame[column].is_null()
             if dtype.is_float():
                 wrong = wrong | ~frame[column].fill_null(0.0).is_finite()
@@ -235,16 +242,15 @@ def _check_carried(check: Check, facts: Facts, column: pl.Series) -> None:
 
 
 def check_rows(check: Check, facts: Facts) -> None:
-    """The rows of allocations.parquet are sorted by the job's row, then start, end and server."""
+    """The rows of allocations.parquet are sorted by the job's row, then stay and server."""
     check.looked_at = facts.a_job.size
     late = np.zeros(max(facts.a_job.size - 1, 0), bool)
-    for key in (facts.a_server, facts.a_end, facts.a_start, facts.row[facts.a_job]):
+    for key in (facts.a_server, facts.a_stay, facts.row[facts.a_job]):
         # The last key decides first; the ones before it only where it is the same.
         step = np.diff(key)
         late = (step < 0) | ((step == 0) & late)
     said = (
-        "its row of allocations.parquet comes too late: expected the job table's order, then start, end and"
-        " server"
+        "its row of allocations.parquet comes too late: expected the job table's order, then stay and server"
     )
     blame_stretches(check, facts, np.flatnonzero(late) + 1, said)
 
@@ -285,12 +291,14 @@ def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Fl
         blame(check, facts, bad, lambda j: f"{name} is {number(part[j])}; expected at least 0")
 
     preemptive = set(PREEMPTION_SCHEMA) <= set(jobs.columns)
+    wait = values("start_time") - values("submit_time")
+    if preemptive:
+        wait = wait + values("run_time") - values("held_time")
+    if "paused_time" in jobs.columns:
+        wait = wait - values("paused_time")
+    slack = _SUMS * np.abs(values("jct")) + resolution * (1 + values("preemptions"))
+    compare(check, facts, jobs["waited"], wait, slack if preemptive else 0.0)
     if set(_WAITS) <= set(jobs.columns):
-        wait = values("wait_time")
-        if preemptive:
-            wait = wait + values("run_time") - values("held_time")
-        if "paused_time" in jobs.columns:
-            wait = wait - values("paused_time")
         add_up(_WAITS, wait)
         for name in _WAITS:
             not_negative(name, wait)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from ringbco.audits import failures, rungs, served, sharing
+from ringbco.audits import failures, sharing
 from ringbco.audits.contention import Episodes, Segments, at_best
 from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, blame, number
@@ -71,8 +71,8 @@ def check_run_times(check: Check, facts: Facts, eps: Episodes, parts: Segments) 
 def pauses(facts: Facts, eps: Episodes) -> Floats:
     """Seconds at the beginning of each episode in which its job holds GPUs without progress.
 
-    A job's first has the start cost. A job whose last episode ended at this instant has moved, or was
-    resized if it held another number of GPUs; others were resumed. One that wakes a server waits for it, too.
+    A job's first has the start cost. Others were moved, resized or resumed, as stays.parquet says. One that
+    wakes a server waits for it, too.
     """
 
     again = np.zeros(eps.job.size, dtype=bool)
@@ -96,11 +96,11 @@ def resize_pauses(facts: Facts, eps: Episodes) -> tuple[Bools, Floats]:
 
 def _moved(facts: Facts, eps: Episodes) -> tuple[Bools, Bools]:
     """Which episodes begin as the one before ends by a decision, and which hold another number of GPUs."""
-    moved, changed = np.zeros((2, eps.job.size), dtype=bool)
-    left = failures.failed(facts, eps) | served.made_room(facts, eps) | ~np.isnan(rungs.rests(facts, eps))
-    moved[1:] = (eps.start[1:] == eps.end[:-1]) & ~left[:-1]
-    changed[1:] = eps.gpus[1:] != eps.gpus[:-1]
-    return moved, changed
+    if facts.stays is None:
+        moved, changed = np.zeros((2, eps.job.size), dtype=bool)
+        return moved, changed
+    changed = facts.stays.began(eps, "resized")
+    return facts.stays.began(eps, "moved") | changed, changed
 
 
 def _seconds(facts: Facts, option: str) -> float:

@@ -78,7 +78,7 @@ def tables(comparison: Comparison, console: Console, sort: str | None = None) ->
             return [whole]
     order = ranked(comparison, sort or SORTED_BY)
     made: list[Table] = []
-    for _, group in groupby(comparison.rows, key=lambda measure: measure.group):
+    for _, group in groupby(comparison.shown, key=lambda measure: measure.group):
         left = list(group)
         bare = _by_policy(comparison, order, left, console, ratios=False)
         with_ratios = _fits(_by_policy(comparison, order, left, console), console)
@@ -124,7 +124,7 @@ def _by_measure(comparison: Comparison) -> Table:
     table.add_column("", no_wrap=True, min_width=_NARROWEST)
     for label in comparison.outcomes:
         table.add_column(Text(label), justify="right", no_wrap=True)
-    rows = list(comparison.rows)
+    rows = list(comparison.shown)
     for measure, following in zip(rows, [*rows[1:], None], strict=True):
         # A line between one kind of statistics and the next.
         last = following is not None and measure.group != following.group

@@ -10,10 +10,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ringbco.result.measures import TIME_TO_START, waits_again
 from ringbco.result.metrics import STATISTICS
 from ringbco.units import Kind, duration, figure, figures, gpu_time, same
 
-_MEASURES: Final = {"wait": "waiting time", "jct": "completion time", "slowdown": "slowdown"}
+_MEASURES: Final = {
+    "wait": "waiting time",
+    TIME_TO_START: "time to start",
+    "jct": "completion time",
+    "slowdown": "slowdown",
+}
 
 
 def summary_tables(summary: Mapping[str, Any]) -> RenderableType:
@@ -22,7 +28,7 @@ def summary_tables(summary: Mapping[str, Any]) -> RenderableType:
     spread.add_column("")
     for statistic in STATISTICS:
         spread.add_column(statistic, justify="right")
-    for measure, title in _MEASURES.items():
+    for measure, title in _told([summary]).items():
         spread.add_row(title, *(_statistic(summary, statistic, measure) for statistic in STATISTICS))
     parts: list[RenderableType] = [spread, _figures(summary)]
     if len(summary["size_classes"]) > 1:
@@ -42,7 +48,7 @@ def comparison_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
         table.add_column(str(summary["policy"]).upper(), justify="right")
     rows: list[tuple[str, str, Kind]] = [
         (f"{statistic} {title}", f"{statistic}_{measure}", _kind(measure))
-        for measure, title in _MEASURES.items()
+        for measure, title in _told(summaries).items()
         for statistic in ("mean", "median", "p99")
     ]
     for title, key, kind in rows:
@@ -63,6 +69,12 @@ def comparison_table(summaries: Sequence[Mapping[str, Any]]) -> Table:
         if key in summaries[0]:
             table.add_row(title, *figures(kind, [summary[key] for summary in summaries]))
     return table
+
+
+def _told(summaries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The measures to show: the time to start only where somebody waited again."""
+    again = any(map(waits_again, summaries))
+    return {measure: title for measure, title in _MEASURES.items() if again or measure != TIME_TO_START}
 
 
 def _stops(table: Table, summary: Mapping[str, Any]) -> None:

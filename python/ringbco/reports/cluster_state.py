@@ -20,6 +20,7 @@ MOST_CHANGES: Final = 20_000
 MOST_LOOKED_AT: Final = 10_000_000
 """Stretches, counted once for each change while they last, of which the contention is worked out exactly."""
 
+_ROUNDING: Final = 1e-14
 _COUNTS: Final = ("queued_jobs", "queued_gpus", "busy_gpus", "spanning_jobs")
 
 
@@ -33,7 +34,7 @@ def cluster_state(outcome: Outcome, window: Window) -> dict[str, pl.DataFrame]:
 
 
 def _counts(outcome: Outcome, window: Window) -> dict[str, pl.DataFrame]:
-    changes = _changes(outcome).filter(pl.col("time") <= window.end)
+    changes = _steps_by_stay(outcome).filter(pl.col("time") <= window.end)
     # What happened up to the start counts as of the start; without any change there is a row of zeros.
     zeros = pl.DataFrame({"time": [window.start], **{name: [0] for name in _COUNTS}})
     steps = (
@@ -53,40 +54,56 @@ def _counts(outcome: Outcome, window: Window) -> dict[str, pl.DataFrame]:
     return {name: _distinct(steps.select("time", value=name)) for name in _COUNTS}
 
 
-def _changes(outcome: Outcome) -> pl.DataFrame:
-    """What each arrival, start and end of a stretch adds to the counts; a preempted job waits again.
+def _gangs(outcome: Outcome) -> pl.DataFrame:
+    """A row a stay: waits (s, since when its job waits for it), start_time, end_time, asks, held, spans.
 
-    Where jobs share GPUs, these are counted in thousandths.
+    asks and held are GPUs; thousandths of one where jobs share them. Jobs that were ended before they were
+    done are among them. Of those the result does not tell what they asked for: it is what they held first.
     """
-    assert outcome.allocations is not None
-    shared = "share" in outcome.allocations.columns
-    gpu = (pl.col("share").fill_null(1.0) * WHOLE).round() if shared else pl.col("num_gpus")
-    submit = metrics.column(outcome.jobs, "submit_time")
-    seen = pl.Series(first_instant(submit, outcome.run.get("options", {})))
-    submitted = outcome.jobs.select("job_id", seen=seen)
-    gangs = (
-        outcome.allocations.group_by("job_id", "start_time")
-        .agg(
-            end=pl.col("end_time").max(),
-            gpus=gpu.cast(pl.Int64).sum(),
-            # Where jobs share GPUs, a row is a GPU.
-            spans=(pl.col("server").min() != pl.col("server").max()).cast(pl.Int64),
-        )
-        .sort("job_id", "start_time")
-        .join(submitted, on="job_id")
-        .with_columns(waits=pl.coalesce(pl.col("end").shift().over("job_id"), "seen"))
+    asked = outcome.jobs.select("job_id", "submit_time", asked="num_gpus")
+    stays = outcome.stays
+    for facts in (asked, _units(outcome)):
+        stays = stays.join(facts, on="job_id", how="left", maintain_order="left")
+    waited = pl.sum_horizontal("wait_behind", "wait_gpus", "wait_fragmented")
+    # Of a job without a row in jobs.parquet. Rounding must not put it after the instant on which it fell.
+    start = pl.col("start_time")
+    submit = pl.coalesce("submit_time", start - waited - _ROUNDING * start.abs())
+    asks = pl.coalesce("asked", pl.col("num_gpus").first().over("job_id"))
+    left = pl.col("end_time").shift().over("job_id") + pl.col("paused_at_rung")
+    seen = stays.select(submit).to_series().to_numpy()
+    seen = first_instant(seen, outcome.run.get("options", {}))
+    return stays.select(
+        "start_time",
+        "end_time",
+        waits=pl.coalesce(left, pl.Series(seen)),
+        asks=asks.cast(pl.Int64) * pl.col("unit"),
+        held=pl.col("num_gpus").cast(pl.Int64) * pl.col("unit"),
+        spans=(pl.col("num_servers") > 1).cast(pl.Int64),
     )
-    gpus, spans, one = pl.col("gpus"), pl.col("spans"), pl.lit(1, pl.Int64)
-    none = pl.lit(0, pl.Int64)
+
+
+def _units(outcome: Outcome) -> pl.DataFrame:
+    """How much a GPU of each job counts, which is less than others do where it is a share: job_id, unit."""
+    assert outcome.allocations is not None
+    unit = pl.lit(1, pl.Int64)
+    if "share" in outcome.allocations.columns:
+        unit = (pl.col("share").first().fill_null(1.0) * WHOLE).round().cast(pl.Int64)
+    return outcome.allocations.group_by("job_id").agg(unit=unit)
+
+
+def _steps_by_stay(outcome: Outcome) -> pl.DataFrame:
+    """What the beginning of each wait, and the start and end of each stay, add to the counts."""
+    gangs = _gangs(outcome)
+    one, none = pl.lit(1, pl.Int64), pl.lit(0, pl.Int64)
     return pl.concat(
         gangs.select(
             time=time,
             queued_jobs=queued,
-            queued_gpus=queued * gpus,
-            busy_gpus=held * gpus,
-            spanning_jobs=held * spans,
+            queued_gpus=queued * pl.col("asks"),
+            busy_gpus=holds * pl.col("held"),
+            spanning_jobs=holds * pl.col("spans"),
         )
-        for time, queued, held in (("waits", one, none), ("start_time", -one, one), ("end", none, -one))
+        for time, queued, holds in (("waits", one, none), ("start_time", -one, one), ("end_time", none, -one))
     )
 
 
@@ -119,7 +136,7 @@ def _mean_contention(
     row = np.repeat(np.arange(held.height), seen_at)
     # Counting on from its first instant, row by row.
     at = np.arange(row.size) - np.repeat(np.cumsum(seen_at) - seen_at - first, seen_at)
-    gang = held.select(pl.struct("job_id", "start_time").rank("dense")).to_series().to_numpy()
+    gang = held.select(pl.struct("job_id", "stay").rank("dense")).to_series().to_numpy()
     means = (
         pl.DataFrame({"at": at, "server": held["server"].to_numpy()[row], "gang": gang[row]})
         .with_columns(jobs=pl.len().over("at", "server"))

@@ -10,7 +10,6 @@ import polars as pl
 
 from ringbco.reports.figures_time import DAY
 from ringbco.result.outcome import Outcome
-from ringbco.result.resizing import pause, paused
 
 MOST_STAYS: Final = 200
 """Stays of a lane that are drawn one by one; of more, means over so many even stretches."""
@@ -41,20 +40,19 @@ def lanes_of(outcome: Outcome, stays: pl.DataFrame, most: int) -> Lanes:
     """Lanes of the job that was resized most, and of those resized most between its submission and its end.
 
     So the lanes show who got the GPUs that another lost. At most `most` lanes, all cut to that time; of jobs
-    resized as often those that ran longest. stays: those of `resizing.stays_of`.
+    resized as often those that ran longest. stays: those of `stays_of_done`.
     """
     first = float(outcome.timeline["time"][0])
     chosen, (begin, until) = _chosen(outcome, stays, most)
-    seconds = pause(outcome.run["options"])
     own = chosen.select("lane", "job_id", "asked", "least", "most", "scale")
     drawn = (
-        stays.with_columns(paused=paused(seconds))
+        stays.rename({"num_gpus": "gpus"})
         .join(own, on="job_id", how="inner", maintain_order="left")
         .filter((pl.col("start_time") < until) & (pl.col("end_time") > begin))
         .with_columns(
             day=(pl.max_horizontal("start_time", pl.lit(begin)) - first) / DAY,
             end_day=(pl.min_horizontal("end_time", pl.lit(until)) - first) / DAY,
-            pause_end=(pl.min_horizontal(pl.col("start_time") + pl.col("paused"), pl.lit(until)) - first)
+            pause_end=(pl.min_horizontal(pl.col("start_time") + pl.col("pause"), pl.lit(until)) - first)
             / DAY,
         )
     )
@@ -97,7 +95,7 @@ def _chosen(outcome: Outcome, stays: pl.DataFrame, most: int) -> tuple[pl.DataFr
     begin, until = float(top["submit_time"]), float(top["finish_time"])
     inside = stays.filter((pl.col("start_time") <= until) & (pl.col("end_time") >= begin))
     counts = inside.group_by("job_id").agg(
-        within=(resized & (pl.col("start_time") >= begin)).sum(), held=pl.col("gpus").max()
+        within=(resized & (pl.col("start_time") >= begin)).sum(), held=pl.col("num_gpus").max()
     )
     high = pl.max_horizontal("held", "asked")
     return (
@@ -131,7 +129,7 @@ def _bars(stays: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pauses(stays: pl.DataFrame) -> pl.DataFrame:
-    found = stays.filter((pl.col("paused") > 0) & (pl.col("pause_end") > pl.col("day")))
+    found = stays.filter((pl.col("pause") > 0) & (pl.col("pause_end") > pl.col("day")))
     found = found.with_columns(end_day="pause_end")
     return _bars(found).with_columns(state=pl.lit("pause"))
 

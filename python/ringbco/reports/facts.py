@@ -185,7 +185,7 @@ def headline(results: Comparison | Mapping[str, Outcome]) -> list[list[Line]]:
     comparison = as_comparison(results)
     labels = list(comparison.outcomes)
     lines = []
-    for measure, entries in comparison.rows.items():
+    for measure, entries in comparison.shown.items():
         shown = measure.show_all([entry.value for entry in entries])
         ends = [measure.show_ends(comparison.spread(label, measure.key)) for label in labels]
         cells = tuple(

@@ -13,7 +13,7 @@ from ringbco.reports.elastic_lanes import Lanes, lanes_of
 from ringbco.reports.maps import class_figure
 from ringbco.reports.series import HOUR, MOST_BESIDE, Figure, legend, short
 from ringbco.result.outcome import Outcome
-from ringbco.result.resizing import figures, stays_of
+from ringbco.result.stays import stays_of_done
 
 MOST_LANES: Final = 12
 """Of a single result; of several each has fewer."""
@@ -41,22 +41,15 @@ _MORE: Final = {6: "21\N{EN DASH}50", 7: "more"}
 
 
 def elastic(results: Mapping[str, Outcome]) -> list[Figure]:
-    """Lanes of jobs, resizes a job and GPUs held of those asked for; none where no job was resized.
-
-    Results without allocations do not tell.
-    """
+    """Lanes of jobs, resizes a job and GPUs held of those asked for; none where no job was resized."""
     known = {
-        label: stays
+        label: stays_of_done(found)
         for label, found in results.items()
-        if "min_gpus" in found.jobs.columns and (stays := stays_of(found)) is not None
+        if "min_gpus" in found.jobs.columns and "resizes" in found.summary
     }
     if not any(stays["before"].is_not_null().any() for stays in known.values()):
         return []
-    note = (
-        ""
-        if len(known) == len(results)
-        else " Results that may not resize, or without allocations, are left out."
-    )
+    note = "" if len(known) == len(results) else " Results that may not resize are left out."
     return [*_lanes(results, known), *_by_class(results, known, note)]
 
 
@@ -67,10 +60,11 @@ def _lanes(results: Mapping[str, Outcome], known: Mapping[str, pl.DataFrame]) ->
     others = "" if len(there) == len(drawn) else f" The first {len(drawn)} results of {len(there)} only."
     for number, (label, stays) in enumerate(drawn.items(), start=1):
         lanes = lanes_of(results[label], stays, most)
-        told = figures(stays, results[label].run["options"])
+        resized = stays.filter(pl.col("before").is_not_null())
+        hours = float((resized["num_gpus"] * resized["pause"]).sum()) / HOUR
         many = (
-            f"{told['resizes']:,} resizes of {told['jobs_resized']:,} jobs, in whose pauses"
-            f" {told['resize_lost_gpu_seconds'] / HOUR:,.1f} GPU-hours were held. "
+            f"{resized.height:,} resizes of {resized['job_id'].n_unique():,} jobs, in whose pauses"
+            f" {hours:,.1f} GPU-hours were held. "
         )
         beside = f", and the {lanes.jobs - 1} resized most in that time" if lanes.jobs > 1 else ""
         averaged = " A job of very many stays is drawn by means, without pauses." if lanes.averaged else ""
@@ -184,9 +178,9 @@ def _elastic_jobs(outcome: Outcome, stays: pl.DataFrame) -> pl.DataFrame:
 
     first: whether it is its job's first, by which jobs are counted.
     """
-    jobs = outcome.jobs.filter(pl.col("min_gpus") < pl.col("max_gpus")).select("job_id", "num_gpus")
+    jobs = outcome.jobs.filter(pl.col("min_gpus") < pl.col("max_gpus")).select("job_id", asked="num_gpus")
     found = stays.join(jobs, on="job_id", how="inner")
-    ratio = pl.col("gpus") / pl.col("num_gpus")
+    ratio = pl.col("num_gpus") / pl.col("asked")
     resizes = pl.col("before").is_not_null().sum().over("job_id")
     return found.select(
         times=pl.sum_horizontal((resizes > most).cast(pl.Int64) for most in (0, 1, 2, 5, 10, 20, 50)),
@@ -196,7 +190,7 @@ def _elastic_jobs(outcome: Outcome, stays: pl.DataFrame) -> pl.DataFrame:
         .then(5 + (ratio > 2).cast(pl.Int64) + (ratio > 4).cast(pl.Int64))
         .otherwise(1 + (ratio > 0.25).cast(pl.Int64) + (ratio > 0.5).cast(pl.Int64)),
         first=pl.col("job_id").is_first_distinct(),
-        hours=pl.col("gpus") * (pl.col("end_time") - pl.col("start_time")) / HOUR,
+        hours=pl.col("num_gpus") * (pl.col("end_time") - pl.col("start_time")) / HOUR,
     )
 
 

@@ -8,17 +8,21 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from ringbco.reports.evictions import evicted
 from ringbco.reports.figures_time import DAY, spans
 from ringbco.reports.series import Figure, chosen, short, strokes
 from ringbco.result.outcome import Outcome
+from ringbco.result.stays import stays_of_done
 
 _STRETCHES = 96
 
 
 def evictions(results: Mapping[str, Outcome]) -> list[Figure]:
     """Stays a day that ended so that others could start; nothing where no result tells them."""
-    told = {label: stays for label, found in results.items() if (stays := evicted(found)) is not None}
+    told = {
+        label: stays_of_done(found).filter(pl.col("ended") == "evicted")
+        for label, found in results.items()
+        if "evictions" in found.jobs.columns
+    }
     if not told:
         return []
     frames = []
@@ -51,6 +55,4 @@ def evictions(results: Mapping[str, Outcome]) -> list[Figure]:
         )
     )
     note = "Stays that ended so that others could start, counted over even stretches of time."
-    if len(told) < sum("evictions" in found.jobs.columns for found in results.values()):
-        note += " Results whose policy preempts do not tell them, and those without allocations neither."
     return [Figure("evictions", "Evictions over time", note, chosen(chart, results), height=170)]

@@ -34,16 +34,16 @@ _COMPONENTS: Final = {
     "wait_behind": ("waiting behind the queue's head", "#56B4E9"),
     "wait_gpus": ("waiting for enough idle GPUs", "#0072B2"),
     "wait_fragmented": ("waiting though enough are idle", "#CC79A7"),
-    "wait_time": ("waiting", "#0072B2"),
-    "suspended": ("preempted, off the GPUs", "#8A8A8A"),
+    "waited": ("waiting", "#0072B2"),
     "ideal_run_time": ("running, as if alone", "#009E73"),
     "paused_time": ("paused at rungs", "#BFBFBF"),
     "lost_time": ("resuming, without progress", "#8C7A3D"),
+    "lost_work": ("work lost to failures", "#8A8A8A"),
     "run_spread": ("slower because spread", "#E69F00"),
     "run_contention": ("slower because of contention", "#D55E00"),
     "run_beyond": ("running longer than that", "#D55E00"),
 }
-_OF_PREEMPTION: Final = ("suspended", "paused_time", "lost_time")
+_OF_SOME: Final = ("paused_time", "lost_time", "lost_work")
 _NOISE: Final = 1e-6  # s, of a mean
 
 
@@ -56,7 +56,7 @@ def time_split(results: Mapping[str, Outcome]) -> Figure:
             *(expression.mean().alias(name) for name, expression in columns.items())
         )
         for name, mean in means.collect().row(0, named=True).items():
-            if abs(mean) > _NOISE or name not in _OF_PREEMPTION:
+            if abs(mean) > _NOISE or name not in _OF_SOME:
                 rows.append((label, _COMPONENTS[name][0], list(_COMPONENTS).index(name), mean / HOUR))
     data = pl.DataFrame(rows, schema=["policy", "part", "place", "hours"], orient="row")
     used = [name for name in _COMPONENTS if _COMPONENTS[name][0] in set(data["part"])]
@@ -91,22 +91,14 @@ def time_split(results: Mapping[str, Outcome]) -> Figure:
 def time_columns(outcome: Outcome) -> dict[str, pl.Expr]:
     """The parts of a job's completion time, s, as far as the result tells them apart; they add up to it."""
     there = outcome.jobs.columns
-    waits = tuple(CAUSES) if set(CAUSES) <= set(there) else ("wait_time",)
+    waits = tuple(CAUSES) if set(CAUSES) <= set(there) else ("waited",)
     # Causes are single precision, in which a sum of a million would not be one.
     parts: dict[str, pl.Expr] = {name: pl.col(name).cast(pl.Float64) for name in waits}
     progress = pl.col("run_time")
     if {"held_time", "lost_time"} <= set(there):
-        # The causes tell it. Those of ringbco 0.1 end at the first start.
-        told = pl.sum_horizontal(parts.values()) - pl.col("wait_time")
-        rest = pl.col("run_time") - pl.col("held_time") - told
-        if "paused_time" in there:
-            rest -= pl.col("paused_time")
-            parts["paused_time"] = pl.col("paused_time")
-        parts |= {
-            "suspended": pl.when(rest > 1e-6 * pl.col("jct")).then(rest).otherwise(0.0),
-            "lost_time": pl.col("lost_time"),
-        }
-        progress = pl.col("held_time") - pl.col("lost_time")
+        parts |= {name: pl.col(name) for name in _OF_SOME if name in there}
+        lost = (pl.col(name) for name in ("lost_time", "lost_work") if name in there)
+        progress = pl.col("held_time") - pl.sum_horizontal(lost)
     parts["ideal_run_time"] = pl.col("ideal_run_time")
     for name in ("run_resized", "run_on_type"):  # as if alone on the GPUs that it had
         if name in there:
@@ -118,21 +110,22 @@ def time_columns(outcome: Outcome) -> dict[str, pl.Expr]:
 
 def completion(results: Mapping[str, Outcome]) -> Figure:
     """The distribution of completion times."""
-    return _within(results, "jct", "Completion time", did="finished", column="jct")
+    told = "Share of jobs that finished within a time of their submission."
+    return _within(results, "jct", "Completion time", told, "jct")
 
 
 def waiting(results: Mapping[str, Outcome]) -> Figure:
     """The distribution of waiting times."""
-    return _within(results, "wait", "Waiting time", did="started", column="wait_time")
+    told = "Share of jobs that waited for a time at most, all time off the GPUs counted."
+    return _within(results, "wait", "Waiting time", told, "waited")
 
 
-def _within(results: Mapping[str, Outcome], name: str, title: str, *, did: str, column: str) -> Figure:
-    """The share of jobs that `did` something within a time of their submission."""
+def _within(results: Mapping[str, Outcome], name: str, title: str, told: str, column: str) -> Figure:
+    """The share of jobs whose `column` is a time at most."""
     return Figure(
         name,
         title,
-        f"Share of jobs that {did} within a time of their submission. Logarithmic; below a second counts"
-        f" as one.{_points(results)}",
+        f"{told} Logarithmic; below a second counts as one.{_points(results)}",
         _distribution(results, column, title.lower()),
         half=True,
     )

@@ -134,7 +134,7 @@ def _by_class(results: Mapping[str, Outcome]) -> Iterator[Figure]:
     number = pl.when(share >= WHOLE).then(11).otherwise((share + tenth - 1) // tenth)
     frames = [
         outcome.jobs.group_by(number=number)
-        .agg(jobs=pl.len(), hours=pl.col("wait_time").mean() / HOUR)
+        .agg(jobs=pl.len(), hours=pl.col("waited").mean() / HOUR)
         .with_columns(policy=pl.lit(label))
         for label, outcome in results.items()
     ]

@@ -55,7 +55,7 @@ def waits(results: Mapping[str, Outcome]) -> Iterator[Figure]:
 def _map(results: Mapping[str, Outcome]) -> Figure:
     names = size_names(results)
     data = pl.concat(
-        _named(_means(outcome, {"hours": pl.col("wait_time")}), label, names)
+        _named(_means(outcome, {"hours": pl.col("waited")}), label, names)
         for label, outcome in results.items()
     )
     chart = class_map(
@@ -78,7 +78,7 @@ def _map(results: Mapping[str, Outcome]) -> Figure:
 def _by_size(results: Mapping[str, Outcome]) -> Figure:
     names = size_names(results)
     frames = [
-        _named(_means(outcome, {"hours": pl.col("wait_time")}), label, names)
+        _named(_means(outcome, {"hours": pl.col("waited")}), label, names)
         for label, outcome in results.items()
     ]
     chart = (
@@ -169,7 +169,7 @@ def _means(outcome: Outcome, columns: Mapping[str, pl.Expr]) -> pl.DataFrame:
         .group_by(size_class())
         .agg(
             pl.len().alias("jobs"),
-            (pl.col("wait_time") > 60).mean().alias("waited"),
+            (pl.col("waited") > 60).mean().alias("waited"),
             *(
                 (expression.cast(pl.Float64).mean() / HOUR).alias(name)
                 for name, expression in columns.items()
@@ -189,6 +189,6 @@ def _named(frame: pl.DataFrame, label: str, names: Mapping[int, str]) -> pl.Data
 
 def longest(outcome: Outcome) -> pl.DataFrame:
     """The jobs that waited longest, longest first: those that waited at all, at most 10 of them."""
-    columns = ["job_id", "num_gpus", "submit_time", "wait_time", "run_time", "slowdown"]
+    columns = ["job_id", "num_gpus", "submit_time", "waited", "run_time", "slowdown"]
     columns += [name for name in (*CAUSES, "user", "vc") if name in outcome.jobs.columns]
-    return outcome.jobs.filter(pl.col("wait_time") > 0).top_k(LONGEST, by="wait_time").select(columns)
+    return outcome.jobs.filter(pl.col("waited") > 0).top_k(LONGEST, by="waited").select(columns)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from itertools import groupby, repeat
-from typing import NamedTuple
+from itertools import groupby
+from typing import Final, NamedTuple
 
 import polars as pl
 
 from ringbco.errors import InputError
-from ringbco.reports.evictions import evicted
-from ringbco.reports.server_load import server_gpus, spanning_stretches
+from ringbco.reports.server_load import server_gpus
 from ringbco.result.outcome import Outcome
-from ringbco.result.resizing import STAY, stays_of
+from ringbco.result.stays import stays_of_done
 
 LEVELS = ("one server", "spans alone", "shares links", "crowded", "jammed")
 """Contention met by a job: p_j of 0, 1, 2, 3 to 4, and 5 or more."""
@@ -23,6 +22,7 @@ EVICTED = "evicted: made room for another"
 """How the end of a stretch is marked that an eviction ended."""
 RESIZED = "resized: other GPUs from here on"
 """How the start of a stretch is marked whose job held another number of GPUs up to that instant."""
+_TOLD: Final = ("began", "ended", "by_job", "by_service", "by_server")
 
 
 class Lane(NamedTuple):
@@ -40,14 +40,15 @@ def level(contention: pl.Expr) -> pl.Expr:
     return pl.sum_horizontal(*above).cast(pl.Int64)
 
 
-def stretches(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.DataFrame:
-    """The allocations on `servers` (all by default) by server and start, with each job's facts beside them.
+def held_rows(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.DataFrame:
+    """The allocations on `servers` (all by default) by server and start, each with its stay and its job.
 
-    Columns: job_id, server, gpus, start, end, spans (whether the job held other servers too), job_gpus,
-    num_servers, max_contention, level, wait_time, slowdown, evicted (whether the stretch ended so that
-    another could start) and, where the result has them, user and vc. Where jobs may be resized also held (the
-    job's GPUs on all servers) and before (as many as it held until it was resized, else null).
-    Replicas of services are among them: job_id is the service's name, and what only jobs have is null.
+    Columns: job_id, server, gpus, start, end; of the job job_gpus, num_servers, max_contention, level,
+    waited, slowdown and, where the result has them, user and vc; of the stay spans (whether it was on other
+    servers too), held (GPUs on all servers), before (GPUs held until the job was resized, else null), began,
+    ended, by_job, by_service and by_server.
+    Jobs that were ended before they were done are left out. Replicas of services are among the rows: job_id
+    is the service's name, and what only jobs have is null.
     """
     assert outcome.allocations is not None
     jobs = outcome.jobs.select(
@@ -56,52 +57,30 @@ def stretches(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.Data
         "num_servers",
         "max_contention",
         level(pl.col("max_contention")).alias("level"),
-        "wait_time",
+        "waited",
         "slowdown",
         *(name for name in ("user", "vc") if name in outcome.jobs.columns),
     )
-    spanning = spanning_stretches(outcome.allocations).select("job_id", "start_time").unique()
-    wanted = outcome.allocations
-    if servers is not None:
-        wanted = wanted.filter(pl.col("server").is_in(list(servers)))
-    frame = (
-        wanted.join(
-            spanning.with_columns(spans=pl.lit(True)),
-            on=["job_id", "start_time"],
-            how="left",
-            maintain_order="left",
-        )
-        .with_columns(pl.col("spans").fill_null(False))
-        .join(jobs, on="job_id", how="left", maintain_order="left")
+    stays = stays_of_done(outcome).select(
+        "job_id", "stay", "before", *_TOLD, held="num_gpus", spans=pl.col("num_servers") > 1
     )
-    ended = evicted(outcome)
-    if ended is None:
-        frame = frame.with_columns(evicted=pl.lit(value=False))
-    else:
-        known = ended.with_columns(evicted=pl.lit(value=True))
-        stay = ["job_id", "start_time", "end_time"]
-        frame = frame.join(known, on=stay, how="left", maintain_order="left").with_columns(
-            pl.col("evicted").fill_null(value=False)
-        )
-    stays = stays_of(outcome)
-    if stays is not None:
-        sizes = stays.select(*STAY, "before", held="gpus")
-        frame = frame.join(sizes, on=STAY, how="left", maintain_order="left")
-    frame = frame.rename({"num_gpus": "gpus", "start_time": "start", "end_time": "end"})
+    among = pl.lit(value=True) if servers is None else pl.col("server").is_in(list(servers))
+    frame = (
+        outcome.allocations.filter(among)
+        .join(stays, on=["job_id", "stay"], how="inner", maintain_order="left")
+        .join(jobs, on="job_id", how="inner", maintain_order="left")
+        .rename({"num_gpus": "gpus", "start_time": "start", "end_time": "end"})
+    )
     if outcome.replicas is not None:
-        held = outcome.replicas
-        if servers is not None:
-            held = held.filter(pl.col("server").is_in(list(servers)))
         names = {"service": "job_id", "num_gpus": "gpus", "start_time": "start", "end_time": "end"}
-        rows = held.rename(names).with_columns(
-            spans=pl.lit(False), level=pl.lit(len(LEVELS), pl.Int64), evicted=pl.lit(False)
-        )
+        rows = outcome.replicas.filter(among).rename(names)
+        rows = rows.with_columns(spans=pl.lit(value=False), level=pl.lit(len(LEVELS), pl.Int64))
         frame = pl.concat((frame, rows), how="diagonal")
     return frame.sort("server", "start", "end", maintain_order=True)
 
 
 def assign_lanes(frame: pl.DataFrame, outcome: Outcome) -> list[Lane]:
-    """Lanes for every row of `stretches`: each takes the lowest that are free on its server when it starts.
+    """Lanes for every row of `held_rows`: each takes the lowest that are free on its server when it starts.
 
     A job that is resized keeps lanes that it had on the server. A result does not record which GPUs of a
     server a job held, only how many; these are a possible choice.
@@ -120,11 +99,10 @@ def assign_lanes(frame: pl.DataFrame, outcome: Outcome) -> list[Lane]:
             for lane in heappop(held)[1]:
                 heappush(free, lane)
 
-    resized = frame["before"].is_not_null() if "before" in frame.columns else None
-    names = frame["job_id"].to_list() if resized is not None else repeat("")
-    stays = resized.to_list() if resized is not None else repeat(False)
-    columns = (frame[name].to_list() for name in ("server", "gpus", "start", "end"))
-    rows = enumerate(zip(*columns, names, stays, strict=False))
+    resized = frame["before"].is_not_null()
+    any_resized = resized.any()
+    columns = (frame[name].to_list() for name in ("server", "gpus", "start", "end", "job_id"))
+    rows = enumerate(zip(*columns, resized.to_list(), strict=True))
     for (server, start), group in groupby(rows, key=lambda row: (row[1][0], row[1][2])):
         if server != here:
             here, held, had = server, [], {}
@@ -145,7 +123,7 @@ def assign_lanes(frame: pl.DataFrame, outcome: Outcome) -> list[Lane]:
                 )
             taken = sorted(own + [heappop(free) for _ in range(gpus - len(own))])
             heappush(held, (end, taken))
-            if resized is not None:
+            if any_resized:
                 had[job] = taken
             lanes.extend(_runs(row, server, taken))
     return lanes

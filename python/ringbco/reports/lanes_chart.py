@@ -12,8 +12,7 @@ import polars as pl
 
 from ringbco.errors import UsageError
 from ringbco.reports.cluster_state import cluster_state
-from ringbco.reports.evictions import evicted
-from ringbco.reports.lanes import EVICTED, LEVELS, REPLICA, RESIZED, assign_lanes, stretches
+from ringbco.reports.lanes import EVICTED, LEVELS, REPLICA, RESIZED, assign_lanes, held_rows
 from ringbco.reports.outage_bars import down_times
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.share_lanes import assign_shares
@@ -124,7 +123,7 @@ def _tops(sizes: list[int]) -> list[int]:
 
 
 def _bars(outcome: Outcome, window: Window, tops: dict[int, int]) -> pl.DataFrame:
-    frame = stretches(outcome, window.servers)
+    frame = held_rows(outcome, window.servers)
     if "gpu" in frame.columns:
         part: type[pl.DataType] = pl.Float64
         taken: list[tuple[int, int, float, float]] = [
@@ -138,9 +137,8 @@ def _bars(outcome: Outcome, window: Window, tops: dict[int, int]) -> pl.DataFram
         taken, schema={"row": pl.UInt32, "server": pl.Int64, "first": part, "width": part}, orient="row"
     )
     # A stay that goes on after the window has not been evicted in it, nor one resized that began before.
-    inside = pl.col("evicted") & (pl.col("end") <= window.end)
-    resized = pl.col("before").is_not_null() if "before" in frame.columns else pl.lit(value=False)
-    began = resized & (pl.col("start") >= window.start)
+    inside = (pl.col("ended") == "evicted").fill_null(False) & (pl.col("end") <= window.end)
+    began = pl.col("before").is_not_null() & (pl.col("start") >= window.start)
     rows = frame.with_columns(evicted=inside, resized=began).with_row_index("row")
     kept = window.cut(rows).select("row", "start", "end", "level", "evicted", "resized")
     return (
@@ -187,7 +185,7 @@ def _scale(outcome: Outcome) -> alt.Scale:
     levels, colours = list(LEVELS), list(_COLOURS)
     if outcome.replicas is not None:
         levels, colours = [*levels, REPLICA], [*colours, "#5b8fd0"]
-    if evicted(outcome) is not None:
+    if "evictions" in outcome.jobs.columns:
         levels, colours = [*levels, EVICTED], [*colours, "#1d2b64"]
     if "resizes" in outcome.summary:
         levels, colours = [*levels, RESIZED], [*colours, "#6a3d9a"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ringbco.reports.templates import render
-from ringbco.result.measures import SINGLES, SPREADS
+from ringbco.result.measures import SINGLES, SPREADS, TIME_TO_START, waits_again
 from ringbco.result.metrics import STATISTICS
 from ringbco.units import figure
 
@@ -23,7 +23,7 @@ def outcome_html(outcome: Outcome) -> str:
             "figures": [figure(kind, summary[f"{statistic}_{name}"]) for statistic in STATISTICS],
         }
         for name, title, kind in SPREADS
-        if f"{STATISTICS[0]}_{name}" in summary
+        if f"{STATISTICS[0]}_{name}" in summary and (name != TIME_TO_START or waits_again(summary))
     ]
     figures = [f"jobs {figure('count', summary['jobs'])}"]
     figures += [
@@ -39,7 +39,7 @@ def outcome_html(outcome: Outcome) -> str:
 def comparison_html(comparison: Comparison) -> str:
     """One row a measure, one column an outcome; the best is bold, the ratio is to the first outcome."""
     measures, labels = [], list(comparison.outcomes)
-    for measure, entries in comparison.rows.items():
+    for measure, entries in comparison.shown.items():
         shown = measure.show_all([entry.value for entry in entries])
         ends = [measure.show_ends(comparison.spread(label, measure.key)) for label in labels]
         measures.append({"title": measure.title, "cells": list(zip(shown, entries, ends, strict=True))})

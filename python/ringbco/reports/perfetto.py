@@ -18,7 +18,7 @@ import polars as pl
 from ringbco.errors import UsageError
 from ringbco.io.marks import TRACE_START
 from ringbco.reports.cluster_state import cluster_state
-from ringbco.reports.lanes import LEVELS, Lane, assign_lanes, stretches
+from ringbco.reports.lanes import LEVELS, Lane, assign_lanes, held_rows
 from ringbco.reports.outage_bars import down_times
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.share_lanes import assign_shares
@@ -33,6 +33,7 @@ FIRST_SERVER: Final = 2  # the process of server 0
 COLOURS: Final = ("good", "olive", "yellow", "bad", "terrible")
 
 _US: Final = 1e6
+_WHO: Final = ("job", "service", "server")
 _COUNTERS: Final = (
     ("queue", {"jobs waiting": "queued_jobs"}),
     ("GPUs asked for by the queue", {"GPUs": "queued_gpus"}),
@@ -72,7 +73,7 @@ def _write(events: Iterable[Event], outcome: Outcome, file: BinaryIO | gzip.Gzip
 
 def trace_events(outcome: Outcome, window: Window) -> Iterator[Event]:
     """The trace's events: names first, then slices, then counters."""
-    frame = stretches(outcome, window.servers)
+    frame = held_rows(outcome, window.servers)
     kept = window.cut(frame.with_row_index("row"))
     slices = int(kept["gpus"].sum())
     if slices > MOST_SLICES:
@@ -81,12 +82,14 @@ def trace_events(outcome: Outcome, window: Window) -> Iterator[Event]:
         )
     # Lanes come from the whole run, so that a job keeps its place whatever the window.
     rows = dict(zip(kept["row"].to_list(), kept.iter_rows(named=True), strict=True))
+    elastic = "resizes" in outcome.summary
     threads, lanes = _threads(frame, outcome, window)
     yield from _names(outcome, window, threads)
     for lane in lanes:
         if lane.row in rows:
             row = rows[lane.row]
-            yield from _slices(lane, row) if row["level"] < len(LEVELS) else _replica(lane, row)
+            job = row["level"] < len(LEVELS)
+            yield from _slices(lane, row, elastic=elastic) if job else _replica(lane, row)
     for server, start, end, cause in down_times(outcome, window).iter_rows():
         yield from _down(server, start * _US, end * _US, cause, len(threads[server]))
     yield from _cluster_counters(outcome, window)
@@ -147,23 +150,29 @@ def _meta(what: str, process: int, thread: int = 0, **arguments: Any) -> Event:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "ts": 0, "args": arguments}
 
 
-def _slices(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
-    """One slice a lane. Viewers that choose colours themselves do so by the name, so it holds the level."""
+def _slices(lane: Lane, row: dict[str, Any], *, elastic: bool) -> Iterator[Event]:
+    """One slice a lane. Viewers that choose colours themselves do so by the name, so it holds the level.
+
+    elastic: whether jobs may be resized.
+    """
     arguments = {
         "job": row["job_id"],
         "GPUs": row["job_gpus"],
         "servers": row["num_servers"],
         "largest contention": row["max_contention"],
-        "waited, s": row["wait_time"],
+        "waited, s": row["waited"],
         "slowdown": row["slowdown"],
     }
     arguments |= {name: row[name] for name in ("share", "user", "vc") if row.get(name) is not None}
-    if row.get("held") is not None:
+    if elastic:
         arguments |= {"GPUs": row["held"], "GPUs asked for": row["job_gpus"]}
-    if row.get("before") is not None:
+    if row["before"] is not None:
         arguments["resized from"] = row["before"]
-    if row["evicted"]:
-        arguments["evicted"] = True
+    if row["began"] != "first":
+        arguments["began"] = row["began"]
+    if row["ended"] != "done":
+        arguments["ended"] = row["ended"]
+    arguments |= {f"ended by {who}": row[f"by_{who}"] for who in _WHO if row[f"by_{who}"] is not None}
     start = row["start"] * _US
     event = {
         "ph": "X",
@@ -190,7 +199,7 @@ def _replica(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
         "pid": FIRST_SERVER + lane.server,
         "ts": start,
         "dur": max(row["end"] * _US - start, 0.0),
-        "args": {"service": row["job_id"], "GPUs": row["gpus"]},
+        "args": {"service": row["job_id"], "GPUs": row["gpus"], "ended": row["ended"]},
     }
     for thread in range(lane.first, lane.first + lane.width):
         yield event | {"tid": thread + 1}

@@ -42,9 +42,9 @@ class Plots:
         return _sized(charts.completion_times(self._outcomes))
 
     def wait(self) -> Any:
-        """Share of jobs that started within a time of their submission (log scale)."""
-        title = "Jobs started within a time of their submission"
-        return _sized(charts.distribution(self._outcomes, "wait_time", title, "waiting time"))
+        """Share of jobs by waiting time, all time off the GPUs (log scale)."""
+        title = "Jobs by waiting time"
+        return _sized(charts.distribution(self._outcomes, "waited", title, "waiting time"))
 
     def slowdown(self) -> Any:
         """Share of jobs by slowdown: completion time over ideal run time (log scale)."""

@@ -19,13 +19,12 @@ def server_gpus(outcome: Outcome) -> list[int]:
 def spanning_stretches(allocations: pl.DataFrame) -> pl.DataFrame:
     """The stretches of jobs that held GPUs on several servers at once.
 
-    A placement's stretches all start at the same instant, so those of one job with one start belong together.
     Where rows are those of GPUs, each server has one of them here.
     """
     if "gpu" in allocations.columns:
-        keys = ["job_id", "server", "start_time", "end_time"]
+        keys = ["job_id", "stay", "server"]
         allocations = allocations.unique(keys, keep="first", maintain_order=True)
-    return allocations.filter(pl.len().over("job_id", "start_time") > 1)
+    return allocations.filter(pl.len().over("job_id", "stay") > 1)
 
 
 def mean_spanning(

@@ -18,7 +18,7 @@ Span = tuple[int, int]
 
 
 class Held(NamedTuple):
-    """What one row of `stretches` holds of its GPU.
+    """What one row of `held_rows` holds of its GPU.
 
     nth: the lowest number, from 0, that no other job on this GPU has at the time. spans: thousandths of the
     GPU that no other job has at the time.
@@ -82,7 +82,7 @@ def _joined(spans: list[Span]) -> list[Span]:
 
 
 def assign_shares(frame: pl.DataFrame, outcome: Outcome) -> list[Held]:
-    """What every row of `stretches` holds; its GPU is the one that the result records.
+    """What every row of `held_rows` holds; its GPU is the one that the result records.
 
     Raises InputError where a server lacks the GPU, or jobs hold more than all of it.
     """

@@ -20,7 +20,7 @@ MOST_COLUMNS: Final = 4
 _MOST_MEASURES: Final = 6
 _SHORT: Final = 16
 _SORTED_BY: Final = "mean completion time"
-_TIMES: Final = frozenset(("submit_time", "wait_time", "run_time", *CAUSES))
+_TIMES: Final = frozenset(("submit_time", "waited", "run_time", *CAUSES))
 _OF_TYPES: Final = {
     # key of summary.json's gpu_types: (title, number format)
     "gpu_type": ("GPU type", "{}"),
@@ -36,7 +36,7 @@ _TITLES: Final = {
     "job_id": "job",
     "num_gpus": "GPUs",
     "submit_time": "submitted at",
-    "wait_time": "waited",
+    "waited": "waited",
     "run_time": "ran",
     **{cause: f"of it {text}" for cause, (text, _) in CAUSES.items()},
 }
@@ -199,7 +199,7 @@ def _of_priorities(outcome: Outcome) -> Iterator[list[Told]]:
     groups = known.group_by(of.alias("group")).agg(
         jobs=pl.len(),
         jct=pl.col("jct").mean(),
-        wait=pl.col("wait_time").mean(),
+        wait=pl.col("waited").mean(),
         evictions=pl.col("evictions").sum() if "evictions" in jobs.columns else pl.lit(None),
         hours=(pl.col("num_gpus") * held).sum() / 3600,
     )

@@ -14,7 +14,7 @@ from ringbco.reports.outputs import PICTURE, check_picture, check_trace
 from ringbco.reports.perfetto import write_trace
 from ringbco.reports.window import Window, window
 from ringbco.result.outcome import Outcome
-from ringbco.run.at_hand import read_result, without_ended
+from ringbco.run.at_hand import read_result
 from ringbco.run.soundness import check_tables
 
 
@@ -52,11 +52,12 @@ def timeline(
     check_trace(target, force=force)
     if picture is not None:
         check_picture(picture, force=force)
+    # Jobs that were ended have no lane, but they held GPUs: the counters count them.
     if isinstance(result, Outcome):
-        outcome = without_ended(result)
+        outcome = result
         check_tables(outcome)
     else:
-        outcome = without_ended(read_result(result))
+        outcome = read_result(result)
     shown = window(outcome, start, end, servers)
     with ExitStack() as stack:
         if picture is not None:

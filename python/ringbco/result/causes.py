@@ -10,9 +10,10 @@ import polars as pl
 from ringbco.trace import profiles
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
-    from ringbco import _core
     from ringbco.cluster.network import Network
 
 # Columns of jobs.parquet. They are single precision: they explain, and nothing is computed from them.
@@ -27,24 +28,26 @@ CAUSES_SCHEMA: Final[dict[str, pl.DataType]] = {
 _BLOCK: Final = 1 << 16
 
 
-def split(
+def parts(
     submit: NDArray[np.float64],
     num_gpus: NDArray[np.uint32],
     workload: profiles.Workload,
     network: Network,
-    result: _core.RunResult,
+    jobs: Mapping[str, NDArray[Any]],
     *,
     model: str,
     shares: NDArray[np.uint32] | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """The columns of `CAUSES_SCHEMA`, one value a job of the table (NaN where it was dropped).
 
+    jobs: the engine's table of that name.
+
     A wait has three parts, which add up to it: to all the time between submission and finish in which the job
-    held no GPUs, before its first start and after each preemption, but for its pauses at rungs.
+    held no GPUs, before its first start and after each stay, but for its pauses at rungs.
     wait_gpus: fewer GPUs were idle than the job asks for. wait_fragmented: enough were idle, but the job's
     placement could not use them. wait_behind:
     the job could have been placed, but it was not its turn (the head of a strict queue, the reservation of
-    EASY, the wait for a slot's boundary).
+    EASY, the wait for a slot's boundary). Where stays end early each is the sum over the job's stays.
 
     A run has two parts beyond the ideal run time. run_spread: what more servers than the fewest cost
     without contention (eq. 8 with k = 1). run_contention: what sharing links cost on top (k > 1), and what
@@ -53,58 +56,51 @@ def split(
     elastic a third part is run_resized: what the work took longer on another number of GPUs than the job
     asks for. Where GPUs differ another one is run_on_type: what it took longer on other types than it was
     recorded on, less than 0 on faster ones. Ideal run time and these parts always add up to the time on
-    GPUs with progress that was kept. That is the run time or, where jobs are preempted, held_time -
-    lost_time - lost_work. What more servers cost a preempted job, the engine adds up stay by stay.
+    GPUs with progress that was kept. That is the run time or, where stays end early, held_time -
+    lost_time - lost_work. What more servers cost a job of several stays is the sum over these.
     """
-    wait_gpus, wait_fragmented = result.wait_gpus, result.wait_fragmented
-    wait = result.start - submit
-    if result.held is not None:
-        wait = np.where(_interrupted(result), (result.finish - submit) - result.held, wait)
-        if result.rested is not None:
-            wait = wait - result.rested
-    columns = {
+    wait_gpus, wait_fragmented = jobs["wait_gpus"], jobs["wait_fragmented"]
+    if "wait_behind" in jobs:
+        wait_behind = jobs["wait_behind"].astype(np.float32)
+        wait_behind[~jobs["kept"]] = np.nan
+    else:
+        wait = jobs["start"] - submit
         # These are sums of many stretches. If they explain a whole wait, what is left of it is rounding.
-        "wait_behind": _rounded(wait - wait_gpus - wait_fragmented, wait),
-        "wait_gpus": wait_gpus,
-        "wait_fragmented": wait_fragmented,
-    }
+        wait_behind = _rounded(wait - wait_gpus - wait_fragmented, wait)
+    columns = {"wait_behind": wait_behind, "wait_gpus": wait_gpus, "wait_fragmented": wait_fragmented}
     spread, contention = np.full((2, submit.size), np.nan, np.float32)
     for first in range(0, submit.size, _BLOCK):
         rows = slice(first, first + _BLOCK)
         with np.errstate(over="ignore", invalid="ignore"):  # constants beyond all measure
-            spread[rows], contention[rows] = _longer(
-                num_gpus, workload, network, result, rows, fixed=model != "rar"
+            spread[rows], contention[rows] = _run(
+                num_gpus, workload, network, jobs, rows, fixed=model != "rar"
             )
             if shares is not None:
                 # On one GPU: nothing but the others on it takes longer, but for the slot clock's rounding.
                 own = shares[rows] > 0
                 contention[rows] += np.where(own, spread[rows], 0.0)
                 spread[rows] = np.where(own, 0.0, spread[rows])
-    spread[~result.kept] = contention[~result.kept] = np.nan
+    spread[~jobs["kept"]] = contention[~jobs["kept"]] = np.nan
     return columns | {"run_spread": spread, "run_contention": contention}
 
 
-def _longer(
+def _run(
     num_gpus: NDArray[np.uint32],
     workload: profiles.Workload,
     network: Network,
-    result: _core.RunResult,
+    jobs: Mapping[str, NDArray[Any]],
     rows: slice,
     *,
     fixed: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """run_spread and run_contention of some rows; `fixed`: contention is counted but slows nobody down."""
-    start, finish = result.start[rows], result.finish[rows]
-    # Time on GPUs with progress; all of the run where nobody is preempted.
-    running = finish - start
-    if result.held is not None and result.lost is not None:
-        running = result.held[rows] - result.lost[rows]
-    if result.lost_work is not None:
-        running = running - result.lost_work[rows]
-    # What other GPUs than those asked for, or of other types than recorded, cost is told apart.
-    for apart in (result.longer, result.on_types):
-        if apart is not None:
-            running = running - apart[rows]
+    finish = jobs["finish"][rows]
+    # Time on GPUs with progress; all of the run where no stay ends early.
+    running = jobs["held"][rows] - jobs["lost"][rows] if "held" in jobs else finish - jobs["start"][rows]
+    # What was lost, and what other GPUs or types than those asked for and recorded on cost, is told apart.
+    for apart in ("lost_work", "longer", "on_types"):
+        if apart in jobs:
+            running = running - jobs[apart][rows]
     longer = running - workload.ideal_run_time[rows]
     # A run is a difference of instants, which late in a long trace are coarser than a short run's 1e-9.
     noise = np.maximum(1e-9 * running, 4 * np.spacing(finish))
@@ -114,27 +110,18 @@ def _longer(
         num_gpus[rows],
         workload.gradient_bytes[rows],
         workload.compute_time[rows],
-        result.num_servers[rows],
+        jobs["num_servers"][rows],
         network,
     )
     spread = workload.iterations[rows] * (tau - workload.tau0[rows])
-    contended = network.xi1 * result.max_contention[rows] > 1
-    if result.spread is not None:
-        stay_by_stay = _interrupted(result)[rows]
-        if result.longer is not None:
-            stay_by_stay |= result.longer[rows] != 0
-        spread = np.where(stay_by_stay, result.spread[rows], spread)
+    contended = network.xi1 * jobs["max_contention"][rows] > 1
+    if "spread" in jobs:
+        by_stays = jobs["stays"][rows] > 1
+        if "longer" in jobs:
+            by_stays |= jobs["longer"][rows] != 0
+        spread = np.where(by_stays, jobs["spread"][rows], spread)
     spread = np.where(contended, spread, longer)
     return _without(noise, spread), _without(noise, longer - spread)
-
-
-def _interrupted(result: _core.RunResult) -> NDArray[np.bool_]:
-    """Whether a stay of a job ended before the job did."""
-    stopped: NDArray[np.bool_] = result.preemptions > 0
-    for counts in (result.failures, result.evictions, result.pauses):
-        if counts is not None:
-            stopped = stopped | (counts > 0)
-    return stopped
 
 
 def _without(noise: NDArray[np.float64], part: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from ringbco.io.manifest import Kind
 from ringbco.io.tables import write_table
 from ringbco.result.bound import of_results
 from ringbco.result.folder import RESULT, place_again, whole_folder
-from ringbco.result.measures import MEASURED_HERE, MEASURES, OVER_BOUND
+from ringbco.result.measures import MEASURED_HERE, MEASURES, OVER_BOUND, TIME_TO_START, waits_again
 from ringbco.result.seeds import OverSeeds, over_seeds
 from ringbco.result.views import view
 from ringbco.units import same
@@ -72,6 +72,19 @@ class Comparison:
             measure: _entries(told, measure.best, self._like)
             for measure, told in means.items()
             if told != [None] * len(told) or any(measure.key in summary for summary in summaries)
+        }
+
+    @property
+    def shown(self) -> dict[Measure, list[Entry]]:
+        """The rows that people are shown: of the time to the first start only the mean.
+
+        And that only where it is not the waiting time, as it is where nobody waits again.
+        """
+        again = any(waits_again(outcome.summary) for outcome in self.outcomes.values())
+        return {
+            measure: entries
+            for measure, entries in self.rows.items()
+            if measure.group != TIME_TO_START or (again and measure.key == f"mean_{TIME_TO_START}")
         }
 
     @property

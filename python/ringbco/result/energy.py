@@ -30,9 +30,8 @@ class Sleep:
     until: NDArray[np.float64]
 
     @classmethod
-    def of(cls, spells: tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]]) -> Sleep:
+    def of(cls, server: NDArray[np.uint32], since: NDArray[np.float64], until: NDArray[np.float64]) -> Sleep:
         """The engine's spells."""
-        server, since, until = spells
         return cls(server.astype(np.int64), since, until)
 
     def held(self, cluster: Cluster) -> Held:

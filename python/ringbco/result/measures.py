@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 from ringbco.result.metrics import STATISTICS
-from ringbco.units import Kind, figure, figures
+from ringbco.units import Kind, figure, figures, same
 
 
 class Measure(NamedTuple):
@@ -40,9 +40,11 @@ class Measure(NamedTuple):
         return ["-" if value is None else next(told) for value in values]
 
 
+TIME_TO_START: Final = "time_to_start"
 SPREADS: Final[tuple[tuple[str, str, Kind], ...]] = (
     ("jct", "completion time", "time"),
     ("wait", "waiting time", "time"),
+    (TIME_TO_START, "time to start", "time"),
     ("slowdown", "slowdown", "number"),
     ("bounded_slowdown", "bounded slowdown", "number"),
 )
@@ -86,3 +88,9 @@ MAY_BE_NULL: Final = ("utilisation_to_last_submission",)
 """Measures that a summary has as null where there is nothing to share: every server was down."""
 MEASURED_HERE: Final = ("engine_seconds",)
 """Measures of this machine, not of the policy: no two runs agree on them, so no Parquet file holds them."""
+
+
+def waits_again(summary: Mapping[str, Any]) -> bool:
+    """Whether jobs waited after their first start: else the time to start is the waiting time."""
+    start, wait = (summary.get(f"mean_{name}") for name in (TIME_TO_START, "wait"))
+    return start is not None and wait is not None and not same(start, wait)

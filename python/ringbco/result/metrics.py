@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ringbco.result.reliability import DownTime
 
 STATISTICS: Final = ("mean", "median", "p90", "p99")
-MEASURES: Final = {"jct": "jct", "wait": "wait_time", "slowdown": "slowdown"}
+MEASURES: Final = {"jct": "jct", "wait": "waited", "time_to_start": "wait_time", "slowdown": "slowdown"}
 
 
 def statistics(values: NDArray[np.float64]) -> dict[str, float]:
@@ -46,24 +46,23 @@ def _percentiles(values: NDArray[np.float64], percents: Sequence[int]) -> list[f
     return found
 
 
-@dataclass(frozen=True)
-class CutShort:
-    """Jobs that a policy ended before they were done, of those that ran.
+def makespan(jobs: pl.DataFrame, ended: pl.DataFrame | None = None) -> float:
+    """Seconds from the first submission to the last finish, or to the last stay of a job that was ended.
 
-    held: GPU-seconds. submitted: the first submission and the last, s. until: when the last one held GPUs, s.
+    ended: jobs that a verb ended before they were done, of those that ran, a row each: submit_time,
+    finish_time (when it held GPUs last, s) and held (GPU-seconds).
     """
-
-    held: float
-    submitted: tuple[float, float]
-    until: float
+    return _last("finish_time", jobs, ended) - _first(jobs, ended)
 
 
-def makespan(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> float:
-    """Seconds from the first submission to the last finish, or to the last stay of a job that was ended."""
-    first, last = column(jobs, "submit_time").min(), column(jobs, "finish_time").max()
-    if cut_short is not None:
-        first, last = min(first, cut_short.submitted[0]), max(last, cut_short.until)
-    return float(last - first)
+def _first(*among: pl.DataFrame | None) -> float:
+    """The first submission of all, s."""
+    return min(float(column(rows, "submit_time").min()) for rows in among if rows is not None)
+
+
+def _last(name: str, *among: pl.DataFrame | None) -> float:
+    """The greatest value of all in that column."""
+    return max(float(column(rows, name).max()) for rows in among if rows is not None)
 
 
 def gpus_of(jobs: pl.DataFrame) -> NDArray[Any]:
@@ -72,78 +71,75 @@ def gpus_of(jobs: pl.DataFrame) -> NDArray[Any]:
     return gpus * jobs["gpu_share"].fill_null(1.0).to_numpy() if "gpu_share" in jobs.columns else gpus
 
 
-def gpu_seconds(jobs: pl.DataFrame) -> float:
-    """GPU-seconds that the jobs held.
+def gpu_time(jobs: pl.DataFrame, what: Literal["held", "lost"]) -> NDArray[np.float64]:
+    """GPU-seconds of each job that it held, or lost to pauses: sums over its stays.
 
-    held_gpu_time where jobs may be resized, else num_gpus (the share of one) x held_time, or x run_time where
-    none is preempted.
-
-    Not a BLAS product, whose last bit depends on the number of threads it may use.
+    A job that may not be resized has as many GPUs, or the same share of one, in all of them.
     """
-    if "held_gpu_time" in jobs.columns:
-        return float(column(jobs, "held_gpu_time").sum())
-    held = "held_time" if "held_time" in jobs.columns else "run_time"
-    return float((gpus_of(jobs) * column(jobs, held)).sum())
+    times: NDArray[np.float64]
+    if f"{what}_gpu_time" in jobs.columns:
+        times = column(jobs, f"{what}_gpu_time")
+    elif f"{what}_time" in jobs.columns:
+        times = gpus_of(jobs) * column(jobs, f"{what}_time")
+    else:
+        times = gpus_of(jobs) * column(jobs, "run_time") if what == "held" else np.zeros(jobs.height)
+    return times
 
 
 def utilisation(
-    jobs: pl.DataFrame, num_gpus: int, cut_short: CutShort | None = None, down: DownTime | None = None
+    jobs: pl.DataFrame, num_gpus: int, ended: pl.DataFrame | None = None, down: DownTime | None = None
 ) -> float:
-    """Share of the GPU-seconds of the servers that were up, over the makespan, that jobs held."""
-    span = makespan(jobs, cut_short)
-    held = gpu_seconds(jobs) + (0.0 if cut_short is None else cut_short.held)
-    up = num_gpus * span - _lacking(jobs, span, cut_short, down)
+    """Share of the GPU-seconds of the servers that were up, over the makespan, that jobs held.
+
+    Not a BLAS product, whose last bit depends on the number of threads it may use.
+    """
+    span = makespan(jobs, ended)
+    held = float(gpu_time(jobs, "held").sum()) + (0.0 if ended is None else float(ended["held"].sum()))
+    up = num_gpus * span - _lacking(jobs, span, ended, down)
     return held / up if up > 0 else 0.0
 
 
-def _lacking(jobs: pl.DataFrame, span: float, cut_short: CutShort | None, down: DownTime | None) -> float:
+def _lacking(jobs: pl.DataFrame, span: float, ended: pl.DataFrame | None, down: DownTime | None) -> float:
     """GPU-seconds of servers that were down in so many seconds from the first submission on."""
     if down is None:
         return 0.0
-    first = float(column(jobs, "submit_time").min())
-    if cut_short is not None:
-        first = min(first, cut_short.submitted[0])
+    first = _first(jobs, ended)
     return down.gpu_seconds(first, first + span)
 
 
-def submission_window(jobs: pl.DataFrame, cut_short: CutShort | None = None) -> float:
+def submission_window(jobs: pl.DataFrame, ended: pl.DataFrame | None = None) -> float:
     """Seconds from the first submission to the last; 0 where all are submitted at one instant."""
-    submit = column(jobs, "submit_time")
-    first, last = submit.min(), submit.max()
-    if cut_short is not None:
-        first, last = min(first, cut_short.submitted[0]), max(last, cut_short.submitted[1])
-    return float(last - first)
+    return _last("submit_time", jobs, ended) - _first(jobs, ended)
 
 
 def summarise(
     jobs: pl.DataFrame,
     num_gpus: int,
     held_while_submitting: float,
-    cut_short: CutShort | None = None,
+    ended: pl.DataFrame | None = None,
     down: DownTime | None = None,
 ) -> dict[str, Any]:
     """What every summary says of a non-empty jobs table on a cluster of `num_gpus` GPUs.
 
     held_while_submitting: GPU-seconds that the jobs held up to the last submission, as the engine adds them
-    up: the table does not say when a preempted job held its GPUs. cut_short: what jobs held that were ended.
-    down: outages.
+    up: the table does not say when a preempted job held its GPUs. ended: as for `makespan`. down: outages.
 
-    Keys: jobs, makespan, {mean,median,p90,p99}_{jct,wait,slowdown,bounded_slowdown},
+    Keys: jobs, makespan, {mean,median,p90,p99}_{jct,wait,time_to_start,slowdown,bounded_slowdown},
     utilisation_to_last_submission (not where all jobs are submitted at one instant; None where every server
     was down from the first to the last), utilisation,
     jobs_spread, those of `fairness` and `size_classes`.
     """
-    summary: dict[str, Any] = {"jobs": jobs.height, "makespan": makespan(jobs, cut_short)}
+    summary: dict[str, Any] = {"jobs": jobs.height, "makespan": makespan(jobs, ended)}
     for measure, name in MEASURES.items():
         for statistic, value in statistics(column(jobs, name)).items():
             summary[f"{statistic}_{measure}"] = value
     for statistic, value in statistics(bounded_slowdown(jobs)).items():
         summary[f"{statistic}_bounded_slowdown"] = value
-    window = submission_window(jobs, cut_short)
-    up = num_gpus * window - _lacking(jobs, window, cut_short, down)
+    window = submission_window(jobs, ended)
+    up = num_gpus * window - _lacking(jobs, window, ended, down)
     if window > 0:
         summary["utilisation_to_last_submission"] = held_while_submitting / up if up > 0 else None
-    summary["utilisation"] = utilisation(jobs, num_gpus, cut_short, down)
+    summary["utilisation"] = utilisation(jobs, num_gpus, ended, down)
     summary["jobs_spread"] = int(np.count_nonzero(column(jobs, "num_servers") >= 2))
     among = _Fairness.of(jobs)
     return summary | among.among(slice(None)) | {"size_classes": _size_classes(jobs, among)}
@@ -222,24 +218,21 @@ class Searches:
 class _Fairness:
     """What fairness is worked out from, a value a job; None where the table does not say.
 
-    lost: GPU-seconds. late: finish - deadline, NaN without one. user: a number, -1 without a name.
+    paused: GPU-seconds. late: finish - deadline, NaN without one. user: a number, -1 without a name.
     """
 
     rho: NDArray[np.float64]
     preemptions: NDArray[np.uint32]
     evictions: NDArray[np.uint32] | None
-    lost: NDArray[np.float64] | None
+    paused: NDArray[np.float64] | None
     late: NDArray[np.float64] | None
     user: NDArray[np.int64] | None
     searches: Searches | None
 
     @classmethod
     def of(cls, jobs: pl.DataFrame) -> _Fairness:
-        lost = late = user = None
-        if "lost_gpu_time" in jobs.columns:
-            lost = column(jobs, "lost_gpu_time")
-        elif "lost_time" in jobs.columns:
-            lost = gpus_of(jobs) * column(jobs, "lost_time")
+        late = user = None
+        paused = gpu_time(jobs, "lost") if "lost_time" in jobs.columns else None
         if "deadline" in jobs.columns:
             late = column(jobs, "finish_time") - jobs["deadline"].fill_null(float("nan")).to_numpy()
         if "user" in jobs.columns:
@@ -247,7 +240,7 @@ class _Fairness:
         evictions = column(jobs, "evictions") if "evictions" in jobs.columns else None
         searches = Searches.of_jobs(jobs)
         rho, preemptions = column(jobs, "slowdown"), column(jobs, "preemptions")
-        return cls(rho, preemptions, evictions, lost, late, user, searches)
+        return cls(rho, preemptions, evictions, paused, late, user, searches)
 
     def among(self, rows: slice | NDArray[np.intp]) -> dict[str, Any]:
         """The figures of `fairness` over some of the jobs, at least one."""
@@ -257,9 +250,9 @@ class _Fairness:
             user = None if user is None else user[first]
         figures: dict[str, Any] = {"mean_finish_time_fairness": float(rho.mean())}
         figures["worst_finish_time_fairness"] = float(rho.max())
-        if self.lost is not None:
+        if self.paused is not None:
             figures["preemptions"] = int(self.preemptions[rows].sum())
-            figures["lost_gpu_seconds"] = float(self.lost[rows].sum())
+            figures["lost_gpu_seconds"] = float(self.paused[rows].sum())
         if self.evictions is not None:
             figures["evictions"] = int(self.evictions[rows].sum())
         if self.late is not None:
@@ -298,7 +291,7 @@ SIZE_CLASSES: Final = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32",
 
 
 def size_classes(jobs: pl.DataFrame) -> list[dict[str, Any]]:
-    """By gang size: gpus (the class), jobs, means of jct, wait and both slowdowns, those of `fairness`.
+    """By gang size: gpus (the class), jobs, means of jct, waits and both slowdowns, `fairness`.
 
     Preemptions are there even where no policy preempts.
     """

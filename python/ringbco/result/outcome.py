@@ -25,6 +25,9 @@ from ringbco.result.views import view
 from ringbco.trace.outages import as_outages
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ringbco.reports.plots import Plots
     from ringbco.result.comparison import Comparison
 
@@ -43,6 +46,9 @@ class Outcome:
     decisions: one row a decision, or a server of a start; None unless they were asked for.
     speeds: the measured speeds of model `table`; None under another one. outages, quota, services: those of
     the run, if it was given any. replicas: one row a replica of a service; None for a run without services.
+    servers: one row a change of a server; None where none may go down or sleep.
+    stays_written: one row a stay; None where no stay may end before its job is done, `stays` has it always.
+    work: what each job of `jobs` did, in its units; None where that is not known.
     rungs: one row a rung that a trial reached; searches: one row a search; None for a run without --search.
     summary: plain values, as summary.json holds them.
     run: everything needed to repeat the run, as run.toml holds it.
@@ -61,6 +67,9 @@ class Outcome:
     replicas: pl.DataFrame | None = None
     rungs: pl.DataFrame | None = None
     searches: pl.DataFrame | None = None
+    servers: pl.DataFrame | None = None
+    stays_written: pl.DataFrame | None = None
+    work: NDArray[np.float64] | None = None
 
     def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> dict[str, Any]:
         """Writes the result folder, whole or not at all; with `force` a result already there is replaced.
@@ -84,9 +93,8 @@ class Outcome:
             # Who reads it must know whether a table is missing or was never there.
             there = {"allocations": self.allocations is not None}
             there |= {name: True for name in _SAID if getattr(self, name) is not None}
-            options = {**self.run.get("options", {}), **there}
-            record = toml_text({**self.run, "options": options})
-            (partial / RUN).write_text(record, encoding="utf-8")
+            run = {**self.run, "options": {**self.run.get("options", {}), **there}}
+            (partial / RUN).write_text(toml_text(run), encoding="utf-8")
         return summary
 
     def compare(self, *others: Outcome) -> Comparison:
@@ -94,6 +102,16 @@ class Outcome:
         from ringbco.result.comparison import side_by_side
 
         return side_by_side((self, *others))
+
+    @property
+    def stays(self) -> pl.DataFrame:
+        """One row a stay, as stays.parquet has it. Where a run writes none, a job has the stay of its row."""
+        from ringbco.result.stays import stays_of_jobs, types_of_jobs
+
+        if self.stays_written is not None:
+            return self.stays_written
+        cluster = cluster_of(self.run)
+        return stays_of_jobs(self.jobs, self.work, types_of_jobs(self.jobs, self.allocations, cluster))
 
     @property
     def plot(self) -> Plots:
@@ -142,12 +160,14 @@ class Outcome:
         path = Path(folder)
         run = read_run(path)
         options = run.get("options", {})
-        if not isinstance(options, dict):
-            raise InputError("a table [options]", file=path / RUN, key="options", value=options)
+        record = run.get("record", {})
+        for key, table in (("options", options), ("record", record)):
+            if not isinstance(table, dict):
+                raise InputError(f"a table [{key}]", file=path / RUN, key=key, value=table)
         tables = {
             name: read_table(path / file, schema)
             for name, (file, schema) in TABLES.items()
-            if has_table(name, options)
+            if has_table(name, options, record)
         }
         if "outages" in tables:
             _check_outages(tables["outages"], path, run)
@@ -165,6 +185,8 @@ class Outcome:
             replicas=tables.get("replicas"),
             rungs=tables.get("rungs"),
             searches=tables.get("searches"),
+            servers=tables.get("servers"),
+            stays_written=tables.get("stays_written"),
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
     from numpy.typing import NDArray
@@ -48,46 +48,22 @@ class DownTime:
         length = np.minimum(self.up, end) - np.maximum(self.down, start)
         return float((self.gpus * np.maximum(length, 0.0)).sum())
 
-    def causes(self, server: NDArray[np.int64], time: NDArray[np.float64]) -> list[str]:
-        """Why each stay ended as `server` failed at `time`, s: the latest outage that began by then."""
-        names = []
-        for s, t in zip(server.tolist(), time.tolist(), strict=True):
-            first, last = np.searchsorted(self.server, [s, s + 1])
-            at = first + int(np.searchsorted(self.down[first:last], t, side="right")) - 1
-            names.append((self.cause[at] if at >= first else None) or UNKNOWN)
-        return names
 
+def failures(stays: Mapping[str, NDArray[Any]], causes: Sequence[str | None]) -> dict[str, Any]:
+    """What a summary says of stays that ended as a server failed, of jobs that were done.
 
-@dataclass(frozen=True)
-class Losses:
-    """What failing servers took from jobs that were done: a value a stay that ended so.
-
-    gpus: those of the stay. lost: the work lost, s. cause: why the server failed.
+    stays: gpus (less than 1 of a share), lost_time (s), by (the outage's number). causes: of each outage.
     """
-
-    gpus: NDArray[np.float64]
-    lost: NDArray[np.float64]
-    cause: Sequence[str]
-
-    def figures(
-        self, held: float, paused: float, ideal: NDArray[np.float64], taken: NDArray[np.float64]
-    ) -> dict[str, Any]:
-        """What a summary says.
-
-        held, paused: GPU-seconds. ideal: ideal run time of each job, s. taken: from its first start to its
-        finish, s.
-        """
-        lost = self.gpus * self.lost
-        told = used(held, paused, float(lost.sum()), ideal, taken)
-        by_cause: dict[str, float] = {}
-        for cause, seconds in sorted(zip(self.cause, lost.tolist(), strict=True)):
-            by_cause[cause] = by_cause.get(cause, 0.0) + seconds / 3600.0
-        return {
-            "failures": int(self.lost.size),
-            "lost_work_gpu_seconds": float(lost.sum()),
-            "lost_gpu_hours_by_cause": by_cause,
-            **told,
-        }
+    lost = stays["gpus"] * stays["lost_time"]
+    names = [causes[outage] or UNKNOWN for outage in stays["by"].tolist()]
+    by_cause: dict[str, float] = {}
+    for cause, seconds in sorted(zip(names, lost.tolist(), strict=True)):
+        by_cause[cause] = by_cause.get(cause, 0.0) + seconds / 3600.0
+    return {
+        "failures": int(lost.size),
+        "lost_work_gpu_seconds": float(lost.sum()),
+        "lost_gpu_hours_by_cause": by_cause,
+    }
 
 
 def used(

@@ -15,6 +15,7 @@ JOBS_SCHEMA: Final = {
     "wait_time": pl.Float64(),
     "run_time": pl.Float64(),
     "jct": pl.Float64(),
+    "waited": pl.Float64(),
     "slowdown": pl.Float64(),
     "ideal_run_time": pl.Float64(),
     "num_gpus": pl.UInt32(),
@@ -22,7 +23,12 @@ JOBS_SCHEMA: Final = {
     "max_contention": pl.UInt32(),
     "preemptions": pl.UInt32(),
 }
-PREEMPTION_SCHEMA: Final = {"held_time": pl.Float64(), "lost_time": pl.Float64()}  # policies that preempt
+PREEMPTION_SCHEMA: Final = {  # runs in which a stay may end early, or begin with a pause
+    "held_time": pl.Float64(),
+    "lost_time": pl.Float64(),
+    "moves": pl.UInt32(),
+    "resizes": pl.UInt32(),
+}
 FAILURE_SCHEMA: Final = {"failures": pl.UInt32(), "lost_work": pl.Float64()}  # runs with outages
 EVICTION_SCHEMA: Final[dict[str, pl.DataType]] = {"evictions": pl.UInt32()}  # runs in which jobs make room
 PAUSES_SCHEMA: Final[dict[str, pl.DataType]] = {  # runs with searches
@@ -51,9 +57,32 @@ ALLOCATIONS_SCHEMA: Final = {
     "num_gpus": pl.UInt32(),
     "start_time": pl.Float64(),
     "end_time": pl.Float64(),
+    "stay": pl.UInt32(),
 }
 # Job tables with shares of a GPU.
 GPUS_SCHEMA: Final[dict[str, pl.DataType]] = {"gpu": pl.UInt32(), "share": pl.Float64()}
+STAYS_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "job_id": pl.String(),
+    "stay": pl.UInt32(),
+    "start_time": pl.Float64(),
+    "end_time": pl.Float64(),
+    "num_gpus": pl.UInt32(),
+    "num_servers": pl.UInt32(),
+    "pause": pl.Float64(),
+    "work": pl.Float64(),
+    "lost": pl.Float64(),
+    "lost_time": pl.Float64(),
+    "began": pl.String(),
+    "ended": pl.String(),
+    "by_job": pl.String(),
+    "by_service": pl.String(),
+    "by_server": pl.UInt32(),
+    "wait_behind": pl.Float64(),
+    "wait_gpus": pl.Float64(),
+    "wait_fragmented": pl.Float64(),
+    "paused_at_rung": pl.Float64(),
+}
+STAY_TYPE_SCHEMA: Final[dict[str, pl.DataType]] = {"gpu_type": pl.String()}  # clusters with GPU types
 TIMELINE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "time": pl.Float64(),
     "running_jobs": pl.UInt32(),
@@ -94,10 +123,20 @@ SERVICES_SCHEMA: Final = {
 }
 REPLICAS_SCHEMA: Final = {
     "service": pl.String(),
+    "replica": pl.UInt32(),
     "server": pl.UInt32(),
     "num_gpus": pl.UInt32(),
     "start_time": pl.Float64(),
     "end_time": pl.Float64(),
+    "serves_from": pl.Float64(),
+    "drains_from": pl.Float64(),
+    "ended": pl.String(),
+}
+SERVERS_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "server": pl.UInt32(),
+    "time": pl.Float64(),
+    "what": pl.String(),
+    "by": pl.String(),
 }
 RUNGS_SCHEMA: Final = {
     "job_id": pl.String(),
@@ -140,13 +179,22 @@ TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "replicas": ("replicas.parquet", REPLICAS_SCHEMA),
     "rungs": ("rungs.parquet", RUNGS_SCHEMA),
     "searches": ("searches.parquet", SEARCHES_SCHEMA),
+    "stays_written": ("stays.parquet", STAYS_SCHEMA),
+    "servers": ("servers.parquet", SERVERS_SCHEMA),
 }
-OPTIONAL: Final = {"allocations": True, **dict.fromkeys(("decisions", "outages", "quota", "services"), False)}
-"""Tables that a result may lack, and whether one has them that does not say."""
+OPTIONAL: Final = {
+    "allocations": True,
+    **dict.fromkeys(("decisions", "outages", "quota", "services"), False),
+}
+"""Tables that a result may lack, and whether one has them that does not say it in [options] of run.toml."""
+RECORDED: Final = {"stays_written": "stays", "servers": "servers"}
+"""Tables of what happened that a run has of itself, and their keys of [record] in run.toml."""
 
 
-def has_table(name: str, options: Mapping[str, object]) -> bool:
-    """Whether the result of a run with these options has the table of that name."""
+def has_table(name: str, options: Mapping[str, object], record: Mapping[str, object]) -> bool:
+    """Whether a result has the table of that name. options, record: the tables of its run.toml."""
+    if name in RECORDED:
+        return bool(record.get(RECORDED[name], False))
     if name == "speeds":
         return options.get("model") == "table"
     if name in ("rungs", "searches"):

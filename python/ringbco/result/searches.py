@@ -13,6 +13,8 @@ from ringbco.trace.searches import NO_SEARCH
 from ringbco.trace.shares import asked_gpus
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from ringbco import _core
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
 
 def rungs_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
     """rungs.parquet: one row a rung that a trial reached, by row of the job table and rung."""
-    assert result.climbs is not None, "a run with searches"
-    job, rung, time, loss, went_on = result.climbs
+    job, rung, time, loss, went_on = result.tables["climbs"].values()
     order = np.lexsort((rung, job))
     names = pl.Series(job[order])
     return pl.DataFrame(
@@ -45,20 +46,17 @@ def searches_frame(frame: pl.DataFrame, trials: Trials, result: _core.RunResult)
     The loss of a trial is that at its end, or at the last rung that it reached. The best trial has the
     least, ties to the upper row; the time to it runs from the first submission of the search.
     """
-    assert result.climbs is not None, "a run with searches"
-    assert result.ended is not None, "a run with searches"
-    n = frame.height
+    jobs, n = result.tables["jobs"], frame.height
     submit = column(frame, "submit_time")
     loss, time = np.full((2, n), np.nan)
-    job, rung, reached, at_rung, _ = result.climbs
+    job, rung, reached, at_rung, _ = result.tables["climbs"].values()
     order = np.lexsort((rung, job))  # the last rung of each trial is written last
     loss[job[order]], time[job[order]] = at_rung[order], reached[order]
-    done = result.kept & (trials.of != NO_SEARCH)
+    done = jobs["kept"] & (trials.of != NO_SEARCH)
     rows = np.flatnonzero(done)
-    loss[rows], time[rows] = trials.loss(rows, 1.0), result.finish[rows]
-    refused = np.zeros(n, bool) if result.refused is None else result.refused
-    there = (trials.of != NO_SEARCH) & (result.kept | result.ended | refused)
-    hours = gpu_hours(frame, result)
+    loss[rows], time[rows] = trials.loss(rows, 1.0), jobs["finish"][rows]
+    there = (trials.of != NO_SEARCH) & (jobs["kept"] | jobs["ended"] | jobs["refused"])
+    hours = gpu_hours(frame, jobs)
     found: list[dict[str, Any]] = []
     rows = np.flatnonzero(there)
     by_search = rows[np.argsort(trials.of[rows], kind="stable")]
@@ -70,9 +68,9 @@ def searches_frame(frame: pl.DataFrame, trials: Trials, result: _core.RunResult)
         told = {
             "group": trials.names[number],
             "trials": mine.size,
-            "finished": int(np.count_nonzero(result.kept[mine])),
+            "finished": int(np.count_nonzero(jobs["kept"][mine])),
             "submit_time": first,
-            "finish_time": float(np.nanmax(result.finish[mine], initial=-np.inf)),
+            "finish_time": float(np.nanmax(jobs["finish"][mine], initial=-np.inf)),
             "gpu_hours": float(hours[mine].sum()),
         }
         judged = mine[~np.isnan(loss[mine])]
@@ -89,12 +87,12 @@ def searches_frame(frame: pl.DataFrame, trials: Trials, result: _core.RunResult)
     )
 
 
-def gpu_hours(frame: pl.DataFrame, result: _core.RunResult) -> NDArray[np.float64]:
+def gpu_hours(frame: pl.DataFrame, jobs: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
     """GPU-hours that each job held, done or not; 0 for one that never ran."""
-    if result.held_gpus is not None:
-        return np.nan_to_num(result.held_gpus) / 3600.0
-    assert result.held is not None, "a run with searches"
-    hours: NDArray[np.float64] = asked_gpus(frame) * np.nan_to_num(result.held) / 3600.0
+    if "held_gpus" in jobs:
+        hours: NDArray[np.float64] = np.nan_to_num(jobs["held_gpus"]) / 3600.0
+    else:
+        hours = asked_gpus(frame) * np.nan_to_num(jobs["held"]) / 3600.0
     return hours
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from ringbco.result.energy import Held
 from ringbco.result.schema import REPLICAS_SCHEMA
+from ringbco.result.stays import REPLICA_ENDED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +26,9 @@ _HOUR = 3600.0
 class Serving:
     """What became of the services of a run; times in seconds.
 
-    names, gpus: of each service, and of one of its replicas. service, server, wanted, start, end: a value a
-    replica: its service by number, and since when it was wanted. load_service, load_time, load_replicas: what
-    services wanted, in order of time. lent: GPU-seconds lent to training.
+    names, gpus: of each service, and of one of its replicas. service, server, wanted, start, end, ended: a
+    value a replica: its service by number, since when it was wanted, and why it ended. load_service,
+    load_time, load_replicas: what services wanted, in order of time. lent: GPU-seconds lent to training.
     """
 
     names: Sequence[str]
@@ -37,6 +38,7 @@ class Serving:
     wanted: NDArray[np.float64]
     start: NDArray[np.float64]
     end: NDArray[np.float64]
+    ended: NDArray[np.uint8]
     load_service: NDArray[np.uint32]
     load_time: NDArray[np.float64]
     load_replicas: NDArray[np.uint32]
@@ -45,21 +47,42 @@ class Serving:
     @classmethod
     def of(cls, names: Sequence[str], gpus: NDArray[np.uint32], result: RunResult) -> Serving:
         """That of a run that knows services."""
-        assert result.replicas is not None, "services"
-        assert result.loads is not None, "services"
-        return cls(names, gpus, *result.replicas, *result.loads, result.lent)
+        own, loads = result.tables["replicas"], result.tables["loads"]
+        return cls(
+            names,
+            gpus,
+            own["service"],
+            own["server"],
+            own["wanted"],
+            own["start"],
+            own["end"],
+            own["ended"],
+            loads["service"],
+            loads["time"],
+            loads["replicas"],
+            result.lent,
+        )
 
     def frame(self, last: float) -> pl.DataFrame:
         """replicas.parquet: a row a replica, by (service, start, server); none outlasts `last`, s."""
         kept = np.flatnonzero(self.start < last)
         order = kept[np.lexsort((self.server[kept], self.start[kept], self.service[kept]))]
         service = self.service[order]
+        first = np.searchsorted(service, service)  # of each service
+        # What would have ended after the run ended with it.
+        ended = np.where(self.end[order] <= last, self.ended[order], REPLICA_ENDED.index("end of run"))
+        end = pl.Series(np.minimum(self.end[order], last))
         columns = {
             "service": pl.Series(self.names, dtype=pl.String).gather(service),
+            "replica": np.arange(order.size) - first,
             "server": self.server[order],
             "num_gpus": self.gpus[service],
             "start_time": self.start[order],
-            "end_time": np.minimum(self.end[order], last),
+            "end_time": end,
+            # It serves from its start on, and gives its GPUs back at once.
+            "serves_from": self.start[order],
+            "drains_from": end.set(pl.Series(ended != REPLICA_ENDED.index("surplus")), None),
+            "ended": pl.Series(REPLICA_ENDED, dtype=pl.String).gather(pl.Series(ended)),
         }
         return pl.DataFrame(columns, schema=REPLICAS_SCHEMA)
 

@@ -122,7 +122,7 @@ def read_repeat(
     if given.get("model") == "table":
         given["tables"] = path / SPEEDS  # the copy: the file itself may have changed
     for name, file in (("outages", OUTAGES), ("quota", QUOTA), ("services", SERVICES)):
-        if has_table(name, _table(run, "options", record)):
+        if has_table(name, _table(run, "options", record), {}):
             given[name] = path / file
     return Repeat(
         folder=path,

@@ -36,9 +36,9 @@ from ringbco.run.steps import (
     explain,
     job_columns,
     jobs_frame,
-    summarise_run,
     timeline_frame,
 )
+from ringbco.run.summary import summarise_run
 from ringbco.trace import kinds, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import doubts, warn
@@ -106,12 +106,12 @@ def plan(
     except _core.CoreError as error:
         raise _refusal(error, table) from None
     result = planned.schedule
-    why = causes.split(
+    why = causes.parts(
         metrics.column(frame, "submit_time"),
         metrics.column(frame, "num_gpus"),
         workload,
         network,
-        result,
+        result.tables["jobs"],
         model=values["model"],
     )
     finished = jobs_frame(frame, workload.ideal_run_time, why, result)
@@ -164,7 +164,7 @@ def _figures(
         "horizon": planned.horizon,
         "w_max": planned.w_max,
         "work_lower_bound": planned.work_bound,
-        **approximation(finished, workload.estimate[planned.schedule.kept]),
+        **approximation(finished, workload.estimate[planned.schedule.tables["jobs"]["kept"]]),
         "thetas_tried": planned.thetas,
         "schedules_tried": planned.schedules,
     }

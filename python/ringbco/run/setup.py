@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.io.forks import use_polars
-from ringbco.result import causes, metrics, resizing
+from ringbco.result import causes, metrics
 from ringbco.result.outcome import Outcome, summarised_later
+from ringbco.result.schema import RECORDED
 from ringbco.result.searches import rungs_frame, searches_frame
+from ringbco.result.servers import servers_frame
 from ringbco.result.serving import Serving
+from ringbco.result.stays import stays_frame
 from ringbco.run import log, own
 from ringbco.run.options import (
     MOST_SAMPLES,
@@ -46,10 +50,9 @@ from ringbco.run.steps import (
     job_columns,
     jobs_frame,
     refused,
-    run_time,
-    summarise_run,
     timeline_frame,
 )
+from ringbco.run.summary import run_time, summarise_run
 from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Outages, as_outages
@@ -226,26 +229,26 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     """The outcome of a run that is over."""
     use_polars()
     table, frame, values = setup.table, setup.table.frame, setup.values
-    if not result.kept.any():
+    if not result.tables["jobs"]["kept"].any():
         fate = "each one is larger than the cluster"
         if refused(result).any():
             fate = "admission refused each one" if values["admission"] else "each one was refused"
         if ended(result).any():
             fate = "each one was ended or refused before it was done"
         raise InputError(f"no job is left to replay: {fate}", file=table.source)
-    why = causes.split(
+    why = causes.parts(
         metrics.column(frame, "submit_time"),
         metrics.column(frame, "num_gpus"),
         setup.workload,
         setup.cluster.network,
-        result,
+        result.tables["jobs"],
         model=values["model"],
         shares=setup.jobs.get("shares") if values["interference"] > 0 or _pairs(setup.rates) else None,
     )
     finished = jobs_frame(frame, setup.workload.ideal_run_time, why, result)
     name = setup.chosen.name
     down = None if setup.outages is None else setup.outages.on_clock(values)
-    serving = None
+    serving, service_names = None, () if setup.services is None else setup.services.names
     if setup.services is not None:
         serving = Serving.of(setup.services.names, setup.services.gpus, result)
     searches = None if setup.trials is None else searches_frame(frame, setup.trials, result)
@@ -267,9 +270,15 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         quota=None if setup.quotas is None else setup.quotas.frame,
         services=None if setup.services is None else setup.services.frame,
         replicas=None if serving is None else serving.frame(last),
+        servers=servers_frame(frame["job_id"], service_names, down, result.tables.get("asleep"), last),
+        stays_written=_stays(setup, service_names, result),
+        work=_done(setup)[result.tables["jobs"]["kept"]],
         rungs=None if setup.trials is None else rungs_frame(frame, result),
         searches=searches,
     )
+    recorded = {key: True for table, key in RECORDED.items() if getattr(outcome, table) is not None}
+    if recorded:
+        outcome.run["record"] = recorded
     seconds = time.perf_counter() - setup.started
     cluster, vc = setup.cluster, setup.vc
 
@@ -281,15 +290,30 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
             cluster,
             vc=vc,
             result=result,
-            outages=down,
+            outages=setup.outages,
+            seen=down,
             serving=serving,
             searches=searches,
+            resizes=can_resize(setup.chosen.preemption),
         )
-        if can_resize(setup.chosen.preemption):
-            told = resizing.told_in(told, outcome)
         return metrics.with_seconds(told, seconds)
 
     return summarised_later(outcome, figures)
+
+
+def _stays(setup: Setup, services: Sequence[str], result: _core.RunResult) -> pl.DataFrame | None:
+    """stays.parquet; None where no stay may end before its job is done."""
+    if "stays" not in result.tables:
+        return None
+    outages = None if setup.outages is None else setup.outages.merged
+    return stays_frame(setup.table.frame["job_id"], setup.cluster, services, outages, result.tables["stays"])
+
+
+def _done(setup: Setup) -> NDArray[np.float64]:
+    """The work of every job, in its units."""
+    if setup.values["model"] == "fixed":
+        return metrics.column(setup.table.frame, "duration")
+    return setup.workload.iterations.astype(np.float64)
 
 
 def _pairs(rates: RateTable | None) -> bool:

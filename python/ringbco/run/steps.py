@@ -19,15 +19,15 @@ from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_path
 from ringbco.result import causes, metrics
-from ringbco.result.by_type import by_type
-from ringbco.result.energy import Held, Sleep, has_watts, totals, watts
-from ringbco.result.reliability import DownTime, Losses, used
+from ringbco.result.energy import Held, Sleep, has_watts, watts
+from ringbco.result.reliability import DownTime
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
     DECISIONS_SCHEMA,
     ELASTIC_SCHEMA,
     EVICTION_SCHEMA,
+    FAILURE_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
     PAUSES_SCHEMA,
@@ -38,14 +38,12 @@ from ringbco.result.schema import (
     TIMELINE_SCHEMA,
     TYPES_SCHEMA,
 )
-from ringbco.result.searches import figures as searching
-from ringbco.result.serving import Serving
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.noise import noise
 from ringbco.trace.outages import checkpoint_interval
 from ringbco.trace.plausibility import doubts
-from ringbco.trace.shares import WHOLE, asked_gpus, thousandths
+from ringbco.trace.shares import WHOLE, thousandths
 from ringbco.trace.standing import preemptible, priorities
 
 _WISHES: Final = {
@@ -103,48 +101,39 @@ def jobs_frame(
     why: dict[str, NDArray[np.float32]],
     result: _core.RunResult,
 ) -> pl.DataFrame:
-    """jobs.parquet: one row a job that ran. `why`: the columns of `causes.split`."""
-    submit = metrics.column(frame, "submit_time")
-    jct = result.finish - submit
+    """jobs.parquet: one row a job that ran. `why`: the columns of `causes.parts`."""
+    own, submit = result.tables["jobs"], metrics.column(frame, "submit_time")
+    jct = own["finish"] - submit
     columns: dict[str, Any] = {
         "job_id": frame["job_id"],
         "submit_time": frame["submit_time"],
-        "start_time": _shared(result.start),
-        "finish_time": _shared(result.finish),
-        "wait_time": _shared(result.start - submit),
-        "run_time": _shared(result.finish - result.start),
+        "start_time": _shared(own["start"]),
+        "finish_time": _shared(own["finish"]),
+        "wait_time": _shared(own["start"] - submit),
+        "run_time": _shared(own["finish"] - own["start"]),
         "jct": _shared(jct),
+        "waited": _shared(own["waited"] if "waited" in own else own["start"] - submit),
         "slowdown": _shared(jct / ideal_run_time),
         "ideal_run_time": _shared(ideal_run_time),
         "num_gpus": frame["num_gpus"],
-        "num_servers": _shared(result.num_servers),
-        "max_contention": _shared(result.max_contention),
-        "preemptions": _shared(result.preemptions),
+        "num_servers": _shared(own["num_servers"]),
+        "max_contention": _shared(own["max_contention"]),
+        "preemptions": _shared(own.get("preemptions", np.zeros(frame.height, np.uint32))),
     }
     columns |= {name: _shared(values) for name, values in why.items()}
-    if result.held is not None and result.lost is not None:
-        columns |= dict(zip(PREEMPTION_SCHEMA, map(_shared, (result.held, result.lost)), strict=True))
-    if result.failures is not None and result.lost_work is not None:
-        columns |= {"failures": _shared(result.failures), "lost_work": _shared(result.lost_work)}
-    if result.evictions is not None:
-        columns |= dict(zip(EVICTION_SCHEMA, [_shared(result.evictions)], strict=True))
-    if result.pauses is not None and result.rested is not None:
-        paused = (_shared(result.pauses), _shared(result.rested), frame["group"])
-        columns |= dict(zip(PAUSES_SCHEMA, paused, strict=True))
+    columns |= _columns(PREEMPTION_SCHEMA, own, "held", "lost", "moves", "resizes")
+    columns |= _columns(FAILURE_SCHEMA, own, "failures", "lost_work")
+    columns |= _columns(EVICTION_SCHEMA, own, "evictions")
+    if "climbs" in result.tables:
+        columns |= _columns(PAUSES_SCHEMA, own, "pauses", "rested")
+        columns["group"] = frame["group"]
     levels = priorities(frame)
     if levels is not None:
         columns |= dict(zip(PRIORITY_SCHEMA, [_shared(levels)], strict=True))
-    if result.longer is not None and result.held_gpus is not None and result.lost_gpus is not None:
-        elastic: tuple[NDArray[Any], ...] = (
-            result.longer.astype(np.float32),
-            result.held_gpus,
-            result.lost_gpus,
-            gpus_of(frame, "min_gpus"),
-            gpus_of(frame, "max_gpus"),
-        )
-        columns |= dict(zip(ELASTIC_SCHEMA, map(_shared, elastic), strict=True))
-    if result.on_types is not None:
-        columns |= dict(zip(TYPES_SCHEMA, [_shared(result.on_types.astype(np.float32))], strict=True))
+    elastic = _columns(ELASTIC_SCHEMA, own, "longer", "held_gpus", "lost_gpus")
+    if elastic:
+        columns |= elastic | {name: _shared(gpus_of(frame, name)) for name in ("min_gpus", "max_gpus")}
+    columns |= _columns(TYPES_SCHEMA, own, "on_types")
     shares = thousandths(frame)
     if shares is not None:
         columns |= dict(zip(SHARES_SCHEMA, [_share(shares)], strict=True))
@@ -152,7 +141,19 @@ def jobs_frame(
     jobs = pl.DataFrame(
         columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA | ELASTIC_SCHEMA | TYPES_SCHEMA
     )
-    return jobs if result.kept.all() else jobs.filter(pl.Series(result.kept))
+    return jobs if own["kept"].all() else jobs.filter(pl.Series(own["kept"]))
+
+
+def _columns(
+    schema: Mapping[str, pl.DataType], own: Mapping[str, NDArray[Any]], *names: str
+) -> dict[str, pl.Series]:
+    """The engine's columns of those names, as the first of `schema`; none where it has none of them."""
+    if names[0] not in own:
+        return {}
+    told = {}
+    for (name, kind), given in zip(schema.items(), names, strict=False):
+        told[name] = _shared(own[given].astype(np.float32) if kind == pl.Float32 else own[given])
+    return told
 
 
 def _share(shares: NDArray[np.uint32]) -> pl.Series:
@@ -163,25 +164,32 @@ def _share(shares: NDArray[np.uint32]) -> pl.Series:
 
 def refused(result: _core.RunResult) -> NDArray[np.bool_]:
     """Whether admission or a verb refused the job."""
-    return np.zeros_like(result.kept) if result.refused is None else result.refused
+    return _fate("refused", result)
 
 
 def ended(result: _core.RunResult) -> NDArray[np.bool_]:
     """Whether a verb ended the job before it was done."""
-    return np.zeros_like(result.kept) if result.ended is None else result.ended
+    return _fate("ended", result)
+
+
+def _fate(name: str, result: _core.RunResult) -> NDArray[np.bool_]:
+    own = result.tables["jobs"]
+    return own.get(name, np.zeros_like(own["kept"]))
 
 
 def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
     """allocations.parquet: one row a stretch of a job on a server, or on a GPU where the table has shares."""
+    held = result.tables["allocations"]
     columns = {
-        "job_id": frame["job_id"].gather(_shared(result.alloc_job)),
-        "server": _shared(result.alloc_server),
-        "num_gpus": _shared(result.alloc_gpus),
-        "start_time": _shared(result.alloc_start),
-        "end_time": _shared(result.alloc_end),
+        "job_id": frame["job_id"].gather(_shared(held["job"])),
+        "server": _shared(held["server"]),
+        "num_gpus": _shared(held["gpus"]),
+        "start_time": _shared(held["start"]),
+        "end_time": _shared(held["end"]),
+        "stay": _shared(held["stay"]) if held["stay"].size else pl.repeat(0, held["job"].size, eager=True),
     }
     if thousandths(frame) is not None:
-        parts = (_shared(result.alloc_gpu), _share(result.alloc_share))
+        parts = (_shared(held["gpu"]), _share(held["share"]))
         columns |= dict(zip(GPUS_SCHEMA, parts, strict=True))
     return pl.DataFrame(columns, schema_overrides=ALLOCATIONS_SCHEMA)
 
@@ -214,14 +222,15 @@ def _range(frame: pl.DataFrame) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]
 
 def decisions_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
     """decisions.parquet: one row a decision, or a server of a start; null where a verb has no server."""
-    has_server = pl.Series(result.log_gpus) > 0
+    log = result.tables["log"]
+    has_server = pl.Series(log["gpus"]) > 0
     verbs = pl.Series(_core.verbs(), dtype=pl.String)
     columns = {
-        "time": _shared(result.log_time),
-        "verb": verbs.gather(_shared(result.log_verb)),
-        "job_id": frame["job_id"].gather(_shared(result.log_job)),
-        "server": _shared(result.log_server),
-        "num_gpus": _shared(result.log_gpus),
+        "time": _shared(log["time"]),
+        "verb": verbs.gather(_shared(log["verb"])),
+        "job_id": frame["job_id"].gather(_shared(log["job"])),
+        "server": _shared(log["server"]),
+        "num_gpus": _shared(log["gpus"]),
     }
     told = pl.DataFrame(columns, schema_overrides=DECISIONS_SCHEMA)
     absent = pl.when(has_server)
@@ -267,184 +276,39 @@ def timeline_frame(
     def gpus(units: NDArray[np.uint64]) -> pl.Series:
         return _shared((units + WHOLE // 2) // WHOLE if shares else units)
 
+    told, allocated = result.tables["timeline"], result.tables["allocations"]
     columns = {
-        "time": _shared(result.timeline_time),
-        "running_jobs": _shared(result.running),
-        "queued_jobs": _shared(result.queued),
-        "busy_gpus": gpus(result.busy_gpus),
-        "queued_gpus": gpus(result.queued_gpus),
-        "spanning_jobs": _shared(result.spanning),
-        "mean_contention": _shared(result.mean_contention),
+        name: gpus(told[name]) if name.endswith("_gpus") else _shared(told[name]) for name in TIMELINE_SCHEMA
     }
     # Without allocations nothing tells which types were held.
-    if cluster is not None and has_watts(cluster) and result.alloc_server.size:
+    if cluster is not None and has_watts(cluster) and allocated["server"].size:
         down = None if outages is None else DownTime.of(outages, cluster.server_gpus)
         drawn = watts(
             cluster,
-            result.timeline_time,
+            told["time"],
             held=[
-                Held(result.alloc_server, held_gpus(result), result.alloc_start, result.alloc_end),
+                Held(allocated["server"], held_gpus(result), allocated["start"], allocated["end"]),
                 *([] if replicas is None else [replicas]),
             ],
             down=down,
-            asleep=None if result.asleep is None else Sleep.of(result.asleep),
+            asleep=asleep(result),
         )
         columns |= dict(zip(POWER_SCHEMA, [_shared(drawn)], strict=True))
     return pl.DataFrame(columns, schema_overrides=TIMELINE_SCHEMA | POWER_SCHEMA)
 
 
-def _cut_short(
-    frame: pl.DataFrame, result: _core.RunResult, among: NDArray[np.bool_]
-) -> metrics.CutShort | None:
-    """What the jobs that a verb ended held, of those `among`; None where it ended none of them."""
-    those = ended(result) & among & ~np.isnan(result.finish)
-    if not those.any() or result.held is None:
-        return None
-    held = result.held_gpus
-    if held is None:
-        held = asked_gpus(frame) * result.held
-    submit = metrics.column(frame, "submit_time")[those]
-    submitted = float(submit.min()), float(submit.max())
-    return metrics.CutShort(float(held[those].sum()), submitted, float(result.finish[those].max()))
-
-
-def _losses(
-    frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult, down: DownTime | None
-) -> dict[str, Any]:
-    """What outages and evictions took from the jobs that were done; nothing where the run knows neither."""
-    if down is None and result.evictions is None:
-        return {}
-    ideal, taken = metrics.column(finished, "ideal_run_time"), metrics.column(finished, "run_time")
-    paused = metrics.fairness(finished)["lost_gpu_seconds"]
-    held_by_jobs = metrics.gpu_seconds(finished)
-    if down is None or result.failed is None:
-        return dict(used(held_by_jobs, paused, 0.0, ideal, taken))
-    job, server, gpus, time, lost = result.failed
-    mine = result.kept[job]
-    shares = thousandths(frame)
-    held = gpus.astype(np.float64)
-    if shares is not None:
-        held = np.where(shares[job] > 0, shares[job] / WHOLE, held)
-    cause = down.causes(server[mine].astype(np.int64), time[mine])
-    losses = Losses(held[mine], lost[mine], cause)
-    return losses.figures(held_by_jobs, paused, ideal, taken)
-
-
-def _served(
-    frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult, serving: Serving | None
-) -> dict[str, Any]:
-    """What services got; nothing where the run knows none."""
-    return {} if serving is None else serving.figures(*run_time(frame, finished, result))
-
-
-def _down_by_type(
-    cluster: Cluster, first: float, last: float, down: DownTime | None
-) -> NDArray[np.float64] | None:
-    """GPU-seconds of servers of each type that were down from `first` to `last`, s."""
-    if down is None or cluster.server_types is None:
-        return None
-    types = range(len(cluster.types))
-    servers = [np.flatnonzero(cluster.server_types == number) for number in types]
-    return np.array([down.among(own).gpu_seconds(first, last) for own in servers])
-
-
-def _asleep_by_type(
-    cluster: Cluster, first: float, last: float, result: _core.RunResult
-) -> NDArray[np.float64] | None:
-    """The same of servers that were asleep."""
-    if result.asleep is None or cluster.server_types is None:
-        return None
-    return Sleep.of(result.asleep).held(cluster).gpu_seconds(cluster, first, last)
+def asleep(result: _core.RunResult) -> Sleep | None:
+    """When servers were asleep; None where they never are."""
+    spells = result.tables.get("asleep")
+    return None if spells is None else Sleep.of(spells["server"], spells["from"], spells["until"])
 
 
 def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint32]:
     """GPUs of each row of the allocations; less than 1 of a share."""
-    if result.alloc_share.size == 0:
-        return result.alloc_gpus
-    return np.where(result.alloc_share > 0, result.alloc_share / WHOLE, 1.0)
-
-
-def run_time(frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult) -> tuple[float, float]:
-    """When the run begins and ends, s: its makespan lies between."""
-    cut_short = _cut_short(frame, result, np.ones_like(result.kept))
-    first = float(metrics.column(finished, "submit_time").min())
-    last = float(metrics.column(finished, "finish_time").max())
-    if cut_short is not None:
-        first, last = min(first, cut_short.submitted[0]), max(last, cut_short.until)
-    return first, last
-
-
-def summarise_run(
-    policy: str,
-    frame: pl.DataFrame,
-    finished: pl.DataFrame,
-    cluster: Cluster,
-    *,
-    vc: NDArray[np.uint32] | None,
-    result: _core.RunResult,
-    outages: pl.DataFrame | None = None,
-    serving: Serving | None = None,
-    searches: pl.DataFrame | None = None,
-) -> dict[str, Any]:
-    """summary.json without the times that reading and writing take. `vc`: as `profiles.vc_index` gives it.
-
-    frame: the job table; finished: jobs.parquet. outages: as the clock sees them, where the run was given
-    any; serving: what became of its services, likewise. searches: searches.parquet, where there is one.
-    """
-    spanning = result.spanning_seconds
-    fates = {"jobs_dropped": ~(result.kept | refused(result) | ended(result))}
-    for name, fate in (("jobs_refused", refused(result)), ("jobs_ended", ended(result))):
-        if fate.any():
-            fates[name] = fate
-    cut_short = _cut_short(frame, result, np.ones_like(result.kept))
-    down = None if outages is None else DownTime.of(outages, cluster.server_gpus)
-    figures = metrics.summarise(finished, cluster.num_gpus, result.held_while_submitting, cut_short, down)
-    summary = {
-        "policy": policy,
-        "jobs": figures.pop("jobs"),
-        **{name: int(np.count_nonzero(fate)) for name, fate in fates.items()},
-        **figures,
-        **_losses(frame, finished, result, down),
-        **_served(frame, finished, result, serving),
-        **({} if searches is None else searching(searches)),
-        "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
-        "events": result.events,
-        "decisions": result.decisions,
-        "engine_seconds": result.engine_seconds,
-    }
-    first, last = run_time(frame, finished, result)
-    replicas = None if serving is None else serving.held(last)
-    types = by_type(
-        cluster,
-        server=result.alloc_server,
-        num_gpus=held_gpus(result),
-        start=result.alloc_start,
-        end=result.alloc_end,
-        span=summary["makespan"],
-        down=_down_by_type(cluster, first, last, down),
-        asleep=_asleep_by_type(cluster, first, last, result),
-        served=None
-        if replicas is None or cluster.server_types is None
-        else replicas.gpu_seconds(cluster, first, last),
-    )
-    if types and result.alloc_server.size:  # where allocations are written down
-        summary |= {**totals(types), "gpu_types": types}
-    if vc is not None:
-        rows = []
-        vc_kept = vc[result.kept]
-        for number, name in enumerate(cluster.vc_names):
-            servers = cluster.vc_servers(name)
-            gpus = int(cluster.server_gpus[servers].sum())
-            row = {"vc": name, "servers": len(servers), "gpus": gpus}
-            jobs = finished.filter(pl.Series(vc_kept == number))
-            row["jobs"] = jobs.height
-            row |= {name: int(np.count_nonzero(fate & (vc == number))) for name, fate in fates.items()}
-            held = float(result.held_while_submitting_by_vc[number])
-            cut_short = _cut_short(frame, result, vc == number)
-            mine = None if down is None else down.among(servers)
-            rows.append(row | metrics.summarise(jobs, gpus, held, cut_short, mine) if jobs.height else row)
-        summary["vcs"] = rows
-    return summary
+    allocated = result.tables["allocations"]
+    if allocated["share"].size == 0:
+        return allocated["gpus"]
+    return np.where(allocated["share"] > 0, allocated["share"] / WHOLE, 1.0)
 
 
 def describe_run(
