@@ -96,11 +96,9 @@ def said(drawn: list[dict[str, Any]]) -> str:
     count, features, twins, refusals = (
         sum(each[name] for each in drawn) for name in ("cases", "features", "twins", "refusals")
     )
-    excused = sum((Counter(each["excused"]) for each in drawn), Counter())
-    known = "".join(f"; {number} excused: {cause}" for cause, number in sorted(excused.items()))
     return (
         f"{count} random cases: {features / count:.1f} features met on average, {twins} have a slow twin,"
-        f" {refusals} features were refused{known}"
+        f" {refusals} features were refused"
     )
 
 

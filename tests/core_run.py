@@ -22,7 +22,39 @@ STEP = 1 if LONG else 6
 """Where a test writes files for each combination of algorithms: of how many it takes one."""
 
 
-def run_core(case: Case, **more: Any) -> "_core.RunResult":
+_SHORT = {"running": "running_jobs", "queued": "queued_jobs", "spanning": "spanning_jobs"}
+
+
+class Run:
+    """A run's columns as attributes: those of its jobs and its timeline by name, `alloc_` before the others'.
+
+    None for a column that the run does not have; `preemptions` is 0 where nobody counts them.
+    """
+
+    def __init__(self, result: "_core.RunResult") -> None:
+        self.result, self.tables = result, result.tables
+
+    def __getattr__(self, name: str) -> Any:
+        tables = self.__dict__["tables"]
+        if name.startswith("alloc_"):
+            return tables["allocations"][name.removeprefix("alloc_")]
+        if name == "timeline_time":
+            return tables["timeline"]["time"]
+        if name == "asleep":
+            return [tables[name][part] for part in ("server", "from", "until")] if name in tables else None
+        if name == "climbs":
+            return tuple(tables[name].values()) if name in tables else None
+        if name in _SHORT:
+            return tables["timeline"][_SHORT[name]]
+        for table in ("jobs", "timeline"):
+            if name in tables[table]:
+                return tables[table][name]
+        if name == "preemptions":
+            return np.zeros(tables["jobs"]["kept"].size, np.uint32)
+        return getattr(self.__dict__["result"], name, None)
+
+
+def run_core(case: Case, **more: Any) -> Run:
     """What the engine makes of a case; `more` adds to, or replaces, its columns and its options.
 
     checkpoint_intervals: the job column that has the name of an option.
@@ -62,4 +94,4 @@ def run_core(case: Case, **more: Any) -> "_core.RunResult":
         given["checkpoint_interval"] = more.pop("checkpoint_interval")
     for name, value in more.items():
         next((group for group in (jobs, cluster) if name in group), given)[name] = value
-    return _core.replay(jobs, cluster, given, None)
+    return Run(_core.replay(jobs, cluster, given, None))

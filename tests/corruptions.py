@@ -82,6 +82,9 @@ def _run(name: str) -> Outcome:
     return (plan if options.pop("plan", False) else replay)(jobs(vcs), cluster, **options)
 
 
+c = pl.col
+
+
 class Story:
     """A real result, and ways to change it. Rows are those of jobs.parquet."""
 
@@ -92,7 +95,9 @@ class Story:
         summary |= {"vcs": [dict(row) for row in real.summary["vcs"]]} if "vcs" in real.summary else {}
         run = {**real.run, "options": dict(real.run["options"])}
         assert real.allocations is not None
-        self.outcome = Outcome(real.jobs, real.allocations, real.timeline, summary, run)
+        self.outcome = Outcome(
+            real.jobs, real.allocations, real.timeline, summary, run, stays_written=real.stays_written
+        )
 
     # Reading
 
@@ -128,6 +133,13 @@ class Story:
         """Changes a row of allocations.parquet."""
         for name, value in values.items():
             self.outcome.allocations = with_cell(self.stretches, row, name, value)
+            stays = self.outcome.stays_written
+            if name in ("start_time", "end_time") and stays is not None:
+                mine = self.stretches.row(row, named=True)
+                same = (c("job_id") == mine["job_id"]) & (c("stay") == mine["stay"])
+                self.outcome.stays_written = stays.with_columns(
+                    pl.when(same).then(pl.lit(value)).otherwise(name).alias(name)
+                )
 
     def put_times(self, job: int, start: float, finish: float) -> None:
         """Another start and finish, with all columns and stretches that follow from them."""
@@ -145,7 +157,8 @@ class Story:
             self.add(job, held_time=longer)
         self.put(
             job, start_time=start, finish_time=finish, wait_time=start - submit, run_time=finish - start,
-            jct=finish - submit, slowdown=(finish - submit) / ideal,
+            waited=self.cell(job, "waited") + start - old_start, jct=finish - submit,
+            slowdown=(finish - submit) / ideal,
         )  # fmt: skip
 
     def shift(self, job: int, seconds: float) -> None:

@@ -125,6 +125,7 @@ def tell(story: Story, trace: Path) -> Outcome:
             "wait_time": [s - job.submit for s, job in zip(start, jobs, strict=True)],
             "run_time": [f - s for s, f in zip(start, finish, strict=True)],
             "jct": [f - job.submit for f, job in zip(finish, jobs, strict=True)],
+            "waited": [s - job.submit for s, job in zip(start, jobs, strict=True)],
             "slowdown": [(f - job.submit) / i for f, job, i in zip(finish, jobs, ideal, strict=True)],
             "ideal_run_time": ideal,
             "num_gpus": [job.num_gpus for job in jobs],
@@ -142,6 +143,7 @@ def tell(story: Story, trace: Path) -> Outcome:
             "num_gpus": [stretch.gpus for stretch in stretches],
             "start_time": [stretch.start for stretch in stretches],
             "end_time": [stretch.end for stretch in stretches],
+            "stay": [0] * len(stretches),
         },
         schema_overrides=ALLOCATIONS_SCHEMA,
     )
@@ -209,7 +211,12 @@ def _summary(story: Story, frame: pl.DataFrame) -> dict[str, object]:
 def _figures(frame: pl.DataFrame, gpus: int) -> dict[str, float]:
     makespan = frame["finish_time"].max() - frame["submit_time"].min()
     figures = {"makespan": makespan, "jobs_spread": int((frame["num_servers"] > 1).sum())}
-    for name, column in (("jct", "jct"), ("wait", "wait_time"), ("slowdown", "slowdown")):
+    for name, column in (
+        ("jct", "jct"),
+        ("wait", "waited"),
+        ("time_to_start", "wait_time"),
+        ("slowdown", "slowdown"),
+    ):
         figures[f"mean_{name}"] = frame[column].mean()
         for label, percent in (("median", 50), ("p90", 90), ("p99", 99)):
             figures[f"{label}_{name}"] = float(np.percentile(frame[column], percent))

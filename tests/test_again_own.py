@@ -85,7 +85,7 @@ def test_no_other_command_runs_it(invoke: Invoke, mine: Path, tmp_path: Path) ->
 def test_a_policy_that_is_given_again_is_run(invoke: Invoke, mine: Path, tmp_path: Path) -> None:
     done = invoke("replay", "--again", "r", "--policy", "mine.py:Mine")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("same bytes") == 3
+    assert done.stdout.count("same bytes") == 4
     assert (tmp_path / "ran").exists()
     (tmp_path / "mine.py").rename(tmp_path / "elsewhere.py")
     assert invoke("replay", "--again", "r", "--policy", "elsewhere.py:Mine").returncode == 0

@@ -85,6 +85,7 @@ def test_a_possible_result_passes_every_check(tmp_path: Path, case: Case) -> Non
         "reservation",
         "searches",
         "services",
+        "stays",
         "types",
     } | ({"slots"} if case.options.clock == "continuous" else set()) | (
         {"vcs"} if case.server_vc is None else set()
@@ -410,7 +411,11 @@ def test_a_wrong_cell_is_found_by_its_check_alone(
 
 
 FIGURES = [
-    *(f"{s}_{m}" for s in ("mean", "median", "p90", "p99") for m in ("jct", "wait", "slowdown")),
+    *(
+        f"{s}_{m}"
+        for s in ("mean", "median", "p90", "p99")
+        for m in ("jct", "wait", "time_to_start", "slowdown")
+    ),
     *("jobs", "jobs_dropped", "makespan", "utilisation", "mean_contention", "jobs_spread"),
     "utilisation_to_last_submission",
 ]

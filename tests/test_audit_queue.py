@@ -31,7 +31,14 @@ def found(outcome: Outcome, jobs: JobTable) -> set[tuple[str, str | None, float 
 def claims(outcome: Outcome, **options: object) -> Outcome:
     """The same result, said to be of other options."""
     run = outcome.run | {"options": outcome.run["options"] | options}
-    return Outcome(outcome.jobs, outcome.allocations, outcome.timeline, outcome.summary, run)
+    return Outcome(
+        outcome.jobs,
+        outcome.allocations,
+        outcome.timeline,
+        outcome.summary,
+        run,
+        stays_written=outcome.stays_written,
+    )
 
 
 # Right results pass

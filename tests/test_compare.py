@@ -135,6 +135,26 @@ def test_preemptive_policies_compare(small_jobs: Path) -> None:
     ]
 
 
+def test_the_time_to_start_is_shown_where_it_is_not_the_wait(small_jobs: Path) -> None:
+    """Jobs that are stopped wait again; comparison.parquet has all statistics always."""
+    jobs = pl.read_csv(small_jobs)
+
+    def shown(policies: list[str]) -> list[str]:
+        made = compare(jobs, "1x8", policies)
+        assert made.frame.filter(pl.col("measure").str.ends_with("time_to_start")).height == 4 * len(policies)
+        console = Console(width=200, file=io.StringIO())
+        for table in tables(made, console):
+            console.print(table)
+        assert isinstance(console.file, io.StringIO)
+        lines = console.file.getvalue().splitlines() + re.findall(r"[\w ]+", made._repr_html_())
+        return [line for line in lines if "time to start" in line]
+
+    assert shown(["fifo", "sjf"]) == []
+    told = shown(["fifo", "time-slice"])
+    assert len(told) == 2
+    assert all("mean time to start" in line for line in told)
+
+
 def test_the_frame_is_long_and_complete(comparison: Comparison) -> None:
     frame = comparison.frame
     keys = [measure.key for measure in MEASURES if measure.key not in OF_SOME]

@@ -345,6 +345,7 @@ def altered(result: Outcome, **keys: Any) -> Outcome:
         timeline=result.timeline,
         summary={**summary, **keys},
         run=result.run,
+        stays_written=result.stays_written,
     )
 
 

@@ -16,11 +16,10 @@ from polars.testing import assert_frame_equal
 
 import ringbco
 from agreement import answer, refused_alike, same
-from core_run import PAIRS, STEP, run_core
+from core_run import PAIRS, STEP, Run, run_core
 from oracle import Result, State, StuckError, simulate
 from oracle.model import RowError
 from results import story_of, tell, write_case
-from ringbco import _core
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster
 from strategies import COMBINATIONS, ORDERS, PLACEMENTS, Case, build_case
@@ -57,7 +56,7 @@ def check(case: Case) -> bool:
     return True
 
 
-def check_timeline(case: Case, run: "_core.RunResult", truth: Result) -> None:
+def check_timeline(case: Case, run: Run, truth: Result) -> None:
     """Every sample shows the state after the last instant at or before it."""
     times = np.asarray(run.timeline_time)
     events = np.array([s.time for states in truth.states for s in states])

@@ -21,6 +21,7 @@ def jobs() -> pl.DataFrame:
             "wait_time": [0.0, 40.0, 0.0],
             "run_time": [50.0, 10.0, 80.0],
             "jct": [50.0, 50.0, 80.0],
+            "waited": [0.0, 40.0, 6.0],
             "slowdown": [1.0, 5.0, 1.25],
             "ideal_run_time": [50.0, 10.0, 64.0],
             "preemptions": pl.Series([0, 0, 2], dtype=pl.UInt32),
@@ -39,7 +40,8 @@ def test_the_summary_of_three_jobs(jobs: pl.DataFrame) -> None:
     # Linear interpolation: 90 % of the way along (50, 50, 80) is 0.8 of the last step.
     assert summary["p90_jct"] == pytest.approx(50 + 0.8 * 30)
     assert summary["p99_jct"] == pytest.approx(50 + 0.98 * 30)
-    assert summary["mean_wait"] == pytest.approx(40 / 3)
+    assert summary["mean_wait"] == pytest.approx(46 / 3)
+    assert summary["mean_time_to_start"] == pytest.approx(40 / 3)
     assert summary["mean_slowdown"] == pytest.approx(7.25 / 3)
     assert summary["utilisation"] == pytest.approx((100 + 10 + 320) / 800)
     assert summary["jobs_spread"] == 1
@@ -81,7 +83,7 @@ def test_fairness_by_hand(jobs: pl.DataFrame) -> None:
     # 6 s of 4 GPUs.
     assert (told["preemptions"], told["lost_gpu_seconds"]) == (2, 24.0)
     # Held, not run: 2 x 50 + 10 + 4 x 70.
-    assert metrics.gpu_seconds(more) == 390.0
+    assert metrics.gpu_time(more, "held").sum() == 390.0
 
 
 def test_jain_index_of_extremes() -> None:
@@ -115,6 +117,7 @@ def test_size_classes_have_their_own_fairness() -> None:
             "finish_time": [10.0, 20.0, 30.0, 40.0, 50.0],
             "ideal_run_time": [10.0, 10.0, 10.0, 20.0, 20.0],
             "jct": [10.0, 20.0, 40.0, 20.0, 60.0],
+            "waited": [0.0, 10.0, 30.0, 0.0, 40.0],
             "wait_time": [0.0, 10.0, 30.0, 0.0, 40.0],
             "slowdown": [1.0, 2.0, 4.0, 1.0, 3.0],
             "preemptions": pl.Series([0, 1, 2, 0, 3], dtype=pl.UInt32),
@@ -141,7 +144,7 @@ def test_gpu_seconds_do_not_wrap_in_32_bits() -> None:
     jobs = pl.DataFrame(
         {"num_gpus": pl.Series([4_000_000_000], dtype=pl.UInt32), "run_time": [1e6]},
     )
-    assert metrics.gpu_seconds(jobs) == 4e15
+    assert metrics.gpu_time(jobs, "held").sum() == 4e15
 
 
 def test_a_replay_of_no_length_has_no_utilisation() -> None:

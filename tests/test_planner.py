@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from core_run import CASES
+from core_run import CASES, Run
 from oracle.model import Job, Net, fewest_servers, iteration_time, iterations_per_slot
 from oracle.planner import Planned, PlanOptions, try_schedule, work_bound
 from oracle.planner import plan as slow_plan
@@ -97,7 +97,7 @@ def draw_instance(rnd: random.Random) -> tuple[list[Job], list[int], Net, PlanOp
 
 def assert_equal(planned: _core.PlanResult, slow: Planned, options: PlanOptions) -> None:
     rows = range(len(slow.schedule.start))
-    schedule = planned.schedule
+    schedule = Run(planned.schedule)
     start = [slow.schedule.start[row] * options.slot for row in rows]
     finish = [slow.schedule.finish[row] * options.slot for row in rows]
     assert schedule.finish.max() == slow.schedule.makespan * options.slot
@@ -158,8 +158,8 @@ def test_the_kinds_of_instances_that_the_comparison_needs_are_among_them() -> No
         if got is None:
             continue
         seen[options.policy, options.dispatch, options.variant] += 1
-        seen["contended"] += int(got.schedule.max_contention.max() > 1)
-        seen["waited"] += int(got.schedule.start.max() > 0)
+        seen["contended"] += int(Run(got.schedule).max_contention.max() > 1)
+        seen["waited"] += int(Run(got.schedule).start.max() > 0)
         seen["tight"] += int(got.theta * options.slot < 1.1 * got.w_max)
         seen["taken from a neighbouring theta"] += int(got.schedules_known > 0)
         if got.kappa is not None and options.kappa is None:
@@ -201,9 +201,9 @@ def test_threads_do_not_matter() -> None:
         for threads in (1, 2, 5):
             other = core_plan(jobs, sizes, net, options, threads)
             assert (other.theta, other.kappa, other.w_max) == (alone.theta, alone.kappa, alone.w_max)
-            assert other.schedule.start.tolist() == alone.schedule.start.tolist()
-            assert other.schedule.finish.tolist() == alone.schedule.finish.tolist()
-            assert other.schedule.alloc_server.tolist() == alone.schedule.alloc_server.tolist()
+            assert Run(other.schedule).start.tolist() == Run(alone.schedule).start.tolist()
+            assert Run(other.schedule).finish.tolist() == Run(alone.schedule).finish.tolist()
+            assert Run(other.schedule).alloc_server.tolist() == Run(alone.schedule).alloc_server.tolist()
 
 
 def test_worked_example() -> None:
@@ -220,10 +220,10 @@ def test_worked_example() -> None:
     assert got.work_bound == pytest.approx((2 + 4 + 6 + 3 * 1.5) / 4)
     assert (got.horizon, got.theta, got.kappa) == (9, 5, 1)
     assert got.w_max == pytest.approx(4.5)
-    assert got.schedule.start.tolist() == [0, 0, 0, 3]
-    assert got.schedule.finish.tolist() == [2, 4, 3, 6]
-    assert got.schedule.alloc_server.tolist() == [0, 0, 1, 0, 1]
-    assert got.schedule.alloc_gpus.tolist() == [1, 1, 2, 1, 2]
+    assert Run(got.schedule).start.tolist() == [0, 0, 0, 3]
+    assert Run(got.schedule).finish.tolist() == [2, 4, 3, 6]
+    assert Run(got.schedule).alloc_server.tolist() == [0, 0, 1, 0, 1]
+    assert Run(got.schedule).alloc_gpus.tolist() == [1, 1, 2, 1, 2]
     # theta = 5 is tried first, then 2, 3 and 4, under which nobody would take b or d.
     assert got.thetas == 4
 
@@ -238,16 +238,16 @@ def test_a_loose_theta_is_the_online_engine() -> None:
             assert kind == "stuck"
             continue
         replayed = core_replay(jobs, sizes, net, options)
-        assert got.schedule.start.tolist() == replayed.start.tolist()
-        assert got.schedule.finish.tolist() == replayed.finish.tolist()
-        assert got.schedule.max_contention.tolist() == replayed.max_contention.tolist()
-        assert got.schedule.alloc_server.tolist() == replayed.alloc_server.tolist()
-        assert got.schedule.contention_seconds == pytest.approx(replayed.contention_seconds)
+        assert Run(got.schedule).start.tolist() == replayed.start.tolist()
+        assert Run(got.schedule).finish.tolist() == replayed.finish.tolist()
+        assert Run(got.schedule).max_contention.tolist() == replayed.max_contention.tolist()
+        assert Run(got.schedule).alloc_server.tolist() == replayed.alloc_server.tolist()
+        assert Run(got.schedule).contention_seconds == pytest.approx(replayed.contention_seconds)
         for name in ("running", "queued", "busy_gpus", "spanning", "mean_contention"):
-            assert getattr(got.schedule, name).tolist() == getattr(replayed, name).tolist(), name
+            assert getattr(Run(got.schedule), name).tolist() == getattr(replayed, name).tolist(), name
 
 
-def core_replay(jobs: list[Job], sizes: list[int], net: Net, options: PlanOptions) -> _core.RunResult:
+def core_replay(jobs: list[Job], sizes: list[int], net: Net, options: PlanOptions) -> Run:
     given = {name: getattr(options, name) for name in ("order", "model", "slot", "seed")}
     given |= {"placement": "random", "queue": "strict", "clock": "slot"}
-    return _core.replay(*columns(jobs, sizes, net), given, None)
+    return Run(_core.replay(*columns(jobs, sizes, net), given, None))

@@ -14,14 +14,14 @@ import pytest
 
 import oracle_elastic
 from agreement import answer, refused_alike, same, stays_of
-from core_run import PAIRS, run_core
+from core_run import PAIRS, Run, run_core
 from oracle import Options, StuckError
 from oracle.model import RowError, fewest_servers, iteration_time
 from oracle_preempt import INTERVALS, Preemption, World, simulate
 from oracle_result import PreemptResult
 from ringbco import _core
 from ringbco.cluster.network import Network
-from ringbco.result.causes import split
+from ringbco.result.causes import parts
 from ringbco.trace.profiles import Workload
 from strategies import CLOCKS, MODELS, PLACEMENTS, VARIANTS, Case, build_case
 
@@ -75,7 +75,7 @@ def rules_for(rnd: random.Random, policy: str, case: Case) -> tuple[tuple[float,
     return deadlines, Preemption(policy, cost, thresholds, interval, admission)
 
 
-def replay(problem: PreemptCase, **more: Any) -> "_core.RunResult":
+def replay(problem: PreemptCase, **more: Any) -> Run:
     """What the engine makes of a case; `more` as for `run_core`."""
     rules = problem.rules
     return run_core(
@@ -139,7 +139,7 @@ def check(problem: PreemptCase) -> PreemptResult | None:
     return truth
 
 
-def check_sums(problem: PreemptCase, run: "_core.RunResult", truth: PreemptResult) -> None:
+def check_sums(problem: PreemptCase, run: Run, truth: PreemptResult) -> None:
     """Events, and the seconds of contention and of spanning."""
     dropped = sum(not kept and not refused for kept, refused in zip(truth.kept, truth.refused, strict=True))
     # A refusal is an event in place of the completion.
@@ -155,7 +155,7 @@ def check_sums(problem: PreemptCase, run: "_core.RunResult", truth: PreemptResul
     assert math.isclose(run.spanning_seconds, spanning, rel_tol=1e-9, abs_tol=1e-9), problem
 
 
-def check_causes(problem: PreemptCase, run: "_core.RunResult", truth: PreemptResult) -> None:
+def check_causes(problem: PreemptCase, run: Run, truth: PreemptResult) -> None:
     """What each job waited for, and what it took longer for."""
     case = problem.case
     jobs, net = case.jobs, Network(*astuple(case.net))
@@ -175,7 +175,7 @@ def check_causes(problem: PreemptCase, run: "_core.RunResult", truth: PreemptRes
     work = Workload(iterations, gradients, compute, tau0, ideal, ideal)
     submit = np.array([job.submit for job in jobs])
     num_gpus = np.array([job.num_gpus for job in jobs], dtype=np.uint32)
-    found = split(submit, num_gpus, work, net, run, model=case.options.model)
+    found = parts(submit, num_gpus, work, net, run.tables["jobs"], model=case.options.model)
 
     # The engine adds up time as differences of sums since the start, and keeps it in single precision.
     last = max((end for rows in truth.allocations for *_, end in rows), default=0.0)
@@ -207,7 +207,7 @@ def spans(rows: list[tuple[int, int, float, float]]) -> list[tuple[float, float]
     return [time for time in dict.fromkeys(times) if times.count(time) > 1]
 
 
-def check_timeline(problem: PreemptCase, run: "_core.RunResult", truth: PreemptResult) -> None:
+def check_timeline(problem: PreemptCase, run: Run, truth: PreemptResult) -> None:
     """Every sample shows the state after the last instant at or before it."""
     times = np.asarray(run.timeline_time)
     events = np.array([state[0] for states in truth.states for state in states])

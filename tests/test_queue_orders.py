@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from agreement import answer, refused_alike, same
-from core_run import CASES, run_core
+from core_run import CASES, Run, run_core
 from oracle import Job, Net, Options, simulate
 from oracle.model import RowError
 from oracle.simulate import Gang, World
-from ringbco import _core
 from strategies import CLOCKS, MODELS, PLACEMENTS, QUEUES, Case, build_case
 
 ORDERS = ("sjf", "smallest", "qssf")
@@ -78,7 +77,7 @@ def replay(
     factor: float = 1.0,
     predict: str = "history",
     users: Sequence[int] | None = None,
-) -> "_core.RunResult":
+) -> Run:
     return run_core(
         case,
         predict=predict,
@@ -115,7 +114,7 @@ def check(rnd: random.Random, base: Options) -> bool:
     users = rnd.choice((None, [rnd.randrange(3) for _ in case.jobs]))
     kind = world_type(base.order, aging, factor, exact, users)
 
-    def run() -> "_core.RunResult":
+    def run() -> Run:
         return replay(case, aging, factor, "exact" if exact else "history", users)
 
     truth = answer(lambda: simulate(case.jobs, case.servers, case.net, case.options, case.server_vc, kind))

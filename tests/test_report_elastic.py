@@ -19,14 +19,14 @@ from ringbco.reports.elastic_lanes import MOST_STAYS, lanes_of
 from ringbco.reports.figures import Chapter, chapters
 from ringbco.reports.figures_elastic import MOST_LANES
 from ringbco.reports.html import page
-from ringbco.reports.lanes import RESIZED, assign_lanes, stretches
+from ringbco.reports.lanes import RESIZED, assign_lanes, held_rows
 from ringbco.reports.lanes_chart import lanes_chart
 from ringbco.reports.maps import height
 from ringbco.reports.perfetto import write_trace
 from ringbco.reports.series import MOST_BESIDE, Figure
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
-from ringbco.result.resizing import cut_off, pause, stays, stays_of
+from ringbco.result.stays import stays_of_done
 from ringbco.run.soundness import check_drawable
 
 DAY = 86_400.0
@@ -87,9 +87,8 @@ def figure_of(results: dict[str, Outcome], name: str) -> Figure:
 def test_what_a_summary_says_of_resizes() -> None:
     """8 GPUs from 100 on, 2 from 200, 4 from 300: each with a pause of 10 s."""
     outcome = planned()
-    found = stays_of(outcome)
-    assert found is not None
-    own = found.filter(pl.col("job_id") == "j0").select("start_time", "gpus", "before")
+    found = stays_of_done(outcome)
+    own = found.filter(pl.col("job_id") == "j0").select("start_time", "num_gpus", "before")
     assert own.rows() == [(0.0, 2, None), (100.0, 8, 2), (200.0, 2, 8), (300.0, 4, 2)]
     told = {key: outcome.summary[key] for key in ("resizes", "jobs_resized", "resize_lost_gpu_seconds")}
     assert told == {"resizes": 3, "jobs_resized": 1, "resize_lost_gpu_seconds": 10.0 * (8 + 2 + 4)}
@@ -105,37 +104,20 @@ def test_a_stay_shorter_than_its_pause_counts_with_its_length() -> None:
 
 
 def test_pauses_of_the_slot_clock_are_whole_slots() -> None:
-    assert pause({"resize_cost": 60.0, "clock": "slot", "slot": 50.0}) == 100.0
-    assert pause({"resize_cost": 60.0, "clock": "slot", "slot": 50.0, "model": "table"}) == 60.0
-    assert pause({"preempt_cost": 30.0, "resize_cost": None, "clock": "continuous", "slot": 50.0}) == 30.0
     outcome = planned(clock="slot", slot=50.0)
     assert outcome.summary["resize_lost_gpu_seconds"] == 50.0 * (8 + 2 + 4)
     assert ringbco.audit(outcome, ONE) == []
 
 
-@pytest.mark.parametrize("clock", ["continuous", "slot"])
-def test_who_starts_again_is_not_resized(clock: str) -> None:
-    held = pl.DataFrame(
-        {
-            "job_id": ["a", "a", "a", "b", "b"],
-            "server": [0, 1, 1, 0, 0],
-            "num_gpus": [2, 4, 2, 2, 4],
-            "start_time": [0.0, 50.0, 90.0, 0.0, 50.0],
-            "end_time": [50.0, 90.0, 100.0, 50.0, 70.0],
-        }
-    )
-    options = {"clock": clock, "slot": 10.0}
-    bare = replace(planned(), outages=None, replicas=None, rungs=None, run={"options": options})
-
-    def resized(**known: pl.DataFrame) -> list[int | None]:
-        return stays(held, cut_off(held, replace(bare, **known)))["before"].to_list()
-
-    down = pl.DataFrame({"server": [0], "down_at": [50.0 if clock == "continuous" else 47.0]})
-    assert resized() == [None, 2, 4, None, 2]
-    assert resized(outages=down) == [None, None, 4, None, None]
-    assert resized(replicas=pl.DataFrame({"server": [1], "start_time": [90.0]})) == [None, 2, None, None, 2]
-    rungs = {"job_id": ["a", "b", "a"], "time": [50.0, 50.0, 90.0], "went_on": [50.0, None, 91.0]}
-    assert resized(rungs=pl.DataFrame(rungs)) == [None, 2, None, None, None]
+def test_who_starts_again_is_not_resized() -> None:
+    """The server fails at 150 s: j0 goes on from 160 s on 2 GPUs in place of 8."""
+    outages = pl.DataFrame({"server": [0], "down_at": [150.0], "up_at": [160.0]})
+    outcome = planned(outages=outages)
+    own = stays_of_done(outcome).filter(pl.col("job_id") == "j0")
+    assert own.select("start_time", "began", "before").rows()[1:3] == [
+        (100.0, "resized", 2),
+        (160.0, "restarted", None),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +141,6 @@ def test_who_resizes_nobody_says_nothing_of_it() -> None:
     for outcome in (
         ringbco.replay(ONE, "1x16", policy="srtf"),
         ringbco.replay(ONE.drop("min_gpus", "max_gpus"), "1x16", policy="afs"),
-        planned(allocations=False),
     ):
         assert "resizes" not in outcome.summary
         assert all(chapter.title != "Elastic jobs" for chapter in chapters({"a": outcome}))
@@ -184,8 +165,7 @@ def test_the_terminal_tells_resizes(tmp_path: Path, invoke: Any) -> None:
 
 def test_lanes_are_the_stays() -> None:
     outcome = planned()
-    found = stays_of(outcome)
-    assert found is not None
+    found = stays_of_done(outcome)
     lanes = lanes_of(outcome, found, 12)
     assert (lanes.jobs, lanes.averaged) == (1, False)
     bars = lanes.bars.filter(pl.col("state") != "pause")
@@ -209,8 +189,7 @@ def test_lanes_are_the_stays() -> None:
 def test_the_most_resized_jobs_have_lanes(results: dict[str, Outcome]) -> None:
     one = {"afs": results["afs"]}
     data = figure_of(one, "elastic-lanes-1")
-    stays = stays_of(one["afs"])
-    assert stays is not None
+    stays = stays_of_done(one["afs"])
     resized = stays.filter(pl.col("before").is_not_null())
     counts = dict(resized.group_by("job_id").len().iter_rows())
     first = max(counts, key=lambda job: counts[job])
@@ -252,22 +231,20 @@ def test_shares_of_jobs_and_of_gpu_time(results: dict[str, Outcome]) -> None:
 
 def test_a_job_of_very_many_stays_is_drawn_by_means() -> None:
     outcome = planned()
-    assert outcome.allocations is not None
     number, last = 1000, outcome.jobs["finish_time"][0]
     step = last / number
     rows = pl.DataFrame(
         {
             "job_id": ["j0"] * number,
-            "server": [0] * number,
+            "began": ["first"] + ["resized"] * (number - 1),
+            "pause": [0.0] * number,
             "num_gpus": [2 + 6 * (at % 2) for at in range(number)],
             "start_time": [at * step for at in range(number)],
             "end_time": [(at + 1) * step for at in range(number)],
-        },
-        schema=outcome.allocations.schema,
+        }
     )
-    many = replace(outcome, allocations=rows)
-    found = stays_of(many)
-    assert found is not None
+    many = replace(outcome, stays_written=rows)
+    found = stays_of_done(many)
     lanes = lanes_of(many, found, 12)
     assert lanes.averaged
     assert lanes.bars.height == MOST_STAYS
@@ -292,15 +269,13 @@ def test_many_results_are_rows_of_a_map(results: dict[str, Outcome]) -> None:
     assert f"The first {MOST_BESIDE} results of {MOST_BESIDE + 1} only." in chapter.figures[0].note
 
 
-def test_results_without_allocations_are_left_out(results: dict[str, Outcome]) -> None:
-    bare = replace(results["optimus"], allocations=None)
-    chapter = chapter_of({"afs": results["afs"], "bare": bare})
-    assert [figure.name for figure in chapter.figures] == [
-        "elastic-lanes-1",
-        "elastic-resized",
-        "elastic-held",
-    ]
-    assert "without allocations, are left out" in chapter.figures[-1].note
+def test_results_that_may_not_resize_are_left_out(results: dict[str, Outcome]) -> None:
+    rigid = ringbco.replay(drawn_jobs(), "4x8", policy="srtf")
+    bare = replace(results["afs"], allocations=None)
+    chapter = chapter_of({"afs": bare, "rigid": rigid})
+    names = [figure.name for figure in chapter.figures]
+    assert names == ["elastic-lanes-1", "elastic-resized", "elastic-held"]
+    assert "Results that may not resize are left out." in chapter.figures[-1].note
 
 
 @pytest.mark.parametrize(
@@ -329,7 +304,7 @@ def test_a_damaged_cost_is_told(tmp_path: Path) -> None:
 def test_a_resized_job_keeps_lanes() -> None:
     """j0 on lanes 0 and 1, from 100 on 0 to 7, from 200 on 0 and 1 again; j1 comes at 150 on 8 and 9."""
     outcome = planned()
-    found = stretches(outcome)
+    found = held_rows(outcome)
     taken = [
         (found["job_id"][lane.row], found["start"][lane.row], lane.first, lane.width)
         for lane in assign_lanes(found, outcome)

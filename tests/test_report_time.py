@@ -18,7 +18,7 @@ PREEMPTIVE = {
     "tiresias": {"thresholds": (300.0, 2_000.0)},
     "time-slice": {"quantum": 90.0},
 }
-OFF, RESUMING = "preempted, off the GPUs", "resuming, without progress"
+RESUMING, LOST = "resuming, without progress", "work lost to failures"
 
 
 def parts_of(outcome: Outcome) -> dict[str, float]:
@@ -28,22 +28,14 @@ def parts_of(outcome: Outcome) -> dict[str, float]:
     return dict(data.select("part", "hours").iter_rows())
 
 
-def check(outcome: Outcome, *, after: bool = True) -> None:
-    """The parts add up, in the chart to its five digits and job by job.
-
-    after: whether the result has the causes of waits after a preemption.
-    """
+def check(outcome: Outcome) -> None:
+    """The parts add up, in the chart to its five digits and job by job."""
     shown = parts_of(outcome)
     assert sum(shown.values()) == pytest.approx(outcome.summary["mean_jct"] / 3_600, rel=1e-4)
     jobs = outcome.jobs.with_columns(total=pl.sum_horizontal(time_columns(outcome).values()))
     assert jobs["total"].to_list() == pytest.approx(jobs["jct"].to_list(), rel=1e-6)
     preempted = bool(outcome.jobs["preemptions"].sum())
     assert (RESUMING in shown) == preempted
-    assert (OFF in shown) == (preempted and not after)
-    if OFF in shown:
-        assert shown[OFF] == pytest.approx(
-            (outcome.jobs["run_time"] - outcome.jobs["held_time"]).mean() / 3_600, rel=1e-4
-        )
     if preempted:
         assert shown[RESUMING] == pytest.approx(outcome.jobs["lost_time"].mean() / 3_600, rel=1e-4)
 
@@ -68,16 +60,19 @@ def test_the_parts_of_a_plan_add_up(policy: str, model: str) -> None:
 @pytest.mark.parametrize("policy", ["rand", "srtf"])
 def test_without_causes_what_is_left_is_told_as_one(policy: str) -> None:
     outcome = replay(busy_jobs(), "4x4", policy=policy)
-    check(dataclasses.replace(outcome, jobs=outcome.jobs.drop(*CAUSES_SCHEMA)), after=False)
+    check(dataclasses.replace(outcome, jobs=outcome.jobs.drop(*CAUSES_SCHEMA)))
 
 
-def test_what_no_cause_tells_is_a_part_of_its_own() -> None:
-    """As in the results of ringbco 0.1, of which the causes end at the first start."""
-    outcome = replay(busy_jobs(), "4x4", policy="srtf")
-    early = outcome.jobs.with_columns(
-        wait_behind=pl.col("wait_time").cast(pl.Float32), wait_gpus=pl.lit(0.0), wait_fragmented=pl.lit(0.0)
+@pytest.mark.parametrize("model", ["rar", "fixed"])
+def test_lost_work_is_a_part(model: str) -> None:
+    downs = [(server, 150.0 + 400.0 * place) for place in range(4) for server in range(4)]
+    outages = pl.DataFrame(downs, schema=["server", "down_at"], orient="row").with_columns(
+        pl.col("server").cast(pl.UInt32), up_at=pl.col("down_at") + 50.0
     )
-    check(dataclasses.replace(outcome, jobs=early), after=False)
+    outcome = replay(busy_jobs(), "4x4", policy="fifo", model=model, outages=outages, preempt_cost=11.0)
+    shown = parts_of(outcome)
+    assert shown[LOST] == pytest.approx(outcome.jobs["lost_work"].mean() / 3_600, rel=1e-4)
+    assert sum(shown.values()) == pytest.approx(outcome.summary["mean_jct"] / 3_600, rel=1e-4)
 
 
 def test_preemption_has_no_part_where_nothing_preempts() -> None:

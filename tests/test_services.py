@@ -41,7 +41,7 @@ def test_the_command_line(invoke: Invoke) -> None:
     assert result.replicas is not None
     assert result.services is not None
     assert result.allocations["end_time"].to_list() == [4000.0, 11030.0]
-    assert result.replicas.rows() == [("chat", 0, 4, 4000.0, 5000.0)]
+    assert result.replicas.rows() == [("chat", 0, 0, 4, 4000.0, 5000.0, 4000.0, 5000.0, "surplus")]
     assert result.services["time"].to_list() == [4000.0, 5000.0]
     assert result.run["services"]["path"] == "services.csv"
     assert (result.run["services"]["rows"], result.run["services"]["services"]) == (2, 1)
@@ -216,7 +216,7 @@ def test_runs_without_services_say_nothing_of_them() -> None:
     assert "evictions" not in result.jobs.columns
     assert not {"services", "service_attainment", "service_gpu_hours"} & set(result.summary)
     empty = ringbco.replay(jobs, "1x1", policy="fifo", model="fixed", services=services())
-    assert empty.jobs.drop("evictions", "held_time", "lost_time").equals(
+    assert empty.jobs.drop("evictions", "held_time", "lost_time", "moves", "resizes").equals(
         ringbco.replay(jobs, "1x1", policy="fifo", model="fixed").jobs
     )
     assert empty.summary["services"] == []

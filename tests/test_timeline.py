@@ -119,7 +119,7 @@ def test_slices_hold_what_the_allocations_hold(outcome: Outcome) -> None:
         held[event["args"]["job"], event["pid"] - perfetto.FIRST_SERVER] += event["dur"] / 1e6
     wanted = {
         (job, server): gpus * (end - start)
-        for job, server, gpus, start, end in outcome.allocations.iter_rows()
+        for job, server, gpus, start, end, _ in outcome.allocations.iter_rows()
     }
     assert held == pytest.approx(wanted, rel=1e-6, abs=1e-5)
 
@@ -208,7 +208,7 @@ def test_lanes_of_gangs_that_follow_each_other_at_one_instant() -> None:
         }
     )
     made = replay(jobs, "1x4", policy="fifo", model="fixed")
-    frame = lanes.stretches(made)
+    frame = lanes.held_rows(made)
     assert [lane[2:] for lane in lanes.assign_lanes(frame, made)] == [(0, 4), (0, 4), (0, 2)]
 
 

@@ -105,7 +105,7 @@ def test_slices_are_the_rows_of_the_allocations(random_outcome: Outcome) -> None
 
 def test_holders_of_a_gpu_keep_apart(random_outcome: Outcome) -> None:
     """Two of one GPU at one time share neither number nor thousandth; each has what it asked for."""
-    frame = lanes.stretches(random_outcome)
+    frame = lanes.held_rows(random_outcome)
     held = assign_shares(frame, random_outcome)
     rows = frame.rows(named=True)
     of: dict[tuple[int, int], list[Held]] = defaultdict(list)

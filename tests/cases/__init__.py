@@ -2,6 +2,6 @@
 
 A case is a replay as a user writes it (`case`). Each feature adds its part by a coin and a stream of random
 numbers of its own (`draw`), so that without one the others stay as they are. What is refused loses features
-until it runs (`run`). What then must hold is in `twin`, `figures` and `holding`. `known` has what is known to
-be wrong, `shrink` makes a failure small, and `files` writes cases for tests in Rust.
+until it runs (`run`). What then must hold is in `twin`, `figures`, `holding` and
+`balance`. `shrink` makes a failure small, and `files` writes cases for tests in Rust.
 """

@@ -1,7 +1,4 @@
-"""Figures of a summary worked out again from its tables by the words of docs/results.md, in plain Python.
-
-Only those that need not know why a stay ended.
-"""
+"""Figures of a summary worked out again from its tables by the words of docs/results.md, in plain Python."""
 
 import itertools
 import math
@@ -43,6 +40,8 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
         waits = row["wait_behind"] + row["wait_gpus"] + row["wait_fragmented"]
         held = row.get("held_time", row["run_time"])
         right = row["jct"] - held - row.get("paused_time", 0.0)
+        if differs(row["waited"], right):
+            yield "waited", f"{row['job_id']}: {row['waited']!r}; expected {right!r}"
         if abs(waits - right) > 1e-5 * max(row["jct"], 1e-12) + 4 * coarse:
             yield "waits", f"{row['job_id']}: {waits!r}; expected {right!r}"
     summary = outcome.summary
@@ -94,7 +93,8 @@ def columns(row: Row, stays: Sequence[Stay]) -> Row:
 
 _of_job: dict[str, Callable[[Row], float]] = {
     "jct": lambda row: row["jct"],
-    "wait": lambda row: row["wait_time"],
+    "wait": lambda row: row["waited"],
+    "time_to_start": lambda row: row["wait_time"],
     "slowdown": lambda row: row["slowdown"],
     "bounded_slowdown": lambda row: max(1.0, row["jct"] / max(row["ideal_run_time"], 10.0)),
 }

@@ -21,7 +21,6 @@ COUNT = 120
 def lines(seed: int) -> list[str] | None:
     """The case of a seed; None for one that does not go into a file."""
     from cases import twin
-    from cases.known import excuse
     from cases.met import met
     from cases.run import meet
     from frames import cluster_of
@@ -33,7 +32,7 @@ def lines(seed: int) -> list[str] | None:
     refused = drawn.seen.outcome is None or drawn.seen.lacks is not None
     if refused or not isinstance(case.policy, str) or "tables" in case.files or "ties" in case.options:
         return None
-    if any(excuse(drawn.seen, fault) is None for fault in drawn.seen.faults):
+    if drawn.seen.faults:
         return None
     truth = twin.truth(case)
     if isinstance(truth, RowError):

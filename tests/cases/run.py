@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 import ringbco
-from cases import compare, figures, holding, serving, twin
+from cases import balance, compare, figures, holding, serving, twin
 from cases.case import Case
 from cases.draw import build, toss
 from oracle.model import RowError
@@ -175,5 +175,6 @@ CHECKS = {
     "again": _again,
     "holding": holding.check,
     "figures": figures.check,
+    "balance": balance.check,
     "serving": serving.check,
 }

@@ -46,7 +46,7 @@ JOBS: Final = pl.DataFrame(
 )
 SHARES: Final = JOBS.with_columns(gpu_share=pl.when(pl.col("num_gpus") == 1).then(pl.lit(0.4)))
 RUNS: Final = ("fifo", "sjf-bco", "srtf", "edf", "split", "slots", "without", "shares")
-TABLES: Final = ("jobs.parquet", "allocations.parquet", "timeline.parquet")
+TABLES: Final = ("jobs.parquet", "allocations.parquet", "stays.parquet", "timeline.parquet")
 
 
 @pytest.fixture(scope="module")

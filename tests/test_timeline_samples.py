@@ -1,0 +1,105 @@
+"""The timeline's cluster counters equal timeline.parquet at every sample, whatever meets in the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ringbco
+from cases.draw import build, toss
+from core_run import CASES
+from frames import rows_table
+from ringbco.errors import RingbcoError
+from ringbco.reports.cluster_state import cluster_state
+from ringbco.reports.window import window
+from ringbco.result.outcome import Outcome
+
+pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
+
+COUNTS = ("queued_jobs", "queued_gpus", "busy_gpus", "spanning_jobs")
+CHUNK = 15
+
+
+def differs(outcome: Outcome) -> dict[str, int]:
+    """In how many samples each count is another one."""
+    state = cluster_state(outcome, window(outcome, None, None, None))
+    times = outcome.timeline["time"].to_numpy()
+    found = {}
+    for name in COUNTS:
+        told = state[name]
+        at = np.searchsorted(told["time"].to_numpy(), times, side="right") - 1
+        # Samples count whole GPUs, where jobs have shares of them.
+        mine = np.floor(told["value"].to_numpy()[at] + 0.5)
+        found[name] = int((mine != outcome.timeline[name].to_numpy()).sum())
+    return {name: count for name, count in found.items() if count}
+
+
+def elastic_jobs() -> pl.DataFrame:
+    rows = [(0.0, 4, 2, 8, 100.0), (10.0, 4, 1, 8, 100.0), (20.0, 2, 2, 2, 50.0), (30.0, 8, 4, 8, 60.0)]
+    return rows_table("submit_time num_gpus min_gpus max_gpus duration", rows)
+
+
+def test_who_holds_more_or_less_asks_for_what_it_asked() -> None:
+    assert differs(ringbco.replay(elastic_jobs(), "1x8", policy="afs", model="fixed")) == {}
+
+
+def test_a_trial_at_a_rung_does_not_wait() -> None:
+    trials = pl.DataFrame(
+        {
+            "job_id": [f"t{row}" for row in range(12)],
+            "submit_time": [7.0 * row for row in range(12)],
+            "num_gpus": [1, 2, 1] * 4,
+            "duration": [60.0, 80.0, 100.0] * 4,
+            "group": ["a"] * 12,
+        }
+    )
+    given = {"policy": "srtf", "model": "fixed", "search": "asha:eta=2,rungs=3"}
+    outcome = ringbco.replay(trials, "2x2", **given)
+    assert (outcome.stays["paused_at_rung"] > 0).any()
+    assert differs(outcome) == {}
+
+
+class Ends(ringbco.Policy):
+    """Starts jobs as they come; ends the first one at 40 s."""
+
+    def decide(self, state: ringbco.State) -> None:
+        if state.now < 40.0:
+            state.wake(40.0)
+        if state.now == 40.0:
+            state.end(0)
+        state.start(state.waiting)
+
+
+def test_who_was_ended_held_gpus_until_then(tmp_path: Path) -> None:
+    jobs = rows_table("submit_time num_gpus duration", [(5.0, 4, 100.0), (8.0, 4, 50.0), (20.0, 4, 50.0)])
+    outcome = ringbco.replay(jobs, "1x8", policy=Ends, model="fixed")
+    assert outcome.jobs.height == 2
+    assert differs(outcome) == {}
+    ringbco.timeline(outcome, tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    held = [(event["ts"] / 1e6, event["args"]["GPUs"]) for event in events if event["name"] == "GPUs held"]
+    assert held[:3] == [(5.0, 4), (8.0, 8), (58.0, 4)]
+    # It has no row in jobs.parquet, and no lane.
+    assert {event["args"]["job"] for event in events if event["ph"] == "X"} == {"j1", "j2"}
+
+
+@pytest.mark.parametrize("chunk", range(-(-CASES // CHUNK)))
+def test_the_counters_are_the_samples(chunk: int) -> None:
+    seen = 0
+    for seed in range(CHUNK * chunk, min(CASES, CHUNK * (chunk + 1))):
+        try:
+            outcome = build(seed, toss(seed)).replay()
+        except RingbcoError:
+            continue
+        found = differs(outcome)
+        if "min_gpus" in outcome.jobs.columns and "jobs_ended" in outcome.summary:
+            found.pop(
+                "queued_gpus", None
+            )  # a result does not tell what an elastic job asked for that was ended
+        assert found == {}, seed
+        seen += 1
+    assert seen > 0
