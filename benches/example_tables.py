@@ -41,7 +41,7 @@ def head(*names: str, words: int = 1) -> str:
 
 def mean_wait(result: Outcome, chosen: Sequence[bool]) -> float:
     """Seconds, over the chosen rows of the job table, all of which were done."""
-    return float(result.jobs.filter(pl.Series(chosen))["wait_time"].mean())  # type: ignore[arg-type]
+    return float(result.jobs.filter(pl.Series(chosen))["waited"].mean())  # type: ignore[arg-type]
 
 
 def hours(seconds: float) -> str:
