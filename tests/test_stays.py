@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 
 import ringbco
+from conftest import Invoke
 from ringbco.audits import check_outcome
 from ringbco.result.schema import STAYS_SCHEMA
 from ringbco.trace.jobs import as_table
@@ -208,6 +210,24 @@ def test_afs_beside_services() -> None:
         assert outcome.summary["resizes"] == outcome.jobs["resizes"].sum()
         resizes += outcome.summary["resizes"]
     assert resizes > 100
+
+
+def test_the_example_of_the_page(tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[1] / "docs" / "results.md").read_text(encoding="utf-8")
+    example = page.split("For example, of these jobs and outages\n")[1]
+    for name, text in zip(
+        ("jobs.csv", "outages.csv"), re.findall(r"```\n(.*?)```", example, re.S), strict=False
+    ):
+        Path(name).write_text(text)
+    command = re.search(r"`ringbco (replay .*?)`", example)
+    assert command is not None
+    assert invoke(*command[1].split()).returncode == 0
+    header, _, *rows = [line for line in example.splitlines() if line.startswith("|")][:6]
+    columns = [name.strip() for name in header.strip("|").split("|")]
+    told = pl.read_parquet("r/stays.parquet").select(columns).rows()
+    shown = [tuple("" if c is None else c if isinstance(c, str) else f"{c:g}" for c in row) for row in told]
+    assert shown == [tuple(cell.strip() for cell in row[1:-1].split("|")) for row in rows]
 
 
 GONE = {
