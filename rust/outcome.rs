@@ -11,7 +11,7 @@ mod serving;
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
-use crate::record::{Books, Stays, Sums};
+use crate::record::{Books, Ends, Stays, Sums};
 pub use allocations::Allocations;
 pub use searches::Climb;
 pub(crate) use searches::Climbing;
@@ -177,7 +177,8 @@ impl Outcome {
     /// Stays of each row that ended so that its job did not go on there: preempted, moved or resized.
     #[must_use]
     pub fn preemptions(&self) -> Vec<u32> {
-        let count = |sums: &Sums| sums.count(&["preempted", "moved", "resized"]);
+        let ends = Ends::of(&["preempted", "moved", "resized"]);
+        let count = |sums: &Sums| sums.count(ends);
         self.sums.as_ref().map_or_else(|| vec![0; self.start.len()], |sums| sums.iter().map(count).collect())
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::outcome::{Allocations, Asleep, Climb, Outcome, ReplicaEnded, Serving, Timeline, Woken};
 use crate::planner::Plan;
-use crate::record::{BEGAN, BY, ENDED, Stays, Sums};
+use crate::record::{BEGAN, BY, ENDED, Ends, Stays, Sums};
 use numpy::{Element, IntoPyArray};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -99,7 +99,10 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
     let Some(sums) = outcome.sums.take() else { return Ok(table.0) };
     table.column("refused", std::mem::take(&mut outcome.refused))?;
     table.column("ended", std::mem::take(&mut outcome.ended))?;
-    let count = |name: &str, of: &'static [&'static str]| table.of(name, &sums, move |own: &Sums| own.count(of));
+    let count = |name: &str, of: &[&str]| {
+        let ends = Ends::of(of);
+        table.of(name, &sums, move |own: &Sums| own.count(ends))
+    };
     let sum = |name: &str, of: fn(&Sums) -> f64| table.of(name, &sums, of);
     count("stays", &ENDED)?;
     count("preemptions", &["preempted", "moved", "resized"])?;

@@ -41,11 +41,22 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Stays that ended in one of these ways.
+    /// Stays that ended in one of these ways: those of [`Ends::of`].
     #[must_use]
-    pub fn count(&self, names: &[&str]) -> u32 {
-        let counts = super::ENDED.iter().zip(&self.ended);
-        counts.filter(|(name, _)| names.contains(name)).map(|(_, count)| count).sum()
+    pub fn count(&self, ends: Ends) -> u32 {
+        self.ended.iter().zip(ends.0).map(|(count, counts)| count * counts).sum()
+    }
+}
+
+/// Some of the ways in which stays end: 1 at their places of [`super::ENDED`].
+#[derive(Clone, Copy, Debug)]
+pub struct Ends([u32; super::ENDED.len()]);
+
+impl Ends {
+    /// Those of these names.
+    #[must_use]
+    pub fn of(names: &[&str]) -> Self {
+        Self(super::ENDED.map(|name| u32::from(names.contains(&name))))
     }
 }
 

@@ -10,8 +10,8 @@ mod fold;
 mod table;
 
 use crate::ids::{GpuType, Job};
-pub use fold::Sums;
 pub(crate) use fold::{Books, Scale};
+pub use fold::{Ends, Sums};
 pub use table::{BY, Stays};
 pub(crate) use table::{Once, Tabled};
 

@@ -68,7 +68,7 @@ pub(crate) struct Once {
 }
 
 /// Columns in the making.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tabled {
     stays: Stays,
     before: Option<Past>,
@@ -100,7 +100,39 @@ impl Once {
     }
 }
 
+impl Stays {
+    /// Room for that many.
+    fn with_capacity(rows: usize) -> Self {
+        Self {
+            job: Vec::with_capacity(rows),
+            stay: Vec::with_capacity(rows),
+            start: Vec::with_capacity(rows),
+            end: Vec::with_capacity(rows),
+            num_gpus: Vec::with_capacity(rows),
+            num_servers: Vec::with_capacity(rows),
+            gpu_type: Vec::with_capacity(rows),
+            pause: Vec::with_capacity(rows),
+            work: Vec::with_capacity(rows),
+            lost: Vec::with_capacity(rows),
+            lost_time: Vec::with_capacity(rows),
+            began: Vec::with_capacity(rows),
+            ended: Vec::with_capacity(rows),
+            by: Vec::with_capacity(rows),
+            by_what: Vec::with_capacity(rows),
+            wait_behind: Vec::with_capacity(rows),
+            wait_gpus: Vec::with_capacity(rows),
+            wait_fragmented: Vec::with_capacity(rows),
+            paused_at_rung: Vec::with_capacity(rows),
+        }
+    }
+}
+
 impl Tabled {
+    /// None yet, and room for that many.
+    pub(crate) fn for_stays(rows: usize) -> Self {
+        Self { stays: Stays::with_capacity(rows), before: None }
+    }
+
     /// Adds the stay of a job that ran through once, and its wait to the sums. `submit`: when it was submitted, s.
     pub(crate) fn push_once(&mut self, once: &Once, submit: f64, sums: &mut Sums) {
         sums.waited = once.waited;

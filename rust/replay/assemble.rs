@@ -105,7 +105,7 @@ pub(crate) fn assemble(
     let clock = Clock::new(options);
     let (mut past, mut refused, mut ended, mut sums, mut table) = (Vec::new(), Vec::new(), Vec::new(), None, None);
     if let Some(mut stayed) = stays {
-        stayed.past.sort_by_key(|past| past.job);
+        stayed.past = by_row(&stayed.past, n);
         for last in &stayed.past {
             let row = last.job.index();
             if !kept[row] {
@@ -200,6 +200,22 @@ pub(crate) fn assemble(
     })
 }
 
+/// Stays by row, those of a row in the order in which they come.
+fn by_row(past: &[Past], rows: usize) -> Vec<Past> {
+    let mut next = vec![0; rows + 1];
+    past.iter().for_each(|past| next[past.job.index() + 1] += 1);
+    for row in 0..rows {
+        next[row + 1] += next[row];
+    }
+    let mut order = vec![0; past.len()];
+    for (at, past) in past.iter().enumerate() {
+        let place: &mut usize = &mut next[past.job.index()];
+        order[*place] = at;
+        *place += 1;
+    }
+    order.iter().map(|&at| past[at]).collect()
+}
+
 /// What stays there were, of all parts.
 struct Stayed {
     /// By row, then in order of time.
@@ -250,7 +266,7 @@ impl Stayed {
     /// Every stay as a row, and every wait in the sums. `unit`: of work, in those of the table. `once`: the stay of a row
     /// that ran through, without its type and its wait.
     fn tabled(&mut self, submit: &[f64], unit: f64, once: impl Fn(usize) -> Once) -> crate::record::Stays {
-        let mut table = Tabled::default();
+        let mut table = Tabled::for_stays(self.past.len() + self.sums.len());
         let mut at = 0;
         for (row, sums) in self.sums.iter_mut().enumerate() {
             let own = self.past[at..].iter().take_while(|past| past.job.index() == row);

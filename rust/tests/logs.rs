@@ -168,7 +168,7 @@ fn a_log_tells_all_that_a_policy_did() {
         panic!("{failure}");
     }
     let counts = (ended.get(), stopped.get(), refused.get());
-    assert!(counts.0 > counts.2 && counts.1 > counts.0, "(ended, stops, refused): {counts:?}");
+    assert!(counts.0 > counts.2 && 2 * counts.1 > counts.0, "(ended, stops, refused): {counts:?}");
 }
 
 fn two_jobs() -> Case {

@@ -7,6 +7,7 @@ use crate::machine::{Floor, Machine, Stay, Unwatched};
 use crate::options::{ClockKind, Options, Placement};
 use crate::policy::ranked::Ranked;
 use crate::policy::ranked::tiresias::Tiresias;
+use crate::record::Ends;
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
 use crate::trace::OwnedJobs;
@@ -119,7 +120,7 @@ fn run<S: Speed, R: Ranking>(setting: &Setting<'_>, speed: S, ranking: R) -> (St
     let mut machine = Machine::new(setting, speed, Ranked::new(setting, ranking));
     let ended = machine.run(f64::INFINITY, &mut Unwatched).map_err(|error| error.to_string());
     let out = machine.into_outcome();
-    let preemptions = out.books.sums.iter().map(|own| u64::from(own.count(&["preempted"]))).sum();
+    let preemptions = out.books.sums.iter().map(|own| u64::from(own.count(Ends::of(&["preempted"])))).sum();
     (format!("{ended:?} {out:?}"), preemptions)
 }
 
