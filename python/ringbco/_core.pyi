@@ -23,6 +23,7 @@ __all__ = [
     "rename_new",
     "replay",
     "verbs",
+    "words",
 ]
 
 class CoreError(Exception):
@@ -76,6 +77,7 @@ class RunResult:
     def held_while_submitting(self) -> float:
         """GPU-seconds that jobs held up to the last submission."""
 
+@final
 class PlanResult:
     """A plan's schedule, submissions all at 0, and how it was found; theta and horizon in slots."""
 
