@@ -66,7 +66,7 @@ test-long: build ## tests that take long; all golden runs; Rust's random ones wi
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=300 CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- equality logs outside slow_twin
 	RINGBCO_CASES=600 $(PYTEST) -m "not long" tests/test_golden.py
-	RINGBCO_CASES=400 $(PYTEST) -m long
+	RINGBCO_CASES=300 $(PYTEST) -m long
 
 test-drawn: build ## random tests with many more cases, N of each (default 600)
 	RINGBCO_CASES=$(or $(N),600) $(PYTEST) -m "not long" $(DRAWN:%=tests/test_%.py)
