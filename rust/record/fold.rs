@@ -44,11 +44,11 @@ impl Sums {
     /// Stays that ended in one of these ways: those of [`Ends::of`].
     #[must_use]
     pub fn count(&self, ends: Ends) -> u32 {
-        self.ended.iter().zip(ends.0).map(|(count, counts)| count * counts).sum()
+        self.ended.iter().zip(ends.0).map(|(count, counts)| count & counts).sum()
     }
 }
 
-/// Some of the ways in which stays end: 1 at their places of [`super::ENDED`].
+/// Some of the ways in which stays end: all bits at their places of [`super::ENDED`].
 #[derive(Clone, Copy, Debug)]
 pub struct Ends([u32; super::ENDED.len()]);
 
@@ -56,7 +56,7 @@ impl Ends {
     /// Those of these names.
     #[must_use]
     pub fn of(names: &[&str]) -> Self {
-        Self(super::ENDED.map(|name| u32::from(names.contains(&name))))
+        Self(super::ENDED.map(|name| if names.contains(&name) { u32::MAX } else { 0 }))
     }
 }
 

@@ -61,6 +61,17 @@ impl Why {
         }
     }
 
+    /// Who made it end: a job's row, a service, an outage's row, or the greatest number; and what that is: its place
+    /// among `BY`.
+    pub(crate) fn by(self) -> (u32, u8) {
+        match self {
+            Self::EvictedBy(job) => (job.number(), 1),
+            Self::EvictedFor(service) => (service, 2),
+            Self::Failed(outage) => (outage, 3),
+            _ => (u32::MAX, 0),
+        }
+    }
+
     /// How the job's next stay begins: its place among `BEGAN`.
     pub(crate) fn next(self) -> u8 {
         match self {

@@ -3,7 +3,7 @@
 //! Invariant: every stay has a row, also that of a job that ran through once. For example, a job that was preempted once
 //! has rows with `stay` 0 and 1, the first `preempted`, the second `resumed` and `done`.
 
-use super::{BEGAN, ENDED, Past, Sums, Why};
+use super::{Past, Sums, Why};
 use crate::ids::{GpuType, Job};
 
 /// Stays as columns. Times in seconds.
@@ -51,8 +51,6 @@ pub struct Stays {
 
 /// What ends a stay beside its job and the policy.
 pub const BY: [&str; 4] = ["nobody", "job", "service", "outage"];
-/// The number of nobody.
-const NOBODY: u32 = u32::MAX;
 
 /// The one stay of a job that ran through.
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +65,21 @@ pub(crate) struct Once {
     pub(crate) waited: (f64, f64),
 }
 
-/// Columns in the making.
+/// A stay, and what its row says beside it.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    past: Past,
+    number: u32,
+    began: u8,
+    unit: f64,
+    behind: f64,
+    rested: f64,
+}
+
+/// Rows in the making.
 #[derive(Debug)]
 pub(crate) struct Tabled {
-    stays: Stays,
-    before: Option<Past>,
+    rows: Vec<Row>,
 }
 
 /// A part of a wait that rounding alone left is none.
@@ -100,37 +108,10 @@ impl Once {
     }
 }
 
-impl Stays {
-    /// Room for that many.
-    fn with_capacity(rows: usize) -> Self {
-        Self {
-            job: Vec::with_capacity(rows),
-            stay: Vec::with_capacity(rows),
-            start: Vec::with_capacity(rows),
-            end: Vec::with_capacity(rows),
-            num_gpus: Vec::with_capacity(rows),
-            num_servers: Vec::with_capacity(rows),
-            gpu_type: Vec::with_capacity(rows),
-            pause: Vec::with_capacity(rows),
-            work: Vec::with_capacity(rows),
-            lost: Vec::with_capacity(rows),
-            lost_time: Vec::with_capacity(rows),
-            began: Vec::with_capacity(rows),
-            ended: Vec::with_capacity(rows),
-            by: Vec::with_capacity(rows),
-            by_what: Vec::with_capacity(rows),
-            wait_behind: Vec::with_capacity(rows),
-            wait_gpus: Vec::with_capacity(rows),
-            wait_fragmented: Vec::with_capacity(rows),
-            paused_at_rung: Vec::with_capacity(rows),
-        }
-    }
-}
-
 impl Tabled {
     /// None yet, and room for that many.
     pub(crate) fn for_stays(rows: usize) -> Self {
-        Self { stays: Stays::with_capacity(rows), before: None }
+        Self { rows: Vec::with_capacity(rows) }
     }
 
     /// Adds the stay of a job that ran through once, and its wait to the sums. `submit`: when it was submitted, s.
@@ -142,47 +123,47 @@ impl Tabled {
     /// Adds a stay, and the wait before it to the sums. The stays of a job come one after the other, in order of time.
     /// `unit`: a unit of work in those of the table.
     pub(crate) fn push(&mut self, past: &Past, submit: f64, unit: f64, sums: &mut Sums) {
-        let before = self.before.replace(*past).filter(|before| before.job == past.job);
-        let left = before.map_or(submit, |before| before.end);
+        let before = self.rows.last().filter(|before| before.past.job == past.job);
+        let left = before.map_or(submit, |before| before.past.end);
         let since = if past.woke.is_nan() { left } else { past.woke };
         let (waiting, rested) = (past.start - since, since - left);
         let behind = behind(waiting, past.waited);
         sums.waiting += waiting;
         sums.behind += behind;
         sums.rested += rested;
-        let stays = &mut self.stays;
-        let number = before.and(stays.stay.last()).map_or(0, |stay| stay + 1);
-        let (by, by_what) = match past.why {
-            Why::EvictedBy(job) => (job.number(), 1),
-            Why::EvictedFor(service) => (service, 2),
-            Why::Failed(outage) => (outage, 3),
-            _ => (NOBODY, 0),
-        };
-        stays.job.push(past.job.number());
-        stays.stay.push(number);
-        stays.start.push(past.start);
-        stays.end.push(past.end);
-        stays.num_gpus.push(past.num_gpus);
-        stays.num_servers.push(past.num_servers);
-        stays.gpu_type.push(past.gpu_type.number());
-        stays.pause.push(past.from.min(past.end) - past.start);
-        stays.work.push((past.kept + past.lost) * unit);
-        stays.lost.push(past.lost * unit);
-        stays.lost_time.push(past.lost_time);
-        stays.began.push(before.map_or(0, |before| before.why.next()));
-        stays.ended.push(past.why.code());
-        stays.by.push(by);
-        stays.by_what.push(by_what);
-        stays.wait_behind.push(behind);
-        stays.wait_gpus.push(past.waited.0);
-        stays.wait_fragmented.push(past.waited.1);
-        stays.paused_at_rung.push(rested);
+        let number = before.map_or(0, |before| before.number + 1);
+        let began = before.map_or(0, |before| before.past.why.next());
+        self.rows.push(Row { past: *past, number, began, unit, behind, rested });
     }
 
-    /// All of them.
+    /// All of them, as columns.
     pub(crate) fn done(self) -> Stays {
-        debug_assert!(self.stays.began.iter().all(|&began| usize::from(began) < BEGAN.len()));
-        debug_assert!(self.stays.ended.iter().all(|&ended| usize::from(ended) < ENDED.len()));
-        self.stays
+        let rows = self.rows;
+        Stays {
+            job: of(&rows, |row| row.past.job.number()),
+            stay: of(&rows, |row| row.number),
+            start: of(&rows, |row| row.past.start),
+            end: of(&rows, |row| row.past.end),
+            num_gpus: of(&rows, |row| row.past.num_gpus),
+            num_servers: of(&rows, |row| row.past.num_servers),
+            gpu_type: of(&rows, |row| row.past.gpu_type.number()),
+            pause: of(&rows, |row| row.past.from.min(row.past.end) - row.past.start),
+            work: of(&rows, |row| (row.past.kept + row.past.lost) * row.unit),
+            lost: of(&rows, |row| row.past.lost * row.unit),
+            lost_time: of(&rows, |row| row.past.lost_time),
+            began: of(&rows, |row| row.began),
+            ended: of(&rows, |row| row.past.why.code()),
+            by: of(&rows, |row| row.past.why.by().0),
+            by_what: of(&rows, |row| row.past.why.by().1),
+            wait_behind: of(&rows, |row| row.behind),
+            wait_gpus: of(&rows, |row| row.past.waited.0),
+            wait_fragmented: of(&rows, |row| row.past.waited.1),
+            paused_at_rung: of(&rows, |row| row.rested),
+        }
     }
+}
+
+/// A column: what `of` says of each row.
+fn of<T>(rows: &[Row], of: impl Fn(&Row) -> T) -> Vec<T> {
+    rows.iter().map(of).collect()
 }

@@ -42,7 +42,7 @@ pub(crate) fn assemble(
     let mut climbs = options.search.map(|_| Vec::new());
     let mut serving = None;
     let mut cluster = vec![0; if parts.len() > 1 { n } else { 0 }];
-    for (number, (part, outcome)) in parts.iter().zip(outcomes).enumerate() {
+    for (number, (part, mut outcome)) in parts.iter().zip(outcomes).enumerate() {
         events += outcome.events;
         decisions += outcome.decisions;
         contention_seconds += outcome.contention_seconds;
@@ -62,7 +62,7 @@ pub(crate) fn assemble(
             on_types[row as usize] = longer;
         }
         if let Some(stays) = &mut stays {
-            stays.take(&outcome, part, &mut kept);
+            stays.take(&mut outcome, part, &mut kept);
         } else {
             for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
                 wait_gpus[row as usize] = too_few as f32;
@@ -232,7 +232,7 @@ impl Stayed {
     fn new(n: usize, jobs: &Jobs<'_>) -> Self {
         Self {
             past: Vec::new(),
-            sums: vec![Sums { held: f64::NAN, ..Sums::default() }; n],
+            sums: Vec::new(),
             refused: vec![false; n],
             ended: vec![false; n],
             waited: vec![(0.0, 0.0); n],
@@ -241,7 +241,7 @@ impl Stayed {
     }
 
     /// Adds those of a part. `kept` loses the jobs that were refused or ended there.
-    fn take(&mut self, outcome: &ClusterOutcome, part: &Part, kept: &mut [bool]) {
+    fn take(&mut self, outcome: &mut ClusterOutcome, part: &Part, kept: &mut [bool]) {
         let row = |job: Job| part.rows[job.index()];
         let by = |why: Why| match why {
             Why::EvictedBy(job) => Why::EvictedBy(Job::new(row(job))),
@@ -249,11 +249,16 @@ impl Stayed {
         };
         let own = |past: &Past| Past { job: Job::new(row(past.job)), why: by(past.why), ..*past };
         self.past.extend(outcome.books.past.iter().map(own));
+        if part.whole && outcome.books.sums.len() == kept.len() {
+            self.sums = std::mem::take(&mut outcome.books.sums);
+        } else {
+            self.sums.resize(kept.len(), Sums { held: f64::NAN, ..Sums::default() });
+            for (&row, &sums) in part.rows.iter().zip(&outcome.books.sums) {
+                self.sums[row as usize] = sums;
+            }
+        }
         for (j, &row) in part.rows.iter().enumerate() {
             let row = row as usize;
-            if let Some(&sums) = outcome.books.sums.get(j) {
-                self.sums[row] = sums;
-            }
             if let Some(&gpu_type) = outcome.books.types.get(j) {
                 self.types[row] = gpu_type;
             }
