@@ -114,12 +114,13 @@ class _Types(TypedDict):
     kinds: list[tuple[float, int | None, list[tuple[int, float]]]]
 
 @type_check_only
-class _Speeds(TypedDict):
+class _Rates(TypedDict):
     model_of: NDArray[np.uint32]
     table: SpeedTable
 
+# <!-- made: stub of job columns -->
 @type_check_only
-class _Jobs(TypedDict):
+class _JobColumns(TypedDict):
     submit: NDArray[np.float64]
     num_gpus: NDArray[np.uint32]
     duration: NDArray[np.float64]
@@ -129,18 +130,40 @@ class _Jobs(TypedDict):
     range: NotRequired[tuple[NDArray[np.uint32], NDArray[np.uint32]] | None]
     noise: NotRequired[tuple[NDArray[np.float64], NDArray[np.uint32]] | None]
     types: NotRequired[_Types | None]
-    speeds: NotRequired[_Speeds | None]
+    rates: NotRequired[_Rates | None]
     shares: NotRequired[NDArray[np.uint32] | None]
+    priority: NotRequired[NDArray[np.int32] | None]
+    preemptible: NotRequired[NDArray[np.bool_] | None]
+    checkpoint_interval: NotRequired[NDArray[np.float64] | None]
+    trials: NotRequired[tuple[NDArray[np.uint32], list[NDArray[np.float64]]] | None]
+
+# <!-- end -->
+
+@type_check_only
+class _Jobs(_JobColumns):
     vc: NotRequired[NDArray[np.uint32] | None]
     deadline: NotRequired[NDArray[np.float64] | None]
     user: NotRequired[NDArray[np.uint32] | None]
     key: NotRequired[NDArray[np.float64] | None]
     log: NotRequired[_Log | None]
-    checkpoint_interval: NotRequired[NDArray[np.float64] | None]
-    priority: NotRequired[NDArray[np.int32] | None]
-    preemptible: NotRequired[NDArray[np.bool_] | None]
     quotas: NotRequired[tuple[NDArray[np.uint32], list[int], list[bool]] | None]
-    trials: NotRequired[tuple[NDArray[np.uint32], list[NDArray[np.float64]]] | None]
+
+@type_check_only
+class _Column(TypedDict):
+    name: str
+    dtype: str
+    required: bool
+    rule: str
+    hint: str
+    unit: str
+    about: str
+    low: float
+    low_included: bool
+    high: int | None
+    endless: bool
+
+def columns() -> list[_Column]: ...
+def job_columns() -> list[tuple[str, str, str]]: ...
 
 @type_check_only
 class _Cluster(TypedDict):

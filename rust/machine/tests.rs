@@ -106,7 +106,7 @@ mod measured {
     use crate::options::{ClockKind, Model, Options, Order, Placement};
     use crate::policy;
     use crate::setting::Setting;
-    use crate::trace::{Kind, OwnedJobs, OwnedTypes, RateTable};
+    use crate::trace::{Kind, OwnedJobs, OwnedRates, OwnedTypes, RateTable};
     use std::sync::Arc;
 
     /// (start, finish) of jobs of 300 iterations on 1 GPU of type 0, 2.5 a second, or of type 1, 4 a second.
@@ -126,7 +126,7 @@ mod measured {
             duration: vec![1.0; jobs],
             iterations: vec![300; jobs],
             types: Some(OwnedTypes { of: vec![0; jobs], kinds: vec![kind] }),
-            rates: Some((vec![0; jobs], Arc::new(table))),
+            rates: Some(OwnedRates { model_of: vec![0; jobs], table: Arc::new(table) }),
             ..OwnedJobs::default()
         };
         let (servers, of) = ([1, 1], [0, 1].map(GpuType::new));

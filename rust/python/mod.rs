@@ -2,6 +2,7 @@
 //!
 //! `run`: a replay and a plan. `simulation`: a run that pauses for decisions. `options`: their options, from Python and for Python. `results`: their columns.
 
+mod jobs;
 mod options;
 mod rates;
 mod results;
@@ -99,6 +100,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::plan, module)?)?;
     module.add_function(wrap_pyfunction!(run::pack, module)?)?;
     module.add_function(wrap_pyfunction!(run::bound, module)?)?;
+    module.add_function(wrap_pyfunction!(jobs::columns, module)?)?;
+    module.add_function(wrap_pyfunction!(jobs::job_columns, module)?)?;
     module.add_function(wrap_pyfunction!(options::options, module)?)?;
     module.add_function(wrap_pyfunction!(build, module)?)?;
     module.add_function(wrap_pyfunction!(rename_new, module)?)?;

@@ -1,12 +1,11 @@
 //! A replay, a plan and a lower bound: columns in, columns out. Every column is borrowed, and the GIL is released for the whole run.
 
+use super::jobs::{JobColumns, slice};
 use super::options::read;
 use super::raise;
-use super::rates::SpeedTable;
 use super::results::{PlanResult, RunResult};
 use crate::bound as bounds;
 use crate::cluster::Network;
-use crate::decisions::{DecisionLog, Verb};
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Server};
 use crate::machine::Watch;
@@ -15,12 +14,10 @@ use crate::pack as packing;
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
 use crate::simulation::OwnedServices;
-use crate::trace::{Jobs, Kind, Load, Noise, Outage, Quota, Quotas, Range, RateTable, Rates, Services, Trials, Types};
+use crate::trace::{Jobs, Load, Outage, Quotas, Services};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often a run looks at signals and tells its progress.
@@ -65,178 +62,6 @@ impl Watch for PythonWatch {
     }
 }
 
-/// Quotas: the place of each job's owner among them, then GPUs and whether to borrow, an owner each.
-type QuotaColumns<'py> = (PyReadonlyArray1<'py, u32>, Vec<u64>, Vec<bool>);
-
-/// Trials: the number of each job's search, 2^32 - 1 for none; then what says how its loss falls.
-type TrialColumns<'py> = (PyReadonlyArray1<'py, u32>, [PyReadonlyArray1<'py, f64>; 3]);
-
-/// The columns of a job table.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(super) struct JobColumns<'py> {
-    submit: PyReadonlyArray1<'py, f64>,
-    num_gpus: PyReadonlyArray1<'py, u32>,
-    duration: PyReadonlyArray1<'py, f64>,
-    iterations: PyReadonlyArray1<'py, u64>,
-    gradient_bytes: PyReadonlyArray1<'py, f64>,
-    compute_time: PyReadonlyArray1<'py, f64>,
-    #[pyo3(default)]
-    range: Option<(PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, u32>)>,
-    #[pyo3(default)]
-    noise: Option<(PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, u32>)>,
-    #[pyo3(default)]
-    types: Option<TypeColumns<'py>>,
-    #[pyo3(default)]
-    speeds: Option<SpeedColumns<'py>>,
-    #[pyo3(default)]
-    shares: Option<PyReadonlyArray1<'py, u32>>,
-    #[pyo3(default)]
-    priority: Option<PyReadonlyArray1<'py, i32>>,
-    #[pyo3(default)]
-    preemptible: Option<PyReadonlyArray1<'py, bool>>,
-    #[pyo3(default)]
-    trials: Option<TrialColumns<'py>>,
-    #[pyo3(default)]
-    quotas: Option<QuotaColumns<'py>>,
-    #[pyo3(default)]
-    checkpoint_interval: Option<PyReadonlyArray1<'py, f64>>,
-    #[pyo3(default)]
-    vc: Option<PyReadonlyArray1<'py, u32>>,
-    #[pyo3(default)]
-    deadline: Option<PyReadonlyArray1<'py, f64>>,
-    #[pyo3(default)]
-    user: Option<PyReadonlyArray1<'py, u32>>,
-    #[pyo3(default)]
-    key: Option<PyReadonlyArray1<'py, f64>>,
-    #[pyo3(default)]
-    log: Option<LogColumns<'py>>,
-}
-
-/// A kind: the recorded speed, the recorded type's number where the model asks for it, and the types allowed, each with
-/// its speed.
-type KindColumns = (f64, Option<u32>, Vec<(u32, f64)>);
-
-/// Measured speeds: each job's model, and what was measured.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(super) struct SpeedColumns<'py> {
-    model_of: PyReadonlyArray1<'py, u32>,
-    table: Py<SpeedTable>,
-}
-
-impl SpeedColumns<'_> {
-    fn rates<'a>(&'a self) -> PyResult<Rates<'a>> {
-        let table: &'a Arc<RateTable> = &self.table.get().0;
-        Ok(Rates { model_of: self.model_of.as_slice()?, table })
-    }
-}
-
-/// What GPU types mean to the jobs: each job's kind, and the kinds.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(super) struct TypeColumns<'py> {
-    of: PyReadonlyArray1<'py, u32>,
-    kinds: Vec<KindColumns>,
-}
-
-impl TypeColumns<'_> {
-    fn kinds(&self) -> Vec<Kind> {
-        let of = |&(gpu_type, speed): &(u32, f64)| (GpuType::new(gpu_type), speed);
-        let kind = |(speed, recorded, allowed): &KindColumns| Kind {
-            recorded_speed: *speed,
-            recorded_on: recorded.map_or(GpuType::NONE, GpuType::new),
-            allowed: allowed.iter().map(of).collect(),
-            order: 0,
-        };
-        self.kinds.iter().map(kind).collect()
-    }
-}
-
-/// The columns of a decision log; verbs are positions in `verbs()`.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(super) struct LogColumns<'py> {
-    time: PyReadonlyArray1<'py, f64>,
-    verb: PyReadonlyArray1<'py, u8>,
-    job: PyReadonlyArray1<'py, u32>,
-    server: PyReadonlyArray1<'py, u32>,
-    num_gpus: PyReadonlyArray1<'py, u32>,
-}
-
-impl LogColumns<'_> {
-    fn log(&self) -> PyResult<DecisionLog> {
-        let verb = |&number: &u8| {
-            Verb::ALL.get(usize::from(number)).copied().ok_or_else(|| PyValueError::new_err("no such verb"))
-        };
-        Ok(DecisionLog {
-            time: self.time.as_slice()?.to_vec(),
-            verb: self.verb.as_slice()?.iter().map(verb).collect::<PyResult<_>>()?,
-            job: self.job.as_slice()?.to_vec(),
-            server: self.server.as_slice()?.to_vec(),
-            num_gpus: self.num_gpus.as_slice()?.to_vec(),
-        })
-    }
-}
-
-impl JobColumns<'_> {
-    pub(super) fn vc(&self) -> PyResult<Option<&[u32]>> {
-        slice(self.vc.as_ref())
-    }
-
-    /// The place of each job's owner, and a quota an owner; `None` for a run without quotas.
-    pub(super) fn quotas(&self) -> PyResult<Option<(&[u32], Vec<Quota>)>> {
-        let Some((owner, gpus, borrow)) = &self.quotas else { return Ok(None) };
-        let list = gpus.iter().zip(borrow).map(|(&gpus, &borrow)| Quota { gpus, borrow });
-        Ok(Some((owner.as_slice()?, list.collect())))
-    }
-
-    /// What the kinds of jobs are.
-    pub(super) fn kinds(&self) -> Vec<Kind> {
-        self.types.as_ref().map_or_else(Vec::new, TypeColumns::kinds)
-    }
-
-    /// The columns; `kinds` as the function of that name gives them.
-    pub(super) fn jobs<'a>(&'a self, kinds: &'a [Kind]) -> PyResult<Jobs<'a>> {
-        let range = match &self.range {
-            Some((min, max)) => Some(Range { min: min.as_slice()?, max: max.as_slice()? }),
-            None => None,
-        };
-        let noise = match &self.noise {
-            Some((scale, batch)) => Some(Noise { scale: scale.as_slice()?, batch: batch.as_slice()? }),
-            None => None,
-        };
-        let types = match &self.types {
-            Some(types) => Some(Types { of: types.of.as_slice()?, kinds }),
-            None => None,
-        };
-        let trials = match &self.trials {
-            Some((search, [end, start, fall])) => {
-                let curve = [end.as_slice()?, start.as_slice()?, fall.as_slice()?];
-                Some(Trials { search: search.as_slice()?, curve })
-            }
-            None => None,
-        };
-        Ok(Jobs {
-            trials,
-            range,
-            noise,
-            types,
-            rates: self.speeds.as_ref().map(SpeedColumns::rates).transpose()?,
-            shares: slice(self.shares.as_ref())?,
-            priority: slice(self.priority.as_ref())?,
-            preemptible: slice(self.preemptible.as_ref())?,
-            checkpoint_interval: slice(self.checkpoint_interval.as_ref())?,
-            submit: self.submit.as_slice()?,
-            num_gpus: self.num_gpus.as_slice()?,
-            duration: self.duration.as_slice()?,
-            iterations: self.iterations.as_slice()?,
-            gradient_bytes: self.gradient_bytes.as_slice()?,
-            compute_time: self.compute_time.as_slice()?,
-        })
-    }
-}
-
 /// Outages: servers, when they go down and when they come back.
 type OutageColumns<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, f64>);
 
@@ -273,7 +98,7 @@ impl ClusterColumns<'_> {
     pub(super) fn spec<'a>(&'a self, server_types: Option<&'a [GpuType]>) -> PyResult<ClusterSpec<'a>> {
         Ok(ClusterSpec {
             server_gpus: self.server_gpus.as_slice()?,
-            server_vc: slice(self.server_vc.as_ref())?,
+            server_vc: slice(&self.server_vc)?,
             server_types,
             type_prices: self.type_prices.as_deref(),
             network: self.network(),
@@ -311,34 +136,30 @@ impl ClusterColumns<'_> {
     }
 }
 
-fn slice<'a, T: numpy::Element>(column: Option<&'a PyReadonlyArray1<'_, T>>) -> PyResult<Option<&'a [T]>> {
-    Ok(column.map(|column| column.as_slice()).transpose()?)
-}
-
 /// Replays a trace.
 ///
 /// options: those of the table that are not at their default. progress: called with (finished, total) now and then.
 #[pyfunction]
 pub(super) fn replay(
     py: Python<'_>,
-    jobs: JobColumns<'_>,
+    jobs: &Bound<'_, PyDict>,
     cluster: ClusterColumns<'_>,
     options: &Bound<'_, PyDict>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<RunResult> {
     let options: Options = read(options)?;
-    let kinds = jobs.kinds();
-    let table = jobs.jobs(&kinds)?;
-    let vc = jobs.vc()?;
-    let log = jobs.log.as_ref().map(LogColumns::log).transpose()?;
+    let jobs = JobColumns::read(jobs)?;
+    let table = jobs.jobs()?;
+    let vc = slice(&jobs.vc)?;
+    let log = jobs.log()?;
     let (outages, quotas, services) = (cluster.outages()?, jobs.quotas()?, cluster.services()?);
     let extras = Extras {
         outages: outages.as_deref(),
         quotas: quotas.as_ref().map(|(owner, list)| Quotas { owner, list }),
         services: services.as_ref().map(|(gpus, loads)| Services { gpus, loads }),
-        deadline: slice(jobs.deadline.as_ref())?,
-        user: slice(jobs.user.as_ref())?,
-        key: slice(jobs.key.as_ref())?,
+        deadline: slice(&jobs.deadline)?,
+        user: slice(&jobs.user)?,
+        key: slice(&jobs.key)?,
         log: log.as_ref(),
     };
     let server_types = cluster.server_types();
@@ -357,15 +178,15 @@ pub(super) fn replay(
 #[pyo3(signature = (jobs, cluster, options, progress, *, threads = None))]
 pub(super) fn plan(
     py: Python<'_>,
-    jobs: JobColumns<'_>,
+    jobs: &Bound<'_, PyDict>,
     cluster: ClusterColumns<'_>,
     options: &Bound<'_, PyDict>,
     progress: Option<Py<PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<PlanResult> {
     let options: PlanOptions = read(options)?;
-    let kinds = jobs.kinds();
-    let table = jobs.jobs(&kinds)?;
+    let jobs = JobColumns::read(jobs)?;
+    let table = jobs.jobs()?;
     let submit = vec![0.0; table.len()];
     let table = Jobs { submit: &submit, ..table };
     let (server_gpus, network) = (cluster.server_gpus.as_slice()?, cluster.network());
@@ -394,15 +215,15 @@ pub(super) fn plan(
 #[pyo3(signature = (jobs, cluster, options, order, beside=None))]
 pub(super) fn pack<'py>(
     py: Python<'py>,
-    jobs: JobColumns<'_>,
+    jobs: &Bound<'_, PyDict>,
     cluster: ClusterColumns<'_>,
     options: &Bound<'_, PyDict>,
     order: PyReadonlyArray1<'_, u32>,
     beside: Option<[PyReadonlyArray1<'_, u64>; 4]>,
 ) -> PyResult<Bound<'py, PyArray1<bool>>> {
     let options: Options = read(options)?;
-    let kinds = jobs.kinds();
-    let table = jobs.jobs(&kinds)?;
+    let jobs = JobColumns::read(jobs)?;
+    let table = jobs.jobs()?;
     let server_types = cluster.server_types();
     let spec = cluster.spec(server_types.as_deref())?;
     let order = order.as_slice()?;

@@ -2,12 +2,14 @@
 //!
 //! No call out of the machine, and no lock while Python thinks. The GIL is released while the machine runs.
 
+use super::jobs::{JobColumns, slice};
 use super::options::read;
 use super::raise;
 use super::results::RunResult;
-use super::run::{ClusterColumns, JobColumns, PythonWatch};
+use super::run::{ClusterColumns, PythonWatch};
 use crate::options::{Options, Placement};
 use crate::simulation::{Beside, Course as Run, Figure, Prepared as Table, Reached, Refused, When};
+use crate::trace::Columns;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -41,20 +43,20 @@ impl Prepared {
     #[new]
     fn new(
         py: Python<'_>,
-        jobs: JobColumns<'_>,
+        jobs: &Bound<'_, PyDict>,
         cluster: ClusterColumns<'_>,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let options: Options = read(options)?;
-        let (kinds, server_types) = (jobs.kinds(), cluster.server_types());
-        let table = jobs.jobs(&kinds)?;
-        let (vc, spec) = (jobs.vc()?, cluster.spec(server_types.as_deref())?);
+        let (jobs, server_types) = (JobColumns::read(jobs)?, cluster.server_types());
+        let (vc, spec) = (slice(&jobs.vc)?, cluster.spec(server_types.as_deref())?);
         let beside = Beside {
             outages: cluster.outages()?,
             quotas: jobs.quotas()?.map(|(owner, list)| (owner.to_vec(), list)),
             services: cluster.services()?,
         };
-        Table::new(table.to_owned(), beside, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
+        let table = Columns::to_owned(jobs.jobs()?);
+        Table::new(table, beside, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
     }
 
     /// Number of virtual clusters; 1 for a cluster without.

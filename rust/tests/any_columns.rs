@@ -8,6 +8,7 @@ use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, P
 use ringbco::planner::{Dispatch, PlanOptions, Planner, plan};
 use ringbco::policies::PRESETS;
 use ringbco::replay::{Extras, replay_with};
+use ringbco::trace::{OwnedNoise, OwnedRange};
 use ringbco::{Network, Watch};
 
 /// Replays, and plans, of each test; `RINGBCO_CASES` sets another number.
@@ -159,7 +160,8 @@ fn anything() -> impl Strategy<Value = Any> {
         case.jobs.iterations = iterations;
         case.jobs.gradient_bytes = gradient_bytes;
         case.jobs.compute_time = compute_time;
-        (case.jobs.range, case.jobs.noise) = (range, noise);
+        case.jobs.range = range.map(|(min, max)| OwnedRange { min, max });
+        case.jobs.noise = noise.map(|(scale, batch)| OwnedNoise { scale, batch });
         Any { case, deadline, user }
     })
 }

@@ -12,7 +12,9 @@ use ringbco::ids::{GpuType, Server};
 use ringbco::options::{ClockKind, Kind as OptionKind, Options, Table as _, Value};
 use ringbco::outcome::Outcome;
 use ringbco::replay::{Extras, replay_with};
-use ringbco::trace::{Kind, Load, Outage, OwnedJobs, OwnedTrials, OwnedTypes, Quota, Quotas, Services};
+use ringbco::trace::{
+    Kind, Load, Outage, OwnedJobs, OwnedNoise, OwnedRange, OwnedTrials, OwnedTypes, Quota, Quotas, Services,
+};
 use ringbco::{Network, Unwatched};
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -56,7 +58,8 @@ impl<'a> Drawn<'a> {
 
     fn trials(&self) -> Option<OwnedTrials> {
         let search = self.find("trials.0")?;
-        Some(OwnedTrials { search, curve: [1, 2, 3].map(|number| self.column(&format!("trials.{number}"))) })
+        let [end, start, fall] = [1, 2, 3].map(|number| self.column(&format!("trials.{number}")));
+        Some(OwnedTrials { search, end, start, fall })
     }
 
     fn jobs(&self) -> OwnedJobs {
@@ -67,8 +70,8 @@ impl<'a> Drawn<'a> {
             iterations: self.column("iterations"),
             gradient_bytes: self.column("gradient_bytes"),
             compute_time: self.column("compute_time"),
-            range: self.pair("range"),
-            noise: self.pair("noise"),
+            range: self.pair("range").map(|(min, max)| OwnedRange { min, max }),
+            noise: self.pair("noise").map(|(scale, batch)| OwnedNoise { scale, batch }),
             types: self.types(),
             rates: None,
             shares: self.find("shares"),

@@ -6,7 +6,7 @@ use ringbco::ids::GpuType;
 use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Preemption, Ties, Variant};
 use ringbco::policies::PRESETS;
 use ringbco::replay::{ClusterSpec, replay};
-use ringbco::trace::{Jobs, Kind, Types};
+use ringbco::trace::{Jobs, Kind, OwnedNoise, OwnedRange, Types};
 use ringbco::{Network, Unwatched};
 
 /// Three jobs on two servers of four GPUs.
@@ -48,9 +48,18 @@ fn columns_of_another_length() {
     assert_eq!(length(broken(|c| c.jobs.iterations.clear())), ("iterations", 0, 3));
     assert_eq!(length(broken(|c| c.jobs.gradient_bytes.clear())), ("gradient_bytes", 0, 3));
     assert_eq!(length(broken(|c| c.jobs.compute_time.clear())), ("compute_time", 0, 3));
-    assert_eq!(length(broken(|c| c.jobs.range = Some((vec![1; 2], vec![9; 3])))), ("min_gpus", 2, 3));
-    assert_eq!(length(broken(|c| c.jobs.noise = Some((vec![1.0; 2], vec![1; 3])))), ("noise_scale", 2, 3));
-    assert_eq!(length(broken(|c| c.jobs.noise = Some((vec![1.0; 3], vec![1; 4])))), ("batch_size", 4, 3));
+    assert_eq!(
+        length(broken(|c| c.jobs.range = Some(OwnedRange { min: vec![1; 2], max: vec![9; 3] }))),
+        ("min_gpus", 2, 3)
+    );
+    assert_eq!(
+        length(broken(|c| c.jobs.noise = Some(OwnedNoise { scale: vec![1.0; 2], batch: vec![1; 3] }))),
+        ("noise_scale", 2, 3)
+    );
+    assert_eq!(
+        length(broken(|c| c.jobs.noise = Some(OwnedNoise { scale: vec![1.0; 3], batch: vec![1; 4] }))),
+        ("batch_size", 4, 3)
+    );
     assert_eq!(length(broken_from(in_two_clusters(), |c| c.server_vc = Some(vec![0]))), ("server_vc", 1, 2));
     assert_eq!(length(broken_from(in_two_clusters(), |c| c.vc = Some(vec![0, 1]))), ("vc", 2, 3));
     assert_eq!(length(broken_from(in_two_clusters(), |c| c.vc = None)), ("vc", 0, 3));
@@ -74,10 +83,11 @@ fn values_against_the_rules() {
     assert_eq!(value(&|c| c.jobs.num_gpus[2] = 0), (2, "num_gpus", "0".to_owned()));
     assert_eq!(value(&|c| c.jobs.iterations[0] = 0), (0, "iterations", "0".to_owned()));
     for bad in [-1.0, f64::NAN, f64::NEG_INFINITY] {
-        let of = value(&|c| c.jobs.noise = Some((vec![f64::INFINITY, 0.0, bad], vec![1; 3])));
+        let of =
+            value(&|c| c.jobs.noise = Some(OwnedNoise { scale: vec![f64::INFINITY, 0.0, bad], batch: vec![1; 3] }));
         assert_eq!(of, (2, "noise_scale", format!("{bad:?}")));
     }
-    let none = value(&|c| c.jobs.noise = Some((vec![0.0; 3], vec![1, 0, 1])));
+    let none = value(&|c| c.jobs.noise = Some(OwnedNoise { scale: vec![0.0; 3], batch: vec![1, 0, 1] }));
     assert_eq!(none, (1, "batch_size", "0".to_owned()));
     let many = (1u64 << 53) + 1;
     assert_eq!(value(&|c| c.jobs.iterations[0] = many), (0, "iterations", many.to_string()));

@@ -9,6 +9,7 @@ use ringbco::decisions::Verb;
 use ringbco::options::{Discipline, Options, Order, Oversize, Placement, Preemption};
 use ringbco::outcome::Outcome;
 use ringbco::simulation::{Beside, Course, Prepared, Reached, When};
+use ringbco::trace::{OwnedNoise, OwnedRange};
 use std::cell::Cell;
 
 /// A small stream of draws; the machine's own is not shared with what it checks.
@@ -143,10 +144,12 @@ fn what_is_decided_at_random_is_what_the_reference_makes_of_it() {
         if elastic {
             let mut draws = Draws(seed);
             let range = |&gpus: &u32| (1 + draws.below(gpus as usize) as u32, gpus + draws.below(4) as u32);
-            case.jobs.range = Some(case.jobs.num_gpus.iter().map(range).unzip());
+            let (min, max) = case.jobs.num_gpus.iter().map(range).unzip();
+            case.jobs.range = Some(OwnedRange { min, max });
             let scale = |draws: &mut Draws| [f64::INFINITY, 0.0, 1.0, 0.37, 1e9, 12_345.678][draws.below(6)];
             let noise = (0..case.jobs.num_gpus.len()).map(|_| (scale(&mut draws), 1 + draws.below(300) as u32));
-            case.jobs.noise = (seed % 4 > 0).then(|| noise.unzip());
+            let (scale, batch) = noise.unzip();
+            case.jobs.noise = (seed % 4 > 0).then_some(OwnedNoise { scale, batch });
         }
         let options = Options {
             preemption: Preemption::Outside,

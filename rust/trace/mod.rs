@@ -1,5 +1,6 @@
 //! What is replayed: the job table as columns. They are borrowed from the caller, and nobody changes them.
 
+mod columns;
 mod jobs;
 mod outages;
 mod quotas;
@@ -8,11 +9,14 @@ mod services;
 mod trials;
 mod types;
 
-pub use jobs::{Demand, Jobs, MAX_ITERATIONS, Noise, OwnedJobs, Range};
+#[cfg(feature = "python")]
+pub(crate) use columns::job_columns;
+pub use columns::{Column, Columns, MAX_ITERATIONS, TABLE, Value, Values};
+pub use jobs::{Demand, Jobs, Noise, OwnedJobs, OwnedNoise, OwnedRange, Range};
 pub use outages::Outage;
 pub(crate) use outages::{check_outages, merged};
 pub use quotas::{Quota, Quotas};
-pub use rates::{Pair, RateTable, Rates};
+pub use rates::{OwnedRates, Pair, RateTable, Rates};
 pub use services::{Load, Services};
 pub use trials::{NO_SEARCH, OwnedTrials, Trials};
 pub use types::{Kind, OwnedTypes, Types};

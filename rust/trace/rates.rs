@@ -3,6 +3,7 @@
 //! Invariant: the rows of a model and type ascend by (servers, GPUs), and a pair of both has one row. For example, with 10
 //! iterations a second on 1 GPU and 30 on 3, a job on 2 GPUs of that type makes 20.
 
+use super::columns::columns;
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,13 +11,14 @@ use std::sync::Arc;
 /// What was measured of two jobs on one GPU: a model, a type, the model of its partner, its rate, that of the partner.
 pub type Pair = (u32, u32, u32, f64, f64);
 
-/// The rates of all models and types.
-#[derive(Clone, Copy, Debug)]
-pub struct Rates<'a> {
+columns! {
+    /// The rates of all models and types.
+    Rates, OwnedRates;
     /// The model of every job, by its place among the models of the table.
-    pub model_of: &'a [u32],
+    model_of: all u32 = "model";
+    =>
     /// What was measured.
-    pub table: &'a Arc<RateTable>,
+    table: Arc<RateTable> => Arc<RateTable>;
 }
 
 /// What was measured of every model on every GPU type.

@@ -4,15 +4,17 @@
 //! a kind names a type once. For example, a job recorded on a V100 (speed 1) that may also use an A100 (speed 2.5) has
 //! a recorded speed of 1 and the choices (V100, 1) and (A100, 2.5).
 
+use super::columns::columns;
 use crate::ids::GpuType;
 
-/// The kind of every job.
-#[derive(Clone, Copy, Debug)]
-pub struct Types<'a> {
+columns! {
+    /// The kind of every job.
+    Types, OwnedTypes;
     /// A place in `kinds`, one a job.
-    pub of: &'a [u32],
+    of: all u32 = "gpu_type";
+    =>
     /// What the kinds are.
-    pub kinds: &'a [Kind],
+    kinds: [Kind] => Vec<Kind>;
 }
 
 /// What GPU types mean to a job.
@@ -33,22 +35,5 @@ impl Kind {
     #[must_use]
     pub fn speed_on(&self, gpu_type: GpuType) -> Option<(f64, f64)> {
         self.allowed.iter().find(|choice| choice.0 == gpu_type).map(|choice| (choice.1, self.recorded_speed))
-    }
-}
-
-/// Kinds that own their values.
-#[derive(Clone, Debug, Default)]
-pub struct OwnedTypes {
-    /// See [`Types::of`].
-    pub of: Vec<u32>,
-    /// See [`Types::kinds`].
-    pub kinds: Vec<Kind>,
-}
-
-impl OwnedTypes {
-    /// The kinds, borrowed.
-    #[must_use]
-    pub fn view(&self) -> Types<'_> {
-        Types { of: &self.of, kinds: &self.kinds }
     }
 }

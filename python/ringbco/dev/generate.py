@@ -1,8 +1,8 @@
-"""Writes what is made of the options in rust/options/table.rs and of the policies in rust/policies.rs.
+"""Writes what is made of the engine's tables: of options, policies and job columns.
 
 `python -m ringbco.dev.generate`, in the folder of the project, writes python/ringbco/run/*_generated.py,
-docs/cli.md and, in other pages, what stands between `<!-- made: NAME -->` and `<!-- end -->`. With --check
-it writes nothing, and fails if anything is not current.
+docs/cli.md and, in other pages and the stub, what stands between `<!-- made: NAME -->` and `<!-- end -->`.
+With --check it writes nothing, and fails if anything is not current.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from ringbco.run.own import BUILT_IN
 
 FOLDER: Final = Path("python/ringbco/run")
 REFERENCE: Final = Path("docs/cli.md")
-PAGES: Final = (Path("docs/policies.md"), Path("docs/sweeps.md"), Path("docs/results.md"))
+PAGES: Final = tuple(Path("docs", f"{name}.md") for name in ("policies", "sweeps", "results", "job-table"))
+STUB: Final = Path("python/ringbco/_core.pyi")
 _MADE: Final = re.compile(r"(<!-- made: ([a-z. ]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 _HEAD: Final = '''\
 """{about}, for Python.
@@ -75,6 +76,15 @@ _TYPES: Final = {
     "ties": "str",
     "search": "str",
     "file": "object",
+}
+# The types of columns, as the documentation names them.
+_DTYPES: Final = {
+    "text": "string",
+    "bool": "boolean",
+    "u32": "uint32",
+    "u64": "uint64",
+    "i32": "int32",
+    "f64": "float64",
 }
 # By command: the module, the TypedDict, the table.
 _NAMES: Final = {
@@ -135,7 +145,7 @@ def files() -> Iterator[tuple[Path, str]]:
         "from ringbco.dev import cli_docs as docs; print(docs.reference(), end='')",
     ]
     yield REFERENCE, subprocess.run(reference, check=True, capture_output=True, encoding="utf-8").stdout
-    for path in PAGES:
+    for path in (*PAGES, STUB):
         yield path, page(path.read_text(encoding="utf-8"))
 
 
@@ -294,6 +304,25 @@ def _of_runs(table: Mapping[str, Sequence[Row]]) -> str:
     return f"command, {', '.join(told)}; of `ringbco plan` also {', '.join(more)}, {may}"
 
 
+def _of_columns(_: Mapping[str, Sequence[Row]]) -> str:
+    """The columns of the job table."""
+    rows = ["", "", "| column | type | required | rule |", "| --- | --- | --- | --- |"]
+    for column in _core.columns():
+        kind = _DTYPES[column["dtype"]] + (f", {column['unit']}" if column["unit"] else "")
+        required = " yes" if column["required"] else ""
+        rows.append(f"| {column['name']} | {kind} |{required} | {column['about']} |")
+    return "\n".join([*rows, "", ""])
+
+
+def _stub(_: Mapping[str, Sequence[Row]]) -> str:
+    """What the engine takes of a job table, for type checkers."""
+    rows = ["", "@type_check_only", "class _JobColumns(TypedDict):"]
+    for name, form, kind in _core.job_columns():
+        told = kind if form == "group" else f"NDArray[np.{_DTYPES[kind].replace('boolean', 'bool_')}]"
+        rows.append(f"    {name}: {told if form == 'all' else f'NotRequired[{told} | None]'}")
+    return "\n".join([*rows, "", "# "])
+
+
 def _cell(text: str) -> str:
     from ringbco.dev.cli_docs import plain
 
@@ -304,6 +333,8 @@ _BLOCKS: Final[Mapping[str, Callable[[Mapping[str, Sequence[Row]]], str]]] = {
     "options of policies": _of_policies,
     "options of sweeps": _of_sweeps,
     "options in run.toml": _of_runs,
+    "job columns": _of_columns,
+    "stub of job columns": _stub,
 }
 
 

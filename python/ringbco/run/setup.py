@@ -194,7 +194,7 @@ def prepare(
         "log": log.columns(str(policy), table, len(cluster.server_gpus)) if is_log(policy) else None,
     }
     types = _types(table, cluster) if speeds is None else speeds.types
-    columns["types"], columns["speeds"] = types, None if speeds is None else speeds.speeds
+    columns["types"], columns["rates"] = types, None if speeds is None else speeds.speeds
     servers: _core._Cluster = {
         "server_gpus": cluster.server_gpus,
         "server_vc": None if vc is None else _server_vc(cluster),

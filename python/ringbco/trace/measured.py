@@ -33,7 +33,7 @@ class Measured:
 
     workload: profiles.Workload
     types: _core._Types
-    speeds: _core._Speeds
+    speeds: _core._Rates
 
 
 def resolve(table: JobTable, cluster: Cluster, rates: RateTable) -> Measured:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
 import polars as pl
 
+from ringbco import _core
 from ringbco.errors import InputError, show_value
 from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.threads import at_once
 from ringbco.trace.other_names import columns_meant, convert_command
-
-MAX_COUNT: Final = 2**53
-"""The largest count float64 holds exactly: the bound of `iterations`."""
-MOST_SECONDS: Final = 10**16
-"""Beyond it float64 tells no two seconds apart; whoever has such times has counted something shorter."""
 
 
 class Column(NamedTuple):
@@ -43,107 +39,35 @@ class Column(NamedTuple):
         return self.hint.format(empty="leave it empty" if as_text else "make it null")
 
 
-def _text(name: str) -> Column:
-    return Column(pl.String, False, "text or nothing", f"store {name} as text, or leave it out")
-
-
-def _gpus(rule: str) -> Column:
-    hint = "{empty} for a job that runs on num_gpus GPUs only"
-    return Column(pl.UInt32, False, rule, hint, 1.0, True, 2**32 - 1)
-
-
-_LEAVE_OUT: Final = "mend it, or {empty} to have it filled from the model profile"
-
-COLUMNS: Final[dict[str, Column]] = {
-    "job_id": Column(pl.String, True, "a non-empty text, unique in the table", "give every job its own id"),
-    "submit_time": Column(
-        pl.Float64,
-        True,
-        "a finite number of seconds >= 0",
-        "count seconds (not milliseconds or less) from the trace's epoch, or drop the job",
-        0.0,
-        True,
-        MOST_SECONDS,
-    ),
-    "num_gpus": Column(
-        pl.UInt32,
-        True,
-        "an integer >= 1",
-        "give the number of GPUs the job asked for",
-        1.0,
-        True,
-        2**32 - 1,
-    ),
-    "duration": Column(
-        pl.Float64,
-        True,
-        "a finite number of seconds > 0",
-        "give the recorded run time in seconds, or drop the job",
-        0.0,
-        False,
-        MOST_SECONDS,
-    ),
-    "user": _text("user"),
-    "vc": _text("vc"),
-    "status": _text("status"),
-    "model": _text("model"),
-    "gpu_type": _text("gpu_type"),
-    "recorded_on": _text("recorded_on"),
-    "iterations": Column(pl.UInt64, False, "an integer >= 1", _LEAVE_OUT, 1, True, MAX_COUNT),
-    "gradient_bytes": Column(pl.Float64, False, "a finite number of bytes >= 0", _LEAVE_OUT, 0.0),
-    "batch_size": Column(pl.UInt32, False, "an integer >= 1", _LEAVE_OUT, 1, True, 2**32 - 1),
-    "fp_time": Column(pl.Float64, False, "a finite number of seconds >= 0", _LEAVE_OUT, 0.0),
-    "bp_time": Column(pl.Float64, False, "a finite number of seconds >= 0", _LEAVE_OUT, 0.0),
-    "deadline": Column(
-        pl.Float64,
-        False,
-        "a finite number of seconds",
-        "count from the same epoch as submit_time, or {empty}",
-    ),
-    "min_gpus": _gpus("an integer from 1 to num_gpus"),
-    "max_gpus": _gpus("an integer >= num_gpus"),
-    "noise_scale": Column(
-        pl.Float64,
-        False,
-        "a number of samples >= 0, or inf",
-        "{empty} for a job of which every sample counts in full",
-        0.0,
-        True,
-        None,
-        True,
-    ),
-    "gpu_share": Column(
-        pl.Float64,
-        False,
-        "a share of one GPU > 0",
-        "give the part of a GPU that the job asks for, or {empty} for whole GPUs",
-        0.0,
-        False,
-        1,
-    ),
-    "checkpoint_interval": Column(
-        pl.Float64,
-        False,
-        "a number of seconds >= 0, or inf",
-        "{empty} for that of --checkpoint-interval",
-        0.0,
-        True,
-        None,
-        True,
-    ),
-    "priority": Column(
-        pl.Int32,
-        False,
-        "an integer from -2147483648 to 2147483647",
-        "{empty} for priority 0",
-        -(2.0**31),
-        True,
-        2**31 - 1,
-    ),
-    "preemptible": Column(pl.Boolean, False, "true or false", "{empty} for true"),
-    "group": _text("group"),
+_DTYPES: Final[Mapping[str, type[pl.DataType]]] = {
+    "text": pl.String,
+    "bool": pl.Boolean,
+    "u32": pl.UInt32,
+    "u64": pl.UInt64,
+    "i32": pl.Int32,
+    "f64": pl.Float64,
 }
-"""The schema, in canonical order: name -> (polars dtype, required, rule, ...)."""
+
+
+def _column(row: _core._Column) -> Column:
+    return Column(
+        _DTYPES[row["dtype"]],
+        row["required"],
+        row["rule"],
+        row["hint"].replace("{name}", row["name"]),
+        row["low"],
+        row["low_included"],
+        row["high"],
+        row["endless"],
+    )
+
+
+COLUMNS: Final[dict[str, Column]] = {row["name"]: _column(row) for row in _core.columns()}
+"""The schema of rust/trace/columns.rs, in canonical order: name -> (polars dtype, required, rule, ...)."""
+MAX_COUNT: Final = COLUMNS["iterations"].high or 0
+"""The largest count float64 holds exactly: the bound of `iterations`."""
+MOST_SECONDS: Final = COLUMNS["submit_time"].high or 0
+"""Beyond it float64 tells no two seconds apart; whoever has such times has counted something shorter."""
 
 REQUIRED: Final = tuple(name for name, column in COLUMNS.items() if column.required)
 _OF_RESULTS: Final = frozenset(("jct", "ideal_run_time", "slowdown"))

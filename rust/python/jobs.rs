@@ -1,0 +1,239 @@
+//! The columns of a job table, borrowed from Python.
+//!
+//! Invariant: a key that is no column is refused, so that a misspelt one is not taken for one that is absent.
+
+use super::rates::SpeedTable;
+use crate::decisions::{DecisionLog, Verb};
+use crate::ids::GpuType;
+use crate::trace::{Jobs, Kind, Noise, Quota, Range, RateTable, Rates, Trials, Types, job_columns};
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::Arc;
+
+/// The column of an array that may not be there.
+pub(super) fn slice<'a, T: numpy::Element>(column: &'a Option<PyReadonlyArray1<'_, T>>) -> PyResult<Option<&'a [T]>> {
+    Ok(column.as_ref().map(|column| column.as_slice()).transpose()?)
+}
+
+/// A few columns that are one thing.
+trait Group<'a>: Sized {
+    /// What Python gives for them.
+    type Given<'py>;
+    /// Its type, as the stub has it.
+    const TYPE: &'static str;
+
+    fn read(given: &'a Self::Given<'_>) -> PyResult<Self>;
+}
+
+impl<'a> Group<'a> for Range<'a> {
+    type Given<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, u32>);
+    const TYPE: &'static str = "tuple[NDArray[np.uint32], NDArray[np.uint32]]";
+
+    fn read((min, max): &'a Self::Given<'_>) -> PyResult<Self> {
+        Ok(Self { min: min.as_slice()?, max: max.as_slice()? })
+    }
+}
+
+impl<'a> Group<'a> for Noise<'a> {
+    type Given<'py> = (PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, u32>);
+    const TYPE: &'static str = "tuple[NDArray[np.float64], NDArray[np.uint32]]";
+
+    fn read((scale, batch): &'a Self::Given<'_>) -> PyResult<Self> {
+        Ok(Self { scale: scale.as_slice()?, batch: batch.as_slice()? })
+    }
+}
+
+impl<'a> Group<'a> for Trials<'a> {
+    type Given<'py> = (PyReadonlyArray1<'py, u32>, [PyReadonlyArray1<'py, f64>; 3]);
+    const TYPE: &'static str = "tuple[NDArray[np.uint32], list[NDArray[np.float64]]]";
+
+    fn read((search, [end, start, fall]): &'a Self::Given<'_>) -> PyResult<Self> {
+        let (end, start, fall) = (end.as_slice()?, start.as_slice()?, fall.as_slice()?);
+        Ok(Self { search: search.as_slice()?, end, start, fall })
+    }
+}
+
+/// What GPU types mean to the jobs: each job's kind, and the kinds.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct TypeColumns<'py> {
+    of: PyReadonlyArray1<'py, u32>,
+    #[pyo3(from_py_with = kinds)]
+    kinds: Vec<Kind>,
+}
+
+/// A kind: the recorded speed, the recorded type's number where the model asks for it, and the types allowed, each with
+/// its speed.
+type KindColumns = (f64, Option<u32>, Vec<(u32, f64)>);
+
+fn kinds(given: &Bound<'_, PyAny>) -> PyResult<Vec<Kind>> {
+    let of = |&(gpu_type, speed): &(u32, f64)| (GpuType::new(gpu_type), speed);
+    let kind = |(speed, recorded, allowed): &KindColumns| Kind {
+        recorded_speed: *speed,
+        recorded_on: recorded.map_or(GpuType::NONE, GpuType::new),
+        allowed: allowed.iter().map(of).collect(),
+        order: 0,
+    };
+    Ok(given.extract::<Vec<KindColumns>>()?.iter().map(kind).collect())
+}
+
+impl<'a> Group<'a> for Types<'a> {
+    type Given<'py> = TypeColumns<'py>;
+    const TYPE: &'static str = "_Types";
+
+    fn read(given: &'a TypeColumns<'_>) -> PyResult<Self> {
+        Ok(Self { of: given.of.as_slice()?, kinds: &given.kinds })
+    }
+}
+
+/// Measured speeds: each job's model, and what was measured.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct SpeedColumns<'py> {
+    model_of: PyReadonlyArray1<'py, u32>,
+    table: Py<SpeedTable>,
+}
+
+impl<'a> Group<'a> for Rates<'a> {
+    type Given<'py> = SpeedColumns<'py>;
+    const TYPE: &'static str = "_Rates";
+
+    fn read(given: &'a SpeedColumns<'_>) -> PyResult<Self> {
+        let table: &'a Arc<RateTable> = &given.table.get().0;
+        Ok(Self { model_of: given.model_of.as_slice()?, table })
+    }
+}
+
+/// The columns of a decision log; verbs are positions in `verbs()`.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct LogColumns<'py> {
+    time: PyReadonlyArray1<'py, f64>,
+    verb: PyReadonlyArray1<'py, u8>,
+    job: PyReadonlyArray1<'py, u32>,
+    server: PyReadonlyArray1<'py, u32>,
+    num_gpus: PyReadonlyArray1<'py, u32>,
+}
+
+/// Quotas: the place of each job's owner among them, then GPUs and whether to borrow, an owner each.
+type QuotaColumns<'py> = (PyReadonlyArray1<'py, u32>, Vec<u64>, Vec<bool>);
+
+/// What Python gives for a column or a group, the type that the stub has for it, how it is found, and how it is read.
+macro_rules! given {
+    (@held $py:lifetime all $kind:ty) => { PyReadonlyArray1<$py, $kind> };
+    (@held $py:lifetime maybe $kind:ty) => { Option<PyReadonlyArray1<$py, $kind>> };
+    (@held $py:lifetime group $kind:ident) => { Option<<$kind<'static> as Group<'static>>::Given<$py>> };
+    (@type group $kind:ident) => { <$kind<'static> as Group<'static>>::TYPE };
+    (@type $form:ident $kind:ident) => { stringify!($kind) };
+    (@find all $given:ident $field:ident) => {
+        match $given.get_item(stringify!($field))? {
+            Some(column) => column.extract()?,
+            None => return Err(PyKeyError::new_err(stringify!($field))),
+        }
+    };
+    (@find $form:ident $given:ident $field:ident) => {
+        match $given.get_item(stringify!($field))? {
+            Some(column) => column.extract()?,
+            None => None,
+        }
+    };
+    (@read all $column:expr) => { $column.as_slice()? };
+    (@read maybe $column:expr) => { slice(&$column)? };
+    (@read group $column:expr) => { $column.as_ref().map(Group::read).transpose()? };
+}
+
+macro_rules! from_python {
+    ($($(#[$doc:meta])* $field:ident: $form:ident $kind:ident = $column:literal;)*) => {
+        /// The columns of a job table, and what a run says of every job beside it.
+        pub(super) struct JobColumns<'py> {
+            $($field: given!(@held 'py $form $kind),)*
+            pub(super) vc: Option<PyReadonlyArray1<'py, u32>>,
+            pub(super) deadline: Option<PyReadonlyArray1<'py, f64>>,
+            pub(super) user: Option<PyReadonlyArray1<'py, u32>>,
+            pub(super) key: Option<PyReadonlyArray1<'py, f64>>,
+            log: Option<LogColumns<'py>>,
+            quotas: Option<QuotaColumns<'py>>,
+        }
+
+        /// Names, forms and types of the columns of `JobColumns` that are of the job table.
+        #[pyfunction]
+        pub(super) fn job_columns() -> Vec<(&'static str, &'static str, &'static str)> {
+            vec![$((stringify!($field), stringify!($form), given!(@type $form $kind)),)*]
+        }
+
+        impl<'py> JobColumns<'py> {
+            /// Those of a dictionary.
+            pub(super) fn read(given: &Bound<'py, PyDict>) -> PyResult<Self> {
+                let known = [$(stringify!($field),)* "vc", "deadline", "user", "key", "log", "quotas"];
+                for name in given.keys() {
+                    let name: String = name.extract()?;
+                    if !known.contains(&name.as_str()) {
+                        return Err(PyKeyError::new_err(name));
+                    }
+                }
+                Ok(Self {
+                    $($field: given!(@find $form given $field),)*
+                    vc: given!(@find maybe given vc),
+                    deadline: given!(@find maybe given deadline),
+                    user: given!(@find maybe given user),
+                    key: given!(@find maybe given key),
+                    log: given!(@find maybe given log),
+                    quotas: given!(@find maybe given quotas),
+                })
+            }
+
+            /// The columns of the job table.
+            pub(super) fn jobs(&self) -> PyResult<Jobs<'_>> {
+                Ok(Jobs { $($field: given!(@read $form self.$field),)* })
+            }
+        }
+    };
+}
+job_columns!(from_python);
+
+impl JobColumns<'_> {
+    /// The place of each job's owner, and a quota an owner; `None` for a run without quotas.
+    pub(super) fn quotas(&self) -> PyResult<Option<(&[u32], Vec<Quota>)>> {
+        let Some((owner, gpus, borrow)) = &self.quotas else { return Ok(None) };
+        let list = gpus.iter().zip(borrow).map(|(&gpus, &borrow)| Quota { gpus, borrow });
+        Ok(Some((owner.as_slice()?, list.collect())))
+    }
+
+    /// The decision log to follow.
+    pub(super) fn log(&self) -> PyResult<Option<DecisionLog>> {
+        let Some(log) = &self.log else { return Ok(None) };
+        let verb = |&number: &u8| {
+            Verb::ALL.get(usize::from(number)).copied().ok_or_else(|| PyValueError::new_err("no such verb"))
+        };
+        Ok(Some(DecisionLog {
+            time: log.time.as_slice()?.to_vec(),
+            verb: log.verb.as_slice()?.iter().map(verb).collect::<PyResult<_>>()?,
+            job: log.job.as_slice()?.to_vec(),
+            server: log.server.as_slice()?.to_vec(),
+            num_gpus: log.num_gpus.as_slice()?.to_vec(),
+        }))
+    }
+}
+
+/// The columns of a job table's file, a dictionary each.
+#[pyfunction]
+pub(super) fn columns(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let row = |column: &crate::trace::Column| {
+        let row = PyDict::new(py);
+        row.set_item("name", column.name)?;
+        row.set_item("dtype", column.dtype)?;
+        row.set_item("required", column.required)?;
+        row.set_item("rule", column.rule)?;
+        row.set_item("hint", column.mend)?;
+        row.set_item("unit", column.unit)?;
+        row.set_item("about", column.about)?;
+        row.set_item("low", column.low)?;
+        row.set_item("low_included", !column.above)?;
+        row.set_item("high", column.high)?;
+        row.set_item("endless", column.endless)?;
+        Ok(row)
+    };
+    crate::trace::TABLE.iter().map(row).collect()
+}
