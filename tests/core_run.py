@@ -77,7 +77,7 @@ def run_core(case: Case, **more: Any) -> Run:
         "user": None,
         "types": None,
         "shares": None,
-        "speeds": None,
+        "rates": None,
         "checkpoint_interval": more.pop("checkpoint_intervals", None),
         "trials": None,
     }
