@@ -14,7 +14,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import ringbco
-from ringbco.trace import profiles
+from ringbco.trace import workload
 from ringbco.trace.jobs import JobTable, from_frame
 
 MILLION = 1_000_000
@@ -62,7 +62,7 @@ def table() -> JobTable:
 def test_a_column_of_keys(benchmark: BenchmarkFixture) -> None:
     """A million jobs by a column, against the built-in order that is the same. In turn, the least of each."""
     million = ringbco.generate("philly", MILLION, 1)
-    work = profiles.resolve(million, ringbco.Cluster.parse(CLUSTER), model="fixed", seed=0)
+    work = workload.resolve(million, ringbco.Cluster.parse(CLUSTER), {"model": "fixed", "seed": 0})
     spent: dict[str, list[float]] = {"sjf": [], "column:duration": []}
 
     def run() -> None:

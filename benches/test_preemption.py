@@ -8,9 +8,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from conftest import sorting_time
 from ringbco.cluster.spec import Cluster
 from ringbco.run.replay import replay
-from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.synthetic import generate
+from ringbco.trace.workload import Workload, resolve
 
 JOBS = 1_000_000
 LIMITS = {"srtf": 20.0, "tiresias": 60.0}
@@ -23,14 +23,14 @@ def million() -> JobTable:
 
 
 @pytest.fixture(scope="module")
-def workload(million: JobTable) -> profiles.Workload:
+def workload(million: JobTable) -> Workload:
     """Their iterations and gradients."""
-    return profiles.resolve(million, Cluster.parse("256x8"), model="rar", seed=0)
+    return resolve(million, Cluster.parse("256x8"), {"model": "rar", "seed": 0})
 
 
 @pytest.mark.parametrize("policy", LIMITS)
 def test_a_preemptive_policy_on_a_million_jobs(
-    million: JobTable, workload: profiles.Workload, policy: str, benchmark: BenchmarkFixture
+    million: JobTable, workload: Workload, policy: str, benchmark: BenchmarkFixture
 ) -> None:
     """Engine time alone, against its limit."""
     sorting = sorting_time(5, JOBS)

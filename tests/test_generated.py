@@ -44,7 +44,14 @@ CLUSTER = {"server_gpus": np.array([4], dtype=np.uint32), "network": (150e9, 12.
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of every file that is made, and of ruff's settings, as the working folder."""
     made = (path.relative_to(ROOT) for path in (ROOT / generate.FOLDER).glob("*_generated.py"))
-    for path in (*made, generate.REFERENCE, *generate.PAGES, generate.STUB, Path("pyproject.toml")):
+    for path in (
+        *made,
+        generate.REFERENCE,
+        *generate.PAGES,
+        generate.STUB,
+        generate.SCHEMA,
+        Path("pyproject.toml"),
+    ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, tmp_path / path)
     monkeypatch.chdir(tmp_path)

@@ -22,7 +22,7 @@ from oracle_result import PreemptResult
 from ringbco import _core
 from ringbco.cluster.network import Network
 from ringbco.result.causes import parts
-from ringbco.trace.profiles import Workload
+from ringbco.trace.profiles import Profiled
 from strategies import CLOCKS, MODELS, PLACEMENTS, VARIANTS, Case, build_case
 
 POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
@@ -172,7 +172,7 @@ def check_causes(problem: PreemptCase, run: Run, truth: PreemptResult) -> None:
     iterations = np.array([job.iterations for job in jobs], dtype=np.uint64)
     ideal = np.array([job.duration for job in jobs]) if fixed else iterations * tau0
     gradients, compute = np.array([(job.gradient_bytes, job.compute_time) for job in jobs]).T
-    work = Workload(iterations, gradients, compute, tau0, ideal, ideal)
+    work = Profiled(iterations, gradients, compute, tau0, ideal, ideal)
     submit = np.array([job.submit for job in jobs])
     num_gpus = np.array([job.num_gpus for job in jobs], dtype=np.uint32)
     found = parts(submit, num_gpus, work, net, run.tables["jobs"], model=case.options.model)

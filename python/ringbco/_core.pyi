@@ -161,9 +161,10 @@ class _Column(TypedDict):
     low_included: bool
     high: int | None
     endless: bool
+    absent: float | None
 
 def columns() -> list[_Column]: ...
-def job_columns() -> list[tuple[str, str, str]]: ...
+def job_columns() -> list[list[str]]: ...
 
 @type_check_only
 class _Cluster(TypedDict):

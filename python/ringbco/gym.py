@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ForkedError, RingbcoWarning
-from ringbco.run.options import as_cluster, flag, integer
+from ringbco.run.options import as_cluster, checked, flag, integer
 from ringbco.run.options_generated import Options
 from ringbco.run.simulation import Simulation
 from ringbco.trace.jobs import JobTable, TableLike
-from ringbco.trace.profiles import Workload
+from ringbco.trace.profiles import Profiled
 from ringbco.trace.schema import MOST_SECONDS
+from ringbco.trace.workload import resolve
 
 try:
     import gymnasium
@@ -107,7 +108,7 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         setup = whole._setup
         rows = np.flatnonzero(whole.state.remaining > 0)  # not of other virtual clusters, nor left out
         self._table = JobTable(setup.table.frame[rows].rechunk(), setup.table.source)
-        self._workload = _rows(setup.workload, rows)
+        self._profiled = _rows(setup.workload.profiled, rows)
         self._cluster = setup.cluster
         self._by_slots = setup.values["clock"] == "slot"
         return rows.size
@@ -133,8 +134,11 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         """The jobs of this episode."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RingbcoWarning)  # the whole trace has had its warnings
+            workload = resolve(
+                self.jobs, self._cluster, checked(self._options), profiled=_rows(self._profiled, rows)
+            )
             self.simulation = Simulation(
-                self.jobs, self._cluster, vc=self._vc, workload=_rows(self._workload, rows), **self._options
+                self.jobs, self._cluster, vc=self._vc, workload=workload, **self._options
             )
             """The run of this episode; its `outcome()` is there once the episode has terminated."""
         state = self.simulation.state
@@ -204,9 +208,9 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         return {"time": self._now, "first": self._first, "rows": rows}
 
 
-def _rows(workload: Workload, rows: slice | NDArray[np.intp]) -> Workload:
-    """The work of some rows."""
-    return Workload(*(getattr(workload, field.name)[rows] for field in fields(workload)))
+def _rows(profiled: Profiled, rows: slice | NDArray[np.intp]) -> Profiled:
+    """What models say of some rows."""
+    return Profiled(*(getattr(profiled, field.name)[rows] for field in fields(profiled)))
 
 
 gymnasium.register("ringbco/Replay-v0", entry_point=f"{__name__}:ReplayEnv")

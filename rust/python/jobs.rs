@@ -157,10 +157,10 @@ macro_rules! from_python {
             quotas: Option<QuotaColumns<'py>>,
         }
 
-        /// Names, forms and types of the columns of `JobColumns` that are of the job table.
+        /// The columns of `JobColumns` that are of the job table: names, forms, types, and names in the table.
         #[pyfunction]
-        pub(super) fn job_columns() -> Vec<(&'static str, &'static str, &'static str)> {
-            vec![$((stringify!($field), stringify!($form), given!(@type $form $kind)),)*]
+        pub(super) fn job_columns() -> Vec<[&'static str; 4]> {
+            vec![$([stringify!($field), stringify!($form), given!(@type $form $kind), $column],)*]
         }
 
         impl<'py> JobColumns<'py> {
@@ -233,6 +233,7 @@ pub(super) fn columns(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         row.set_item("low_included", !column.above)?;
         row.set_item("high", column.high)?;
         row.set_item("endless", column.endless)?;
+        row.set_item("absent", column.absent)?;
         Ok(row)
     };
     crate::trace::TABLE.iter().map(row).collect()

@@ -37,6 +37,8 @@ pub struct Column {
     pub high: Option<u64>,
     /// Whether infinity is a value.
     pub endless: bool,
+    /// What the engine reads where the table says nothing; `None` where that hangs on more than the column.
+    pub absent: Option<f64>,
 }
 
 impl Column {
@@ -53,6 +55,7 @@ impl Column {
             above: false,
             high: None,
             endless: false,
+            absent: None,
         }
     }
 
@@ -86,6 +89,10 @@ impl Column {
 
     const fn or_infinity(self) -> Self {
         Self { endless: true, ..self }
+    }
+
+    const fn or(self, absent: f64) -> Self {
+        Self { absent: Some(absent), ..self }
     }
 
     const fn unit(self, unit: &'static str) -> Self {
@@ -151,14 +158,14 @@ pub const TABLE: &[Column] = &[
     Column::number("gpu_share", "a share of one GPU > 0").above(0.0).at_most(1)
         .mend("give the part of a GPU that the job asks for, or {empty} for whole GPUs")
         .about("in (0, 1], only where num_gpus is 1: the [share of one GPU](shares.md), in thousandths; empty: whole GPUs"),
-    Column::number("checkpoint_interval", "a number of seconds >= 0, or inf").at_least(0.0).or_infinity().unit("s")
+    Column::number("checkpoint_interval", "a number of seconds >= 0, or inf").at_least(0.0).or_infinity().or(f64::NAN).unit("s")
         .mend("{empty} for that of --checkpoint-interval")
         .about(
             ">= 0 or inf: seconds of progress between [checkpoints](outages.md#what-an-outage-does); empty: that of \
              `--checkpoint-interval`"),
     Column::new("priority", "i32", "an integer from -2147483648 to 2147483647").at_least(i32::MIN as f64).at_most(i32::MAX as u64)
-        .mend("{empty} for priority 0").about("[priority](priorities.md), higher goes first; empty: 0"),
-    Column::new("preemptible", "bool", "true or false").mend("{empty} for true")
+        .or(0.0).mend("{empty} for priority 0").about("[priority](priorities.md), higher goes first; empty: 0"),
+    Column::new("preemptible", "bool", "true or false").or(1.0).mend("{empty} for true")
         .about("`true` or `false`: whether the job may be [evicted](priorities.md#eviction); empty: true"),
     Column::text("group").about(
         "the [search](searches.md) of which the job is a trial; empty: none. Counts only with `--search`"),

@@ -15,7 +15,7 @@ from golden.digest import Kept, failed, keep, of_columns
 from golden.inputs import INPUTS, LARGE, Draw, Input
 from ringbco.errors import RingbcoError
 from ringbco.run.scheduling import uses
-from ringbco.trace.profiles import Workload, resolve
+from ringbco.trace.workload import Workload, resolve
 
 # The names are written out: a policy that is added later has no golden results.
 ORDERS: Final = ("fifo", "sjf", "smallest", "qssf")
@@ -84,7 +84,7 @@ def _input(source: str) -> Input:
 def _workload(source: str, model: str, seed: int) -> Workload:
     """The same for many cases; working it out again would take a third of the time."""
     given = _input(source)
-    return resolve(given.table, given.cluster, model=model, seed=seed)
+    return resolve(given.table, given.cluster, {"model": model, "seed": seed})
 
 
 @cache

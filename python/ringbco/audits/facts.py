@@ -82,7 +82,7 @@ class Facts:
     table: JobTable
     cluster: Cluster
     options: Mapping[str, Any]
-    workload: profiles.Workload
+    workload: profiles.Profiled
     jobs: pl.DataFrame
     row: Ints
     ids: pl.Series

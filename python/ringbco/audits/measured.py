@@ -37,7 +37,7 @@ class Speeds:
     pairs: Mapping[tuple[str, int, str], float]
     model: list[str]
     reference: NDArray[np.int64]
-    workload: profiles.Workload
+    workload: profiles.Profiled
 
     def rate(
         self,
@@ -111,7 +111,7 @@ def read_speeds(speeds: pl.DataFrame | None, table: JobTable, cluster: Cluster) 
     alone[unknown], iterations[unknown] = 1.0, 1.0
     single = rate(reference, np.ones_like(few))
     zeros = np.zeros(rows.size)
-    workload = profiles.Workload(
+    workload = profiles.Profiled(
         iterations.astype(np.uint64), zeros, zeros, 1.0 / alone, iterations / alone, iterations / single
     )
     return Speeds(entries, _pairs(speeds, types), model, reference, workload)

@@ -20,11 +20,13 @@ from typing import Any, Final
 from ringbco import _core
 from ringbco.run.option import Option
 from ringbco.run.own import BUILT_IN
+from ringbco.trace.column import Column
 
 FOLDER: Final = Path("python/ringbco/run")
 REFERENCE: Final = Path("docs/cli.md")
 PAGES: Final = tuple(Path("docs", f"{name}.md") for name in ("policies", "sweeps", "results", "job-table"))
 STUB: Final = Path("python/ringbco/_core.pyi")
+SCHEMA: Final = Path("python/ringbco/trace/columns_generated.py")
 _MADE: Final = re.compile(r"(<!-- made: ([a-z. ]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 _HEAD: Final = '''\
 """{about}, for Python.
@@ -66,6 +68,25 @@ PRESETS: Final[dict[str, Preset]] = {{
 }}
 """
 )
+_COLUMNS: Final = (
+    _HEAD
+    + '''\
+from typing import Final
+
+import polars as pl
+
+from ringbco.trace.column import Column
+
+COLUMNS: Final[dict[str, Column]] = {{
+{rows}
+}}
+"""The schema, in canonical order."""
+PLAIN: Final[dict[str, str]] = {{
+{plain}
+}}
+"""Columns of which the engine reads `Column.absent` where the table says nothing, by its own names."""
+'''
+)
 _WIDTH: Final = 100
 _TYPES: Final = {
     "flag": "bool",
@@ -85,6 +106,14 @@ _DTYPES: Final = {
     "u64": "uint64",
     "i32": "int32",
     "f64": "float64",
+}
+_POLARS: Final = {
+    "text": "String",
+    "bool": "Boolean",
+    "u32": "UInt32",
+    "u64": "UInt64",
+    "i32": "Int32",
+    "f64": "Float64",
 }
 # By command: the module, the TypedDict, the table.
 _NAMES: Final = {
@@ -123,6 +152,24 @@ def policies() -> str:
     return _formatted(_POLICIES.format(about=about, source=source, rows="".join(rows)))
 
 
+def columns() -> str:
+    """The module that holds the columns of the job table."""
+    usual, rows, plain = Column._field_defaults, [], []
+    table: list[Any] = list(_core.columns())
+    for row in table:
+        told = [f"pl.{_POLARS[row['dtype']]}"]
+        told += [_literal(row["required"]), _literal(row["rule"])]
+        told.append(_literal(row["hint"].replace("{name}", row["name"])))
+        told += [f"{name}={_literal(row[name])}" for name in usual if row[name] != usual[name]]
+        rows.append(f"{_text(row['name'])}: Column({', '.join(told)}),\n")
+    absent = {row["name"]: row["absent"] for row in table}
+    for field, _form, _kind, name in _core.job_columns():
+        if absent.get(name) is not None:
+            plain.append(f"{_text(field)}: {_text(name)},\n")
+    about, source = "The columns of the job table", "rust/trace/columns.rs"
+    return _formatted(_COLUMNS.format(about=about, source=source, rows="".join(rows), plain="".join(plain)))
+
+
 def page(text: str) -> str:
     """A page of the documentation, with what stands between the marks made anew."""
 
@@ -138,6 +185,7 @@ def files() -> Iterator[tuple[Path, str]]:
     for command, (name, *_) in _NAMES.items():
         yield FOLDER / name, options(command)
     yield FOLDER / "policies_generated.py", policies()
+    yield SCHEMA, columns()
     # In a process of its own, which reads the modules as they are now.
     reference = [
         sys.executable,
@@ -240,6 +288,8 @@ def _literal(value: object) -> str:
         return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
     if value == math.inf:
         return 'float("inf")'
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
     return repr(value)
 
 
@@ -317,7 +367,7 @@ def _of_columns(_: Mapping[str, Sequence[Row]]) -> str:
 def _stub(_: Mapping[str, Sequence[Row]]) -> str:
     """What the engine takes of a job table, for type checkers."""
     rows = ["", "@type_check_only", "class _JobColumns(TypedDict):"]
-    for name, form, kind in _core.job_columns():
+    for name, form, kind, _of in _core.job_columns():
         told = kind if form == "group" else f"NDArray[np.{_DTYPES[kind].replace('boolean', 'bool_')}]"
         rows.append(f"    {name}: {told if form == 'all' else f'NotRequired[{told} | None]'}")
     return "\n".join([*rows, "", "# "])

@@ -31,7 +31,7 @@ _BLOCK: Final = 1 << 16
 def parts(
     submit: NDArray[np.float64],
     num_gpus: NDArray[np.uint32],
-    workload: profiles.Workload,
+    profiled: profiles.Profiled,
     network: Network,
     jobs: Mapping[str, NDArray[Any]],
     *,
@@ -73,7 +73,7 @@ def parts(
         rows = slice(first, first + _BLOCK)
         with np.errstate(over="ignore", invalid="ignore"):  # constants beyond all measure
             spread[rows], contention[rows] = _run(
-                num_gpus, workload, network, jobs, rows, fixed=model != "rar"
+                num_gpus, profiled, network, jobs, rows, fixed=model != "rar"
             )
             if shares is not None:
                 # On one GPU: nothing but the others on it takes longer, but for the slot clock's rounding.
@@ -86,7 +86,7 @@ def parts(
 
 def _run(
     num_gpus: NDArray[np.uint32],
-    workload: profiles.Workload,
+    profiled: profiles.Profiled,
     network: Network,
     jobs: Mapping[str, NDArray[Any]],
     rows: slice,
@@ -101,19 +101,19 @@ def _run(
     for apart in ("lost_work", "longer", "on_types"):
         if apart in jobs:
             running = running - jobs[apart][rows]
-    longer = running - workload.ideal_run_time[rows]
+    longer = running - profiled.ideal_run_time[rows]
     # A run is a difference of instants, which late in a long trace are coarser than a short run's 1e-9.
     noise = np.maximum(1e-9 * running, 4 * np.spacing(finish))
     if fixed:
         return _without(noise, longer), np.zeros_like(longer)
     tau = profiles.iteration_time(
         num_gpus[rows],
-        workload.gradient_bytes[rows],
-        workload.compute_time[rows],
+        profiled.gradient_bytes[rows],
+        profiled.compute_time[rows],
         jobs["num_servers"][rows],
         network,
     )
-    spread = workload.iterations[rows] * (tau - workload.tau0[rows])
+    spread = profiled.iterations[rows] * (tau - profiled.tau0[rows])
     contended = network.xi1 * jobs["max_contention"][rows] > 1
     if "spread" in jobs:
         by_stays = jobs["stays"][rows] > 1

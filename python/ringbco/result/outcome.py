@@ -69,7 +69,7 @@ class Outcome:
     searches: pl.DataFrame | None = None
     servers: pl.DataFrame | None = None
     stays_written: pl.DataFrame | None = None
-    work: NDArray[np.float64] | None = None
+    work: NDArray[np.float64] | NDArray[np.uint64] | None = None
 
     def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> dict[str, Any]:
         """Writes the result folder, whole or not at all; with `force` a result already there is replaced.

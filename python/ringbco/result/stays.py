@@ -56,7 +56,9 @@ def stays_frame(
 
 
 def stays_of_jobs(
-    jobs: pl.DataFrame, work: NDArray[np.float64] | None = None, types: pl.Series | None = None
+    jobs: pl.DataFrame,
+    work: NDArray[np.float64] | NDArray[np.uint64] | None = None,
+    types: pl.Series | None = None,
 ) -> pl.DataFrame:
     """The same of a run in which no stay ended before its job was done: each job's row is its one stay.
 
@@ -70,7 +72,7 @@ def stays_of_jobs(
         "end_time": jobs["finish_time"],
         "num_gpus": jobs["num_gpus"],
         "num_servers": jobs["num_servers"],
-        "work": _nulls(jobs.height, pl.Float64()) if work is None else pl.Series(work),
+        "work": _nulls(jobs.height, pl.Float64()) if work is None else pl.Series(work).cast(pl.Float64),
         "began": pl.repeat("first", jobs.height, eager=True),
         "ended": pl.repeat("done", jobs.height, eager=True),
     }

@@ -14,10 +14,11 @@ from ringbco.errors import InputError
 from ringbco.result.bound import Bound, by_cluster, lower_bound
 from ringbco.result.metrics import column
 from ringbco.run.options import as_cluster, checked
-from ringbco.trace import kinds, profiles
+from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
 from ringbco.trace.noise import efficiency
 from ringbco.trace.shares import asked_gpus
+from ringbco.trace.workload import resolve
 
 
 def bound(
@@ -41,12 +42,11 @@ def bound(
     checked({"model": model, "seed": seed, "oversize": oversize})
     cluster = as_cluster(cluster, recorded_cluster)
     table = as_table(jobs)
-    vc = profiles.vc_index(table, cluster)
-    workload = profiles.resolve(table, cluster, model=model, seed=seed)
-    differ = kinds.resolve(table, cluster)
+    workload = resolve(table, cluster, {"model": model, "seed": seed})
+    profiled, differ, vc = workload.profiled, workload.kinds, workload.vc
     if differ is not None:  # no run is faster than one on the fastest type alone
-        workload = replace(workload, compute_time=workload.compute_time / differ.most_speedup())
-    work = profiles.least_work(table, cluster, workload, model=model)
+        profiled = replace(profiled, compute_time=profiled.compute_time / differ.most_speedup())
+    work = profiles.least_work(table, cluster, profiled, model=model)
     if differ is not None and model == "fixed":
         work = work / differ.most_speedup()
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")

@@ -130,7 +130,7 @@ def compared(
                 one.cluster,
                 recorded_cluster=None,
                 policy=one.policy,
-                workload=workloads.get(one.workload),
+                workload=workloads[one.workload],
                 options=one.options,
                 parameters=one.parameters,
             )

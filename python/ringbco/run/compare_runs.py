@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event, Lock
 from typing import Any, Final, NamedTuple
@@ -18,8 +18,8 @@ from ringbco.run.options import PARTS, as_cluster, checked, refusal, resolve_pol
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.scheduling import check_policy, fit
 from ringbco.run.soundness import check_tables
-from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, near_name
+from ringbco.trace.workload import Workload, key_of, resolve
 
 MOST_SEEDS: Final = 1000
 _EXAMPLE: Final = '{"sjf-bco, kappa 4": {"policy": "sjf-bco", "kappa": 4}}'
@@ -36,7 +36,7 @@ class Repeat(NamedTuple):
     policy: str
     options: Mapping[str, Any]
     parameters: Mapping[str, Any] | None
-    workload: tuple[Cluster, str, int]
+    workload: tuple[Hashable, ...]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Run:
         common = checked(self.options)
         seed = common["seed"] + number
         options = {**self.options, "seed": seed} if number else self.options
-        return Repeat(here, self.policy, options, self.parameters, (here, common["model"], seed))
+        return Repeat(here, self.policy, options, self.parameters, key_of(here, {**common, "seed": seed}))
 
 
 def assembled(
@@ -159,15 +159,10 @@ def read_results(
     return found
 
 
-def resolve_workloads(
-    table: JobTable, repeats: Sequence[Repeat]
-) -> dict[tuple[Cluster, str, int], profiles.Workload]:
-    """The workload of every cluster, model and seed among the repeats."""
-    return {
-        key: profiles.resolve(table, key[0], model=key[1], seed=key[2])
-        for key in dict.fromkeys(repeat.workload for repeat in repeats)
-        if key[1] != "table"  # whose tables each replay reads
-    }
+def resolve_workloads(table: JobTable, repeats: Sequence[Repeat]) -> dict[tuple[Hashable, ...], Workload]:
+    """The workload of every cluster, model, seed and whatever else one hangs on, among the repeats."""
+    first = {repeat.workload: repeat for repeat in reversed(repeats)}
+    return {key: resolve(table, one.cluster, checked(one.options)) for key, one in first.items()}
 
 
 def _check_options(run: Run) -> None:

@@ -153,10 +153,7 @@ def _columns(table: JobTable, cluster: Cluster) -> tuple[_core._Jobs, _core._Clu
     servers: _core._Cluster = {"server_gpus": cluster.server_gpus, "network": astuple(cluster.network)}
     found = kinds.resolve(table, cluster)
     if found is not None and any(len(kind.allowed) < len(cluster.types) for kind in found.kinds):
-        columns["types"] = {
-            "of": found.of,
-            "kinds": [(kind.recorded_speed, None, list(kind.allowed)) for kind in found.kinds],
-        }
+        columns["types"] = found.columns()
         assert cluster.server_types is not None
         servers["server_types"] = cluster.server_types.tolist()
     return columns, servers

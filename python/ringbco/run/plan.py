@@ -34,14 +34,14 @@ from ringbco.run.steps import (
     allocations_frame,
     describe_run,
     explain,
-    job_columns,
     jobs_frame,
     timeline_frame,
 )
 from ringbco.run.summary import summarise_run
-from ringbco.trace import kinds, profiles
+from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import doubts, warn
+from ringbco.trace.workload import resolve
 
 PLACEMENTS: Final = {
     "sjf-bco": "sjf-bco",
@@ -85,19 +85,20 @@ def plan(
             hint="plan each virtual cluster by itself, or give the servers no vc",
         )
     table = as_table(jobs)
-    if kinds.resolve(table, cluster) is not None:
+    workload = resolve(table, cluster, values)
+    if workload.kinds is not None:
         raise InputError(
             f"cluster {cluster.name}: has GPUs that differ, and a plan takes all GPUs for equal",
             hint="plan for servers without gpu_type, or for those of one type",
         )
     warn(doubts(table, cluster))
-    workload = profiles.resolve(table, cluster, model=values["model"], seed=values["seed"])
-    _check_sample(values["sample"], float(workload.ideal_run_time.max()))
+    profiled = workload.profiled
+    _check_sample(values["sample"], float(profiled.ideal_run_time.max()))
     frame = table.frame.with_columns(pl.lit(0.0).alias("submit_time"))
     network = cluster.network
     try:
         planned = _core.plan(
-            job_columns(frame, workload),
+            {**workload.columns, "submit": metrics.column(frame, "submit_time")},
             {"server_gpus": cluster.server_gpus, "network": astuple(network)},
             {option.name: values[name] for name, option in PLAN.items() if name != "allocations"},
             progress,
@@ -109,14 +110,14 @@ def plan(
     why = causes.parts(
         metrics.column(frame, "submit_time"),
         metrics.column(frame, "num_gpus"),
-        workload,
+        profiled,
         network,
         result.tables["jobs"],
         model=values["model"],
     )
-    finished = jobs_frame(frame, workload.ideal_run_time, why, result)
+    finished = jobs_frame(frame, profiled.ideal_run_time, why, result)
     figures = summarise_run(policy, frame, finished, cluster, vc=None, result=result)
-    summary = figures | _figures(planned, finished, workload)
+    summary = figures | _figures(planned, finished, profiled)
     shared = {name: value for name, value in values.items() if name in REPLAY}
     in_effect = {name: option.default for name, option in REPLAY.items()} | shared | {"clock": "slot"}
     chosen = Policy(policy, values["order"], PLACEMENTS[policy], "strict")
@@ -155,7 +156,7 @@ def approximation(finished: pl.DataFrame, estimate: NDArray[np.float64]) -> dict
 
 
 def _figures(
-    planned: _core.PlanResult, finished: pl.DataFrame, workload: profiles.Workload
+    planned: _core.PlanResult, finished: pl.DataFrame, profiled: profiles.Profiled
 ) -> dict[str, Any]:
     """What summary.json says of a plan beside what it says of a replay."""
     return {
@@ -164,7 +165,7 @@ def _figures(
         "horizon": planned.horizon,
         "w_max": planned.w_max,
         "work_lower_bound": planned.work_bound,
-        **approximation(finished, workload.estimate[planned.schedule.tables["jobs"]["kept"]]),
+        **approximation(finished, profiled.estimate[planned.schedule.tables["jobs"]["kept"]]),
         "thetas_tried": planned.thetas,
         "schedules_tried": planned.schedules,
     }

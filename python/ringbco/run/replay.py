@@ -13,9 +13,9 @@ from ringbco.run.option import takes
 from ringbco.run.options import check_callback
 from ringbco.run.options_generated import REPLAY, Options
 from ringbco.run.setup import Setup, conclude, prepare
-from ringbco.trace import profiles
 from ringbco.trace.jobs import TableLike
 from ringbco.trace.plausibility import doubts, warn
+from ringbco.trace.workload import Workload
 
 if TYPE_CHECKING:
     from ringbco.run.own import Scheduler
@@ -29,7 +29,7 @@ def replay(
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
     policy: str | Scheduler | type[Scheduler] = "sjf-bco",
     parameters: Mapping[str, Any] | None = None,
-    workload: profiles.Workload | None = None,
+    workload: Workload | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Unpack[Options],
 ) -> Outcome:
@@ -45,7 +45,8 @@ def replay(
         "log:FILE" carries out the decisions of another run's decisions.parquet. A policy of one's own is a
         class or an object, or "module:Class" or "file.py:Class" (docs/own-policies.md).
     parameters: values for the fields of a policy of one's own, if its class is a dataclass.
-    workload: what `profiles.resolve` gave for this table, cluster, model and seed; None to resolve it here.
+    workload: what `trace.workload.resolve` gave for this table, cluster and options, which runs share; None
+        to resolve it here.
     progress: called now and then with (jobs finished, jobs in all).
 
     Raises InputError for a job that the cluster cannot run, UsageError for a bad option, DecisionError where

@@ -47,46 +47,47 @@ from ringbco.run.steps import (
     describe_run,
     ended,
     explain,
-    job_columns,
     jobs_frame,
     refused,
     timeline_frame,
 )
 from ringbco.run.summary import run_time, summarise_run
-from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Outages, as_outages
-from ringbco.trace.quotas import Quotas, as_quotas
-from ringbco.trace.rate_table import RateTable, as_rate_table
-from ringbco.trace.searches import Trials, trials
+from ringbco.trace.rate_table import RateTable
 from ringbco.trace.services import Services, as_services
 from ringbco.trace.shares import asked_gpus
+from ringbco.trace.workload import READS, Workload, key_of, resolve
 
 
 @dataclass(frozen=True)
 class Setup:
     """A run before it starts.
 
-    own: the policy of one's own, if it is one. vc: as `profiles.vc_index` has it. rates: of model `table`.
-    outages, services, quotas, trials: None for a run that knows none.
+    workload: the jobs, shared with other runs. own: the policy of one's own, if it is one. outages, services:
+    None for a run that knows none. jobs, servers, options: what the engine is given.
     """
 
     started: float
-    table: JobTable
-    cluster: Cluster
+    workload: Workload
     chosen: Policy
     values: Mapping[str, Any]
-    workload: profiles.Workload
-    vc: NDArray[np.uint32] | None
     own: own.Own | None
-    rates: RateTable | None
     outages: Outages | None
     services: Services | None
-    quotas: Quotas | None
-    trials: Trials | None
     jobs: _core._Jobs
     servers: _core._Cluster
     options: dict[str, Any]
+
+    @property
+    def table(self) -> JobTable:
+        """The job table."""
+        return self.workload.table
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster."""
+        return self.workload.cluster
 
     def described(self) -> dict[str, Any]:
         """The options as run.toml has them."""
@@ -103,9 +104,9 @@ class Setup:
         if self.own is not None:
             run["own_policy"] = {"name": self.chosen.name, **self.own.described}
         for name, beside in (
-            ("tables", self.rates),
+            ("tables", self.workload.rates),
             ("outages", self.outages),
-            ("quotas", self.quotas),
+            ("quotas", self.workload.quotas),
             ("services", self.services),
         ):
             if beside is not None:
@@ -139,7 +140,7 @@ def prepare(
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None,
     policy: object,
-    workload: profiles.Workload | None,
+    workload: Workload | None,
     options: Mapping[str, Any],
     parameters: Mapping[str, Any] | None = None,
 ) -> Setup:
@@ -161,74 +162,43 @@ def prepare(
     # So it has its name: only a policy of the engine is looked up.
     values = checked(given | ({"policy": chosen.name} if mine is None else {})) | {"policy": chosen.name}
     check_policy(chosen, values)
-    if not isinstance(workload, profiles.Workload | None):
-        raise refusal("workload", workload, "what profiles.resolve gave, or None")
     cluster = as_cluster(cluster, recorded_cluster)
-    rates = _rates(values, workload)
-    if rates is not None:
-        cluster = rates.typed(cluster)
-    table = as_table(jobs)
-    vc = profiles.vc_index(table, cluster)
-    speeds = None if rates is None else measured.resolve(table, cluster, rates)
-    if speeds is not None:
-        workload = speeds.workload
-    workload = workload or profiles.resolve(table, cluster, model=values["model"], seed=values["seed"])
-    _check_sample(values["sample"], table, workload)
-    check_passes(chosen, values, _work(table, cluster, workload, vc))
+    if workload is None:
+        workload = resolve(as_table(jobs), cluster, values)
+    elif not isinstance(workload, Workload) or workload.key != key_of(cluster, values):
+        raise refusal("workload", "another", f"that of this cluster with these {', '.join(READS)}, or None")
+    table, cluster = workload.table, workload.cluster
+    _check_sample(values["sample"], workload)
+    check_passes(chosen, values, _work(workload))
     outages = None if values["outages"] is None else as_outages(values["outages"], cluster.num_servers)
     services = None
     if values["services"] is not None:
         services = as_services(values["services"], int(cluster.server_gpus.max()))
-    quotas = None if values["quota"] is None else as_quotas(values["quota"], table.frame)
-    searched = None
-    if values["search"] is not None:
-        searched = trials(table, values["search"], values["seed"], vc)
     columns: _core._Jobs = {
-        **job_columns(table.frame, workload),
-        "quotas": None if quotas is None else quotas.columns(table.frame),
-        "trials": None if searched is None else searched.columns(),
-        "vc": vc,
+        **workload.columns,
         "deadline": deadline(table, chosen),
         "user": user(table, chosen),
         "key": order_column(values["order"], table) if mine is None else None,
         "log": log.columns(str(policy), table, len(cluster.server_gpus)) if is_log(policy) else None,
     }
-    types = _types(table, cluster) if speeds is None else speeds.types
-    columns["types"], columns["rates"] = types, None if speeds is None else speeds.speeds
     servers: _core._Cluster = {
         "server_gpus": cluster.server_gpus,
-        "server_vc": None if vc is None else _server_vc(cluster),
-        "server_types": _server_types(cluster) if types is not None else None,
+        "server_vc": None if workload.vc is None else _server_vc(cluster),
+        "server_types": None if columns["types"] is None else _server_types(cluster),
         "type_prices": _prices(cluster) if values["type_order"] == "cheapest" else None,
         "outages": None if outages is None else outages.columns(),
         "services": None if services is None else services.columns(),
         "network": astuple(cluster.network),
     }
     told = {"preemption": chosen.preemption, **described(chosen, values)}
-    return Setup(
-        started,
-        table,
-        cluster,
-        chosen,
-        values,
-        workload,
-        vc,
-        mine,
-        rates,
-        outages,
-        services,
-        quotas,
-        searched,
-        columns,
-        servers,
-        told,
-    )
+    return Setup(started, workload, chosen, values, mine, outages, services, columns, servers, told)
 
 
 def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     """The outcome of a run that is over."""
     use_polars()
-    table, frame, values = setup.table, setup.table.frame, setup.values
+    workload, table, frame, values = setup.workload, setup.table, setup.table.frame, setup.values
+    rates, quotas, trials, profiled = workload.rates, workload.quotas, workload.trials, workload.profiled
     if not result.tables["jobs"]["kept"].any():
         fate = "each one is larger than the cluster"
         if refused(result).any():
@@ -239,19 +209,19 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     why = causes.parts(
         metrics.column(frame, "submit_time"),
         metrics.column(frame, "num_gpus"),
-        setup.workload,
+        profiled,
         setup.cluster.network,
         result.tables["jobs"],
         model=values["model"],
-        shares=setup.jobs.get("shares") if values["interference"] > 0 or _pairs(setup.rates) else None,
+        shares=setup.jobs.get("shares") if values["interference"] > 0 or _pairs(rates) else None,
     )
-    finished = jobs_frame(frame, setup.workload.ideal_run_time, why, result)
+    finished = jobs_frame(frame, profiled.ideal_run_time, why, result)
     name = setup.chosen.name
     down = None if setup.outages is None else setup.outages.on_clock(values)
     serving, service_names = None, () if setup.services is None else setup.services.names
     if setup.services is not None:
         serving = Serving.of(setup.services.names, setup.services.gpus, result)
-    searches = None if setup.trials is None else searches_frame(frame, setup.trials, result)
+    searches = None if trials is None else searches_frame(frame, trials, result)
     last = run_time(frame, finished, result)[1]
     outcome = Outcome(
         jobs=finished,
@@ -265,22 +235,22 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         ),
         decisions=decisions_frame(frame, result) if values["decisions"] else None,
         run=deepcopy(setup.record),
-        speeds=None if setup.rates is None else setup.rates.frame,
+        speeds=None if rates is None else rates.frame,
         outages=None if setup.outages is None else setup.outages.frame,
-        quota=None if setup.quotas is None else setup.quotas.frame,
+        quota=None if quotas is None else quotas.frame,
         services=None if setup.services is None else setup.services.frame,
         replicas=None if serving is None else serving.frame(last),
         servers=servers_frame(frame["job_id"], service_names, down, result.tables.get("asleep"), last),
         stays_written=_stays(setup, service_names, result),
-        work=_done(setup)[result.tables["jobs"]["kept"]],
-        rungs=None if setup.trials is None else rungs_frame(frame, result),
+        work=_done(setup, result.tables["jobs"]["kept"]),
+        rungs=None if trials is None else rungs_frame(frame, result),
         searches=searches,
     )
     recorded = {key: True for table, key in RECORDED.items() if getattr(outcome, table) is not None}
     if recorded:
         outcome.run["record"] = recorded
     seconds = time.perf_counter() - setup.started
-    cluster, vc = setup.cluster, setup.vc
+    cluster, vc = setup.cluster, workload.vc
 
     def figures() -> dict[str, Any]:
         told = summarise_run(
@@ -309,41 +279,16 @@ def _stays(setup: Setup, services: Sequence[str], result: _core.RunResult) -> pl
     return stays_frame(setup.table.frame["job_id"], setup.cluster, services, outages, result.tables["stays"])
 
 
-def _done(setup: Setup) -> NDArray[np.float64]:
-    """The work of every job, in its units."""
-    if setup.values["model"] == "fixed":
-        return metrics.column(setup.table.frame, "duration")
-    return setup.workload.iterations.astype(np.float64)
+def _done(setup: Setup, kept: NDArray[np.bool_]) -> NDArray[np.float64] | NDArray[np.uint64]:
+    """The work of every job that ran, in its units; no copy of the column where all did."""
+    fixed = setup.values["model"] == "fixed"
+    work = setup.workload.columns["duration" if fixed else "iterations"]
+    return work if kept.all() else work[kept]
 
 
 def _pairs(rates: RateTable | None) -> bool:
     """Whether speeds of two jobs on one GPU were measured."""
     return rates is not None and rates.pairs.height > 0
-
-
-def _rates(values: Mapping[str, Any], workload: profiles.Workload | None) -> RateTable | None:
-    """The measured speeds; None under another model than `table`."""
-    tables = values["tables"]
-    if values["model"] != "table":
-        if tables is not None:
-            raise UsageError("option tables: expected it together with model table")
-        return None
-    if tables is None:
-        raise UsageError("option model: table: expected it together with tables, a file of measured speeds")
-    if workload is not None:
-        raise refusal("workload", workload, "None under model table: the tables say it")
-    return as_rate_table(tables)
-
-
-def _types(table: JobTable, cluster: Cluster) -> _core._Types | None:
-    """What the cluster's GPU types mean to the jobs; None where they change nothing."""
-    found = kinds.resolve(table, cluster)
-    if found is None:
-        return None
-    return {
-        "of": found.of,
-        "kinds": [(kind.recorded_speed, None, list(kind.allowed)) for kind in found.kinds],
-    }
 
 
 def _server_vc(cluster: Cluster) -> NDArray[np.uint32]:
@@ -369,11 +314,10 @@ def _prices(cluster: Cluster) -> list[float]:
     return prices
 
 
-def _work(
-    table: JobTable, cluster: Cluster, workload: profiles.Workload, vc: NDArray[np.uint32] | None
-) -> Iterator[tuple[float, float]]:
+def _work(workload: Workload) -> Iterator[tuple[float, float]]:
     """Of each (virtual) cluster, the GPU-seconds that its jobs ask for, and its GPUs."""
-    asked = asked_gpus(table.frame) * workload.ideal_run_time
+    cluster, vc = workload.cluster, workload.vc
+    asked = asked_gpus(workload.table.frame) * workload.profiled.ideal_run_time
     if vc is None:
         yield float(asked.sum()), cluster.num_gpus
     else:
@@ -381,10 +325,10 @@ def _work(
             yield float(work), int(cluster.server_gpus[cluster.vc_servers(name)].sum())
 
 
-def _check_sample(sample: float | None, table: JobTable, workload: profiles.Workload) -> None:
+def _check_sample(sample: float | None, workload: Workload) -> None:
     """Refuses a timeline that no memory would hold: a run lasts at least as long as if nobody ever queued."""
-    submit = metrics.column(table.frame, "submit_time")
-    least = float((submit + workload.ideal_run_time).max() - submit.min())
+    submit = workload.columns["submit"]
+    least = float((submit + workload.profiled.ideal_run_time).max() - submit.min())
     if sample is not None and least / sample > MOST_SAMPLES:
         raise UsageError(
             f"option sample: {sample}: expected a step that gives at most {MOST_SAMPLES:,} points;"

@@ -24,9 +24,9 @@ from ringbco.run.options_generated import Options
 from ringbco.run.own import BARE, KeyPolicy, Policy, RankPolicy, Scheduler, guarded, resolve
 from ringbco.run.setup import Setup, conclude, prepare
 from ringbco.run.state import Parts, State
-from ringbco.trace import profiles
 from ringbco.trace.jobs import TableLike
 from ringbco.trace.plausibility import doubts, warn
+from ringbco.trace.workload import Workload
 
 _END, _TIME, _DECISION = 0, 1, 2
 _LONGEST: Final = 1e9
@@ -50,7 +50,7 @@ class Simulation:
         *,
         vc: str | None = None,
         recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
-        workload: profiles.Workload | None = None,
+        workload: Workload | None = None,
         progress: Callable[[int, int], None] | None = None,
         **options: Unpack[Options],
     ) -> None:
@@ -256,7 +256,7 @@ def _prepared(setup: Setup) -> _core.Prepared:
 
 def _number_of(setup: Setup, vc: str | None) -> int:
     """The number of a virtual cluster."""
-    names = list(setup.cluster.vc_names) if setup.vc is not None else []
+    names = list(setup.cluster.vc_names) if setup.workload.vc is not None else []
     if vc is None and not names:
         return 0
     if vc not in names:

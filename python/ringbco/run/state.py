@@ -45,7 +45,7 @@ class Columns:
 
     def __init__(self, setup: Setup, *, clairvoyant: bool) -> None:
         self._frame = setup.table.frame
-        self._iterations = setup.workload.iterations
+        self._iterations = setup.workload.profiled.iterations
         self._clairvoyant = clairvoyant
         self._read: dict[str, NDArray[Any]] = {}
 
@@ -166,7 +166,7 @@ class State:
     @property
     def vc(self) -> tuple[str, ...] | None:
         """The virtual cluster of each server; None where there are none."""
-        return self._setup.cluster.server_vc if self._setup.vc is not None else None
+        return self._setup.cluster.server_vc if self._setup.workload.vc is not None else None
 
     @property
     def type(self) -> tuple[str, ...] | None:

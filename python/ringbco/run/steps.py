@@ -38,13 +38,10 @@ from ringbco.result.schema import (
     TIMELINE_SCHEMA,
     TYPES_SCHEMA,
 )
-from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
-from ringbco.trace.noise import noise
-from ringbco.trace.outages import checkpoint_interval
 from ringbco.trace.plausibility import doubts
 from ringbco.trace.shares import WHOLE, thousandths
-from ringbco.trace.standing import preemptible, priorities
+from ringbco.trace.standing import priorities
 
 _WISHES: Final = {
     "oversize": (
@@ -103,16 +100,16 @@ def jobs_frame(
 ) -> pl.DataFrame:
     """jobs.parquet: one row a job that ran. `why`: the columns of `causes.parts`."""
     own, submit = result.tables["jobs"], metrics.column(frame, "submit_time")
-    jct = own["finish"] - submit
+    jct, wait = own["finish"] - submit, own["start"] - submit
     columns: dict[str, Any] = {
         "job_id": frame["job_id"],
         "submit_time": frame["submit_time"],
         "start_time": _shared(own["start"]),
         "finish_time": _shared(own["finish"]),
-        "wait_time": _shared(own["start"] - submit),
+        "wait_time": _shared(wait),
         "run_time": _shared(own["finish"] - own["start"]),
         "jct": _shared(jct),
-        "waited": _shared(own["waited"] if "waited" in own else own["start"] - submit),
+        "waited": _shared(own.get("waited", wait)),
         "slowdown": _shared(jct / ideal_run_time),
         "ideal_run_time": _shared(ideal_run_time),
         "num_gpus": frame["num_gpus"],
@@ -186,38 +183,14 @@ def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFr
         "num_gpus": _shared(held["gpus"]),
         "start_time": _shared(held["start"]),
         "end_time": _shared(held["end"]),
-        "stay": _shared(held["stay"]) if held["stay"].size else pl.repeat(0, held["job"].size, eager=True),
+        "stay": _shared(held["stay"])
+        if held["stay"].size
+        else pl.repeat(0, held["job"].size, dtype=pl.UInt32, eager=True),
     }
     if thousandths(frame) is not None:
         parts = (_shared(held["gpu"]), _share(held["share"]))
         columns |= dict(zip(GPUS_SCHEMA, parts, strict=True))
     return pl.DataFrame(columns, schema_overrides=ALLOCATIONS_SCHEMA)
-
-
-def job_columns(frame: pl.DataFrame, workload: profiles.Workload) -> _core._Jobs:
-    """What the engine reads of every job, for a replay or a plan."""
-    return {
-        "submit": metrics.column(frame, "submit_time"),
-        "num_gpus": metrics.column(frame, "num_gpus"),
-        "duration": metrics.column(frame, "duration"),
-        "iterations": workload.iterations,
-        "gradient_bytes": workload.gradient_bytes,
-        "compute_time": workload.compute_time,
-        "range": _range(frame),
-        "noise": noise(frame),
-        "shares": thousandths(frame),
-        "checkpoint_interval": checkpoint_interval(frame),
-        "priority": priorities(frame),
-        "preemptible": preemptible(frame),
-    }
-
-
-def _range(frame: pl.DataFrame) -> tuple[NDArray[np.uint32], NDArray[np.uint32]] | None:
-    """The least and the most GPUs of every job; None where every job is rigid."""
-    if not {"min_gpus", "max_gpus"} & set(frame.columns):
-        return None
-    least, most = gpus_of(frame, "min_gpus"), gpus_of(frame, "max_gpus")
-    return (least, most) if (least != most).any() else None
 
 
 def decisions_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:

@@ -29,9 +29,10 @@ from ringbco.run.scheduling import rigid
 from ringbco.sweeps.settings import command, options_of
 from ringbco.sweeps.spec import Run, Spec, Trace, read_spec
 from ringbco.sweeps.store import TABLE, Store
-from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, read_jobs
 from ringbco.trace.plausibility import silently, warn
+from ringbco.trace.workload import READS, Workload
+from ringbco.trace.workload import resolve as resolve_workload
 
 if TYPE_CHECKING:
     from ringbco.sweeps.store import Record
@@ -155,9 +156,9 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
         with _LOADING:
             table = _table(trace, run.load, run.cluster)
             given |= run.beside.given
-            if run.beside.tables is None and "workload" in accepted:
-                model, seed = run.options["model"], run.options["seed"]
-                given["workload"] = _workload(trace, run.load, run.cluster, model, seed)
+            if "workload" in accepted:
+                read = tuple((name, given.get(name)) for name in READS)
+                given["workload"] = _workload(trace, run.load, run.cluster, read)
         if "allocations" in accepted:
             given["allocations"] = False
         if "threads" in accepted:
@@ -269,5 +270,7 @@ def _scaled(trace: Trace, load: float, num_gpus: int) -> JobTable:
 
 
 @lru_cache(maxsize=_TABLES_KEPT)
-def _workload(trace: Trace, load: float | None, cluster: Cluster, model: str, seed: int) -> profiles.Workload:
-    return profiles.resolve(_table(trace, load, cluster), cluster, model=model, seed=seed)
+def _workload(
+    trace: Trace, load: float | None, cluster: Cluster, options: tuple[tuple[str, Any], ...]
+) -> Workload:
+    return resolve_workload(_table(trace, load, cluster), cluster, dict(options))

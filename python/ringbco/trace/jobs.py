@@ -28,7 +28,8 @@ from ringbco.io.json_text import json_text
 from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
 from ringbco.io.threads import at_once
-from ringbco.trace.schema import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, near_name
+from ringbco.trace.columns_generated import COLUMNS
+from ringbco.trace.schema import MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, near_name
 
 __all__ = [
     "COLUMNS",
@@ -118,6 +119,14 @@ def gpus_of(frame: pl.DataFrame, column: str) -> NDArray[np.uint32]:
     """min_gpus or max_gpus of every job of a table; num_gpus where it says nothing."""
     asked = frame["num_gpus"]
     return (frame[column].fill_null(asked) if column in frame.columns else asked).to_numpy()
+
+
+def gpu_range(frame: pl.DataFrame) -> tuple[NDArray[np.uint32], NDArray[np.uint32]] | None:
+    """The least and the most GPUs of every job; None where every job is rigid."""
+    if not {"min_gpus", "max_gpus"} & set(frame.columns):
+        return None
+    least, most = gpus_of(frame, "min_gpus"), gpus_of(frame, "max_gpus")
+    return (least, most) if (least != most).any() else None
 
 
 def read_jobs(path: str | os.PathLike[str], *, without: Collection[str] = ()) -> JobTable:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from ringbco.cluster.gpu_types import GpuType, listed_types, unknown_type
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.trace.jobs import JobTable
+
+if TYPE_CHECKING:
+    from ringbco import _core
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,13 @@ class Kinds:
 
     of: NDArray[np.uint32]
     kinds: tuple[Kind, ...]
+
+    def columns(self) -> _core._Types:
+        """As the engine takes them."""
+        return {
+            "of": self.of,
+            "kinds": [(kind.recorded_speed, None, list(kind.allowed)) for kind in self.kinds],
+        }
 
     def most_speedup(self) -> NDArray[np.float64]:
         """Of each job: how much faster than recorded it may compute."""

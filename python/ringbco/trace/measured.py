@@ -5,8 +5,7 @@ Invariant: after `resolve` every job has a rate on each GPU type that it may use
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,15 +22,14 @@ Numbers = NDArray[np.uint32]
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """What a run under the model `table` needs beside the job table.
 
-    workload: as `profiles.Workload` has it; what only eq. 8 reads is 0. types: as the engine takes them, each
+    profiled: as `profiles.Profiled` has it; what only eq. 8 reads is 0. types: as the engine takes them, each
     kind with the type whose rate counts where nothing runs yet. speeds: likewise.
     """
 
-    workload: profiles.Workload
+    profiled: profiles.Profiled
     types: _core._Types
     speeds: _core._Rates
 
@@ -131,11 +129,11 @@ class _Lookup:
             run, shortest = iterations * tau0, iterations * least
         self._bound(run)
         zeros = np.zeros(table.num_jobs)
-        workload = profiles.Workload(iterations, zeros, zeros, tau0, run, shortest)
+        profiled = profiles.Profiled(iterations, zeros, zeros, tau0, run, shortest)
         pairs, of = np.unique(np.stack((self.of, reference)), axis=1, return_inverse=True)
         told = [(self.kinds[kind], int(on)) for kind, on in pairs.T]
         return Measured(
-            workload,
+            profiled,
             {
                 "of": of.astype(np.uint32),
                 "kinds": [(kind.recorded_speed, on, list(kind.allowed)) for kind, on in told],

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from ringbco.errors import show_value
 from ringbco.io import marks
+from ringbco.trace.column import Column
 from ringbco.trace.instants import first_instant
-from ringbco.trace.schema import MOST_SECONDS, Column, Fault
+from ringbco.trace.schema import MOST_SECONDS, Fault
 from ringbco.trace.side_tables import INSTANT, Beside, Form, is_table, read_side_table
 
 _UP: Final = Column(
@@ -125,13 +126,6 @@ def as_outages(outages: object, num_servers: int, source: str | None = None) -> 
 def is_outages(value: object) -> bool:
     """Whether `as_outages` takes it."""
     return isinstance(value, Outages) or is_table(value)
-
-
-def checkpoint_interval(frame: pl.DataFrame) -> NDArray[np.float64] | None:
-    """Seconds of progress between checkpoints of each job; NaN, or None for all, where the option says it."""
-    if "checkpoint_interval" not in frame.columns:
-        return None
-    return frame["checkpoint_interval"].fill_null(float("nan")).to_numpy()
 
 
 def _up_too_early(frame: pl.DataFrame) -> Iterator[Fault]:

@@ -156,8 +156,8 @@ CATALOGUE: Final = (
 
 
 @dataclass(frozen=True)
-class Workload:
-    """What the engine needs of each job, all of length num_jobs.
+class Profiled:
+    """What models say of each job, all of length num_jobs.
 
     iterations: F_j, uint64. gradient_bytes: m_j.
     compute_time: fp_time * batch_size + bp_time, seconds per iteration.
@@ -218,8 +218,8 @@ def iteration_time(  # noqa: PLR0917 - equation 8 has six arguments
     return time
 
 
-def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Workload:
-    """The engine's columns for a job table on a cluster.
+def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Profiled:
+    """What models say of the jobs of a table on a cluster.
 
     What the table does not say (a column absent or a value null) is filled: gradient_bytes and the compute
     columns from the job's catalogue entry, then iterations as max(1, round(duration / tau)). That tau is the
@@ -234,7 +234,7 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Work
     duration = frame["duration"].to_numpy()
     if model == "fixed":
         zeros = np.zeros(table.num_jobs)
-        return Workload(zeros.astype(np.uint64), zeros, zeros, zeros, duration, duration)
+        return Profiled(zeros.astype(np.uint64), zeros, zeros, zeros, duration, duration)
     if model != "rar":
         raise UsageError(f"model {model!r}: expected rar or fixed")
     num_gpus = frame["num_gpus"].to_numpy()
@@ -250,7 +250,7 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Work
     recorded = recorded_time(table, cluster.recorded_on, gradient_bytes, compute_time)
     iterations = _iterations(table, duration, recorded)
     _require_time(table, longer <= MOST_SECONDS / iterations, f"a run of at most {MOST_SECONDS:.0e} s alone")
-    return Workload(
+    return Profiled(
         iterations,
         gradient_bytes,
         compute_time,
@@ -260,7 +260,7 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Work
     )
 
 
-def least_work(table: JobTable, cluster: Cluster, workload: Workload, *, model: str) -> Floats:
+def least_work(table: JobTable, cluster: Cluster, profiled: Profiled, *, model: str) -> Floats:
     """GPU-seconds that no run of each job falls below, wherever it runs and whatever GPUs it may hold.
 
     A ring of fewer members is no slower, its samples count for more, and beyond the fewest servers only the
@@ -269,13 +269,13 @@ def least_work(table: JobTable, cluster: Cluster, workload: Workload, *, model: 
     least = gpus_of(table.frame, "min_gpus")
     asked = table.frame["num_gpus"].to_numpy() / efficiency(table.frame, least)
     if model == "fixed":
-        return asked * workload.ideal_run_time
+        return asked * profiled.ideal_run_time
     few = _fewest(least, vc_index(table, cluster), cluster)
     one, two = (
-        iteration_time(least, workload.gradient_bytes, workload.compute_time, servers, cluster.network)
+        iteration_time(least, profiled.gradient_bytes, profiled.compute_time, servers, cluster.network)
         for servers in (few, np.maximum(few, 2))
     )
-    return asked * (workload.iterations * np.minimum(one, two))
+    return asked * (profiled.iterations * np.minimum(one, two))
 
 
 def fewest(table: JobTable, cluster: Cluster) -> NDArray[np.uint32]:

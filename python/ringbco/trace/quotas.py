@@ -12,7 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.io import marks
-from ringbco.trace.schema import MAX_COUNT, Column, Fault
+from ringbco.trace.column import Column
+from ringbco.trace.schema import MAX_COUNT, Fault
 from ringbco.trace.side_tables import Beside, Form, is_table, read_side_table
 
 _OWNER: Final = "text"

@@ -12,7 +12,8 @@ from ringbco.cluster.gpu_types import GpuType
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, show_path
 from ringbco.io import marks
-from ringbco.trace.schema import Column, Fault
+from ringbco.trace.column import Column
+from ringbco.trace.schema import Fault
 from ringbco.trace.side_tables import Form, is_table, read_side_table
 
 _GIVE: Final = "give the number that was measured, or drop the row"

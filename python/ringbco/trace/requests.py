@@ -9,8 +9,8 @@ import polars as pl
 
 from ringbco.errors import InputError
 from ringbco.io.frames import as_polars
+from ringbco.trace.column import Column
 from ringbco.trace.jobs import Raw, read_columns
-from ringbco.trace.schema import Column
 from ringbco.trace.side_tables import INSTANT, Form, check_table, is_table
 
 OTHER_NAMES: Final = {

@@ -4,66 +4,22 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from ringbco import _core
 from ringbco.errors import InputError, show_value
 from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.threads import at_once
+from ringbco.trace.column import Column
+from ringbco.trace.columns_generated import COLUMNS
 from ringbco.trace.other_names import columns_meant, convert_command
 
-
-class Column(NamedTuple):
-    """One column of the schema; `rule` completes "expected ...", `hint` says how to mend a bad value.
-
-    `{empty}` in a hint stands for how a value is left out: in CSV otherwise than elsewhere. endless: whether
-    infinity is a value.
-    """
-
-    dtype: type[pl.DataType]
-    required: bool
-    rule: str
-    hint: str
-    low: float = -math.inf
-    low_included: bool = True
-    high: int | None = None
-    endless: bool = False
-
-    def mend(self, as_text: bool) -> str:
-        """The hint for a table that is text or not."""
-        return self.hint.format(empty="leave it empty" if as_text else "make it null")
-
-
-_DTYPES: Final[Mapping[str, type[pl.DataType]]] = {
-    "text": pl.String,
-    "bool": pl.Boolean,
-    "u32": pl.UInt32,
-    "u64": pl.UInt64,
-    "i32": pl.Int32,
-    "f64": pl.Float64,
-}
-
-
-def _column(row: _core._Column) -> Column:
-    return Column(
-        _DTYPES[row["dtype"]],
-        row["required"],
-        row["rule"],
-        row["hint"].replace("{name}", row["name"]),
-        row["low"],
-        row["low_included"],
-        row["high"],
-        row["endless"],
-    )
-
-
-COLUMNS: Final[dict[str, Column]] = {row["name"]: _column(row) for row in _core.columns()}
-"""The schema of rust/trace/columns.rs, in canonical order: name -> (polars dtype, required, rule, ...)."""
 MAX_COUNT: Final = COLUMNS["iterations"].high or 0
 """The largest count float64 holds exactly: the bound of `iterations`."""
 MOST_SECONDS: Final = COLUMNS["submit_time"].high or 0
@@ -167,6 +123,17 @@ def _checked(series: pl.Series, source: str, as_text: bool) -> tuple[pl.Series, 
     made, fault = check_column(series, COLUMNS[series.name], source, as_text)
     faults = [] if fault is None else [fault]
     return made, faults + (_repeated(series) if series.name == "job_id" else [])
+
+
+def said(frame: pl.DataFrame, name: str) -> NDArray[Any] | None:
+    """A column as the engine reads it, `Column.absent` where it says nothing; None where it never does."""
+    if name not in frame.columns:
+        return None
+    column = COLUMNS[name]
+    assert column.absent is not None, "what stands for nothing hangs on more than the column"
+    absent = np.array(column.absent, frame[name].dtype.to_python())
+    values = frame[name].fill_null(absent.item()).to_numpy()
+    return None if np.array_equal(values, np.broadcast_to(absent, values.shape), equal_nan=True) else values
 
 
 def check_column(

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ringbco.errors import show_value
 from ringbco.io import marks
-from ringbco.trace.schema import Column, Fault
+from ringbco.trace.column import Column
+from ringbco.trace.schema import Fault
 from ringbco.trace.side_tables import INSTANT, Beside, Form, is_table, read_side_table
 
 _MOST: Final = 2**32 - 1

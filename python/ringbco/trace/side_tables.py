@@ -14,8 +14,9 @@ from ringbco.errors import InputError, show_path
 from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.frames import ArrowTable, as_polars
 from ringbco.io.marks import Mark, signature
+from ringbco.trace.column import Column
 from ringbco.trace.jobs import Raw, read_columns, table_file
-from ringbco.trace.schema import MOST_SECONDS, Column, Fault, check_column
+from ringbco.trace.schema import MOST_SECONDS, Fault, check_column
 
 INSTANT: Final = Column(
     pl.Float64,

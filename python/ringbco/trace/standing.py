@@ -6,6 +6,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.trace.schema import said
+
 
 def priorities(frame: pl.DataFrame) -> NDArray[np.int32] | None:
     """The priority of each job; None where all jobs have the same."""
@@ -17,7 +19,4 @@ def priorities(frame: pl.DataFrame) -> NDArray[np.int32] | None:
 
 def preemptible(frame: pl.DataFrame) -> NDArray[np.bool_] | None:
     """Whether each job may be evicted; None where every job may."""
-    if "preemptible" not in frame.columns:
-        return None
-    given = frame["preemptible"].fill_null(value=True)
-    return None if given.all() else given.to_numpy()
+    return said(frame, "preemptible")

@@ -1,0 +1,131 @@
+"""A job table resolved for a cluster: what the engine reads of the jobs, worked out once for all their runs.
+
+Only this file goes from a job table to the engine's columns. A feature's columns are resolved in its own
+file, by one call from here; a column that hangs on nothing else (it has `Column.absent`) by `schema.said`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringbco import _core
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import UsageError
+from ringbco.trace import kinds, measured, profiles
+from ringbco.trace.columns_generated import PLAIN
+from ringbco.trace.jobs import JobTable, gpu_range
+from ringbco.trace.noise import noise
+from ringbco.trace.quotas import Quotas, as_quotas
+from ringbco.trace.rate_table import RateTable, as_rate_table
+from ringbco.trace.schema import said
+from ringbco.trace.searches import Trials, trials
+from ringbco.trace.shares import thousandths
+from ringbco.trace.standing import priorities
+
+READS: Final = ("model", "seed", "tables", "quota", "search")
+"""The options of a run that a workload hangs on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """The jobs of a table, ready for the engine on a cluster; nobody changes it, and runs share it.
+
+    cluster: with the GPU type of the measured speeds where its servers named none. key: what it hangs on.
+    profiled: what models say. vc: as `profiles.vc_index` has it. kinds: what GPU types mean; None where they
+    change nothing, and under the model `table`. rates, quotas, trials: None for runs that know none.
+    columns: what the engine reads of the jobs.
+    """
+
+    table: JobTable
+    cluster: Cluster
+    key: tuple[Hashable, ...]
+    profiled: profiles.Profiled
+    vc: NDArray[np.uint32] | None
+    kinds: kinds.Kinds | None
+    rates: RateTable | None
+    quotas: Quotas | None
+    trials: Trials | None
+    columns: _core._Jobs
+
+
+def key_of(cluster: Cluster, options: Mapping[str, Any]) -> tuple[Hashable, ...]:
+    """What the workload of a run hangs on: runs of one table with equal keys share one."""
+    return (cluster, *(_named(options.get(name)) for name in READS))
+
+
+def _named(value: object) -> Hashable:
+    """A file by its name, a frame by which one it is."""
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
+    if value is None or isinstance(value, str | int):
+        return value
+    return id(value)
+
+
+def resolve(
+    table: JobTable,
+    cluster: Cluster,
+    options: Mapping[str, Any],
+    *,
+    profiled: profiles.Profiled | None = None,
+) -> Workload:
+    """The workload of runs with these options; of those only `READS` count, model and seed must be there.
+
+    profiled: what models say of the jobs, where it is known already. Raises InputError and UsageError as
+    `profiles.resolve`, `measured.resolve`, `kinds.resolve`, `as_quotas`, `trials` and `as_rate_table` do.
+    """
+    model, key = options["model"], key_of(cluster, options)
+    rates = _rates(model, options.get("tables"))
+    if rates is not None:
+        cluster = rates.typed(cluster)
+    vc = profiles.vc_index(table, cluster)
+    found, types, speeds = None, None, None
+    if rates is None:
+        profiled = profiled or profiles.resolve(table, cluster, model=model, seed=options["seed"])
+        found = kinds.resolve(table, cluster)
+        types = None if found is None else found.columns()
+    else:
+        profiled, types, speeds = measured.resolve(table, cluster, rates)
+    quotas = None if options.get("quota") is None else as_quotas(options["quota"], table.frame)
+    searched = None
+    if options.get("search") is not None:
+        searched = trials(table, options["search"], options["seed"], vc)
+    frame = table.frame
+    columns = {
+        "submit": frame["submit_time"].to_numpy(),
+        "num_gpus": frame["num_gpus"].to_numpy(),
+        "duration": frame["duration"].to_numpy(),
+        "iterations": profiled.iterations,
+        "gradient_bytes": profiled.gradient_bytes,
+        "compute_time": profiled.compute_time,
+        "range": gpu_range(frame),
+        "noise": noise(frame),
+        "types": types,
+        "rates": speeds,
+        "shares": thousandths(frame),
+        "priority": priorities(frame),
+        "trials": None if searched is None else searched.columns(),
+        "quotas": None if quotas is None else quotas.columns(frame),
+        "vc": vc,
+    }
+    for field, name in PLAIN.items():
+        columns.setdefault(field, said(frame, name))
+    told = cast("_core._Jobs", columns)
+    return Workload(table, cluster, key, profiled, vc, found, rates, quotas, searched, told)
+
+
+def _rates(model: str, tables: object) -> RateTable | None:
+    """The measured speeds; None under another model than `table`."""
+    if model != "table":
+        if tables is not None:
+            raise UsageError("option tables: expected it together with model table")
+        return None
+    if tables is None:
+        raise UsageError("option model: table: expected it together with tables, a file of measured speeds")
+    return as_rate_table(tables)
