@@ -22,7 +22,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.io.forks import use_polars
 from ringbco.result import causes, metrics
-from ringbco.result.outcome import Outcome, summarised_later
+from ringbco.result.outcome import Outcome, summarised_later, with_seconds
 from ringbco.result.schema import RECORDED
 from ringbco.result.searches import rungs_frame, searches_frame
 from ringbco.result.servers import servers_frame
@@ -52,7 +52,7 @@ from ringbco.run.steps import (
     refused,
     timeline_frame,
 )
-from ringbco.run.summary import run_time, summarise_run
+from ringbco.run.summary import Source, run_time
 from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Outages, as_outages
@@ -283,20 +283,11 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     cluster, vc = setup.cluster, setup.vc
 
     def figures() -> dict[str, Any]:
-        told = summarise_run(
-            name,
-            frame,
-            finished,
-            cluster,
-            vc=vc,
-            result=result,
-            outages=setup.outages,
-            seen=down,
-            serving=serving,
-            searches=searches,
-            resizes=can_resize(setup.chosen.preemption),
+        resizes = can_resize(setup.chosen.preemption)
+        source = Source(
+            name, frame, finished, cluster, result, vc, setup.outages, down, serving, searches, resizes
         )
-        return metrics.with_seconds(told, seconds)
+        return with_seconds(source.summary(), seconds)
 
     return summarised_later(outcome, figures)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from ringbco.result import metrics
-from ringbco.result.by_type import by_type
-from ringbco.result.energy import totals
-from ringbco.result.reliability import DownTime, failures, used
-from ringbco.result.searches import figures as searching
-from ringbco.result.stays import ENDED, resized
+from ringbco.result.by_type import OfType, of_types
+from ringbco.result.figures import evaluate
+from ringbco.result.metrics import column
+from ringbco.result.reliability import DownTime
+from ringbco.result.rows import Ended, Place, Rows, Run, Table
+from ringbco.result.stays import BEGAN, ENDED
 from ringbco.run.steps import asleep, ended, held_gpus, refused
 from ringbco.trace.shares import WHOLE, asked_gpus, thousandths
 
@@ -21,17 +24,22 @@ if TYPE_CHECKING:
 
     from ringbco import _core
     from ringbco.cluster.spec import Cluster
+    from ringbco.result.energy import Held
     from ringbco.result.serving import Serving
     from ringbco.trace.outages import Outages
 
 
-def _ended_jobs(
-    frame: pl.DataFrame, result: _core.RunResult, among: NDArray[np.bool_] | None = None
-) -> pl.DataFrame | None:
-    """Jobs that a verb ended after they had run, as `metrics.makespan` takes them, of those `among`.
+def run_time(frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult) -> tuple[float, float]:
+    """When the run begins and ends, s: its makespan lies between."""
+    place = Place(0, 0, 0.0, {}, ended=_ended(frame, result))
+    rows = Rows("run", Table(finished), at=place)
+    return rows.first, rows.last("finish")
 
-    None where there is none.
-    """
+
+def _ended(
+    frame: pl.DataFrame, result: _core.RunResult, among: NDArray[np.bool_] | None = None
+) -> Ended | None:
+    """Jobs that a verb ended after they had run, of those `among`; None where there is none."""
     own = result.tables["jobs"]
     those = ended(result) & ~np.isnan(own["finish"])
     if among is not None:
@@ -39,154 +47,142 @@ def _ended_jobs(
     if not those.any():
         return None
     held = own["held_gpus"] if "held_gpus" in own else asked_gpus(frame) * own["held"]
-    submit, finish = metrics.column(frame, "submit_time"), own["finish"]
-    columns = {"submit_time": submit, "finish_time": finish, "held": held}
-    return pl.DataFrame({name: values[those] for name, values in columns.items()})
+    return Ended(column(frame, "submit_time")[those], own["finish"][those], held[those])
 
 
-def _lost(
-    frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult, outages: pl.DataFrame | None
-) -> dict[str, Any]:
-    """What outages and evictions took from the jobs that were done; nothing where the run knows neither.
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What a summary is made of.
 
-    outages: those that the engine was given.
+    frame: the job table; finished: jobs.parquet. vc: as `profiles.vc_index` gives it. outages: where the run
+    was given any, and as the clock saw them; serving: what became of its services, likewise. searches:
+    searches.parquet, where there is one. resizes: whether the policy may resize jobs.
     """
-    if outages is None and "evictions" not in result.tables["jobs"]:
-        return {}
-    told: dict[str, Any] = {}
-    if outages is not None:
-        stays = result.tables["stays"]
-        mine = (stays["ended"] == ENDED.index("failed")) & result.tables["jobs"]["kept"][stays["job"]]
-        shares, gpus = thousandths(frame), stays["num_gpus"].astype(np.float64)
+
+    policy: str
+    frame: pl.DataFrame
+    finished: pl.DataFrame
+    cluster: Cluster
+    result: _core.RunResult
+    vc: NDArray[np.uint32] | None = None
+    outages: Outages | None = None
+    seen: pl.DataFrame | None = None
+    serving: Serving | None = None
+    searches: pl.DataFrame | None = None
+    resizes: bool = False
+
+    def summary(self) -> dict[str, Any]:
+        """summary.json without the times that reading and writing take."""
+        rows = self._rows
+        return evaluate(replace(rows, whole=self._run(rows)))
+
+    @cached_property
+    def _kept(self) -> NDArray[np.bool_]:
+        return self.result.tables["jobs"]["kept"]
+
+    @cached_property
+    def _down(self) -> DownTime | None:
+        return None if self.seen is None else DownTime.of(self.seen, self.cluster.server_gpus)
+
+    @cached_property
+    def _fates(self) -> Mapping[str, NDArray[np.bool_]]:
+        """Of each job of the table whether it was left out and, where any was, refused or ended."""
+        others = {"jobs_refused": refused(self.result), "jobs_ended": ended(self.result)}
+        left_out = ~(self._kept | others["jobs_refused"] | others["jobs_ended"])
+        return {"jobs_dropped": left_out} | {name: fate for name, fate in others.items() if fate.any()}
+
+    @cached_property
+    def _rows(self) -> Rows:
+        fates = {name: int(np.count_nonzero(fate)) for name, fate in self._fates.items()}
+        place = Place(
+            self.cluster.num_servers,
+            self.cluster.num_gpus,
+            self.result.held_while_submitting,
+            fates,
+            _ended(self.frame, self.result),
+            self._down,
+        )
+        return Rows("run", Table(self.finished), at=place)
+
+    def _run(self, rows: Rows) -> Run:
+        result = self.result
+        first, last = rows.first, rows.last("finish")
+        spanning = result.spanning_seconds
+        counts = {
+            "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
+            "events": result.events,
+            "decisions": result.decisions,
+            "engine_seconds": result.engine_seconds,
+        }
+        resizes = self.resizes and "held_gpus" in result.tables["jobs"]
+        return Run(
+            self.policy,
+            counts,
+            stays=self._stays() if resizes or self.outages is not None else None,
+            causes=None if self.outages is None else self.outages.merged["cause"].to_list(),
+            resizes=resizes,
+            services=None if self.serving is None else self.serving.services(first, last),
+            lent=0.0 if self.serving is None else self.serving.lent,
+            searches=self.searches,
+            types=self._types(rows, first, last),
+            vcs=None if self.vc is None else self._vcs(rows, self.vc),
+        )
+
+    def _stays(self) -> dict[str, NDArray[Any]]:
+        """Those of the jobs that were done."""
+        table = self.result.tables["stays"]
+        mine = self._kept[table["job"]]
+        stays = {name: table[name][mine] for name in ("job", "by", "pause", "lost_time")}
+        shares, gpus = thousandths(self.frame), table["num_gpus"][mine].astype(np.float64)
         if shares is not None:
-            gpus = np.where(shares[stays["job"]] > 0, shares[stays["job"]] / WHOLE, gpus)
-        rows = {"gpus": gpus, "lost_time": stays["lost_time"], "by": stays["by"]}
-        causes = outages["cause"].to_list()
-        told = failures({name: values[mine] for name, values in rows.items()}, causes)
-    held, paused = (float(metrics.gpu_time(finished, what).sum()) for what in ("held", "lost"))
-    ideal, taken = metrics.column(finished, "ideal_run_time"), metrics.column(finished, "run_time")
-    return told | used(held, paused, told.get("lost_work_gpu_seconds", 0.0), ideal, taken)
+            share = shares[stays["job"]]
+            gpus = np.where(share > 0, share / WHOLE, gpus)
+        failed, resized = ENDED.index("failed"), BEGAN.index("resized")
+        words = {"failed": table["ended"][mine] == failed, "resized": table["began"][mine] == resized}
+        return stays | words | {"gpus": gpus}
 
+    def _vcs(self, whole: Rows, vc: NDArray[np.uint32]) -> list[Rows]:
+        held = self.result.tables["vcs"]["held_while_submitting"]
+        found = []
+        for number, name in enumerate(self.cluster.vc_names):
+            servers = self.cluster.vc_servers(name)
+            jobs = np.flatnonzero(vc[self._kept] == number)
+            place = Place(
+                len(servers),
+                int(self.cluster.server_gpus[servers].sum()),
+                float(held[number]),
+                {name: int(np.count_nonzero(fate & (vc == number))) for name, fate in self._fates.items()},
+                _ended(self.frame, self.result, vc == number),
+                None if self._down is None else self._down.among(servers),
+            )
+            found.append(Rows("vc" if jobs.size else "empty vc", whole.table, jobs, name, place))
+        return found
 
-def _served(
-    frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult, serving: Serving | None
-) -> dict[str, Any]:
-    """What services got; nothing where the run knows none."""
-    return {} if serving is None else serving.figures(*run_time(frame, finished, result))
+    def _types(self, rows: Rows, first: float, last: float) -> list[OfType]:
+        """Empty where servers name no type, or where allocations are not written down."""
+        cluster, allocated = self.cluster, self.result.tables["allocations"]
+        if cluster.server_types is None or not allocated["server"].size:
+            return []
+        types = cluster.server_types
+        length = allocated["end"] - allocated["start"]
+        held = held_gpus(self.result) * length
+        held = np.bincount(types[allocated["server"]], held, len(cluster.types)).astype(np.float64)
 
+        def seconds(of: Held | None) -> NDArray[np.float64] | None:
+            return None if of is None else of.gpu_seconds(cluster, first, last)
 
-def _down_by_type(
-    cluster: Cluster, first: float, last: float, down: DownTime | None
-) -> NDArray[np.float64] | None:
-    """GPU-seconds of servers of each type that were down from `first` to `last`, s."""
-    if down is None or cluster.server_types is None:
-        return None
-    types = range(len(cluster.types))
-    servers = [np.flatnonzero(cluster.server_types == number) for number in types]
-    return np.array([down.among(own).gpu_seconds(first, last) for own in servers])
-
-
-def _asleep_by_type(
-    cluster: Cluster, first: float, last: float, result: _core.RunResult
-) -> NDArray[np.float64] | None:
-    """The same of servers that were asleep."""
-    spells = asleep(result)
-    if spells is None or cluster.server_types is None:
-        return None
-    return spells.held(cluster).gpu_seconds(cluster, first, last)
-
-
-def run_time(frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult) -> tuple[float, float]:
-    """When the run begins and ends, s: its makespan lies between."""
-    there = [finished, _ended_jobs(frame, result)]
-    submit = [metrics.column(rows, "submit_time").min() for rows in there if rows is not None]
-    finish = [metrics.column(rows, "finish_time").max() for rows in there if rows is not None]
-    return float(min(submit)), float(max(finish))
-
-
-def summarise_run(
-    policy: str,
-    frame: pl.DataFrame,
-    finished: pl.DataFrame,
-    cluster: Cluster,
-    *,
-    vc: NDArray[np.uint32] | None,
-    result: _core.RunResult,
-    outages: Outages | None = None,
-    seen: pl.DataFrame | None = None,
-    serving: Serving | None = None,
-    searches: pl.DataFrame | None = None,
-    resizes: bool = False,
-) -> dict[str, Any]:
-    """summary.json without the times that reading and writing take. `vc`: as `profiles.vc_index` gives it.
-
-    frame: the job table; finished: jobs.parquet. outages: where the run was given any, and as the clock saw
-    them; serving: what became of its services, likewise. searches: searches.parquet, where there is one.
-    """
-    spanning, kept, allocated = (
-        result.spanning_seconds,
-        result.tables["jobs"]["kept"],
-        result.tables["allocations"],
-    )
-    fates = {"jobs_dropped": ~(kept | refused(result) | ended(result))}
-    for name, fate in (("jobs_refused", refused(result)), ("jobs_ended", ended(result))):
-        if fate.any():
-            fates[name] = fate
-    cut_short = _ended_jobs(frame, result)
-    down = None if seen is None else DownTime.of(seen, cluster.server_gpus)
-    figures = metrics.summarise(finished, cluster.num_gpus, result.held_while_submitting, cut_short, down)
-    if resizes and "held_gpus" in result.tables["jobs"]:
-        figures = told_behind("lost_gpu_seconds", figures, resized(result.tables["stays"], kept))
-    summary = {
-        "policy": policy,
-        "jobs": figures.pop("jobs"),
-        **{name: int(np.count_nonzero(fate)) for name, fate in fates.items()},
-        **figures,
-        **_lost(frame, finished, result, None if outages is None else outages.merged),
-        **_served(frame, finished, result, serving),
-        **({} if searches is None else searching(searches)),
-        "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
-        "events": result.events,
-        "decisions": result.decisions,
-        "engine_seconds": result.engine_seconds,
-    }
-    first, last = run_time(frame, finished, result)
-    replicas = None if serving is None else serving.held(last)
-    types = by_type(
-        cluster,
-        server=allocated["server"],
-        num_gpus=held_gpus(result),
-        start=allocated["start"],
-        end=allocated["end"],
-        span=summary["makespan"],
-        down=_down_by_type(cluster, first, last, down),
-        asleep=_asleep_by_type(cluster, first, last, result),
-        served=None
-        if replicas is None or cluster.server_types is None
-        else replicas.gpu_seconds(cluster, first, last),
-    )
-    if types and allocated["server"].size:  # where allocations are written down
-        summary |= {**totals(types), "gpu_types": types}
-    if vc is not None:
-        rows = []
-        vc_kept = vc[kept]
-        for number, name in enumerate(cluster.vc_names):
-            servers = cluster.vc_servers(name)
-            gpus = int(cluster.server_gpus[servers].sum())
-            row = {"vc": name, "servers": len(servers), "gpus": gpus}
-            jobs = finished.filter(pl.Series(vc_kept == number))
-            row["jobs"] = jobs.height
-            row |= {name: int(np.count_nonzero(fate & (vc == number))) for name, fate in fates.items()}
-            held = float(result.tables["vcs"]["held_while_submitting"][number])
-            mine = None if down is None else down.among(servers)
-            cut_short = _ended_jobs(frame, result, vc == number)
-            rows.append(row | metrics.summarise(jobs, gpus, held, cut_short, mine) if jobs.height else row)
-        summary["vcs"] = rows
-    return summary
-
-
-def told_behind(key: str, figures: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
-    """The figures, with others behind one of them."""
-    at = [*figures].index(key) + 1
-    items = [*figures.items()]
-    return dict((*items[:at], *others.items(), *items[at:]))
+        spells = asleep(self.result)
+        down = None
+        if self._down is not None:
+            own = [np.flatnonzero(types == number) for number in range(len(cluster.types))]
+            down = np.array([self._down.among(servers).gpu_seconds(first, last) for servers in own])
+        return list(
+            of_types(
+                cluster,
+                held=held,
+                span=rows.span,
+                down=down,
+                asleep=seconds(None if spells is None else spells.held(cluster)),
+                served=seconds(None if self.serving is None else self.serving.held(last)),
+            )
+        )
