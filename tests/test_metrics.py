@@ -12,7 +12,7 @@ import pytest
 from ringbco.result import metrics
 from ringbco.result.figures import evaluate, of_jobs, rows_of
 from ringbco.result.outcome import with_seconds
-from ringbco.result.rows import Place, Rows, Run, Table
+from ringbco.result.rows import Place, Rows, Table
 
 
 @pytest.fixture
@@ -36,9 +36,8 @@ def jobs() -> pl.DataFrame:
 
 
 def summarise(jobs: pl.DataFrame, gpus: int, held_while_submitting: float = 0.0) -> dict[str, Any]:
-    counts = dict.fromkeys(("mean_contention", "events", "decisions", "engine_seconds"), 0.0)
-    place = Place(1, gpus, held_while_submitting, {})
-    return evaluate(Rows("run", Table(jobs), at=place, whole=Run("p", counts)))
+    """The figures that a virtual cluster would have."""
+    return evaluate(Rows("vc", Table(jobs), place=Place(1, gpus, held_while_submitting)))
 
 
 def size_classes(jobs: pl.DataFrame) -> list[dict[str, Any]]:
@@ -164,7 +163,7 @@ def test_gpu_seconds_do_not_wrap_in_32_bits() -> None:
 
 def test_a_replay_of_no_length_has_no_utilisation() -> None:
     jobs = pl.DataFrame({"submit_time": [1.0], "finish_time": [1.0], "run_time": [0.0], "num_gpus": [1]})
-    rows = Rows("run", Table(jobs), at=Place(1, 8, 0.0, {}))
+    rows = Rows("run", Table(jobs), place=Place(1, 8))
     (utilisation,) = (row.of(rows) for row in rows_of("run") if row.key == "utilisation")
     assert utilisation == 0.0
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from ringbco.result.by_type import OfType
-    from ringbco.result.rows import Scope
+    from ringbco.result.rows import OfType, Scope
     from ringbco.result.serving import OfService
 
 _HOUR: Final = 3600.0
@@ -42,6 +41,7 @@ MAY_BE_NULL: Final = ("utilisation_to_last_submission",)
 MEASURED_HERE: Final = ("engine_seconds",)
 """Figures of this machine, not of the policy: no two runs agree on them, so no Parquet file holds them."""
 Unit = Kind | None
+When = Callable[[Any], bool]
 Told = Literal["headline", "comparison", "summary"]
 
 
@@ -63,7 +63,7 @@ class Figure(NamedTuple):
     of: Callable[[Any], Any]
     better: Literal["least", "most", "neither"] = "least"
     told: Told = "comparison"
-    when: Callable[[Any], bool] = _always
+    when: When = _always
     scopes: frozenset[Scope] = _RUN
     spread: str = ""
 
@@ -106,44 +106,49 @@ SPREADS: Final[tuple[tuple[str, str, str, Kind], ...]] = (
 def _spreads() -> Iterator[Figure]:
     for name, title, column, unit in SPREADS:
         for statistic in STATISTICS:
+            of = partial(Rows.statistic, statistic=statistic, name=column)
+            row = Figure(f"{statistic}_{name}", f"{statistic} {title}", unit, of, scopes=_JOBS, spread=name)
             first = statistic == "mean" and name in ("jct", "wait", "slowdown")
-            yield Figure(
-                f"{statistic}_{name}",
-                f"{statistic} {title}",
-                unit,
-                partial(Rows.statistic, statistic=statistic, name=column),
-                told="headline" if first else "comparison",
-                scopes=_EVERY if statistic == "mean" else _JOBS,
-                spread=name,
-            )
+            told: Told = "headline" if first else "comparison"
+            yield row._replace(told=told, scopes=_EVERY if statistic == "mean" else _JOBS)
 
 
-def _where(scopes: frozenset[Scope], when: Callable[[Any], bool], *rows: Figure) -> Iterator[Figure]:
+def _of(scopes: frozenset[Scope], *rows: Figure, when: When = _always) -> Iterator[Figure]:
     """Rows of what has one of these scopes, where they apply."""
     return (row._replace(scopes=scopes, when=when) for row in rows)
 
 
 def _fate(key: str, title: str, told: Told) -> Figure:
     """Jobs that were not done."""
-    return Figure(
-        *(key, title, "count", lambda r: r.place.fates[key], "least", told),
-        when=lambda r: key in r.place.fates,
-        scopes=_RUN | _VC,
-    )
-
-
-def _count(key: str, title: str, unit: Kind, told: Told = "summary") -> Figure:
-    """What the engine counts."""
-    return Figure(key, title, unit, lambda r: r.run.counts[key], "neither", told)
+    row = Figure(key, title, "count", lambda r: r.place.fates[key], told=told, scopes=_RUN | _VC)
+    return row._replace(when=lambda r: key in r.place.fates)
 
 
 def _share(part: float, whole: float, of_nothing: float | None) -> float | None:
     return part / whole if whole > 0 else of_nothing
 
 
+def _each(parts: Iterable[Rows | OfType | OfService]) -> list[dict[str, Any]]:
+    return [evaluate(part) for part in parts]
+
+
+def _lost_work(rows: Rows) -> NDArray[np.float64]:
+    """GPU-seconds of work that each failure took."""
+    stays = rows.run.failed or {"gpus": np.empty(0), "lost_time": np.empty(0)}
+    return np.asarray(stays["gpus"] * stays["lost_time"])
+
+
+def _lost_hours(rows: Rows) -> dict[str, float]:
+    hours: dict[str, float] = {}
+    causes = (cause or UNKNOWN for cause in rows.run.causes)
+    for cause, seconds in sorted(zip(causes, _lost_work(rows).tolist(), strict=True)):
+        hours[cause] = hours.get(cause, 0.0) + seconds / _HOUR
+    return hours
+
+
 def _goodput(rows: Rows) -> float:
-    held = rows.sum("held")
-    return 1.0 - (rows.sum("paused") + float(rows.lost_work.sum())) / held if held > 0 else 1.0
+    held, lost = rows.sum("held"), rows.sum("paused") + float(_lost_work(rows).sum())
+    return 1.0 - lost / held if held > 0 else 1.0
 
 
 def _effective(rows: Rows) -> float:
@@ -152,24 +157,14 @@ def _effective(rows: Rows) -> float:
     return float(np.divide(ideal, taken, out=np.ones_like(taken), where=taken > 0).mean())
 
 
-def _lost_hours(rows: Rows) -> dict[str, float]:
-    hours: dict[str, float] = {}
-    for cause, seconds in sorted((cause or UNKNOWN, seconds) for cause, seconds in rows.lost_by_cause()):
-        hours[cause] = hours.get(cause, 0.0) + seconds / _HOUR
-    return hours
-
-
 def _of_types(key: str, title: str) -> Figure:
     """A figure of a GPU type; of the run the sum over its types, where each has it."""
 
     def each(rows: Rows | OfType) -> list[Any]:
         return [getattr(one, key) for one in (rows.run.types if isinstance(rows, Rows) else (rows,))]
 
-    return Figure(
-        *(key, title, "number", lambda r: float(sum(each(r)))),
-        when=lambda r: None not in each(r) and each(r) != [],
-        scopes=_RUN | _TYPE,
-    )
+    row = Figure(key, title, "number", lambda r: float(sum(each(r))), scopes=_RUN | _TYPE)
+    return row._replace(when=lambda r: None not in each(r) and each(r) != [])
 
 
 def _of_searches(key: str, title: str, unit: Kind, column: str) -> Figure:
@@ -182,20 +177,8 @@ def _of_searches(key: str, title: str, unit: Kind, column: str) -> Figure:
     return Figure(key, title, unit, lambda r: float(known(r).mean()), when=lambda r: known(r).size > 0)
 
 
-def _spanning(rows: Rows) -> int:
-    return int(np.count_nonzero(rows["num_servers"] >= 2))
-
-
-def _each(parts: Iterable[Rows | OfType | OfService]) -> list[dict[str, Any]]:
-    return [evaluate(part) for part in parts]
-
-
-def _scaled_up(service: OfService, statistic: Literal["mean", "max"]) -> float | None:
-    return float(getattr(service.waits, statistic)()) if service.waits.size else None
-
-
 def _wanted(rows: Rows | OfService) -> Sequence[OfService]:
-    return rows.run.services or () if isinstance(rows, Rows) else (rows,)
+    return rows.run.services if isinstance(rows, Rows) else (rows,)
 
 
 def _attainment(rows: Rows | OfService) -> float | None:
@@ -208,206 +191,120 @@ def _gpu_hours(rows: Rows | OfService) -> float:
     return sum(one.gpus * one.served / _HOUR for one in _wanted(rows))
 
 
-def _where_resized(rows: Rows, name: str) -> NDArray[Any]:
-    """A column of the stays that began resized."""
-    assert rows.run.stays is not None, "where jobs may be resized"
-    return np.asarray(rows.run.stays[name][rows.run.stays["resized"]])
+_PREEMPTIONS: Final = Figure("preemptions", "preemptions", "count", lambda r: int(r["preemptions"].sum()))
 
-
-_PREEMPTIONS: Final = Figure(
-    "preemptions", "preemptions", "count", lambda r: int(r["preemptions"].sum()), scopes=_CLASS
-)
-
+# fmt: off
 FIGURES: Final = (
     Figure("policy", "policy", None, lambda r: r.run.policy),
-    *_where(
-        _VC,
-        _always,
+    *_of(_VC,
         Figure("vc", "virtual cluster", None, lambda r: r.name),
         Figure("servers", "servers", "count", lambda r: r.place.servers),
-        Figure("gpus", "GPUs", "count", lambda r: r.place.gpus),
-    ),
-    *_where(
-        _TYPE,
-        _always,
+        Figure("gpus", "GPUs", "count", lambda r: r.place.gpus)),
+    *_of(_TYPE,
         Figure("gpu_type", "GPU type", None, lambda r: r.fact.name),
         Figure("servers", "servers", "count", lambda r: r.servers),
         Figure("gpus", "GPUs", "count", lambda r: r.gpus),
-    ),
-    Figure("gpus", "GPUs of a job", None, lambda r: r.name, scopes=_CLASS),
-    Figure("jobs", "jobs", "count", lambda r: r.count, "neither", "summary", scopes=_EVERY | _VC),
+        Figure("gpu_hours", "GPU-hours", "number", lambda r: r.held, "neither")),
+    *_of(_CLASS, Figure("gpus", "GPUs of a job", None, lambda r: r.name)),
+    *_of(_EVERY | _VC, Figure("jobs", "jobs", "count", lambda r: r.count, "neither", "summary")),
     _fate("jobs_dropped", "jobs left out", "summary"),
     _fate("jobs_refused", "jobs refused", "headline"),
     _fate("jobs_ended", "jobs ended before they were done", "headline"),
-    Figure("makespan", "makespan", "time", lambda r: r.span, "least", "headline", scopes=_CLUSTER),
+    *_of(_CLUSTER, Figure("makespan", "makespan", "time", lambda r: r.makespan, "least", "headline")),
     *_spreads(),
     # GPUs held: contention and resuming hold them longer, so more of it may be waste. After the last
     # submission only the longest jobs run out, which says little of a policy: so this one leads.
-    Figure(
-        "utilisation_to_last_submission",
-        "utilisation to last submission",
-        "share",
-        lambda r: _share(r.place.held_while_submitting, r.place.up(r.first, r.window), None),
-        *("neither", "headline"),
-        when=lambda r: r.window > 0,
-        scopes=_CLUSTER,
-    ),
-    Figure("gpu_hours", "GPU-hours", "number", lambda r: r.held, "neither", scopes=_TYPE),
-    Figure(
-        *("utilisation", "utilisation, whole run", "share", lambda r: _share(r.held, r.up, 0.0)),
-        *("neither", "headline"),
-        scopes=_CLUSTER | _TYPE,
-    ),
-    Figure(
-        *("jobs_spread", "jobs over several servers", "count", _spanning),
-        scopes=_JOBS,
-    ),
-    # A size class tells of it here, and always.
-    _PREEMPTIONS,
+    *_of(_CLUSTER,
+        Figure("utilisation_to_last_submission", "utilisation to last submission", "share",
+               lambda r: _share(r.place.held, r.place.up(r.first, r.window), None), "neither", "headline"),
+        when=lambda r: r.window > 0),
+    *_of(_CLUSTER | _TYPE,
+        Figure("utilisation", "utilisation, whole run", "share", lambda r: _share(r.held, r.up, 0.0),
+               "neither", "headline")),
+    *_of(_JOBS,
+        Figure("jobs_spread", "jobs over several servers", "count",
+               lambda r: int(np.count_nonzero(r["num_servers"] >= 2)))),
+    *_of(_CLASS, _PREEMPTIONS),
     # At the finish Themis' finish-time fairness is the slowdown: its mean is that of the slowdown, above.
-    *_where(
-        _EVERY,
-        _always,
-        Figure(
-            "mean_finish_time_fairness",
-            "mean finish-time fairness",
-            "number",
-            lambda r: float(r.fairly[0].mean()),
-            told="summary",
-        ),
-        Figure("worst_finish_time_fairness", "worst slowdown", "number", lambda r: float(r.fairly[0].max())),
-    ),
-    *_where(_JOBS, lambda r: "lost_time" in r, _PREEMPTIONS),
-    *_where(
-        _EVERY,
-        lambda r: "lost_time" in r,
-        Figure("lost_gpu_seconds", "GPU time lost to them", "time", lambda r: r.sum("paused")),
-    ),
-    *_where(
-        _RUN,
-        lambda r: r.run.resizes,
-        Figure(
-            "resizes",
-            "resizes, among the preemptions",
-            "count",
-            lambda r: int(_where_resized(r, "job").size),
-            "neither",
-        ),
-        Figure(
-            "jobs_resized",
-            "jobs resized",
-            "count",
-            lambda r: int(np.unique(_where_resized(r, "job")).size),
-            "neither",
-        ),
-        Figure(
-            "resize_lost_gpu_seconds",
-            "GPU time lost to resizes",
-            "time",
-            lambda r: float((_where_resized(r, "gpus") * _where_resized(r, "pause")).sum()),
-        ),
-    ),
-    *_where(
-        _EVERY,
-        lambda r: "evictions" in r,
-        Figure("evictions", "evictions", "count", lambda r: int(r["evictions"].sum())),
-    ),
-    *_where(
-        _EVERY,
-        lambda r: "deadline" in r,
+    *_of(_EVERY,
+        Figure("mean_finish_time_fairness", "mean finish-time fairness", "number",
+               lambda r: float(r.fairly[0].mean()), told="summary"),
+        Figure("worst_finish_time_fairness", "worst slowdown", "number", lambda r: float(r.fairly[0].max()))),
+    *_of(_JOBS, _PREEMPTIONS, when=lambda r: "lost_time" in r),
+    *_of(_EVERY, Figure("lost_gpu_seconds", "GPU time lost to them", "time", lambda r: r.sum("paused")),
+        when=lambda r: "lost_time" in r),
+    *_of(_RUN,
+        Figure("resizes", "resizes, among the preemptions", "count",
+               lambda r: int(r.run.resized["job"].size), "neither"),
+        Figure("jobs_resized", "jobs resized", "count",
+               lambda r: int(np.unique(r.run.resized["job"]).size), "neither"),
+        Figure("resize_lost_gpu_seconds", "GPU time lost to resizes", "time",
+               lambda r: float((r.run.resized["gpus"] * r.run.resized["pause"]).sum())),
+        when=lambda r: r.run.resized is not None),
+    *_of(_EVERY, Figure("evictions", "evictions", "count", lambda r: int(r["evictions"].sum())),
+        when=lambda r: "evictions" in r),
+    *_of(_EVERY,
         Figure("deadlines", "jobs with a deadline", "count", lambda r: r.due, "neither"),
         Figure("deadlines_missed", "deadlines missed", "count", lambda r: r.missed),
-    ),
-    *_where(
-        _EVERY,
-        lambda r: "deadline" in r and r.due > 0,
-        Figure(
-            *("deadlines_met", "deadlines met", "share", lambda r: 1.0 - r.missed / r.due, "most", "headline")
-        ),
-    ),
-    *_where(
-        _EVERY,
-        lambda r: r.speeds.size > 0,
-        Figure(
-            "jain_index_users", "Jain's index over users", "index", lambda r: jain_index(r.speeds), "most"
-        ),
-    ),
-    Figure("size_classes", "size classes", None, lambda r: _each(r.classes), scopes=_CLUSTER),
-    *_where(
-        _RUN,
-        lambda r: r.run.causes is not None,
-        Figure("failures", "failures", "count", lambda r: int(r.lost_work.size), "least", "headline"),
-        Figure(
-            *("lost_work_gpu_seconds", "GPU time of lost work", "time", lambda r: float(r.lost_work.sum())),
-            told="headline",
-        ),
+        when=lambda r: "deadline" in r),
+    *_of(_EVERY,
+        Figure("deadlines_met", "deadlines met", "share", lambda r: 1 - r.missed / r.due, "most", "headline"),
+        when=lambda r: "deadline" in r and r.due > 0),
+    *_of(_EVERY,
+        Figure("jain_index_users", "Jain's index over users", "index", lambda r: jain_index(r.speeds),
+               "most"),
+        when=lambda r: r.speeds.size > 0),
+    *_of(_CLUSTER, Figure("size_classes", "size classes", None, lambda r: _each(r.classes))),
+    *_of(_RUN,
+        Figure("failures", "failures", "count", lambda r: int(_lost_work(r).size), "least", "headline"),
+        Figure("lost_work_gpu_seconds", "GPU time of lost work", "time",
+               lambda r: float(_lost_work(r).sum()), "least", "headline"),
         Figure("lost_gpu_hours_by_cause", "GPU-hours of lost work", None, _lost_hours),
-    ),
-    *_where(
-        _RUN,
-        lambda r: r.run.causes is not None or "evictions" in r,
+        when=lambda r: r.run.failed is not None),
+    *_of(_RUN,
         Figure("goodput", "goodput", "share", _goodput, "most", "headline"),
         Figure("effective_training_time_ratio", "effective training time", "share", _effective, "most"),
-    ),
-    *_where(
-        _SERVICE,
-        _always,
+        when=lambda r: r.run.failed is not None or "evictions" in r),
+    *_of(_SERVICE,
         Figure("service", "service", None, lambda r: r.name),
         Figure("gpus_per_replica", "GPUs a replica", "count", lambda r: r.gpus, "neither", "summary"),
         Figure("attainment", "attainment", "share", _attainment, "most"),
         Figure("replica_seconds_wanted", "wanted", "time", lambda r: r.wanted, "neither", "summary"),
         Figure("replica_seconds_served", "served", "time", lambda r: r.served, "most", "summary"),
-        Figure("mean_time_to_scale_up", "mean time to scale up", "time", lambda r: _scaled_up(r, "mean")),
-        Figure("worst_time_to_scale_up", "worst time to scale up", "time", lambda r: _scaled_up(r, "max")),
-        Figure("gpu_hours", "GPU-hours", "number", _gpu_hours, "neither"),
-    ),
-    *_where(
-        _RUN,
-        lambda r: r.run.services is not None,
-        Figure("services", "services", None, lambda r: _each(r.run.services)),
+        Figure("mean_time_to_scale_up", "mean time to scale up", "time",
+               lambda r: float(r.waits.mean()) if r.waits.size else None),
+        Figure("worst_time_to_scale_up", "worst time to scale up", "time",
+               lambda r: float(r.waits.max()) if r.waits.size else None),
+        Figure("gpu_hours", "GPU-hours", "number", _gpu_hours, "neither")),
+    *_of(_RUN, Figure("services", "services", None, lambda r: _each(r.run.services)),
         Figure("service_attainment", "attainment of services", "share", _attainment, "most", "headline"),
         Figure("service_gpu_hours", "GPU-hours of services", "number", _gpu_hours, "neither"),
-        Figure(
-            "gpu_hours_lent_to_training",
-            "GPU-hours lent to training",
-            "number",
-            lambda r: r.run.lent / _HOUR,
-            "neither",
-        ),
-    ),
-    *_where(
-        _RUN,
-        lambda r: r.run.searches is not None,
+        Figure("gpu_hours_lent_to_training", "GPU-hours lent to training", "number",
+               lambda r: r.run.serving.lent / _HOUR, "neither"),
+        when=lambda r: r.run.services is not None),
+    *_of(_RUN,
         Figure("searches", "searches", "count", lambda r: r.run.searches.height, "neither"),
-    ),
+        when=lambda r: r.run.searches is not None),
     _of_searches("mean_search_gpu_hours", "GPU-hours a search", "number", "gpu_hours"),
     _of_searches("mean_time_to_best", "time to the best trial", "time", "time_to_best"),
-    Figure(
-        *("mean_contention", "mean contention", "number", lambda r: r.run.counts["mean_contention"]),
-        told="headline",
-    ),
-    _count("events", "events", "count"),
-    _count("decisions", "decisions", "count"),
+    Figure("mean_contention", "mean contention", "number",
+           lambda r: _share(r.run.result.contention_seconds, r.run.result.spanning_seconds, 0.0),
+           "least", "headline"),
+    Figure("events", "events", "count", lambda r: r.run.result.events, "neither", "summary"),
+    Figure("decisions", "decisions", "count", lambda r: r.run.result.decisions, "neither", "summary"),
     # Replays that run side by side slow each other down: no merit of a policy.
-    _count("engine_seconds", "time in the engine", "time", "comparison"),
-    *_where(
-        _TYPE,
-        lambda r: r.asleep is not None,
+    Figure("engine_seconds", "time in the engine", "time", lambda r: r.run.result.engine_seconds, "neither"),
+    *_of(_TYPE,
         Figure("asleep_gpu_hours", "asleep, GPU-hours", "number", lambda r: r.asleep, "neither"),
-    ),
+        when=lambda r: r.asleep is not None),
     _of_types("energy_kwh", "energy, kWh"),
     _of_types("cost", "cost"),
-    *_where(
-        _RUN,
-        lambda r: len(r.run.types) > 0,
-        Figure("gpu_types", "GPU types", None, lambda r: _each(r.run.types)),
-    ),
-    *_where(
-        _RUN,
-        lambda r: r.run.vcs is not None,
-        Figure("vcs", "virtual clusters", None, lambda r: _each(r.run.vcs)),
-    ),
+    *_of(_RUN, Figure("gpu_types", "GPU types", None, lambda r: _each(r.run.types)),
+        when=lambda r: r.run.types != []),
+    *_of(_RUN, Figure("vcs", "virtual clusters", None, lambda r: _each(r.run.vcs)),
+        when=lambda r: r.run.vcs is not None),
 )
+# fmt: on
 OVER_BOUND: Final = Figure(
     "mean_jct_over_bound", "mean completion time / lower bound", "number", lambda _: None
 )

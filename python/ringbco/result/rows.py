@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,9 +15,8 @@ from ringbco.result.metrics import column, numbers, statistics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ringbco.result.by_type import OfType
+    from ringbco.cluster.gpu_types import GpuType
     from ringbco.result.reliability import DownTime
-    from ringbco.result.serving import OfService
 
 Scope = Literal["run", "vc", "empty vc", "class", "jobs", "type", "service"]
 SIZE_CLASSES: Final = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33-", 2**32 - 1))
@@ -85,97 +84,62 @@ _MADE: Final[Mapping[str, Callable[[Table], NDArray[Any]]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Ended:
-    """Jobs that a verb ended after they had run: submit, finish (when each held GPUs last), s.
-
-    held: GPU-seconds.
-    """
-
-    submit: NDArray[np.float64]
-    finish: NDArray[np.float64]
-    held: NDArray[np.float64]
+_NOBODY: Final = dict.fromkeys(("submit_time", "finish_time", "held"), np.empty(0))
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where jobs ran: a cluster, or a virtual one. fates: of jobs that were not done, how many by key.
+class Place(NamedTuple):
+    """Where jobs ran: a cluster, or a virtual one.
 
-    held_while_submitting: GPU-seconds held up to the last submission, as the engine adds them up: the table
-    does not say when a preempted job held its GPUs.
+    held: GPU-seconds held up to the last submission, as the engine adds them up: the table does not say when
+    a preempted job held its GPUs. fates: of the jobs that were not done, how many by key. ended: jobs that a
+    verb ended after they had run: submit_time, finish_time (when each held GPUs last), GPU-seconds held.
     """
 
     servers: int
     gpus: int
-    held_while_submitting: float
-    fates: Mapping[str, int]
-    ended: Ended | None = None
+    held: float = 0.0
+    fates: Mapping[str, int] = {}
+    ended: Mapping[str, NDArray[np.float64]] = _NOBODY
     down: DownTime | None = None
 
-    def up(self, first: float, length: float) -> float:
-        """GPU-seconds of servers that were up, in so many seconds from `first` on."""
-        lacking = 0.0 if self.down is None else self.down.gpu_seconds(first, first + length)
-        return self.gpus * length - lacking
+    def up(self, first: float, length: float, last: float | None = None) -> float:
+        """GPU-seconds of servers that were up, in so many seconds from `first` on, which is to `last`."""
+        last = first + length if last is None else last
+        return self.gpus * length - (0.0 if self.down is None else self.down.gpu_seconds(first, last))
 
 
-@dataclass(frozen=True)
-class Run:
-    """What is known of a whole run only.
-
-    stays: of the jobs that were done, the columns of the engine's table, `gpus` with shares as parts; None
-    where no stay ends early. causes: of each outage; None without outages. resizes: whether jobs may be
-    resized. services: None without them; lent: GPU-seconds. searches: searches.parquet.
-    """
-
-    policy: str
-    counts: Mapping[str, float]
-    stays: Mapping[str, NDArray[Any]] | None = None
-    causes: Sequence[str | None] | None = None
-    resizes: bool = False
-    services: Sequence[OfService] | None = None
-    lent: float = 0.0
-    searches: pl.DataFrame | None = None
-    types: Sequence[OfType] = ()
-    vcs: Sequence[Rows] | None = None
+_NOWHERE: Final = Place(0, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Jobs that were done, and where they ran: of a run, a virtual cluster, a size class or any others."""
+    """Jobs that were done: of a run, a virtual cluster, a size class or any others.
+
+    among: which of the table's rows, None for all. place: of a run and of a virtual cluster. run: what is
+    known of a whole run only, a `Source` of run/summary.py.
+    """
 
     scope: Scope
     table: Table
-    among: slice | NDArray[np.intp] = field(default_factory=lambda: slice(None))
+    among: NDArray[np.intp] | None = None
     name: str = ""
-    at: Place | None = None
-    whole: Run | None = None
-
-    @property
-    def place(self) -> Place:
-        """Where they ran, of a run or a virtual cluster."""
-        assert self.at is not None, "a run, or a virtual cluster"
-        return self.at
-
-    @property
-    def run(self) -> Run:
-        """What is known of the whole run."""
-        assert self.whole is not None, "a run"
-        return self.whole
+    place: Place = _NOWHERE
+    run: Any = None
 
     def __contains__(self, name: str) -> bool:
         return name in self.table
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        return self.table[name][self.among]
+        return self.table[name] if self.among is None else self.table[name][self.among]
 
     def sum(self, name: str) -> float:
         """The sum of a column."""
         return float(self[name].sum())
 
-    @cached_property
+    @property
     def count(self) -> int:
         """How many jobs."""
-        return int(self["num_gpus"].size)
+        return self.table.frame.height if self.among is None else self.among.size
 
     @cached_property
     def _spreads(self) -> dict[str, dict[str, float]]:
@@ -191,30 +155,27 @@ class Rows:
 
     @cached_property
     def first(self) -> float:
-        """The first submission, also of jobs that were ended, s."""
-        ended = self.place.ended
-        return float(min(map(np.min, (self["submit_time"], *(() if ended is None else (ended.submit,))))))
+        """The first submission, s."""
+        return min(float(of["submit_time"].min(initial=np.inf)) for of in (self, self.place.ended))
 
-    def last(self, name: Literal["submit", "finish"]) -> float:
-        """The last submission, or when the last of them held GPUs last, s."""
-        ended = self.place.ended
-        more = () if ended is None else (getattr(ended, name),)
-        return float(max(map(np.max, (self[f"{name}_time"], *more))))
+    def last(self, name: str) -> float:
+        """The greatest value of a column, s."""
+        return max(float(of[name].max(initial=-np.inf)) for of in (self, self.place.ended))
 
     @cached_property
     def window(self) -> float:
         """Seconds from the first submission to the last."""
-        return self.last("submit") - self.first
+        return self.last("submit_time") - self.first
 
     @cached_property
-    def span(self) -> float:
+    def makespan(self) -> float:
         """Seconds from the first submission to the last finish."""
-        return self.last("finish") - self.first
+        return self.last("finish_time") - self.first
 
     @property
     def up(self) -> float:
         """GPU-seconds of servers that were up, in this time."""
-        return self.place.up(self.first, self.span)
+        return self.place.up(self.first, self.makespan)
 
     @property
     def held(self) -> float:
@@ -222,8 +183,7 @@ class Rows:
 
         Not a BLAS product, whose last bit depends on the number of threads it may use.
         """
-        ended = self.place.ended
-        return self.sum("held") + (0.0 if ended is None else float(pl.Series(ended.held).sum()))
+        return self.sum("held") + float(pl.Series(self.place.ended["held"]).sum())
 
     @cached_property
     def fairly(self) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
@@ -281,27 +241,37 @@ class Rows:
         number = np.searchsorted(ends, self["num_gpus"]).astype(np.int8)
         counts = np.bincount(number, minlength=ends.size)
         rows = np.argsort(number, kind="stable")
-        if not isinstance(self.among, slice):
-            rows = self.among[rows]
-        bounds = np.cumsum(counts).tolist()
-        return [
-            replace(self, scope="class", among=rows[end - count : end], name=name, at=None, whole=None)
-            for (name, _), end, count in zip(SIZE_CLASSES, bounds, counts.tolist(), strict=True)
-            if count
-        ]
+        parts = np.split(rows if self.among is None else self.among[rows], np.cumsum(counts)[:-1])
+        named = zip(SIZE_CLASSES, parts, strict=True)
+        return [replace(self, scope="class", among=own, name=name) for (name, _), own in named if own.size]
 
-    @cached_property
-    def lost_work(self) -> NDArray[np.float64]:
-        """GPU-seconds of work that each failure took."""
-        stays = self.run.stays
-        if self.run.causes is None or stays is None:
-            return np.empty(0)
-        return np.asarray((stays["gpus"] * stays["lost_time"])[stays["failed"]])
 
-    def lost_by_cause(self) -> Iterator[tuple[str | None, float]]:
-        """Of each failure its outage's cause, and the GPU-seconds of work that it took."""
-        stays, causes = self.run.stays, self.run.causes
-        assert stays is not None, "with outages"
-        assert causes is not None, "with outages"
-        by = stays["by"][stays["failed"]].tolist()
-        return zip((causes[outage] for outage in by), self.lost_work.tolist(), strict=True)
+@dataclass(frozen=True)
+class OfType:
+    """What servers of one GPU type had and gave over the makespan; GPU-hours.
+
+    held: by jobs. up: of servers that were up. asleep: None where servers never sleep. served: held by
+    replicas.
+    """
+
+    fact: GpuType
+    servers: int
+    gpus: int
+    held: float
+    up: float
+    asleep: float | None
+    served: float
+    scope: ClassVar[Scope] = "type"
+
+    @property
+    def energy_kwh(self) -> float | None:
+        """Held GPUs at busy_watts and the others at idle_watts, but for sleep; None without watts."""
+        if self.fact.busy_watts is None or self.fact.idle_watts is None:
+            return None
+        busy, idle = self.held + self.served, self.up - self.held - (self.asleep or 0.0) - self.served
+        return (self.fact.busy_watts * busy + self.fact.idle_watts * idle) / 1000.0
+
+    @property
+    def cost(self) -> float | None:
+        """Of the GPU-hours that jobs held; None without a price."""
+        return None if self.fact.price_per_hour is None else self.fact.price_per_hour * self.held

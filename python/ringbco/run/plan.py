@@ -16,6 +16,7 @@ from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.result import causes, metrics
+from ringbco.result.figures import evaluate
 from ringbco.result.outcome import Outcome, with_seconds
 from ringbco.run.option import takes
 from ringbco.run.options import (
@@ -115,7 +116,7 @@ def plan(
         model=values["model"],
     )
     finished = jobs_frame(frame, workload.ideal_run_time, why, result)
-    summary = Source(policy, frame, finished, cluster, result).summary() | _figures(
+    summary = evaluate(Source(policy, frame, finished, cluster, result).rows) | _figures(
         planned, finished, workload
     )
     shared = {name: value for name, value in values.items() if name in REPLAY}

@@ -22,6 +22,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.io.forks import use_polars
 from ringbco.result import causes, metrics
+from ringbco.result.figures import evaluate
 from ringbco.result.outcome import Outcome, summarised_later, with_seconds
 from ringbco.result.schema import RECORDED
 from ringbco.result.searches import rungs_frame, searches_frame
@@ -52,7 +53,7 @@ from ringbco.run.steps import (
     refused,
     timeline_frame,
 )
-from ringbco.run.summary import Source, run_time
+from ringbco.run.summary import Source
 from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Outages, as_outages
@@ -252,7 +253,12 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     if setup.services is not None:
         serving = Serving.of(setup.services.names, setup.services.gpus, result)
     searches = None if setup.trials is None else searches_frame(frame, setup.trials, result)
-    last = run_time(frame, finished, result)[1]
+    resizes = can_resize(setup.chosen.preemption)
+    source = Source(
+        *(name, frame, finished, setup.cluster, result, setup.vc, setup.outages, down, serving, searches),
+        may_resize=resizes,
+    )
+    last = source.last
     outcome = Outcome(
         jobs=finished,
         allocations=allocations_frame(frame, result) if values["allocations"] else None,
@@ -280,14 +286,9 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     if recorded:
         outcome.run["record"] = recorded
     seconds = time.perf_counter() - setup.started
-    cluster, vc = setup.cluster, setup.vc
 
     def figures() -> dict[str, Any]:
-        resizes = can_resize(setup.chosen.preemption)
-        source = Source(
-            name, frame, finished, cluster, result, vc, setup.outages, down, serving, searches, resizes
-        )
-        return with_seconds(source.summary(), seconds)
+        return with_seconds(evaluate(source.rows), seconds)
 
     return summarised_later(outcome, figures)
 
