@@ -1,4 +1,4 @@
-"""Writes what is made of the options in rust/options/table.rs and of the policies in rust/policies.rs.
+"""Writes what is made of the options in rust/options/table.rs, of the policies and of the figures.
 
 `python -m ringbco.dev.generate`, in the folder of the project, writes python/ringbco/run/*_generated.py,
 docs/cli.md and, in other pages, what stands between `<!-- made: NAME -->` and `<!-- end -->`. With --check
@@ -18,6 +18,7 @@ from textwrap import fill, wrap
 from typing import Any, Final
 
 from ringbco import _core
+from ringbco.result.figures import FIGURES, Figure
 from ringbco.run.option import Option
 from ringbco.run.own import BUILT_IN
 
@@ -81,6 +82,15 @@ _NAMES: Final = {
     "replay": ("options_generated.py", "Options", "REPLAY"),
     "plan": ("plan_options_generated.py", "PlanOptions", "PLAN"),
 }
+# Of what a figure may be, and where people see it.
+_SCOPES: Final = {
+    "run": "run",
+    "vc": "virtual cluster",
+    "class": "size class",
+    "type": "GPU type",
+    "service": "service",
+}
+_TOLD: Final = {"headline": "everywhere", "comparison": "replay, compare", "summary": "summary.json"}
 # What a sweep keeps nothing of.
 _NOT_SWEPT: Final = ("sample", "allocations")
 
@@ -294,6 +304,21 @@ def _of_runs(table: Mapping[str, Sequence[Row]]) -> str:
     return f"command, {', '.join(told)}; of `ringbco plan` also {', '.join(more)}, {may}"
 
 
+def _of_figures(_: Mapping[str, Sequence[Row]]) -> str:
+    """Every figure by its key: what it is called, how it is told, and of what there is one."""
+    rows = ["", "", "| key | title | unit | better | of | told |", "| --- | --- | --- | --- | --- | --- |"]
+    told: dict[str, list[Figure]] = {}
+    for row in FIGURES:
+        if row.unit:
+            told.setdefault(row.key, []).append(row)
+    for key, same in told.items():
+        scopes = frozenset().union(*(row.scopes for row in same))
+        of = ", ".join(name for scope, name in _SCOPES.items() if scope in scopes)
+        cells = (key, same[0].title, same[0].unit, same[0].better, of, _TOLD[same[0].told])
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join([*rows, "", ""])
+
+
 def _cell(text: str) -> str:
     from ringbco.dev.cli_docs import plain
 
@@ -304,6 +329,7 @@ _BLOCKS: Final[Mapping[str, Callable[[Mapping[str, Sequence[Row]]], str]]] = {
     "options of policies": _of_policies,
     "options of sweeps": _of_sweeps,
     "options in run.toml": _of_runs,
+    "figures": _of_figures,
 }
 
 

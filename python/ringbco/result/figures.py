@@ -120,7 +120,7 @@ def _of(scopes: frozenset[Scope], *rows: Figure, when: When = _always) -> Iterat
 
 def _fate(key: str, title: str, told: Told) -> Figure:
     """Jobs that were not done."""
-    row = Figure(key, title, "count", lambda r: r.place.fates[key], told=told, scopes=_RUN | _VC)
+    row = Figure(key, title, "count", lambda r: r.place.fates[key], "neither", told, scopes=_RUN | _VC)
     return row._replace(when=lambda r: key in r.place.fates)
 
 
@@ -198,12 +198,12 @@ FIGURES: Final = (
     Figure("policy", "policy", None, lambda r: r.run.policy),
     *_of(_VC,
         Figure("vc", "virtual cluster", None, lambda r: r.name),
-        Figure("servers", "servers", "count", lambda r: r.place.servers),
-        Figure("gpus", "GPUs", "count", lambda r: r.place.gpus)),
+        Figure("servers", "servers", "count", lambda r: r.place.servers, "neither"),
+        Figure("gpus", "GPUs", "count", lambda r: r.place.gpus, "neither")),
     *_of(_TYPE,
         Figure("gpu_type", "GPU type", None, lambda r: r.fact.name),
-        Figure("servers", "servers", "count", lambda r: r.servers),
-        Figure("gpus", "GPUs", "count", lambda r: r.gpus),
+        Figure("servers", "servers", "count", lambda r: r.servers, "neither"),
+        Figure("gpus", "GPUs", "count", lambda r: r.gpus, "neither"),
         Figure("gpu_hours", "GPU-hours", "number", lambda r: r.held, "neither")),
     *_of(_CLASS, Figure("gpus", "GPUs of a job", None, lambda r: r.name)),
     *_of(_EVERY | _VC, Figure("jobs", "jobs", "count", lambda r: r.count, "neither", "summary")),
