@@ -224,7 +224,6 @@ FIGURES: Final = (
     *_of(_JOBS,
         Figure("jobs_spread", "jobs over several servers", "count",
                lambda r: int(np.count_nonzero(r["num_servers"] >= 2)))),
-    *_of(_EVERY, Figure("longest_run", "longest run", "time", lambda r: float(r["run_time"].max()))),
     *_of(_CLASS, _PREEMPTIONS),
     # At the finish Themis' finish-time fairness is the slowdown: its mean is that of the slowdown, above.
     *_of(_EVERY,
