@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from rich.console import Console, RenderableType
 
+import ringbco
 from conftest import Invoke
 from ringbco import Outcome, plan, replay
 from ringbco.cli.comparison import by_measure
@@ -128,3 +129,10 @@ def test_every_key_of_a_summary_is_in_the_list(comparison: Comparison) -> None:
         known = [row.key for row in rows_of("run")]
         told = [key for key in outcome.summary if key not in ("total_seconds", "jobs_per_second")]
         assert told == [key for key in known if key in told]
+
+
+def test_the_audit_has_formulas_of_its_own() -> None:
+    audits = Path(ringbco.__file__).parent / "audits"
+    texts = [path.read_text(encoding="utf-8") for path in audits.glob("*.py")]
+    assert len(texts) > 10
+    assert not any(name in text for text in texts for name in ("result.figures", "result.rows"))

@@ -183,7 +183,9 @@ class Rows:
 
         Not a BLAS product, whose last bit depends on the number of threads it may use.
         """
-        return self.sum("held") + float(pl.Series(self.place.ended["held"]).sum())
+        ended = self.place.ended["held"]
+        # A series of an array imports numpy.ma, which no small replay should pay for.
+        return self.sum("held") + (float(pl.Series(ended).sum()) if ended.size else 0.0)
 
     @cached_property
     def fairly(self) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
