@@ -289,9 +289,9 @@ def test_the_table_tells_of_preemptions_and_deadlines(invoke: Invoke, tmp_path: 
     summary = Outcome.read(tmp_path / "due").summary
     assert (summary["preemptions"], summary["lost_gpu_seconds"]) == (1, 360.0)
     for text in (
-        "jobs 2 (1 refused)",
-        "preemptions 1, costing 0.1 GPU hours",
-        "deadlines met 100.0% of 2",
+        "jobs 2 jobs refused 1",
+        "preemptions 1 GPU time lost to them 6.0 min",
+        "jobs with a deadline 2 deadlines missed 0 deadlines met 100.0%",
         "worst slowdown 1.38",
         "Jain's index over users 1.000",
     ):

@@ -26,24 +26,12 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.io.manifest import MANIFEST
 from ringbco.result.comparison import Comparison, is_comparison, side_by_side
-from ringbco.result.measures import MEASURES
+from ringbco.result.figures import COMPARED
 from ringbco.result.outcome import Outcome
 from ringbco.run.setup import Setup
 
 POLICIES = ["fifo", "sjf", "ff"]
-OF_SOME = {
-    "mean_search_gpu_hours",
-    "mean_time_to_best",
-    "preemptions",
-    "lost_gpu_seconds",
-    "resizes",
-    "resize_lost_gpu_seconds",
-    "deadlines_met",
-    "jain_index_users",
-    "evictions",
-    "energy_kwh",
-    "cost",
-}
+OF_SOME = {row.key for row in COMPARED if row.sometimes}
 
 
 @pytest.fixture
@@ -54,7 +42,7 @@ def comparison(small_jobs: Path) -> Comparison:
 def made_up(**figures: float) -> Outcome:
     """An outcome of which only the summary matters."""
     empty = pl.DataFrame()
-    zeros = {measure.key: 0.0 for measure in MEASURES}
+    zeros = {measure.key: 0.0 for measure in COMPARED}
     return Outcome(empty, None, empty, summary={"policy": "p", "jobs": 1, **zeros, **figures})
 
 
@@ -157,7 +145,7 @@ def test_the_time_to_start_is_shown_where_it_is_not_the_wait(small_jobs: Path) -
 
 def test_the_frame_is_long_and_complete(comparison: Comparison) -> None:
     frame = comparison.frame
-    keys = [measure.key for measure in MEASURES if measure.key not in OF_SOME]
+    keys = [measure.key for measure in COMPARED if measure.key not in OF_SOME]
     assert frame["measure"].unique(maintain_order=True).to_list() == keys
     assert frame.height == len(keys) * len(POLICIES)
     assert frame["policy"].to_list()[:3] == POLICIES
@@ -394,7 +382,7 @@ def test_the_command(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
     assert again.returncode == 1
     assert "already exists" in again.stderr
     said = ran(invoke, small_jobs, "--force", "--json")
-    assert json.loads(said.stdout)["measures"].keys() == {measure.key for measure in MEASURES} - OF_SOME
+    assert json.loads(said.stdout)["measures"].keys() == {measure.key for measure in COMPARED} - OF_SOME
 
 
 @pytest.mark.long

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 from ringbco.result import metrics
+from ringbco.result.figures import evaluate, of_jobs, rows_of
+from ringbco.result.outcome import with_seconds
+from ringbco.result.rows import Place, Rows, Table
 
 
 @pytest.fixture
@@ -31,8 +35,17 @@ def jobs() -> pl.DataFrame:
     )
 
 
+def summarise(jobs: pl.DataFrame, gpus: int, held_while_submitting: float = 0.0) -> dict[str, Any]:
+    """The figures that a virtual cluster would have."""
+    return evaluate(Rows("vc", Table(jobs), place=Place(1, gpus, held_while_submitting)))
+
+
+def size_classes(jobs: pl.DataFrame) -> list[dict[str, Any]]:
+    return [evaluate(one) for one in Rows("run", Table(jobs)).classes]
+
+
 def test_the_summary_of_three_jobs(jobs: pl.DataFrame) -> None:
-    summary = metrics.summarise(jobs, num_gpus=8, held_while_submitting=40.0)
+    summary = summarise(jobs, 8, held_while_submitting=40.0)
     assert summary["jobs"] == 3
     assert summary["makespan"] == 100.0
     assert summary["mean_jct"] == 60.0
@@ -54,8 +67,7 @@ def test_the_summary_of_three_jobs(jobs: pl.DataFrame) -> None:
 
 def test_submissions_at_one_instant_leave_no_window(jobs: pl.DataFrame) -> None:
     at_once = jobs.with_columns(submit_time=pl.lit(10.0))
-    assert metrics.submission_window(at_once) == 0.0
-    summary = metrics.summarise(at_once, num_gpus=8, held_while_submitting=0.0)
+    summary = summarise(at_once, 8)
     assert "utilisation_to_last_submission" not in summary
     assert summary["utilisation"] > 0
 
@@ -63,12 +75,14 @@ def test_submissions_at_one_instant_leave_no_window(jobs: pl.DataFrame) -> None:
 def test_bounded_slowdown_by_hand() -> None:
     # 4 s alone took 40: 40 / max(4, 10) = 4; 3 s took 6: 0.6, so 1; 20 s took 50: 2.5.
     jobs = pl.DataFrame({"jct": [40.0, 6.0, 50.0], "ideal_run_time": [4.0, 3.0, 20.0]})
-    assert metrics.bounded_slowdown(jobs).tolist() == [4.0, 1.0, 2.5]
+    assert Table(jobs)["bounded_slowdown"].tolist() == [4.0, 1.0, 2.5]
 
 
 def test_fairness_by_hand(jobs: pl.DataFrame) -> None:
-    told = metrics.fairness(jobs)
-    assert told == {"mean_finish_time_fairness": 7.25 / 3, "worst_finish_time_fairness": 5.0}
+    told = of_jobs(jobs)
+    assert told["mean_finish_time_fairness"] == 7.25 / 3
+    assert told["worst_finish_time_fairness"] == 5.0
+    assert not {"preemptions", "lost_gpu_seconds", "deadlines", "jain_index_users"} & told.keys()
     # u got 1 and 1 / 5 of full speed, 0.6 on the average, v 0.8: 1.4^2 / (2 (0.36 + 0.64)) = 0.98. The job
     # due at 70 is just in time; that due at 100 is late; the third has no deadline.
     more = jobs.with_columns(
@@ -77,13 +91,13 @@ def test_fairness_by_hand(jobs: pl.DataFrame) -> None:
         held_time=pl.Series([50.0, 10.0, 70.0]),
         lost_time=pl.Series([0.0, 0.0, 6.0]),
     )
-    told = metrics.fairness(more)
+    told = of_jobs(more)
     assert told["jain_index_users"] == pytest.approx(0.98)
     assert (told["deadlines"], told["deadlines_missed"], told["deadlines_met"]) == (2, 1, 0.5)
     # 6 s of 4 GPUs.
     assert (told["preemptions"], told["lost_gpu_seconds"]) == (2, 24.0)
     # Held, not run: 2 x 50 + 10 + 4 x 70.
-    assert metrics.gpu_time(more, "held").sum() == 390.0
+    assert Table(more)["held"].sum() == 390.0
 
 
 def test_jain_index_of_extremes() -> None:
@@ -92,7 +106,7 @@ def test_jain_index_of_extremes() -> None:
 
 
 def test_size_classes_by_hand(jobs: pl.DataFrame) -> None:
-    one, few = metrics.size_classes(jobs)
+    one, few = size_classes(jobs)
     assert (one["gpus"], one["jobs"], one["mean_jct"], one["mean_wait"], one["preemptions"]) == (
         *("1", 1, 50.0, 40.0, 0),
     )
@@ -106,7 +120,7 @@ def test_where_a_size_class_ends(jobs: pl.DataFrame) -> None:
     ends = {"1": (1, 1), "2-4": (2, 4), "5-8": (5, 8), "9-16": (9, 16), "17-32": (17, 32), "33-": (33, 4096)}
     for name, gpus in ends.items():
         for count in gpus:
-            (only,) = metrics.size_classes(jobs.with_columns(num_gpus=pl.lit(count, pl.UInt32)))
+            (only,) = size_classes(jobs.with_columns(num_gpus=pl.lit(count, pl.UInt32)))
             assert only["gpus"] == name
 
 
@@ -126,7 +140,7 @@ def test_size_classes_have_their_own_fairness() -> None:
             "deadline": [9.0, 20.0, None, None, 60.0],
         }
     )
-    one, four = metrics.size_classes(jobs)
+    one, four = size_classes(jobs)
     assert (one["preemptions"], one["lost_gpu_seconds"], one["worst_finish_time_fairness"]) == (3, 15.0, 4.0)
     assert (four["preemptions"], four["lost_gpu_seconds"], four["worst_finish_time_fairness"]) == (
         3,
@@ -144,18 +158,20 @@ def test_gpu_seconds_do_not_wrap_in_32_bits() -> None:
     jobs = pl.DataFrame(
         {"num_gpus": pl.Series([4_000_000_000], dtype=pl.UInt32), "run_time": [1e6]},
     )
-    assert metrics.gpu_time(jobs, "held").sum() == 4e15
+    assert Table(jobs)["held"].sum() == 4e15
 
 
 def test_a_replay_of_no_length_has_no_utilisation() -> None:
     jobs = pl.DataFrame({"submit_time": [1.0], "finish_time": [1.0], "run_time": [0.0], "num_gpus": [1]})
-    assert metrics.utilisation(jobs, 8) == 0.0
+    rows = Rows("run", Table(jobs), place=Place(1, 8))
+    (utilisation,) = (row.of(rows) for row in rows_of("run") if row.key == "utilisation")
+    assert utilisation == 0.0
 
 
 def test_seconds_add_up_and_give_the_rate() -> None:
-    once = metrics.with_seconds({"jobs": 100, "policy": "fifo"}, 2.0)
+    once = with_seconds({"jobs": 100, "policy": "fifo"}, 2.0)
     assert once == {"jobs": 100, "policy": "fifo", "total_seconds": 2.0, "jobs_per_second": 50.0}
-    assert metrics.with_seconds(once, 3.0)["jobs_per_second"] == 20.0
+    assert with_seconds(once, 3.0)["jobs_per_second"] == 20.0
     assert once["total_seconds"] == 2.0
 
 

@@ -42,7 +42,7 @@ def test_the_documented_example(invoke: Invoke) -> None:
         *("--outages", "outages.csv", "-o", "r"),
     )
     assert ran.returncode == 0
-    assert re.search("failures +1, costing 0.1 GPU hours of work", ran.stdout)
+    assert re.search(r"failures +1 *\nGPU time of lost work +6.7 min", ran.stdout)
     result = Outcome.read("r")
     assert stays(result) == [("a", 0, 1, 0.0, 4000.0), ("a", 0, 1, 5000.0, 11430.0)]
     summary = json.loads(Path("r", "summary.json").read_text())

@@ -22,7 +22,7 @@ from ringbco.reports.notebook import comparison_html
 from ringbco.reports.reading import read_results
 from ringbco.result.bound import of_results
 from ringbco.result.comparison import Comparison
-from ringbco.result.measures import MEASURES
+from ringbco.result.figures import COMPARED
 from ringbco.result.seeds import over_seeds
 
 SEEDS = 4
@@ -60,7 +60,7 @@ def printed(made: Comparison) -> str:
 
 def told(made: Comparison, key: str) -> list[tuple[str, str]]:
     """The mean and the ends of a measure as people read them, by label."""
-    (measure,) = (measure for measure in MEASURES if measure.key == key)
+    (measure,) = (measure for measure in COMPARED if measure.key == key)
     figures = [made.figure(label, key) for label in made.outcomes]
     means = measure.show_all([None if one is None else one.mean for one in figures])
     ends = [measure.show_ends(made.spread(label, key)) for label in made.outcomes]
@@ -89,7 +89,7 @@ def test_each_seed_has_a_bound_of_its_own(jobs: pl.DataFrame, comparison: Compar
 
 @pytest.mark.parametrize("key", ["mean_jct", "p99_wait", "mean_jct_over_bound", "mean_contention"])
 def test_terminal_page_and_notebook_tell_the_same(comparison: Comparison, key: str) -> None:
-    (title,) = (measure.title for measure in MEASURES if measure.key == key)
+    (title,) = (measure.title for measure in COMPARED if measure.key == key)
     parts = [part for pair in told(comparison, key) for part in pair if part]
     terminal = printed(comparison)
     shown = page(comparison, [Chapter("Jobs", [])], title="t").split("<body>")[1]

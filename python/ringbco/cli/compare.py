@@ -61,8 +61,8 @@ def compare(**given: Any) -> None:
     from ringbco.errors import UsageError
     from ringbco.io import process
     from ringbco.result.comparison import COMPARISON
+    from ringbco.result.figures import COMPARED
     from ringbco.result.folder import check_target
-    from ringbco.result.measures import MEASURES
     from ringbco.run.compare_runs import check_inputs
     from ringbco.run.kept import Kept
     from ringbco.run.options import check_name, resolve_policy
@@ -79,7 +79,7 @@ def compare(**given: Any) -> None:
     for policy in asked.policies:
         resolve_policy(policy)
     if shown.sort is not None:
-        check_name("sort", shown.sort, [measure.key for measure in MEASURES])
+        check_name("sort", shown.sort, [measure.key for measure in COMPARED])
     check_target(out, force=force, kind=COMPARISON)
     with Kept(out) as kept:
         try:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ringbco.result.comparison import Comparison
-    from ringbco.result.measures import Measure
+    from ringbco.result.figures import Figure
 
 SORTED_BY: Final = "mean_jct"
 _NARROWEST: Final = 10
@@ -73,16 +73,16 @@ def tables(comparison: Comparison, console: Console, sort: str | None = None) ->
     statistics of one figure go without their ratios where only so they fit in one table.
     """
     if sort is None:
-        whole = _by_measure(comparison)
+        whole = by_measure(comparison)
         if _fits(whole, console):
             return [whole]
     order = ranked(comparison, sort or SORTED_BY)
     made: list[Table] = []
-    for _, group in groupby(comparison.shown, key=lambda measure: measure.group):
+    for _, group in groupby(comparison.shown, key=lambda measure: measure.spread):
         left = list(group)
         bare = _by_policy(comparison, order, left, console, ratios=False)
         with_ratios = _fits(_by_policy(comparison, order, left, console), console)
-        if left[0].group and not with_ratios and _fits(bare, console):
+        if left[0].spread and not with_ratios and _fits(bare, console):
             made.append(bare)
             continue
         while left:
@@ -96,7 +96,7 @@ def ranked(comparison: Comparison, key: str) -> list[int]:
     """The outcomes' numbers by a measure, its good end first; those without such a figure are last."""
     for measure, entries in comparison.rows.items():
         if measure.key == key:
-            sign = -1.0 if measure.best == "most" else 1.0
+            sign = -1.0 if measure.better == "most" else 1.0
             return sorted(
                 range(len(entries)),
                 key=lambda number: (entries[number].value is None, sign * (entries[number].value or 0.0)),
@@ -110,7 +110,7 @@ def _fits(table: Table, console: Console) -> bool:
 
 
 def _widest(
-    comparison: Comparison, order: Sequence[int], measures: Sequence[Measure], console: Console
+    comparison: Comparison, order: Sequence[int], measures: Sequence[Figure], console: Console
 ) -> int:
     """How many of the measures fit beside each other, at least one."""
     for count in range(len(measures), 1, -1):
@@ -119,7 +119,8 @@ def _widest(
     return 1
 
 
-def _by_measure(comparison: Comparison) -> Table:
+def by_measure(comparison: Comparison, *, ratios: bool = True) -> Table:
+    """A row a measure, a column a policy."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True, min_width=_NARROWEST)
     for label in comparison.outcomes:
@@ -127,15 +128,15 @@ def _by_measure(comparison: Comparison) -> Table:
     rows = list(comparison.shown)
     for measure, following in zip(rows, [*rows[1:], None], strict=True):
         # A line between one kind of statistics and the next.
-        last = following is not None and measure.group != following.group
-        table.add_row(measure.title, *_cells(comparison, measure), end_section=last)
+        last = following is not None and measure.spread != following.spread
+        table.add_row(measure.title, *_cells(comparison, measure, ratios=ratios), end_section=last)
     return table
 
 
 def _by_policy(
     comparison: Comparison,
     order: Sequence[int],
-    measures: Sequence[Measure],
+    measures: Sequence[Figure],
     console: Console,
     *,
     ratios: bool = True,
@@ -155,7 +156,7 @@ def _by_policy(
     return table
 
 
-def _cells(comparison: Comparison, measure: Measure, *, ratios: bool = True) -> list[Text]:
+def _cells(comparison: Comparison, measure: Figure, *, ratios: bool = True) -> list[Text]:
     entries, labels = comparison.rows[measure], list(comparison.outcomes)
     shown = measure.show_all([entry.value for entry in entries])
     cells = []

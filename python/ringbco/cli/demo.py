@@ -13,6 +13,7 @@ from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
     from ringbco.io.manifest import Kind
+    from ringbco.result.outcome import Outcome
 
 SAMPLE: Final = "philly-5000.parquet"
 POLICIES: Final = ("fifo", "sjf", "sjf-bco")
@@ -77,7 +78,7 @@ def demo(
     if as_json:
         say_json(summaries)
     elif not quiet:
-        _show(summaries, out.resolve(), f"{table.num_jobs:,} jobs ({SAMPLE}) on {CLUSTER}")
+        _show(outcomes, out.resolve(), f"{table.num_jobs:,} jobs ({SAMPLE}) on {CLUSTER}")
 
 
 def folder_kind() -> Kind:
@@ -92,13 +93,14 @@ def folder_kind() -> Kind:
     return Kind("demo", frozenset({SUMMARIES, PICTURE, REPORT}), known, RESULT)
 
 
-def _show(summaries: list[dict[str, object]], folder: Path, title: str) -> None:
-    from ringbco.cli.tables import comparison_table
+def _show(outcomes: dict[str, Outcome], folder: Path, title: str) -> None:
+    from ringbco.cli.comparison import by_measure
     from ringbco.io.console import Console
+    from ringbco.result.comparison import Comparison
 
     console = Console()
     console.print(title)
-    console.print(comparison_table(summaries))
+    console.print(by_measure(Comparison(outcomes), ratios=False))
     # Printed as they are, so that a long path is not broken over two lines.
     say(f"report:  {folder / REPORT}")
     say(f"picture: {folder / PICTURE}")

@@ -35,7 +35,8 @@ def plan(
 
     from ringbco.cli.progress import progress_bar
     from ringbco.result.folder import check_target
-    from ringbco.result.metrics import column, with_seconds
+    from ringbco.result.metrics import column
+    from ringbco.result.outcome import with_seconds
     from ringbco.run.plan import plan as run
     from ringbco.trace.jobs import read_jobs
     from ringbco.units import check_units, shown_in

@@ -18,23 +18,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from ringbco.result.figures import Figure
     from ringbco.sweeps.run import SweepResult
     from ringbco.sweeps.spec import Spec
-    from ringbco.units import Kind
 
 _WHERE: Final = "Where the runs go"
 _SHOWN_ROWS: Final = 40
 _SHARED_WIDTH: Final = 40
-_SHOWN_FIGURES: Final[dict[str, Kind]] = {
-    "mean_jct": "time",
-    # Beside it, since it is the mean of the others.
-    "jobs_refused": "count",
-    "jobs_ended": "count",
-    "mean_wait": "time",
-    "makespan": "time",
-    "utilisation": "share",
-    "mean_contention": "number",
-}
 
 
 def sweep(
@@ -203,7 +193,9 @@ def _table(frame: pl.DataFrame, varied: tuple[str, ...], console: Console) -> Ta
     """
     from rich.measure import Measurement
 
-    figures = [name for name in _SHOWN_FIGURES if name in frame.columns]
+    from ringbco.result.figures import HEADLINES
+
+    figures = [row for row in HEADLINES if row.key in frame.columns]
     unbounded = console.options.update(width=1 << 16)
     for apart in (True, False):
         for count in range(len(figures), 0, -1):
@@ -213,7 +205,7 @@ def _table(frame: pl.DataFrame, varied: tuple[str, ...], console: Console) -> Ta
     return _layout(frame, varied, figures[:1], apart=False)
 
 
-def _layout(frame: pl.DataFrame, varied: tuple[str, ...], figures: list[str], *, apart: bool) -> Table:
+def _layout(frame: pl.DataFrame, varied: tuple[str, ...], figures: list[Figure], *, apart: bool) -> Table:
     """The table with the settings in columns of their own (`apart`), or all in one."""
     from rich import box
     from rich.table import Table
@@ -225,23 +217,17 @@ def _layout(frame: pl.DataFrame, varied: tuple[str, ...], figures: list[str], *,
             table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
     else:
         table.add_column("settings", overflow="fold", max_width=_SHARED_WIDTH)
-    for name in figures:
-        table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
+    for figure in figures:
+        table.add_column(figure.key.replace("_", "\n"), justify="right", no_wrap=True)
     for row in frame.iter_rows(named=True):
         settings = [_setting(row[name]) for name in varied]
         if not apart:
             settings = [" ".join(f"{name}={text}" for name, text in zip(varied, settings, strict=True))]
         told = [Text("failed", style="bold red")]
         if row["error"] is None:
-            told = [Text(_figure(name, row[name])) for name in figures]
+            told = [Text(figure.show(row[figure.key])) for figure in figures]
         table.add_row(*map(Text, settings), *told)
     return table
-
-
-def _figure(name: str, value: float | None) -> str:
-    from ringbco.units import figure
-
-    return "-" if value is None else figure(_SHOWN_FIGURES[name], value)
 
 
 def _setting(value: object) -> str:

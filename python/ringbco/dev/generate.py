@@ -1,4 +1,4 @@
-"""Writes what is made of the engine's tables: of options, policies and job columns.
+"""Writes what is made of the engine's tables (options, policies, job columns) and of the figures.
 
 `python -m ringbco.dev.generate`, in the folder of the project, writes python/ringbco/run/*_generated.py,
 docs/cli.md and, in other pages and the stub, what stands between `<!-- made: NAME -->` and `<!-- end -->`.
@@ -18,6 +18,7 @@ from textwrap import fill, wrap
 from typing import Any, Final
 
 from ringbco import _core
+from ringbco.result.figures import FIGURES, Figure
 from ringbco.run.option import Option
 from ringbco.run.own import BUILT_IN
 from ringbco.trace.column import Column
@@ -120,6 +121,15 @@ _NAMES: Final = {
     "replay": ("options_generated.py", "Options", "REPLAY"),
     "plan": ("plan_options_generated.py", "PlanOptions", "PLAN"),
 }
+# Of what a figure may be, and where people see it.
+_SCOPES: Final = {
+    "run": "run",
+    "vc": "virtual cluster",
+    "class": "size class",
+    "type": "GPU type",
+    "service": "service",
+}
+_TOLD: Final = {"headline": "everywhere", "comparison": "replay, compare", "summary": "summary.json"}
 # What a sweep keeps nothing of.
 _NOT_SWEPT: Final = ("sample", "allocations")
 
@@ -373,6 +383,21 @@ def _stub(_: Mapping[str, Sequence[Row]]) -> str:
     return "\n".join([*rows, "", "# "])
 
 
+def _of_figures(_: Mapping[str, Sequence[Row]]) -> str:
+    """Every figure by its key: what it is called, how it is told, and of what there is one."""
+    rows = ["", "", "| key | title | unit | better | of | told |", "| --- | --- | --- | --- | --- | --- |"]
+    told: dict[str, list[Figure]] = {}
+    for row in FIGURES:
+        if row.unit:
+            told.setdefault(row.key, []).append(row)
+    for key, same in told.items():
+        scopes = frozenset().union(*(row.scopes for row in same))
+        of = ", ".join(name for scope, name in _SCOPES.items() if scope in scopes)
+        cells = (key, same[0].title, same[0].unit, same[0].better, of, _TOLD[same[0].told])
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join([*rows, "", ""])
+
+
 def _cell(text: str) -> str:
     from ringbco.dev.cli_docs import plain
 
@@ -385,6 +410,7 @@ _BLOCKS: Final[Mapping[str, Callable[[Mapping[str, Sequence[Row]]], str]]] = {
     "options in run.toml": _of_runs,
     "job columns": _of_columns,
     "stub of job columns": _stub,
+    "figures": _of_figures,
 }
 
 

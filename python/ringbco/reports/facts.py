@@ -192,5 +192,5 @@ def headline(results: Comparison | Mapping[str, Outcome]) -> list[list[Line]]:
             Cell(text, end, entry.ratio if number else None, entry.best, entry.value)
             for number, (entry, text, end) in enumerate(zip(entries, shown, ends, strict=True))
         )
-        lines.append((measure.group, Line(measure.title, cells)))
+        lines.append((measure.spread, Line(measure.title, cells)))
     return [[line for _, line in group] for _, group in groupby(lines, key=lambda pair: pair[0])]

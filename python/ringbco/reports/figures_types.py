@@ -12,6 +12,7 @@ import polars as pl
 from ringbco.reports.figures_time import ZOOM, lines
 from ringbco.reports.maps import class_figure
 from ringbco.reports.series import Figure
+from ringbco.result.figures import rows_of
 from ringbco.result.outcome import Outcome
 
 _MEASURES: Final = {
@@ -23,11 +24,7 @@ _MEASURES: Final = {
     ),
     "gpu_hours": ("GPU-hours by GPU type", "GPU-hours of each type that jobs held.", ",.0f"),
 }
-_TOLD: Final = {
-    "asleep_gpu_hours": "asleep, GPU-hours",
-    "energy_kwh": "energy, kWh",
-    "cost": "cost",
-}
+_TOLD: Final = {row.key: row.title for row in rows_of("type") if row.sometimes}
 """Figures of a type that not every result has."""
 
 

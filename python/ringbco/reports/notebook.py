@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ringbco.reports.templates import render
-from ringbco.result.measures import SINGLES, SPREADS, TIME_TO_START, waits_again
+from ringbco.result.figures import SPREADS, TIME_TO_START, lines, waits_again
 from ringbco.result.metrics import STATISTICS
 from ringbco.units import figure
 
@@ -22,13 +22,11 @@ def outcome_html(outcome: Outcome) -> str:
             "title": title,
             "figures": [figure(kind, summary[f"{statistic}_{name}"]) for statistic in STATISTICS],
         }
-        for name, title, kind in SPREADS
+        for name, title, _, kind in SPREADS
         if f"{STATISTICS[0]}_{name}" in summary and (name != TIME_TO_START or waits_again(summary))
     ]
     figures = [f"jobs {figure('count', summary['jobs'])}"]
-    figures += [
-        f"{single.title} {single.show(summary[single.key])}" for single in SINGLES if single.key in summary
-    ]
+    figures += [f"{what} {value}" for what, value in lines(summary)]
     title = f"{summary.get('policy', 'outcome')}"
     for what, where in (("cluster", "name"), ("trace", "path")):
         named = run.get(what, {}).get(where)

@@ -13,6 +13,7 @@ import polars as pl
 from ringbco.reports.charts import COLOURS as _SOLID
 from ringbco.reports.charts import dashes
 from ringbco.reports.series import COLOURS, HOUR, Figure, label_limit, legend
+from ringbco.result.figures import HEADLINES
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan_options_generated import PLAN
 
@@ -20,9 +21,7 @@ REPEATED: Final = "seed"
 """The setting over whose values the others' charts average: its runs are the same but for chance."""
 _LOAD: Final = "load"
 _FIGURES: Final = {
-    "mean_jct": "mean completion time",
-    "mean_wait": "mean waiting time",
-    "makespan": "makespan",
+    row.key: row.title for row in HEADLINES if row.key in ("mean_jct", "mean_wait", "makespan")
 }
 _DRAWN: Final = 2
 _MOST_LINES: Final = 16

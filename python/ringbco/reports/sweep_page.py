@@ -15,23 +15,14 @@ from ringbco.reports.html import document
 from ringbco.reports.series import Figure
 from ringbco.reports.style import on_page
 from ringbco.reports.sweep_figures import REPEATED, Axis, axes, figures, told
-from ringbco.units import Kind
-from ringbco.units import figure as as_text
+from ringbco.result.figures import COMPARED
 
 _DOCUMENT: Final = "sweep.json"
 _TABLE: Final = "runs.parquet"
 _BEST: Final = 30
 _VALUES: Final = 12
 _ERRORS: Final = 5
-_COLUMNS: Final[dict[str, tuple[str, Kind]]] = {
-    "mean_jct": ("mean completion time", "time"),
-    "p99_jct": ("p99 completion time", "time"),
-    "mean_wait": ("mean waiting time", "time"),
-    "makespan": ("makespan", "time"),
-    "utilisation_to_last_submission": ("utilisation to last submission", "share"),
-    "utilisation": ("utilisation, whole run", "share"),
-    "mean_contention": ("mean contention", "number"),
-}
+_COLUMNS: Final = [row for row in COMPARED if row.told == "headline" or row.spread == "jct"]
 
 
 class SweepRuns(NamedTuple):
@@ -109,15 +100,15 @@ def _values(axis: Axis) -> str:
 
 def _best(frame: pl.DataFrame, swept: Sequence[Axis]) -> _Best:
     """The runs of least mean completion time: their settings that differ, and their figures."""
-    shown = [name for name in _COLUMNS if name in frame.columns]
+    shown = [column for column in _COLUMNS if column.key in frame.columns]
     runs = frame.filter(pl.col("error").is_null())
-    if "mean_jct" in shown:
+    if "mean_jct" in frame.columns:
         runs = runs.sort("mean_jct", maintain_order=True)
     rows = []
     for row in runs.head(_BEST).iter_rows(named=True):
         cells = [told(axis.name, row[axis.name]) for axis in swept]
-        cells += ["-" if row[name] is None else as_text(_COLUMNS[name][1], row[name]) for name in shown]
+        cells += [column.show(row[column.key]) for column in shown]
         rows.append(cells)
     of = f"The {_BEST} of {runs.height:,} runs with" if runs.height > _BEST else "All runs, by"
     note = f"{of} the least mean completion time; all are in runs.parquet."
-    return _Best(note, [axis.title for axis in swept] + [_COLUMNS[name][0] for name in shown], rows)
+    return _Best(note, [axis.title for axis in swept] + [column.title for column in shown], rows)

@@ -12,6 +12,7 @@ from ringbco.reports.facts import Cell, Line
 from ringbco.reports.figures_waits import CAUSES, longest
 from ringbco.reports.series import COLOURS
 from ringbco.reports.style import tone_name
+from ringbco.result.figures import rows_of
 from ringbco.result.outcome import Outcome
 from ringbco.units import duration
 
@@ -21,16 +22,7 @@ _MOST_MEASURES: Final = 6
 _SHORT: Final = 16
 _SORTED_BY: Final = "mean completion time"
 _TIMES: Final = frozenset(("submit_time", "waited", "run_time", *CAUSES))
-_OF_TYPES: Final = {
-    # key of summary.json's gpu_types: (title, number format)
-    "gpu_type": ("GPU type", "{}"),
-    "gpus": ("GPUs", "{:,}"),
-    "gpu_hours": ("GPU-hours", "{:,.0f}"),
-    "utilisation": ("utilisation", "{:.1%}"),
-    "asleep_gpu_hours": ("asleep, GPU-hours", "{:,.0f}"),
-    "energy_kwh": ("energy, kWh", "{:,.0f}"),
-    "cost": ("cost", "{:,.0f}"),
-}
+_OF_TYPES: Final = [row for row in rows_of("type") if row.key != "servers"]
 _MOST_PRIORITIES: Final = 12
 _TITLES: Final = {
     "job_id": "job",
@@ -159,18 +151,15 @@ def types(results: Mapping[str, Outcome]) -> GroupTable | None:
     ]
     if not rows:
         return None
-    told = [key for key in _OF_TYPES if any(key in row for _, row in rows)]
+    told = [figure for figure in _OF_TYPES if any(figure.key in row for _, row in rows)]
     cells = [
         [
             Told(label, True),
-            *(
-                Told(_OF_TYPES[key][1].format(row[key]) if key in row else "", key == "gpu_type")
-                for key in told
-            ),
+            *(Told(one.show(row.get(one.key, ""), whole=True), one.unit is None) for one in told),
         ]
         for label, row in rows
     ]
-    return GroupTable(["result", *(_OF_TYPES[key][0] for key in told)], cells)
+    return GroupTable(["result", *(figure.title for figure in told)], cells)
 
 
 def by_priority(results: Mapping[str, Outcome]) -> GroupTable | None:

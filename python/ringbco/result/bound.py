@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ringbco.errors import InputError
 from ringbco.result.folder import cluster_of
-from ringbco.result.metrics import gpus_of
+from ringbco.result.rows import gpus_of
 
 if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster

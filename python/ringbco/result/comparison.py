@@ -18,15 +18,15 @@ from ringbco.io.json_text import json_text
 from ringbco.io.manifest import Kind
 from ringbco.io.tables import write_table
 from ringbco.result.bound import of_results
+from ringbco.result.figures import MEASURED_HERE, OVER_BOUND, TIME_TO_START, compared, flat, waits_again
 from ringbco.result.folder import RESULT, place_again, whole_folder
-from ringbco.result.measures import MEASURED_HERE, MEASURES, OVER_BOUND, TIME_TO_START, waits_again
 from ringbco.result.seeds import OverSeeds, over_seeds
 from ringbco.result.views import view
 from ringbco.units import same
 
 if TYPE_CHECKING:
     from ringbco.reports.plots import Plots
-    from ringbco.result.measures import Measure
+    from ringbco.result.figures import Figure
     from ringbco.result.outcome import Outcome
 
 FRAME: Final = "comparison.parquet"
@@ -59,23 +59,24 @@ class Comparison:
     known_bounds: dict[str, list[float | None]] = field(default_factory=dict)
 
     @cached_property
-    def rows(self) -> dict[Measure, list[Entry]]:
+    def rows(self) -> dict[Figure, list[Entry]]:
         """What each measure is under each outcome, in order; without measures that no summary has."""
-        summaries = [outcome.summary for outcome in self.outcomes.values()]
+        summaries = [flat(outcome.summary) for outcome in self.outcomes.values()]
         figures = {
-            measure: [self.figure(label, measure.key) for label in self.outcomes] for measure in MEASURES
+            measure: [self.figure(label, measure.key) for label in self.outcomes]
+            for measure in compared(summaries)
         }
         means = {
             measure: [None if one is None else one.mean for one in told] for measure, told in figures.items()
         }
         return {
-            measure: _entries(told, measure.best, self._like)
+            measure: _entries(told, measure.better, self._like)
             for measure, told in means.items()
             if told != [None] * len(told) or any(measure.key in summary for summary in summaries)
         }
 
     @property
-    def shown(self) -> dict[Measure, list[Entry]]:
+    def shown(self) -> dict[Figure, list[Entry]]:
         """The rows that people are shown: of the time to the first start only the mean.
 
         And that only where it is not the waiting time, as it is where nobody waits again.
@@ -84,7 +85,7 @@ class Comparison:
         return {
             measure: entries
             for measure, entries in self.rows.items()
-            if measure.group != TIME_TO_START or (again and measure.key == f"mean_{TIME_TO_START}")
+            if measure.spread != TIME_TO_START or (again and measure.key == f"mean_{TIME_TO_START}")
         }
 
     @property
@@ -133,7 +134,7 @@ class Comparison:
         """A measure under each seed of a label: a single value of what was run once."""
         summaries = self.repeated.get(label) or [self.outcomes[label].summary]
         if key != OVER_BOUND.key:
-            return [summary.get(key) for summary in summaries]
+            return [flat(summary).get(key) for summary in summaries]
         means = [summary.get("mean_jct") for summary in summaries]
         bounds = self.bounds_by_seed[label]
         return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
     from ringbco.cluster.spec import Cluster
     from ringbco.result.reliability import DownTime
-
-TOTALS: Final = ("energy_kwh", "cost")
-"""Figures of a GPU type that a summary also has for the whole cluster, where every type has them."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +73,6 @@ def has_watts(cluster: Cluster) -> bool:
     """Whether every server names a GPU type, and every type has watts."""
     facts = cluster.type_facts if cluster.server_types is not None else ()
     return bool(facts) and all(fact.busy_watts is not None and fact.idle_watts is not None for fact in facts)
-
-
-def totals(types: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Energy and cost of the whole cluster, each where every type has it. types: rows of `by_type`."""
-    return {key: float(sum(row[key] for row in types)) for key in TOTALS if all(key in row for row in types)}
 
 
 def watts(

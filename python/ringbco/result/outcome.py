@@ -19,7 +19,6 @@ from ringbco.io.tables import read_table, write_table
 from ringbco.io.threads import at_once
 from ringbco.io.toml import toml_text
 from ringbco.result.folder import cluster_of, read_run, read_summary, whole_folder
-from ringbco.result.metrics import with_seconds
 from ringbco.result.schema import OUTAGES, RUN, SUMMARY, TABLES, has_table
 from ringbco.result.views import view
 from ringbco.trace.outages import as_outages
@@ -197,6 +196,12 @@ def _check_outages(outages: pl.DataFrame, folder: Path, run: Mapping[str, Any]) 
     except InputError as error:
         raise InputError(str(error), file=folder / RUN) from None
     as_outages(outages, servers, str(folder / OUTAGES))
+
+
+def with_seconds(summary: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """The summary with `seconds` more of wall time in total_seconds, and the jobs_per_second that gives."""
+    total = summary.get("total_seconds", 0.0) + seconds
+    return {**summary, "total_seconds": total, "jobs_per_second": summary["jobs"] / total}
 
 
 def summarised_later(outcome: Outcome, figures: Callable[[], dict[str, Any]]) -> Outcome:

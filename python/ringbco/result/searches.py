@@ -94,14 +94,3 @@ def gpu_hours(frame: pl.DataFrame, jobs: Mapping[str, NDArray[Any]]) -> NDArray[
     else:
         hours = asked_gpus(frame) * np.nan_to_num(jobs["held"]) / 3600.0
     return hours
-
-
-def figures(searches: pl.DataFrame) -> dict[str, Any]:
-    """What a summary says of searches: how many, means over those that have one."""
-    told: dict[str, Any] = {"searches": searches.height}
-    if searches.height:
-        told["mean_search_gpu_hours"] = float(searches["gpu_hours"].to_numpy().mean())
-    best = searches["time_to_best"].drop_nulls().to_numpy()
-    if best.size:
-        told["mean_time_to_best"] = float(best.mean())
-    return told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import polars as pl
@@ -18,8 +18,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ringbco._core import RunResult
+    from ringbco.result.rows import Scope
 
-_HOUR = 3600.0
+
+@dataclass(frozen=True)
+class OfService:
+    """What a service wanted and got, replica-seconds. waits: of its replicas, before each start, s."""
+
+    name: str
+    gpus: int
+    wanted: float
+    served: float
+    waits: NDArray[np.float64]
+    scope: ClassVar[Scope] = "service"
+
+    @property
+    def gpu_seconds(self) -> float:
+        """GPU-seconds that its replicas held."""
+        return self.gpus * self.served
 
 
 @dataclass(frozen=True)
@@ -90,36 +106,20 @@ class Serving:
         """The GPUs of every replica; none outlasts `last`, s."""
         return Held(self.server, self.gpus[self.service], self.start, np.minimum(self.end, last))
 
-    def figures(self, first: float, last: float) -> dict[str, Any]:
-        """What a summary says of the time from `first` to `last`, s."""
+    def services(self, first: float, last: float) -> list[OfService]:
+        """What each service got from `first` to `last`, s."""
         held = np.minimum(self.end, last) - np.maximum(self.start, first)
         held = np.maximum(held, 0.0)
         started = (self.start >= first) & (self.start < last)
-        rows = []
+        found = []
         for number, (name, gpus) in enumerate(zip(self.names, self.gpus.tolist(), strict=True)):
-            wanted = self._wanted(number, first, last)
-            served = float(held[self.service == number].sum())
-            mine = started & (self.service == number)
+            own = self.service == number
+            mine = started & own
             waits = self.start[mine] - self.wanted[mine]
-            rows.append(
-                {
-                    "service": name,
-                    "gpus_per_replica": gpus,
-                    "attainment": attainment(served, wanted),
-                    "replica_seconds_wanted": wanted,
-                    "replica_seconds_served": served,
-                    "mean_time_to_scale_up": float(waits.mean()) if waits.size else None,
-                    "worst_time_to_scale_up": float(waits.max()) if waits.size else None,
-                    "gpu_hours": gpus * served / _HOUR,
-                }
+            found.append(
+                OfService(name, gpus, self._wanted(number, first, last), float(held[own].sum()), waits)
             )
-        wanted, served = (sum(row[f"replica_seconds_{key}"] for row in rows) for key in ("wanted", "served"))
-        return {
-            "services": rows,
-            "service_attainment": attainment(served, wanted),
-            "service_gpu_hours": sum(row["gpu_hours"] for row in rows),
-            "gpu_hours_lent_to_training": self.lent / _HOUR,
-        }
+        return found
 
     def _wanted(self, number: int, first: float, last: float) -> float:
         """Replica-seconds that a service wanted."""
@@ -128,8 +128,3 @@ class Serving:
         until = np.append(time[1:], np.inf)
         length = np.minimum(until, last) - np.maximum(time, first)
         return float((replicas * np.maximum(length, 0.0)).sum())
-
-
-def attainment(served: float, wanted: float) -> float:
-    """The share of what was wanted; all of nothing is 1."""
-    return served / wanted if wanted > 0 else 1.0

@@ -138,14 +138,3 @@ def named(names: pl.Series, numbers: NDArray[np.uint32], those: NDArray[np.bool_
     if not those.any():
         return pl.repeat(None, those.size, dtype=names.dtype, eager=True)
     return names.gather(pl.Series(np.where(those, numbers, 0)).set(pl.Series(~those), None))
-
-
-def resized(table: Mapping[str, NDArray[Any]], kept: NDArray[np.bool_]) -> dict[str, Any]:
-    """What a summary says of resizes, of the engine's table of stays: those of the jobs that were done."""
-    mine = (table["began"] == BEGAN.index("resized")) & kept[table["job"]]
-    gpus, pause = table["num_gpus"][mine], table["pause"][mine]
-    return {
-        "resizes": int(np.count_nonzero(mine)),
-        "jobs_resized": int(np.unique(table["job"][mine]).size),
-        "resize_lost_gpu_seconds": float((gpus * pause).sum()),
-    }

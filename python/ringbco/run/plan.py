@@ -16,7 +16,8 @@ from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.result import causes, metrics
-from ringbco.result.outcome import Outcome
+from ringbco.result.figures import evaluate
+from ringbco.result.outcome import Outcome, with_seconds
 from ringbco.run.option import takes
 from ringbco.run.options import (
     MOST_SAMPLES,
@@ -37,7 +38,7 @@ from ringbco.run.steps import (
     jobs_frame,
     timeline_frame,
 )
-from ringbco.run.summary import summarise_run
+from ringbco.run.summary import Source
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import doubts, warn
@@ -116,8 +117,9 @@ def plan(
         model=values["model"],
     )
     finished = jobs_frame(frame, profiled.ideal_run_time, why, result)
-    figures = summarise_run(policy, frame, finished, cluster, vc=None, result=result)
-    summary = figures | _figures(planned, finished, profiled)
+    summary = evaluate(Source(policy, frame, finished, cluster, result).rows) | _figures(
+        planned, finished, profiled
+    )
     shared = {name: value for name, value in values.items() if name in REPLAY}
     in_effect = {name: option.default for name, option in REPLAY.items()} | shared | {"clock": "slot"}
     chosen = Policy(policy, values["order"], PLACEMENTS[policy], "strict")
@@ -131,7 +133,7 @@ def plan(
         jobs=finished,
         allocations=allocations_frame(frame, result) if values["allocations"] else None,
         timeline=timeline_frame(result),
-        summary=metrics.with_seconds(summary, time.perf_counter() - started),
+        summary=with_seconds(summary, time.perf_counter() - started),
         run=run,
     )
 

@@ -22,7 +22,8 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.io.forks import use_polars
 from ringbco.result import causes, metrics
-from ringbco.result.outcome import Outcome, summarised_later
+from ringbco.result.figures import evaluate
+from ringbco.result.outcome import Outcome, summarised_later, with_seconds
 from ringbco.result.schema import RECORDED
 from ringbco.result.searches import rungs_frame, searches_frame
 from ringbco.result.servers import servers_frame
@@ -51,7 +52,7 @@ from ringbco.run.steps import (
     refused,
     timeline_frame,
 )
-from ringbco.run.summary import run_time, summarise_run
+from ringbco.run.summary import Source
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Outages, as_outages
 from ringbco.trace.rate_table import RateTable
@@ -222,7 +223,11 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     if setup.services is not None:
         serving = Serving.of(setup.services.names, setup.services.gpus, result)
     searches = None if trials is None else searches_frame(frame, trials, result)
-    last = run_time(frame, finished, result)[1]
+    source = Source(
+        *(name, frame, finished, setup.cluster, result, workload.vc, setup.outages, down, serving, searches),
+        may_resize=can_resize(setup.chosen.preemption),
+    )
+    last = source.last
     outcome = Outcome(
         jobs=finished,
         allocations=allocations_frame(frame, result) if values["allocations"] else None,
@@ -250,23 +255,9 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     if recorded:
         outcome.run["record"] = recorded
     seconds = time.perf_counter() - setup.started
-    cluster, vc = setup.cluster, workload.vc
 
     def figures() -> dict[str, Any]:
-        told = summarise_run(
-            name,
-            frame,
-            finished,
-            cluster,
-            vc=vc,
-            result=result,
-            outages=setup.outages,
-            seen=down,
-            serving=serving,
-            searches=searches,
-            resizes=can_resize(setup.chosen.preemption),
-        )
-        return metrics.with_seconds(told, seconds)
+        return with_seconds(evaluate(source.rows), seconds)
 
     return summarised_later(outcome, figures)
 

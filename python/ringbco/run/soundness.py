@@ -17,7 +17,7 @@ import polars as pl
 from ringbco.cluster.spec import MAX_GPUS
 from ringbco.errors import ABSENT, InputError, show_value
 from ringbco.result.causes import CAUSES_SCHEMA
-from ringbco.result.metrics import MEASURES as MEASURED
+from ringbco.result.figures import COMPARED, MAY_BE_NULL, SPREADS, rows_of
 from ringbco.result.metrics import STATISTICS
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import (
@@ -290,13 +290,12 @@ def wrong_figure(summary: object) -> tuple[str, str] | None:
 
     Where it is no table at all, the key is "".
     """
-    from ringbco.result.measures import MAY_BE_NULL, MEASURES
-
     if not isinstance(summary, dict):
         return "", "a table"
     empty = {key for key in MAY_BE_NULL if summary.get(key, 0) is None}
-    always = ["makespan", *(f"{statistic}_{name}" for name in MEASURED for statistic in STATISTICS)]
-    shown = (*(measure.key for measure in MEASURES), "jobs_refused", "jobs_ended", "jobs_dropped")
+    # Earlier versions knew no bounded slowdown.
+    always = ["makespan", *(f"{statistic}_{name}" for name, *_ in SPREADS[:-1] for statistic in STATISTICS)]
+    shown = (*(measure.key for measure in COMPARED), "jobs_dropped")
     for key in always:
         if not is_number(summary.get(key)):
             return key, _NUMBER
@@ -314,11 +313,11 @@ def is_number(value: object) -> bool:
 
 def _is_type(row: object) -> bool:
     """Whether it is a GPU type's row of summary.json."""
+    counted = [told for told in rows_of("type") if told.unit]
     return (
         isinstance(row, dict)
         and isinstance(row.get("gpu_type"), str)
-        and all(is_number(row.get(key)) for key in ("gpus", "gpu_hours", "utilisation"))
-        and all(is_number(row[key]) for key in ("energy_kwh", "cost") if key in row)
+        and all(is_number(row.get(told.key)) for told in counted if told.key in row or not told.sometimes)
     )
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from ringbco.result import metrics
-from ringbco.result.by_type import by_type
-from ringbco.result.energy import totals
-from ringbco.result.reliability import DownTime, failures, used
-from ringbco.result.searches import figures as searching
-from ringbco.result.stays import ENDED, resized
+from ringbco.result.metrics import column
+from ringbco.result.reliability import DownTime
+from ringbco.result.rows import OfType, Place, Rows, Table
+from ringbco.result.stays import BEGAN, ENDED
 from ringbco.run.steps import asleep, ended, held_gpus, refused
 from ringbco.trace.shares import WHOLE, asked_gpus, thousandths
 
@@ -21,172 +22,151 @@ if TYPE_CHECKING:
 
     from ringbco import _core
     from ringbco.cluster.spec import Cluster
-    from ringbco.result.serving import Serving
+    from ringbco.result.serving import OfService, Serving
     from ringbco.trace.outages import Outages
 
+_HOUR: Final = 3600.0
 
-def _ended_jobs(
-    frame: pl.DataFrame, result: _core.RunResult, among: NDArray[np.bool_] | None = None
-) -> pl.DataFrame | None:
-    """Jobs that a verb ended after they had run, as `metrics.makespan` takes them, of those `among`.
 
-    None where there is none.
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What is known of a whole run, for its figures.
+
+    frame: the job table; finished: jobs.parquet. vc: as `profiles.vc_index` gives it. outages: where the run
+    was given any, and as the clock saw them; serving: what became of its services, likewise. searches:
+    searches.parquet, where there is one. may_resize: whether the policy may resize jobs.
     """
-    own = result.tables["jobs"]
-    those = ended(result) & ~np.isnan(own["finish"])
-    if among is not None:
-        those &= among
-    if not those.any():
-        return None
-    held = own["held_gpus"] if "held_gpus" in own else asked_gpus(frame) * own["held"]
-    submit, finish = metrics.column(frame, "submit_time"), own["finish"]
-    columns = {"submit_time": submit, "finish_time": finish, "held": held}
-    return pl.DataFrame({name: values[those] for name, values in columns.items()})
 
+    policy: str
+    frame: pl.DataFrame
+    finished: pl.DataFrame
+    cluster: Cluster
+    result: _core.RunResult
+    vc: NDArray[np.uint32] | None = None
+    outages: Outages | None = None
+    seen: pl.DataFrame | None = None
+    serving: Serving | None = None
+    searches: pl.DataFrame | None = None
+    may_resize: bool = False
 
-def _lost(
-    frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult, outages: pl.DataFrame | None
-) -> dict[str, Any]:
-    """What outages and evictions took from the jobs that were done; nothing where the run knows neither.
+    @cached_property
+    def rows(self) -> Rows:
+        """All jobs that were done."""
+        everywhere, everybody = np.arange(self.cluster.num_servers), np.ones_like(self._kept)
+        place = self._place(everywhere, everybody, self.result.held_while_submitting)
+        return Rows("run", Table(self.finished), place=place, run=self)
 
-    outages: those that the engine was given.
-    """
-    if outages is None and "evictions" not in result.tables["jobs"]:
-        return {}
-    told: dict[str, Any] = {}
-    if outages is not None:
-        stays = result.tables["stays"]
-        mine = (stays["ended"] == ENDED.index("failed")) & result.tables["jobs"]["kept"][stays["job"]]
-        shares, gpus = thousandths(frame), stays["num_gpus"].astype(np.float64)
+    @cached_property
+    def last(self) -> float:
+        """When the run ends, s."""
+        return self.rows.last("finish_time")
+
+    @cached_property
+    def vcs(self) -> list[Rows] | None:
+        """The jobs of each virtual cluster; None of a cluster without."""
+        if self.vc is None:
+            return None
+        told, found = self.result.tables["vcs"]["held_while_submitting"].tolist(), []
+        for number, name in enumerate(self.cluster.vc_names):
+            mine = self.vc == number
+            place = self._place(self.cluster.vc_servers(name), mine, told[number])
+            jobs = np.flatnonzero(mine[self._kept])
+            found.append(Rows("vc" if jobs.size else "empty vc", self.rows.table, jobs, name, place))
+        return found
+
+    @cached_property
+    def services(self) -> list[OfService] | None:
+        """What each service got; None of a run without."""
+        return None if self.serving is None else self.serving.services(self.rows.first, self.last)
+
+    @cached_property
+    def failed(self) -> dict[str, NDArray[Any]] | None:
+        """The stays that a failing server ended; None of a run without outages."""
+        return None if self.outages is None else self._stays("ended", ENDED.index("failed"))
+
+    @cached_property
+    def causes(self) -> list[str | None]:
+        """Of each of `failed` that of its outage."""
+        if self.outages is None or self.failed is None:
+            return []
+        causes = self.outages.merged["cause"].to_list()
+        return [causes[outage] for outage in self.failed["by"].tolist()]
+
+    @cached_property
+    def resized(self) -> dict[str, NDArray[Any]] | None:
+        """The stays that began resized; None where nobody may be."""
+        resizes = self.may_resize and "held_gpus" in self.result.tables["jobs"]
+        return self._stays("began", BEGAN.index("resized")) if resizes else None
+
+    @cached_property
+    def types(self) -> list[OfType]:
+        """Empty where servers name no GPU type, or where allocations are not written down."""
+        cluster, rows, allocated = self.cluster, self.rows, self.result.tables["allocations"]
+        if cluster.server_types is None or not allocated["server"].size:
+            return []
+        length, spells = allocated["end"] - allocated["start"], asleep(self.result)
+        types, count = cluster.server_types, len(cluster.types)
+        held = np.bincount(types[allocated["server"]], held_gpus(self.result) * length, count)
+        slept, served = (
+            None if one is None else one.gpu_seconds(cluster, rows.first, self.last)
+            for one in (
+                None if spells is None else spells.held(cluster),
+                None if self.serving is None else self.serving.held(self.last),
+            )
+        )
+        found = []
+        for number, fact in enumerate(cluster.type_facts):
+            own = np.flatnonzero(types == number)
+            place = self._place(own, np.zeros_like(self._kept))
+            found.append(
+                OfType(
+                    fact,
+                    place.servers,
+                    place.gpus,
+                    float(held[number]) / _HOUR,
+                    place.up(rows.first, rows.makespan, self.last) / _HOUR,
+                    None if slept is None else float(slept[number]) / _HOUR,
+                    0.0 if served is None else float(served[number]) / _HOUR,
+                )
+            )
+        return found
+
+    @cached_property
+    def _kept(self) -> NDArray[np.bool_]:
+        return self.result.tables["jobs"]["kept"]
+
+    @cached_property
+    def _fates(self) -> Mapping[str, NDArray[np.bool_]]:
+        """Of each job of the table whether it was left out and, where any was, refused or ended."""
+        others = {"jobs_refused": refused(self.result), "jobs_ended": ended(self.result)}
+        left_out = ~(self._kept | others["jobs_refused"] | others["jobs_ended"])
+        return {"jobs_dropped": left_out} | {name: fate for name, fate in others.items() if fate.any()}
+
+    def _place(
+        self, servers: NDArray[np.integer[Any]] | Sequence[int], mine: NDArray[np.bool_], held: float = 0.0
+    ) -> Place:
+        """Some servers, and what became of some jobs of the table."""
+        gpus = int(self.cluster.server_gpus[servers].sum())
+        fates = {name: int(np.count_nonzero(fate & mine)) for name, fate in self._fates.items()}
+        down = None if self.seen is None else DownTime.of(self.seen, self.cluster.server_gpus)
+        place = Place(
+            *(len(servers), gpus, held, fates), down=None if down is None else down.among(np.asarray(servers))
+        )
+        own = self.result.tables["jobs"]
+        those = ended(self.result) & ~np.isnan(own["finish"]) & mine
+        if not those.any():
+            return place
+        times = own["held_gpus"] if "held_gpus" in own else asked_gpus(self.frame) * own["held"]
+        told = {"submit_time": column(self.frame, "submit_time"), "finish_time": own["finish"], "held": times}
+        return place._replace(ended={name: values[those] for name, values in told.items()})
+
+    def _stays(self, word: str, number: int) -> dict[str, NDArray[Any]]:
+        """Those that began or ended so, of the jobs that were done."""
+        table = self.result.tables["stays"]
+        mine = (table[word] == number) & self._kept[table["job"]]
+        stays = {name: table[name][mine] for name in ("job", "by", "pause", "lost_time")}
+        shares, gpus = thousandths(self.frame), table["num_gpus"][mine].astype(np.float64)
         if shares is not None:
-            gpus = np.where(shares[stays["job"]] > 0, shares[stays["job"]] / WHOLE, gpus)
-        rows = {"gpus": gpus, "lost_time": stays["lost_time"], "by": stays["by"]}
-        causes = outages["cause"].to_list()
-        told = failures({name: values[mine] for name, values in rows.items()}, causes)
-    held, paused = (float(metrics.gpu_time(finished, what).sum()) for what in ("held", "lost"))
-    ideal, taken = metrics.column(finished, "ideal_run_time"), metrics.column(finished, "run_time")
-    return told | used(held, paused, told.get("lost_work_gpu_seconds", 0.0), ideal, taken)
-
-
-def _served(
-    frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult, serving: Serving | None
-) -> dict[str, Any]:
-    """What services got; nothing where the run knows none."""
-    return {} if serving is None else serving.figures(*run_time(frame, finished, result))
-
-
-def _down_by_type(
-    cluster: Cluster, first: float, last: float, down: DownTime | None
-) -> NDArray[np.float64] | None:
-    """GPU-seconds of servers of each type that were down from `first` to `last`, s."""
-    if down is None or cluster.server_types is None:
-        return None
-    types = range(len(cluster.types))
-    servers = [np.flatnonzero(cluster.server_types == number) for number in types]
-    return np.array([down.among(own).gpu_seconds(first, last) for own in servers])
-
-
-def _asleep_by_type(
-    cluster: Cluster, first: float, last: float, result: _core.RunResult
-) -> NDArray[np.float64] | None:
-    """The same of servers that were asleep."""
-    spells = asleep(result)
-    if spells is None or cluster.server_types is None:
-        return None
-    return spells.held(cluster).gpu_seconds(cluster, first, last)
-
-
-def run_time(frame: pl.DataFrame, finished: pl.DataFrame, result: _core.RunResult) -> tuple[float, float]:
-    """When the run begins and ends, s: its makespan lies between."""
-    there = [finished, _ended_jobs(frame, result)]
-    submit = [metrics.column(rows, "submit_time").min() for rows in there if rows is not None]
-    finish = [metrics.column(rows, "finish_time").max() for rows in there if rows is not None]
-    return float(min(submit)), float(max(finish))
-
-
-def summarise_run(
-    policy: str,
-    frame: pl.DataFrame,
-    finished: pl.DataFrame,
-    cluster: Cluster,
-    *,
-    vc: NDArray[np.uint32] | None,
-    result: _core.RunResult,
-    outages: Outages | None = None,
-    seen: pl.DataFrame | None = None,
-    serving: Serving | None = None,
-    searches: pl.DataFrame | None = None,
-    resizes: bool = False,
-) -> dict[str, Any]:
-    """summary.json without the times that reading and writing take. `vc`: as `profiles.vc_index` gives it.
-
-    frame: the job table; finished: jobs.parquet. outages: where the run was given any, and as the clock saw
-    them; serving: what became of its services, likewise. searches: searches.parquet, where there is one.
-    """
-    spanning, kept, allocated = (
-        result.spanning_seconds,
-        result.tables["jobs"]["kept"],
-        result.tables["allocations"],
-    )
-    fates = {"jobs_dropped": ~(kept | refused(result) | ended(result))}
-    for name, fate in (("jobs_refused", refused(result)), ("jobs_ended", ended(result))):
-        if fate.any():
-            fates[name] = fate
-    cut_short = _ended_jobs(frame, result)
-    down = None if seen is None else DownTime.of(seen, cluster.server_gpus)
-    figures = metrics.summarise(finished, cluster.num_gpus, result.held_while_submitting, cut_short, down)
-    if resizes and "held_gpus" in result.tables["jobs"]:
-        figures = told_behind("lost_gpu_seconds", figures, resized(result.tables["stays"], kept))
-    summary = {
-        "policy": policy,
-        "jobs": figures.pop("jobs"),
-        **{name: int(np.count_nonzero(fate)) for name, fate in fates.items()},
-        **figures,
-        **_lost(frame, finished, result, None if outages is None else outages.merged),
-        **_served(frame, finished, result, serving),
-        **({} if searches is None else searching(searches)),
-        "mean_contention": result.contention_seconds / spanning if spanning > 0 else 0.0,
-        "events": result.events,
-        "decisions": result.decisions,
-        "engine_seconds": result.engine_seconds,
-    }
-    first, last = run_time(frame, finished, result)
-    replicas = None if serving is None else serving.held(last)
-    types = by_type(
-        cluster,
-        server=allocated["server"],
-        num_gpus=held_gpus(result),
-        start=allocated["start"],
-        end=allocated["end"],
-        span=summary["makespan"],
-        down=_down_by_type(cluster, first, last, down),
-        asleep=_asleep_by_type(cluster, first, last, result),
-        served=None
-        if replicas is None or cluster.server_types is None
-        else replicas.gpu_seconds(cluster, first, last),
-    )
-    if types and allocated["server"].size:  # where allocations are written down
-        summary |= {**totals(types), "gpu_types": types}
-    if vc is not None:
-        rows = []
-        vc_kept = vc[kept]
-        for number, name in enumerate(cluster.vc_names):
-            servers = cluster.vc_servers(name)
-            gpus = int(cluster.server_gpus[servers].sum())
-            row = {"vc": name, "servers": len(servers), "gpus": gpus}
-            jobs = finished.filter(pl.Series(vc_kept == number))
-            row["jobs"] = jobs.height
-            row |= {name: int(np.count_nonzero(fate & (vc == number))) for name, fate in fates.items()}
-            held = float(result.tables["vcs"]["held_while_submitting"][number])
-            mine = None if down is None else down.among(servers)
-            cut_short = _ended_jobs(frame, result, vc == number)
-            rows.append(row | metrics.summarise(jobs, gpus, held, cut_short, mine) if jobs.height else row)
-        summary["vcs"] = rows
-    return summary
-
-
-def told_behind(key: str, figures: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
-    """The figures, with others behind one of them."""
-    at = [*figures].index(key) + 1
-    items = [*figures.items()]
-    return dict((*items[:at], *others.items(), *items[at:]))
+            share = shares[stays["job"]]
+            gpus = np.where(share > 0, share / WHOLE, gpus)
+        return stays | {"gpus": gpus}

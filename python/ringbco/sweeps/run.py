@@ -23,6 +23,7 @@ import ringbco
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, PolicyError, RingbcoError, one_line
 from ringbco.result import metrics
+from ringbco.result.figures import flat
 from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.own import resolve
 from ringbco.run.scheduling import rigid
@@ -173,7 +174,8 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
         return _failure(str(error), final=not isinstance(error, PolicyError))
     except Exception as error:
         return _failure(f"{type(error).__name__}: {error}", final=False)
-    summary = {k: value for k, value in outcome.summary.items() if not isinstance(value, list | dict)}
+    told = flat(outcome.summary)
+    summary = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
     found = list(outcome.run.get("warnings", ()))
     if "policy" in given and (line := rigid([given["policy"]], table)) is not None:
         found.append(line)

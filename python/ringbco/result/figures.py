@@ -1,0 +1,390 @@
+"""Every figure, once: a key of summary.json, a row of a comparison, a line of the terminal, of docs.
+
+`evaluate` works them out of a run, a virtual cluster, a size class, a GPU type, a service or any jobs alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import numpy as np
+
+from ringbco.result.metrics import STATISTICS, jain_index
+from ringbco.result.reliability import UNKNOWN
+from ringbco.result.rows import Rows, Table
+from ringbco.units import Kind, figure, figures, same
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from ringbco.result.rows import OfType, Scope
+    from ringbco.result.serving import OfService
+
+_HOUR: Final = 3600.0
+_RUN: Final[frozenset[Scope]] = frozenset({"run"})
+_CLUSTER: Final[frozenset[Scope]] = frozenset({"run", "vc"})
+_JOBS: Final[frozenset[Scope]] = frozenset({"run", "vc", "jobs"})
+_EVERY: Final[frozenset[Scope]] = _JOBS | {"class"}
+_VC: Final[frozenset[Scope]] = frozenset({"vc", "empty vc"})
+_COUNTED: Final[frozenset[Scope]] = _RUN | _VC
+_CLASS: Final[frozenset[Scope]] = frozenset({"class"})
+_TYPE: Final[frozenset[Scope]] = frozenset({"type"})
+_SERVICE: Final[frozenset[Scope]] = frozenset({"service"})
+
+
+MAY_BE_NULL: Final = ("utilisation_to_last_submission",)
+"""Figures that a summary has as null where there is nothing to share: every server was down."""
+MEASURED_HERE: Final = ("engine_seconds",)
+"""Figures of this machine, not of the policy: no two runs agree on them, so no Parquet file holds them."""
+Unit = Kind | None
+When = Callable[[Any], bool]
+Told = Literal["headline", "comparison", "summary"]
+
+
+def _always(_: object) -> bool:
+    return True
+
+
+class Figure(NamedTuple):
+    """A figure: its key, what people call it, its unit (None of a name or of a list).
+
+    of: its value, given what has one of `scopes` and meets `when`: `Rows`, an `OfType` or an `OfService`.
+    better: which end is good. told: "headline" where there is room for few, "summary" in summary.json only.
+    spread: of what it is a statistic, such as "jct".
+    """
+
+    key: str
+    title: str
+    unit: Unit
+    of: Callable[[Any], Any]
+    better: Literal["least", "most", "neither"] = "least"
+    told: Told = "comparison"
+    when: When = _always
+    scopes: frozenset[Scope] = _RUN
+    spread: str = ""
+
+    @property
+    def sometimes(self) -> bool:
+        """Whether it is of some kinds of runs only. That all jobs come at once is no kind."""
+        return self.when is not _always and self.key not in MAY_BE_NULL
+
+    def show(self, value: Any, *, whole: bool = False) -> str:
+        """The value as people read it; "-" where there is none. whole: numbers without decimals."""
+        if value is None or isinstance(value, str):
+            return "-" if value is None else value
+        return figure("count" if whole and self.unit == "number" else self.unit or "number", value)
+
+    def show_ends(self, ends: tuple[float, float] | None) -> str:
+        """The least and the greatest value over seeds as people read them; "" where there is one seed."""
+        if ends is None:
+            return ""
+        least, greatest = map(self.show, ends)
+        return "always" if least == greatest else f"{least} to {greatest}"
+
+    def show_all(self, values: Sequence[float | None]) -> list[str]:
+        """As `show`, side by side: values that differ do not print alike."""
+        known = [value for value in values if value is not None]
+        told = iter(figures(self.unit or "number", known))
+        return ["-" if value is None else next(told) for value in values]
+
+
+TIME_TO_START: Final = "time_to_start"
+SPREADS: Final[tuple[tuple[str, str, str, Kind], ...]] = (
+    ("jct", "completion time", "jct", "time"),
+    ("wait", "waiting time", "waited", "time"),
+    (TIME_TO_START, "time to start", "wait_time", "time"),
+    ("slowdown", "slowdown", "slowdown", "number"),
+    ("bounded_slowdown", "bounded slowdown", "bounded_slowdown", "number"),
+)
+"""Of each its key, its title, its column and its unit."""
+
+
+def _spreads() -> Iterator[Figure]:
+    for name, title, column, unit in SPREADS:
+        for statistic in STATISTICS:
+            of = partial(Rows.statistic, statistic=statistic, name=column)
+            row = Figure(f"{statistic}_{name}", f"{statistic} {title}", unit, of, scopes=_JOBS, spread=name)
+            first = statistic == "mean" and name in ("jct", "wait", "slowdown")
+            told: Told = "headline" if first else "comparison"
+            yield row._replace(told=told, scopes=_EVERY if statistic == "mean" else _JOBS)
+
+
+def _of(scopes: frozenset[Scope], *rows: Figure, when: When = _always) -> Iterator[Figure]:
+    """Rows of what has one of these scopes, where they apply."""
+    return (row._replace(scopes=scopes, when=when) for row in rows)
+
+
+def _fate(key: str, title: str, told: Told) -> Figure:
+    """Jobs that were not done."""
+    row = Figure(key, title, "count", lambda r: r.place.fates[key], "neither", told, scopes=_RUN | _VC)
+    return row._replace(when=lambda r: key in r.place.fates)
+
+
+def _share(part: float, whole: float, of_nothing: float | None) -> float | None:
+    return part / whole if whole > 0 else of_nothing
+
+
+def _each(parts: Iterable[Rows | OfType | OfService]) -> list[dict[str, Any]]:
+    return [evaluate(part) for part in parts]
+
+
+def _lost_work(rows: Rows) -> NDArray[np.float64]:
+    """GPU-seconds of work that each failure took."""
+    stays = rows.run.failed or {"gpus": np.empty(0), "lost_time": np.empty(0)}
+    return np.asarray(stays["gpus"] * stays["lost_time"])
+
+
+def _lost_hours(rows: Rows) -> dict[str, float]:
+    hours: dict[str, float] = {}
+    causes = (cause or UNKNOWN for cause in rows.run.causes)
+    for cause, seconds in sorted(zip(causes, _lost_work(rows).tolist(), strict=True)):
+        hours[cause] = hours.get(cause, 0.0) + seconds / _HOUR
+    return hours
+
+
+def _goodput(rows: Rows) -> float:
+    held, lost = rows.sum("held"), rows.sum("paused") + float(_lost_work(rows).sum())
+    return 1.0 - lost / held if held > 0 else 1.0
+
+
+def _effective(rows: Rows) -> float:
+    ideal, taken = rows["ideal_run_time"], rows["run_time"]
+    # One that took no time was not held up.
+    return float(np.divide(ideal, taken, out=np.ones_like(taken), where=taken > 0).mean())
+
+
+def _of_types(key: str, title: str) -> Figure:
+    """A figure of a GPU type; of the run the sum over its types, where each has it."""
+
+    def each(rows: Rows | OfType) -> list[Any]:
+        return [getattr(one, key) for one in (rows.run.types if isinstance(rows, Rows) else (rows,))]
+
+    row = Figure(key, title, "number", lambda r: float(sum(each(r))), scopes=_RUN | _TYPE)
+    return row._replace(when=lambda r: None not in each(r) and each(r) != [])
+
+
+def _of_searches(key: str, title: str, unit: Kind, column: str) -> Figure:
+    """The mean of a column of searches.parquet, of those that have one."""
+
+    def known(rows: Rows) -> Any:
+        searches = rows.run.searches
+        return np.empty(0) if searches is None else searches[column].drop_nulls().to_numpy()
+
+    return Figure(key, title, unit, lambda r: float(known(r).mean()), when=lambda r: known(r).size > 0)
+
+
+def _wanted(rows: Rows | OfService) -> Sequence[OfService]:
+    return rows.run.services if isinstance(rows, Rows) else (rows,)
+
+
+def _attainment(rows: Rows | OfService) -> float | None:
+    """The share of what was wanted; all of nothing is 1."""
+    own = _wanted(rows)
+    return _share(sum(one.served for one in own), sum(one.wanted for one in own), 1.0)
+
+
+def _gpu_hours(rows: Rows | OfService) -> float:
+    return sum(one.gpus * one.served / _HOUR for one in _wanted(rows))
+
+
+_PREEMPTIONS: Final = Figure("preemptions", "preemptions", "count", lambda r: int(r["preemptions"].sum()))
+
+# fmt: off
+FIGURES: Final = (
+    Figure("policy", "policy", None, lambda r: r.run.policy),
+    *_of(_VC,
+        Figure("vc", "virtual cluster", None, lambda r: r.name),
+        Figure("servers", "servers", "count", lambda r: r.place.servers, "neither"),
+        Figure("gpus", "GPUs", "count", lambda r: r.place.gpus, "neither")),
+    *_of(_TYPE,
+        Figure("gpu_type", "GPU type", None, lambda r: r.fact.name),
+        Figure("servers", "servers", "count", lambda r: r.servers, "neither"),
+        Figure("gpus", "GPUs", "count", lambda r: r.gpus, "neither"),
+        Figure("gpu_hours", "GPU-hours", "number", lambda r: r.held, "neither")),
+    *_of(_CLASS, Figure("gpus", "GPUs of a job", None, lambda r: r.name)),
+    *_of(_EVERY | _VC, Figure("jobs", "jobs", "count", lambda r: r.count, "neither", "summary")),
+    _fate("jobs_dropped", "jobs left out", "summary"),
+    _fate("jobs_refused", "jobs refused", "headline"),
+    _fate("jobs_ended", "jobs ended before they were done", "headline"),
+    *_of(_CLUSTER, Figure("makespan", "makespan", "time", lambda r: r.makespan, "least", "headline")),
+    *_spreads(),
+    # GPUs held: contention and resuming hold them longer, so more of it may be waste. After the last
+    # submission only the longest jobs run out, which says little of a policy: so this one leads.
+    *_of(_CLUSTER,
+        Figure("utilisation_to_last_submission", "utilisation to last submission", "share",
+               lambda r: _share(r.place.held, r.place.up(r.first, r.window), None), "neither", "headline"),
+        when=lambda r: r.window > 0),
+    *_of(_CLUSTER | _TYPE,
+        Figure("utilisation", "utilisation, whole run", "share", lambda r: _share(r.held, r.up, 0.0),
+               "neither", "headline")),
+    *_of(_JOBS,
+        Figure("jobs_spread", "jobs over several servers", "count",
+               lambda r: int(np.count_nonzero(r["num_servers"] >= 2)))),
+    *_of(_CLASS, _PREEMPTIONS),
+    # At the finish Themis' finish-time fairness is the slowdown: its mean is that of the slowdown, above.
+    *_of(_EVERY,
+        Figure("mean_finish_time_fairness", "mean finish-time fairness", "number",
+               lambda r: float(r.fairly[0].mean()), told="summary"),
+        Figure("worst_finish_time_fairness", "worst slowdown", "number", lambda r: float(r.fairly[0].max()))),
+    *_of(_JOBS, _PREEMPTIONS, when=lambda r: "lost_time" in r),
+    *_of(_EVERY, Figure("lost_gpu_seconds", "GPU time lost to them", "time", lambda r: r.sum("paused")),
+        when=lambda r: "lost_time" in r),
+    *_of(_RUN,
+        Figure("resizes", "resizes, among the preemptions", "count",
+               lambda r: int(r.run.resized["job"].size), "neither"),
+        Figure("jobs_resized", "jobs resized", "count",
+               lambda r: int(np.unique(r.run.resized["job"]).size), "neither"),
+        Figure("resize_lost_gpu_seconds", "GPU time lost to resizes", "time",
+               lambda r: float((r.run.resized["gpus"] * r.run.resized["pause"]).sum())),
+        when=lambda r: r.run.resized is not None),
+    *_of(_EVERY, Figure("evictions", "evictions", "count", lambda r: int(r["evictions"].sum())),
+        when=lambda r: "evictions" in r),
+    *_of(_EVERY,
+        Figure("deadlines", "jobs with a deadline", "count", lambda r: r.due, "neither"),
+        Figure("deadlines_missed", "deadlines missed", "count", lambda r: r.missed),
+        when=lambda r: "deadline" in r),
+    *_of(_EVERY,
+        Figure("deadlines_met", "deadlines met", "share", lambda r: 1 - r.missed / r.due, "most", "headline"),
+        when=lambda r: "deadline" in r and r.due > 0),
+    *_of(_EVERY,
+        Figure("jain_index_users", "Jain's index over users", "index", lambda r: jain_index(r.speeds),
+               "most"),
+        when=lambda r: r.speeds.size > 0),
+    *_of(_CLUSTER, Figure("size_classes", "size classes", None, lambda r: _each(r.classes))),
+    *_of(_RUN,
+        Figure("failures", "failures", "count", lambda r: int(_lost_work(r).size), "least", "headline"),
+        Figure("lost_work_gpu_seconds", "GPU time of lost work", "time",
+               lambda r: float(_lost_work(r).sum()), "least", "headline"),
+        Figure("lost_gpu_hours_by_cause", "GPU-hours of lost work", None, _lost_hours),
+        when=lambda r: r.run.failed is not None),
+    *_of(_RUN,
+        Figure("goodput", "goodput", "share", _goodput, "most", "headline"),
+        Figure("effective_training_time_ratio", "effective training time", "share", _effective, "most"),
+        when=lambda r: r.run.failed is not None or "evictions" in r),
+    *_of(_SERVICE,
+        Figure("service", "service", None, lambda r: r.name),
+        Figure("gpus_per_replica", "GPUs a replica", "count", lambda r: r.gpus, "neither", "summary"),
+        Figure("attainment", "attainment", "share", _attainment, "most"),
+        Figure("replica_seconds_wanted", "wanted", "time", lambda r: r.wanted, "neither", "summary"),
+        Figure("replica_seconds_served", "served", "time", lambda r: r.served, "most", "summary"),
+        Figure("mean_time_to_scale_up", "mean time to scale up", "time",
+               lambda r: float(r.waits.mean()) if r.waits.size else None),
+        Figure("worst_time_to_scale_up", "worst time to scale up", "time",
+               lambda r: float(r.waits.max()) if r.waits.size else None),
+        Figure("gpu_hours", "GPU-hours", "number", _gpu_hours, "neither")),
+    *_of(_RUN, Figure("services", "services", None, lambda r: _each(r.run.services)),
+        Figure("service_attainment", "attainment of services", "share", _attainment, "most", "headline"),
+        Figure("service_gpu_hours", "GPU-hours of services", "number", _gpu_hours, "neither"),
+        Figure("gpu_hours_lent_to_training", "GPU-hours lent to training", "number",
+               lambda r: r.run.serving.lent / _HOUR, "neither"),
+        when=lambda r: r.run.services is not None),
+    *_of(_RUN,
+        Figure("searches", "searches", "count", lambda r: r.run.searches.height, "neither"),
+        when=lambda r: r.run.searches is not None),
+    _of_searches("mean_search_gpu_hours", "GPU-hours a search", "number", "gpu_hours"),
+    _of_searches("mean_time_to_best", "time to the best trial", "time", "time_to_best"),
+    Figure("mean_contention", "mean contention", "number",
+           lambda r: _share(r.run.result.contention_seconds, r.run.result.spanning_seconds, 0.0),
+           "least", "headline"),
+    Figure("events", "events", "count", lambda r: r.run.result.events, "neither", "summary"),
+    Figure("decisions", "decisions", "count", lambda r: r.run.result.decisions, "neither", "summary"),
+    # Replays that run side by side slow each other down: no merit of a policy.
+    Figure("engine_seconds", "time in the engine", "time", lambda r: r.run.result.engine_seconds, "neither"),
+    *_of(_TYPE,
+        Figure("asleep_gpu_hours", "asleep, GPU-hours", "number", lambda r: r.asleep, "neither"),
+        when=lambda r: r.asleep is not None),
+    _of_types("energy_kwh", "energy, kWh"),
+    _of_types("cost", "cost"),
+    *_of(_RUN, Figure("gpu_types", "GPU types", None, lambda r: _each(r.run.types)),
+        when=lambda r: r.run.types != []),
+    *_of(_RUN, Figure("vcs", "virtual clusters", None, lambda r: _each(r.run.vcs)),
+        when=lambda r: r.run.vcs is not None),
+)
+# fmt: on
+OVER_BOUND: Final = Figure(
+    "mean_jct_over_bound", "mean completion time / lower bound", "number", lambda _: None
+)
+"""No key of a summary: a comparison works it out (docs/bound.md)."""
+COMPARED: Final = (
+    *(row for row in FIGURES if row.spread),
+    OVER_BOUND,
+    *(
+        row
+        for row in FIGURES
+        if "run" in row.scopes and row.unit and row.told != "summary" and not row.spread
+    ),
+)
+"""Rows of a comparison: statistics of the jobs, then single figures as summary.json has them."""
+HEADLINES: Final = tuple(
+    sorted(
+        (row for row in COMPARED if row.told == "headline"),
+        key=lambda row: (row.key != "mean_jct", not row.sometimes),
+    )
+)
+"""Where there is room for few: the mean completion time, what only some runs have, what all have."""
+_KNOWN: Final = {row.key for row in FIGURES} | {"total_seconds", "jobs_per_second"}
+
+
+def evaluate(rows: Rows | OfType | OfService) -> dict[str, Any]:
+    """The figures that apply, by key."""
+    return {row.key: row.of(rows) for row in rows_of(rows.scope) if row.when(rows)}
+
+
+def rows_of(scope: Scope) -> list[Figure]:
+    """The figures of a run or of one of its parts."""
+    return [row for row in FIGURES if scope in row.scopes]
+
+
+def of_jobs(jobs: pl.DataFrame) -> dict[str, Any]:
+    """The figures that rows of jobs.parquet tell alone: those of a user, say."""
+    return evaluate(Rows("jobs", Table(jobs)))
+
+
+def flat(summary: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A summary's figures by key, each of a service as "attainment.NAME"."""
+    services = summary.get("services")
+    told = dict(summary)
+    for one in services if isinstance(services, list) else ():  # whatever a damaged summary has
+        rows = one.items() if isinstance(one, dict) else ()
+        told |= {f"{key}.{one.get('service')}": value for key, value in rows if not isinstance(value, str)}
+    return told
+
+
+def compared(summaries: Iterable[Mapping[str, Any]]) -> list[Figure]:
+    """The rows of a comparison of these, as `flat` gives them.
+
+    Rows are made for what no row is known of: the figures of a service, of a plan, and any number that
+    somebody put there.
+    """
+    there = {key: value for summary in summaries for key, value in summary.items() if value is not None}
+    made = [_made(key) for key, value in there.items() if key not in _KNOWN and _is_number(value)]
+    return [*COMPARED, *(row for row in made if row.told != "summary")]
+
+
+def lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The single figures of a summary as people read them, each with its title."""
+    told = flat(summary)
+    rows = (row for row in compared([told]) if row.key in told and not row.spread)
+    return [(row.title, row.show(told[row.key])) for row in rows if row.key not in MEASURED_HERE]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _made(key: str) -> Figure:
+    name, _, service = key.partition(".")
+    for row in rows_of("service"):
+        if service and row.key == name:
+            return row._replace(key=key, title=f"{row.title}, {service}")
+    return Figure(key, key.replace("_", " "), "number", lambda _: None, "neither")
+
+
+def waits_again(summary: Mapping[str, Any]) -> bool:
+    """Whether jobs waited after their first start: else the time to start is the waiting time."""
+    start, wait = (summary.get(f"mean_{name}") for name in (TIME_TO_START, "wait"))
+    return start is not None and wait is not None and not same(start, wait)

@@ -1,0 +1,279 @@
+"""What figures are worked out of: the jobs of a run that were done, or some of them, in row order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from ringbco.result.metrics import column, numbers, statistics
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ringbco.cluster.gpu_types import GpuType
+    from ringbco.result.reliability import DownTime
+
+Scope = Literal["run", "vc", "empty vc", "class", "jobs", "type", "service"]
+SIZE_CLASSES: Final = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33-", 2**32 - 1))
+"""Gang sizes by their upper end, GPUs."""
+_BOUND: Final = 10.0  # s
+
+
+class Table:
+    """jobs.parquet as numpy columns, and those that follow from it; each is made once."""
+
+    def __init__(self, jobs: pl.DataFrame) -> None:
+        self.frame = jobs
+        self._made: dict[str, NDArray[Any]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.frame.columns
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._made:
+            self._made[name] = _MADE[name](self) if name in _MADE else column(self.frame, name)
+        return self._made[name]
+
+
+def gpus_of(jobs: pl.DataFrame) -> NDArray[Any]:
+    """GPUs that each job asks for; less than 1 for a share of one."""
+    gpus = column(jobs, "num_gpus")
+    return gpus * jobs["gpu_share"].fill_null(1.0).to_numpy() if "gpu_share" in jobs.columns else gpus
+
+
+def _gpu_seconds(table: Table, what: Literal["held", "lost"]) -> NDArray[np.float64]:
+    """GPU-seconds of each job that it held, or lost to pauses: sums over its stays.
+
+    A job that may not be resized has as many GPUs, or the same share of one, in all of them.
+    """
+    times: NDArray[np.float64]
+    if f"{what}_gpu_time" in table:
+        times = table[f"{what}_gpu_time"]
+    elif f"{what}_time" in table:
+        times = table["gpus"] * table[f"{what}_time"]
+    else:
+        times = table["gpus"] * table["run_time"] if what == "held" else np.zeros(table.frame.height)
+    return times
+
+
+def _bounded_slowdown(table: Table) -> NDArray[np.float64]:
+    """max(1, jct / max(ideal_run_time, 10 s)): a slowdown in which short jobs do not drown the rest.
+
+    Feitelson and Rudolph, "Metrics and benchmarking for parallel job scheduling", 1998.
+    """
+    bounded: NDArray[np.float64] = np.maximum(table["ideal_run_time"], _BOUND)
+    np.divide(table["jct"], bounded, out=bounded)
+    return np.maximum(1.0, bounded, out=bounded)
+
+
+_MADE: Final[Mapping[str, Callable[[Table], NDArray[Any]]]] = {
+    "gpus": lambda table: gpus_of(table.frame),
+    "held": lambda table: _gpu_seconds(table, "held"),
+    "paused": lambda table: _gpu_seconds(table, "lost"),
+    "bounded_slowdown": _bounded_slowdown,
+    # NaN of a job without a deadline.
+    "late": lambda table: table["finish_time"] - table.frame["deadline"].fill_null(float("nan")).to_numpy(),
+    # Each name's number, -1 without one.
+    "user": lambda table: numbers(table.frame["user"]),
+    "group": lambda table: numbers(table.frame["group"]),
+}
+
+
+_NOBODY: Final = dict.fromkeys(("submit_time", "finish_time", "held"), np.empty(0))
+
+
+class Place(NamedTuple):
+    """Where jobs ran: a cluster, or a virtual one.
+
+    held: GPU-seconds held up to the last submission, as the engine adds them up: the table does not say when
+    a preempted job held its GPUs. fates: of the jobs that were not done, how many by key. ended: jobs that a
+    verb ended after they had run: submit_time, finish_time (when each held GPUs last), GPU-seconds held.
+    """
+
+    servers: int
+    gpus: int
+    held: float = 0.0
+    fates: Mapping[str, int] = {}
+    ended: Mapping[str, NDArray[np.float64]] = _NOBODY
+    down: DownTime | None = None
+
+    def up(self, first: float, length: float, last: float | None = None) -> float:
+        """GPU-seconds of servers that were up, in so many seconds from `first` on, which is to `last`."""
+        last = first + length if last is None else last
+        return self.gpus * length - (0.0 if self.down is None else self.down.gpu_seconds(first, last))
+
+
+_NOWHERE: Final = Place(0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Jobs that were done: of a run, a virtual cluster, a size class or any others.
+
+    among: which of the table's rows, None for all. place: of a run and of a virtual cluster. run: what is
+    known of a whole run only, a `Source` of run/summary.py.
+    """
+
+    scope: Scope
+    table: Table
+    among: NDArray[np.intp] | None = None
+    name: str = ""
+    place: Place = _NOWHERE
+    run: Any = None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.table
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.table[name] if self.among is None else self.table[name][self.among]
+
+    def sum(self, name: str) -> float:
+        """The sum of a column."""
+        return float(self[name].sum())
+
+    @property
+    def count(self) -> int:
+        """How many jobs."""
+        return self.table.frame.height if self.among is None else self.among.size
+
+    @cached_property
+    def _spreads(self) -> dict[str, dict[str, float]]:
+        return {}
+
+    def statistic(self, statistic: str, name: str) -> float:
+        """One of `STATISTICS` of a column."""
+        if self.scope == "class":  # of which only the mean is told, added up one by one
+            return float(np.cumsum(self[name])[-1] / self.count)
+        if name not in self._spreads:
+            self._spreads[name] = statistics(self[name])
+        return self._spreads[name][statistic]
+
+    @cached_property
+    def first(self) -> float:
+        """The first submission, s."""
+        return min(float(of["submit_time"].min(initial=np.inf)) for of in (self, self.place.ended))
+
+    def last(self, name: str) -> float:
+        """The greatest value of a column, s."""
+        return max(float(of[name].max(initial=-np.inf)) for of in (self, self.place.ended))
+
+    @cached_property
+    def window(self) -> float:
+        """Seconds from the first submission to the last."""
+        return self.last("submit_time") - self.first
+
+    @cached_property
+    def makespan(self) -> float:
+        """Seconds from the first submission to the last finish."""
+        return self.last("finish_time") - self.first
+
+    @property
+    def up(self) -> float:
+        """GPU-seconds of servers that were up, in this time."""
+        return self.place.up(self.first, self.makespan)
+
+    @property
+    def held(self) -> float:
+        """GPU-seconds that jobs held, those that were ended among them.
+
+        Not a BLAS product, whose last bit depends on the number of threads it may use.
+        """
+        ended = self.place.ended["held"]
+        # A series of an array imports numpy.ma, which no small replay should pay for.
+        return self.sum("held") + (float(pl.Series(ended).sum()) if ended.size else 0.0)
+
+    @cached_property
+    def fairly(self) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+        """Themis' rho of each job, and its user; to them the trials of a search are one job.
+
+        rho at a job's finish is jct / ideal_run_time. That of a search is the time from its first submission
+        to its last finish, over what it would have been had each of its trials run at best.
+        """
+        rho = self["slowdown"]
+        user = self["user"] if "user" in self else None  # noqa: SIM401 - no mapping
+        if "group" not in self:
+            return rho, user
+        of, submit = self["group"], self["submit_time"]
+        alone, trials = np.flatnonzero(of < 0), np.flatnonzero(of >= 0)
+        names, firsts, number = np.unique(of[trials], return_index=True, return_inverse=True)
+        begin = np.full(names.size, np.inf)
+        end, best = np.full((2, names.size), -np.inf)
+        np.minimum.at(begin, number, submit[trials])
+        np.maximum.at(end, number, self["finish_time"][trials])
+        # Counted from the first submission: far from zero the sum of a time and of little work is that time.
+        np.maximum.at(best, number, submit[trials] - begin[number] + self["ideal_run_time"][trials])
+        at = np.concatenate([alone, trials[firsts]])
+        order = np.argsort(at)
+        rho = np.concatenate([rho[alone], (end - begin) / best])[order]
+        return rho, None if user is None else user[at[order]]
+
+    @cached_property
+    def speeds(self) -> NDArray[np.float64]:
+        """The share of its full speed that each named user's jobs got, on the average."""
+        rho, user = self.fairly
+        if user is None:
+            return np.empty(0)
+        # Far from zero float64 may tell no time between a job's submission and its end: it has no speed.
+        counted = (user >= 0) & (rho > 0)
+        if not counted.all():
+            user, rho = user[counted], rho[counted]
+        # Added up in row order: polars adds up a group in parts, one a thread.
+        jobs = np.bincount(user)
+        return np.asarray(np.bincount(user, 1.0 / rho)[jobs > 0] / jobs[jobs > 0])
+
+    @cached_property
+    def due(self) -> int:
+        """Jobs with a deadline."""
+        return int(np.count_nonzero(~np.isnan(self["late"])))
+
+    @cached_property
+    def missed(self) -> int:
+        """Jobs that were late."""
+        return int(np.count_nonzero(self["late"] > 0))
+
+    @cached_property
+    def classes(self) -> list[Rows]:
+        """The jobs of each class of gang sizes, in row order; none of a class without jobs."""
+        ends = np.array([end for _, end in SIZE_CLASSES])
+        number = np.searchsorted(ends, self["num_gpus"]).astype(np.int8)
+        counts = np.bincount(number, minlength=ends.size)
+        rows = np.argsort(number, kind="stable")
+        parts = np.split(rows if self.among is None else self.among[rows], np.cumsum(counts)[:-1])
+        named = zip(SIZE_CLASSES, parts, strict=True)
+        return [replace(self, scope="class", among=own, name=name) for (name, _), own in named if own.size]
+
+
+@dataclass(frozen=True)
+class OfType:
+    """What servers of one GPU type had and gave over the makespan; GPU-hours.
+
+    held: by jobs. up: of servers that were up. asleep: None where servers never sleep. served: held by
+    replicas.
+    """
+
+    fact: GpuType
+    servers: int
+    gpus: int
+    held: float
+    up: float
+    asleep: float | None
+    served: float
+    scope: ClassVar[Scope] = "type"
+
+    @property
+    def energy_kwh(self) -> float | None:
+        """Held GPUs at busy_watts and the others at idle_watts, but for sleep; None without watts."""
+        if self.fact.busy_watts is None or self.fact.idle_watts is None:
+            return None
+        busy, idle = self.held + self.served, self.up - self.held - (self.asleep or 0.0) - self.served
+        return (self.fact.busy_watts * busy + self.fact.idle_watts * idle) / 1000.0
+
+    @property
+    def cost(self) -> float | None:
+        """Of the GPU-hours that jobs held; None without a price."""
+        return None if self.fact.price_per_hour is None else self.fact.price_per_hour * self.held
