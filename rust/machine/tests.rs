@@ -48,21 +48,13 @@ proptest! {
         rows.sort_unstable();
         let column = |f: &dyn Fn(&(u32, u32, u32)) -> f64| rows.iter().map(f).collect::<Vec<f64>>();
         let jobs = OwnedJobs {
-            types: None,
-        rates: None,
-        shares: None,
-        priority: None,
-        preemptible: None,
-        trials: None,
-        checkpoint_interval: None,
             submit: column(&|row| f64::from(row.0)),
             num_gpus: rows.iter().map(|row| row.1).collect(),
             duration: column(&|row| f64::from(row.2)),
             iterations: rows.iter().map(|row| u64::from(row.2) * 10).collect(),
             gradient_bytes: column(&|row| f64::from(row.2) * 1e7),
             compute_time: column(&|_| 0.05),
-            range: None,
-            noise: None,
+            ..OwnedJobs::default()
         };
         let preset = &PRESETS[preset];
         let options = Options {

@@ -15,6 +15,7 @@ macro_rules! of_jobs {
     ($($column:tt)*) => {
         columns! {
             /// Borrowed columns of a job table (docs/job-table.md), one value a job.
+            #[derive(Default)]
             Jobs, OwnedJobs;
             $($column)*
         }

@@ -16,23 +16,7 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
     let zeros = vec![0.0; n];
     let estimate = |job: Job| f64::from(u32::from(keys[job.index()]) * 7 % 11);
     let duration: Vec<f64> = keys.iter().map(|&key| f64::from(key)).collect();
-    let jobs = Jobs {
-        types: None,
-        rates: None,
-        shares: None,
-        priority: None,
-        preemptible: None,
-        trials: None,
-        checkpoint_interval: None,
-        submit: &zeros,
-        num_gpus: sizes,
-        duration: &duration,
-        iterations: &[],
-        gradient_bytes: &[],
-        compute_time: &[],
-        range: None,
-        noise: None,
-    };
+    let jobs = Jobs { submit: &zeros, num_gpus: sizes, duration: &duration, ..Jobs::default() };
     let (rows, few): (Vec<u32>, _) = ((0..n as u32).collect(), FewestServers::new(&[8]));
     let setting = Setting::new(jobs, &rows, &[8], &few, Network::default(), options);
     let mut line = L::new(&setting, |job| duration[job.index()]);

@@ -43,23 +43,7 @@ fn mean_jct(setting: &Setting<'_>, recent: &[(Job, f64)], evicts: bool) -> f64 {
     let submit: Vec<f64> = recent.iter().map(|(job, _)| setting.jobs.submit[job.index()]).collect();
     let duration: Vec<f64> = recent.iter().map(|&(_, seconds)| seconds).collect();
     let rows: Vec<u32> = (0..recent.len() as u32).collect();
-    let jobs = Jobs {
-        types: None,
-        rates: None,
-        shares: None,
-        priority: None,
-        preemptible: None,
-        trials: None,
-        checkpoint_interval: None,
-        submit: &submit,
-        num_gpus: &num_gpus,
-        duration: &duration,
-        iterations: &[],
-        gradient_bytes: &[],
-        compute_time: &[],
-        range: None,
-        noise: None,
-    };
+    let jobs = Jobs { submit: &submit, num_gpus: &num_gpus, duration: &duration, ..Jobs::default() };
     let options = setting.options.clone();
     let options = Options { model: Model::Fixed, record_allocations: false, record_decisions: false, ..options };
     // Nothing is decided by who sleeps.
