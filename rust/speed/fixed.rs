@@ -22,7 +22,8 @@ impl Speed for FixedSpeed {
 
     #[inline]
     fn work(&self, jobs: &Jobs<'_>, job: Job, slot: Option<f64>) -> f64 {
-        slot.map_or(jobs.duration[job.index()], |slot| jobs.duration[job.index()] / slot)
+        let duration = jobs.duration[job.index()] / jobs.quickness.map_or(1.0, |quickness| quickness[job.index()]);
+        slot.map_or(duration, |slot| duration / slot)
     }
 
     #[inline]
