@@ -135,7 +135,6 @@ class _JobColumns(TypedDict):
     priority: NotRequired[NDArray[np.int32] | None]
     preemptible: NotRequired[NDArray[np.bool_] | None]
     checkpoint_interval: NotRequired[NDArray[np.float64] | None]
-    quickness: NotRequired[NDArray[np.float64] | None]
     trials: NotRequired[tuple[NDArray[np.uint32], list[NDArray[np.float64]]] | None]
 
 # <!-- end -->

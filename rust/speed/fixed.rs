@@ -22,8 +22,7 @@ impl Speed for FixedSpeed {
 
     #[inline]
     fn work(&self, jobs: &Jobs<'_>, job: Job, slot: Option<f64>) -> f64 {
-        let duration = jobs.duration[job.index()] / jobs.quickness.map_or(1.0, |quickness| quickness[job.index()]);
-        slot.map_or(duration, |slot| duration / slot)
+        slot.map_or(jobs.duration[job.index()], |slot| jobs.duration[job.index()] / slot)
     }
 
     #[inline]

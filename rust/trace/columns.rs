@@ -167,8 +167,6 @@ pub const TABLE: &[Column] = &[
         .or(0.0).mend("{empty} for priority 0").about("[priority](priorities.md), higher goes first; empty: 0"),
     Column::new("preemptible", "bool", "true or false").or(1.0).mend("{empty} for true")
         .about("`true` or `false`: whether the job may be [evicted](priorities.md#eviction); empty: true"),
-    Column::number("quickness", "a number > 0").above(0.0).or(1.0).mend("{empty} for 1")
-        .about("made up: how many times as fast as recorded the job runs; empty: 1"),
     Column::text("group").about(
         "the [search](searches.md) of which the job is a trial; empty: none. Counts only with `--search`"),
 ];
@@ -212,8 +210,6 @@ macro_rules! job_columns {
             preemptible: maybe bool = "preemptible";
             /// Seconds of progress between two checkpoints, NaN where the option says it; `None` where it says it for all.
             checkpoint_interval: maybe f64 = "checkpoint_interval";
-            /// How many times as fast as recorded a job runs; `None` where all run as recorded (model `fixed`).
-            quickness: maybe f64 = "quickness";
             /// The searches that jobs are trials of; `None` for a run without searches.
             trials: group Trials = "trials";
         }

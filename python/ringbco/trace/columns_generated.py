@@ -139,9 +139,6 @@ COLUMNS: Final[dict[str, Column]] = {
         absent=0.0,
     ),
     "preemptible": Column(pl.Boolean, False, "true or false", "{empty} for true", absent=1.0),
-    "quickness": Column(
-        pl.Float64, False, "a number > 0", "{empty} for 1", low=0.0, low_included=False, absent=1.0
-    ),
     "group": Column(pl.String, False, "text or nothing", "store group as text, or leave it out"),
 }
 """The schema, in canonical order."""
@@ -149,6 +146,5 @@ PLAIN: Final[dict[str, str]] = {
     "priority": "priority",
     "preemptible": "preemptible",
     "checkpoint_interval": "checkpoint_interval",
-    "quickness": "quickness",
 }
 """Columns of which the engine reads `Column.absent` where the table says nothing, by its own names."""
