@@ -14,8 +14,7 @@ mod repack;
 mod roster;
 
 use crate::error::Result;
-use crate::ids::{Job, Slot};
-use crate::machine::{Floor, Machine, Watch};
+use crate::machine::{Machine, Policy, Watch};
 use crate::options::{Model, Order, Predict, Preemption};
 use crate::outcome::ClusterOutcome;
 use crate::setting::Setting;
@@ -26,70 +25,6 @@ pub(crate) use outside::Outside;
 pub(crate) use queue::{FixedLine, KeyedLine, Queued};
 use ranked::{Edf, Ftf, Gittins, Ranked, Srtf, TimeSlice, Tiresias};
 use repack::{Exact, History, Repack};
-
-/// Decides on behalf of one cluster.
-pub(crate) trait Policy<S: Speed>: Clone + Send {
-    /// Whether it may take GPUs back. If not, the columns that this needs are not kept.
-    const STOPS: bool = false;
-
-    /// Whether decisions come from outside. Then the machine pauses where one is due.
-    const OUTSIDE: bool = false;
-
-    /// A job has arrived. It waits from now on, unless the policy refuses it.
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job);
-
-    /// The job that stayed at `slot` is done. Its GPUs are free.
-    fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job);
-
-    /// The stay at `slot` ended because a server failed, or a service wants its GPUs. Its job waits from now on, at its
-    /// old place.
-    fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job);
-
-    /// The stay at `slot` ended at a rung. Its job neither waits nor runs from now on.
-    fn paused(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        self.completed(floor, slot, job);
-    }
-
-    /// A job that paused at a rung waits again, at its old place.
-    fn resumed(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        self.arrived(floor, job);
-    }
-
-    /// The stay at `slot` goes on from a rung, which may have set its progress back to it.
-    fn climbed(&mut self, _floor: &Floor<'_, S>, _slot: Slot) {}
-
-    /// A server went down or came back, a service wants other replicas or got one, or a trial ended that had paused.
-    fn capacity_changed(&mut self);
-
-    /// Whether a decision from outside is due now. Called once an instant, after its completions and arrivals.
-    fn asks(&mut self, _floor: &Floor<'_, S>) -> bool {
-        false
-    }
-
-    /// Called once an instant, before `due`, with the number of jobs that have arrived. Returns when an instant is due
-    /// even if nothing happens (machine time).
-    fn wake(&mut self, _floor: &Floor<'_, S>, _arrived: usize) -> f64 {
-        f64::INFINITY
-    }
-
-    /// When the next pass is due as things stand (machine time): now, later or never.
-    fn due(&mut self, floor: &Floor<'_, S>) -> f64;
-
-    /// Starts and stops jobs now.
-    fn pass(&mut self, floor: &mut Floor<'_, S>);
-
-    /// Whether the run pauses after this instant, for whoever runs the machine to change the policy or to clone both.
-    /// The instant goes on with the next pass that is due.
-    fn is_halted(&self) -> bool {
-        false
-    }
-
-    /// Whether somebody waits.
-    fn is_waiting(&self) -> bool;
-
-    /// Every waiting job.
-    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_;
-}
 
 /// Does something with the policy of some options, whatever its type is.
 pub(crate) trait Visitor<'a, S: Speed> {

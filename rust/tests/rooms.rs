@@ -37,7 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("record", &["cluster::FewestServers", "ids", "speed", "trace"]),
     ("placement", &["cluster", "ids", "options", "rng"]),
     ("speed", &["cluster::Network", "ids", "trace"]),
-    // The machine knows that there are policies, and none of them.
+    // The machine has the trait of policies, and knows none of them.
     (
         "machine",
         &[
@@ -49,7 +49,6 @@ const ROOMS: &[(&str, &[&str])] = &[
             "options",
             "outcome",
             "placement",
-            "policy::Policy",
             "record",
             "rng",
             "setting",

@@ -15,9 +15,8 @@ mod time_slice;
 mod tiresias;
 mod waiting;
 
-use super::Policy;
 use crate::ids::{Job, Slot};
-use crate::machine::{Floor, Stay};
+use crate::machine::{Came, Floor, Left, Policy, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
 pub(super) use edf::Edf;
@@ -219,35 +218,28 @@ impl<R: Ranking> Ranked<R> {
 impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
     const STOPS: bool = true;
 
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        if !self.ranking.admits(floor, job) && floor.refuse(job).is_ok() {
+    fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, why: Came) {
+        if why == Came::Arrived && !self.ranking.admits(floor, job) && floor.refuse(job).is_ok() {
             return;
         }
-        let key = self.ranking.waiting_key(floor, job);
+        let key = match why {
+            Came::Arrived => self.ranking.waiting_key(floor, job),
+            Came::Again => self.ranking.resumed_key(floor, job),
+        };
         self.waiting.insert(&floor.jobs, job, key);
         self.changed = true;
     }
 
-    fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
+    fn left(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job, why: Left) {
         self.from_the_end.forget(floor, slot);
-        self.ranking.completed(floor, job);
-        self.changed = true;
-    }
-
-    fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        self.from_the_end.forget(floor, slot);
-        let key = self.ranking.failed_key(floor, job, &floor.stays[slot.index()]);
-        self.waiting.insert(&floor.jobs, job, key);
-    }
-
-    fn paused(&mut self, floor: &Floor<'_, S>, slot: Slot, _job: Job) {
-        self.from_the_end.forget(floor, slot);
-        self.changed = true;
-    }
-
-    fn resumed(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        let key = self.ranking.resumed_key(floor, job);
-        self.waiting.insert(&floor.jobs, job, key);
+        match why {
+            Left::Done => self.ranking.completed(floor, job),
+            Left::Paused => {}
+            Left::Lost => {
+                let key = self.ranking.failed_key(floor, job, &floor.stays[slot.index()]);
+                return self.waiting.insert(&floor.jobs, job, key);
+            }
+        }
         self.changed = true;
     }
 

@@ -14,9 +14,8 @@ mod residents;
 mod trial;
 mod variant;
 
-use super::Policy;
 use crate::ids::{Job, Server, Slot};
-use crate::machine::Floor;
+use crate::machine::{Came, Floor, Left, Policy};
 use crate::setting::Setting;
 use crate::speed::Speed;
 pub(super) use foresight::Exact;
@@ -104,20 +103,18 @@ impl<F: Foresight> Repack<F> {
 impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
     const STOPS: bool = true;
 
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+    fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, _why: Came) {
         self.residents.foresight.arrived(floor, job);
         self.residents.foresight.join(floor, job);
         self.changed = true;
     }
 
-    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+    /// A stay ends when its job is done: runs in which one may be lost or pause are refused.
+    fn left(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job, _why: Left) {
         self.residents.unsettle(job);
         self.residents.foresight.completed(job);
         self.changed = true;
     }
-
-    // Runs with outages are refused (replay/checks.rs): plans take every server to be up.
-    fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, _job: Job) {}
 
     fn capacity_changed(&mut self) {}
 
