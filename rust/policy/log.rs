@@ -7,6 +7,7 @@ use super::roster::Roster;
 use crate::decisions::{Decision, DecisionLog, Verb};
 use crate::ids::{Job, Slot};
 use crate::machine::{Came, Floor, Left, Policy};
+use crate::options::{Facts, Feature, Is, Named};
 use crate::setting::Setting;
 use crate::speed::Speed;
 use std::collections::BTreeMap;
@@ -100,6 +101,17 @@ impl Logged<'_> {
         }
         Ok(())
     }
+}
+
+impl Named for Logged<'_> {
+    const FACTS: Facts = Facts {
+        name: "log",
+        about: "as a decision log says",
+        paper: "",
+        knows: &[Feature::Types, Feature::Priorities],
+        is: &[Is::Resizes],
+        options: &["preempt-cost", "move-cost", "resize-cost"],
+    };
 }
 
 impl<S: Speed> Policy<S> for Logged<'_> {

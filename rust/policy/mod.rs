@@ -4,6 +4,26 @@
 //! wants a pass, and the machine calls it then. For example, FIFO wants one at every instant at which a job came or
 //! went and somebody waits.
 
+/// Registers policies, in the order of the documentation: a line has the type of one, and how it is made.
+macro_rules! policies {
+    (|$setting:ident, $speed:ident| $($policy:ty => $make:expr),+ $(,)?) => {
+        /// What they say of themselves.
+        pub(super) const FACTS: &[crate::options::Facts] = &[$(<$policy as crate::options::Named>::FACTS),+];
+
+        /// Hands the policy of the setting's options to a visitor; gives the visitor back where it is none of these.
+        pub(super) fn visit<'a, S: crate::speed::Speed, V: crate::policy::Visitor<'a, S>>(
+            $setting: &crate::setting::Setting<'a>,
+            $speed: &S,
+            visitor: V,
+        ) -> std::result::Result<V::Output, V> {
+            $(if $setting.options.has::<$policy>() {
+                return Ok(visitor.visit($setting, $speed.clone(), $make));
+            })+
+            Err(visitor)
+        }
+    };
+}
+
 mod elastic;
 mod log;
 pub(crate) mod outside;
@@ -15,16 +35,13 @@ mod roster;
 
 use crate::error::Result;
 use crate::machine::{Machine, Policy, Watch};
-use crate::options::{Model, Order, Predict, Preemption};
+use crate::options::{Facts, Model, Order};
 use crate::outcome::ClusterOutcome;
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
-use elastic::{Afs, ElasticFlow, ElasticSrtf, Optimus, Resizing};
 use log::Logged;
 pub(crate) use outside::Outside;
 pub(crate) use queue::{FixedLine, KeyedLine, Queued};
-use ranked::{Edf, Ftf, Gittins, Ranked, Srtf, TimeSlice, Tiresias};
-use repack::{Exact, History, Repack};
 
 /// Does something with the policy of some options, whatever its type is.
 pub(crate) trait Visitor<'a, S: Speed> {
@@ -32,37 +49,30 @@ pub(crate) trait Visitor<'a, S: Speed> {
     fn visit<P: Policy<S> + 'a>(self, setting: &Setting<'a>, speed: S, policy: P) -> Self::Output;
 }
 
-/// Hands the policy of the setting's options to a visitor. A new policy is a line here.
+/// Those that preempt and have a preset, by family, in the order of the documentation.
+pub(crate) const FAMILIES: [&[Facts]; 3] = [ranked::FACTS, repack::FACTS, elastic::FACTS];
+
+policies! { |setting, speed|
+    Logged<'_> => Logged::new(setting),
+    Outside => Outside::new(setting),
+}
+
+/// Hands the policy of the setting's options to a visitor.
 pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>, speed: S, visitor: V) -> V::Output {
-    let options = setting.options;
-    match options.preemption {
-        Preemption::None if options.order == Order::Qssf => {
+    let preemptive = visit(setting, &speed, visitor)
+        .or_else(|visitor| ranked::visit(setting, &speed, visitor))
+        .or_else(|visitor| repack::visit(setting, &speed, visitor))
+        .or_else(|visitor| elastic::visit(setting, &speed, visitor));
+    match preemptive {
+        Ok(output) => output,
+        Err(visitor) if setting.options.order == Order::Qssf => {
             let policy = Queued::<KeyedLine<false>>::new(setting, &speed);
             visitor.visit(setting, speed, policy)
         }
-        Preemption::None => {
+        Err(visitor) => {
             let policy = Queued::<FixedLine>::new(setting, &speed);
             visitor.visit(setting, speed, policy)
         }
-        Preemption::Srtf => visitor.visit(setting, speed, Ranked::new(setting, Srtf)),
-        Preemption::Tiresias => visitor.visit(setting, speed, Ranked::new(setting, Tiresias::new(options))),
-        Preemption::Gittins => visitor.visit(setting, speed, Ranked::new(setting, Gittins::new(options))),
-        Preemption::Ftf => {
-            let ftf = Ftf::new(setting, &speed);
-            visitor.visit(setting, speed, Ranked::new(setting, ftf))
-        }
-        Preemption::Edf => visitor.visit(setting, speed, Ranked::new(setting, Edf::new(setting))),
-        Preemption::Repack if options.predict == Predict::Exact => {
-            visitor.visit(setting, speed, Repack::new(setting, Exact::new(setting)))
-        }
-        Preemption::Repack => visitor.visit(setting, speed, Repack::new(setting, History::new(setting))),
-        Preemption::Afs => visitor.visit(setting, speed, Resizing::new(setting, Afs)),
-        Preemption::Optimus => visitor.visit(setting, speed, Resizing::new(setting, Optimus)),
-        Preemption::ElasticSrtf => visitor.visit(setting, speed, Resizing::new(setting, ElasticSrtf)),
-        Preemption::ElasticFlow => visitor.visit(setting, speed, Resizing::new(setting, ElasticFlow::new(setting))),
-        Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting)),
-        Preemption::Log => visitor.visit(setting, speed, Logged::new(setting)),
-        Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(setting))),
     }
 }
 

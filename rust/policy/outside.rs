@@ -8,7 +8,7 @@ use super::roster::Roster;
 use crate::decisions::Verb;
 use crate::ids::{GpuType, Job, Server, Slot};
 use crate::machine::{Came, Clock, Floor, Left, Policy};
-use crate::options::{Options, Placement};
+use crate::options::{Facts, Feature, Is, Named, Options, Placement};
 use crate::placement::Placer;
 use crate::setting::{Setting, When};
 use crate::speed::Speed;
@@ -326,6 +326,17 @@ fn twice(jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
         Some(pair) => Err((pair[0], verb, "it is named twice".to_owned())),
         None => Ok(()),
     }
+}
+
+impl Named for Outside {
+    const FACTS: Facts = Facts {
+        name: "outside",
+        about: "decisions come from outside",
+        paper: "",
+        knows: &[Feature::Types, Feature::Priorities, Feature::Outages, Feature::Services, Feature::Search],
+        is: &[Is::Resizes],
+        options: &["preempt-cost", "move-cost", "resize-cost"],
+    };
 }
 
 impl<S: Speed> Policy<S> for Outside {

@@ -27,9 +27,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     // Input, options and results.
     ("bound", &["error"]),
     ("decisions", &["error", "ids"]),
-    ("options", &["error", "planner::Dispatch", "planner::Planner", "policies"]),
+    ("options", &["error", "planner::Dispatch", "planner::Planner"]),
     ("outcome", &["decisions", "error", "ids", "record", "trace::Load"]),
-    ("policies", &["options"]),
+    ("policies", &["options", "policy"]),
     ("setting", &["cluster", "decisions", "ids", "options", "trace"]),
     ("trace", &["error", "ids", "options::Model"]),
     // The parts of the machine. None of them knows the machine or a policy.

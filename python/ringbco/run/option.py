@@ -8,6 +8,14 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _EMPTY: Final[tuple[str, ...]] = ()
+FORESIGHT: Final = {"predict": "exact", "admission": True}
+"""Values of options with which a policy reads how long a job will run, though it could do without."""
+
+
+def foreseeing(option: str) -> str:
+    """One of those options with its value, as it is typed after the dashes."""
+    value = FORESIGHT[option]
+    return option if value is True else f"{option} {value}"
 
 
 class Option(NamedTuple):
@@ -56,15 +64,21 @@ class Option(NamedTuple):
 
 
 class Preset(NamedTuple):
-    """A policy of the registry: its parts, its paper, whether it reads run times, its own options."""
+    """A policy of the registry: its parts, and what it says of itself.
+
+    about: by what it decides. refuses: what a run may have that it does not know. is_: what it is. options:
+    those that not every policy uses.
+    """
 
     name: str
     order: str
     placement: str
     queue: str
     preemption: str
+    about: str
     paper: str
-    clairvoyant: bool
+    refuses: tuple[str, ...]
+    is_: tuple[str, ...]
     options: tuple[str, ...]
 
 

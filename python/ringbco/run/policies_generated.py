@@ -1,6 +1,6 @@
-"""The policies of `ringbco replay`, for Python.
+"""The policies of `ringbco replay`, those that have no name, and what reads run times, for Python.
 
-Made by `python -m ringbco.dev.generate` of rust/policies.rs: change that.
+Made by `python -m ringbco.dev.generate` of rust/policy and rust/policies.rs: change that.
 """
 
 from __future__ import annotations
@@ -10,10 +10,41 @@ from typing import Final
 from ringbco.run.option import Preset
 
 PRESETS: Final[dict[str, Preset]] = {
-    "fifo": Preset("fifo", "fifo", "consolidate", "strict", "none", "first come, first served", False, ()),
-    "sjf": Preset("sjf", "sjf", "consolidate", "strict", "none", "shortest job first", True, ("aging",)),
+    "fifo": Preset(
+        "fifo",
+        "fifo",
+        "consolidate",
+        "strict",
+        "none",
+        "submit_time, then row",
+        "first come, first served",
+        (),
+        (),
+        (),
+    ),
+    "sjf": Preset(
+        "sjf",
+        "sjf",
+        "consolidate",
+        "strict",
+        "none",
+        "estimated run time",
+        "shortest job first",
+        (),
+        ("clairvoyant",),
+        ("aging",),
+    ),
     "smallest": Preset(
-        "smallest", "smallest", "consolidate", "strict", "none", "smallest job first", False, ("aging",)
+        "smallest",
+        "smallest",
+        "consolidate",
+        "strict",
+        "none",
+        "num_gpus",
+        "smallest job first",
+        (),
+        (),
+        ("aging",),
     ),
     "ff": Preset(
         "ff",
@@ -21,8 +52,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "first-fit",
         "strict",
         "none",
+        "fifo",
         "Yu, Ji, Rajan, Liu, MobiHoc 2022 (arXiv 2207.07817)",
-        False,
+        (),
+        (),
         (),
     ),
     "ls": Preset(
@@ -31,8 +64,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "least-loaded",
         "strict",
         "none",
+        "fifo",
         "Yu, Ji, Rajan, Liu, MobiHoc 2022 (arXiv 2207.07817)",
-        True,
+        (),
+        ("clairvoyant",),
         (),
     ),
     "rand": Preset(
@@ -41,8 +76,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "random",
         "strict",
         "none",
+        "fifo",
         "Yu, Ji, Rajan, Liu, MobiHoc 2022 (arXiv 2207.07817)",
-        False,
+        (),
+        (),
         ("seed",),
     ),
     "sjf-bco": Preset(
@@ -51,8 +88,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "sjf-bco",
         "strict",
         "none",
+        "num_gpus",
         "Yu, Ji, Rajan, Liu, MobiHoc 2022 (arXiv 2207.07817)",
-        True,
+        (),
+        ("clairvoyant",),
         ("kappa", "lambda", "variant", "aging"),
     ),
     "qssf": Preset(
@@ -61,8 +100,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "consolidate",
         "strict",
         "none",
+        "predicted GPU time",
         "Hu et al., SC 2021 (Helios; arXiv 2109.01313)",
-        False,
+        (),
+        (),
         ("predict", "aging"),
     ),
     "srtf": Preset(
@@ -71,8 +112,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "consolidate",
         "strict",
         "srtf",
+        "least remaining run time",
         "Schrage, Operations Research 1968",
-        True,
+        ("quota",),
+        ("ranks", "clairvoyant"),
         ("preempt-cost",),
     ),
     "tiresias": Preset(
@@ -81,8 +124,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "consolidate",
         "strict",
         "tiresias",
+        "queue by attained service, then fifo",
         "Gu et al., NSDI 2019",
-        False,
+        ("quota",),
+        ("ranks", "at intervals"),
         ("thresholds", "interval", "preempt-cost"),
     ),
     "gittins": Preset(
@@ -91,8 +136,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "consolidate",
         "strict",
         "gittins",
+        "queue, then largest Gittins index",
         "Gu et al., NSDI 2019; Gittins 1979",
-        False,
+        ("quota",),
+        ("ranks", "at intervals"),
         ("thresholds", "interval", "preempt-cost"),
     ),
     "ftf": Preset(
@@ -101,8 +148,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "consolidate",
         "strict",
         "ftf",
+        "largest finish-time fairness",
         "Mahajan et al., NSDI 2020 (Themis)",
-        True,
+        ("quota",),
+        ("ranks", "clairvoyant", "at intervals"),
         ("interval", "preempt-cost"),
     ),
     "edf": Preset(
@@ -111,8 +160,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "consolidate",
         "strict",
         "edf",
+        "earliest deadline",
         "Liu and Layland, JACM 1973",
-        False,
+        ("quota",),
+        ("ranks", "by deadlines"),
         ("admission", "preempt-cost"),
     ),
     "time-slice": Preset(
@@ -121,12 +172,23 @@ PRESETS: Final[dict[str, Preset]] = {
         "consolidate",
         "strict",
         "time-slice",
+        "round robin",
         "Xiao et al., OSDI 2018 (Gandiva)",
-        False,
+        ("quota",),
+        ("ranks", "at intervals"),
         ("quantum", "preempt-cost"),
     ),
     "repack": Preset(
-        "repack", "fifo", "consolidate", "strict", "repack", "ringbco", False, ("predict", "preempt-cost")
+        "repack",
+        "fifo",
+        "consolidate",
+        "strict",
+        "repack",
+        "least num_gpus x remaining run time; moves and evicts to make room",
+        "ringbco",
+        ("types", "shares", "priorities", "evict", "quota", "outages", "services", "search"),
+        ("moves",),
+        ("predict", "preempt-cost"),
     ),
     "afs": Preset(
         "afs",
@@ -134,8 +196,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "consolidate",
         "strict",
         "afs",
+        "least remaining run time at min_gpus; resizes jobs by a rule for pairs",
         "Hwang et al., NSDI 2021",
-        True,
+        ("shares", "evict", "quota"),
+        ("resizes", "clairvoyant"),
         ("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
     ),
     "optimus": Preset(
@@ -144,8 +208,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "consolidate",
         "strict",
         "optimus",
+        "fifo at min_gpus; resizes jobs by marginal gain",
         "Peng et al., EuroSys 2018",
-        True,
+        ("shares", "evict", "quota"),
+        ("resizes", "clairvoyant"),
         ("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
     ),
     "elastic-srtf": Preset(
@@ -154,8 +220,10 @@ PRESETS: Final[dict[str, Preset]] = {
         "consolidate",
         "strict",
         "elastic-srtf",
+        "as afs at min_gpus; resizes jobs by marginal gain",
         "ringbco",
-        True,
+        ("shares", "evict", "quota"),
+        ("resizes", "clairvoyant"),
         ("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
     ),
     "elasticflow": Preset(
@@ -164,8 +232,58 @@ PRESETS: Final[dict[str, Preset]] = {
         "consolidate",
         "strict",
         "elasticflow",
+        (
+            "the least shares that meet deadlines; refuses jobs that would be late; resizes "
+            "jobs by marginal gain"
+        ),
         "Gu et al., ASPLOS 2023",
-        True,
+        ("shares", "evict", "quota"),
+        ("resizes", "clairvoyant", "refuses", "by deadlines"),
         ("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
     ),
+}
+
+DECIDERS: Final[dict[str, Preset]] = {
+    "log": Preset(
+        "log",
+        "fifo",
+        "consolidate",
+        "strict",
+        "log",
+        "as a decision log says",
+        "",
+        ("shares", "evict", "quota", "outages", "services", "search"),
+        ("resizes",),
+        ("move-cost", "resize-cost", "preempt-cost"),
+    ),
+    "outside": Preset(
+        "outside",
+        "fifo",
+        "consolidate",
+        "strict",
+        "outside",
+        "decisions come from outside",
+        "",
+        ("shares", "evict", "quota"),
+        ("resizes",),
+        ("move-cost", "resize-cost", "preempt-cost"),
+    ),
+}
+
+FEATURES: Final[tuple[str, ...]] = (
+    "types",
+    "shares",
+    "priorities",
+    "evict",
+    "quota",
+    "outages",
+    "services",
+    "search",
+)
+
+CLAIRVOYANT: Final[dict[str, tuple[str, ...]]] = {
+    "policy": ("srtf", "ftf", "afs", "optimus", "elastic-srtf", "elasticflow"),
+    "order": ("sjf",),
+    "placement": ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco"),
+    "queue": ("easy",),
 }

@@ -40,7 +40,7 @@ from ringbco.run.options import (
     refusal,
     resolve_policy,
 )
-from ringbco.run.scheduling import can_resize, check_passes, check_policy, deadline, user
+from ringbco.run.scheduling import check_passes, check_policy, deadline, user
 from ringbco.run.steps import (
     allocations_frame,
     decisions_frame,
@@ -294,7 +294,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
             seen=down,
             serving=serving,
             searches=searches,
-            resizes=can_resize(setup.chosen.preemption),
+            resizes=setup.chosen.is_("resizes"),
         )
         return metrics.with_seconds(told, seconds)
 

@@ -19,17 +19,31 @@ use super::roster::Roster;
 use crate::cluster::FewestServers;
 use crate::ids::{GpuType, Job, Slot};
 use crate::machine::{Came, Floor, Left, Policy, Stay};
+use crate::options::Feature;
 use crate::setting::Setting;
 use crate::speed::Speed;
-pub(super) use afs::Afs;
+use afs::Afs;
 use base::{Base, Rest, View};
 use curve::Curves;
-pub(super) use flow::ElasticFlow;
+use flow::ElasticFlow;
 use gain::give_by_gain;
-pub(super) use optimus::Optimus;
+use optimus::Optimus;
 use queue::Queue;
 use sheet::{Line, Sheet};
-pub(super) use srtf::ElasticSrtf;
+use srtf::ElasticSrtf;
+
+policies! { |setting, speed|
+    Afs => Resizing::new(setting, Afs),
+    Optimus => Resizing::new(setting, Optimus),
+    ElasticSrtf => Resizing::new(setting, ElasticSrtf),
+    ElasticFlow<'_> => Resizing::new(setting, ElasticFlow::new(setting)),
+}
+
+/// What those know that resize jobs. They give whole GPUs, and say themselves who makes room.
+const KNOWS: &[Feature] = &[Feature::Types, Feature::Priorities, Feature::Outages, Feature::Services, Feature::Search];
+
+/// The options that those read that resize jobs.
+const OPTIONS: &[&str] = &["preempt-cost", "move-cost", "resize-cost", "interval", "resize-every"];
 
 /// How many GPUs each job gets.
 pub(super) trait Rule: Clone + Send {

@@ -17,18 +17,39 @@ mod waiting;
 
 use crate::ids::{Job, Slot};
 use crate::machine::{Came, Floor, Left, Policy, Stay};
+use crate::options::Feature;
 use crate::setting::Setting;
 use crate::speed::Speed;
-pub(super) use edf::Edf;
+use edf::Edf;
 use from_the_end::FromTheEnd;
-pub(super) use ftf::Ftf;
-pub(super) use gittins::Gittins;
+use ftf::Ftf;
+use gittins::Gittins;
 use select::Selection;
-pub(super) use srtf::Srtf;
+use srtf::Srtf;
 use std::collections::BTreeSet;
-pub(super) use time_slice::TimeSlice;
-pub(super) use tiresias::Tiresias;
+use time_slice::TimeSlice;
+use tiresias::Tiresias;
 use waiting::Waiting;
+
+policies! { |setting, speed|
+    Srtf => Ranked::new(setting, Srtf),
+    Tiresias => Ranked::new(setting, Tiresias::new(setting.options)),
+    Gittins => Ranked::new(setting, Gittins::new(setting.options)),
+    Ftf => Ranked::new(setting, Ftf::new(setting, speed)),
+    Edf<'_> => Ranked::new(setting, Edf::new(setting)),
+    TimeSlice => Ranked::new(setting, TimeSlice::new(setting)),
+}
+
+/// What rankings know: all but quotas, which bound those who run to their end.
+const KNOWS: &[Feature] = &[
+    Feature::Types,
+    Feature::Shares,
+    Feature::Priorities,
+    Feature::Evict,
+    Feature::Outages,
+    Feature::Services,
+    Feature::Search,
+];
 
 /// How the keys of a ranking move.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -14,16 +14,34 @@ mod residents;
 mod trial;
 mod variant;
 
+use super::Visitor;
 use crate::ids::{Job, Server, Slot};
 use crate::machine::{Came, Floor, Left, Policy};
+use crate::options::{Facts, Is, Named, Predict};
 use crate::setting::Setting;
 use crate::speed::Speed;
-pub(super) use foresight::Exact;
+use foresight::Exact;
 use foresight::Foresight;
-pub(super) use history::History;
+use history::History;
 use line::Rank;
 use plan::{Asker, Bench, Plan};
 use residents::Residents;
+
+/// What it says of itself.
+pub(super) const FACTS: &[Facts] = &[Repack::<Exact>::FACTS];
+
+/// Hands the policy of the setting's options to a visitor; gives the visitor back where it is another.
+pub(super) fn visit<'a, S: Speed, V: Visitor<'a, S>>(
+    setting: &Setting<'a>,
+    speed: &S,
+    visitor: V,
+) -> Result<V::Output, V> {
+    match setting.options.predict {
+        _ if !setting.options.has::<Repack<Exact>>() => Err(visitor),
+        Predict::Exact => Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, Exact::new(setting)))),
+        Predict::History => Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, History::new(setting)))),
+    }
+}
 
 /// The policy.
 #[derive(Clone, Debug)]
@@ -98,6 +116,17 @@ impl<F: Foresight> Repack<F> {
             self.residents.foresight.join(floor, victim);
         }
     }
+}
+
+impl<F> Named for Repack<F> {
+    const FACTS: Facts = Facts {
+        name: "repack",
+        about: "least num_gpus x remaining run time; moves and evicts to make room",
+        paper: "ringbco",
+        knows: &[],
+        is: &[Is::Moves],
+        options: &["preempt-cost", "predict"],
+    };
 }
 
 impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
