@@ -35,10 +35,10 @@ pub(super) fn check_slots(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
 /// Refuses what the policy does not know.
 pub(super) fn check_policy(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
     let asked = [
+        (Feature::Search, options.search.is_some()),
         (Feature::Shares, jobs.shares.is_some()),
         (Feature::Outages, extras.outages.is_some()),
         (Feature::Services, extras.services.is_some()),
-        (Feature::Search, options.search.is_some()),
         (Feature::Priorities, jobs.priority.is_some()),
         (Feature::Evict, options.evict),
         (Feature::Quota, extras.quotas.is_some()),

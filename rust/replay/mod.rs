@@ -143,13 +143,13 @@ pub(crate) fn prepare(
     spec.network.validate()?;
     validate_servers(spec.server_gpus)?;
     jobs.validate(options.model)?;
-    check_shares(jobs, options)?;
-    check_room(jobs, extras, options)?;
     check_policy(jobs, extras, options)?;
+    check_shares(jobs, options)?;
     check_slots(jobs, options)?;
     check_outages(extras, spec)?;
     check_services(jobs, extras, spec)?;
     check_searches(jobs, options)?;
+    check_room(jobs, extras, options)?;
     check_types(jobs, spec, options)?;
     let mut parts = split(spec)?;
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;
