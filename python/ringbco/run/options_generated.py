@@ -156,10 +156,10 @@ REPLAY: Final[dict[str, Option]] = {
             "sjf-bco + strict; qssf: qssf + consolidate + strict; srtf: preemptive + "
             "consolidate; tiresias: preemptive + consolidate; gittins: preemptive + "
             "consolidate; ftf: preemptive + consolidate; edf: preemptive + consolidate; "
-            "time-slice: preemptive + consolidate; widest: preemptive + consolidate; repack: "
-            "preemptive + consolidate; afs: preemptive + consolidate; optimus: preemptive + "
-            "consolidate; elastic-srtf: preemptive + consolidate; elasticflow: preemptive + "
-            "consolidate; gavel, allox, sia: by linear or integer programs (extra lp)."
+            "time-slice: preemptive + consolidate; repack: preemptive + consolidate; afs: "
+            "preemptive + consolidate; optimus: preemptive + consolidate; elastic-srtf: "
+            "preemptive + consolidate; elasticflow: preemptive + consolidate; gavel, allox, "
+            "sia: by linear or integer programs (extra lp)."
         ),
         panel="Policy",
         names=(
@@ -177,7 +177,6 @@ REPLAY: Final[dict[str, Option]] = {
             "ftf",
             "edf",
             "time-slice",
-            "widest",
             "repack",
             "afs",
             "optimus",
@@ -414,7 +413,6 @@ REPLAY: Final[dict[str, Option]] = {
                     "ftf",
                     "edf",
                     "time-slice",
-                    "widest",
                     "repack",
                     "afs",
                     "optimus",
@@ -432,7 +430,6 @@ REPLAY: Final[dict[str, Option]] = {
             "ftf",
             "edf",
             "time-slice",
-            "widest",
             "repack",
             "afs",
             "optimus",

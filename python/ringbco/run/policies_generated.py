@@ -178,18 +178,6 @@ PRESETS: Final[dict[str, Preset]] = {
         ("ranks", "at intervals"),
         ("quantum", "preempt-cost"),
     ),
-    "widest": Preset(
-        "widest",
-        "fifo",
-        "consolidate",
-        "strict",
-        "widest",
-        "most num_gpus",
-        "nobody",
-        ("quota",),
-        ("ranks",),
-        ("preempt-cost",),
-    ),
     "repack": Preset(
         "repack",
         "fifo",

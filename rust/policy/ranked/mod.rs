@@ -14,7 +14,6 @@ mod srtf;
 mod time_slice;
 mod tiresias;
 mod waiting;
-mod widest;
 
 use crate::ids::{Job, Slot};
 use crate::machine::{Came, Floor, Left, Policy, Stay};
@@ -31,7 +30,6 @@ use std::collections::BTreeSet;
 use time_slice::TimeSlice;
 use tiresias::Tiresias;
 use waiting::Waiting;
-use widest::Widest;
 
 policies! { |setting, speed|
     Srtf => Ranked::new(setting, Srtf),
@@ -40,7 +38,6 @@ policies! { |setting, speed|
     Ftf => Ranked::new(setting, Ftf::new(setting, speed)),
     Edf<'_> => Ranked::new(setting, Edf::new(setting)),
     TimeSlice => Ranked::new(setting, TimeSlice::new(setting)),
-    Widest => Ranked::new(setting, Widest),
 }
 
 /// What rankings know: all but quotas, which bound those who run to their end.
