@@ -6,6 +6,7 @@ use crate::options::{
     ClockKind, Discipline, Entry, Facts, Feature, Is, Options, Order, Placement, Table as _, Users, Value,
 };
 use crate::policy;
+use std::sync::LazyLock;
 
 /// A policy: the parts that its name stands for, and its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl Preset {
         Self { name, about, paper, order, placement, queue: Discipline::Strict, preemption: None }
     }
 
-    pub(crate) const fn preemptive(facts: &'static Facts) -> Self {
+    pub(crate) fn preemptive(facts: &'static Facts) -> Self {
         let ranked = Self::new(facts.name, facts.about, Order::Fifo, Placement::Consolidate, facts.paper);
         Self { preemption: Some(facts), ..ranked }
     }
@@ -53,7 +54,9 @@ impl Preset {
     pub fn is(&self) -> &'static [Is] {
         match self.preemption {
             Some(facts) => facts.is,
-            None if self.order.is_clairvoyant() || self.placement.is_clairvoyant() => &[Is::Clairvoyant],
+            None if Order::CLAIRVOYANT.contains(&self.order) || Placement::CLAIRVOYANT.contains(&self.placement) => {
+                &[Is::Clairvoyant]
+            }
             None => &[],
         }
     }
@@ -61,20 +64,24 @@ impl Preset {
     /// Its own options, those that the fewest other policies use first.
     #[must_use]
     pub fn options(&self) -> Vec<&'static Entry> {
-        let mut own: Vec<_> = Options::TABLE.iter().filter(|entry| self.is_among(entry, entry.users)).collect();
+        let mut own: Vec<_> = Options::TABLE.iter().filter(|entry| self.uses(entry)).collect();
         own.sort_by_key(|entry| users_of(entry).count());
         own
     }
 
-    /// Whether the policy, as it is, is one of the users of an option. No policy is by its clock.
-    fn is_among(&self, entry: &Entry, users: Users) -> bool {
-        match users {
-            Users::Order(parts) => self.preemption.is_none() && parts.contains(&self.order),
-            Users::Placement(parts) => parts.contains(&self.placement),
-            Users::Queue(parts) => self.preemption.is_none() && parts.contains(&self.queue),
-            Users::Policies => self.preemption.is_some_and(|facts| facts.options.contains(&entry.name)),
-            Users::Any(users) => users.iter().any(|&users| self.is_among(entry, users)),
-            Users::All | Users::Clock(_) | Users::Planner(_) => false,
+    /// Whether the policy, as it is, uses an option. No policy is by its clock.
+    fn uses(&self, entry: &Entry) -> bool {
+        parts_of(entry).iter().any(|(part, names)| self.part(part).is_some_and(|own| names.contains(&own)))
+    }
+
+    /// The name of its own for a part, as the options call it, if it has one.
+    fn part(&self, part: &str) -> Option<&'static str> {
+        match (part, self.preemption) {
+            ("placement", _) => Some(self.placement.name()),
+            ("preemption", Some(facts)) => Some(facts.name),
+            ("order", None) => Some(self.order.name()),
+            ("queue", None) => Some(self.queue.name()),
+            _ => None,
         }
     }
 }
@@ -94,35 +101,11 @@ const QUEUES: &[Preset] = &[
     Preset::new("qssf", "predicted GPU time", Order::Qssf, Placement::Consolidate, QSSF_PAPER),
 ];
 
-const COUNT: usize = {
-    let (mut count, mut family) = (QUEUES.len(), 0);
-    while family < policy::FAMILIES.len() {
-        count += policy::FAMILIES[family].len();
-        family += 1;
-    }
-    count
-};
-
 /// The registry of policies, in the order of the documentation.
-pub const PRESETS: &[Preset] = &{
-    let mut all = [QUEUES[0]; COUNT];
-    let mut count = 0;
-    while count < QUEUES.len() {
-        all[count] = QUEUES[count];
-        count += 1;
-    }
-    let mut family = 0;
-    while family < policy::FAMILIES.len() {
-        let mut own = 0;
-        while own < policy::FAMILIES[family].len() {
-            all[count] = Preset::preemptive(&policy::FAMILIES[family][own]);
-            own += 1;
-            count += 1;
-        }
-        family += 1;
-    }
-    all
-};
+pub static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| {
+    let preemptive = policy::FAMILIES.into_iter().flatten().map(Preset::preemptive);
+    QUEUES.iter().copied().chain(preemptive).collect()
+});
 
 /// Everybody who may preempt: the presets that do, then a log, and whoever decides from outside.
 pub fn preemptive() -> impl Iterator<Item = &'static Facts> {
@@ -147,7 +130,7 @@ pub fn value(name: &str) -> Value {
 
 /// The policies that use an option as they are.
 pub fn users_of(entry: &Entry) -> impl Iterator<Item = &'static Preset> {
-    PRESETS.iter().filter(move |policy| policy.is_among(entry, entry.users))
+    PRESETS.iter().filter(move |policy| policy.uses(entry))
 }
 
 /// The names of some users, by the part by which they are known, as the options call it.

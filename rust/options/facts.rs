@@ -122,27 +122,18 @@ impl Setting for &'static Facts {
 }
 
 impl Order {
-    /// Whether it reads how long a job will run.
-    #[must_use]
-    pub fn is_clairvoyant(self) -> bool {
-        self == Self::Sjf
-    }
+    /// Those that read how long a job will run.
+    pub const CLAIRVOYANT: &'static [Self] = &[Self::Sjf];
 }
 
 impl Placement {
-    /// Whether it adds up how long jobs will run.
-    #[must_use]
-    pub fn is_clairvoyant(self) -> bool {
-        matches!(self, Self::LeastLoaded | Self::FaFfp | Self::Lbsgf | Self::SjfBco)
-    }
+    /// Those that add up how long jobs will run.
+    pub const CLAIRVOYANT: &'static [Self] = &[Self::LeastLoaded, Self::FaFfp, Self::Lbsgf, Self::SjfBco];
 }
 
 impl Discipline {
-    /// Whether it reads how long a job will run.
-    #[must_use]
-    pub fn is_clairvoyant(self) -> bool {
-        self == Self::Easy
-    }
+    /// Those that read how long a job will run.
+    pub const CLAIRVOYANT: &'static [Self] = &[Self::Easy];
 }
 
 impl Options {

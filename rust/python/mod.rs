@@ -58,15 +58,12 @@ fn policies(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
 /// The parts that read how long a job will run: (part, names).
 #[pyfunction]
 fn clairvoyant() -> [(&'static str, Vec<&'static str>); 4] {
-    fn of<T: Copy>(all: &[T], reads: fn(T) -> bool, name: fn(T) -> &'static str) -> Vec<&'static str> {
-        all.iter().filter(|&&part| reads(part)).map(|&part| name(part)).collect()
-    }
-    let policies = preemptive().filter(|facts| facts.is(Is::Clairvoyant)).map(|facts| facts.name);
+    let policies = preemptive().filter(|facts| facts.is(Is::Clairvoyant));
     [
-        ("policy", policies.collect()),
-        ("order", of(Order::ALL, Order::is_clairvoyant, Order::name)),
-        ("placement", of(Placement::ALL, Placement::is_clairvoyant, Placement::name)),
-        ("queue", of(Discipline::ALL, Discipline::is_clairvoyant, Discipline::name)),
+        ("policy", policies.map(|facts| facts.name).collect()),
+        ("order", Order::CLAIRVOYANT.iter().map(|order| order.name()).collect()),
+        ("placement", Placement::CLAIRVOYANT.iter().map(|placement| placement.name()).collect()),
+        ("queue", Discipline::CLAIRVOYANT.iter().map(|queue| queue.name()).collect()),
     ]
 }
 

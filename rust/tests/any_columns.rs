@@ -100,7 +100,7 @@ prop_compose! {
 
 prop_compose! {
     fn options()(
-        preset in prop::sample::select(PRESETS),
+        preset in prop::sample::select(PRESETS.clone()),
         order in prop::sample::select(Order::ALL),
         queue in prop::sample::select(Discipline::ALL),
         placement in prop::sample::select(Placement::ALL),

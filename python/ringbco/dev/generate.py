@@ -116,10 +116,7 @@ def policies() -> str:
     """The module that holds the policies."""
 
     def rows(some: Sequence[Preset]) -> str:
-        told = (", ".join(map(_literal, policy)) for policy in some)
-        return "".join(
-            f"{_text(policy.name)}: Preset({values}),\n" for policy, values in zip(some, told, strict=True)
-        )
+        return "".join(f"{_text(policy.name)}: {_made('Preset', policy)},\n" for policy in some)
 
     presets, deciders, features = _policies()
     code = _POLICIES.format(
@@ -245,13 +242,18 @@ def _option(row: Row) -> str:
         "absent": row["absent"] or "",
         **{name: row[name] for name in ("word", "unit", "users", "policies", "exclusive", "demand", "form")},
     }
-    usual = Option._field_defaults
+    return _made("Option", Option(**values))
+
+
+def _made(kind: str, row: Option | Preset) -> str:
+    """The call that makes a row, without what is usual."""
+    usual = row._field_defaults
     told = [
         f"{name}={_literal(value)}"
-        for name, value in values.items()
+        for name, value in row._asdict().items()
         if name not in usual or (tuple(value) if isinstance(value, list) else value) != usual[name]
     ]
-    return f"Option({', '.join(told)})"
+    return f"{kind}({', '.join(told)})"
 
 
 def _literal(value: object) -> str:

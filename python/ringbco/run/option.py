@@ -77,9 +77,9 @@ class Preset(NamedTuple):
     preemption: str
     about: str
     paper: str
-    refuses: tuple[str, ...]
-    is_: tuple[str, ...]
-    options: tuple[str, ...]
+    refuses: tuple[str, ...] = _EMPTY
+    is_: tuple[str, ...] = _EMPTY
+    options: tuple[str, ...] = _EMPTY
 
 
 def takes(table: Mapping[str, Option]) -> Callable[[_Function], _Function]:
