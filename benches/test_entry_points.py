@@ -12,8 +12,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from ringbco.cluster.spec import Cluster
 from ringbco.result import metrics
 from ringbco.run.options import policies
+from ringbco.run.policies_generated import PRESETS
 from ringbco.run.replay import replay
-from ringbco.run.scheduling import BY_DEADLINE
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs
 
@@ -31,7 +31,7 @@ def test_profile(benchmark: BenchmarkFixture, table: JobTable, cluster: Cluster)
 
 @pytest.mark.parametrize("policy", [policy.name for policy in policies()])
 def test_replay(benchmark: BenchmarkFixture, table: JobTable, cluster: Cluster, policy: str) -> None:
-    if policy in BY_DEADLINE:
+    if "by deadlines" in PRESETS[policy].is_:
         due = pl.col("submit_time") + 2 * pl.col("duration") + 3600
         table = from_frame(table.frame.with_columns(deadline=due))
     outcome = benchmark(replay, table, cluster, policy=policy)

@@ -3,6 +3,7 @@
 //! `table` declares each option once, `entry` says what is known of one, `setting` gets and sets its value.
 
 mod entry;
+mod facts;
 mod search;
 mod setting;
 mod table;
@@ -11,6 +12,8 @@ mod together;
 use crate::error::{Error, Result};
 
 pub use entry::{Entry, Kind, Range, Users};
+pub(crate) use facts::Named;
+pub use facts::{Facts, Feature, Is};
 pub use search::Search;
 pub(crate) use setting::Setting;
 pub use setting::{Table, Value};
@@ -180,40 +183,6 @@ registry!(
         History => "history",
         /// The recorded duration.
         Exact => "exact",
-    }
-);
-
-registry!(
-    /// Policies that preempt (docs/policies.md).
-    Preemption, "preemption" {
-        /// Nobody is preempted: the order and the queue discipline decide.
-        None => "none",
-        /// Shortest remaining time first.
-        Srtf => "srtf",
-        /// Least attained service in queues (2D-LAS).
-        Tiresias => "tiresias",
-        /// Queues as Tiresias', by Gittins index inside.
-        Gittins => "gittins",
-        /// Largest finish-time-fairness rho first.
-        Ftf => "ftf",
-        /// Earliest deadline first.
-        Edf => "edf",
-        /// Round robin.
-        TimeSlice => "time-slice",
-        /// Smallest remaining work first, with room made by moving and evicting.
-        Repack => "repack",
-        /// Resizes jobs: AFS-L.
-        Afs => "afs",
-        /// Resizes jobs: by marginal gain.
-        Optimus => "optimus",
-        /// Resizes jobs: shortest remaining time first, then marginal gain.
-        ElasticSrtf => "elastic-srtf",
-        /// Resizes jobs: the least shares that meet deadlines, then marginal gain.
-        ElasticFlow => "elasticflow",
-        /// As a decision log says.
-        Log => "log",
-        /// Decisions come from outside.
-        Outside => "outside",
     }
 );
 

@@ -15,7 +15,7 @@ mod run;
 
 use crate::cluster::Network;
 use crate::error::{Error, Result};
-use crate::options::{ClockKind, Model, Options, Order, Oversize, Preemption, Ties};
+use crate::options::{ClockKind, Model, Options, Order, Oversize, Ties};
 use crate::replay::ClusterSpec;
 use crate::trace::Jobs;
 pub use mechanism::{Logged, replay_log};
@@ -209,8 +209,8 @@ pub fn replay(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, optio
 fn refuse_unknown(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     let unsupported =
         |option, value: &dyn std::fmt::Debug| Err(Error::Unsupported { option, value: format!("{value:?}") });
-    if options.preemption != Preemption::None {
-        return unsupported("policy", &options.preemption.name());
+    if let Some(policy) = options.preemption {
+        return unsupported("policy", &policy.name);
     }
     if matches!(options.order, Order::Qssf | Order::Column) {
         return unsupported("order", &options.order.name());

@@ -47,9 +47,9 @@ pub(crate) struct Setting<'a> {
     pub(crate) quotas: Option<Quotas<'a>>,
     /// What services want; `None` for a run that knows none.
     pub(crate) services: Option<Services<'a>>,
-    /// When decisions from outside are due (`Preemption::Outside`).
+    /// When decisions from outside are due (policy `outside`).
     pub(crate) when: When,
-    /// Decisions to carry out (`Preemption::Log`).
+    /// Decisions to carry out (policy `log`).
     pub(crate) log: Option<&'a DecisionLog>,
 }
 

@@ -19,14 +19,14 @@ import test_preempt_equality
 import test_queue_orders
 import test_repack
 from conftest import Invoke
-from ringbco import _core
 from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.run.options import policies
 from ringbco.run.own import BUILT_IN
 from ringbco.run.plan import plan
+from ringbco.run.policies_generated import PRESETS
 from ringbco.run.replay import replay
-from ringbco.run.scheduling import BY_DEADLINE, foreknowledge
+from ringbco.run.scheduling import foreknowledge
 
 RESIZING = ("afs", "optimus", "elastic-srtf", "elasticflow")
 DOCS = Path(__file__).parents[1] / "docs" / "policies.md"
@@ -316,6 +316,12 @@ def test_policies_verb(invoke: Invoke) -> None:
         "repack": ["with --predict exact"],
         "edf": ["with --admission"],
     }
+    refused = {row["name"]: set(row["refuses"]) for row in listed}
+    assert all({*row["knows"]} == {*listed[0]["knows"]} - refused[row["name"]] for row in listed)
+    assert refused["fifo"] == set()
+    assert refused["srtf"] == {"quota"}
+    assert refused["repack"] == {*listed[0]["knows"]}
+    assert refused["afs"] == refused["gavel"] == {"shares", "evict", "quota"}
     told = invoke("replay", "--help").stdout
     for row in listed:
         assert all(option.split()[0] in told for option in row["options"]), row
@@ -337,9 +343,9 @@ def test_emptiest_takes_the_servers_with_most_idle_gpus(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_run_says_what_it_knew_beforehand(invoke: Invoke, small_jobs: Path) -> None:
-    clairvoyant = {row[0] for row in _core.policies() if row[2]}
+    clairvoyant = {name for name, policy in PRESETS.items() if "clairvoyant" in policy.is_}
     for policy in policies():
-        if policy.preemption not in BY_DEADLINE:
+        if not policy.is_("by deadlines"):
             options = run([(0, 1, 5)], "1x1", policy.name).run["options"]
             assert bool(foreknowledge({"options": options})) == (policy.name in clairvoyant), policy
     told: list[tuple[str, dict[str, Any], list[str]]] = [
@@ -395,7 +401,3 @@ def test_run_toml_names_the_options(tmp_path: Path) -> None:
     options = Outcome.read(tmp_path / "result").run["options"]
     assert (options["policy"], options["thresholds"]) == ("tiresias", [10.0, 20.0])
     assert (options["interval"], options["preempt_cost"], options["admission"]) == (5.0, 30.0, False)
-
-
-def test_registry_and_presets_agree() -> None:
-    assert [name for name, *_ in _core.policies()] == [name for name, *_ in _core.presets()]

@@ -22,6 +22,7 @@ from oracle_result import PreemptResult
 from ringbco import _core
 from ringbco.cluster.network import Network
 from ringbco.result.causes import parts
+from ringbco.run.policies_generated import PRESETS
 from ringbco.trace.profiles import Profiled
 from strategies import CLOCKS, MODELS, PLACEMENTS, VARIANTS, Case, build_case
 
@@ -260,7 +261,7 @@ def test_jobs_that_are_done_as_they_start(policy: str) -> None:
 
 
 def test_every_preemptive_policy_is_here() -> None:
-    registered = {name for name, *_, preemption in _core.presets() if preemption != "none"}
+    registered = {name for name, policy in PRESETS.items() if policy.preemption != "none"}
     others = {
         "repack",
         *oracle_elastic.POLICIES,

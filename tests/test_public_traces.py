@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Invoke
 from ringbco.run.options import policies
-from ringbco.run.scheduling import BY_DEADLINE
+from ringbco.run.policies_generated import PRESETS
 
 ROOT = Path(__file__).parents[1]
 # Pages that show the audit of a trace.
@@ -47,7 +47,7 @@ def test_a_result_and_its_audit_under_every_preset(
         if policy == "time-slice":  # thousands of stretches
             jobs = tmp_path / "some.csv"
             pl.read_csv(shared_traces / trace).head(500).write_csv(jobs)
-        if policy in BY_DEADLINE:
+        if "by deadlines" in PRESETS[policy].is_:
             jobs = table_with_deadlines(pl.read_csv(jobs), tmp_path)
         run = invoke("replay", jobs, "--cluster", "32x8", "--policy", policy, "-o", "r", "--force")
         assert (run.returncode, run.stderr) == (0, "")

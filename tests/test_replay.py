@@ -12,19 +12,18 @@ import polars as pl
 import pytest
 
 import ringbco
-from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.result.causes import CAUSES_SCHEMA
 from ringbco.result.outcome import Outcome, toml_text
 from ringbco.result.schema import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, PREEMPTION_SCHEMA, TIMELINE_SCHEMA
 from ringbco.run.options import policies, resolve_policy
+from ringbco.run.policies_generated import PRESETS
 from ringbco.run.replay import replay
-from ringbco.run.scheduling import BY_DEADLINE
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs
 
-PRESETS = [name for name, *_ in _core.presets()]
+BY_DEADLINE = {name for name, policy in PRESETS.items() if "by deadlines" in policy.is_}
 PREEMPTIVE = {policy.name for policy in policies() if policy.preemption != "none"}
 TWO_VCS = """\
 [[servers]]

@@ -16,6 +16,7 @@ mod holdings;
 mod ledger;
 mod lodgers;
 mod outages;
+mod policy;
 mod searches;
 mod services;
 mod sharing;
@@ -29,13 +30,13 @@ mod verbs;
 use crate::error::{Error, Result};
 use crate::ids::{Job, Slot};
 use crate::outcome::ClusterOutcome;
-use crate::policy::Policy;
 use crate::record::{Scale, Why};
 use crate::setting::Setting;
 use crate::speed::Speed;
 pub(crate) use clock::{Clock, MOST_SLOTS};
 pub(crate) use floor::Floor;
 pub(crate) use holdings::Claimant;
+pub(crate) use policy::{Came, Left, Policy};
 pub(crate) use sharing::wants;
 pub(crate) use stays::Stay;
 
@@ -213,7 +214,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                     continue;
                 }
                 let job = self.floor.complete(slot);
-                self.policy.completed(&self.floor, slot, job);
+                self.policy.left(&self.floor, slot, job, Left::Done);
                 if P::OUTSIDE {
                     self.asked_in_vain = 0;
                 }
@@ -232,7 +233,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         while self.next_arrival <= now {
             let job = self.floor.arrival(self.arrived);
             self.floor.turn_wait(job);
-            self.policy.arrived(&mut self.floor, job);
+            self.policy.came(&mut self.floor, job, Came::Arrived);
             if P::OUTSIDE {
                 self.asked_in_vain = 0;
             }

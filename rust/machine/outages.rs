@@ -7,10 +7,10 @@
 use super::Machine;
 use super::clock::Clock;
 use super::floor::Floor;
+use super::policy::{Left, Policy};
 use super::sleep::Sleep;
 use super::stays::Stay;
 use crate::ids::{Job, Server, Slot};
-use crate::policy::Policy;
 use crate::record::Why;
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -94,7 +94,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
             } else {
                 for slot in self.floor.stays_on(server) {
                     let job = self.floor.lose(slot, row);
-                    self.policy.failed(&self.floor, slot, job);
+                    self.policy.left(&self.floor, slot, job, Left::Lost);
                 }
                 self.floor.fail_replicas(server);
                 self.floor.take_down(server);

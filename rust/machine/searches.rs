@@ -9,11 +9,11 @@
 use super::Machine;
 use super::clock::Clock;
 use super::floor::Floor;
+use super::policy::{Came, Left, Policy};
 use super::stays::Stay;
 use crate::ds::ordered;
 use crate::ids::{Job, Slot};
 use crate::outcome::Climb;
-use crate::policy::Policy;
 use crate::record::Why;
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -265,16 +265,16 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
                 Fate::GoesOn(job, None) => {
                     self.floor.turn_wait(job);
                     self.floor.out.climbing.set_woke(job, now);
-                    self.policy.resumed(&mut self.floor, job);
+                    self.policy.came(&mut self.floor, job, Came::Again);
                 }
                 Fate::Pauses(job, slot) => {
                     self.floor.pause(slot);
-                    self.policy.paused(&self.floor, slot, job);
+                    self.policy.left(&self.floor, slot, job, Left::Paused);
                 }
                 Fate::Ends(job, slot) => {
                     self.floor.give_up(job, slot, Why::Rung);
                     match slot {
-                        Some(slot) => self.policy.paused(&self.floor, slot, job),
+                        Some(slot) => self.policy.left(&self.floor, slot, job, Left::Paused),
                         None => self.policy.capacity_changed(),
                     }
                 }

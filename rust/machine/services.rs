@@ -7,9 +7,9 @@
 use super::Machine;
 use super::clock::Clock;
 use super::floor::Floor;
+use super::policy::{Left, Policy};
 use crate::ids::{Job, Server};
 use crate::outcome::{Replica, ReplicaEnded, Serving, Woken};
-use crate::policy::Policy;
 use crate::record::Why;
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -143,7 +143,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         let mut evicted = Vec::new();
         floor.evict_all(&chosen, Why::EvictedFor(service as u32), &mut evicted);
         for (slot, job) in evicted {
-            self.policy.failed(&self.floor, slot, job);
+            self.policy.left(&self.floor, slot, job, Left::Lost);
         }
         Some(server)
     }

@@ -1,11 +1,11 @@
 //! A run that is cut and cloned ends as one that was never stopped.
 
-use super::{Machine, Pause, Unwatched};
+use super::{Machine, Pause, Policy, Unwatched};
 use crate::cluster::{FewestServers, Network};
 use crate::options::{ClockKind, Discipline, Model, Options, Placement};
 use crate::outcome::ClusterOutcome;
 use crate::policies::PRESETS;
-use crate::policy::{Policy, Visitor, with_policy};
+use crate::policy::{Visitor, with_policy};
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
 use crate::trace::OwnedJobs;

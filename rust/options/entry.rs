@@ -10,10 +10,9 @@
 //! assert_eq!(told, "option turn: 90: expected a time >= 0 and <= 60 s");
 //! ```
 
-use super::{ClockKind, Discipline, Order, Placement, Preemption, Search, Ties, Value};
+use super::{ClockKind, Discipline, Order, Placement, Search, Ties, Value};
 use crate::error::{Error, Result};
 use crate::planner::Planner;
-use crate::policies::{PRESETS, Preset};
 
 /// Which values an option may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +36,8 @@ pub enum Kind {
     Ties(&'static [&'static str]),
     /// A text that `Search::parse` takes.
     Search,
+    /// The name of a policy, which the registry of policies reads.
+    Policy,
     /// A file, which the caller reads: the engine never sees its name.
     File,
 }
@@ -75,52 +76,14 @@ pub enum Users {
     Placement(&'static [Placement]),
     /// Queue disciplines.
     Queue(&'static [Discipline]),
-    /// Policies that preempt.
-    Preemption(&'static [Preemption]),
+    /// The policies that list it among theirs.
+    Policies,
     /// Clocks.
     Clock(&'static [ClockKind]),
     /// Planners.
     Planner(&'static [Planner]),
     /// Whoever is one of several kinds.
     Any(&'static [Self]),
-}
-
-impl Users {
-    /// The parts by which users are known, as the options call them, and the names that use it; none for `All`.
-    #[must_use]
-    pub fn parts(self) -> Vec<(&'static str, Vec<&'static str>)> {
-        fn of<T: Copy>(
-            part: &'static str,
-            values: &[T],
-            name: fn(T) -> &'static str,
-        ) -> Vec<(&'static str, Vec<&'static str>)> {
-            vec![(part, values.iter().map(|&value| name(value)).collect())]
-        }
-        match self {
-            Self::All => Vec::new(),
-            Self::Order(values) => of("order", values, Order::name),
-            Self::Placement(values) => of("placement", values, Placement::name),
-            Self::Queue(values) => of("queue", values, Discipline::name),
-            Self::Preemption(values) => of("preemption", values, Preemption::name),
-            Self::Clock(values) => of("clock", values, ClockKind::name),
-            Self::Planner(values) => of("policy", values, Planner::name),
-            Self::Any(users) => users.iter().flat_map(|users| users.parts()).collect(),
-        }
-    }
-
-    /// Whether the policy, as it is, is one of them. No policy is by its clock.
-    #[must_use]
-    pub fn include(self, policy: &Preset) -> bool {
-        let queues = policy.preemption == Preemption::None;
-        match self {
-            Self::Order(parts) => queues && parts.contains(&policy.order),
-            Self::Placement(parts) => parts.contains(&policy.placement),
-            Self::Queue(parts) => queues && parts.contains(&policy.queue),
-            Self::Preemption(parts) => parts.contains(&policy.preemption),
-            Self::Any(users) => users.iter().any(|users| users.include(policy)),
-            Self::All | Self::Clock(_) | Self::Planner(_) => false,
-        }
-    }
 }
 
 /// One option. Its default is that of the struct it is a field of.
@@ -225,6 +188,12 @@ impl Entry {
         Self::new(name, Kind::Search, Search::EXPECTED)
     }
 
+    /// The name of a policy.
+    #[must_use]
+    pub const fn policy(name: &'static str) -> Self {
+        Self::new(name, Kind::Policy, "a policy by name")
+    }
+
     /// A file that the caller reads.
     #[must_use]
     pub const fn file(name: &'static str, expected: &'static str) -> Self {
@@ -325,14 +294,9 @@ impl Entry {
             (Kind::Name(names), Value::Text(text)) => names.contains(&text.as_str()),
             (Kind::Ties(_), Value::Text(text)) => Ties::parse(text).is_ok(),
             (Kind::Search, Value::Text(text)) => Search::parse(text).is_ok(),
+            (Kind::Policy, Value::Policy(_)) => true,
             _ => false,
         };
         if good { Ok(()) } else { Err(self.refusal(value)) }
-    }
-
-    /// The policies that use it as they are.
-    pub fn policies(&self) -> impl Iterator<Item = &'static Preset> {
-        let users = self.users;
-        PRESETS.iter().filter(move |policy| users.include(policy))
     }
 }

@@ -1,6 +1,6 @@
 //! How the trials of a search are judged: `asha:eta=3,rungs=4` (docs/searches.md).
 
-use super::{Options, Preemption, Setting, Value};
+use super::{Options, Setting, Value};
 use crate::error::{Error, Result};
 
 /// Asynchronous successive halving (ASHA): one in `eta` of those that reach a rung goes on.
@@ -52,18 +52,14 @@ impl Setting for Search {
 }
 
 impl Options {
-    /// Refuses what knows no rungs.
+    /// Refuses a log, which knows no rungs.
     pub(super) fn check_search(&self) -> Result<()> {
-        let Some(search) = self.search else { return Ok(()) };
-        let fail = |expected: &str| {
-            Err(Error::Option { name: "search", value: search.value().shown(), expected: expected.to_owned() })
-        };
-        match self.preemption {
-            Preemption::Repack => {
-                fail("a policy other than repack, which takes every job for one that runs to its end")
-            }
-            Preemption::Log => fail("a policy that decides: a log knows no rungs"),
-            _ if self.record_decisions => fail("no decisions beside it: a log knows no rungs"),
+        match self.search {
+            Some(search) if self.record_decisions => Err(Error::Option {
+                name: "search",
+                value: search.value().shown(),
+                expected: "no decisions beside it: a log knows no rungs".to_owned(),
+            }),
             _ => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! Values of options, the fields that hold them, and the macro that declares a struct of such fields.
 
-use super::{Entry, Ties};
+use super::{Entry, Facts, Ties};
 use crate::error::Result;
 
 /// A value of an option.
@@ -18,6 +18,8 @@ pub enum Value {
     Numbers(Vec<f64>),
     /// A name, or a text of a certain form.
     Text(String),
+    /// A policy that preempts.
+    Policy(&'static Facts),
 }
 
 impl Value {
@@ -29,6 +31,7 @@ impl Value {
             Self::Number(number) => number.to_string(),
             Self::Numbers(numbers) => numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(","),
             Self::Text(text) => text.clone(),
+            Self::Policy(facts) => facts.name.to_owned(),
         }
     }
 }

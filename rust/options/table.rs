@@ -5,11 +5,10 @@
 
 use super::setting::options;
 use super::{
-    ClockKind, Discipline, Entry, Model, Order, Oversize, Placement, Predict, Preemption, Search, Table, Ties,
-    TypeOrder, Users, Value, Variant,
+    ClockKind, Discipline, Entry, Facts, Model, Order, Oversize, Placement, Predict, Search, Table, Ties, TypeOrder,
+    Users, Value, Variant,
 };
 use crate::planner::{Dispatch, Planner};
-use crate::policies;
 
 const POLICY: &str = "Policy";
 const OTHERS: &str = "Other schedulers (docs/policies.md)";
@@ -25,31 +24,10 @@ const MOST_SECONDS: f64 = 1e16;
 const LONGEST: f64 = 1e9;
 
 const SJF_BCO: Users = Users::Placement(&[Placement::SjfBco]);
-/// All but `none`.
-const PREEMPTS: Users = Users::Preemption(Preemption::ALL.split_at(1).1);
-const DECIDES_AT_INTERVALS: Users = Users::Preemption(&[
-    Preemption::Tiresias,
-    Preemption::Gittins,
-    Preemption::Ftf,
-    Preemption::Afs,
-    Preemption::Optimus,
-    Preemption::ElasticSrtf,
-    Preemption::ElasticFlow,
-]);
-/// Built-in policies that resize jobs.
-pub(super) const RESIZES: &[Preemption] =
-    &[Preemption::Afs, Preemption::Optimus, Preemption::ElasticSrtf, Preemption::ElasticFlow];
-/// All policies that may move or resize a job.
-const MOVES: Users = Users::Preemption(&[
-    Preemption::Afs,
-    Preemption::Optimus,
-    Preemption::ElasticSrtf,
-    Preemption::ElasticFlow,
-    Preemption::Log,
-    Preemption::Outside,
-]);
 
-const REPLAY_POLICY: Entry = Entry::name("policy", &policies::NAMES)
+/// The policy of a replay that names none.
+const REPLAY_DEFAULT: &str = "sjf-bco";
+const REPLAY_POLICY: Entry = Entry::policy("policy")
     .panel(POLICY)
     .help("A preset of order + placement + queue, or log:FILE, the decisions.parquet of another run. {policies}.");
 const REPLAY_TABLES: Entry = Entry::file("tables", "a Parquet or CSV file, or a frame, of measured speeds")
@@ -100,8 +78,8 @@ const ALLOCATIONS: Entry =
 options! {
     /// Everything a replay is asked to do.
     Options {
-        /// Who may be preempted, and by what ranking.
-        preemption: Preemption = Preemption::None => Entry::name("preemption", Preemption::NAMES);
+        /// The policy, if it is one that may stop jobs; `None`: an order, under which jobs run to their end.
+        preemption: Option<&'static Facts> = None => Entry::policy("preemption").word("none");
         /// Queue order.
         order: Order = Order::Smallest => Entry::name("order", Order::NAMES)
             .or("the policy's")
@@ -170,7 +148,7 @@ options! {
         /// What a job that is resumed pays, s without progress.
         preempt_cost: f64 = 30.0 => Entry::number("preempt-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")
-            .of(PREEMPTS)
+            .of(Users::Policies)
             .panel(OTHERS)
             .help("Policies that preempt: seconds that a resumed job holds its GPUs without progress.");
         /// What a job pays at its first start, s without progress.
@@ -182,7 +160,7 @@ options! {
         move_cost: Option<f64> = None => Entry::number("move-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .or("preempt-cost")
             .unit("s")
-            .of(MOVES)
+            .of(Users::Policies)
             .panel(OTHERS)
             .help("Policies that move jobs: seconds that a moved job holds its GPUs without progress.");
         /// What a job that gets another number of GPUs pays, s without progress; `None` for as much as one that is
@@ -190,7 +168,7 @@ options! {
         resize_cost: Option<f64> = None => Entry::number("resize-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .or("preempt-cost")
             .unit("s")
-            .of(MOVES)
+            .of(Users::Policies)
             .panel(OTHERS)
             .help("Policies that resize jobs: seconds that a resized job holds its GPUs without progress.");
         /// Seconds of progress between two checkpoints.
@@ -226,7 +204,7 @@ options! {
         thresholds: Vec<f64> = vec![18_000.0] =>
             Entry::ascending("thresholds", "GPU-seconds > 0 in ascending order")
             .unit("GPU-seconds")
-            .of(Users::Preemption(&[Preemption::Tiresias, Preemption::Gittins]))
+            .of(Users::Policies)
             .form("S[,S...]")
             .panel(OTHERS)
             .help("tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several \
@@ -235,30 +213,30 @@ options! {
         interval: Option<f64> = None => Entry::positive("interval", LONGEST, "a number of seconds > 0 and <= 1e+09")
             .or("60; none for policies that resize jobs")
             .unit("s")
-            .of(DECIDES_AT_INTERVALS)
+            .of(Users::Policies)
             .panel(OTHERS)
             .help("tiresias, gittins, ftf: seconds between decisions. Policies that resize jobs: seconds after which they \
                 decide though nothing happened.");
         /// Age of a stay, s, below which a policy does not resize its job.
         resize_every: f64 = 300.0 => Entry::number("resize-every", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")
-            .of(Users::Preemption(RESIZES))
+            .of(Users::Policies)
             .panel(OTHERS)
             .help("Policies that resize jobs: seconds for which a job keeps the GPUs that it was given.");
         /// Time between passes, s (`time-slice`).
         quantum: f64 = 60.0 => Entry::positive("quantum", LONGEST, "a number of seconds > 0 and <= 1e+09")
             .unit("s")
-            .of(Users::Preemption(&[Preemption::TimeSlice]))
+            .of(Users::Policies)
             .panel(OTHERS)
             .help("time-slice: seconds between decisions.");
         /// What predictions of run times rest on.
         predict: Predict = Predict::History => Entry::name("predict", Predict::NAMES)
-            .of(Users::Any(&[Users::Order(&[Order::Qssf]), Users::Preemption(&[Preemption::Repack])]))
+            .of(Users::Any(&[Users::Order(&[Order::Qssf]), Users::Policies]))
             .panel(OTHERS)
             .help("qssf, repack: predict from the history of completed jobs, or exact: know the recorded duration.");
         /// Whether `edf` refuses jobs that would miss their deadline even alone.
         admission: bool = false => Entry::flag("admission")
-            .of(Users::Preemption(&[Preemption::Edf]))
+            .of(Users::Policies)
             .demand()
             .panel(OTHERS)
             .help("edf: refuse a job that on arrival would miss its deadline even alone. Default: take all.");
@@ -334,7 +312,7 @@ options! {
 pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     let text = |name: &str| Value::Text(name.to_owned());
     let mut replay = rows(&Options::default());
-    replay.insert(0, (REPLAY_POLICY, text(policies::DEFAULT)));
+    replay.insert(0, (REPLAY_POLICY, text(REPLAY_DEFAULT)));
     let after_model = 1 + replay.iter().position(|(entry, _)| entry.name == "model").unwrap_or_default();
     replay.insert(after_model, (REPLAY_TABLES, Value::Absent));
     let before = replay.iter().position(|(entry, _)| entry.name == "checkpoint-interval").unwrap_or_default();

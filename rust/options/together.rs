@@ -3,17 +3,8 @@
 //! Invariant: options that pass `validate` describe a run that can be made. For example, a turn of `time-slice` is longer
 //! than the pause with which it begins.
 
-use super::table::RESIZES;
-use super::{ClockKind, Model, Options, PlanOptions, Preemption, Table as _};
+use super::{ClockKind, Model, Options, PlanOptions, Table as _};
 use crate::error::{Error, Result};
-
-impl Preemption {
-    /// Whether it goes by deadlines.
-    #[must_use]
-    pub fn needs_deadlines(self) -> bool {
-        matches!(self, Self::Edf | Self::ElasticFlow)
-    }
-}
 
 impl Options {
     /// Whether a job may hold its GPUs without progress when it starts for the first time.
@@ -31,12 +22,6 @@ impl Options {
     #[must_use]
     pub fn interval(&self) -> f64 {
         self.interval.unwrap_or(60.0)
-    }
-
-    /// Whether the policy is a built-in one that resizes jobs.
-    #[must_use]
-    pub fn resizes(&self) -> bool {
-        RESIZES.contains(&self.preemption)
     }
 
     /// What a job that is moved pays, s without progress.
@@ -57,12 +42,12 @@ impl Options {
     /// `Option`, naming the first one at fault.
     pub fn validate(&self) -> Result<()> {
         self.check_each()?;
-        if self.admission && self.preemption != Preemption::Edf {
-            let (value, expected) = ("true".to_owned(), "the policy edf".to_owned());
+        if self.admission && !self.reads("admission") {
+            let (value, expected) = ("true".to_owned(), "a policy that refuses jobs with it".to_owned());
             return Err(Error::Option { name: "admission", value, expected });
         }
         self.check_search()?;
-        if self.preemption == Preemption::TimeSlice { self.check_turns() } else { Ok(()) }
+        if self.reads("quantum") { self.check_turns() } else { Ok(()) }
     }
 
     /// A turn must leave time for progress after the resume cost, or jobs would take turns for ever.

@@ -12,8 +12,7 @@ use super::place::{Gang, Placer};
 use super::schedule::{End, Shared};
 use crate::decisions::Verb;
 use crate::ids::{Job, Server, Slot};
-use crate::machine::Floor;
-use crate::policy::Policy;
+use crate::machine::{Came, Floor, Left, Policy};
 use crate::speed::Speed;
 
 /// Why the machine pauses.
@@ -179,9 +178,10 @@ impl<'a> Dispatcher<'a> {
 }
 
 impl<S: Speed> Policy<S> for Dispatcher<'_> {
-    fn arrived(&mut self, _floor: &mut Floor<'_, S>, _job: Job) {}
+    fn came(&mut self, _floor: &mut Floor<'_, S>, _job: Job, _why: Came) {}
 
-    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+    /// A stay ends when its job is done: a plan knows no outages.
+    fn left(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job, _why: Left) {
         (self.is_due, self.has_completed) = (true, true);
         let own = self.instance.own(job.index());
         match self.instance.options.dispatch {
@@ -189,9 +189,6 @@ impl<S: Speed> Policy<S> for Dispatcher<'_> {
             Dispatch::Reserve => self.lines.leave(own),
         }
     }
-
-    // A plan knows no outages.
-    fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, _job: Job) {}
 
     fn capacity_changed(&mut self) {}
 

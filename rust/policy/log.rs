@@ -3,11 +3,11 @@
 //! The policy wakes at the time of every decision and carries it out, or the run ends with an error that names it.
 //! For example, the log of a FIFO run gives the same start and finish times as the run itself.
 
-use super::Policy;
 use super::roster::Roster;
 use crate::decisions::{Decision, DecisionLog, Verb};
 use crate::ids::{Job, Slot};
-use crate::machine::Floor;
+use crate::machine::{Came, Floor, Left, Policy};
+use crate::options::{Facts, Feature, Is, Named};
 use crate::setting::Setting;
 use crate::speed::Speed;
 use std::collections::BTreeMap;
@@ -103,19 +103,26 @@ impl Logged<'_> {
     }
 }
 
+impl Named for Logged<'_> {
+    const FACTS: Facts = Facts {
+        name: "log",
+        about: "as a decision log says",
+        paper: "",
+        knows: &[Feature::Types, Feature::Priorities],
+        is: &[Is::Resizes],
+        options: &["preempt-cost", "move-cost", "resize-cost"],
+    };
+}
+
 impl<S: Speed> Policy<S> for Logged<'_> {
     const STOPS: bool = true;
 
-    fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
+    fn came(&mut self, _floor: &mut Floor<'_, S>, job: Job, _why: Came) {
         self.roster.set_waiting(job);
     }
 
-    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
-        self.roster.set_gone(job);
-    }
-
-    fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
-        self.roster.set_waiting(job);
+    fn left(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job, why: Left) {
+        if why == Left::Lost { self.roster.set_waiting(job) } else { self.roster.set_gone(job) }
     }
 
     fn capacity_changed(&mut self) {}

@@ -4,6 +4,26 @@
 //! wants a pass, and the machine calls it then. For example, FIFO wants one at every instant at which a job came or
 //! went and somebody waits.
 
+/// Registers policies, in the order of the documentation: a line has the type of one, and how it is made.
+macro_rules! policies {
+    (|$setting:ident, $speed:ident| $($policy:ty => $make:expr),+ $(,)?) => {
+        /// What they say of themselves.
+        pub(super) const FACTS: &[crate::options::Facts] = &[$(<$policy as crate::options::Named>::FACTS),+];
+
+        /// Hands the policy of the setting's options to a visitor; gives the visitor back where it is none of these.
+        pub(super) fn visit<'a, S: crate::speed::Speed, V: crate::policy::Visitor<'a, S>>(
+            $setting: &crate::setting::Setting<'a>,
+            $speed: &S,
+            visitor: V,
+        ) -> std::result::Result<V::Output, V> {
+            $(if $setting.options.has::<$policy>() {
+                return Ok(visitor.visit($setting, $speed.clone(), $make));
+            })+
+            Err(visitor)
+        }
+    };
+}
+
 mod elastic;
 mod log;
 pub(crate) mod outside;
@@ -14,82 +34,14 @@ mod repack;
 mod roster;
 
 use crate::error::Result;
-use crate::ids::{Job, Slot};
-use crate::machine::{Floor, Machine, Watch};
-use crate::options::{Model, Order, Predict, Preemption};
+use crate::machine::{Machine, Policy, Watch};
+use crate::options::{Facts, Model, Order};
 use crate::outcome::ClusterOutcome;
 use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
-use elastic::{Afs, ElasticFlow, ElasticSrtf, Optimus, Resizing};
 use log::Logged;
 pub(crate) use outside::Outside;
 pub(crate) use queue::{FixedLine, KeyedLine, Queued};
-use ranked::{Edf, Ftf, Gittins, Ranked, Srtf, TimeSlice, Tiresias};
-use repack::{Exact, History, Repack};
-
-/// Decides on behalf of one cluster.
-pub(crate) trait Policy<S: Speed>: Clone + Send {
-    /// Whether it may take GPUs back. If not, the columns that this needs are not kept.
-    const STOPS: bool = false;
-
-    /// Whether decisions come from outside. Then the machine pauses where one is due.
-    const OUTSIDE: bool = false;
-
-    /// A job has arrived. It waits from now on, unless the policy refuses it.
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job);
-
-    /// The job that stayed at `slot` is done. Its GPUs are free.
-    fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job);
-
-    /// The stay at `slot` ended because a server failed, or a service wants its GPUs. Its job waits from now on, at its
-    /// old place.
-    fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job);
-
-    /// The stay at `slot` ended at a rung. Its job neither waits nor runs from now on.
-    fn paused(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        self.completed(floor, slot, job);
-    }
-
-    /// A job that paused at a rung waits again, at its old place.
-    fn resumed(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        self.arrived(floor, job);
-    }
-
-    /// The stay at `slot` goes on from a rung, which may have set its progress back to it.
-    fn climbed(&mut self, _floor: &Floor<'_, S>, _slot: Slot) {}
-
-    /// A server went down or came back, a service wants other replicas or got one, or a trial ended that had paused.
-    fn capacity_changed(&mut self);
-
-    /// Whether a decision from outside is due now. Called once an instant, after its completions and arrivals.
-    fn asks(&mut self, _floor: &Floor<'_, S>) -> bool {
-        false
-    }
-
-    /// Called once an instant, before `due`, with the number of jobs that have arrived. Returns when an instant is due
-    /// even if nothing happens (machine time).
-    fn wake(&mut self, _floor: &Floor<'_, S>, _arrived: usize) -> f64 {
-        f64::INFINITY
-    }
-
-    /// When the next pass is due as things stand (machine time): now, later or never.
-    fn due(&mut self, floor: &Floor<'_, S>) -> f64;
-
-    /// Starts and stops jobs now.
-    fn pass(&mut self, floor: &mut Floor<'_, S>);
-
-    /// Whether the run pauses after this instant, for whoever runs the machine to change the policy or to clone both.
-    /// The instant goes on with the next pass that is due.
-    fn is_halted(&self) -> bool {
-        false
-    }
-
-    /// Whether somebody waits.
-    fn is_waiting(&self) -> bool;
-
-    /// Every waiting job.
-    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_;
-}
 
 /// Does something with the policy of some options, whatever its type is.
 pub(crate) trait Visitor<'a, S: Speed> {
@@ -97,37 +49,30 @@ pub(crate) trait Visitor<'a, S: Speed> {
     fn visit<P: Policy<S> + 'a>(self, setting: &Setting<'a>, speed: S, policy: P) -> Self::Output;
 }
 
-/// Hands the policy of the setting's options to a visitor. A new policy is a line here.
+/// Those that preempt and have a preset, by family, in the order of the documentation.
+pub(crate) const FAMILIES: [&[Facts]; 3] = [ranked::FACTS, repack::FACTS, elastic::FACTS];
+
+policies! { |setting, speed|
+    Logged<'_> => Logged::new(setting),
+    Outside => Outside::new(setting),
+}
+
+/// Hands the policy of the setting's options to a visitor.
 pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>, speed: S, visitor: V) -> V::Output {
-    let options = setting.options;
-    match options.preemption {
-        Preemption::None if options.order == Order::Qssf => {
+    let preemptive = visit(setting, &speed, visitor)
+        .or_else(|visitor| ranked::visit(setting, &speed, visitor))
+        .or_else(|visitor| repack::visit(setting, &speed, visitor))
+        .or_else(|visitor| elastic::visit(setting, &speed, visitor));
+    match preemptive {
+        Ok(output) => output,
+        Err(visitor) if setting.options.order == Order::Qssf => {
             let policy = Queued::<KeyedLine<false>>::new(setting, &speed);
             visitor.visit(setting, speed, policy)
         }
-        Preemption::None => {
+        Err(visitor) => {
             let policy = Queued::<FixedLine>::new(setting, &speed);
             visitor.visit(setting, speed, policy)
         }
-        Preemption::Srtf => visitor.visit(setting, speed, Ranked::new(setting, Srtf)),
-        Preemption::Tiresias => visitor.visit(setting, speed, Ranked::new(setting, Tiresias::new(options))),
-        Preemption::Gittins => visitor.visit(setting, speed, Ranked::new(setting, Gittins::new(options))),
-        Preemption::Ftf => {
-            let ftf = Ftf::new(setting, &speed);
-            visitor.visit(setting, speed, Ranked::new(setting, ftf))
-        }
-        Preemption::Edf => visitor.visit(setting, speed, Ranked::new(setting, Edf::new(setting))),
-        Preemption::Repack if options.predict == Predict::Exact => {
-            visitor.visit(setting, speed, Repack::new(setting, Exact::new(setting)))
-        }
-        Preemption::Repack => visitor.visit(setting, speed, Repack::new(setting, History::new(setting))),
-        Preemption::Afs => visitor.visit(setting, speed, Resizing::new(setting, Afs)),
-        Preemption::Optimus => visitor.visit(setting, speed, Resizing::new(setting, Optimus)),
-        Preemption::ElasticSrtf => visitor.visit(setting, speed, Resizing::new(setting, ElasticSrtf)),
-        Preemption::ElasticFlow => visitor.visit(setting, speed, Resizing::new(setting, ElasticFlow::new(setting))),
-        Preemption::Outside => visitor.visit(setting, speed, Outside::new(setting)),
-        Preemption::Log => visitor.visit(setting, speed, Logged::new(setting)),
-        Preemption::TimeSlice => visitor.visit(setting, speed, Ranked::new(setting, TimeSlice::new(setting))),
     }
 }
 

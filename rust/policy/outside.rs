@@ -3,13 +3,12 @@
 //! Invariant: a verb either does all that it is asked, or says why not and changes nothing. For example, a FIFO
 //! scheduler is `start` of all waiting jobs, strictly, at every pause.
 
-use super::Policy;
 use super::quotas::Quotas;
 use super::roster::Roster;
 use crate::decisions::Verb;
 use crate::ids::{GpuType, Job, Server, Slot};
-use crate::machine::{Clock, Floor};
-use crate::options::{Options, Placement};
+use crate::machine::{Came, Clock, Floor, Left, Policy};
+use crate::options::{Facts, Feature, Is, Named, Options, Placement};
 use crate::placement::Placer;
 use crate::setting::{Setting, When};
 use crate::speed::Speed;
@@ -329,36 +328,34 @@ fn twice(jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
     }
 }
 
+impl Named for Outside {
+    const FACTS: Facts = Facts {
+        name: "outside",
+        about: "decisions come from outside",
+        paper: "",
+        knows: &[Feature::Types, Feature::Priorities, Feature::Outages, Feature::Services, Feature::Search],
+        is: &[Is::Resizes],
+        options: &["preempt-cost", "move-cost", "resize-cost"],
+    };
+}
+
 impl<S: Speed> Policy<S> for Outside {
     const STOPS: bool = true;
     const OUTSIDE: bool = true;
 
-    fn arrived(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
-        self.arrived += 1;
+    fn came(&mut self, _floor: &mut Floor<'_, S>, job: Job, why: Came) {
+        self.arrived += usize::from(why == Came::Arrived);
         self.present += 1;
         self.roster.set_waiting(job);
         self.changed = true;
     }
 
-    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+    fn left(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job, why: Left) {
+        if why == Left::Lost {
+            return self.roster.set_waiting(job);
+        }
         self.roster.set_gone(job);
         self.present -= 1;
-        self.changed = true;
-    }
-
-    fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
-        self.roster.set_waiting(job);
-    }
-
-    fn paused(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
-        self.roster.set_gone(job);
-        self.present -= 1;
-        self.changed = true;
-    }
-
-    fn resumed(&mut self, _floor: &mut Floor<'_, S>, job: Job) {
-        self.present += 1;
-        self.roster.set_waiting(job);
         self.changed = true;
     }
 

@@ -12,9 +12,11 @@ mod simulation;
 use crate::decisions::Verb;
 use crate::error::Error;
 use crate::files;
-use crate::policies::{PRESETS, Preset};
+use crate::options::{Discipline, Is, Order, Placement};
+use crate::policies::{PRESETS, Preset, preemptive};
 use numpy::PyArray1;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 pyo3::create_exception!(_core, CoreError, pyo3::exceptions::PyException);
 
@@ -33,21 +35,37 @@ fn raise(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
-/// A policy as the registry describes it.
-type PolicyRow = (&'static str, &'static str, &'static str, &'static str, &'static str);
-
-/// The registry of policies: (name, order, placement, queue, preemption).
+/// The policies by name, then those that have no preset: what each is made of, and what it says of itself.
 #[pyfunction]
-fn presets() -> Vec<PolicyRow> {
-    let row = |p: &Preset| (p.name, p.order.name(), p.placement.name(), p.queue.name(), p.preemption.name());
-    PRESETS.iter().map(row).collect()
+fn policies(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let deciders = preemptive().filter(|facts| PRESETS.iter().all(|p| p.name != facts.name)).map(Preset::preemptive);
+    let tell = |policy: Preset| {
+        let row = PyDict::new(py);
+        row.set_item("name", policy.name)?;
+        row.set_item("order", policy.order.name())?;
+        row.set_item("placement", policy.placement.name())?;
+        row.set_item("queue", policy.queue.name())?;
+        row.set_item("preemption", policy.preemption.map_or("none", |facts| facts.name))?;
+        row.set_item("paper", policy.paper)?;
+        row.set_item("about", policy.about)?;
+        row.set_item("knows", policy.knows().iter().map(|feature| feature.name()).collect::<Vec<_>>())?;
+        row.set_item("is_", policy.is().iter().map(|is| is.name()).collect::<Vec<_>>())?;
+        row.set_item("options", policy.options().iter().map(|option| option.name).collect::<Vec<_>>())?;
+        Ok(row)
+    };
+    PRESETS.iter().copied().chain(deciders).map(tell).collect()
 }
 
-/// What the registry says of each policy: (name, paper, clairvoyant, names of its own options).
+/// The parts that read how long a job will run: (part, names).
 #[pyfunction]
-fn policies() -> Vec<(&'static str, &'static str, bool, Vec<&'static str>)> {
-    let own = |p: &Preset| p.options().iter().map(|option| option.name).collect();
-    PRESETS.iter().map(|p| (p.name, p.paper, p.clairvoyant, own(p))).collect()
+fn clairvoyant() -> [(&'static str, Vec<&'static str>); 4] {
+    let policies = preemptive().filter(|facts| facts.is(Is::Clairvoyant));
+    [
+        ("policy", policies.map(|facts| facts.name).collect()),
+        ("order", Order::CLAIRVOYANT.iter().map(|order| order.name()).collect()),
+        ("placement", Placement::CLAIRVOYANT.iter().map(|placement| placement.name()).collect()),
+        ("queue", Discipline::CLAIRVOYANT.iter().map(|queue| queue.name()).collect()),
+    ]
 }
 
 /// What a policy may do to a job: the verbs of a decision log.
@@ -106,7 +124,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(build, module)?)?;
     module.add_function(wrap_pyfunction!(rename_new, module)?)?;
     module.add_function(wrap_pyfunction!(exchange, module)?)?;
-    module.add_function(wrap_pyfunction!(presets, module)?)?;
+    module.add_function(wrap_pyfunction!(clairvoyant, module)?)?;
     module.add_function(wrap_pyfunction!(policies, module)?)?;
     module.add_function(wrap_pyfunction!(verbs, module)?)?;
     module.add_function(wrap_pyfunction!(results::words, module)?)?;

@@ -2,6 +2,7 @@
 
 use super::raise;
 use crate::options::{Entry, Kind, Table, Value, commands};
+use crate::policies::{self, PRESETS};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -31,6 +32,7 @@ fn value_of(entry: &Entry, given: &Bound<'_, PyAny>) -> PyResult<Value> {
         Kind::Number(_) => Value::Number(given.extract()?),
         Kind::Numbers(_) => Value::Numbers(given.extract()?),
         Kind::Name(_) | Kind::Ties(_) | Kind::Search | Kind::File => Value::Text(given.extract()?),
+        Kind::Policy => policies::value(given.extract()?),
     })
 }
 
@@ -62,8 +64,8 @@ fn tell<'py>(py: Python<'py>, entry: &Entry, default: &Value) -> PyResult<Bound<
     row.set_item("absent", entry.absent)?;
     row.set_item("word", entry.word)?;
     row.set_item("unit", entry.unit)?;
-    row.set_item("users", entry.users.parts())?;
-    row.set_item("policies", entry.policies().map(|policy| policy.name).collect::<Vec<_>>())?;
+    row.set_item("users", policies::parts_of(entry))?;
+    row.set_item("policies", policies::users_of(entry).map(|policy| policy.name).collect::<Vec<_>>())?;
     row.set_item("exclusive", entry.exclusive)?;
     row.set_item("demand", entry.demand)?;
     row.set_item("form", entry.form)?;
@@ -76,6 +78,7 @@ fn tell<'py>(py: Python<'py>, entry: &Entry, default: &Value) -> PyResult<Bound<
         Value::Number(number) => row.set_item("default", number)?,
         Value::Numbers(numbers) => row.set_item("default", numbers)?,
         Value::Text(text) => row.set_item("default", text)?,
+        Value::Policy(facts) => row.set_item("default", facts.name)?,
     }
     let kind = match entry.kind {
         Kind::Flag => "flag",
@@ -98,6 +101,10 @@ fn tell<'py>(py: Python<'py>, entry: &Entry, default: &Value) -> PyResult<Bound<
         Kind::Ties(texts) => {
             row.set_item("names", texts)?;
             "ties"
+        }
+        Kind::Policy => {
+            row.set_item("names", PRESETS.iter().map(|policy| policy.name).collect::<Vec<_>>())?;
+            "name"
         }
         Kind::Search => "search",
         Kind::File => "file",

@@ -10,7 +10,7 @@ use crate::decisions::DecisionLog;
 use crate::error::Result;
 use crate::ids::{GpuType, Job, Server};
 use crate::machine::Clock;
-use crate::options::{Model, Options, Preemption};
+use crate::options::{Model, Options};
 use crate::outcome::{
     Allocations, Asleep, Climb, ClusterOutcome, Knows, Outcome, Span, Woken, held_while_submitting, timeline,
 };
@@ -293,9 +293,6 @@ impl Stayed {
 impl Extras<'_> {
     /// Whether a stay may end before its job is done.
     pub(crate) fn end_stays(&self, options: &Options) -> bool {
-        options.preemption != Preemption::None
-            || self.outages.is_some()
-            || self.make_room(options)
-            || options.search.is_some()
+        options.preemption.is_some() || self.outages.is_some() || self.make_room(options) || options.search.is_some()
     }
 }

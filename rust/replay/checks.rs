@@ -10,7 +10,7 @@ use super::types::Trials;
 use crate::cluster::Network;
 use crate::error::{Error, Result};
 use crate::machine::MOST_SLOTS;
-use crate::options::{ClockKind, Discipline, Options, Oversize, Preemption};
+use crate::options::{ClockKind, Discipline, Feature, Is, Options, Oversize};
 use crate::placement::{Placer, WITH_SHARES};
 use crate::speed::Ring;
 use crate::trace::{self, Jobs, OwnedTypes};
@@ -32,7 +32,23 @@ pub(super) fn check_slots(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     }
 }
 
-/// Refuses what shares of a GPU are not defined for.
+/// Refuses what the policy does not know.
+pub(super) fn check_policy(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
+    let asked = [
+        (Feature::Search, options.search.is_some()),
+        (Feature::Shares, jobs.shares.is_some()),
+        (Feature::Outages, extras.outages.is_some()),
+        (Feature::Services, extras.services.is_some()),
+        (Feature::Priorities, jobs.priority.is_some()),
+        (Feature::Evict, options.evict),
+        (Feature::Quota, extras.quotas.is_some()),
+        (Feature::Types, jobs.types.is_some()),
+    ];
+    let mut asked = asked.into_iter().filter_map(|(feature, is_asked)| is_asked.then_some(feature));
+    options.preemption.map_or(Ok(()), |policy| asked.try_for_each(|feature| policy.check(feature, options)))
+}
+
+/// Refuses placements and queues that shares of a GPU are not defined for.
 pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     if jobs.shares.is_none() {
         return Ok(());
@@ -46,15 +62,10 @@ pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
         let names: Vec<_> = WITH_SHARES.iter().map(|placement| placement.name()).collect();
         return fail("placement", options.placement.name(), &format!("one of {}", names.join(", ")));
     }
-    if options.queue == Discipline::Easy && options.preemption == Preemption::None {
+    if options.queue == Discipline::Easy && options.preemption.is_none() {
         return fail("queue", options.queue.name(), "strict or skip");
     }
-    match options.preemption {
-        Preemption::Repack => fail("policy", "repack", "another policy"),
-        Preemption::Outside | Preemption::Log => fail("policy", options.preemption.name(), "a policy by name"),
-        _ if options.resizes() => fail("policy", options.preemption.name(), "a policy that does not resize jobs"),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Refuses a search among jobs that are no trials.
@@ -65,68 +76,37 @@ pub(super) fn check_searches(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Refuses priorities where nobody would heed them.
-pub(super) fn check_priorities(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
-    if jobs.priority.is_some() && options.preemption == Preemption::Repack {
-        let expected = "another policy: this one knows no priorities, and those of the job table differ".to_owned();
-        return Err(Error::Option { name: "policy", value: "repack".to_owned(), expected });
-    }
-    Ok(())
-}
-
-/// Refuses eviction and quotas where they are not defined.
+/// Refuses shares with eviction and quotas, and quotas that are not of these jobs.
 pub(super) fn check_room(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
     let (name, value) = match extras.quotas {
         _ if options.evict => ("evict", "true"),
         Some(_) => ("quota", "quotas"),
         None => return Ok(()),
     };
-    let fail = |expected: &str| Err(Error::Option { name, value: value.to_owned(), expected: expected.to_owned() });
     if jobs.shares.is_some() {
-        return fail("job tables without shares of a GPU");
+        let expected = "job tables without shares of a GPU".to_owned();
+        return Err(Error::Option { name, value: value.to_owned(), expected });
     }
-    if matches!(options.preemption, Preemption::Repack | Preemption::Log | Preemption::Outside) || options.resizes() {
-        return fail("an order, a ranking by name or a KeyPolicy: this policy says itself who makes room");
+    match extras.quotas.map(|quotas| quotas.owner.len()) {
+        Some(length) if length != jobs.len() => {
+            Err(Error::ColumnLength { column: "quota", length, expected: jobs.len() })
+        }
+        _ => Ok(()),
     }
-    let Some(quotas) = extras.quotas else { return Ok(()) };
-    if options.preemption != Preemption::None {
-        let expected = "a policy that lets jobs run to their end: this one preempts".to_owned();
-        return Err(Error::Option { name: "quota", value: "quotas".to_owned(), expected });
-    }
-    if quotas.owner.len() != jobs.len() {
-        return Err(Error::ColumnLength { column: "quota", length: quotas.owner.len(), expected: jobs.len() });
-    }
-    Ok(())
 }
 
-/// Refuses outages that cannot be, and policies that do not know them.
-pub(super) fn check_outages(extras: &Extras<'_>, spec: &ClusterSpec<'_>, options: &Options) -> Result<()> {
-    let Some(outages) = extras.outages else { return Ok(()) };
-    if matches!(options.preemption, Preemption::Repack | Preemption::Log) {
-        let value = options.preemption.name().to_owned();
-        let expected = "another policy: this one takes every server to be up".to_owned();
-        return Err(Error::Option { name: "policy", value, expected });
-    }
-    trace::check_outages(outages, spec.server_gpus.len())
+/// Refuses outages that cannot be.
+pub(super) fn check_outages(extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> Result<()> {
+    extras.outages.map_or(Ok(()), |outages| trace::check_outages(outages, spec.server_gpus.len()))
 }
 
-/// Refuses services that cannot be, and what does not know them.
-pub(super) fn check_services(
-    jobs: &Jobs<'_>,
-    extras: &Extras<'_>,
-    spec: &ClusterSpec<'_>,
-    options: &Options,
-) -> Result<()> {
+/// Refuses services that cannot be, and clusters and jobs that know none.
+pub(super) fn check_services(jobs: &Jobs<'_>, extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> Result<()> {
     let Some(services) = extras.services else { return Ok(()) };
     let fail = |expected: &str| {
         let (name, value) = ("services", "given".to_owned());
         Err(Error::Option { name, value, expected: expected.to_owned() })
     };
-    if matches!(options.preemption, Preemption::Repack | Preemption::Log) {
-        let value = options.preemption.name().to_owned();
-        let expected = "another policy: this one takes every GPU to be there for jobs".to_owned();
-        return Err(Error::Option { name: "policy", value, expected });
-    }
     if jobs.shares.is_some() {
         return fail("none: the job table has shares of a GPU; without its gpu_share each takes a whole one");
     }
@@ -155,7 +135,7 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
         let (value, expected) = ("NaN".to_owned(), "a number: the least goes first");
         return Err(Error::Value { row, column: "order", value, expected });
     }
-    if options.preemption.needs_deadlines() && extras.deadline.is_none() {
+    if options.is(Is::ByDeadlines) && extras.deadline.is_none() {
         return Err(Error::ColumnLength { column: "deadline", length: 0, expected: jobs.len() });
     }
     Ok(())
@@ -178,7 +158,7 @@ pub(super) fn keep(
     let network = &spec.network;
     let mut kept = vec![true; jobs.len()];
     // Whether a log says where the job runs.
-    let mut placed = vec![options.preemption == Preemption::Log && options.oversize == Oversize::Error; jobs.len()];
+    let mut placed = vec![extras.log.is_some() && options.oversize == Oversize::Error; jobs.len()];
     for &row in extras.log.iter().flat_map(|log| &log.job) {
         if let Some(placed) = placed.get_mut(row as usize) {
             *placed = true;

@@ -24,8 +24,8 @@ use crate::trace::{Jobs, Outage, OwnedTypes, Quotas, Services};
 pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
 use checks::{
-    check_extras, check_outages, check_priorities, check_room, check_searches, check_services, check_shares,
-    check_slots, keep,
+    check_extras, check_outages, check_policy, check_room, check_searches, check_services, check_shares, check_slots,
+    keep,
 };
 pub(crate) use parts::Part;
 use parts::{job_vcs, order_by_fifo, split};
@@ -58,7 +58,7 @@ pub struct Extras<'a> {
     pub user: Option<&'a [u32]>,
     /// A number a job, the least first (`Order::Column`).
     pub key: Option<&'a [f64]>,
-    /// Decisions to carry out (`Preemption::Log`).
+    /// Decisions to carry out (policy `log`).
     pub log: Option<&'a DecisionLog>,
     /// When servers are down; `None` for a run that knows no outages.
     pub outages: Option<&'a [Outage]>,
@@ -143,12 +143,12 @@ pub(crate) fn prepare(
     spec.network.validate()?;
     validate_servers(spec.server_gpus)?;
     jobs.validate(options.model)?;
+    check_policy(jobs, extras, options)?;
     check_shares(jobs, options)?;
     check_slots(jobs, options)?;
-    check_outages(extras, spec, options)?;
-    check_services(jobs, extras, spec, options)?;
+    check_outages(extras, spec)?;
+    check_services(jobs, extras, spec)?;
     check_searches(jobs, options)?;
-    check_priorities(jobs, options)?;
     check_room(jobs, extras, options)?;
     check_types(jobs, spec, options)?;
     let mut parts = split(spec)?;

@@ -8,7 +8,7 @@ use super::ClusterSpec;
 use super::parts::Part;
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job};
-use crate::options::{ClockKind, Model, Options, Preemption, TypeOrder};
+use crate::options::{ClockKind, Model, Options, TypeOrder};
 use crate::placement::Placer;
 use crate::speed::Ring;
 use crate::trace::{Jobs, Kind, OwnedTypes, Types};
@@ -183,10 +183,6 @@ pub(super) fn check_types(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Opt
         }
         return Ok(());
     };
-    if options.preemption == Preemption::Repack {
-        let expected = "another policy: this one takes all GPUs for equal, and the cluster's are not";
-        return fail("policy", "repack".to_owned(), expected);
-    }
     if options.model == Model::Table && jobs.rates.is_none() {
         return fail("model", "table".to_owned(), "tables of measured speeds");
     }

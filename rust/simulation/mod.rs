@@ -26,7 +26,7 @@ use crate::cluster::{FewestServers, Network};
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job, Server};
 use crate::machine::{Machine, Pause, Watch};
-use crate::options::{Model, Options, Preemption};
+use crate::options::{Model, Options};
 use crate::outcome::{Climbing, ClusterOutcome, Outcome};
 use crate::policy::{KeyedLine, Outside, Queued};
 use crate::replay::{ClusterSpec, Extras, Part, Ready, assemble, part_options, prepare};
@@ -237,13 +237,11 @@ impl<'a> Paused<'a> {
         let ring = RingSpeed { network: inputs.network };
         let table = TableSpeed { table: setting.rate_table() };
         match (inputs.options.preemption, inputs.options.model) {
-            (Preemption::None, Model::Rar) => {
-                Self::KeyedRing(Box::new(Machine::new(&setting, ring, Queued::new(&setting, &ring))))
-            }
-            (Preemption::None, Model::Fixed) => {
+            (None, Model::Rar) => Self::KeyedRing(Box::new(Machine::new(&setting, ring, Queued::new(&setting, &ring)))),
+            (None, Model::Fixed) => {
                 Self::KeyedFixed(Box::new(Machine::new(&setting, FixedSpeed, Queued::new(&setting, &FixedSpeed))))
             }
-            (Preemption::None, Model::Table) => {
+            (None, Model::Table) => {
                 let policy = Queued::new(&setting, &table);
                 Self::KeyedTable(Box::new(Machine::new(&setting, table, policy)))
             }

@@ -4,9 +4,9 @@ use super::cases::Case;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 use ringbco::error::{Error, Result};
-use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Preemption};
+use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement};
 use ringbco::planner::{Dispatch, PlanOptions, Planner, plan};
-use ringbco::policies::PRESETS;
+use ringbco::policies::{PRESETS, named};
 use ringbco::replay::{Extras, replay_with};
 use ringbco::trace::{OwnedNoise, OwnedRange};
 use ringbco::{Network, Watch};
@@ -101,7 +101,7 @@ prop_compose! {
 
 prop_compose! {
     fn options()(
-        preset in prop::sample::select(PRESETS),
+        preset in prop::sample::select(PRESETS.clone()),
         order in prop::sample::select(Order::ALL),
         queue in prop::sample::select(Discipline::ALL),
         placement in prop::sample::select(Placement::ALL),
@@ -123,7 +123,7 @@ prop_compose! {
         Options {
             preemption: preset.preemption, order, queue, placement, model, clock, oversize, slot, lambda,
             preempt_cost, interval: Some(interval), quantum, estimate_factor, aging, sample, thresholds, kappa,
-            admission: admission && preset.preemption == Preemption::Edf,
+            admission: admission && preset.name == "edf",
             ..Options::default()
         }
     }
@@ -212,7 +212,7 @@ fn a_timeline_of_too_many_points() {
 #[test]
 fn an_interval_far_below_the_slot() {
     let mut case = Case { server_gpus: vec![1], ..Case::default() }.job(0.0, 1, 5.0).job(1.0, 1, 4.0);
-    for preemption in [Preemption::Tiresias, Preemption::Gittins, Preemption::Ftf] {
+    for preemption in ["tiresias", "gittins", "ftf"].map(named) {
         let clock = ClockKind::Slot;
         case.options = Options { clock, model: Model::Fixed, preemption, interval: Some(1e-300), ..Options::default() };
         let finest = case.engine().unwrap();

@@ -104,6 +104,7 @@ impl<'a> Drawn<'a> {
                 OptionKind::Integer { .. } => Value::Integer(words[0].parse().unwrap()),
                 OptionKind::Number(_) => Value::Number(words[0].parse().unwrap()),
                 OptionKind::Numbers(_) => Value::Numbers(words.iter().map(|word| word.parse().unwrap()).collect()),
+                OptionKind::Policy => ringbco::policies::value(words[0]),
                 _ => Value::Text(words[0].to_owned()),
             };
             options.set(row, &value).unwrap();

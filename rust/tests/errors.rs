@@ -3,8 +3,8 @@
 use super::cases::Case;
 use ringbco::error::Error;
 use ringbco::ids::GpuType;
-use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Preemption, Ties, Variant};
-use ringbco::policies::PRESETS;
+use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Ties, Variant};
+use ringbco::policies::{PRESETS, named};
 use ringbco::replay::{ClusterSpec, replay};
 use ringbco::trace::{Jobs, Kind, OwnedNoise, OwnedRange, Types};
 use ringbco::{Network, Unwatched};
@@ -171,8 +171,8 @@ fn repack_takes_all_gpus_for_equal() {
             (Jobs { types, ..case.table() }, ClusterSpec { server_types: Some(&server_types), ..case.spec() });
         replay(&jobs, None, &spec, &case.options, &mut Unwatched)
     };
-    assert!(run(Preemption::Srtf).is_ok());
-    assert!(matches!(run(Preemption::Repack), Err(Error::Option { name: "policy", .. })));
+    assert!(run(named("srtf")).is_ok());
+    assert!(matches!(run(named("repack")), Err(Error::Option { name: "policy", .. })));
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn the_reference_refuses_what_it_does_not_know() {
     for (options, said) in [
         (Options { aging: Some(0.0), ..plain.clone() }, "option aging: 0.0"),
         (Options { order: Order::Qssf, ..plain.clone() }, "option order: \"qssf\""),
-        (Options { preemption: Preemption::Srtf, ..plain.clone() }, "option policy: \"srtf\""),
+        (Options { preemption: named("srtf"), ..plain.clone() }, "option policy: \"srtf\""),
         (Options { estimate_factor: 2.0, ..plain.clone() }, "option estimate-factor: 2.0"),
         (Options { ties: Ties::Reverse, ..plain.clone() }, "option ties: Reverse"),
     ] {

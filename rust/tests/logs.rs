@@ -7,9 +7,9 @@ use ringbco::Unwatched;
 use ringbco::decisions::{DecisionLog, Verb};
 use ringbco::error::{Error, Result};
 use ringbco::ids::{Job, Server};
-use ringbco::options::{ClockKind, Discipline, Options, Oversize, Preemption};
+use ringbco::options::{ClockKind, Discipline, Options, Oversize};
 use ringbco::outcome::Outcome;
-use ringbco::policies::PRESETS;
+use ringbco::policies::{PRESETS, named};
 use ringbco::record::Stays;
 use ringbco::reference::replay_log;
 use ringbco::replay::{Extras, replay_with};
@@ -116,7 +116,7 @@ fn check(case: &Case, draw: &Draw) -> std::result::Result<Option<u32>, TestCaseE
     let table = case.table();
     let deadline: Vec<f64> =
         (0..table.len()).map(|j| table.submit[j] + f64::from(draw.slack) * table.duration[j]).collect();
-    let preempts = preset.preemption != Preemption::None;
+    let preempts = preset.preemption.is_some();
     let options = Options {
         preemption: preset.preemption,
         order: preset.order,
@@ -126,7 +126,7 @@ fn check(case: &Case, draw: &Draw) -> std::result::Result<Option<u32>, TestCaseE
         interval: Some(1.5),
         quantum: 4.0,
         aging: (draw.ages && !preempts).then_some(2.0),
-        admission: draw.admission && preset.preemption == Preemption::Edf,
+        admission: draw.admission && preset.name == "edf",
         oversize: Oversize::Error, // the reference takes the whole table
         record_allocations: true,
         record_decisions: true,
@@ -134,7 +134,7 @@ fn check(case: &Case, draw: &Draw) -> std::result::Result<Option<u32>, TestCaseE
     };
     let Ok(outcome) = run(case, &deadline, &options, None) else { return Ok(None) };
     compare(case, &options, &outcome)?;
-    let logged = Options { preemption: Preemption::Log, aging: None, admission: false, ..options.clone() };
+    let logged = Options { preemption: named("log"), aging: None, admission: false, ..options.clone() };
     let again = run(case, &deadline, &logged, Some(&outcome.log))
         .map_err(|error| TestCaseError::fail(format!("{error:?} in {:?}", outcome.log)))?;
     let bits = |times: &[f64]| times.iter().map(|time| time.to_bits()).collect::<Vec<_>>();
@@ -186,7 +186,7 @@ fn follow(steps: &[Step<'_>]) -> Result<Outcome> {
         log.push(time, verb, Job::new(job), &parts);
     }
     let options = Options {
-        preemption: Preemption::Log,
+        preemption: named("log"),
         model: ringbco::options::Model::Fixed,
         preempt_cost: 1.0,
         record_decisions: true,

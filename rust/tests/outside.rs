@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ringbco::Unwatched;
 use ringbco::decisions::Verb;
-use ringbco::options::{Discipline, Options, Order, Oversize, Placement, Preemption};
+use ringbco::options::{Discipline, Options, Order, Oversize, Placement};
 use ringbco::outcome::Outcome;
+use ringbco::policies::named;
 use ringbco::simulation::{Beside, Course, Prepared, Reached, When};
 use ringbco::trace::{OwnedNoise, OwnedRange};
 use std::cell::Cell;
@@ -152,7 +153,7 @@ fn what_is_decided_at_random_is_what_the_reference_makes_of_it() {
             case.jobs.noise = (seed % 4 > 0).then_some(OwnedNoise { scale, batch });
         }
         let options = Options {
-            preemption: Preemption::Outside,
+            preemption: named("outside"),
             order: Order::Fifo,
             queue: Discipline::Strict,
             preempt_cost: f64::from(cost) / 2.0,
@@ -168,7 +169,7 @@ fn what_is_decided_at_random_is_what_the_reference_makes_of_it() {
             return Ok(());
         };
         compare(&case, &options, &outcome)?;
-        let logged = Options { preemption: Preemption::Log, ..options.clone() };
+        let logged = Options { preemption: named("log"), ..options.clone() };
         let deadline = vec![f64::NAN; outcome.start.len()];
         let again = run(&case, &deadline, &logged, Some(&outcome.log))
             .map_err(|error| TestCaseError::fail(format!("{error:?} in {:?}", outcome.log)))?;

@@ -27,9 +27,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     // Input, options and results.
     ("bound", &["error"]),
     ("decisions", &["error", "ids"]),
-    ("options", &["error", "planner::Dispatch", "planner::Planner", "policies"]),
+    ("options", &["error", "planner::Dispatch", "planner::Planner"]),
     ("outcome", &["decisions", "error", "ids", "record", "trace::Load"]),
-    ("policies", &["options"]),
+    ("policies", &["options", "policy"]),
     ("setting", &["cluster", "decisions", "ids", "options", "trace"]),
     ("trace", &["error", "ids", "options::Model"]),
     // The parts of the machine. None of them knows the machine or a policy.
@@ -37,7 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("record", &["cluster::FewestServers", "ids", "speed", "trace"]),
     ("placement", &["cluster", "ids", "options", "rng"]),
     ("speed", &["cluster::Network", "ids", "trace"]),
-    // The machine knows that there are policies, and none of them.
+    // The machine has the trait of policies, and knows none of them.
     (
         "machine",
         &[
@@ -49,7 +49,6 @@ const ROOMS: &[(&str, &[&str])] = &[
             "options",
             "outcome",
             "placement",
-            "policy::Policy",
             "record",
             "rng",
             "setting",

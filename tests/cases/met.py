@@ -6,7 +6,7 @@ from cases.case import Case
 from cases.draw import build
 from ringbco.errors import UsageError
 from ringbco.run.options import resolve_policy
-from ringbco.run.scheduling import can_resize, uses
+from ringbco.run.scheduling import uses
 
 RANGES = ("min_gpus", "max_gpus", "noise_scale")
 SAVES = ("checkpoint_interval",)
@@ -32,7 +32,7 @@ def _read(case: Case) -> tuple[Any, ...] | None:
         policy = resolve_policy(case.policy, **parts)
     except UsageError:
         return None
-    resizes = can_resize(policy.preemption) or case.policy == "sia" or (own and case.policy.resizes)
+    resizes = policy.is_("resizes") or case.policy == "sia" or (own and case.policy.resizes)
     leaves = told.get("evict") or {"services", "quota"} & {*files}
     unread = {*(() if resizes else RANGES), *(() if leaves else MAY_LEAVE)}
     unread |= {*(() if leaves or "outages" in files else SAVES)}

@@ -22,7 +22,7 @@ NO_LOG = (
     "services",
     "every server to be up",
     "every GPU to be there",
-    "a policy by name",
+    "shares of a GPU",
     "search",
     "quota",
     "evict",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ringbco.audits import rungs
 from ringbco.audits.contention import Episodes, Segments
-from ringbco.audits.facts import Facts, Floats, Ints
+from ringbco.audits.facts import Facts, Floats, Ints, policy_is
 from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.idling import any_idle_will_do, decided, obstacles
 from ringbco.audits.ranking import places
@@ -244,8 +244,8 @@ def check_nobody_waits_in_vain(check: Check, facts: Facts, eps: Episodes) -> Non
     arrivals and completions: who is not selected does not fit in what the selected ones leave.
     """
     # A job that loses its GPUs of one type waits for the next pass, though those of another may be idle.
-    ranked = facts.options.get("policy") in ("srtf", "edf") and facts.types is None
-    if facts.preemptive and not (ranked and any_idle_will_do(facts)):
+    ranked = policy_is(facts.options, "ranks") and not policy_is(facts.options, "at intervals")
+    if facts.preemptive and not (ranked and facts.types is None and any_idle_will_do(facts)):
         return
     if not facts.preemptive and not (facts.options["queue"] == "skip" and decided(facts)):
         return

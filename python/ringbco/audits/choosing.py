@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from ringbco.audits.contention import Episodes
-from ringbco.audits.facts import Facts, Ints
+from ringbco.audits.facts import Facts, Ints, policy_is
 from ringbco.audits.findings import Check, blame
 from ringbco.audits.ranking import ORDERS, places
 from ringbco.audits.times import gpus_held
@@ -257,7 +257,7 @@ def _sweep(check: Check, stays: _Stays, vc: int, name: str) -> None:
     upto = int(facts.options["kappa"]) if facts.options["placement"] == "sjf-bco" else None
     mine = np.flatnonzero((facts.vc[eps.job] == vc) & (eps.end > eps.start))
     instant = set(eps.start[(facts.vc[eps.job] == vc) & (eps.end <= eps.start)].tolist())
-    if facts.options.get("policy") == "repack":
+    if policy_is(facts.options, "moves"):
         if facts.pauses_at_start:
             return  # what it starts and stops again at one instant, to make room, leaves no trace
         # It makes room at an instant, and puts a gang there: nobody else knows in which order.

@@ -27,7 +27,6 @@ from ringbco.run.options_generated import REPLAY
 from ringbco.run.own import BARE, BUILT_IN
 from ringbco.run.plan_options_generated import PLAN
 from ringbco.run.policies_generated import PRESETS
-from ringbco.run.scheduling import can_resize
 from ringbco.trace import profiles, ties
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.shares import WHOLE, thousandths
@@ -204,7 +203,7 @@ class Facts:
     @property
     def resizes(self) -> bool:
         """Whether the policy is a built-in one that resizes jobs."""
-        return not self.logged and resizes(self.options)
+        return policy_is(self.options, "resizes")
 
     @property
     def planned(self) -> bool:
@@ -268,8 +267,13 @@ def decides_itself(options: Mapping[str, Any]) -> bool:
 
 def resizes(options: Mapping[str, Any]) -> bool:
     """Whether the policy of a run's options may give elastic jobs other GPUs than num_gpus."""
+    return decides_itself(options) or policy_is(options, "resizes")
+
+
+def policy_is(options: Mapping[str, Any], what: str) -> bool:
+    """Whether that is what the built-in policy of a run's options says of itself."""
     preset = PRESETS.get(str(options.get("policy")))
-    return decides_itself(options) if preset is None else can_resize(preset.preemption)
+    return preset is not None and what in preset.is_
 
 
 def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:

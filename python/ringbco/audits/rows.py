@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from ringbco.audits.facts import Bools, Facts, Floats, Ints
+from ringbco.audits.facts import Bools, Facts, Floats, Ints, policy_is
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
 from ringbco.audits.quotas import beyond_quota
 from ringbco.audits.types import PACKING, consolidates, holds
@@ -140,7 +140,7 @@ def refusable(facts: Facts) -> Ints:
     """
     rows = left_out(facts)
     frame = facts.table.frame
-    by_shares = facts.options.get("policy") == "elasticflow"
+    by_shares = policy_is(facts.options, "refuses")
     if not (by_shares or facts.options.get("admission")) or "deadline" not in frame.columns:
         return rows[:0]
     if by_shares:

@@ -151,7 +151,7 @@ def _check(cluster: Cluster, name: str, jobs_path: Path | None, policies: list[s
     from ringbco.cli.inputs import read_table
     from ringbco.errors import UsageError
     from ringbco.run.options import resolve_policy
-    from ringbco.run.scheduling import BY_DEADLINE, deadline
+    from ringbco.run.scheduling import deadline
 
     chosen = [resolve_policy(policy) for policy in policies]
     if jobs_path is not None:
@@ -160,7 +160,7 @@ def _check(cluster: Cluster, name: str, jobs_path: Path | None, policies: list[s
             deadline(table, policy)
         return
     for policy in chosen:
-        if policy.preemption in BY_DEADLINE:
+        if policy.is_("by deadlines"):
             raise UsageError(
                 f"option policy: {policy.name} needs deadlines, and generated jobs have none; bring a job"
                 f" table with a deadline column: ringbco bench JOBS --policy {policy.name}"

@@ -7,14 +7,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from ringbco.io.terminal import say_json
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.option import FORESIGHT, Preset, foreseeing
+from ringbco.run.policies_generated import FEATURES, PRESETS
 
-# Options under which a policy that needs no run times reads them.
-_CONDITIONS: Final = {
-    "qssf": ["with --predict exact"],
-    "repack": ["with --predict exact"],
-    "edf": ["with --admission"],
-}
 _TABLE_WIDTH: Final = 70
 
 
@@ -23,50 +18,59 @@ def policies(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the scheduling policies: where each comes from, whether it preempts, whether it must know how long
-    a job will run, and its own options of `ringbco replay`.
+    a job will run, which features it refuses, and its own options of `ringbco replay`.
 
     docs/policies.md describes each one.
 
     Example: ringbco policies --json
     """
-    rows = [
-        {
-            "name": name,
-            "paper": policy.paper,
-            "preemptive": policy.preemption != "none",
-            "clairvoyant": policy.clairvoyant,
-            "clairvoyant_with": _CONDITIONS.get(name, []),
-            "order": policy.order if policy.preemption == "none" else None,
-            "placement": policy.placement,
-            "queue": policy.queue if policy.preemption == "none" else None,
-            "options": [f"--{option}" for option in policy.options],
-        }
-        for name, policy in PRESETS.items()
-    ]
-    rows += _installed()
+    rows = [*map(registered, PRESETS.values()), *installed()]
     if as_json:
         say_json(rows)
         return
     _show(rows)
 
 
-def _installed() -> list[dict[str, Any]]:
-    """The policies in Python that this and other installed packages offer by name."""
-    from ringbco.run.own import KeyPolicy, installed
+def registered(policy: Preset) -> dict[str, Any]:
+    """What a policy of the registry says of itself."""
+    queues = policy.preemption == "none"
+    return {
+        "name": policy.name,
+        "about": f"{policy.about}; {policy.placement}" if queues else policy.about,
+        "paper": policy.paper,
+        "preemptive": not queues,
+        "clairvoyant": "clairvoyant" in policy.is_,
+        "clairvoyant_with": [f"with --{foreseeing(name)}" for name in policy.options if name in FORESIGHT],
+        "order": policy.order if queues else None,
+        "placement": policy.placement,
+        "queue": policy.queue if queues else None,
+        "knows": [feature for feature in FEATURES if feature not in policy.refuses],
+        "refuses": policy.refuses,
+        "options": [f"--{option}" for option in policy.options],
+    }
+
+
+def installed() -> list[dict[str, Any]]:
+    """What the policies in Python say of themselves that this and other installed packages offer by name."""
+    from ringbco.run import own
 
     return [
         {
             "name": name,
-            "paper": (kind.__doc__ or "").strip().partition("\n")[0],
-            "preemptive": getattr(kind, "preemptive", not issubclass(kind, KeyPolicy)),
+            "about": paper.partition(" (")[0],
+            "paper": paper,
+            "preemptive": getattr(kind, "preemptive", not issubclass(kind, own.KeyPolicy)),
             "clairvoyant": kind.clairvoyant,
             "clairvoyant_with": [],
             "order": None,
             "placement": "consolidate",
             "queue": None,
+            "knows": [feature for feature in FEATURES if feature not in kind.refuses],
+            "refuses": kind.refuses,
             "options": [f"-P {field}" for field in fields],
         }
-        for name, kind, fields in installed()
+        for name, kind, fields in own.installed()
+        for paper in [(kind.__doc__ or "").strip().partition("\n")[0]]
     ]
 
 
@@ -78,17 +82,18 @@ def _show(rows: list[dict[str, Any]]) -> None:
     from ringbco.io.console import Console
 
     console = Console()
-    titles = ("name", "paper", "preemptive", "clairvoyant", "options")
+    titles = ("name", "paper", "preemptive", "clairvoyant", "refuses", "options")
     told = []
     for row in rows:
         known = "yes" if row["clairvoyant"] else "no"
         known = ",\n".join([known, *(f"yes {condition}" for condition in row["clairvoyant_with"])])
         preemptive = "yes" if row["preemptive"] else "no"
-        told.append((row["name"], row["paper"], preemptive, known, "\n".join(row["options"])))
+        refuses, options = ("\n".join(row[name]) for name in ("refuses", "options"))
+        told.append((row["name"], row["paper"], preemptive, known, refuses, options))
     if console.width >= _TABLE_WIDTH:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for title in titles:
-            table.add_column(title, no_wrap=title in ("name", "options"))
+            table.add_column(title, no_wrap=title in ("name", "refuses", "options"))
         for cells in told:
             table.add_row(*cells)
         console.print(table)
@@ -98,4 +103,5 @@ def _show(rows: list[dict[str, Any]]) -> None:
             for title, cell in zip(titles[1:], rest, strict=True):
                 if cell:
                     console.print(f"  {title}: {' '.join(cell.split())}")
+    console.print("refuses: jobs, files or options with these; every other policy takes them")
     console.print("clairvoyant: reads how long a job will run before it does; --queue easy always does")

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ringbco import _core
 from ringbco.result.figures import FIGURES, Figure
-from ringbco.run.option import Option
+from ringbco.run.option import Option, Preset
 from ringbco.run.own import BUILT_IN
 from ringbco.trace.column import Column
 
@@ -65,7 +65,17 @@ from typing import Final
 from ringbco.run.option import Preset
 
 PRESETS: Final[dict[str, Preset]] = {{
-{rows}
+{presets}
+}}
+
+DECIDERS: Final[dict[str, Preset]] = {{
+{deciders}
+}}
+
+FEATURES: Final[tuple[str, ...]] = {features}
+
+CLAIRVOYANT: Final[dict[str, tuple[str, ...]]] = {{
+{clairvoyant}
 }}
 """
 )
@@ -153,13 +163,32 @@ def options(command: str) -> str:
 
 def policies() -> str:
     """The module that holds the policies."""
-    facts = {name: (paper, clairvoyant, own) for name, paper, clairvoyant, own in _core.policies()}
-    rows = []
-    for policy in _core.presets():
-        values = ", ".join(map(_literal, (*policy, *facts[policy[0]])))
-        rows.append(f"{_text(policy[0])}: Preset({values}),\n")
-    about, source = "The policies of `ringbco replay`", "rust/policies.rs"
-    return _formatted(_POLICIES.format(about=about, source=source, rows="".join(rows)))
+
+    def rows(some: Sequence[Preset]) -> str:
+        return "".join(f"{_text(policy.name)}: {_made('Preset', policy)},\n" for policy in some)
+
+    presets, deciders, features = _policies()
+    code = _POLICIES.format(
+        about="The policies of `ringbco replay`, those that have no name, and what reads run times",
+        source="rust/policy and rust/policies.rs",
+        presets=rows(presets),
+        deciders=rows(deciders),
+        features=_literal(features),
+        clairvoyant="".join(f"{_text(part)}: {_literal(names)},\n" for part, names in _core.clairvoyant()),
+    )
+    return _formatted(code)
+
+
+def _policies() -> tuple[list[Preset], list[Preset], list[str]]:
+    """The policies that have a name, those that have none, and all that a policy may know."""
+    rows = _core.policies()
+    features = rows[0]["knows"]  # an order knows everything
+    for row in rows:
+        knows = row.pop("knows")
+        row["refuses"] = [feature for feature in features if feature not in knows]
+    told = [Preset(**row) for row in rows]
+    named = next(row["names"] for row in _core.options()["replay"] if row["name"] == "policy")
+    return told[: len(named)], told[len(named) :], features
 
 
 def columns() -> str:
@@ -210,9 +239,11 @@ def files() -> Iterator[tuple[Path, str]]:
 def _table() -> dict[str, list[Row]]:
     """The table of options by command, with its help spelt out and names as files have them."""
     parts = (
-        f"{name}: "
-        + (f"{order} + {placement} + {queue}" if preemption == "none" else f"preemptive + {placement}")
-        for name, order, placement, queue, preemption in _core.presets()
+        f"{policy.name}: "
+        + ("preemptive" if policy.preemption != "none" else policy.order)
+        + f" + {policy.placement}"
+        + (f" + {policy.queue}" if policy.preemption == "none" else "")
+        for policy in _policies()[0]
     )
     policies = "; ".join((*parts, f"{', '.join(BUILT_IN)}: by linear or integer programs (extra lp)"))
     return {
@@ -279,13 +310,18 @@ def _option(row: Row) -> str:
         "absent": row["absent"] or "",
         **{name: row[name] for name in ("word", "unit", "users", "policies", "exclusive", "demand", "form")},
     }
-    usual = Option._field_defaults
+    return _made("Option", Option(**values))
+
+
+def _made(kind: str, row: Option | Preset) -> str:
+    """The call that makes a row, without what is usual."""
+    usual = row._field_defaults
     told = [
         f"{name}={_literal(value)}"
-        for name, value in values.items()
+        for name, value in row._asdict().items()
         if name not in usual or (tuple(value) if isinstance(value, list) else value) != usual[name]
     ]
-    return f"Option({', '.join(told)})"
+    return f"{kind}({', '.join(told)})"
 
 
 def _literal(value: object) -> str:
@@ -398,6 +434,24 @@ def _of_figures(_: Mapping[str, Sequence[Row]]) -> str:
     return "\n".join([*rows, "", ""])
 
 
+def _all_policies(_: Mapping[str, Sequence[Row]]) -> str:
+    """What each policy says of itself."""
+    from ringbco.cli.policies import installed, registered
+
+    rows = ["", "", "| policy | decides by | preemptive | clairvoyant | refuses | paper |"]
+    rows.append(f"|{' --- |' * 6}")
+    built_in = [row for row in installed() if row["name"] in BUILT_IN]
+    for row in (*map(registered, _policies()[0]), *built_in):
+        preemptive, clairvoyant = ("yes" if row[name] else "no" for name in ("preemptive", "clairvoyant"))
+        known = "; ".join([clairvoyant, *(f"yes {condition}" for condition in row["clairvoyant_with"])])
+        paper = row["paper"]
+        if paper.startswith(row["about"]):  # in Python both are of the class's first line
+            paper = paper.removeprefix(row["about"]).strip(" ().")
+        cells = (row["about"], preemptive, known, ", ".join(row["refuses"]), paper)
+        rows.append(f"| `{row['name']}` | {' | '.join(map(_cell, cells))} |")
+    return "\n".join([*rows, "", ""])
+
+
 def _cell(text: str) -> str:
     from ringbco.dev.cli_docs import plain
 
@@ -405,6 +459,7 @@ def _cell(text: str) -> str:
 
 
 _BLOCKS: Final[Mapping[str, Callable[[Mapping[str, Sequence[Row]]], str]]] = {
+    "policies": _all_policies,
     "options of policies": _of_policies,
     "options of sweeps": _of_sweeps,
     "options in run.toml": _of_runs,

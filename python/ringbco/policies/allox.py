@@ -140,6 +140,7 @@ class Allox(Policy):
 
     clairvoyant: ClassVar[bool] = True
     preemptive: ClassVar[bool] = False
+    resizes: ClassVar[bool] = False
     alpha: float = 1.0
 
     def __post_init__(self) -> None:

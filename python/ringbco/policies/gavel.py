@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,7 @@ class Gavel(Policy):
     job, in order of arrival, on the fastest type with enough GPUs left; who finds none waits.
     """
 
+    resizes: ClassVar[bool] = False
     round: float = 360.0
     renew: float = 1920.0
     newcomers: bool = False

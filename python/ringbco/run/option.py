@@ -8,6 +8,14 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _EMPTY: Final[tuple[str, ...]] = ()
+FORESIGHT: Final = {"predict": "exact", "admission": True}
+"""Values of options with which a policy reads how long a job will run, though it could do without."""
+
+
+def foreseeing(option: str) -> str:
+    """One of those options with its value, as it is typed after the dashes."""
+    value = FORESIGHT[option]
+    return option if value is True else f"{option} {value}"
 
 
 class Option(NamedTuple):
@@ -56,16 +64,22 @@ class Option(NamedTuple):
 
 
 class Preset(NamedTuple):
-    """A policy of the registry: its parts, its paper, whether it reads run times, its own options."""
+    """A policy of the registry: its parts, and what it says of itself.
+
+    about: by what it decides. refuses: what a run may have that it does not know. is_: what it is. options:
+    those that not every policy uses.
+    """
 
     name: str
     order: str
     placement: str
     queue: str
     preemption: str
+    about: str
     paper: str
-    clairvoyant: bool
-    options: tuple[str, ...]
+    refuses: tuple[str, ...] = _EMPTY
+    is_: tuple[str, ...] = _EMPTY
+    options: tuple[str, ...] = _EMPTY
 
 
 def takes(table: Mapping[str, Option]) -> Callable[[_Function], _Function]:

@@ -18,7 +18,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.run.option import Option
 from ringbco.run.options_generated import REPLAY
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.policies_generated import DECIDERS, PRESETS
 from ringbco.trace import ties as ties_
 from ringbco.trace.other_names import nearest
 from ringbco.trace.outages import is_outages
@@ -52,6 +52,11 @@ class Policy:
     placement: str
     queue: str
     preemption: str = "none"
+
+    def is_(self, what: str) -> bool:
+        """Whether that is what a policy that preempts so says of itself."""
+        told = PRESETS.get(self.preemption) or DECIDERS.get(self.preemption)
+        return told is not None and what in told.is_
 
 
 def checked(given: Mapping[str, Any], table: Mapping[str, Option] = REPLAY) -> dict[str, Any]:
@@ -228,7 +233,7 @@ def resolve_policy(
         raise refusal("policy", policy, f"the class's name too: {policy}:Class")
     check(REPLAY["policy"], policy)
     if is_log(policy):
-        log = Policy(policy, "fifo", "consolidate", "strict", "log")
+        log = Policy(policy, *DECIDERS["log"][1:5])
         given = ((order, log.order), (placement, log.placement), (queue, log.queue))
         if any(value not in (None, own) for value, own in given):
             expected = "no order, placement or queue beside it: a log says who runs where"

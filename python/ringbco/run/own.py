@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from ringbco.errors import InputError, PolicyError, RingbcoError, UsageError
 from ringbco.io.process import calls_others
 from ringbco.run import own_file
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.policies_generated import DECIDERS, PRESETS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,10 +44,16 @@ class Scheduler(ABC):  # noqa: B024 - its three kinds have the abstract method
 
     clairvoyant: ClassVar[bool] = False
     """Whether the policy may read how long a job will run."""
+    resizes: ClassVar[bool] = False
+    """Whether it gives elastic jobs other GPUs than they ask for."""
+    refuses: ClassVar[tuple[str, ...]] = DECIDERS["outside"].refuses
+    """What a run may have that the policy does not know."""
 
 
 class KeyPolicy(Scheduler):
     """Orders the queue by a number that a job gets when it arrives, the least first, ties fifo."""
+
+    refuses: ClassVar[tuple[str, ...]] = ("shares",)
 
     @abstractmethod
     def key(self, state: State, rows: NDArray[np.uint32]) -> ArrayLike:
@@ -75,6 +81,7 @@ class Policy(Scheduler):
     interval: seconds between decisions; None for one at every arrival and completion.
     """
 
+    resizes: ClassVar[bool] = True
     interval: float | None = None
 
     @abstractmethod

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ringbco.errors import InputError, UsageError
+from ringbco.run.option import FORESIGHT, foreseeing
 from ringbco.run.options import Policy, check, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
-from ringbco.run.own import Carried, is_own, named
-from ringbco.run.own import Policy as Own
+from ringbco.run.own import Carried, is_own, kind_of
+from ringbco.run.policies_generated import CLAIRVOYANT
 from ringbco.trace.jobs import gpus_of
 
 if TYPE_CHECKING:
@@ -22,20 +23,8 @@ if TYPE_CHECKING:
 
 NOBODY: Final = 2**32 - 1
 """The number of the user of jobs that name none."""
-BY_DEADLINE: Final = ("edf", "elasticflow")
-"""Policies that need deadlines."""
 MOST_PASSES: Final = 50_000_000
 """Decisions of one run, each of which may leave a stretch of every running job in memory."""
-# What ranks, places or backfills by recorded run times, or by work that is booked when a job starts.
-_CLAIRVOYANT: Final = {
-    "policy": ("srtf", "ftf", "afs", "optimus", "elastic-srtf", "elasticflow"),
-    "order": ("sjf",),
-    "placement": ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco"),
-    "queue": ("easy",),
-}
-# Under which jobs may hold other GPUs than num_gpus: what policies of the engine resize belongs here.
-_RESIZING: Final = (*REPLAY["resize_every"].policies, "log", "outside")
-_ONE_SIZE: Final = ("gavel", "allox")  # written in Python as those of one's own, and resize nobody
 # What ends stays under every policy.
 _ENDING: Final = ("outages", "services", "evict", "quota")
 _INTERVAL: Final = 60.0
@@ -43,16 +32,8 @@ _INTERVAL: Final = 60.0
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
 
 
-def can_resize(preemption: str) -> bool:
-    """Whether policies that preempt so give elastic jobs other GPUs than num_gpus. Others run them rigid."""
-    return preemption in _RESIZING
-
-
 def rigid(chosen: Iterable[str | Carried], table: JobTable) -> str | None:
-    """A line that says under which of the policies elastic jobs of a table run on num_gpus all the same.
-
-    Of a policy of one's own only `Policy` can resize: the others order or rank.
-    """
+    """A line that says under which of the policies elastic jobs of a table run on num_gpus all the same."""
     elastic = int(np.count_nonzero(gpus_of(table.frame, "min_gpus") < gpus_of(table.frame, "max_gpus")))
     names = {name.name if isinstance(name, Carried) else name: name for name in chosen}
     under = [name for name, policy in names.items() if not _resizes(name, policy)] if elastic else []
@@ -65,12 +46,7 @@ def rigid(chosen: Iterable[str | Carried], table: JobTable) -> str | None:
 
 
 def _resizes(name: str, policy: str | Carried) -> bool:
-    if name in _ONE_SIZE:
-        return False
-    if not is_own(policy):
-        return can_resize(resolve_policy(name).preemption)
-    kind = named(policy)[1]
-    return issubclass(kind if isinstance(kind, type) else type(kind), Own)
+    return kind_of(policy).resizes if is_own(policy) else resolve_policy(name).is_("resizes")
 
 
 def check_policy(policy: Policy, options: Mapping[str, Any]) -> None:
@@ -95,7 +71,7 @@ def check_passes(policy: Policy, options: Mapping[str, Any], work: Iterable[tupl
     slot = options["slot"] if options["clock"] == "slot" else 0.0
     period = options[name]
     if period is None:
-        if policy.preemption in _RESIZING:
+        if not policy.is_("at intervals"):
             return
         period = _INTERVAL
     if 0 < max(period - lost, slot) < busy / MOST_PASSES:
@@ -114,7 +90,7 @@ def waking(options: Mapping[str, Any]) -> float:
 
 def deadline(table: JobTable, policy: Policy) -> NDArray[np.float64] | None:
     """The jobs' deadlines, NaN for none, if the policy reads them. Raises InputError where there are none."""
-    if policy.preemption not in BY_DEADLINE:
+    if not policy.is_("by deadlines"):
         return None
     if "deadline" not in table.frame.columns:
         raise InputError(
@@ -200,12 +176,11 @@ def foreknowledge(run: Mapping[str, Any]) -> list[str]:
     run: a run.toml. Empty for a scheduler that could do without the recording.
     """
     options, own = run.get("options", {}), run.get("own_policy", {})
-    read = [f"{part} {options[part]}" for part, names in _CLAIRVOYANT.items() if options.get(part) in names]
-    predicts = options.get("order") == "qssf" or options.get("policy") == "repack"
-    if predicts and options.get("predict") == "exact":
-        read.append("predict exact")
-    if options.get("admission"):
-        read.append("admission")
+    read = [f"{part} {options[part]}" for part, names in CLAIRVOYANT.items() if options.get(part) in names]
+    for name, value in FORESIGHT.items():
+        users = ((part.replace("preemption", "policy"), names) for part, names in REPLAY[name].users)
+        if options.get(name) == value and any(options.get(part) in names for part, names in users):
+            read.append(foreseeing(name))
     if options.get("command") == "plan":
         read.append("the plan")
     if own.get("clairvoyant"):

@@ -41,7 +41,7 @@ from ringbco.run.options import (
     refusal,
     resolve_policy,
 )
-from ringbco.run.scheduling import can_resize, check_passes, check_policy, deadline, user
+from ringbco.run.scheduling import check_passes, check_policy, deadline, user
 from ringbco.run.steps import (
     allocations_frame,
     decisions_frame,
@@ -225,7 +225,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     searches = None if trials is None else searches_frame(frame, trials, result)
     source = Source(
         *(name, frame, finished, setup.cluster, result, workload.vc, setup.outages, down, serving, searches),
-        may_resize=can_resize(setup.chosen.preemption),
+        may_resize=setup.chosen.is_("resizes"),
     )
     last = source.last
     outcome = Outcome(

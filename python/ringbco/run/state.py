@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
 from ringbco.run.own import KeyPolicy, RankPolicy
+from ringbco.run.policies_generated import CLAIRVOYANT
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise_scale
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _FIGURES: Final = {"held": 0, "attained": 1, "left": 2, "remaining": 3, "rho": 4}
 _SECRET: Final = ("duration", "iterations", "status")
-_BOOKING: Final = ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco")
 Parts = Iterable[tuple[int, int]]
 
 
@@ -204,7 +204,8 @@ class State:
     @property
     def rho(self) -> NDArray[np.float64]:
         """rho_j of each row, s: for clairvoyant classes, and under placements that book it."""
-        return self._figure("rho") if self._setup.chosen.placement in _BOOKING else self._known("rho")
+        booked = self._setup.chosen.placement in CLAIRVOYANT["placement"]
+        return self._figure("rho") if booked else self._known("rho")
 
     @property
     def duration(self) -> NDArray[np.float64]:

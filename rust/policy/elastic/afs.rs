@@ -5,13 +5,25 @@ use super::curve::Curves;
 use super::pairs::{Giving, Member, Pairs};
 use super::sheet::Sheet;
 use super::srtf::remaining;
-use super::{Rates, Rule};
+use super::{KNOWS, OPTIONS, Rates, Rule};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
+use crate::options::{Facts, Is, Named};
 use crate::speed::Speed;
 
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Afs;
+
+impl Named for Afs {
+    const FACTS: Facts = Facts {
+        name: "afs",
+        about: "least remaining run time at min_gpus; resizes jobs by a rule for pairs",
+        paper: "Hwang et al., NSDI 2021",
+        knows: KNOWS,
+        is: &[Is::Resizes, Is::Clairvoyant],
+        options: OPTIONS,
+    };
+}
 
 impl Rule for Afs {
     type Rest = Pairs;

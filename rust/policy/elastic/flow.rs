@@ -8,9 +8,10 @@
 use super::base::Anew;
 use super::queue::Queue;
 use super::sheet::Line;
-use super::{Rates, Rule, Sheet};
+use super::{KNOWS, OPTIONS, Rates, Rule, Sheet};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
+use crate::options::{Facts, Is, Named};
 use crate::setting::Setting;
 use crate::speed::Speed;
 
@@ -115,6 +116,17 @@ fn fill_all<S: Speed>(
 fn all_free<S: Speed>(rates: &Rates<'_, '_, S>) -> Vec<Profile> {
     let now = rates.floor.seconds();
     rates.floor.cluster.units().into_iter().map(|gpus| Profile::new(now, gpus)).collect()
+}
+
+impl Named for ElasticFlow<'_> {
+    const FACTS: Facts = Facts {
+        name: "elasticflow",
+        about: "the least shares that meet deadlines; refuses jobs that would be late; resizes jobs by marginal gain",
+        paper: "Gu et al., ASPLOS 2023",
+        knows: KNOWS,
+        is: &[Is::Resizes, Is::Clairvoyant, Is::Refuses, Is::ByDeadlines],
+        options: OPTIONS,
+    };
 }
 
 impl Rule for ElasticFlow<'_> {

@@ -15,22 +15,35 @@ mod sheet;
 mod srtf;
 mod turns;
 
-use super::Policy;
 use super::roster::Roster;
 use crate::cluster::FewestServers;
 use crate::ids::{GpuType, Job, Slot};
-use crate::machine::{Floor, Stay};
+use crate::machine::{Came, Floor, Left, Policy, Stay};
+use crate::options::Feature;
 use crate::setting::Setting;
 use crate::speed::Speed;
-pub(super) use afs::Afs;
+use afs::Afs;
 use base::{Base, Rest, View};
 use curve::Curves;
-pub(super) use flow::ElasticFlow;
+use flow::ElasticFlow;
 use gain::give_by_gain;
-pub(super) use optimus::Optimus;
+use optimus::Optimus;
 use queue::Queue;
 use sheet::{Line, Sheet};
-pub(super) use srtf::ElasticSrtf;
+use srtf::ElasticSrtf;
+
+policies! { |setting, speed|
+    Afs => Resizing::new(setting, Afs),
+    Optimus => Resizing::new(setting, Optimus),
+    ElasticSrtf => Resizing::new(setting, ElasticSrtf),
+    ElasticFlow<'_> => Resizing::new(setting, ElasticFlow::new(setting)),
+}
+
+/// What those know that resize jobs. They give whole GPUs, and say themselves who makes room.
+const KNOWS: &[Feature] = &[Feature::Types, Feature::Priorities, Feature::Outages, Feature::Services, Feature::Search];
+
+/// The options that those read that resize jobs.
+const OPTIONS: &[&str] = &["preempt-cost", "move-cost", "resize-cost", "interval", "resize-every"];
 
 /// How many GPUs each job gets.
 pub(super) trait Rule: Clone + Send {
@@ -238,8 +251,9 @@ impl<R: Rule> Resizing<R> {
 impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
     const STOPS: bool = true;
 
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        if R::REFUSES {
+    fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, why: Came) {
+        // One that paused was admitted when it arrived.
+        if R::REFUSES && why == Came::Arrived {
             self.fresh.push(job);
         } else {
             self.wait(floor, job);
@@ -247,22 +261,15 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
         self.changed = true;
     }
 
-    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+    fn left(&mut self, floor: &Floor<'_, S>, _slot: Slot, job: Job, why: Left) {
+        if why == Left::Lost {
+            return self.wait(floor, job);
+        }
         self.roster.set_gone(job);
         if let Some(base) = &mut self.base {
             base.leave(&self.curves, job);
         }
         self.curves.forget(job);
-        self.changed = true;
-    }
-
-    fn failed(&mut self, floor: &Floor<'_, S>, _slot: Slot, job: Job) {
-        self.wait(floor, job);
-    }
-
-    /// It was admitted when it came.
-    fn resumed(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        self.wait(floor, job);
         self.changed = true;
     }
 

@@ -1,14 +1,26 @@
 //! Optimus: min_gpus for all in order of fifo, then one GPU at a time to the job whose remaining run time falls most.
 //! Clairvoyant. (Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys 2018.)
 
-use super::Rule;
 use super::turns::Turns;
+use super::{KNOWS, OPTIONS, Rule};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
+use crate::options::{Facts, Is, Named};
 use crate::speed::Speed;
 
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Optimus;
+
+impl Named for Optimus {
+    const FACTS: Facts = Facts {
+        name: "optimus",
+        about: "fifo at min_gpus; resizes jobs by marginal gain",
+        paper: "Peng et al., EuroSys 2018",
+        knows: KNOWS,
+        is: &[Is::Resizes, Is::Clairvoyant],
+        options: OPTIONS,
+    };
+}
 
 impl Rule for Optimus {
     type Rest = Turns;

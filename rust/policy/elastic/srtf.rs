@@ -1,9 +1,10 @@
 //! Elastic SRTF: min_gpus in SRTF's order, then one GPU at a time to the job whose remaining run time falls most. Clairvoyant.
 
-use super::Rule;
 use super::turns::Turns;
+use super::{KNOWS, OPTIONS, Rule};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
+use crate::options::{Facts, Is, Named};
 use crate::speed::Speed;
 
 #[derive(Clone, Debug)]
@@ -12,6 +13,17 @@ pub(in crate::policy) struct ElasticSrtf;
 /// The remaining run time, as SRTF ranks by it, s.
 pub(super) fn remaining<S: Speed>(floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
     stay.map_or_else(|| floor.remaining(job), |stay| floor.remaining_of(stay))
+}
+
+impl Named for ElasticSrtf {
+    const FACTS: Facts = Facts {
+        name: "elastic-srtf",
+        about: "as afs at min_gpus; resizes jobs by marginal gain",
+        paper: "ringbco",
+        knows: KNOWS,
+        is: &[Is::Resizes, Is::Clairvoyant],
+        options: OPTIONS,
+    };
 }
 
 impl Rule for ElasticSrtf {

@@ -10,9 +10,8 @@ mod qssf;
 #[cfg(test)]
 mod tests;
 
-use super::Policy;
 use crate::ids::{Job, Slot};
-use crate::machine::Floor;
+use crate::machine::{Came, Floor, Left, Policy};
 use crate::options::{Discipline, Options, Order};
 use crate::placement::Probes;
 use crate::setting::Setting;
@@ -153,7 +152,8 @@ impl<'a, L: Line> Queued<'a, L> {
         let mut evicted = std::mem::take(&mut self.evicted);
         let placed = floor.place_by_evicting(job, &mut evicted);
         for &(slot, job) in &evicted {
-            self.take_back(floor, slot, job);
+            self.forget(slot, job);
+            self.wait_again(floor, job);
             if let Some(aging) = &self.aging
                 && floor.clock.arrival(floor.jobs.submit[job.index()] + aging.after) <= floor.now
                 && !self.line.is_promoted(job)
@@ -167,12 +167,6 @@ impl<'a, L: Line> Queued<'a, L> {
         }
         self.evicted = evicted;
         placed
-    }
-
-    /// Lets a job wait again whose stay at a slot was ended.
-    fn take_back<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        self.forget(slot, job);
-        self.wait_again(floor, job);
     }
 
     /// Forgets the stay of a job at a slot.
@@ -215,7 +209,11 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         !self.unkeyed().is_empty()
     }
 
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+    fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, why: Came) {
+        if why == Came::Again {
+            self.wait_again(floor, job);
+            return Policy::<S>::capacity_changed(self);
+        }
         if let Some(unkeyed) = &mut self.unkeyed {
             unkeyed.push(job);
             return;
@@ -224,39 +222,26 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         self.push(floor, job, key);
     }
 
-    fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        if let Some(easy) = &mut self.easy {
-            let end = easy.end[slot.index()];
-            easy.by_end.remove(&(end.to_bits(), job, slot));
-            // A completion before the shadow time was counted on.
-            easy.held = easy.held.filter(|held| end < held.shadow);
-        }
-        if let Some(qssf) = &mut self.qssf {
-            qssf.completed(&floor.jobs, job);
-        }
-        self.changed = true;
-    }
-
-    fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        self.take_back(floor, slot, job);
-    }
-
-    fn paused(&mut self, _floor: &Floor<'_, S>, slot: Slot, job: Job) {
+    fn left(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job, why: Left) {
         self.forget(slot, job);
-        if let Some(easy) = &mut self.easy {
-            easy.held = None;
+        match why {
+            Left::Lost => self.wait_again(floor, job),
+            Left::Paused => Policy::<S>::capacity_changed(self),
+            Left::Done => {
+                if let Some(easy) = &mut self.easy {
+                    // A completion before the shadow time was counted on.
+                    let end = easy.end[slot.index()];
+                    easy.held = easy.held.filter(|held| end < held.shadow);
+                }
+                if let Some(qssf) = &mut self.qssf {
+                    qssf.completed(&floor.jobs, job);
+                }
+                self.changed = true;
+            }
         }
-        self.changed = true;
     }
 
-    fn resumed(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        self.wait_again(floor, job);
-        if let Some(easy) = &mut self.easy {
-            easy.held = None;
-        }
-        self.changed = true;
-    }
-
+    /// What EASY claimed is claimed anew.
     fn capacity_changed(&mut self) {
         if let Some(easy) = &mut self.easy {
             easy.held = None;

@@ -4,9 +4,10 @@
 //! A pass costs as much as SRTF's. Admission alone needs the run time. It is settled on arrival.
 //! On the slot clock the arrival is the first boundary at or after the submission.
 
-use super::Ranking;
+use super::{KNOWS, Ranking};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
+use crate::options::{Facts, Is, Named};
 use crate::setting::Setting;
 use crate::speed::Speed;
 
@@ -26,6 +27,17 @@ impl<'a> Edf<'a> {
         let deadline = self.deadline.map_or(f64::NAN, |d| d[job.index()]);
         if deadline.is_nan() { f64::INFINITY } else { deadline }
     }
+}
+
+impl Named for Edf<'_> {
+    const FACTS: Facts = Facts {
+        name: "edf",
+        about: "earliest deadline",
+        paper: "Liu and Layland, JACM 1973",
+        knows: KNOWS,
+        is: &[Is::Ranks, Is::ByDeadlines],
+        options: &["preempt-cost", "admission"],
+    };
 }
 
 impl Ranking for Edf<'_> {

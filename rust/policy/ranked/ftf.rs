@@ -4,9 +4,10 @@
 //! Themis calls this number rho. Elsewhere in this crate rho_j is the estimated run time. The number of every job moves
 //! with time, so a pass ranks all jobs that run or wait.
 
-use super::{Keys, Ranking};
+use super::{KNOWS, Keys, Ranking};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
+use crate::options::{Facts, Is, Named};
 use crate::setting::Setting;
 use crate::speed::Speed;
 
@@ -24,6 +25,17 @@ impl Ftf {
         let ideal = (0..jobs.len()).map(ideal).collect();
         Self { interval: setting.options.interval(), ideal }
     }
+}
+
+impl Named for Ftf {
+    const FACTS: Facts = Facts {
+        name: "ftf",
+        about: "largest finish-time fairness",
+        paper: "Mahajan et al., NSDI 2020 (Themis)",
+        knows: KNOWS,
+        is: &[Is::Ranks, Is::Clairvoyant, Is::AtIntervals],
+        options: &["preempt-cost", "interval"],
+    };
 }
 
 impl Ranking for Ftf {

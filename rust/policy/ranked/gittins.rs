@@ -17,10 +17,10 @@
 //! sample above the least service asked for to build the hull.
 
 use super::tiresias::{Tiresias, attains_before};
-use super::{Keys, Ranking};
+use super::{KNOWS, Keys, Ranking};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
-use crate::options::Options;
+use crate::options::{Facts, Is, Named, Options};
 use crate::speed::Speed;
 use std::collections::HashMap;
 
@@ -55,6 +55,17 @@ impl Gittins {
             renew_share: RENEW_SHARE,
         }
     }
+}
+
+impl Named for Gittins {
+    const FACTS: Facts = Facts {
+        name: "gittins",
+        about: "queue, then largest Gittins index",
+        paper: "Gu et al., NSDI 2019; Gittins 1979",
+        knows: KNOWS,
+        is: &[Is::Ranks, Is::AtIntervals],
+        options: &["preempt-cost", "interval", "thresholds"],
+    };
 }
 
 impl Ranking for Gittins {

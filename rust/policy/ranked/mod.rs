@@ -15,21 +15,41 @@ mod time_slice;
 mod tiresias;
 mod waiting;
 
-use super::Policy;
 use crate::ids::{Job, Slot};
-use crate::machine::{Floor, Stay};
+use crate::machine::{Came, Floor, Left, Policy, Stay};
+use crate::options::Feature;
 use crate::setting::Setting;
 use crate::speed::Speed;
-pub(super) use edf::Edf;
+use edf::Edf;
 use from_the_end::FromTheEnd;
-pub(super) use ftf::Ftf;
-pub(super) use gittins::Gittins;
+use ftf::Ftf;
+use gittins::Gittins;
 use select::Selection;
-pub(super) use srtf::Srtf;
+use srtf::Srtf;
 use std::collections::BTreeSet;
-pub(super) use time_slice::TimeSlice;
-pub(super) use tiresias::Tiresias;
+use time_slice::TimeSlice;
+use tiresias::Tiresias;
 use waiting::Waiting;
+
+policies! { |setting, speed|
+    Srtf => Ranked::new(setting, Srtf),
+    Tiresias => Ranked::new(setting, Tiresias::new(setting.options)),
+    Gittins => Ranked::new(setting, Gittins::new(setting.options)),
+    Ftf => Ranked::new(setting, Ftf::new(setting, speed)),
+    Edf<'_> => Ranked::new(setting, Edf::new(setting)),
+    TimeSlice => Ranked::new(setting, TimeSlice::new(setting)),
+}
+
+/// What rankings know: all but quotas, which bound those who run to their end.
+const KNOWS: &[Feature] = &[
+    Feature::Types,
+    Feature::Shares,
+    Feature::Priorities,
+    Feature::Evict,
+    Feature::Outages,
+    Feature::Services,
+    Feature::Search,
+];
 
 /// How the keys of a ranking move.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -219,35 +239,28 @@ impl<R: Ranking> Ranked<R> {
 impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
     const STOPS: bool = true;
 
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        if !self.ranking.admits(floor, job) && floor.refuse(job).is_ok() {
+    fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, why: Came) {
+        if why == Came::Arrived && !self.ranking.admits(floor, job) && floor.refuse(job).is_ok() {
             return;
         }
-        let key = self.ranking.waiting_key(floor, job);
+        let key = match why {
+            Came::Arrived => self.ranking.waiting_key(floor, job),
+            Came::Again => self.ranking.resumed_key(floor, job),
+        };
         self.waiting.insert(&floor.jobs, job, key);
         self.changed = true;
     }
 
-    fn completed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
+    fn left(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job, why: Left) {
         self.from_the_end.forget(floor, slot);
-        self.ranking.completed(floor, job);
-        self.changed = true;
-    }
-
-    fn failed(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
-        self.from_the_end.forget(floor, slot);
-        let key = self.ranking.failed_key(floor, job, &floor.stays[slot.index()]);
-        self.waiting.insert(&floor.jobs, job, key);
-    }
-
-    fn paused(&mut self, floor: &Floor<'_, S>, slot: Slot, _job: Job) {
-        self.from_the_end.forget(floor, slot);
-        self.changed = true;
-    }
-
-    fn resumed(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        let key = self.ranking.resumed_key(floor, job);
-        self.waiting.insert(&floor.jobs, job, key);
+        match why {
+            Left::Done => self.ranking.completed(floor, job),
+            Left::Paused => {}
+            Left::Lost => {
+                let key = self.ranking.failed_key(floor, job, &floor.stays[slot.index()]);
+                return self.waiting.insert(&floor.jobs, job, key);
+            }
+        }
         self.changed = true;
     }
 

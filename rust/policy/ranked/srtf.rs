@@ -3,13 +3,25 @@
 //!
 //! A pass costs O(sizes + jobs chosen + jobs behind the first that does not fit), each times a logarithm.
 
-use super::Ranking;
+use super::{KNOWS, Ranking};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
+use crate::options::{Facts, Is, Named};
 use crate::speed::Speed;
 
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Srtf;
+
+impl Named for Srtf {
+    const FACTS: Facts = Facts {
+        name: "srtf",
+        about: "least remaining run time",
+        paper: "Schrage, Operations Research 1968",
+        knows: KNOWS,
+        is: &[Is::Ranks, Is::Clairvoyant],
+        options: &["preempt-cost"],
+    };
+}
 
 impl Ranking for Srtf {
     const COUNTS_WORK: bool = true;

@@ -8,9 +8,10 @@
 //!
 //! A pass costs as much as SRTF's. With more demand than GPUs there is one every quantum.
 
-use super::Ranking;
+use super::{KNOWS, Ranking};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
+use crate::options::{Facts, Is, Named};
 use crate::setting::Setting;
 use crate::speed::Speed;
 
@@ -41,6 +42,17 @@ impl TimeSlice {
         }
         key
     }
+}
+
+impl Named for TimeSlice {
+    const FACTS: Facts = Facts {
+        name: "time-slice",
+        about: "round robin",
+        paper: "Xiao et al., OSDI 2018 (Gandiva)",
+        knows: KNOWS,
+        is: &[Is::Ranks, Is::AtIntervals],
+        options: &["preempt-cost", "quantum"],
+    };
 }
 
 impl Ranking for TimeSlice {

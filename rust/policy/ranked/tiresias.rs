@@ -4,10 +4,10 @@
 //!
 //! A pass costs as much as SRTF's, and a step for every job that falls to the next queue.
 
-use super::Ranking;
+use super::{KNOWS, Ranking};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
-use crate::options::Options;
+use crate::options::{Facts, Is, Named, Options};
 use crate::speed::Speed;
 
 #[derive(Clone, Debug)]
@@ -36,6 +36,17 @@ impl Tiresias {
 pub(super) fn attains_before<S: Speed>(floor: &Floor<'_, S>, stay: &Stay<S::Pace>, service: f64) -> f64 {
     let at = floor.attains_at(stay, service);
     at - 1e-9 * (at.abs() + 1.0)
+}
+
+impl Named for Tiresias {
+    const FACTS: Facts = Facts {
+        name: "tiresias",
+        about: "queue by attained service, then fifo",
+        paper: "Gu et al., NSDI 2019",
+        knows: KNOWS,
+        is: &[Is::Ranks, Is::AtIntervals],
+        options: &["preempt-cost", "interval", "thresholds"],
+    };
 }
 
 impl Ranking for Tiresias {

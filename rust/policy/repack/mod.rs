@@ -14,17 +14,34 @@ mod residents;
 mod trial;
 mod variant;
 
-use super::Policy;
+use super::Visitor;
 use crate::ids::{Job, Server, Slot};
-use crate::machine::Floor;
+use crate::machine::{Came, Floor, Left, Policy};
+use crate::options::{Facts, Is, Named, Predict};
 use crate::setting::Setting;
 use crate::speed::Speed;
-pub(super) use foresight::Exact;
+use foresight::Exact;
 use foresight::Foresight;
-pub(super) use history::History;
+use history::History;
 use line::Rank;
 use plan::{Asker, Bench, Plan};
 use residents::Residents;
+
+/// What it says of itself.
+pub(super) const FACTS: &[Facts] = &[Repack::<Exact>::FACTS];
+
+/// Hands the policy of the setting's options to a visitor; gives the visitor back where it is another.
+pub(super) fn visit<'a, S: Speed, V: Visitor<'a, S>>(
+    setting: &Setting<'a>,
+    speed: &S,
+    visitor: V,
+) -> Result<V::Output, V> {
+    match setting.options.predict {
+        _ if !setting.options.has::<Repack<Exact>>() => Err(visitor),
+        Predict::Exact => Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, Exact::new(setting)))),
+        Predict::History => Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, History::new(setting)))),
+    }
+}
 
 /// The policy.
 #[derive(Clone, Debug)]
@@ -101,23 +118,32 @@ impl<F: Foresight> Repack<F> {
     }
 }
 
+impl<F> Named for Repack<F> {
+    const FACTS: Facts = Facts {
+        name: "repack",
+        about: "least num_gpus x remaining run time; moves and evicts to make room",
+        paper: "ringbco",
+        knows: &[],
+        is: &[Is::Moves],
+        options: &["preempt-cost", "predict"],
+    };
+}
+
 impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
     const STOPS: bool = true;
 
-    fn arrived(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+    fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, _why: Came) {
         self.residents.foresight.arrived(floor, job);
         self.residents.foresight.join(floor, job);
         self.changed = true;
     }
 
-    fn completed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job) {
+    /// A stay ends when its job is done: runs in which one may be lost or pause are refused.
+    fn left(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job, _why: Left) {
         self.residents.unsettle(job);
         self.residents.foresight.completed(job);
         self.changed = true;
     }
-
-    // Runs with outages are refused (replay/checks.rs): plans take every server to be up.
-    fn failed(&mut self, _floor: &Floor<'_, S>, _slot: Slot, _job: Job) {}
 
     fn capacity_changed(&mut self) {}
 

@@ -1,0 +1,78 @@
+//! Who decides, as the machine sees it: which jobs start and stop, and when a decision is due.
+//!
+//! Invariant: a job that came waits until the policy starts or refuses it, and one that left as `Lost` waits again. For
+//! example, a job that pauses at a rung leaves as `Paused`, and comes as `Again` once its search lets it go on.
+
+use super::Floor;
+use crate::ids::{Job, Slot};
+use crate::speed::Speed;
+
+/// Why a job waits from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It has arrived.
+    Arrived,
+    /// It paused at a rung, and its search lets it go on, at its old place.
+    Again,
+}
+
+/// Why a stay ended though nobody stopped it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Its job is done.
+    Done,
+    /// A server failed, or a service wants its GPUs. Its job waits from now on, at its old place.
+    Lost,
+    /// Its trial came to a rung: it neither waits nor runs from now on.
+    Paused,
+}
+
+/// Decides on behalf of one cluster.
+pub(crate) trait Policy<S: Speed>: Clone + Send {
+    /// Whether it may take GPUs back. If not, the columns that this needs are not kept.
+    const STOPS: bool = false;
+
+    /// Whether decisions come from outside. Then the machine pauses where one is due.
+    const OUTSIDE: bool = false;
+
+    /// A job waits from now on. One that has arrived may be refused at once.
+    fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, why: Came);
+
+    /// The stay at `slot` has ended, and its GPUs are free.
+    fn left(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job, why: Left);
+
+    /// The stay at `slot` goes on from a rung, which may have set its progress back to it.
+    fn climbed(&mut self, _floor: &Floor<'_, S>, _slot: Slot) {}
+
+    /// A server went down or came back, a service wants other replicas or got one, or a trial ended that had paused.
+    fn capacity_changed(&mut self);
+
+    /// Whether a decision from outside is due now. Called once an instant, after its completions and arrivals.
+    fn asks(&mut self, _floor: &Floor<'_, S>) -> bool {
+        false
+    }
+
+    /// Called once an instant, before `due`, with the number of jobs that have arrived. Returns when an instant is due
+    /// even if nothing happens (machine time).
+    fn wake(&mut self, _floor: &Floor<'_, S>, _arrived: usize) -> f64 {
+        f64::INFINITY
+    }
+
+    /// When the next pass is due as things stand (machine time): now, later or never.
+    fn due(&mut self, floor: &Floor<'_, S>) -> f64;
+
+    /// Starts and stops jobs now.
+    fn pass(&mut self, floor: &mut Floor<'_, S>);
+
+    /// Whether the run pauses after this instant, for whoever runs the machine to change the policy or to clone both.
+    /// The instant goes on with the next pass that is due.
+    fn is_halted(&self) -> bool {
+        false
+    }
+
+    /// Whether somebody waits.
+    fn is_waiting(&self) -> bool;
+
+    /// Every waiting job.
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_;
+}
