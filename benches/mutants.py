@@ -77,7 +77,7 @@ def in_rust(count: int, draw: random.Random) -> Counter[str]:
         subprocess.run(
             [*cargo, *wanted, *limits, "--no-shuffle", "-o", out, "--", "--no-default-features"],
             cwd=ROOT,
-            env=os.environ | {"RINGBCO_CASES": "20", "CARGO_PROFILE_TEST_OPT_LEVEL": "1"},
+            env=os.environ | {"RINGBCO_CASES": "20", "CARGO_PROFILE_TEST_INCREMENTAL": "true"},
             check=False,
             stdout=sys.stderr,
         )
@@ -135,7 +135,6 @@ def settings(tree: Path) -> dict[str, str]:
     return os.environ | {
         "PYTHONPATH": str(tree / "python"),
         "POLARS_MAX_THREADS": "1",
-        "RINGBCO_CASES": "100",
         "RINGBCO_SHARED": shared,
     }
 
