@@ -64,16 +64,17 @@ def in_rust(count: int, draw: random.Random) -> Counter[str]:
         [*cargo, "--list", "--json", *files], cwd=ROOT, check=True, capture_output=True, text=True
     )
     unseen = excused("rust")
-    file_of = {
-        one["name"]: one["file"] for one in json.loads(listed.stdout) if not one["file"].endswith("tests.rs")
-    }
-    names = sorted(file_of)
+    known = {one["name"]: one for one in json.loads(listed.stdout) if not one["file"].endswith("tests.rs")}
+    names = sorted(known)
     draw.shuffle(names)
     chosen = [name for name in names if re.sub(r":\d+:\d+:", ":", name) not in unseen][:count]
+    places = sorted({(known[name]["file"], known[name]["span"]["start"]["line"]) for name in chosen})
     with tempfile.TemporaryDirectory() as out:
-        # "delete field" is planted whatever the names: in few files, few of them.
-        wanted = [word for name in chosen for word in ("-f", file_of[name], "--re", f"^{re.escape(name)}$")]
-        limits = ["--timeout", str(SECONDS), "--cap-lints", "true"]
+        # "delete field" is planted whatever the names, but in lines of the diff alone.
+        diff = Path(out, "lines.diff")
+        diff.write_text("".join(lines_of(file, places) for file in sorted({file for file, _ in places})))
+        wanted = [word for name in chosen for word in ("--re", f"^{re.escape(name)}$")]
+        limits = ["--in-diff", str(diff), "--timeout", str(SECONDS), "--cap-lints", "true"]
         subprocess.run(
             [*cargo, *wanted, *limits, "--no-shuffle", "-o", out, "--", "--no-default-features"],
             cwd=ROOT,
@@ -91,6 +92,14 @@ def in_rust(count: int, draw: random.Random) -> Counter[str]:
             sys.exit(f"{found.total()} of {len(chosen)} faults were planted")
     found["caught"] += found.pop("timeout")
     return found
+
+
+def lines_of(file: str, places: list[tuple[str, int]]) -> str:
+    """A diff that adds the lines of a file at which faults are planted."""
+    text = (ROOT / file).read_text().splitlines()
+    numbers = [number for other, number in places if other == file]
+    hunks = [f"@@ -{n - 1 - k},0 +{n},1 @@\n+{text[n - 1]}\n" for k, n in enumerate(numbers)]
+    return f"--- a/{file}\n+++ b/{file}\n{''.join(hunks)}"
 
 
 def covering(tree: Path) -> dict[str, list[str]]:
