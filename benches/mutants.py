@@ -1,8 +1,8 @@
 """Faults planted by tools, and how many of them the tests catch: `make mutants N=20 SEED=1`.
 
 cargo-mutants plants N faults in the engine's rooms, cosmic-ray N in Python's. SEED draws both lists. A fault
-in Rust meets the tests in Rust. A fault in Python meets the test modules that run its file, those first that
-run most of it. A run of all tests under coverage says which; it is kept for the next call. All faults are
+in Rust meets the tests in Rust. A fault in Python meets the tests that run its line, those first whose module
+has most of them. A run of all tests under coverage says which; it is kept for the next call. All faults are
 planted in a copy of the tree.
 
 Prints each fault that was missed, then a line a language: caught, missed, unviable (it does not compile, or
@@ -31,7 +31,7 @@ RUST: Final = ("machine", "speed", "cluster", "placement", "policy", "record")
 PYTHON: Final = ("result", "run", "audits")
 # Types in annotations are joined by |, and no test sees those.
 UNSEEN: Final = re.compile(r"ReplaceBinaryOperator_BitOr_")
-# A file that more test modules than this run meets those that run it most.
+# A line that tests of more modules run meets those of the modules with most of them.
 MODULES: Final = 25
 SECONDS: Final = 900.0
 
@@ -102,8 +102,8 @@ def lines_of(file: str, places: list[tuple[str, int]]) -> str:
     return f"--- a/{file}\n+++ b/{file}\n{''.join(hunks)}"
 
 
-def covering(tree: Path) -> dict[str, list[str]]:
-    """By file of the package, the test modules that run it, those that run most of it first."""
+def covering(tree: Path) -> Path:
+    """Which test runs which line: a database of coverage.py."""
     kept = ROOT / ".venv/mutants.coverage"
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
     mark = kept.with_suffix(".commit")
@@ -124,18 +124,26 @@ def covering(tree: Path) -> dict[str, list[str]]:
         environment = settings(tree) | {"COVERAGE_FILE": str(kept)}
         subprocess.run(command, cwd=tree, env=environment, check=True, stdout=sys.stderr)
         mark.write_text(head.stdout)
-    modules: dict[str, Counter[str]] = {}
+    return kept
+
+
+def tests_of(kept: Path, name: str, lines: range) -> list[str]:
+    """The tests that run a line; those of the whole file where it is run as the file is loaded."""
+    from coverage.numbits import num_in_numbits
+
     with sqlite3.connect(kept) as database:
         rows = database.execute(
-            "select file.path, context.context, length(line_bits.numbits) from line_bits"
+            "select context.context, line_bits.numbits from line_bits"
             " join file on file.id = file_id join context on context.id = context_id"
-        )
-        for path, context, size in rows:
-            module = context.partition("::")[0]
-            if module.startswith("tests/"):
-                name = path[path.rindex("/ringbco/") :]
-                modules.setdefault(name, Counter())[module] += size
-    return {name: [module for module, _ in found.most_common(MODULES)] for name, found in modules.items()}
+            " where file.path like ? and context.context like 'tests/%'",
+            ("%" + name,),
+        ).fetchall()
+    of_line = [row for row in rows if any(num_in_numbits(line, row[1]) for line in lines)]
+    tests = sorted({context.rpartition("|")[0] for context, _ in of_line or rows})
+    modules = Counter(test.partition("::")[0] for test in tests)
+    return [
+        test for module, _ in modules.most_common(MODULES) for test in tests if test.startswith(module + "::")
+    ]
 
 
 def settings(tree: Path) -> dict[str, str]:
@@ -155,7 +163,7 @@ def in_python(count: int, draw: random.Random) -> Counter[str]:
 
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
-        tests = covering(tree)
+        kept = covering(tree)
         files = sorted(path for room in PYTHON for path in (tree / "python/ringbco" / room).rglob("*.py"))
         items = [
             item for item in _all_work_items(files, {}) if not UNSEEN.search(item.mutations[0].operator_name)
@@ -170,11 +178,11 @@ def in_python(count: int, draw: random.Random) -> Counter[str]:
             (fault,) = item.mutations
             name = str(fault.module_path)[str(fault.module_path).rindex("/ringbco/") :]
             told = f"{name[1:]}: {fault.definition_name}: {fault.operator_name} {fault.occurrence}"
-            if told in unseen or name not in tests:
+            tests = tests_of(kept, name, range(fault.start_pos[0], fault.end_pos[0] + 1))
+            if told in unseen or not tests:
                 continue
-            command = (
-                f"{sys.executable} -m pytest -q -x -m 'not long' -p no:cacheprovider {' '.join(tests[name])}"
-            )
+            (tree / "chosen.txt").write_text("\n".join(tests))
+            command = f"{sys.executable} -m pytest -q -x -p no:cacheprovider @chosen.txt"
             result = mutate_and_test(item.mutations, command, SECONDS)
             kind = kind_of(result)
             found[kind] += 1
