@@ -1,7 +1,7 @@
 """Faults planted by tools, and how many of them the tests catch: `make mutants N=20 SEED=1`.
 
 cargo-mutants plants N faults in the engine's rooms, cosmic-ray N in Python's. SEED draws both lists. A fault
-in Rust meets the tests in Rust. One that these miss meets those in Python that compare whole results (ENGINE).
+in Rust meets the tests in Rust. One that these miss meets those in Python of whole results (ENGINE).
 A fault in Python meets the tests that run its line, those first whose module has most of them. A run of all
 tests under coverage says which; it is kept for the next call. All faults are planted in a copy of the tree.
 
