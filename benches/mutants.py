@@ -86,7 +86,7 @@ def in_rust(count: int, draw: random.Random) -> Counter[str]:
         subprocess.run(
             [*cargo, *wanted, *limits, "--no-shuffle", "-o", out, "--", "--no-default-features"],
             cwd=ROOT,
-            env=os.environ | {"RINGBCO_CASES": "20", "CARGO_PROFILE_TEST_INCREMENTAL": "true"},
+            env=os.environ | {"RINGBCO_CASES": "8", "CARGO_PROFILE_TEST_INCREMENTAL": "true"},
             check=False,
             stdout=sys.stderr,
         )
