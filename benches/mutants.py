@@ -75,7 +75,7 @@ def in_rust(count: int, draw: random.Random) -> Counter[str]:
     known = {one["name"]: one for one in json.loads(listed.stdout) if not one["file"].endswith("tests.rs")}
     names = sorted(known)
     draw.shuffle(names)
-    chosen = [name for name in names if re.sub(r":\d+:\d+:", ":", name) not in unseen][:count]
+    chosen = [name for name in names if with_line(known[name]) not in unseen][:count]
     places = sorted({(known[name]["file"], known[name]["span"]["start"]["line"]) for name in chosen})
     with tempfile.TemporaryDirectory() as out:
         # "delete field" is planted whatever the names, but in lines of the diff alone.
@@ -105,8 +105,14 @@ def in_rust(count: int, draw: random.Random) -> Counter[str]:
         found["caught"] += 1
         missed.remove(name)
     for name in missed:
-        print(f"missed: {name}", flush=True)
+        print(f"missed: {name}\n    {with_line(known[name])}", flush=True)
     return found
+
+
+def with_line(fault: dict[str, Any]) -> str:
+    """A fault of the engine by its line's text, which stays when others come before it."""
+    line = (ROOT / fault["file"]).read_text().splitlines()[fault["span"]["start"]["line"] - 1]
+    return f"{re.sub(r':[0-9]+:[0-9]+:', ':', fault['name'])}: {line.strip()}"
 
 
 def caught_in_python(faults: list[dict[str, Any]]) -> list[str]:
@@ -144,19 +150,8 @@ def meets_python(tree: Path) -> bool:
     build = ["cargo", "build", "--locked", "--lib", "--features", "python", "--quiet"]
     subprocess.run(build, cwd=tree, env=environment, check=True, stdout=sys.stderr)
     shutil.copy2(tree / "target/debug/libringbco.so", tree / "python/ringbco/_core.abi3.so")
-    modules = [f"tests/test_{name}.py" for name in ENGINE]
-    pytest = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-m",
-        "not long",
-        "-p",
-        "no:cacheprovider",
-        *modules,
-    ]
+    words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m"]
+    pytest = [sys.executable, *words, "not long", *(f"tests/test_{name}.py" for name in ENGINE)]
     try:
         ran = subprocess.run(
             pytest, cwd=tree, env=environment, check=False, stdout=sys.stderr, timeout=SECONDS
