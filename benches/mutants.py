@@ -39,6 +39,7 @@ ENGINE: Final = (
     "elastic_turns",
     "outages_by_hand",
     "priorities_by_hand",
+    "repack",
     "stays",
 )
 SECONDS: Final = 1200.0
