@@ -1,9 +1,9 @@
 """Faults planted by tools, and how many of them the tests catch: `make mutants N=20 SEED=1`.
 
 cargo-mutants plants N faults in the engine's rooms, cosmic-ray N in Python's. SEED draws both lists. A fault
-in Rust meets the tests in Rust. A fault in Python meets the test modules that run its file, those first that
-run most of it. A run of all tests under coverage says which; it is kept for the next call. All faults are
-planted in a copy of the tree.
+in Rust meets the tests in Rust. One that these miss meets those in Python of whole results (ENGINE).
+A fault in Python meets the tests that run its line, those first whose module has most of them. A run of all
+tests under coverage says which; it is kept for the next call. All faults are planted in a copy of the tree.
 
 Prints each fault that was missed, then a line a language: caught, missed, unviable (it does not compile, or
 no test could run). benches/mutants.toml names faults that no test can see, each with its reason.
@@ -31,9 +31,18 @@ RUST: Final = ("machine", "speed", "cluster", "placement", "policy", "record")
 PYTHON: Final = ("result", "run", "audits")
 # Types in annotations are joined by |, and no test sees those.
 UNSEEN: Final = re.compile(r"ReplaceBinaryOperator_BitOr_")
-# A file that more test modules than this run meets those that run it most.
-MODULES: Final = 25
-SECONDS: Final = 900.0
+# Tests in Python of the engine: of all that is random or kept, and by hand.
+ENGINE: Final = (
+    "golden",
+    "cases",
+    "elastic_by_hand",
+    "elastic_turns",
+    "outages_by_hand",
+    "priorities_by_hand",
+    "repack",
+    "stays",
+)
+SECONDS: Final = 1200.0
 
 
 def copied(folder: Path) -> Path:
@@ -64,34 +73,105 @@ def in_rust(count: int, draw: random.Random) -> Counter[str]:
         [*cargo, "--list", "--json", *files], cwd=ROOT, check=True, capture_output=True, text=True
     )
     unseen = excused("rust")
-    names = sorted(one["name"] for one in json.loads(listed.stdout) if not one["file"].endswith("tests.rs"))
-    names = [name for name in names if re.sub(r":\d+:\d+:", ":", name) not in unseen]
-    chosen = draw.sample(names, min(count, len(names)))
+    known = {one["name"]: one for one in json.loads(listed.stdout) if not one["file"].endswith("tests.rs")}
+    names = sorted(known)
+    draw.shuffle(names)
+    chosen = [name for name in names if with_line(known[name]) not in unseen][:count]
+    places = sorted({(known[name]["file"], known[name]["span"]["start"]["line"]) for name in chosen})
     with tempfile.TemporaryDirectory() as out:
+        # "delete field" is planted whatever the names, but in lines of the diff alone.
+        diff = Path(out, "lines.diff")
+        diff.write_text("".join(lines_of(file, places) for file in sorted({file for file, _ in places})))
         wanted = [word for name in chosen for word in ("--re", f"^{re.escape(name)}$")]
-        limits = ["--baseline", "skip", "--timeout", str(SECONDS), "--cap-lints", "true"]
+        limits = ["--in-diff", str(diff), "--cap-lints", "true"]
         subprocess.run(
-            [*cargo, *files, *wanted, *limits, "--no-shuffle", "-o", out, "--", "--no-default-features"],
+            [*cargo, *wanted, *limits, "--no-shuffle", "-o", out, "--", "--no-default-features"],
             cwd=ROOT,
-            env=os.environ | {"RINGBCO_CASES": "20", "CARGO_PROFILE_TEST_OPT_LEVEL": "1"},
+            env=os.environ | {"RINGBCO_CASES": "8", "CARGO_PROFILE_TEST_INCREMENTAL": "true"},
             check=False,
             stdout=sys.stderr,
         )
-        folder = Path(out, "mutants.out")
-        found = Counter(
-            {
-                kind: len((folder / f"{kind}.txt").read_text().splitlines())
-                for kind in ("caught", "missed", "unviable", "timeout")
-            }
-        )
-        for line in (folder / "missed.txt").read_text().splitlines():
-            print(f"missed: {line}")
+        found = Counter[str]()
+        for kind in ("caught", "missed", "unviable", "timeout"):
+            told = set(Path(out, "mutants.out", f"{kind}.txt").read_text().splitlines()).intersection(chosen)
+            found[kind] += len(told)
+            if kind == "missed":
+                missed = sorted(told)
+        if found.total() != len(chosen):
+            sys.exit(f"{found.total()} of {len(chosen)} faults were planted")
     found["caught"] += found.pop("timeout")
+    for name in caught_in_python([known[name] for name in missed]):
+        print(f"caught in Python: {name}", flush=True)
+        found["missed"] -= 1
+        found["caught"] += 1
+        missed.remove(name)
+    for name in missed:
+        print(f"missed: {name}\n    {with_line(known[name])}", flush=True)
     return found
 
 
-def covering(tree: Path) -> dict[str, list[str]]:
-    """By file of the package, the test modules that run it, those that run most of it first."""
+def with_line(fault: dict[str, Any]) -> str:
+    """A fault of the engine by its line's text, which stays when others come before it."""
+    line = (ROOT / fault["file"]).read_text().splitlines()[fault["span"]["start"]["line"] - 1]
+    return f"{re.sub(r':[0-9]+:[0-9]+:', ':', fault['name'])}: {line.strip()}"
+
+
+def caught_in_python(faults: list[dict[str, Any]]) -> list[str]:
+    """Which faults of the engine the tests in Python catch."""
+    found: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        tree = copied(Path(folder))
+        # The first is none: the tests pass.
+        for fault in [None, *faults] if faults else []:
+            path = tree / (fault["file"] if fault else "rust/lib.rs")
+            text = path.read_text()
+            path.write_text(planted(text, fault) if fault else text)
+            if meets_python(tree):
+                if fault is None:
+                    sys.exit("tests in Python fail without a fault")
+                found.append(fault["name"])
+            path.write_text(text)
+    return found
+
+
+def planted(text: str, fault: dict[str, Any]) -> str:
+    """A source with a fault of the list that cargo-mutants gives."""
+    lines = text.splitlines(keepends=True)
+
+    def place(end: str) -> int:
+        where = fault["span"][end]
+        return sum(map(len, lines[: where["line"] - 1])) + where["column"] - 1
+
+    return text[: place("start")] + fault["replacement"] + text[place("end") :]
+
+
+def meets_python(tree: Path) -> bool:
+    """Whether the engine of a tree fails a test in Python."""
+    environment = settings(tree) | {"PYO3_PYTHON": sys.executable, "CARGO_TARGET_DIR": str(tree / "target")}
+    build = ["cargo", "build", "--locked", "--lib", "--features", "python", "--quiet"]
+    subprocess.run(build, cwd=tree, env=environment, check=True, stdout=sys.stderr)
+    shutil.copy2(tree / "target/debug/libringbco.so", tree / "python/ringbco/_core.abi3.so")
+    words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m"]
+    pytest = [sys.executable, *words, "not long", *(f"tests/test_{name}.py" for name in ENGINE)]
+    try:
+        ran = subprocess.run(
+            pytest, cwd=tree, env=environment, check=False, stdout=sys.stderr, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return True
+    return ran.returncode != 0
+
+
+def lines_of(file: str, places: list[tuple[str, int]]) -> str:
+    """A diff that adds the lines of a file at which faults are planted."""
+    text = (ROOT / file).read_text().splitlines()
+    numbers = [number for other, number in places if other == file]
+    hunks = [f"@@ -{n - 1 - k},0 +{n},1 @@\n+{text[n - 1]}\n" for k, n in enumerate(numbers)]
+    return f"--- a/{file}\n+++ b/{file}\n{''.join(hunks)}"
+
+
+def covering(tree: Path) -> Path:
+    """Which test runs which line: a database of coverage.py."""
     kept = ROOT / ".venv/mutants.coverage"
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
     mark = kept.with_suffix(".commit")
@@ -112,18 +192,24 @@ def covering(tree: Path) -> dict[str, list[str]]:
         environment = settings(tree) | {"COVERAGE_FILE": str(kept)}
         subprocess.run(command, cwd=tree, env=environment, check=True, stdout=sys.stderr)
         mark.write_text(head.stdout)
-    modules: dict[str, Counter[str]] = {}
+    return kept
+
+
+def tests_of(kept: Path, name: str, lines: range) -> list[str]:
+    """The tests that run a line; those of the whole file where it is run as the file is loaded."""
+    from coverage.numbits import num_in_numbits
+
     with sqlite3.connect(kept) as database:
         rows = database.execute(
-            "select file.path, context.context, length(line_bits.numbits) from line_bits"
+            "select context.context, line_bits.numbits from line_bits"
             " join file on file.id = file_id join context on context.id = context_id"
-        )
-        for path, context, size in rows:
-            module = context.partition("::")[0]
-            if module.startswith("tests/"):
-                name = path[path.rindex("/ringbco/") :]
-                modules.setdefault(name, Counter())[module] += size
-    return {name: [module for module, _ in found.most_common(MODULES)] for name, found in modules.items()}
+            " where file.path like ? and context.context like 'tests/%'",
+            ("%" + name,),
+        ).fetchall()
+    of_line = [row for row in rows if any(num_in_numbits(line, row[1]) for line in lines)]
+    tests = sorted({context.rpartition("|")[0] for context, _ in of_line or rows})
+    modules = Counter(test.partition("::")[0] for test in tests)
+    return sorted(tests, key=lambda test: (-modules[test.partition("::")[0]], test))
 
 
 def settings(tree: Path) -> dict[str, str]:
@@ -132,7 +218,6 @@ def settings(tree: Path) -> dict[str, str]:
     return os.environ | {
         "PYTHONPATH": str(tree / "python"),
         "POLARS_MAX_THREADS": "1",
-        "RINGBCO_CASES": "100",
         "RINGBCO_SHARED": shared,
     }
 
@@ -144,7 +229,7 @@ def in_python(count: int, draw: random.Random) -> Counter[str]:
 
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
-        tests = covering(tree)
+        kept = covering(tree)
         files = sorted(path for room in PYTHON for path in (tree / "python/ringbco" / room).rglob("*.py"))
         items = [
             item for item in _all_work_items(files, {}) if not UNSEEN.search(item.mutations[0].operator_name)
@@ -159,11 +244,11 @@ def in_python(count: int, draw: random.Random) -> Counter[str]:
             (fault,) = item.mutations
             name = str(fault.module_path)[str(fault.module_path).rindex("/ringbco/") :]
             told = f"{name[1:]}: {fault.definition_name}: {fault.operator_name} {fault.occurrence}"
-            if told in unseen or name not in tests:
+            tests = tests_of(kept, name, range(fault.start_pos[0], fault.end_pos[0] + 1))
+            if told in unseen or not tests:
                 continue
-            command = (
-                f"{sys.executable} -m pytest -q -x -m 'not long' -p no:cacheprovider {' '.join(tests[name])}"
-            )
+            (tree / "chosen.txt").write_text("\n".join(tests))
+            command = f"{sys.executable} -m pytest -q -x -p no:cacheprovider @chosen.txt"
             result = mutate_and_test(item.mutations, command, SECONDS)
             kind = kind_of(result)
             found[kind] += 1

@@ -79,6 +79,17 @@ def test_a_negative_part(frame: pl.DataFrame) -> None:
     assert {finding.job for finding in findings} <= set(frame["job_id"])
 
 
+@pytest.mark.parametrize("name", ["held_gpu_time", "lost_gpu_time"])
+def test_gpu_time_of_a_job_that_is_resized(frame: pl.DataFrame, name: str) -> None:
+    elastic = frame.with_columns(min_gpus=pl.lit(1), max_gpus=pl.lit(8))
+    outcome = replay(elastic, "2x4", policy="afs", preempt_cost=10.0)
+    assert audit(outcome, elastic) == []
+    outcome.jobs = outcome.jobs.with_columns(pl.col(name) + 1.0)
+    assert {(finding.code, finding.message.partition(" is ")[0]) for finding in audit(outcome, elastic)} == {
+        ("held", name)
+    }
+
+
 def test_results_without_parts(frame: pl.DataFrame) -> None:
     outcome = replay(frame, "2x4", policy="ff")
     parts = ("wait_behind", "wait_gpus", "wait_fragmented", "run_spread", "run_contention")

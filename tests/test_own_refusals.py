@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -129,6 +130,25 @@ def test_bad_policies(policy: Any, kind: type[Exception], said: str) -> None:
     assert said in str(raised.value)
     if kind in (AttributeError, ZeroDivisionError):
         assert "at simulated time 0 s" in raised.value.__notes__[0]
+
+
+class SeldomAsked(ringbco.Policy):
+    """Starts what waits, once its interval is over."""
+
+    def __init__(self, interval: float) -> None:
+        self.interval = interval
+
+    def decide(self, state: Any) -> None:
+        state.start(state.waiting)
+
+
+def test_the_longest_interval() -> None:
+    frame = by_hand()._setup.table.frame.tail(1)
+    outcome = ringbco.replay(frame, "2x2", policy=SeldomAsked(1e9), model="fixed")
+    assert outcome.jobs["start_time"].to_list() == [1e9]
+    said = "interval: 1000000001.0: expected None, or a number of seconds > 0 and <= 1e+09"
+    with pytest.raises(UsageError, match=re.escape(said)):
+        ringbco.replay(frame, "2x2", policy=SeldomAsked(1e9 + 1), model="fixed")
 
 
 MINE = '''

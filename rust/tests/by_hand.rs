@@ -3,6 +3,7 @@
 use super::cases::Case;
 use ringbco::Network;
 use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Placement};
+use ringbco::policies::named;
 
 /// (start, finish) of every row.
 fn times(case: &Case) -> Vec<(f64, f64)> {
@@ -113,4 +114,23 @@ fn consolidate_fits_best_and_takes_whole_servers() {
         .job(0.0, 3, 1.0); // four would have to be free on one server
     assert_eq!(starts(&case), [0.0, 0.0, 0.0, 0.0, 9.0]);
     assert_eq!(allocations(&case)[..5], [(0, 1, 2), (1, 0, 1), (2, 0, 3), (3, 2, 4), (3, 3, 2)]);
+}
+
+#[test]
+fn a_preempted_job_has_two_rows_of_stays() {
+    let mut case = fixed(&[1], Order::Fifo, Discipline::Strict, Placement::FirstFit).job(0.0, 1, 10.0).job(2.0, 1, 3.0);
+    (case.options.preemption, case.options.preempt_cost) = (named("srtf"), 0.0);
+    let stays = case.engine().unwrap().stays.unwrap();
+    assert_eq!((stays.job, stays.stay), (vec![0, 0, 1], vec![0, 1, 0]));
+    assert_eq!((stays.start, stays.end), (vec![0.0, 5.0, 2.0], vec![2.0, 13.0, 5.0]));
+    // Places among BEGAN and ENDED: preempted, then resumed and done.
+    assert_eq!((stays.began, stays.ended), (vec![0, 1, 0], vec![1, 0, 0]));
+    assert_eq!((stays.work, stays.wait_gpus), (vec![2.0, 8.0, 3.0], vec![0.0, 3.0, 0.0]));
+}
+
+#[test]
+fn many_turns_after_the_last_arrival_are_no_standstill() {
+    let mut case = fixed(&[1], Order::Fifo, Discipline::Strict, Placement::FirstFit).job(0.0, 1, 3e3).job(0.0, 1, 3e3);
+    (case.options.preemption, case.options.quantum, case.options.preempt_cost) = (named("time-slice"), 1.0, 0.0);
+    assert_eq!(case.engine().unwrap().finish, [5999.0, 6000.0]);
 }

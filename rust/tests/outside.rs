@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ringbco::Unwatched;
 use ringbco::decisions::Verb;
-use ringbco::options::{Discipline, Options, Order, Oversize, Placement};
+use ringbco::options::{Discipline, Model, Options, Order, Oversize, Placement};
 use ringbco::outcome::Outcome;
 use ringbco::policies::named;
 use ringbco::simulation::{Beside, Course, Prepared, Reached, When};
@@ -191,4 +191,18 @@ fn what_is_decided_at_random_is_what_the_reference_makes_of_it() {
     assert!(counts.0 > counts.2 && counts.1 > counts.0, "(ended, stops and moves, refused): {counts:?}");
     let verbs = (resized.get(), cut.get());
     assert!(verbs.0 > 50 && verbs.1 > 50, "(resizes, jobs ended): {verbs:?}");
+}
+
+#[test]
+fn an_outside_policy_may_wait_longer_than_a_ranking() {
+    let case = Case { server_gpus: vec![1], ..Case::default() }.job(0.0, 1, 10.0);
+    let options = Options { preemption: named("outside"), model: Model::Fixed, ..Options::default() };
+    let prepared = Prepared::new(case.jobs.clone(), Beside::default(), None, &case.spec(), options).unwrap();
+    let mut course = prepared.course(0, When { interval: Some(1.0), waiting_only: false });
+    while course.run(f64::INFINITY, Unwatched).0.unwrap() == Reached::Decision {
+        if course.now() == 5000.0 {
+            course.start(&course.waiting(), None, None, None, true).unwrap();
+        }
+    }
+    assert_eq!(prepared.outcome(vec![course]).unwrap().finish, [5010.0]);
 }

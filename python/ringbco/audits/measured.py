@@ -112,7 +112,7 @@ def read_speeds(speeds: pl.DataFrame | None, table: JobTable, cluster: Cluster) 
     single = rate(reference, np.ones_like(few))
     zeros = np.zeros(rows.size)
     workload = profiles.Profiled(
-        iterations.astype(np.uint64), zeros, zeros, 1.0 / alone, iterations / alone, iterations / single
+        iterations.astype(np.uint64), zeros, zeros, zeros, iterations / alone, iterations / single
     )
     return Speeds(entries, _pairs(speeds, types), model, reference, workload)
 

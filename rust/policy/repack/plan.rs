@@ -433,3 +433,28 @@ fn send_away<S: Speed, F: Foresight>(
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Asker, Bill, Least, Offer};
+    use crate::ids::Server;
+
+    #[test]
+    fn what_a_bill_comes_to() {
+        assert_eq!(Bill { moved: 2, evicted: 1, gpus: 3 }.thousandths(), (3003, 1003));
+    }
+
+    #[test]
+    fn sums_of_several_bills_are_no_bill() {
+        let asker = |cost: f64| Asker { num_gpus: 1, run: 100.0, work: 5.0, cost, evicts: true };
+        let least = |is_one: bool| Least { version: 0, moves: u32::MAX, all: 1001, evicted: 1001, is_one };
+        // What it takes at least is what the last offer takes: one job of one GPU, of the same key.
+        let may = |is_one: bool, cost: f64, more: f64| {
+            let last = Offer { server: Server::at(0), cost: (cost + 100.0) * 1.001 + more, count: 1, key: 6.0 };
+            least(is_one).may_precede(Some(&last), 6.0, &asker(cost))
+        };
+        assert!(!may(true, 10.0, 0.0) && may(true, 10.0, 1.0) && !may(true, 10.0, -1.0));
+        assert!(may(false, 10.0, 0.0) && !may(false, 10.0, -1.0));
+        assert!(may(true, 0.0, 0.0));
+    }
+}

@@ -192,3 +192,21 @@ fn index(weights: &[f64], values: &[f64], progress: f64) -> f64 {
     }
     if least == f64::INFINITY { progress } else { least }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Predictor;
+
+    #[test]
+    fn predictions_take_over_what_is_done_once_a_part_of_it_is_new() {
+        let mut predictor = Predictor::new(false);
+        let group = predictor.group(1, 0);
+        let mut after = |more: usize| {
+            (0..more).for_each(|_| predictor.completed(group, 100.0));
+            predictor.renew()
+        };
+        assert!(after(128));
+        // Two are one in 64, and no more.
+        assert!(!after(2) && after(1));
+    }
+}

@@ -58,3 +58,45 @@ fn mean_jct(setting: &Setting<'_>, recent: &[(Job, f64)], evicts: bool) -> f64 {
     let finish = machine.into_outcome().finish;
     finish.iter().zip(&submit).map(|(finish, submit)| finish - submit).sum::<f64>() / submit.len() as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{PERIOD, after, is_better};
+    use crate::cluster::{FewestServers, Network};
+    use crate::ids::Job;
+    use crate::options::{Options, Placement};
+    use crate::setting::Setting;
+    use crate::trace::OwnedJobs;
+
+    #[test]
+    fn when_the_next_trial_is_due() {
+        assert_eq!(after(100, 5.0), (160, 5.0 + PERIOD));
+        assert_eq!(after(1000, 5.0), (1150, 5.0 + PERIOD));
+    }
+
+    #[test]
+    fn evicting_is_better_where_one_job_holds_up_many() {
+        let (rows, servers, options): (Vec<u32>, _, _) = (
+            (0..20).collect(),
+            [1],
+            Options {
+                preemption: crate::policies::named("repack"),
+                placement: Placement::Consolidate,
+                ..Options::default()
+            },
+        );
+        let jobs = OwnedJobs {
+            submit: rows.iter().map(|&row| 10.0 * f64::from(row)).collect(),
+            num_gpus: vec![1; rows.len()],
+            ..OwnedJobs::default()
+        };
+        let few = FewestServers::new(&servers);
+        let setting = Setting::new(jobs.view(), &rows, &servers, &few, Network::default(), &options);
+        let lasts = |row: u32| if row == 0 { 1e5 } else { 5.0 };
+        let recent: Vec<(Job, f64)> = rows.iter().map(|&row| (Job::at(row as usize), lasts(row))).collect();
+        assert!(is_better(&setting, &recent, false) && !is_better(&setting, &recent, true));
+        // Nothing is to be gained.
+        let alike: Vec<(Job, f64)> = recent.iter().map(|&(job, _)| (job, 5.0)).collect();
+        assert!(!is_better(&setting, &alike, false) && !is_better(&setting, &alike, true));
+    }
+}
