@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from ringbco.errors import UsageError
 
-Kind = Literal["time", "number", "index", "share", "count"]
+Kind = Literal["time", "GPU time", "number", "index", "share", "count"]
 
 UNITS: Final = ("human", "seconds")
 """How times may be shown: in the unit that reads best, or in seconds."""
@@ -91,7 +91,9 @@ def figure(kind: Kind, value: float, more: int = 0) -> str:
 
     more: digits on top of the usual ones.
     """
-    if kind == "time":
+    if kind == "GPU time" and _shown.get() == "seconds":
+        return gpu_time(value, 1 + more)
+    if kind in ("time", "GPU time"):
         return duration(value, more)
     comma, digits, letter = _FORMATS[kind]
     return f"{value:{comma}.{digits + more}{letter}}"
