@@ -43,6 +43,16 @@ from ringbco.trace.plausibility import doubts
 from ringbco.trace.shares import WHOLE, thousandths
 from ringbco.trace.standing import priorities
 
+# What the engine calls columns of jobs.parquet that have another name there.
+_ENGINE: Final = {
+    "held_time": "held",
+    "lost_time": "lost",
+    "paused_time": "rested",
+    "run_resized": "longer",
+    "held_gpu_time": "held_gpus",
+    "lost_gpu_time": "lost_gpus",
+    "run_on_type": "on_types",
+}
 _WISHES: Final = {
     "oversize": (
         "a job that its cluster can hold",
@@ -118,19 +128,19 @@ def jobs_frame(
         "preemptions": _shared(own.get("preemptions", np.zeros(frame.height, np.uint32))),
     }
     columns |= {name: _shared(values) for name, values in why.items()}
-    columns |= _columns(PREEMPTION_SCHEMA, own, "held", "lost", "moves", "resizes")
-    columns |= _columns(FAILURE_SCHEMA, own, "failures", "lost_work")
-    columns |= _columns(EVICTION_SCHEMA, own, "evictions")
+    columns |= _columns(PREEMPTION_SCHEMA, own)
+    columns |= _columns(FAILURE_SCHEMA, own)
+    columns |= _columns(EVICTION_SCHEMA, own)
     if "climbs" in result.tables:
-        columns |= _columns(PAUSES_SCHEMA, own, "pauses", "rested")
+        columns |= _columns(PAUSES_SCHEMA, own)
         columns["group"] = frame["group"]
     levels = priorities(frame)
     if levels is not None:
         columns |= dict(zip(PRIORITY_SCHEMA, [_shared(levels)], strict=True))
-    elastic = _columns(ELASTIC_SCHEMA, own, "longer", "held_gpus", "lost_gpus")
+    elastic = _columns(ELASTIC_SCHEMA, own)
     if elastic:
         columns |= elastic | {name: _shared(gpus_of(frame, name)) for name in ("min_gpus", "max_gpus")}
-    columns |= _columns(TYPES_SCHEMA, own, "on_types")
+    columns |= _columns(TYPES_SCHEMA, own)
     shares = thousandths(frame)
     if shares is not None:
         columns |= dict(zip(SHARES_SCHEMA, [_share(shares)], strict=True))
@@ -141,15 +151,13 @@ def jobs_frame(
     return jobs if own["kept"].all() else jobs.filter(pl.Series(own["kept"]))
 
 
-def _columns(
-    schema: Mapping[str, pl.DataType], own: Mapping[str, NDArray[Any]], *names: str
-) -> dict[str, pl.Series]:
-    """The engine's columns of those names, as the first of `schema`; none where it has none of them."""
-    if names[0] not in own:
-        return {}
+def _columns(schema: Mapping[str, pl.DataType], own: Mapping[str, NDArray[Any]]) -> dict[str, pl.Series]:
+    """The engine's columns of a schema, those that there are."""
     told = {}
-    for (name, kind), given in zip(schema.items(), names, strict=False):
-        told[name] = _shared(own[given].astype(np.float32) if kind == pl.Float32 else own[given])
+    for name, kind in schema.items():
+        given = own.get(_ENGINE.get(name, name))
+        if given is not None:
+            told[name] = _shared(given.astype(np.float32) if kind == pl.Float32 else given)
     return told
 
 
