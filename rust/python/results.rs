@@ -110,7 +110,6 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
     count("resizes", &["resized"])?;
     count("pauses", &["rung"])?;
     sum("held", |own| own.held)?;
-    sum("longest_stay", |own| own.longest)?;
     sum("lost", |own| own.paused)?;
     sum("spread", |own| own.spread)?;
     sum("wait_behind", |own| own.behind)?;

@@ -20,8 +20,6 @@ pub struct Sums {
     pub held_gpus: f64,
     /// See `held_gpus`.
     pub paused_gpus: f64,
-    /// The longest of its stays; machine time, then s.
-    pub longest: f64,
     /// Progress lost at the ends of stays, s.
     pub lost_time: f64,
     /// What the work took longer, s, for lying on more servers than the fewest, without contention.
@@ -99,7 +97,6 @@ impl<S: Speed> Scale<'_, S> {
         let asks = self.jobs.num_gpus[job.index()];
         let (held, paused) = (past.end - past.start, past.end.min(past.from) - past.start);
         sums.held += held;
-        sums.longest = sums.longest.max(held);
         sums.paused += paused;
         // Nobody is resized where jobs have shares.
         let units = if self.jobs.shares.is_none() { f64::from(gpus) } else { self.jobs.gpus(job.index()) };
@@ -167,7 +164,6 @@ impl Books {
                 continue;
             }
             sums.held = finish[j] - start[j];
-            sums.longest = sums.held;
             sums.held_gpus = scale.jobs.gpus(j) * sums.held;
             sums.ended[Why::Done.code() as usize] = 1;
             sums.on_types = once(j);
@@ -186,7 +182,7 @@ impl Books {
             }
         }
         for sums in &mut self.sums {
-            for time in [&mut sums.longest, &mut sums.held, &mut sums.paused, &mut sums.held_gpus, &mut sums.paused_gpus] {
+            for time in [&mut sums.held, &mut sums.paused, &mut sums.held_gpus, &mut sums.paused_gpus] {
                 *time = seconds(*time);
             }
         }

@@ -26,7 +26,6 @@ JOBS_SCHEMA: Final = {
 PREEMPTION_SCHEMA: Final = {  # runs in which a stay may end early, or begin with a pause
     "held_time": pl.Float64(),
     "lost_time": pl.Float64(),
-    "longest_stay": pl.Float64(),
     "moves": pl.UInt32(),
     "resizes": pl.UInt32(),
 }
