@@ -41,7 +41,7 @@ def summarise(jobs: pl.DataFrame, gpus: int, held_while_submitting: float = 0.0)
 
 
 def size_classes(jobs: pl.DataFrame) -> list[dict[str, Any]]:
-    return [evaluate(one) for one in Rows("run", Table(jobs)).classes]
+    return [evaluate(one) for one in Rows("run", Table(jobs)).classes()]
 
 
 def test_the_summary_of_three_jobs(jobs: pl.DataFrame) -> None:

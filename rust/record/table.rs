@@ -65,27 +65,44 @@ pub(crate) struct Once {
     pub(crate) waited: (f64, f64),
 }
 
-/// A stay, and what its row says beside it.
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    past: Past,
-    number: u32,
-    began: u8,
-    unit: f64,
-    behind: f64,
-    rested: f64,
-}
-
-/// Rows in the making.
+/// Rows in the making: columns from the first one on, so that no stay is held twice.
 #[derive(Debug)]
 pub(crate) struct Tabled {
-    rows: Vec<Row>,
+    rows: Stays,
+    /// The stay of the last row, and its number.
+    last: Option<(Past, u32)>,
 }
 
 /// A part of a wait that rounding alone left is none.
 fn behind(wait: f64, others: (f64, f64)) -> f64 {
     let rest = wait - others.0 - others.1;
     if rest.abs() <= 1e-6 * wait { 0.0 } else { rest }
+}
+
+impl Stays {
+    fn with_capacity(rows: usize) -> Self {
+        Self {
+            job: Vec::with_capacity(rows),
+            stay: Vec::with_capacity(rows),
+            start: Vec::with_capacity(rows),
+            end: Vec::with_capacity(rows),
+            num_gpus: Vec::with_capacity(rows),
+            num_servers: Vec::with_capacity(rows),
+            gpu_type: Vec::with_capacity(rows),
+            pause: Vec::with_capacity(rows),
+            work: Vec::with_capacity(rows),
+            lost: Vec::with_capacity(rows),
+            lost_time: Vec::with_capacity(rows),
+            began: Vec::with_capacity(rows),
+            ended: Vec::with_capacity(rows),
+            by: Vec::with_capacity(rows),
+            by_what: Vec::with_capacity(rows),
+            wait_behind: Vec::with_capacity(rows),
+            wait_gpus: Vec::with_capacity(rows),
+            wait_fragmented: Vec::with_capacity(rows),
+            paused_at_rung: Vec::with_capacity(rows),
+        }
+    }
 }
 
 impl Once {
@@ -111,7 +128,7 @@ impl Once {
 impl Tabled {
     /// None yet, and room for that many.
     pub(crate) fn for_stays(rows: usize) -> Self {
-        Self { rows: Vec::with_capacity(rows) }
+        Self { rows: Stays::with_capacity(rows), last: None }
     }
 
     /// Adds the stay of a job that ran through once, and its wait to the sums. `submit`: when it was submitted, s.
@@ -123,47 +140,41 @@ impl Tabled {
     /// Adds a stay, and the wait before it to the sums. The stays of a job come one after the other, in order of time.
     /// `unit`: a unit of work in those of the table.
     pub(crate) fn push(&mut self, past: &Past, submit: f64, unit: f64, sums: &mut Sums) {
-        let before = self.rows.last().filter(|before| before.past.job == past.job);
-        let left = before.map_or(submit, |before| before.past.end);
+        let before = self.last.filter(|(before, _)| before.job == past.job);
+        let left = before.map_or(submit, |(before, _)| before.end);
         let since = if past.woke.is_nan() { left } else { past.woke };
         let (waiting, rested) = (past.start - since, since - left);
         let behind = behind(waiting, past.waited);
         sums.waiting += waiting;
         sums.behind += behind;
         sums.rested += rested;
-        let number = before.map_or(0, |before| before.number + 1);
-        let began = before.map_or(0, |before| before.past.why.next());
-        self.rows.push(Row { past: *past, number, began, unit, behind, rested });
+        let number = before.map_or(0, |(_, number)| number + 1);
+        let began = before.map_or(0, |(before, _)| before.why.next());
+        self.last = Some((*past, number));
+        let rows = &mut self.rows;
+        rows.job.push(past.job.number());
+        rows.stay.push(number);
+        rows.start.push(past.start);
+        rows.end.push(past.end);
+        rows.num_gpus.push(past.num_gpus);
+        rows.num_servers.push(past.num_servers);
+        rows.gpu_type.push(past.gpu_type.number());
+        rows.pause.push(past.from.min(past.end) - past.start);
+        rows.work.push((past.kept + past.lost) * unit);
+        rows.lost.push(past.lost * unit);
+        rows.lost_time.push(past.lost_time);
+        rows.began.push(began);
+        rows.ended.push(past.why.code());
+        rows.by.push(past.why.by().0);
+        rows.by_what.push(past.why.by().1);
+        rows.wait_behind.push(behind);
+        rows.wait_gpus.push(past.waited.0);
+        rows.wait_fragmented.push(past.waited.1);
+        rows.paused_at_rung.push(rested);
     }
 
     /// All of them, as columns.
     pub(crate) fn done(self) -> Stays {
-        let rows = self.rows;
-        Stays {
-            job: of(&rows, |row| row.past.job.number()),
-            stay: of(&rows, |row| row.number),
-            start: of(&rows, |row| row.past.start),
-            end: of(&rows, |row| row.past.end),
-            num_gpus: of(&rows, |row| row.past.num_gpus),
-            num_servers: of(&rows, |row| row.past.num_servers),
-            gpu_type: of(&rows, |row| row.past.gpu_type.number()),
-            pause: of(&rows, |row| row.past.from.min(row.past.end) - row.past.start),
-            work: of(&rows, |row| (row.past.kept + row.past.lost) * row.unit),
-            lost: of(&rows, |row| row.past.lost * row.unit),
-            lost_time: of(&rows, |row| row.past.lost_time),
-            began: of(&rows, |row| row.began),
-            ended: of(&rows, |row| row.past.why.code()),
-            by: of(&rows, |row| row.past.why.by().0),
-            by_what: of(&rows, |row| row.past.why.by().1),
-            wait_behind: of(&rows, |row| row.behind),
-            wait_gpus: of(&rows, |row| row.past.waited.0),
-            wait_fragmented: of(&rows, |row| row.past.waited.1),
-            paused_at_rung: of(&rows, |row| row.rested),
-        }
+        self.rows
     }
-}
-
-/// A column: what `of` says of each row.
-fn of<T>(rows: &[Row], of: impl Fn(&Row) -> T) -> Vec<T> {
-    rows.iter().map(of).collect()
 }

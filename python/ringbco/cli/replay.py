@@ -94,6 +94,7 @@ def replay(
         tell_unused([policy], options)
         tell_rigid([policy], table)
     count_seconds(outcome, reading)
+    del table  # writing takes its place in memory
     summary = outcome.write(out, force=force)
     if as_json:
         say_json(summary)

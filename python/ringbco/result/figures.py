@@ -254,7 +254,7 @@ FIGURES: Final = (
         Figure("jain_index_users", "Jain's index over users", "index", lambda r: jain_index(r.speeds),
                "most"),
         when=lambda r: r.speeds.size > 0),
-    *_of(_CLUSTER, Figure("size_classes", "size classes", None, lambda r: _each(r.classes))),
+    *_of(_CLUSTER, Figure("size_classes", "size classes", None, lambda r: _each(r.classes()))),
     *_of(_RUN,
         Figure("failures", "failures", "count", lambda r: int(_lost_work(r).size), "least", "headline"),
         Figure("lost_work_gpu_seconds", "GPU time of lost work", "GPU time",

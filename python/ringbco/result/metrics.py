@@ -64,13 +64,15 @@ def cumulative_distribution(
     return ordered[ranks], (ranks + 1) / ordered.size
 
 
-def numbers(names: pl.Series, block: int = 1 << 20) -> NDArray[np.int64]:
+def numbers(names: pl.Series, block: int = 1 << 17) -> NDArray[np.int32]:
     """Each name's rank among the distinct ones, -1 for null; a block of rows at a time to save memory."""
-    distinct = names.drop_nulls().unique().sort()
-    ranked = pl.Enum(distinct)
-    found = np.full(names.len(), -1, np.int64)
-    for first in range(0, names.len() if distinct.len() else 0, block):
-        part = names.slice(first, block)
-        ranks = part.cast(ranked).to_physical().cast(pl.Int64)
-        found[first : first + block] = ranks.fill_null(-1).to_numpy()
+    parts = [names.slice(first, block) for first in range(0, names.len(), block)]
+    found = np.full(names.len(), -1, np.int32)
+    distinct = pl.concat([part.drop_nulls().unique() for part in parts]).unique().sort() if parts else names
+    if distinct.len():
+        ranked, first = pl.Enum(distinct), 0
+        for part in parts:
+            ranks = part.cast(ranked).to_physical().cast(pl.Int32)
+            found[first : first + block] = ranks.fill_null(-1).to_numpy()
+            first += block
     return found

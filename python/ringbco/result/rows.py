@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
@@ -111,6 +111,11 @@ class Place(NamedTuple):
 _NOWHERE: Final = Place(0, 0)
 
 
+def _blocks(count: int, block: int = 1 << 16) -> Iterator[slice]:
+    """So many rows, a block at a time."""
+    return (slice(first, first + block) for first in range(0, count, block))
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Jobs that were done: of a run, a virtual cluster, a size class or any others.
@@ -148,10 +153,18 @@ class Rows:
     def statistic(self, statistic: str, name: str) -> float:
         """One of `STATISTICS` of a column."""
         if self.scope == "class":  # of which only the mean is told, added up one by one
-            return float(np.cumsum(self[name])[-1] / self.count)
+            return self._added(name) / self.count
         if name not in self._spreads:
             self._spreads[name] = statistics(self[name])
         return self._spreads[name][statistic]
+
+    def _added(self, name: str) -> float:
+        """The sum of a column, row after row: a block at a time, so that no whole column is copied."""
+        values, total = self.table[name], 0.0
+        for rows in _blocks(self.count):
+            some = values[rows] if self.among is None else values[self.among[rows]]
+            total = float(np.cumsum(np.concatenate([[total], some]))[-1])
+        return total
 
     @cached_property
     def first(self) -> float:
@@ -188,7 +201,7 @@ class Rows:
         return self.sum("held") + (float(pl.Series(ended).sum()) if ended.size else 0.0)
 
     @cached_property
-    def fairly(self) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+    def fairly(self) -> tuple[NDArray[np.float64], NDArray[np.int32] | None]:
         """Themis' rho of each job, and its user; to them the trials of a search are one job.
 
         rho at a job's finish is jct / ideal_run_time. That of a search is the time from its first submission
@@ -218,13 +231,16 @@ class Rows:
         rho, user = self.fairly
         if user is None:
             return np.empty(0)
-        # Far from zero float64 may tell no time between a job's submission and its end: it has no speed.
-        counted = (user >= 0) & (rho > 0)
-        if not counted.all():
-            user, rho = user[counted], rho[counted]
+        names = int(user.max(initial=-1)) + 1
+        speeds, jobs = np.zeros(names), np.zeros(names, np.int64)
         # Added up in row order: polars adds up a group in parts, one a thread.
-        jobs = np.bincount(user)
-        return np.asarray(np.bincount(user, 1.0 / rho)[jobs > 0] / jobs[jobs > 0])
+        for rows in _blocks(user.size):
+            # Far from zero float64 may tell no time between a job's submission and its end: it has no speed.
+            counted = (user[rows] >= 0) & (rho[rows] > 0)
+            own = user[rows][counted]
+            np.add.at(speeds, own, 1.0 / rho[rows][counted])
+            jobs += np.bincount(own, minlength=names)
+        return speeds[jobs > 0] / jobs[jobs > 0]
 
     @cached_property
     def due(self) -> int:
@@ -236,16 +252,17 @@ class Rows:
         """Jobs that were late."""
         return int(np.count_nonzero(self["late"] > 0))
 
-    @cached_property
-    def classes(self) -> list[Rows]:
+    def classes(self) -> Iterator[Rows]:
         """The jobs of each class of gang sizes, in row order; none of a class without jobs."""
-        ends = np.array([end for _, end in SIZE_CLASSES])
-        number = np.searchsorted(ends, self["num_gpus"]).astype(np.int8)
-        counts = np.bincount(number, minlength=ends.size)
-        rows = np.argsort(number, kind="stable")
-        parts = np.split(rows if self.among is None else self.among[rows], np.cumsum(counts)[:-1])
-        named = zip(SIZE_CLASSES, parts, strict=True)
-        return [replace(self, scope="class", among=own, name=name) for (name, _), own in named if own.size]
+        gpus, number = self["num_gpus"], np.zeros(self.count, np.int8)
+        for _, end in SIZE_CLASSES[:-1]:
+            number += gpus > end
+        for place, (name, _) in enumerate(SIZE_CLASSES):
+            own = np.flatnonzero(number == place)
+            if own.size:
+                yield replace(
+                    self, scope="class", among=own if self.among is None else self.among[own], name=name
+                )
 
 
 @dataclass(frozen=True)

@@ -223,8 +223,10 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     if setup.services is not None:
         serving = Serving.of(setup.services.names, setup.services.gpus, result)
     searches = None if trials is None else searches_frame(frame, trials, result)
+    # The figures are worked out later: they keep no more of the job table than they read.
+    asked = frame.select(pl.col("submit_time", "num_gpus", *{"gpu_share"} & set(frame.columns)))
     source = Source(
-        *(name, frame, finished, setup.cluster, result, workload.vc, setup.outages, down, serving, searches),
+        *(name, asked, finished, setup.cluster, result, workload.vc, setup.outages, down, serving, searches),
         may_resize=setup.chosen.is_("resizes"),
     )
     last = source.last

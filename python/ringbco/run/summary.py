@@ -32,9 +32,10 @@ _HOUR: Final = 3600.0
 class Source:
     """What is known of a whole run, for its figures.
 
-    frame: the job table; finished: jobs.parquet. vc: as `profiles.vc_index` gives it. outages: where the run
-    was given any, and as the clock saw them; serving: what became of its services, likewise. searches:
-    searches.parquet, where there is one. may_resize: whether the policy may resize jobs.
+    frame: when the jobs of the table come and what they ask for; finished: jobs.parquet. vc: as
+    `profiles.vc_index` gives it. outages: where the run was given any, and as the clock saw them; serving:
+    what became of its services, likewise. searches: searches.parquet, where there is one. may_resize: whether
+    the policy may resize jobs.
     """
 
     policy: str
