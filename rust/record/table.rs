@@ -65,10 +65,25 @@ pub(crate) struct Once {
     pub(crate) waited: (f64, f64),
 }
 
-/// Rows in the making: columns from the first one on, so that no stay is held twice.
+/// A stay, and what its row says beside it.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    past: Past,
+    number: u32,
+    began: u8,
+    unit: f64,
+    behind: f64,
+    rested: f64,
+}
+
+/// Rows become columns so many at a time: few are held twice, and a column grows by a run of values.
+const BLOCK: usize = 1024;
+
+/// Rows in the making.
 #[derive(Debug)]
 pub(crate) struct Tabled {
-    rows: Stays,
+    columns: Stays,
+    rows: Vec<Row>,
     /// The stay of the last row, and its number.
     last: Option<(Past, u32)>,
 }
@@ -128,7 +143,7 @@ impl Once {
 impl Tabled {
     /// None yet, and room for that many.
     pub(crate) fn for_stays(rows: usize) -> Self {
-        Self { rows: Stays::with_capacity(rows), last: None }
+        Self { columns: Stays::with_capacity(rows), rows: Vec::with_capacity(BLOCK), last: None }
     }
 
     /// Adds the stay of a job that ran through once, and its wait to the sums. `submit`: when it was submitted, s.
@@ -151,30 +166,45 @@ impl Tabled {
         let number = before.map_or(0, |(_, number)| number + 1);
         let began = before.map_or(0, |(before, _)| before.why.next());
         self.last = Some((*past, number));
-        let rows = &mut self.rows;
-        rows.job.push(past.job.number());
-        rows.stay.push(number);
-        rows.start.push(past.start);
-        rows.end.push(past.end);
-        rows.num_gpus.push(past.num_gpus);
-        rows.num_servers.push(past.num_servers);
-        rows.gpu_type.push(past.gpu_type.number());
-        rows.pause.push(past.from.min(past.end) - past.start);
-        rows.work.push((past.kept + past.lost) * unit);
-        rows.lost.push(past.lost * unit);
-        rows.lost_time.push(past.lost_time);
-        rows.began.push(began);
-        rows.ended.push(past.why.code());
-        rows.by.push(past.why.by().0);
-        rows.by_what.push(past.why.by().1);
-        rows.wait_behind.push(behind);
-        rows.wait_gpus.push(past.waited.0);
-        rows.wait_fragmented.push(past.waited.1);
-        rows.paused_at_rung.push(rested);
+        self.rows.push(Row { past: *past, number, began, unit, behind, rested });
+        if self.rows.len() == BLOCK {
+            self.settle();
+        }
+    }
+
+    /// Makes columns of the rows.
+    fn settle(&mut self) {
+        let (rows, columns) = (&self.rows, &mut self.columns);
+        add(&mut columns.job, rows, |row| row.past.job.number());
+        add(&mut columns.stay, rows, |row| row.number);
+        add(&mut columns.start, rows, |row| row.past.start);
+        add(&mut columns.end, rows, |row| row.past.end);
+        add(&mut columns.num_gpus, rows, |row| row.past.num_gpus);
+        add(&mut columns.num_servers, rows, |row| row.past.num_servers);
+        add(&mut columns.gpu_type, rows, |row| row.past.gpu_type.number());
+        add(&mut columns.pause, rows, |row| row.past.from.min(row.past.end) - row.past.start);
+        add(&mut columns.work, rows, |row| (row.past.kept + row.past.lost) * row.unit);
+        add(&mut columns.lost, rows, |row| row.past.lost * row.unit);
+        add(&mut columns.lost_time, rows, |row| row.past.lost_time);
+        add(&mut columns.began, rows, |row| row.began);
+        add(&mut columns.ended, rows, |row| row.past.why.code());
+        add(&mut columns.by, rows, |row| row.past.why.by().0);
+        add(&mut columns.by_what, rows, |row| row.past.why.by().1);
+        add(&mut columns.wait_behind, rows, |row| row.behind);
+        add(&mut columns.wait_gpus, rows, |row| row.past.waited.0);
+        add(&mut columns.wait_fragmented, rows, |row| row.past.waited.1);
+        add(&mut columns.paused_at_rung, rows, |row| row.rested);
+        self.rows.clear();
     }
 
     /// All of them, as columns.
-    pub(crate) fn done(self) -> Stays {
-        self.rows
+    pub(crate) fn done(mut self) -> Stays {
+        self.settle();
+        self.columns
     }
+}
+
+/// Adds what `of` says of each row to a column.
+fn add<T>(column: &mut Vec<T>, rows: &[Row], of: impl Fn(&Row) -> T) {
+    column.extend(rows.iter().map(of));
 }
