@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Polars would start as many threads in each, which wait for each other on tables this small.
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-drawn fuzz lint lint-rust lint-python bench bench-against mutants policy-table repack-table elastic-table generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue policy-table repack-table elastic-table generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -104,6 +104,10 @@ $(VENV)/.mutants: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'cosmic-ray>=8.4,<9' 'pytest-cov>=6,<8'
 	cargo install --quiet --locked --root $(VENV) cargo-mutants@27.1.0
 	touch $@
+
+audit-catalogue: build ## what share of corruptions the audit catches, of N random cases (default 200) by SEED (default 1); ONE="1.17 cells" shows one
+	PYTHONPATH=tests POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),200) --seed $(or $(SEED),1) \
+		--jobs $(or $(JOBS),1) $(if $(ONE),--one $(ONE))
 
 policy-table: build ## docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md

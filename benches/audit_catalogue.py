@@ -1,0 +1,225 @@
+"""What share of corruptions the audit catches: `make audit-catalogue N=200 SEED=1`.
+
+Draws N random cases of the tests, runs them, and corrupts each result in three ways:
+
+- cells: one cell of one table, one figure of the summary, or one row, is changed;
+- labels: run.toml says another option, with which the run would have been another;
+- runs: a whole run of another policy, order, placement or discipline under the label of the case.
+
+Prints how many of each `ringbco audit` finds fault with: overall, by feature and by family of policies; then
+what it missed, the most frequent first, each with a case that shows it. A genuine result has no finding; one
+that has is counted and not corrupted. `make audit-catalogue ONE="1.17 cells"` prints the corruptions of one
+case, with what the audit says of them. Without make, tests/ must be in PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import re
+import sys
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+import ringbco
+from cases.case import Case
+from cases.met import met
+from cases.run import meet
+from corrupt import Corrupt
+from corrupt_cells import GIVEN, TABLES, Genuine, cells
+from corrupt_runs import family, labels, runs
+from ringbco.audits import check_outcome
+from ringbco.errors import RingbcoError
+from ringbco.trace.jobs import as_table
+
+COUNTS: Final = {"cells": 16, "labels": 3, "runs": 3}
+"""Corruptions of a case at most, by kind."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A corruption, and the codes and words of what the audit finds. crash: the error in which it ended."""
+
+    kind: str
+    what: str
+    how: str
+    codes: tuple[str, ...]
+    findings: tuple[str, ...]
+    crash: str = ""
+
+    @property
+    def caught(self) -> bool:
+        return bool(self.codes)
+
+
+@dataclass(frozen=True)
+class Report:
+    """One case. findings: of its genuine result, which should have none."""
+
+    seed: str
+    features: tuple[str, ...]
+    family: str
+    findings: tuple[str, ...]
+    judged: list[Judged] = field(default_factory=list)
+
+
+def judge(case: Case, kind: str, corrupt: Corrupt) -> Judged:
+    codes, findings, crash = audited(case, corrupt.outcome)
+    return Judged(kind, corrupt.what, corrupt.how, codes, findings, crash)
+
+
+def audited(case: Case, outcome: ringbco.Outcome) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Codes and words of the findings, and an error. A refusal is a finding, any other error is none."""
+    try:
+        found = check_outcome(outcome, as_table(case.frame())).findings
+    except RingbcoError as error:
+        return ("refused",), (f"refused: {error}",), ""
+    except Exception as error:
+        return (), (), f"{type(error).__name__}: {error}"
+    return tuple(each.code for each in found), tuple(map(str, found)), ""
+
+
+def corruptions(case: Case, outcome: ringbco.Outcome, seed: str, kind: str) -> Iterator[Corrupt]:
+    """Those of a kind, always the same of a seed."""
+    rng = Random(f"{seed} {kind}")
+    if kind == "cells":
+        return cells(Genuine(case, outcome), rng, COUNTS[kind])
+    return {"labels": labels, "runs": runs}[kind](case, outcome, rng, COUNTS[kind])
+
+
+def report(seed: str, kinds: Iterable[str] = tuple(COUNTS)) -> Report:
+    """A case, its genuine result and its corruptions, judged."""
+    warnings.simplefilter("ignore")
+    drawn = meet(seed, checked=False)
+    case, outcome = drawn.seen.case, drawn.seen.outcome
+    assert outcome is not None, drawn.seen.faults
+    _, findings, crash = audited(case, outcome)
+    findings = (*findings, *([crash] if crash else []))
+    found = Report(seed, met(seed, drawn.features), family(case.policy), findings)
+    if not findings:
+        for kind in kinds:
+            found.judged.extend(judge(case, kind, each) for each in corruptions(case, outcome, seed, kind))
+    return found
+
+
+# What is printed.
+
+
+def share(judged: Sequence[Judged]) -> str:
+    caught = sum(each.caught for each in judged)
+    return f"{caught:5}/{len(judged):<5} {100.0 * caught / len(judged):5.1f} %" if judged else f"{'-':^19}"
+
+
+def table(title: str, rows: dict[str, list[Judged]]) -> list[str]:
+    """A row each, a column a kind."""
+    wide = max(map(len, [title, *rows]))
+    lines = [f"{title:{wide}}  " + "  ".join(f"{kind:^19}" for kind in COUNTS)]
+    for name, judged in rows.items():
+        told = [share([each for each in judged if each.kind == kind]) for kind in COUNTS]
+        lines.append(f"{name:{wide}}  " + "  ".join(told))
+    return lines
+
+
+def lines(reports: Sequence[Report]) -> Iterator[str]:
+    """The whole report."""
+    clean = [each for each in reports if not each.findings]
+    yield f"genuine: {len(clean)} of {len(reports)} without finding"
+    for each in reports:
+        if each.findings:
+            yield f"    {each.seed}: {each.findings[0]}"
+    judged = [each for case in clean for each in case.judged]
+    by_feature, by_family = defaultdict[str, list[Judged]](list), defaultdict[str, list[Judged]](list)
+    for case in clean:
+        by_family[case.family] += case.judged
+        for name in case.features or ("none",):
+            by_feature[name] += case.judged
+    for title, rows in (("", {"all": judged}), ("family of policies", by_family), ("feature", by_feature)):
+        yield ""
+        yield from table(title, dict(sorted(rows.items())))
+    for kind in COUNTS:
+        yield from parts(kind, [each for each in judged if each.kind == kind])
+    absent = {*TABLES, *GIVEN, "summary"} - {part(each.what) for each in judged if each.kind == "cells"}
+    if absent:
+        yield f"no cell of: {', '.join(sorted(absent))}"
+    yield from missed(clean)
+
+
+def part(what: str) -> str:
+    """The table, the option, or the decision that a corruption is about."""
+    return re.split(r"[.: ]", what)[0]
+
+
+def parts(kind: str, judged: Sequence[Judged]) -> Iterator[str]:
+    """Shares of a kind, by what the corruptions are about."""
+    groups = sorted({part(each.what) for each in judged})
+    wide = max(map(len, groups), default=0)
+    yield ""
+    yield f"{kind} by what was changed"
+    yield from (
+        f"{name:{wide}}  {share([each for each in judged if part(each.what) == name])}" for name in groups
+    )
+
+
+def missed(reports: Sequence[Report]) -> Iterator[str]:
+    """What the audit did not catch, by what was changed."""
+    drawn = Counter((judged.kind, judged.what) for each in reports for judged in each.judged)
+    shown: dict[tuple[str, str], list[tuple[str, Judged]]] = defaultdict(list)
+    for each in reports:
+        for judged in each.judged:
+            if not judged.caught:
+                shown[judged.kind, judged.what].append((each.seed, judged))
+    for kind in COUNTS:
+        yield ""
+        yield f"missed {kind}"
+        for (_, what), those in sorted(shown.items(), key=lambda item: (-len(item[1]), item[0])):
+            if those[0][1].kind == kind:
+                crashes = {judged.crash for _, judged in those if judged.crash}
+                beside = f"  (the audit ends in {min(crashes)})" if crashes else ""
+                yield f"{len(those):4} of {drawn[kind, what]:<4} {what}  --one {those[0][0]} {kind}{beside}"
+
+
+def details(found: Report) -> Iterator[str]:
+    """One case."""
+    yield f"{found.seed}: {found.family}; {', '.join(found.features)}"
+    yield from (f"genuine: {each}" for each in found.findings)
+    for each in found.judged:
+        yield f"{'caught' if each.caught else 'MISSED'} {each.what}: {each.how}"
+        yield from (f"    {line}" for line in each.findings[:3])
+        if each.crash:
+            yield f"    the audit ends in {each.crash}"
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("cases", type=int, nargs="?", default=200, help="how many cases to draw")
+    parser.add_argument("--seed", default="1", help="of all cases together")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--one", nargs=2, metavar=("SEED", "KIND"), help="print one case")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    told = parsed(arguments)
+    if told.one:
+        seed, kind = told.one
+        print("\n".join(details(report(seed, [kind]))))
+        return 0
+    seeds = [f"{told.seed}.{number}" for number in range(told.cases)]
+    if told.jobs == 1:
+        reports = list(map(report, seeds))
+    else:
+        # Polars does not survive a fork.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(told.jobs, mp_context=context) as pool:
+            reports = list(pool.map(report, seeds, chunksize=4))
+    print("\n".join(lines(reports)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
