@@ -31,7 +31,7 @@ from cases.case import Case
 from cases.met import met
 from cases.run import meet
 from corrupt import Corrupt
-from corrupt_cells import GIVEN, TABLES, Genuine, cells
+from corrupt_cells import Genuine, cells, names
 from corrupt_runs import family, labels, runs
 from ringbco.audits import check_outcome
 from ringbco.errors import RingbcoError
@@ -59,12 +59,13 @@ class Judged:
 
 @dataclass(frozen=True)
 class Report:
-    """One case. findings: of its genuine result, which should have none."""
+    """One case. findings: of its genuine result, which should have none. columns: all, and all figures."""
 
     seed: str
     features: tuple[str, ...]
     family: str
     findings: tuple[str, ...]
+    columns: tuple[str, ...] = ()
     judged: list[Judged] = field(default_factory=list)
 
 
@@ -100,7 +101,8 @@ def report(seed: str, kinds: Iterable[str] = tuple(COUNTS)) -> Report:
     assert outcome is not None, drawn.seen.faults
     _, findings, crash = audited(case, outcome)
     findings = (*findings, *([crash] if crash else []))
-    found = Report(seed, met(seed, drawn.features), family(case.policy), findings)
+    columns = tuple(names(Genuine(case, outcome)))
+    found = Report(seed, met(seed, drawn.features), family(case.policy), findings, columns)
     if not findings:
         for kind in kinds:
             found.judged.extend(judge(case, kind, each) for each in corruptions(case, outcome, seed, kind))
@@ -143,9 +145,9 @@ def lines(reports: Sequence[Report]) -> Iterator[str]:
         yield from table(title, dict(sorted(rows.items())))
     for kind in COUNTS:
         yield from parts(kind, [each for each in judged if each.kind == kind])
-    absent = {*TABLES, *GIVEN, "summary"} - {part(each.what) for each in judged if each.kind == "cells"}
+    absent = {name for case in clean for name in case.columns} - {each.what for each in judged}
     if absent:
-        yield f"no cell of: {', '.join(sorted(absent))}"
+        yield f"never changed: {', '.join(sorted(absent))}"
     yield from missed(clean)
 
 

@@ -32,6 +32,7 @@ TABLES: Final = {
 GIVEN: Final = {"outages": "outages", "quota": "quota", "services": "services", "speeds": "tables"}
 """What a run was given, and the option by which: a change counts if it would have made another run."""
 SUMMARY: Final = "summary"
+BY_CAUSE: Final = "lost_gpu_hours_by_cause"
 INSTANTS: Final = (
     *("submit_time", "start_time", "finish_time", "end_time", "deadline", "time", "went_on"),
     *("down_at", "up_at", "serves_from", "drains_from"),
@@ -103,6 +104,20 @@ def cells(genuine: Genuine, rng: Random, count: int) -> Iterator[Corrupt]:
             assert changed.what.startswith(f"{name}."), (changed.what, place)
             count -= 1
             yield changed
+
+
+def names(genuine: Genuine) -> Iterator[str]:
+    """All columns and figures that a result has, as misses are told."""
+    for name in (*TABLES, *GIVEN):
+        frame = genuine.table(name)
+        if frame is not None and frame.height:
+            yield from (f"{name}.{column}" for column in frame.columns)
+    yield from dict.fromkeys(map(_of_figure, figures(genuine.outcome.summary)))
+
+
+def _of_figure(path: str) -> str:
+    # Causes are a user's words.
+    return f"{SUMMARY}.{BY_CAUSE if path.startswith(BY_CAUSE) else path}"
 
 
 def _places(genuine: Genuine, name: str) -> list[tuple[str, Change]]:
@@ -317,12 +332,8 @@ def _figure(path: str) -> Change:
         if not found:
             return None
         at[key] = rng.choice(found)
-        # Causes are a user's words.
-        cause = path.startswith("lost_gpu_hours_by_cause.")
-        what = f"{SUMMARY}.{'lost_gpu_hours_by_cause' if cause else path}"
-        return Corrupt(
-            what, f"{path}{where}: {old!r} -> {at[key]!r}", replace(genuine.outcome, summary=summary)
-        )
+        how = f"{path}{where}: {old!r} -> {at[key]!r}"
+        return Corrupt(_of_figure(path), how, replace(genuine.outcome, summary=summary))
 
     return change
 

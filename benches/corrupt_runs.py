@@ -201,16 +201,18 @@ def _decisions(case: Case) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     """By kind of what is otherwise: what, and the options of the run that does it."""
     told, mine = case.options, family(case.policy)
     name = mine if mine == "own key" else case.policy
-    found: dict[str, list[tuple[str, dict[str, Any]]]] = {"policy": [], "wrong": []}
-    for other in [each for names in FAMILIES.values() for each in names if each != case.policy]:
-        options = {key: value for key, value in told.items() if key != "parameters"} | {"policy": other}
-        found["policy"].append((f"policy {other} told as {name}", options))
+    found: dict[str, list[tuple[str, dict[str, Any]]]] = {"policy": [], "family": [], "wrong": []}
+    for each, names in FAMILIES.items() if mine != "own key" else ():
+        for other in names:
+            options = {key: value for key, value in told.items() if key != "parameters"} | {"policy": other}
+            kind = "policy" if each == mine else "family"
+            found[kind].append((f"policy {other} told as {name}", options))
     for part, values in (("order", ORDERS), ("placement", PLACEMENTS), ("queue", DISCIPLINES)):
         said = told.get(part)
         shown = "an array" if isinstance(said, list) else said or f"that of {name}"
         found[part] = [(f"{part} {v} told as {shown}", {**told, part: v}) for v in values if v != said]
     plain = {key: value for key, value in told.items() if key not in OF_QUEUES}
-    for wrong in wrong_policies.WRONG:
+    for wrong in wrong_policies.ALIKE[mine]:
         options = {**(told if wrong is wrong_policies.Lifo else plain), "policy": wrong}
         if wrong is wrong_policies.Lifo:
             options.pop("order", None)
@@ -218,8 +220,7 @@ def _decisions(case: Case) -> dict[str, list[tuple[str, dict[str, Any]]]]:
             whole = {**options, "parameters": own_fields} if own_fields else options
             found["wrong"].append((f"{wrong.__name__} told as {name}", whole))
     if mine == "own key":
-        found |= {"policy": [], "order": []}
-        found["wrong"] = [each for each in found["wrong"] if "Lifo" not in each[0]]
+        del found["order"]
     return {kind: each for kind, each in found.items() if each}
 
 

@@ -31,6 +31,20 @@ class Late(ringbco.Policy):
             state.wake(float((since[~ripe] + self.delay).min()))
 
 
+class Lazy(ringbco.Policy):
+    """As fifo, but at every other decision nobody starts while others run."""
+
+    resizes = False
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def decide(self, state: ringbco.State) -> None:
+        self.calls += 1
+        if self.calls % 2 or not len(state.running):
+            state.start(state.waiting)
+
+
 @dataclass
 class Elsewhere(ringbco.Policy):
     """As fifo, on servers of another placement."""
@@ -81,4 +95,11 @@ class Least(ringbco.Policy):
                 return
 
 
-WRONG: Final = (Lifo, Late, Elsewhere, Skipping, MostLeft, Newest, Least)
+ALIKE: Final[dict[str, tuple[type[ringbco.Policy | ringbco.KeyPolicy | ringbco.RankPolicy], ...]]] = {
+    "queue": (Lifo, Late, Lazy, Elsewhere, Skipping),
+    "own key": (Late, Lazy, Elsewhere, Skipping),
+    "ranking": (MostLeft, Newest, Late, Lazy, Elsewhere),
+    "resizing": (Least, MostLeft, Newest, Lazy, Elsewhere),
+    "in Python": (Least, MostLeft, Newest, Lazy, Elsewhere),
+}
+"""Those that a family of policies might be taken for."""
