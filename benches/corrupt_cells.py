@@ -194,7 +194,7 @@ def _words(genuine: Genuine, column: pl.Series, name: str) -> list[Any]:
 
 def _numbers(genuine: Genuine, name: str, old: float) -> list[float]:
     """Numbers that are more than rounding away."""
-    near = max(1e-3 * genuine.case.unit, 16.0 * resolution(genuine.case, genuine.outcome))
+    near = max(1e-2 * genuine.case.unit, 16.0 * resolution(genuine.case, genuine.outcome))
     if not math.isfinite(old):
         return [genuine.step]
     if name in RATIOS:
@@ -272,7 +272,7 @@ def _swapped(one: str, other: str) -> Change:
 
     def change(rng: Random, genuine: Genuine, name: str) -> Corrupt | None:
         jobs = genuine.outcome.jobs
-        near = max(1e-3 * genuine.case.unit, 16.0 * resolution(genuine.case, genuine.outcome))
+        near = max(1e-2 * genuine.case.unit, 16.0 * resolution(genuine.case, genuine.outcome))
         apart = (jobs[one].cast(pl.Float64) - jobs[other].cast(pl.Float64)).abs()
         rows = (apart > near + 1e-4 * jobs["jct"]).arg_true().to_list()
         if not rows:
