@@ -178,11 +178,18 @@ def missed(reports: Sequence[Report]) -> Iterator[str]:
     for kind in COUNTS:
         yield ""
         yield f"missed {kind}"
+        once = []
         for (_, what), those in sorted(shown.items(), key=lambda item: (-len(item[1]), item[0])):
-            if those[0][1].kind == kind:
-                crashes = {judged.crash for _, judged in those if judged.crash}
-                beside = f"  (the audit ends in {min(crashes)})" if crashes else ""
-                yield f"{len(those):4} of {drawn[kind, what]:<4} {what}  --one {those[0][0]} {kind}{beside}"
+            if those[0][1].kind != kind:
+                continue
+            seed, crashes = those[0][0], {judged.crash for _, judged in those if judged.crash}
+            beside = f"  (the audit ends in {min(crashes)})" if crashes else ""
+            if len(those) == drawn[kind, what] == 1 and not crashes:
+                once.append(f"{what} ({seed})")
+            else:
+                yield f"{len(those):4} of {drawn[kind, what]:<4} {what}  --one {seed} {kind}{beside}"
+        if once:
+            yield f"drawn once, and missed: {'; '.join(once)}"
 
 
 def details(found: Report) -> Iterator[str]:

@@ -203,7 +203,7 @@ def _decisions(case: Case) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     name = mine if mine == "own key" else case.policy
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {"policy": [], "family": [], "wrong": []}
     for each, names in FAMILIES.items() if mine != "own key" else ():
-        for other in names:
+        for other in (other for other in names if other != case.policy):
             options = {key: value for key, value in told.items() if key != "parameters"} | {"policy": other}
             kind = "policy" if each == mine else "family"
             found[kind].append((f"policy {other} told as {name}", options))
