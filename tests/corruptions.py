@@ -70,6 +70,7 @@ RESULTS: dict[str, dict[str, Any]] = {
     "vcs": {"policy": "fifo", "vcs": True},
     "plan": {"plan": True, "policy": "sjf-bco", "slot": 10.0},
     "plan-ff": {"plan": True, "policy": "ff", "dispatch": "reserve", "slot": 10.0},
+    "plan-rand": {"plan": True, "policy": "rand", "slot": 10.0},
 }  # fmt: skip
 
 

@@ -364,6 +364,8 @@ FIGURES: list[tuple[str, Change, str]] = [
     ("fifo", lambda s: s.sample(300, "time", s.outcome.timeline["time"][301]), "timeline"),
     ("plan", lambda s: s.scale("w_max", 1 + 1e-8), "summary"),
     ("plan-ff", lambda s: s.scale("w_max", 1 - 1e-8), "summary"),
+    ("plan-rand", lambda s: s.scale("w_max", 1e3), "summary"),
+    ("plan-rand", lambda s: s.scale("w_max", 1e-3), "summary"),
     ("plan", lambda s: s.say(theta=math.ceil(s.outcome.summary["w_max"] / 10.0) - 1), "summary"),
     ("plan", lambda s: s.say(kappa=7), "summary"),
     ("plan", lambda s: s.say(horizon=s.outcome.summary["horizon"] * 3), "summary"),

@@ -311,3 +311,22 @@ def test_verbs_act_at_the_time_that_was_asked_for() -> None:
     assert outcome.jobs["finish_time"].to_list() == [5.0 + 30.0 + 8.5, 15.0, 25.0]
     assert outcome.jobs["wait_time"].to_list() == [3.0, 5.0, 10.0]
     assert outcome.jobs["wait_gpus"].to_list() == pytest.approx([0.0, 0.0, 10.0])
+
+
+class Blinks(ringbco.Policy):
+    """Lets its jobs run for one second of ten."""
+
+    def decide(self, state: ringbco.State) -> None:
+        turn = round(state.now) % 10
+        if turn == 0:
+            state.start(state.waiting)
+        elif turn == 1:
+            state.stop(state.running)
+        state.wake(state.now + 1.0)
+
+
+def test_thousands_of_decisions_are_not_in_vain_if_stays_got_something_done() -> None:
+    # A policy is given up after 10,000 decisions without progress; most of these meet no running job.
+    frame = pl.DataFrame({"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1], "duration": [1_150.0]})
+    outcome = ringbco.replay(frame, "1x1", policy=Blinks(), model="fixed", preempt_cost=0.0)
+    assert outcome.jobs["finish_time"].to_list() == [1_149 * 10.0 + 1.0]

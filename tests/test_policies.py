@@ -26,7 +26,7 @@ from ringbco.run.own import BUILT_IN
 from ringbco.run.plan import plan
 from ringbco.run.policies_generated import PRESETS
 from ringbco.run.replay import replay
-from ringbco.run.scheduling import foreknowledge
+from ringbco.run.scheduling import foreknowledge, waking
 
 RESIZING = ("afs", "optimus", "elastic-srtf", "elasticflow")
 DOCS = Path(__file__).parents[1] / "docs" / "policies.md"
@@ -401,3 +401,8 @@ def test_run_toml_names_the_options(tmp_path: Path) -> None:
     options = Outcome.read(tmp_path / "result").run["options"]
     assert (options["policy"], options["thresholds"]) == ("tiresias", [10.0, 20.0])
     assert (options["interval"], options["preempt_cost"], options["admission"]) == (5.0, 30.0, False)
+
+
+@pytest.mark.parametrize(("after", "longer"), [("inf", 0.0), ("20", 7.0)])
+def test_nobody_wakes_a_server_that_never_sleeps(after: str, longer: float) -> None:
+    assert waking({"sleep_after": float(after), "wake_time": 7.0}) == longer

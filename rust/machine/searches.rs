@@ -300,7 +300,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// The work left of a stay's job at the rung that it has just reached.
-    fn left_at_rung(&self, job: Job) -> f64 {
+    pub(super) fn left_at_rung(&self, job: Job) -> f64 {
         self.searches.as_ref().map_or(0.0, |searches| searches.left_at(job, searches.reached[job.index()] - 1))
     }
 

@@ -316,7 +316,9 @@ impl<S: Speed> Floor<'_, S> {
         self.gone += 1;
         self.lose_trial(job);
         match slot {
-            Some(slot) if why == Why::Rung || self.stays[slot.index()].start < self.now => self.vacate(slot, why, None),
+            // It comes to the rung just now: what the last slot did beyond it is not done.
+            Some(slot) if why == Why::Rung => self.vacate(slot, why, Some(self.left_at_rung(job))),
+            Some(slot) if self.stays[slot.index()].start < self.now => self.vacate(slot, why, None),
             Some(slot) => self.never_began(slot),
             None => {}
         }

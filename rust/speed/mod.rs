@@ -83,3 +83,18 @@ pub(crate) fn whole_slots(wanted: f64, per_slot: f64, left: f64, work: f64) -> f
     }
     f64::max(0.0, ((wanted - 1e-12 * work) / per_slot).ceil())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::whole_slots;
+
+    #[test]
+    fn slots_of_whole_numbers_are_exact() {
+        // Of so much work a rounding is more than one iteration.
+        let per_slot = 3e12;
+        assert_eq!(whole_slots(per_slot + 1.0, per_slot, per_slot + 1.0, per_slot + 1.0), 2.0);
+        // Where what is left is no whole number, so little over is none.
+        let (left, per_slot) = (1.0 + 1e-13, 0.1);
+        assert_eq!(whole_slots(left, per_slot, left, 1.0), 10.0);
+    }
+}
