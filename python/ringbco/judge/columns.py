@@ -1,0 +1,264 @@
+"""jobs.parquet, stays.parquet and allocations.parquet, as docs/results.md defines their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import fsum
+from typing import Any
+
+from ringbco.judge.given import WHOLE, Given, Stay
+from ringbco.judge.speed import Speeds
+
+Table = dict[str, list[Any]]
+
+
+class Record:
+    """A job that was done, and what its stays add up to.
+
+    wait, held, paused, lost: seconds in all, off its GPUs without rungs, on them, without progress, of lost work.
+    held_gpu, paused_gpu, lost_gpu: the same times GPUs. rho: finish-time fairness.
+    """
+
+    __slots__ = (
+        "held",
+        "held_gpu",
+        "ideal",
+        "jct",
+        "job",
+        "lost",
+        "lost_gpu",
+        "paused",
+        "paused_gpu",
+        "rests",
+        "rho",
+        "stays",
+        "submit",
+        "wait",
+    )
+
+    def __init__(self, given: Given, stays: list[Stay]) -> None:
+        self.stays, self.job = stays, stays[0].job
+        jobs, weight = given.jobs, given.jobs.weight(stays[0].job)
+        self.submit, self.ideal = jobs.submit[self.job], jobs.ideal[self.job]
+        self.jct, first = stays[-1].end - self.submit, stays[0]
+        self.rho = self.jct / self.ideal
+        if len(stays) == 1:
+            self.held, self.paused, self.lost, self.rests = first.end - first.start, first.pause, 0.0, 0.0
+            self.wait = first.start - self.submit
+            gpus = first.gpus * weight
+            self.held_gpu, self.paused_gpu, self.lost_gpu = self.held * gpus, self.paused * gpus, 0.0
+            return
+        self.held = fsum(stay.end - stay.start for stay in stays)
+        self.paused, self.lost = fsum(stay.pause for stay in stays), fsum(stay.lost_time for stay in stays)
+        self.rests = fsum(stay.rest for stay in stays)
+        self.wait = first.start - self.submit + fsum(
+            after.start - before.end - after.rest for before, after in zip(stays, stays[1:], strict=False)
+        )
+        self.held_gpu = fsum((stay.end - stay.start) * stay.gpus for stay in stays) * weight
+        self.paused_gpu = fsum(stay.pause * stay.gpus for stay in stays) * weight
+        self.lost_gpu = fsum(stay.lost_time * stay.gpus for stay in stays) * weight
+
+    @property
+    def start(self) -> float:
+        """When the job first got its GPUs, s."""
+        return self.stays[0].start
+
+    @property
+    def finish(self) -> float:
+        """When it was done, s."""
+        return self.stays[-1].end
+
+    def ended(self, *words: str) -> int:
+        """How many of its stays ended so."""
+        return sum(stay.ended in words for stay in self.stays)
+
+
+def records(given: Given, stays: Sequence[Stay]) -> list[Record]:
+    """Those of the jobs that were done, in the order of the job table."""
+    return [Record(given, own) for own in by_job(stays) if own[-1].ended == "done"]
+
+
+def by_job(stays: Sequence[Stay]) -> Iterator[list[Stay]]:
+    """The stays of each job."""
+    own: list[Stay] = []
+    for stay in stays:
+        if own and own[0].job != stay.job:
+            yield own
+            own = []
+        own.append(stay)
+    if own:
+        yield own
+
+
+def jobs_table(given: Given, speeds: Speeds, done: list[Record]) -> Table:
+    """jobs.parquet."""
+    jobs = given.jobs
+    table: Table = {
+        "job_id": [jobs.id[r.job] for r in done],
+        "submit_time": [r.submit for r in done],
+        "start_time": [r.start for r in done],
+        "finish_time": [r.finish for r in done],
+        "wait_time": [r.start - r.submit for r in done],
+        "run_time": [r.finish - r.start for r in done],
+        "jct": [r.jct for r in done],
+        "waited": [r.wait for r in done],
+        "slowdown": [r.jct / r.ideal for r in done],
+        "ideal_run_time": [r.ideal for r in done],
+        "num_gpus": [jobs.gpus[r.job] for r in done],
+        "num_servers": [max(len(stay.held) for stay in r.stays) for r in done],
+        "max_contention": [max(stay.most for stay in r.stays) for r in done],
+        "preemptions": [r.ended("preempted", "moved", "resized") for r in done],
+    }
+    if given.several or given.pauses:
+        table |= {
+            "held_time": [r.held for r in done],
+            "lost_time": [r.paused for r in done],
+            "moves": [r.ended("moved") for r in done],
+            "resizes": [r.ended("resized") for r in done],
+        }
+    if given.makes_room:
+        table["evictions"] = [r.ended("evicted") for r in done]
+    if given.outages is not None:
+        table |= {"failures": [r.ended("failed") for r in done], "lost_work": [r.lost for r in done]}
+    if given.searched:
+        table |= {"pauses": [r.ended("rung") for r in done], "paused_time": [r.rests for r in done]}
+    if given.elastic:
+        table |= {"held_gpu_time": [r.held_gpu for r in done], "lost_gpu_time": [r.paused_gpu for r in done]}
+        table |= {name: _of(done, column) for name, column in (("min_gpus", jobs.least), ("max_gpus", jobs.most))}
+    if jobs.share is not None:
+        table["gpu_share"] = [jobs.share[r.job] / WHOLE if jobs.share[r.job] else None for r in done]
+    told = {"priority": jobs.priority, "user": jobs.user, "vc": jobs.vc_said, "deadline": jobs.deadline}
+    told |= {"group": jobs.group} if given.searched else {}
+    table |= {name: _of(done, column) for name, column in told.items() if column is not None}
+    waits = [_waits(r.stays, jobs.submit[r.job]) for r in done]
+    table |= {name: [wait[i] for wait in waits] for i, name in enumerate(WAITS)}
+    why = Longer(given, speeds)
+    runs = [why.of(r) for r in done]
+    return table | {name: [run[i] for run in runs] for i, name in enumerate(RUNS) if name in why.told}
+
+
+def _of(done: list[Record], column: Sequence[Any] | None) -> list[Any]:
+    """The values of the jobs that were done."""
+    return [] if column is None else [column[r.job] for r in done]
+
+
+WAITS = ("wait_behind", "wait_gpus", "wait_fragmented")
+RUNS = ("run_spread", "run_contention", "run_resized", "run_on_type")
+
+
+def waits_of(stay: Stay, submit: float) -> tuple[float, float, float]:
+    """The three waits before a stay: since submission, or since the stay before."""
+    since = submit if stay.number == 0 else stay.since
+    return stay.start - since - stay.few - stay.apart, stay.few, stay.apart
+
+
+def _waits(stays: list[Stay], submit: float) -> tuple[float, ...]:
+    if len(stays) == 1:
+        return waits_of(stays[0], submit)
+    return tuple(fsum(part) for part in zip(*(waits_of(stay, submit) for stay in stays), strict=True))
+
+
+class Longer:
+    """Why jobs ran longer than their ideal run time: the columns `told`, in the order of RUNS."""
+
+    def __init__(self, given: Given, speeds: Speeds) -> None:
+        self.given, self.speeds, self.model = given, speeds, given.model
+        self.types = given.jobs.speedup is not None
+        self.told = {"run_spread", "run_contention"}
+        self.told |= {"run_resized"} if given.elastic else set()
+        self.told |= {"run_on_type"} if self.types else set()
+
+    def of(self, record: Record) -> tuple[float, float, float, float]:
+        """How much longer on more servers, for contention, on other GPUs and on another type."""
+        job, speeds = record.job, self.speeds
+        resized = fsum(map(self._resized, record.stays)) if self.given.elastic else 0.0
+        on_type = fsum(map(self._on_type, record.stays)) if self.types else 0.0
+        longer = record.held - record.paused - record.lost - record.ideal - resized - on_type
+        if speeds.meets and self.given.jobs.share is not None and self.given.jobs.share[job]:
+            return 0.0, longer, resized, on_type
+        if self.model != "rar" or speeds.net.xi1 * max(stay.most for stay in record.stays) <= 1.0:
+            return longer, 0.0, resized, on_type
+        spread = fsum(map(self._spread, record.stays))
+        return spread, longer - spread, resized, on_type
+
+    def _spread(self, stay: Stay) -> float:
+        job, servers, fewest = stay.job, len(stay.held), self.speeds.fewest(stay.job, stay.gpus)
+        if servers == fewest:
+            return 0.0
+        slower = self.speeds.tau(job, stay.gpus, servers) - self.speeds.tau(job, stay.gpus, fewest)
+        return (stay.work - stay.lost) * slower
+
+    def _resized(self, stay: Stay) -> float:
+        """On other GPUs than it asks for, on the same type, both on the fewest servers."""
+        job, speeds, asked = stay.job, self.speeds, self.given.jobs.gpus[stay.job]
+        if stay.gpus == asked:
+            return 0.0
+        speedup = speeds.speedup(stay)
+        if self.model == "fixed":
+            slower = 1.0 / (speeds.relative(job, stay.gpus) * speedup) - 1.0 / speedup
+        else:
+            slower = self._alone(stay, stay.gpus) - self._alone(stay, asked)
+        return (stay.work - stay.lost) * slower
+
+    def _alone(self, stay: Stay, gpus: int) -> float:
+        """Seconds an iteration on so many GPUs of a stay's type, on the fewest servers."""
+        job, speeds = stay.job, self.speeds
+        if self.model == "table":
+            return 1.0 / speeds.measured(job, speeds.type_of(stay), gpus, speeds.fewest(job, gpus))
+        return speeds.tau(job, gpus, speeds.fewest(job, gpus), 0, speeds.speedup(stay))
+
+    def _on_type(self, stay: Stay) -> float:
+        """On the GPUs that it asks for, of the type held and of that recorded on."""
+        job, speeds, jobs = stay.job, self.speeds, self.given.jobs
+        if self.model == "table":
+            assert jobs.recorded is not None
+            recorded = speeds.measured(job, jobs.recorded[job], jobs.gpus[job], speeds.fewest(job, jobs.gpus[job]))
+            slower = self._alone(stay, jobs.gpus[job]) - 1.0 / recorded
+        else:
+            once = 1.0 if self.model == "fixed" else jobs.compute[job]
+            slower = once / speeds.speedup(stay) - once
+        return (stay.work - stay.lost) * slower
+
+
+def stays_table(given: Given, stays: list[Stay]) -> Table:
+    """stays.parquet."""
+    jobs, cluster = given.jobs, given.cluster
+    waits = [waits_of(stay, jobs.submit[stay.job]) for stay in stays]
+    table: Table = {
+        "job_id": [jobs.id[stay.job] for stay in stays],
+        "stay": [stay.number for stay in stays],
+        "start_time": [stay.start for stay in stays],
+        "end_time": [stay.end for stay in stays],
+        "num_gpus": [stay.gpus for stay in stays],
+        "num_servers": [len(stay.held) for stay in stays],
+        "pause": [stay.pause for stay in stays],
+        "work": [stay.work for stay in stays],
+        "lost": [stay.lost for stay in stays],
+        "lost_time": [stay.lost_time for stay in stays],
+        "began": [stay.began for stay in stays],
+        "ended": [stay.ended for stay in stays],
+        "by_job": [None if stay.by_job is None else jobs.id[stay.by_job] for stay in stays],
+        "by_service": [stay.by_service for stay in stays],
+        "by_server": [stay.by_server for stay in stays],
+        "paused_at_rung": [stay.rest for stay in stays],
+    }
+    table |= {name: [wait[i] for wait in waits] for i, name in enumerate(WAITS)}
+    if cluster.gpu_type is not None:
+        table["gpu_type"] = [cluster.types[cluster.of_type(stay.held[0][0])].name for stay in stays]
+    return table
+
+
+def allocations_table(given: Given, stays: list[Stay]) -> Table:
+    """allocations.parquet: a row a stay and server, or a stay and GPU where jobs have shares."""
+    share = given.jobs.share
+    rows: list[tuple[Any, ...]] = []
+    for stay in stays:
+        times = stay.start, stay.end, stay.number
+        if share is None:
+            rows += [(given.jobs.id[stay.job], server, gpus, *times) for server, gpus in stay.held]
+        else:
+            part = share[stay.job] / WHOLE if share[stay.job] else None
+            rows += [(given.jobs.id[stay.job], server, 1, *times, gpu, part) for server, gpu in stay.places]
+    names = ["job_id", "server", "num_gpus", "start_time", "end_time", "stay"]
+    names += ["gpu", "share"] if share is not None else []
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}

@@ -1,0 +1,271 @@
+"""summary.json: every figure that docs/results.md defines, but wall time, decisions and what a policy alone knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from math import fsum
+from typing import Any
+
+from ringbco.judge import services
+from ringbco.judge.columns import Record, Table, by_job
+from ringbco.judge.contention import Spanning
+from ringbco.judge.given import WHOLE, Given, Stay
+from ringbco.judge.searches import merged
+from ringbco.judge.span import HOUR, Span, overlap
+
+BOUND = 10.0
+"""Seconds for which a bounded slowdown takes shorter jobs."""
+SHARES = (("median", 0.5), ("p90", 0.9), ("p99", 0.99))
+CLASSES = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33-", math.inf))
+Figures = dict[str, Any]
+
+
+def mean(values: Sequence[float]) -> float:
+    """Of one value or more."""
+    return fsum(values) / len(values)
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Linear interpolation between the order statistics around (n - 1) x share."""
+    at = (len(ordered) - 1) * share
+    low = math.floor(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+class Summary:
+    """The figures of a run. lost: whether a row of the job table could never run."""
+
+    def __init__(self, span: Span, done: list[Record], lost: Callable[[int], bool]) -> None:
+        self.span, self.given, self.done, self.lost = span, span.given, done, lost
+        self.ended = [own for own in by_job(span.ran) if own[-1].ended != "done"]
+        self.known = {stay.job for stay in span.ran}
+        self.dropped = sum(job not in self.known and lost(job) for job in range(len(span.given.jobs.id)))
+
+    def of(self, spanning: Spanning, searches: Table | None) -> Figures:
+        """All of them."""
+        span, given, done = self.span, self.given, self.done
+        everywhere = range(len(given.cluster.gpus))
+        figures: Figures = {"policy": given.options["policy"], "jobs": len(done)}
+        figures |= self._fates(range(len(given.jobs.id)))
+        figures |= self._common(done, every=True) | self._place(done, self.ended, everywhere)
+        figures |= self._events() | self._resizes() | self._outages() | self._used()
+        figures["mean_contention"] = _contention(spanning)
+        figures["size_classes"] = list(self._classes(done))
+        if given.cluster.vc is not None:
+            figures["vcs"] = [self._vc(number) for number in range(len(given.cluster.vcs))]
+        if given.cluster.gpu_type is not None:
+            figures |= self._types()
+        if given.services is not None:
+            figures |= services.figures(span)
+        return figures | _searches(searches)
+
+    def _fates(self, rows: Sequence[int]) -> Figures:
+        """Of rows of the job table: how many were left out and, where any of all were, refused and ended."""
+        given, known, mine = self.given, self.known, set(rows)
+        dropped = sum(job not in known and self.lost(job) for job in rows)
+        figures: Figures = {"jobs_dropped": dropped}
+        refused = len(given.jobs.id) - len(known) - self.dropped
+        if refused and given.decides:
+            return figures  # nobody tells whom it refused, and whom it ended before they ever ran
+        if refused:
+            figures["jobs_refused"] = sum(job not in known for job in rows) - dropped
+        if self.ended:
+            figures["jobs_ended"] = sum(own[0].job in mine for own in self.ended)
+        return figures
+
+    def _events(self) -> Figures:
+        """Every job in the run comes, and completes, is refused, or ended."""
+        return {"events": 2 * (len(self.given.jobs.id) - self.dropped)}
+
+    def _common(self, done: list[Record], *, every: bool) -> Figures:
+        """Of jobs that were done. every: percentiles too."""
+        given = self.given
+        figures: Figures = {}
+        for name, values in (
+            ("jct", [r.jct for r in done]),
+            ("wait", [r.wait for r in done]),
+            ("time_to_start", [r.start - r.submit for r in done]),
+            ("slowdown", [r.jct / r.ideal for r in done]),
+            ("bounded_slowdown", [max(1.0, r.jct / max(r.ideal, BOUND)) for r in done]),
+        ):
+            figures[f"mean_{name}"] = mean(values)
+            if every:
+                values.sort()
+                figures |= {f"{label}_{name}": percentile(values, share) for label, share in SHARES}
+        if given.several or given.pauses:
+            figures["preemptions"] = sum(r.ended("preempted", "moved", "resized") for r in done)
+            figures["lost_gpu_seconds"] = fsum(r.paused_gpu for r in done)
+        if given.makes_room:
+            figures["evictions"] = sum(r.ended("evicted") for r in done)
+        return figures | self._fairness(done) | self._deadlines(done)
+
+    def _fairness(self, done: list[Record]) -> Figures:
+        rho = merged(self.given, done)
+        figures: Figures = {
+            "mean_finish_time_fairness": mean([value for _, value in rho]),
+            "worst_finish_time_fairness": max(value for _, value in rho),
+        }
+        user = self.given.jobs.user
+        if user is not None:
+            speeds: dict[str, list[float]] = {}
+            for job, value in rho:
+                name = user[job]
+                if name is not None and value > 0:
+                    speeds.setdefault(name, []).append(1.0 / value)
+            means = [mean(own) for own in speeds.values()]
+            if means:
+                figures["jain_index_users"] = fsum(means) ** 2 / (len(means) * fsum(m * m for m in means))
+        return figures
+
+    def _deadlines(self, done: list[Record]) -> Figures:
+        due = self.given.jobs.deadline
+        if due is None:
+            return {}
+        told = [(r.finish, by) for r in done if (by := due[r.job]) is not None]
+        missed = sum(finish > by for finish, by in told)
+        figures: Figures = {"deadlines": len(told), "deadlines_missed": missed}
+        return figures | ({"deadlines_met": (len(told) - missed) / len(told)} if told else {})
+
+    def _place(self, done: list[Record], ended: list[list[Stay]], servers: Sequence[int]) -> Figures:
+        """Makespan and utilisation, of jobs that were done or ended, on some servers."""
+        span, submit = self.span, self.given.jobs.submit
+        stays = [stay for r in done for stay in r.stays] + [stay for own in ended for stay in own]
+        came = [submit[stay.job] for stay in stays]
+        first, last, closes = min(came), max(stay.end for stay in stays), max(came)
+        up, window = span.up(servers, first, last), span.up(servers, first, closes)
+        figures: Figures = {
+            "makespan": last - first,
+            "utilisation": span.held(stays, last) / up if up > 0 else 0.0,
+            "jobs_spread": sum(any(len(stay.held) > 1 for stay in r.stays) for r in done),
+        }
+        if closes > first:
+            share = span.held(stays, closes) / window if window > 0 else None
+            figures["utilisation_to_last_submission"] = share
+        return figures
+
+    def _classes(self, done: list[Record]) -> list[Figures]:
+        gpus, low, found = self.given.jobs.gpus, 0.0, []
+        for name, high in CLASSES:
+            mine = [r for r in done if low < gpus[r.job] <= high]
+            low = high
+            if mine:
+                figures = {"gpus": name, "jobs": len(mine), "preemptions": 0}
+                found.append(figures | self._common(mine, every=False))
+        return found
+
+    def _vc(self, number: int) -> Figures:
+        """Of a virtual cluster."""
+        given, cluster = self.given, self.given.cluster
+        servers = [server for server in range(len(cluster.gpus)) if cluster.in_vc(server) == number]
+        done = [r for r in self.done if given.jobs.in_vc(r.job) == number]
+        ended = [own for own in self.ended if given.jobs.in_vc(own[0].job) == number]
+        figures: Figures = {
+            "vc": cluster.vcs[number],
+            "servers": len(servers),
+            "gpus": sum(cluster.gpus[server] for server in servers),
+            "jobs": len(done),
+        }
+        figures |= self._fates([job for job in range(len(given.jobs.id)) if given.jobs.in_vc(job) == number])
+        if done:
+            figures |= self._common(done, every=True) | self._place(done, ended, servers)
+            figures["size_classes"] = self._classes(done)
+        return figures
+
+    def _resizes(self) -> Figures:
+        if not self.given.elastic or not self.given.resizes:
+            return {}
+        resized = [stay for r in self.done for stay in r.stays if stay.began == "resized"]
+        return {
+            "resizes": len(resized),
+            "jobs_resized": len({stay.job for stay in resized}),
+            "resize_lost_gpu_seconds": fsum(stay.gpus * stay.pause for stay in resized),
+        }
+
+    def _outages(self) -> Figures:
+        given = self.given
+        if given.outages is None:
+            return {}
+        failed = [stay for r in self.done for stay in r.stays if stay.ended == "failed"]
+        cause = {(outage.server, outage.down): outage.cause or "unknown" for outage in self.span.down}
+        hours: dict[str, list[float]] = {}
+        for stay in failed:
+            gpu_seconds = stay.lost_time * stay.gpus * given.jobs.weight(stay.job)
+            if stay.by_server is not None:
+                hours.setdefault(cause.get((stay.by_server, stay.end), "unknown"), []).append(gpu_seconds / HOUR)
+        return {
+            "failures": len(failed),
+            "lost_work_gpu_seconds": fsum(r.lost_gpu for r in self.done),
+            "lost_gpu_hours_by_cause": {name: fsum(own) for name, own in hours.items()},
+        }
+
+    def _used(self) -> Figures:
+        """Goodput, and how long jobs took beside their ideal run times."""
+        if self.given.outages is None and not self.given.makes_room:
+            return {}
+        held = fsum(r.held_gpu for r in self.done)
+        wasted = fsum(part for r in self.done for part in (r.paused_gpu, r.lost_gpu))
+        taken = [r.ideal / (r.finish - r.start) if r.finish > r.start else 1.0 for r in self.done]
+        return {
+            "goodput": 1.0 - wasted / held if held > 0 else 1.0,
+            "effective_training_time_ratio": mean(taken),
+        }
+
+    def _types(self) -> Figures:
+        """What each GPU type was used for, and the sums where every type has them."""
+        span, given, cluster = self.span, self.given, self.given.cluster
+        rows = []
+        for number, fact in enumerate(cluster.types):
+            servers = [server for server in range(len(cluster.gpus)) if cluster.of_type(server) == number]
+            if not servers:
+                continue
+            mine = [stay for stay in span.ran if cluster.of_type(stay.held[0][0]) == number]
+            held, up = span.held(mine, span.last) / HOUR, span.up(servers, span.first, span.last) / HOUR
+            row: Figures = {
+                "gpu_type": fact.name,
+                "servers": len(servers),
+                "gpus": sum(cluster.gpus[server] for server in servers),
+                "gpu_hours": held,
+                "utilisation": held / up if up > 0 else 0.0,
+            }
+            own = set(servers)
+            asleep = fsum(
+                cluster.gpus[spell.server] * overlap(spell.since, spell.until, span.first, span.last)
+                for spell in span.slept
+                if spell.server in own
+            )
+            if given.sleep_after < math.inf:
+                row["asleep_gpu_hours"] = asleep / HOUR
+            served = fsum(
+                replica.gpus * overlap(replica.start, replica.end, span.first, span.last)
+                for replica in span.replicas
+                if replica.server in own
+            )
+            if fact.idle_watts is not None and fact.busy_watts is not None:
+                busy = held + served / HOUR
+                row["energy_kwh"] = (busy * fact.busy_watts + (up - busy - asleep / HOUR) * fact.idle_watts) / WHOLE
+            if fact.price_per_hour is not None:
+                row["cost"] = held * fact.price_per_hour
+            rows.append(row)
+        totals = {key: fsum(row[key] for row in rows) for key in ("energy_kwh", "cost") if all(key in row for row in rows)}
+        return {"gpu_types": rows} | totals
+
+
+def _contention(spanning: Spanning) -> float:
+    """p averaged over all the time that spanning jobs ran."""
+    steps = list(zip(spanning.time, spanning.time[1:], spanning.jobs, spanning.p, strict=False))
+    ran = fsum((until - since) * jobs for since, until, jobs, _ in steps)
+    return fsum((until - since) * p for since, until, _, p in steps) / ran if ran > 0 else 0.0
+
+
+def _searches(table: Table | None) -> Figures:
+    """Means over searches.parquet."""
+    if table is None:
+        return {}
+    figures: Figures = {"searches": len(table["group"])}
+    for name in ("gpu_hours", "time_to_best"):
+        known = [value for value in table[name] if value is not None]
+        if known:
+            figures["mean_search_gpu_hours" if name == "gpu_hours" else "mean_time_to_best"] = mean(known)
+    return figures

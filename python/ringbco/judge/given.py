@@ -1,0 +1,310 @@
+"""What the judge is handed: the resolved inputs of a run, and its book. Plain values; times in seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+WHOLE = 1000
+"""Thousandths of a GPU."""
+
+
+@dataclass
+class Jobs:
+    """The job table, a value a row. A column is None where it is the usual one for all jobs.
+
+    compute: seconds of an iteration on each GPU. least, most: GPUs of an elastic job. noise: in samples.
+    share: thousandths, 0 for whole GPUs. vc: number of the virtual cluster. owner: whose quota counts.
+
+    types: the numbers of the GPU types that the job may use, in the order in which it lists them. speedup: of
+    each type of the cluster beside that recorded on. recorded: its number, under model `table`.
+    """
+
+    id: Sequence[str]
+    submit: Sequence[float]
+    gpus: Sequence[int]
+    duration: Sequence[float]
+    iterations: Sequence[float]
+    gradient: Sequence[float]
+    compute: Sequence[float]
+    ideal: Sequence[float]
+    least: Sequence[int] | None = None
+    most: Sequence[int] | None = None
+    noise: Sequence[float] | None = None
+    batch: Sequence[float] | None = None
+    share: Sequence[int] | None = None
+    priority: Sequence[int] | None = None
+    checkpoint: Sequence[float] | None = None
+    vc: Sequence[int] | None = None
+    owner: Sequence[str | None] | None = None
+    types: Sequence[Sequence[int]] | None = None
+    speedup: Sequence[Sequence[float]] | None = None
+    model: Sequence[str] | None = None
+    recorded: Sequence[int] | None = None
+    group: Sequence[str | None] | None = None
+    user: Sequence[str | None] | None = None
+    deadline: Sequence[float | None] | None = None
+    vc_said: Sequence[str | None] | None = None
+
+    def weight(self, job: int) -> float:
+        """GPUs that one of the job's GPUs counts for."""
+        share = self.share[job] if self.share is not None else 0
+        return share / WHOLE if share else 1.0
+
+    def asks(self, job: int) -> int:
+        """Thousandths of GPUs."""
+        share = self.share[job] if self.share is not None else 0
+        return share or WHOLE * self.gpus[job]
+
+    def in_vc(self, job: int) -> int:
+        """The number of its virtual cluster; 0 where there are none."""
+        return self.vc[job] if self.vc is not None else 0
+
+
+class Network(NamedTuple):
+    """The constants of docs/cluster.md."""
+
+    intra_bandwidth: float
+    inter_bandwidth: float
+    reduce_speed: float
+    xi1: float
+    xi2: float
+    alpha: float
+
+
+class GpuType(NamedTuple):
+    """What is known of a GPU type."""
+
+    name: str
+    idle_watts: float | None
+    busy_watts: float | None
+    price_per_hour: float | None
+
+
+@dataclass
+class Cluster:
+    """Servers in index order. vc, gpu_type: numbers; None where servers name none."""
+
+    gpus: Sequence[int]
+    network: Network
+    vc: Sequence[int] | None = None
+    vcs: Sequence[str] = ()
+    gpu_type: Sequence[int] | None = None
+    types: Sequence[GpuType] = ()
+
+    def in_vc(self, server: int) -> int:
+        """The number of its virtual cluster; 0 where there are none."""
+        return self.vc[server] if self.vc is not None else 0
+
+    def of_type(self, server: int) -> int:
+        """The number of its GPU type; 0 where there are none."""
+        return self.gpu_type[server] if self.gpu_type is not None else 0
+
+
+class Outage(NamedTuple):
+    """A row of outages.parquet. up: infinite where the server never comes back."""
+
+    server: int
+    down: float
+    up: float
+    cause: str | None
+
+
+class Load(NamedTuple):
+    """A row of services.parquet."""
+
+    service: str
+    time: float
+    replicas: int
+    gpus: int
+
+
+class Speed(NamedTuple):
+    """A row of speeds.parquet; its GPU type is a number."""
+
+    model: str
+    gpu_type: int
+    gpus: int
+    servers: int
+    rate: float
+    partner: str | None
+    partner_rate: float | None
+
+
+@dataclass
+class Given:
+    """A run before it starts.
+
+    options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
+    log or in Python, so that nobody else knows whom it refuses. outages, services, quotas: None for a run that
+    knows none. quotas: GPUs and whether to borrow, by owner.
+    """
+
+    jobs: Jobs
+    cluster: Cluster
+    options: Mapping[str, Any]
+    preempts: bool = False
+    resizes: bool = False
+    decides: bool = False
+    outages: Sequence[Outage] | None = None
+    services: Sequence[Load] | None = None
+    quotas: Mapping[str, tuple[int, bool]] | None = None
+    speeds: Sequence[Speed] = ()
+
+    @property
+    def slot(self) -> float | None:
+        """Seconds; None for the continuous clock."""
+        return float(self.options["slot"]) if self.options["clock"] == "slot" else None
+
+    @property
+    def model(self) -> str:
+        """rar, fixed or table."""
+        return str(self.options["model"])
+
+    @property
+    def sleep_after(self) -> float:
+        """Seconds; infinite: never."""
+        return float(self.options.get("sleep_after", math.inf))
+
+    @property
+    def makes_room(self) -> bool:
+        """Whether jobs may be evicted."""
+        beside = self.services is not None or self.quotas is not None
+        return beside or bool(self.options.get("evict"))
+
+    @property
+    def searched(self) -> bool:
+        """Whether trials are judged at rungs."""
+        return self.options.get("search") is not None
+
+    @property
+    def several(self) -> bool:
+        """Whether a stay may end before its job is done."""
+        return self.preempts or self.outages is not None or self.makes_room or self.searched
+
+    @property
+    def pauses(self) -> bool:
+        """Whether a job may pause at its start."""
+        wakes = self.sleep_after < math.inf and self.options.get("wake_time", 0.0) > 0
+        return wakes or self.options.get("start_cost", 0.0) > 0
+
+    @property
+    def elastic(self) -> bool:
+        """Whether some job may hold other GPUs than it asks for."""
+        return self.jobs.least is not None and self.jobs.least != self.jobs.most
+
+    def cost(self, name: str) -> float:
+        """Seconds that a job pauses: that of a preemption where nothing else is said."""
+        said = self.options.get(name)
+        return float(self.options.get("preempt_cost", 0.0) if said is None else said)
+
+
+class Replica(NamedTuple):
+    """A replica of a service, as replicas.parquet has it."""
+
+    service: str
+    server: int
+    gpus: int
+    start: float
+    end: float
+    ended: str
+
+
+class Rung(NamedTuple):
+    """When a trial reached a rung, and when it went on: None where it ended there."""
+
+    job: int
+    rung: int
+    time: float
+    went_on: float | None
+
+
+class Stay:
+    """A stretch of time in which a job held the same GPUs.
+
+    The book: job (a row), start, end, held (GPUs by server, in order), places (server and GPU of each, where
+    shares are used), ended, and by: the row of a job, the name of a service, or a server.
+
+    The judge adds: number, among the job's; began; since, from when on the job waited for it; rest, seconds
+    at a rung before it; woke; pause; parts: (from, to, p, slowed), None where p is `p` and nothing else ever
+    changes; most, the largest p; marks, the rungs reached in it; work, lost and lost_time; off, by how much what was done of the work differs
+    from what had to be; few and apart, seconds of waiting.
+    """
+
+    __slots__ = (
+        "apart",
+        "began",
+        "by_job",
+        "by_server",
+        "by_service",
+        "end",
+        "ended",
+        "few",
+        "gpus",
+        "held",
+        "job",
+        "lost",
+        "lost_time",
+        "marks",
+        "most",
+        "number",
+        "off",
+        "parts",
+        "pause",
+        "places",
+        "rest",
+        "since",
+        "start",
+        "woke",
+        "work",
+    )
+
+    def __init__(
+        self,
+        job: int,
+        start: float,
+        end: float,
+        held: Sequence[tuple[int, int]],
+        ended: str = "done",
+        by_job: int | None = None,
+        by_service: str | None = None,
+        by_server: int | None = None,
+        places: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.job, self.start, self.end, self.held, self.ended = job, start, end, held, ended
+        self.by_job, self.by_service, self.by_server, self.places = by_job, by_service, by_server, places
+        self.gpus = held[0][1] if len(held) == 1 else sum(gpus for _, gpus in held)
+        self.number, self.began, self.since, self.rest = 0, "first", start, 0.0
+        self.woke, self.pause, self.most = False, 0.0, 0
+        self.parts: list[tuple[float, float, int, Any]] | None = None
+        self.marks: list[Rung] = []
+        self.work, self.lost, self.lost_time, self.off = 0.0, 0.0, 0.0, 0.0
+        self.few, self.apart = 0.0, 0.0
+
+    @property
+    def length(self) -> float:
+        """Seconds."""
+        return self.end - self.start
+
+
+@dataclass
+class Book:
+    """What happened. stays: in order of job and time. rungs: in order of job and rung."""
+
+    stays: list[Stay]
+    replicas: Sequence[Replica] = ()
+    rungs: Sequence[Rung] = ()
+
+
+@dataclass
+class Judgement:
+    """What follows from a book: tables by name, as columns; the figures; and how far each job's work is off.
+
+    off: by row of the job table, in its units: what was done until its end, less what there was to do.
+    """
+
+    tables: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+    off: dict[int, float] = field(default_factory=dict)

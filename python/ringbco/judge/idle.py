@@ -1,0 +1,275 @@
+"""Why a job waited: who was idle when, and where its placement could have put it (docs/results.md)."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import attrgetter
+
+from ringbco.judge.clock import changes
+from ringbco.judge.given import WHOLE, Book, Cluster, Given, Jobs, Outage, Stay
+from ringbco.judge.speed import EVEN, Speeds
+
+PACKING = frozenset({"consolidate", "best-fit", "worst-fit", "fgd"})
+"""Placements that take one server, or whole ones of the largest size and one more."""
+REPLICA, DOWN = -1, -2
+"""In place of a job: of what else keeps GPUs from being idle."""
+
+
+class Pool:
+    """The GPUs of one type in one virtual cluster.
+
+    idle: thousandths. holding: how many servers have so many empty GPUs. most: the most that one has. empty: of
+    all servers. rooms: how many GPUs have so many thousandths left.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.largest = max(sizes)
+        self.holding = [0] * (self.largest + 1)
+        for size in sizes:
+            self.holding[size] += 1
+        self.most, self.empty = self.largest, sum(sizes)
+        self.idle = WHOLE * self.empty
+        self.rooms: dict[int, int] = {WHOLE: self.empty}
+        self.bounds: list[int] = []
+        self.last: tuple[int, ...] = ()
+        self.large = self.shared = False
+
+    def move(self, before: int, after: int) -> None:
+        """A server has another number of empty GPUs."""
+        holding = self.holding
+        holding[before] -= 1
+        holding[after] += 1
+        self.empty += after - before
+        if after > self.most:
+            self.most = after
+        while not holding[self.most]:
+            self.most -= 1
+
+    def packs(self, gpus: int) -> bool:
+        """Whether so many empty GPUs are one server's, or whole largest servers' and one more's."""
+        if gpus <= self.largest:
+            return gpus <= self.most
+        whole, rest = divmod(gpus, self.largest)
+        ready = self.holding[self.largest] >= whole
+        return ready and (not rest or sum(self.holding[rest:]) > whole)
+
+    def room(self, share: int) -> bool:
+        """Whether some GPU has so many thousandths left."""
+        return any(count and left >= share for left, count in self.rooms.items())
+
+    def changed(self) -> bool:
+        """Whether anybody may be placed now who could not be before, or the other way round."""
+        at = bisect_right(self.bounds, self.idle), bisect_right(self.bounds, WHOLE * self.most)
+        if at == self.last and not self.large and not self.shared:
+            return False
+        self.last = at
+        return True
+
+
+class Demand:
+    """Jobs that wait for the same. few, apart: seconds up to `since` with too few idle GPUs; enough, but apart."""
+
+    def __init__(self, pools: Sequence[Pool], gpus: int, share: int, *, packing: bool) -> None:
+        self.pools, self.gpus, self.share, self.packing = pools, gpus, share, packing
+        self.few = self.apart = 0.0
+        self.since, self.state = -math.inf, "few"
+        self.look(-math.inf)
+
+    def fits(self, pool: Pool) -> bool:
+        """Whether the placement finds GPUs in a pool."""
+        if self.share:
+            return pool.room(self.share)
+        return pool.packs(self.gpus) if self.packing else self.gpus <= pool.empty
+
+    def at(self, time: float) -> tuple[float, float]:
+        """few and apart up to a time."""
+        passed = time - self.since if self.since > -math.inf else 0.0
+        few, apart = self.few, self.apart
+        return few + passed * (self.state == "few"), apart + passed * (self.state == "apart")
+
+    def look(self, time: float) -> None:
+        """What is so from now on."""
+        asks = self.share or WHOLE * self.gpus
+        state = "few"
+        if any(self.fits(pool) for pool in self.pools):
+            state = "fits"
+        elif any(pool.idle >= asks for pool in self.pools):
+            state = "apart"
+        if state != self.state:
+            self.few, self.apart = self.at(time)
+            self.since, self.state = time, state
+
+
+class Room:
+    """The pools of a cluster, who may go where, and what is idle over time."""
+
+    def __init__(self, given: Given, speeds: Speeds) -> None:
+        self.given, self.speeds, self.jobs, self.cluster = given, speeds, given.jobs, given.cluster
+        self.shared = given.jobs.share is not None
+        self.packing = given.options["placement"] in PACKING
+        sizes: dict[tuple[int, int], list[int]] = {}
+        keys = [(self.cluster.in_vc(server), self.type_of(server)) for server in range(len(self.cluster.gpus))]
+        for key, gpus in zip(keys, self.cluster.gpus, strict=True):
+            sizes.setdefault(key, []).append(gpus)
+        self.pools = {key: Pool(own) for key, own in sizes.items()}
+        self.whole = {key: Pool(own) for key, own in sizes.items()}
+        self.of = [self.pools[key] for key in keys]
+        self.demands: dict[tuple[object, ...], Demand] = {}
+
+    def type_of(self, server: int) -> int:
+        """Which GPUs a gang may not mix; where no job says anything of types, all are alike."""
+        return self.cluster.of_type(server) if self.jobs.types is not None else 0
+
+    def tries(self, job: int) -> list[int]:
+        """The types that a job tries, as numbers in order: those that could hold it if all were idle."""
+        jobs = self.jobs
+        allowed = sorted(jobs.types[job]) if jobs.types is not None else [0]
+        share = jobs.share[job] if jobs.share is not None else 0
+        found = []
+        for own in allowed:
+            pool = self.whole.get((jobs.in_vc(job), own))
+            if pool is not None and Demand([pool], jobs.gpus[job], share, packing=self.packing).state == "fits":
+                if self._moves(job, own, pool):
+                    found.append(own)
+        return found
+
+    def _moves(self, job: int, own: int, pool: Pool) -> bool:
+        """Whether a job makes progress on GPUs of a type, if it has them to itself."""
+        given, gpus = self.given, self.jobs.gpus[job]
+        if self.jobs.types is None or given.model == "fixed" or (given.slot is None and given.model == "rar"):
+            return True
+        sizes = sorted((size for size, count in enumerate(pool.holding) for _ in range(count)), reverse=True)
+        few = 1
+        while sum(sizes[:few]) < gpus:
+            few += 1
+        if given.model == "table":
+            rate = self.speeds.measured(job, own, gpus, few)
+        else:
+            speedup = self.jobs.speedup[job][own] if self.jobs.speedup is not None else 1.0
+            rate = 1.0 / self.speeds.tau(job, gpus, few, 0, speedup)
+        return rate > 0 and (given.slot is None or math.floor(given.slot * rate * EVEN) > 0)
+
+    def placeable(self, job: int) -> bool:
+        """Whether the empty cluster, and its owner's quota, could ever hold a job."""
+        quotas, owner = self.given.quotas, self.jobs.owner
+        if quotas is not None and owner is not None and owner[job] in quotas:
+            gpus, borrow = quotas[owner[job]]  # type: ignore[index]
+            if not borrow and self.jobs.gpus[job] > gpus:
+                return False
+        return bool(self.tries(job))
+
+    def waits(self, book: Book, down: list[Outage]) -> None:
+        """Writes into the stays for how long their jobs waited for which reason."""
+        waiting = [stay for stay in book.stays if stay.start > stay.since]
+        if not waiting:
+            return
+        wants = {id(stay): self._demand(stay.job) for stay in waiting}
+        self._bound()
+        begins, ends = sorted(waiting, key=attrgetter("since")), sorted(waiting, key=attrgetter("start"))
+        held = book.stays + [
+            Stay(REPLICA, replica.start, replica.end, ((replica.server, replica.gpus),)) for replica in book.replicas
+        ]
+        held += [Stay(DOWN, outage.down, outage.up, ((outage.server, 0),)) for outage in down]
+        state = State(self.cluster, self.jobs)
+        i = j = 0
+        for time, leave, come in changes(held):
+            while i < len(begins) and begins[i].since <= time:
+                few, apart = wants[id(begins[i])].at(begins[i].since)
+                begins[i].few, begins[i].apart = -few, -apart
+                i += 1
+            while j < len(ends) and ends[j].start <= time:
+                _end(ends[j], wants[id(ends[j])])
+                j += 1
+            dirty = {id(pool): pool for pool in state.apply(leave, come, self.of)}
+            moved = {key for key, pool in dirty.items() if pool.changed()}
+            if moved:
+                for demand in self.demands.values():
+                    if any(id(pool) in moved for pool in demand.pools):
+                        demand.look(time)
+        for stay in ends[j:]:
+            _end(stay, wants[id(stay)])
+
+    def _demand(self, job: int) -> Demand:
+        """What a job waits for."""
+        jobs = self.jobs
+        share = jobs.share[job] if jobs.share is not None else 0
+        types = tuple(self.tries(job)) if jobs.types is not None else (0,)
+        key = jobs.in_vc(job), jobs.gpus[job], share, types
+        if key not in self.demands:
+            pools = [self.pools[key[0], own] for own in types if (key[0], own) in self.pools]
+            self.demands[key] = Demand(pools, jobs.gpus[job], share, packing=self.packing)
+        return self.demands[key]
+
+    def _bound(self) -> None:
+        for demand in self.demands.values():
+            for pool in demand.pools:
+                pool.bounds.append(demand.share or WHOLE * demand.gpus)
+                pool.large |= demand.packing and demand.gpus > pool.largest
+                pool.shared |= self.shared
+        for pool in self.pools.values():
+            pool.bounds.sort()
+
+
+def _end(stay: Stay, demand: Demand) -> None:
+    few, apart = demand.at(stay.start)
+    stay.few, stay.apart = max(0.0, stay.few + few), max(0.0, stay.apart + apart)
+
+
+class State:
+    """What is idle now: GPUs of each server, whether it is down, and what is left of each GPU."""
+
+    def __init__(self, cluster: Cluster, jobs: Jobs) -> None:
+        self.jobs = jobs
+        self.idle, self.told, self.down = list(cluster.gpus), list(cluster.gpus), [False] * len(cluster.gpus)
+        self.left = [[WHOLE] * gpus for gpus in cluster.gpus] if jobs.share is not None else None
+        self.seen: list[tuple[int, ...]] = [(WHOLE,) * gpus for gpus in cluster.gpus]
+
+    def apply(self, leave: list[Stay], come: list[Stay], of: list[Pool]) -> list[Pool]:
+        """Takes GPUs back and gives others away; the pools of the servers that changed."""
+        touched: dict[int, int] = {}
+        for stays, sign in ((leave, 1), (come, -1)):
+            for stay in stays:
+                if stay.job == DOWN:
+                    self.down[stay.held[0][0]] = sign < 0
+                if stay.places and self.left is not None:
+                    self._parts(stay, sign, touched)
+                    continue
+                for server, gpus in stay.held:
+                    if server not in touched:
+                        touched[server] = self.told[server]
+                    self.idle[server] += sign * gpus
+        for server, before in touched.items():
+            after = 0 if self.down[server] else self.idle[server]
+            if after != before:
+                of[server].move(before, after)
+                self.told[server] = after
+            if self.left is None:
+                of[server].idle += WHOLE * (after - before)
+            else:
+                self._tell(server, of[server])
+        return [of[server] for server in touched]
+
+    def _parts(self, stay: Stay, sign: int, touched: dict[int, int]) -> None:
+        """Gives a stay's parts of GPUs back, or takes them."""
+        assert self.left is not None
+        assert self.jobs.share is not None
+        units = self.jobs.share[stay.job] or WHOLE
+        for server, gpu in stay.places:
+            touched.setdefault(server, self.told[server])
+            left = self.left[server]
+            self.idle[server] -= left[gpu] == WHOLE
+            left[gpu] += sign * units
+            self.idle[server] += left[gpu] == WHOLE
+
+    def _tell(self, server: int, pool: Pool) -> None:
+        """What is left now of the GPUs of a server."""
+        assert self.left is not None
+        now = () if self.down[server] else tuple(self.left[server])
+        for units in self.seen[server]:
+            pool.rooms[units] -= 1
+        for units in now:
+            pool.rooms[units] = pool.rooms.get(units, 0) + 1
+        pool.idle += sum(now) - sum(self.seen[server])
+        self.seen[server] = now

@@ -1,0 +1,54 @@
+"""The whole of a run: from the first submission to the last finish, and what of its servers was up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from ringbco.judge.given import Book, Given, Outage, Replica, Stay
+from ringbco.judge.stays import Spell
+
+HOUR = 3600.0
+
+
+def overlap(since: float, until: float, first: float, last: float) -> float:
+    """Seconds of a stretch of time between two instants."""
+    return max(0.0, min(until, last) - max(since, first))
+
+
+@dataclass
+class Span:
+    """down: at instants of the clock. ran: the stays of jobs that were done or ended, all of the book."""
+
+    given: Given
+    ran: list[Stay]
+    replicas: Sequence[Replica]
+    down: list[Outage]
+    slept: list[Spell]
+    first: float
+    last: float
+
+    @classmethod
+    def of(cls, given: Given, book: Book, down: list[Outage], slept: list[Spell]) -> Span:
+        """That of a book."""
+        submit = given.jobs.submit
+        first = min((submit[stay.job] for stay in book.stays), default=0.0)
+        last = max((stay.end for stay in book.stays), default=0.0)
+        return cls(given, book.stays, book.replicas, down, slept, first, last)
+
+    def up(self, servers: Iterable[int], first: float, last: float) -> float:
+        """GPU-seconds of servers that were up between two instants."""
+        gpus = self.given.cluster.gpus
+        mine = set(servers)
+        lacking = fsum(gpus[o.server] * overlap(o.down, o.up, first, last) for o in self.down if o.server in mine)
+        return sum(gpus[server] for server in mine) * (last - first) - lacking
+
+    def held(self, stays: Iterable[Stay], last: float) -> float:
+        """GPU-seconds that stays held until an instant."""
+        weight = self.given.jobs.weight
+        if self.given.jobs.share is None:
+            return fsum(stay.gpus * (min(stay.end, last) - stay.start) for stay in stays if stay.start < last)
+        return fsum(
+            stay.gpus * weight(stay.job) * (min(stay.end, last) - stay.start) for stay in stays if stay.start < last
+        )

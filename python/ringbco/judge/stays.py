@@ -1,0 +1,107 @@
+"""How each stay began, since when its job had waited for it, and how long it pauses (docs/results.md)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ringbco.judge.clock import boundary, whole_slots
+from ringbco.judge.given import Book, Given, Outage, Replica, Rung, Stay
+
+BEGAN = {"moved": "moved", "resized": "resized", "failed": "restarted"}
+"""How a stay begins, by how the one before it ended: most are resumed."""
+COST = {"first": "start_cost", "moved": "move_cost", "resized": "resize_cost"}
+"""Which option says how long a stay pauses, by how it began: of most it is preempt_cost."""
+
+
+class Spell(NamedTuple):
+    """A server asleep. until: infinite where it sleeps on. woken: whether a stay or a replica ended it."""
+
+    server: int
+    since: float
+    until: float
+    woken: bool
+
+
+def chain(given: Given, book: Book) -> None:
+    """Writes number, began, since, rest and marks into the stays."""
+    submit, slot = given.jobs.submit, given.slot
+    rungs: dict[int, list[Rung]] = {}
+    for rung in book.rungs:
+        rungs.setdefault(rung.job, []).append(rung)
+    before: Stay | None = None
+    for stay in book.stays:
+        if before is None or before.job != stay.job:
+            stay.since = min(boundary(submit[stay.job], slot), stay.start)
+        else:
+            stay.number = before.number + 1
+            stay.began = BEGAN.get(before.ended, "resumed")
+            stay.since = before.end
+            if before.ended == "rung" and before.marks and before.marks[-1].went_on is not None:
+                stay.since = before.marks[-1].went_on
+                stay.rest = stay.since - before.end
+        if stay.job in rungs:
+            stay.marks = _reached(stay, rungs[stay.job])
+        before = stay
+
+
+def _reached(stay: Stay, left: list[Rung]) -> list[Rung]:
+    """Takes the rungs that a trial reached in a stay from those that are left: up to one where it pauses."""
+    found = []
+    while left and left[0].time <= stay.end:
+        found.append(left.pop(0))
+        if found[-1].went_on != found[-1].time:
+            break
+    return found
+
+
+def spells(given: Given, book: Book, down: list[Outage]) -> list[Spell]:
+    """When which servers slept, by server and time (docs/energy.md)."""
+    after = given.sleep_after
+    if after == math.inf:
+        return []
+    busy: list[list[tuple[float, float, bool]]] = [[] for _ in given.cluster.gpus]
+    for stay in book.stays:
+        if stay.end > stay.start:
+            for server, _ in stay.held:
+                busy[server].append((stay.start, stay.end, True))
+    for replica in book.replicas:
+        busy[replica.server].append((replica.start, replica.end, True))
+    for outage in down:
+        busy[outage.server].append((outage.down, outage.up, False))
+    opens = boundary(min(given.jobs.submit), given.slot)
+    found = []
+    for server, own in enumerate(busy):
+        idle = opens
+        for start, end, wakes in sorted(own, key=lambda spell: spell[:2]):
+            if start - idle > after:
+                found.append(Spell(server, idle + after, start, wakes))
+            idle = max(idle, end)
+        if idle < math.inf:
+            found.append(Spell(server, idle + after, math.inf, False))
+    return found
+
+
+def pause(given: Given, stays: list[Stay], slept: list[Spell]) -> None:
+    """Writes into the stays for how long they make no progress at first."""
+    if not given.several and not given.pauses:
+        return
+    slot = None if given.model == "table" else given.slot
+    cost = {began: given.cost(COST.get(began, "preempt_cost")) for began in ("first", "moved", "resized", "resumed")}
+    if given.options.get("start_cost") is None:
+        cost["first"] = 0.0
+    longer = {began: whole_slots(seconds, slot) for began, seconds in cost.items()}
+    wake = float(given.options.get("wake_time", 0.0))
+    woken = {(spell.server, spell.until) for spell in slept if spell.woken}
+    for stay in stays:
+        began = stay.began if stay.began in cost else "resumed"
+        seconds = longer[began]
+        if woken and stay.end > stay.start and any((server, stay.start) in woken for server, _ in stay.held):
+            stay.woke = True
+            seconds = whole_slots(cost[began] + wake, slot)
+        stay.pause = min(seconds, stay.end - stay.start)
+
+
+def surplus(replica: Replica) -> bool:
+    """Whether a replica ended as its service wanted fewer."""
+    return replica.ended == "surplus"

@@ -1,0 +1,105 @@
+"""What each stay did of its job's work, and what of that a failure took (docs/outages.md, docs/searches.md)."""
+
+from __future__ import annotations
+
+import math
+
+from ringbco.judge.clock import boundary
+from ringbco.judge.given import Given, Rung, Stay
+from ringbco.judge.speed import EVEN, Speeds
+
+Points = list[tuple[float, float]]
+"""Instants of a stay, and all the work that its job has done by then."""
+
+
+class Worker:
+    """Integrates the stays of a run, job by job in order of time."""
+
+    def __init__(self, given: Given, speeds: Speeds) -> None:
+        self.given, self.speeds = given, speeds
+        self._every = float(given.options.get("checkpoint_interval", 1800.0))
+        self._eta, self._rungs = search(given) if given.searched else (2, 0)
+
+    def integrate(self, stays: list[Stay]) -> dict[int, float]:
+        """Writes work, lost, lost_time and off into the stays. By how much each job's work is off at its end."""
+        off: dict[int, float] = {}
+        job, done, short = -1, 0.0, 0.0
+        for stay in stays:
+            if stay.job != job:
+                job, done, short = stay.job, 0.0, 0.0
+            done = self._one(stay, done)
+            short = max(short, abs(stay.off))
+            if stay.ended == "done":
+                off[job] = short
+        return off
+
+    def _one(self, stay: Stay, done: float) -> float:
+        """Integrates a stay whose job has done so much before; what it has done after it, and after a loss."""
+        begin, end, whole = stay.start + stay.pause, stay.end, self.speeds.work(stay.job)
+        failed = stay.ended == "failed"
+        until = self.kept_until(stay, begin) if failed else end
+        cuts: list[tuple[float, float | None]] = [
+            (mark.time, whole * self.part(mark)) for mark in stay.marks
+        ]
+        if failed and until < end:
+            cuts = sorted([*cuts, (until, None)], key=lambda cut: cut[0])
+        kept, now, since = done, done, begin
+        for time, target in (*cuts, (end, whole if stay.ended == "done" else None)):
+            now += self._between(stay, since, time)
+            since = max(since, time)
+            if target is not None:
+                stay.off = max(stay.off, self._far(stay, now, target), key=abs)
+                now = target
+            if time <= until:
+                kept = now
+        stay.work = now - done
+        if failed:
+            stay.lost_time, stay.lost = end - until, now - kept
+        return kept if failed else now
+
+    def _between(self, stay: Stay, since: float, until: float) -> float:
+        """Work done between two instants."""
+        if until <= since:
+            return 0.0
+        if stay.parts is None:
+            return self.speeds.done(stay, until - since, 0, ())
+        return math.fsum(
+            self.speeds.done(stay, min(b, until) - max(a, since), p, others)
+            for a, b, p, others in stay.parts
+            if b > since and a < until
+        )
+
+    def _far(self, stay: Stay, done: float, target: float) -> float:
+        """How far what was done is from a target. A last slot has room for more than is left of it to do."""
+        far, slot = done - target, self.given.slot
+        if slot is None or far <= 0:
+            return far
+        p, others = (stay.parts[-1][2:]) if stay.parts else (0, ())
+        room = self.speeds.done(stay, min(slot, stay.end - stay.start - stay.pause), p, others)
+        return max(0.0, far - room)
+
+    def part(self, rung: Rung) -> float:
+        """The part of its work that a trial has done at a rung."""
+        return 1.0 / float(self._eta ** (self._rungs - rung.rung))
+
+    def kept_until(self, stay: Stay, begin: float) -> float:
+        """The instant of the last checkpoint of a stay that failed. begin: of its progress."""
+        own = self.given.jobs.checkpoint
+        every = self._every if own is None else own[stay.job]
+        passed = stay.end - begin
+        if every == 0 or passed <= 0:
+            return stay.end
+        count = 0 if every == math.inf else math.floor(passed / every * EVEN)
+        if count == 0:
+            return begin
+        at, slot = begin + count * every, self.given.slot
+        if slot is not None:
+            near = math.floor(begin / slot) * slot
+            at = near + boundary((at - near) * (1.0 - 1e-12), slot)
+        return min(at, stay.end)
+
+
+def search(given: Given) -> tuple[int, int]:
+    """eta and rungs of `asha:eta=E,rungs=R`."""
+    eta, rungs = (int(part.partition("=")[2]) for part in given.options["search"].partition(":")[2].split(","))
+    return eta, rungs
