@@ -1,4 +1,4 @@
-"""A result, its job table and its options as the judge is handed them: plain lists, nothing worked out twice."""
+"""A result, its job table and its options as plain lists, as the judge is handed them."""
 
 from __future__ import annotations
 
@@ -175,8 +175,15 @@ def book_of(outcome: Outcome, jobs: Jobs) -> Book:
     names = "job_id", "stay", "start_time", "end_time", "ended", "by_job", "by_service", "by_server"
     stays = [
         Stay(
-            *(row[name], start, end, held[name, number], ended),
-            *(None if job is None else row[job], service, server, places.get((name, number), ())),
+            row[name],
+            start,
+            end,
+            held[name, number],
+            ended,
+            by_job=None if job is None else row[job],
+            by_service=service,
+            by_server=server,
+            places=places.get((name, number), ()),
         )
         for name, number, start, end, ended, job, service, server in zip(
             *(told[name].to_list() for name in names), strict=True

@@ -1,8 +1,8 @@
 """The judge: all that follows from a book, worked out again from the pages of docs/ alone.
 
-Plain Python and `math.fsum`; of ringbco it takes nothing but `io` and `errors`. It believes a run's inputs and
-its book: when each stay began and ended, where, and why. From them it integrates contention and work, and adds
-up every column and every figure.
+Plain Python and `math.fsum`; of ringbco it takes nothing but `io` and `errors`. It believes a run's inputs
+and its book: when each stay began and ended, where, and why. From them it integrates contention and work,
+and adds up every column and every figure.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ __all__ = [
 
 
 def judge(given: Given, book: Book) -> Judgement:
-    """Every column, every figure, and how far each job's work is off at its end. Writes into the book's stays."""
+    """Every column, every figure, and how far each job's work is off at its end.
+
+    It writes what it finds into the stays of the book, so a book is judged once.
+    """
     speeds = Speeds(given)
     down = clock.seen(given.outages or (), given.slot)
     stays.chain(given, book)
@@ -74,7 +77,9 @@ def judge(given: Given, book: Book) -> Judgement:
     if given.outages is not None or given.sleep_after < float("inf"):
         tables["servers"] = timeline.servers_table(span, book)
     if given.services is not None:
-        tables["replicas"] = services.replicas_table(span, list(dict.fromkeys(row.service for row in given.services)))
+        tables["replicas"] = services.replicas_table(
+            span, list(dict.fromkeys(row.service for row in given.services))
+        )
     lost = cache(lambda job: not room.placeable(job))
     found = None
     if given.searched:

@@ -53,7 +53,9 @@ def loads(rows: Iterable[Load], slot: float | None) -> dict[str, list[tuple[floa
     for row in rows:
         names.setdefault(row.service, []).append(row)
     return {
-        name: sorted({boundary(row.time, slot): row.replicas for row in sorted(own, key=lambda r: r.time)}.items())
+        name: sorted(
+            {boundary(row.time, slot): row.replicas for row in sorted(own, key=lambda r: r.time)}.items()
+        )
         for name, own in names.items()
     }
 

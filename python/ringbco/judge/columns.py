@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import fsum
 from typing import Any
 
@@ -15,7 +16,7 @@ Table = dict[str, list[Any]]
 class Record:
     """A job that was done, and what its stays add up to.
 
-    wait, held, paused, lost: seconds in all, off its GPUs without rungs, on them, without progress, of lost work.
+    wait, rests: seconds off its GPUs, at rungs. held, paused, lost: on them, without progress, of lost work.
     held_gpu, paused_gpu, lost_gpu: the same times GPUs. rho: finish-time fairness.
     """
 
@@ -51,8 +52,10 @@ class Record:
         self.held = fsum(stay.end - stay.start for stay in stays)
         self.paused, self.lost = fsum(stay.pause for stay in stays), fsum(stay.lost_time for stay in stays)
         self.rests = fsum(stay.rest for stay in stays)
-        self.wait = first.start - self.submit + fsum(
-            after.start - before.end - after.rest for before, after in zip(stays, stays[1:], strict=False)
+        self.wait = (
+            first.start
+            - self.submit
+            + fsum(after.start - before.end - after.rest for before, after in pairwise(stays))
         )
         self.held_gpu = fsum((stay.end - stay.start) * stay.gpus for stay in stays) * weight
         self.paused_gpu = fsum(stay.pause * stay.gpus for stay in stays) * weight
@@ -116,15 +119,13 @@ def jobs_table(given: Given, speeds: Speeds, done: list[Record]) -> Table:
             "moves": [r.ended("moved") for r in done],
             "resizes": [r.ended("resized") for r in done],
         }
+        table |= _elastic(given, done)
     if given.makes_room:
         table["evictions"] = [r.ended("evicted") for r in done]
     if given.outages is not None:
         table |= {"failures": [r.ended("failed") for r in done], "lost_work": [r.lost for r in done]}
     if given.searched:
         table |= {"pauses": [r.ended("rung") for r in done], "paused_time": [r.rests for r in done]}
-    if given.elastic:
-        table |= {"held_gpu_time": [r.held_gpu for r in done], "lost_gpu_time": [r.paused_gpu for r in done]}
-        table |= {name: _of(done, column) for name, column in (("min_gpus", jobs.least), ("max_gpus", jobs.most))}
     if jobs.share is not None:
         table["gpu_share"] = [jobs.share[r.job] / WHOLE if jobs.share[r.job] else None for r in done]
     told = {"priority": jobs.priority, "user": jobs.user, "vc": jobs.vc_said, "deadline": jobs.deadline}
@@ -135,6 +136,20 @@ def jobs_table(given: Given, speeds: Speeds, done: list[Record]) -> Table:
     why = Longer(given, speeds)
     runs = [why.of(r) for r in done]
     return table | {name: [run[i] for run in runs] for i, name in enumerate(RUNS) if name in why.told}
+
+
+def _elastic(given: Given, done: list[Record]) -> Table:
+    """Columns of job tables with jobs that may hold other GPUs than they ask for."""
+    if not given.elastic:
+        return {}
+    jobs = given.jobs
+    table: Table = {
+        "held_gpu_time": [r.held_gpu for r in done],
+        "lost_gpu_time": [r.paused_gpu for r in done],
+    }
+    return table | {
+        name: _of(done, column) for name, column in (("min_gpus", jobs.least), ("max_gpus", jobs.most))
+    }
 
 
 def _of(done: list[Record], column: Sequence[Any] | None) -> list[Any]:
@@ -165,7 +180,7 @@ class Longer:
         self.given, self.speeds, self.model = given, speeds, given.model
         self.types = given.jobs.speedup is not None
         self.told = {"run_spread", "run_contention"}
-        self.told |= {"run_resized"} if given.elastic else set()
+        self.told |= {"run_resized"} if given.elastic and (given.several or given.pauses) else set()
         self.told |= {"run_on_type"} if self.types else set()
 
     def of(self, record: Record) -> tuple[float, float, float, float]:
@@ -212,7 +227,9 @@ class Longer:
         job, speeds, jobs = stay.job, self.speeds, self.given.jobs
         if self.model == "table":
             assert jobs.recorded is not None
-            recorded = speeds.measured(job, jobs.recorded[job], jobs.gpus[job], speeds.fewest(job, jobs.gpus[job]))
+            recorded = speeds.measured(
+                job, jobs.recorded[job], jobs.gpus[job], speeds.fewest(job, jobs.gpus[job])
+            )
             slower = self._alone(stay, jobs.gpus[job]) - 1.0 / recorded
         else:
             once = 1.0 if self.model == "fixed" else jobs.compute[job]
@@ -261,4 +278,8 @@ def allocations_table(given: Given, stays: list[Stay]) -> Table:
             rows += [(given.jobs.id[stay.job], server, 1, *times, gpu, part) for server, gpu in stay.places]
     names = ["job_id", "server", "num_gpus", "start_time", "end_time", "stay"]
     names += ["gpu", "share"] if share is not None else []
-    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
+    return (
+        dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+        if rows
+        else {name: [] for name in names}
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ringbco.judge.clock import changes
@@ -19,59 +20,69 @@ class Spanning(NamedTuple):
 def contend(stays: list[Stay]) -> Spanning:
     """Writes p into the stays that span: their parts and the most of it."""
     wide = [stay for stay in stays if len(stay.held) > 1]
-    found = Spanning([], [], [])
-    on: dict[int, dict[int, Stay]] = {server: {} for stay in wide for server, _ in stay.held}
-    now: dict[int, tuple[Stay, float, int]] = {}
-    total = 0
+    links, found = _Links(wide), Spanning([], [], [])
     for time, leave, come in changes(wide):
-        before: dict[int, int] = {}
-        for stay in leave:
-            for server, _ in stay.held:
-                before.setdefault(server, len(on[server]))
-                del on[server][id(stay)]
-            total -= _close(now, stay, time)
-        affected: dict[int, Stay] = {}
-        for stay in come:
-            for server, _ in stay.held:
-                before.setdefault(server, len(on[server]))
-                on[server][id(stay)] = stay
-            now[id(stay)] = stay, time, 0
-            affected[id(stay)] = stay
-        for server, count in before.items():
-            if len(on[server]) > count:
-                most = len(on[server])
-                affected |= {key: one for key, one in on[server].items() if now[key][2] < most}
-            elif len(on[server]) < count:
-                affected |= {key: one for key, one in on[server].items() if now[key][2] == count}
-        for key, stay in affected.items():
-            p = max(len(on[server]) for server, _ in stay.held)
-            old = now[key][2]
-            if p != old:
-                if old:
-                    _close(now, stay, time)
-                now[key] = stay, time, p
-                total += p - old
+        links.step(time, leave, come)
         found.time.append(time)
-        found.jobs.append(len(now))
-        found.p.append(total)
+        found.jobs.append(len(links.now))
+        found.p.append(links.total)
     for stay in wide:
-        if stay.end <= stay.start:
-            stay.most = 1
+        stay.most = max(stay.most, 1)  # one of no length meets whom it meets within an instant
     return found
 
 
-def _close(now: dict[int, tuple[Stay, float, int]], stay: Stay, time: float) -> int:
-    """Ends the part that a stay is in; its p."""
-    _, since, p = now.pop(id(stay))
-    if stay.parts is None:
-        stay.parts = []
-    if time > since:
-        stay.parts.append((since, time, p, None))
-        stay.most = max(stay.most, p)
-    return p
+class _Links:
+    """Who spans which servers. now: of each stay, since when it has which p. total: the sum of p."""
+
+    def __init__(self, wide: list[Stay]) -> None:
+        self.on: dict[int, dict[int, Stay]] = {server: {} for stay in wide for server, _ in stay.held}
+        self.now: dict[int, tuple[float, int]] = {}
+        self.total = 0
+
+    def step(self, time: float, leave: list[Stay], come: list[Stay]) -> None:
+        """Some leave and some come."""
+        before: dict[int, int] = {}
+        for stay in (*leave, *come):
+            for server, _ in stay.held:
+                before.setdefault(server, len(self.on[server]))
+        for stay in leave:
+            for server, _ in stay.held:
+                del self.on[server][id(stay)]
+            self._close(stay, time)
+            del self.now[id(stay)]
+        for stay in come:
+            for server, _ in stay.held:
+                self.on[server][id(stay)] = stay
+            self.now[id(stay)] = time, 0
+        affected = {id(stay): stay for stay in come}
+        for server, count in before.items():
+            affected |= self._moved(server, count)
+        for key, stay in affected.items():
+            p = max(len(self.on[server]) for server, _ in stay.held)
+            if p != self.now[key][1]:
+                self._close(stay, time)
+                self.now[key] = time, p
+                self.total += p
+
+    def _moved(self, server: int, before: int) -> dict[int, Stay]:
+        """Those whose p may be another, now that other jobs span a server."""
+        on, now, count = self.on[server], self.now, len(self.on[server])
+        if count > before:
+            return {key: stay for key, stay in on.items() if now[key][1] < count}
+        return {key: stay for key, stay in on.items() if now[key][1] == before} if count < before else {}
+
+    def _close(self, stay: Stay, time: float) -> None:
+        """Ends the part that a stay is in."""
+        since, p = self.now[id(stay)]
+        self.total -= p
+        if p and time > since:
+            if stay.parts is None:
+                stay.parts = []
+            stay.parts.append((since, time, p, None))
+            stay.most = max(stay.most, p)
 
 
-def crowd(stays: list[Stay], share: list[int]) -> None:
+def crowd(stays: list[Stay], share: Sequence[int]) -> None:
     """Writes into the stays on a share of a GPU which other jobs are on it, part by part."""
     own = [stay for stay in stays if share[stay.job]]
     on: dict[tuple[int, int], dict[int, Stay]] = {}

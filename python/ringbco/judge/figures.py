@@ -1,4 +1,4 @@
-"""summary.json: every figure that docs/results.md defines, but wall time, decisions and what a policy alone knows."""
+"""summary.json: every figure of docs/results.md but wall time, decisions and what a policy alone knows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ringbco.judge import services
 from ringbco.judge.columns import Record, Table, by_job
 from ringbco.judge.contention import Spanning
-from ringbco.judge.given import WHOLE, Given, Stay
+from ringbco.judge.given import WHOLE, Stay
 from ringbco.judge.searches import merged
 from ringbco.judge.span import HOUR, Span, overlap
 
@@ -193,7 +193,9 @@ class Summary:
         for stay in failed:
             gpu_seconds = stay.lost_time * stay.gpus * given.jobs.weight(stay.job)
             if stay.by_server is not None:
-                hours.setdefault(cause.get((stay.by_server, stay.end), "unknown"), []).append(gpu_seconds / HOUR)
+                hours.setdefault(cause.get((stay.by_server, stay.end), "unknown"), []).append(
+                    gpu_seconds / HOUR
+                )
         return {
             "failures": len(failed),
             "lost_work_gpu_seconds": fsum(r.lost_gpu for r in self.done),
@@ -244,11 +246,17 @@ class Summary:
             )
             if fact.idle_watts is not None and fact.busy_watts is not None:
                 busy = held + served / HOUR
-                row["energy_kwh"] = (busy * fact.busy_watts + (up - busy - asleep / HOUR) * fact.idle_watts) / WHOLE
+                row["energy_kwh"] = (
+                    busy * fact.busy_watts + (up - busy - asleep / HOUR) * fact.idle_watts
+                ) / WHOLE
             if fact.price_per_hour is not None:
                 row["cost"] = held * fact.price_per_hour
             rows.append(row)
-        totals = {key: fsum(row[key] for row in rows) for key in ("energy_kwh", "cost") if all(key in row for row in rows)}
+        totals = {
+            key: fsum(row[key] for row in rows)
+            for key in ("energy_kwh", "cost")
+            if all(key in row for row in rows)
+        }
         return {"gpu_types": rows} | totals
 
 

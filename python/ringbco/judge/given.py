@@ -138,8 +138,8 @@ class Given:
     """A run before it starts.
 
     options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
-    log or in Python, so that nobody else knows whom it refuses. outages, services, quotas: None for a run that
-    knows none. quotas: GPUs and whether to borrow, by owner.
+    log or in Python, so that nobody else knows whom it refuses. outages, services, quotas: None for a run
+    that knows none. quotas: GPUs and whether to borrow, by owner.
     """
 
     jobs: Jobs
@@ -188,7 +188,7 @@ class Given:
     def pauses(self) -> bool:
         """Whether a job may pause at its start."""
         wakes = self.sleep_after < math.inf and self.options.get("wake_time", 0.0) > 0
-        return wakes or self.options.get("start_cost", 0.0) > 0
+        return wakes or bool(self.options.get("start_cost"))
 
     @property
     def elastic(self) -> bool:
@@ -228,9 +228,9 @@ class Stay:
     shares are used), ended, and by: the row of a job, the name of a service, or a server.
 
     The judge adds: number, among the job's; began; since, from when on the job waited for it; rest, seconds
-    at a rung before it; woke; pause; parts: (from, to, p, slowed), None where p is `p` and nothing else ever
-    changes; most, the largest p; marks, the rungs reached in it; work, lost and lost_time; off, by how much what was done of the work differs
-    from what had to be; few and apart, seconds of waiting.
+    at a rung before it; woke; pause; parts: (from, to, p, the other jobs on its GPU), None where nobody is in
+    its way; most, the largest p; marks, the rungs reached in it; work, lost and lost_time; off, by how much
+    what was done at a rung or at the end is not what had to be; few and apart, seconds of waiting.
     """
 
     __slots__ = (
@@ -268,6 +268,7 @@ class Stay:
         end: float,
         held: Sequence[tuple[int, int]],
         ended: str = "done",
+        *,
         by_job: int | None = None,
         by_service: str | None = None,
         by_server: int | None = None,

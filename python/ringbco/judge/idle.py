@@ -20,8 +20,8 @@ REPLICA, DOWN = -1, -2
 class Pool:
     """The GPUs of one type in one virtual cluster.
 
-    idle: thousandths. holding: how many servers have so many empty GPUs. most: the most that one has. empty: of
-    all servers. rooms: how many GPUs have so many thousandths left.
+    idle: thousandths. holding: how many servers have so many empty GPUs. most: the most that one has. empty:
+    of all servers. rooms: how many GPUs have so many thousandths left.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
@@ -42,8 +42,7 @@ class Pool:
         holding[before] -= 1
         holding[after] += 1
         self.empty += after - before
-        if after > self.most:
-            self.most = after
+        self.most = max(self.most, after)
         while not holding[self.most]:
             self.most -= 1
 
@@ -69,7 +68,7 @@ class Pool:
 
 
 class Demand:
-    """Jobs that wait for the same. few, apart: seconds up to `since` with too few idle GPUs; enough, but apart."""
+    """Jobs that wait for the same. few, apart: seconds up to `since` with too few idle GPUs, or all apart."""
 
     def __init__(self, pools: Sequence[Pool], gpus: int, share: int, *, packing: bool) -> None:
         self.pools, self.gpus, self.share, self.packing = pools, gpus, share, packing
@@ -110,7 +109,9 @@ class Room:
         self.shared = given.jobs.share is not None
         self.packing = given.options["placement"] in PACKING
         sizes: dict[tuple[int, int], list[int]] = {}
-        keys = [(self.cluster.in_vc(server), self.type_of(server)) for server in range(len(self.cluster.gpus))]
+        keys = [
+            (self.cluster.in_vc(server), self.type_of(server)) for server in range(len(self.cluster.gpus))
+        ]
         for key, gpus in zip(keys, self.cluster.gpus, strict=True):
             sizes.setdefault(key, []).append(gpus)
         self.pools = {key: Pool(own) for key, own in sizes.items()}
@@ -130,9 +131,10 @@ class Room:
         found = []
         for own in allowed:
             pool = self.whole.get((jobs.in_vc(job), own))
-            if pool is not None and Demand([pool], jobs.gpus[job], share, packing=self.packing).state == "fits":
-                if self._moves(job, own, pool):
-                    found.append(own)
+            if pool is None or not Demand([pool], jobs.gpus[job], share, packing=self.packing).fits(pool):
+                continue
+            if self._moves(job, own, pool):
+                found.append(own)
         return found
 
     def _moves(self, job: int, own: int, pool: Pool) -> bool:
@@ -169,7 +171,8 @@ class Room:
         self._bound()
         begins, ends = sorted(waiting, key=attrgetter("since")), sorted(waiting, key=attrgetter("start"))
         held = book.stays + [
-            Stay(REPLICA, replica.start, replica.end, ((replica.server, replica.gpus),)) for replica in book.replicas
+            Stay(REPLICA, replica.start, replica.end, ((replica.server, replica.gpus),))
+            for replica in book.replicas
         ]
         held += [Stay(DOWN, outage.down, outage.up, ((outage.server, 0),)) for outage in down]
         state = State(self.cluster, self.jobs)

@@ -1,4 +1,4 @@
-"""rungs.parquet and searches.parquet: the losses of trials, and what became of searches (docs/searches.md)."""
+"""rungs.parquet and searches.parquet: the losses of trials, what became of searches (docs/searches.md)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _mix(state: int) -> int:
 
 
 class Searches:
-    """The searches of a run. lost: whether a row of the job table is no trial, as nothing could ever hold it."""
+    """The searches of a run. lost: whether a row of the job table is no trial, as nothing could hold it."""
 
     def __init__(self, given: Given, book: Book, lost: Callable[[int], bool]) -> None:
         self.given, self.jobs, self.book, self.lost = given, given.jobs, book, lost
@@ -74,13 +74,17 @@ class Searches:
         rows = [self._row(name, own, stays, last) for name, own in trials.items() if own]
         return {name: [row[name] for row in rows] for name in COLUMNS}
 
-    def _row(self, name: str, own: list[int], stays: dict[int, list[Stay]], last: dict[int, Rung]) -> dict[str, Any]:
+    def _row(
+        self, name: str, own: list[int], stays: dict[int, list[Stay]], last: dict[int, Rung]
+    ) -> dict[str, Any]:
         first = min(self.jobs.submit[job] for job in own)
         there = [stays[job] for job in own if job in stays]
         done = {trial[0].job: trial[-1].end for trial in there if trial[-1].ended == "done"}
         reached = [(self.loss(job, self.rungs), job, end) for job, end in done.items()]
         reached += [
-            (self.loss(job, rung.rung), job, rung.time) for job in own if job not in done and (rung := last.get(job))
+            (self.loss(job, rung.rung), job, rung.time)
+            for job in own
+            if job not in done and (rung := last.get(job))
         ]
         best = min(reached, default=(None, None, None))
         weight = self.jobs.weight
@@ -98,8 +102,10 @@ class Searches:
         }
 
 
-COLUMNS = ("group", "trials", "finished", "submit_time", "finish_time", "gpu_hours", "best_job_id", "best_loss",
-           "time_to_best")  # fmt: skip
+COLUMNS = (
+    *("group", "trials", "finished", "submit_time", "finish_time", "gpu_hours"),
+    *("best_job_id", "best_loss", "time_to_best"),
+)
 
 
 def merged(given: Given, done: Sequence[Record]) -> list[tuple[int, float]]:

@@ -31,7 +31,7 @@ COLUMNS = ("service", "replica", "server", "num_gpus", "start_time", "end_time",
 
 @dataclass
 class Course:
-    """A service as time passes. since: from when each replica that waits is wanted. waits: (start, seconds)."""
+    """A service as time passes. since: from when each that waits is wanted. waits: (start, seconds)."""
 
     live: int = 0
     since: list[float] = field(default_factory=list)
@@ -53,7 +53,11 @@ class Course:
 
 def _course(rows: list[tuple[float, int]], mine: list[Replica], last: float) -> Course:
     """What happens to a service, in the order of an instant: failures, loads, starts."""
-    events = [(replica.end, 0 if replica.ended == "failed" else 1, 0) for replica in mine if replica.ended != "end of run"]
+    events = [
+        (replica.end, 0 if replica.ended == "failed" else 1, 0)
+        for replica in mine
+        if replica.ended != "end of run"
+    ]
     events += [(time, 2, wanted) for time, wanted in rows] + [(replica.start, 3, 0) for replica in mine]
     course = Course()
     for time, what, wanted in sorted(event for event in events if event[0] < last):
@@ -80,7 +84,8 @@ def figures(span: Span) -> dict[str, Any]:
         served = fsum(overlap(replica.start, replica.end, first, last) for replica in mine)
         ends = [time for time, _ in own[1:]] + [last]
         wanted = fsum(
-            count * overlap(time, max(time, end), first, last) for (time, count), end in zip(own, ends, strict=True)
+            count * overlap(time, max(time, end), first, last)
+            for (time, count), end in zip(own, ends, strict=True)
         )
         rows.append(
             {
@@ -111,7 +116,9 @@ def _lent(given: Given, span: Span) -> float:
         largest[row.service] = max(largest.get(row.service, 0), row.replicas * row.gpus)
     gpus = given.cluster.gpus
     held, up = 0, sum(gpus)
-    events = [(stay.start, stay.gpus, 0) for stay in span.ran] + [(stay.end, -stay.gpus, 0) for stay in span.ran]
+    events = [(stay.start, stay.gpus, 0) for stay in span.ran] + [
+        (stay.end, -stay.gpus, 0) for stay in span.ran
+    ]
     events += [(outage.down, 0, -gpus[outage.server]) for outage in span.down]
     events += [(outage.up, 0, gpus[outage.server]) for outage in span.down]
     lent, since = [], span.first

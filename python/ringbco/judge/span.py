@@ -41,7 +41,9 @@ class Span:
         """GPU-seconds of servers that were up between two instants."""
         gpus = self.given.cluster.gpus
         mine = set(servers)
-        lacking = fsum(gpus[o.server] * overlap(o.down, o.up, first, last) for o in self.down if o.server in mine)
+        lacking = fsum(
+            gpus[o.server] * overlap(o.down, o.up, first, last) for o in self.down if o.server in mine
+        )
         return sum(gpus[server] for server in mine) * (last - first) - lacking
 
     def held(self, stays: Iterable[Stay], last: float) -> float:
@@ -50,5 +52,7 @@ class Span:
         if self.given.jobs.share is None:
             return fsum(stay.gpus * (min(stay.end, last) - stay.start) for stay in stays if stay.start < last)
         return fsum(
-            stay.gpus * weight(stay.job) * (min(stay.end, last) - stay.start) for stay in stays if stay.start < last
+            stay.gpus * weight(stay.job) * (min(stay.end, last) - stay.start)
+            for stay in stays
+            if stay.start < last
         )

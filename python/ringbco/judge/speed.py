@@ -1,4 +1,4 @@
-"""How fast a job runs: equation 8, the statistical efficiency, measured speeds (docs/model.md, docs/tables.md)."""
+"""How fast a job runs: equation 8, statistical efficiency, measured speeds (docs/model.md, tables.md)."""
 
 from __future__ import annotations
 
@@ -84,21 +84,25 @@ class Speeds:
     def _sizes(self) -> dict[int, list[int]]:
         """By virtual cluster: the GPUs of its largest server, of its two largest, and so on."""
         sums: dict[int, list[int]] = {}
-        servers = sorted(range(len(self.given.cluster.gpus)), key=lambda server: -self.given.cluster.gpus[server])
+        servers = sorted(
+            range(len(self.given.cluster.gpus)), key=lambda server: -self.given.cluster.gpus[server]
+        )
         for server in servers:
             own = sums.setdefault(self.given.cluster.in_vc(server), [])
             own.append((own[-1] if own else 0) + self.given.cluster.gpus[server])
         return sums
 
     def tau(self, job: int, gpus: int, servers: int, p: int = 0, speedup: float = 1.0) -> float:
-        """Seconds that the iteration of equation 8 takes, on so many GPUs, servers and with such contention."""
+        """Seconds that the iteration of equation 8 takes on so many GPUs and servers, under contention p."""
         net = self.net
         x = self.jobs.gradient[job] * (gpus - 1) / gpus
         bandwidth = net.intra_bandwidth
         if servers > 1:
             k = max(1.0, net.xi1 * p)
             bandwidth = net.inter_bandwidth / (k + net.alpha * (k - 1.0))
-        tau = 2.0 * x / bandwidth + x / net.reduce_speed + net.xi2 * servers + self.jobs.compute[job] / speedup
+        tau = (
+            2.0 * x / bandwidth + x / net.reduce_speed + net.xi2 * servers + self.jobs.compute[job] / speedup
+        )
         return tau / self.relative(job, gpus)
 
     def measured(self, job: int, gpu_type: int, gpus: int, servers: int) -> float:

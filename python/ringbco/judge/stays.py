@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from ringbco.judge.clock import boundary, whole_slots
-from ringbco.judge.given import Book, Given, Outage, Replica, Rung, Stay
+from ringbco.judge.given import Book, Given, Outage, Rung, Stay
 
 BEGAN = {"moved": "moved", "resized": "resized", "failed": "restarted"}
 """How a stay begins, by how the one before it ended: most are resumed."""
@@ -87,7 +87,10 @@ def pause(given: Given, stays: list[Stay], slept: list[Spell]) -> None:
     if not given.several and not given.pauses:
         return
     slot = None if given.model == "table" else given.slot
-    cost = {began: given.cost(COST.get(began, "preempt_cost")) for began in ("first", "moved", "resized", "resumed")}
+    cost = {
+        began: given.cost(COST.get(began, "preempt_cost"))
+        for began in ("first", "moved", "resized", "resumed")
+    }
     if given.options.get("start_cost") is None:
         cost["first"] = 0.0
     longer = {began: whole_slots(seconds, slot) for began, seconds in cost.items()}
@@ -100,8 +103,3 @@ def pause(given: Given, stays: list[Stay], slept: list[Spell]) -> None:
             stay.woke = True
             seconds = whole_slots(cost[began] + wake, slot)
         stay.pause = min(seconds, stay.end - stay.start)
-
-
-def surplus(replica: Replica) -> bool:
-    """Whether a replica ended as its service wanted fewer."""
-    return replica.ended == "surplus"

@@ -49,7 +49,11 @@ def timeline_table(span: Span, spanning: Spanning) -> dict[str, list[Any]]:
     given, jobs = span.given, span.given.jobs
     times = instants(given, span.first, span.last)
     running, busy, queued, asked = (Counter(times) for _ in range(4))
-    share, low, changes = jobs.share, bisect_left, (running._change, busy._change, queued._change, asked._change)
+    share, low, changes = (
+        jobs.share,
+        bisect_left,
+        (running._change, busy._change, queued._change, asked._change),
+    )
     for stay in span.ran:  # written out: most stays lie between two samples
         a, b, c = low(times, stay.since), low(times, stay.start), low(times, stay.end)
         if a == c:
@@ -86,8 +90,11 @@ def _watts(span: Span, times: list[float]) -> dict[str, list[Any]]:
         return {}
     drawn = [0.0] * len(times)
     for number, fact in enumerate(cluster.types):
-        held, off, own = Counter(times), Counter(times), WHOLE * sum(
-            gpus for gpus, kind in zip(cluster.gpus, cluster.gpu_type, strict=True) if kind == number
+        held, off, own = (
+            Counter(times),
+            Counter(times),
+            WHOLE
+            * sum(gpus for gpus, kind in zip(cluster.gpus, cluster.gpu_type, strict=True) if kind == number),
         )
         for stay in span.ran:
             if cluster.of_type(stay.held[0][0]) == number:
@@ -124,4 +131,6 @@ def servers_table(span: Span, book: Book) -> dict[str, list[Any]]:
             key = spell.server, spell.until
             rows.append((spell.server, spell.until, 3, "woke", first.get(key, jobs.get(key))))
     kept = sorted(row for row in rows if row[1] <= span.last)
-    return {name: [row[i] for row in kept] for name, i in (("server", 0), ("time", 1), ("what", 3), ("by", 4))}
+    return {
+        name: [row[i] for row in kept] for name, i in (("server", 0), ("time", 1), ("what", 3), ("by", 4))
+    }

@@ -1,4 +1,4 @@
-"""What each stay did of its job's work, and what of that a failure took (docs/outages.md, docs/searches.md)."""
+"""What each stay did of its job's work, and what a failure took of it (docs/outages.md, searches.md)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Worker:
         self._eta, self._rungs = search(given) if given.searched else (2, 0)
 
     def integrate(self, stays: list[Stay]) -> dict[int, float]:
-        """Writes work, lost, lost_time and off into the stays. By how much each job's work is off at its end."""
+        """Writes work, lost, lost_time and off into the stays; how far off each job's work is at its end."""
         off: dict[int, float] = {}
         job, done, short = -1, 0.0, 0.0
         for stay in stays:
@@ -34,13 +34,11 @@ class Worker:
         return off
 
     def _one(self, stay: Stay, done: float) -> float:
-        """Integrates a stay whose job has done so much before; what it has done after it, and after a loss."""
+        """Integrates a stay before which so much was done; what is done after it and its loss."""
         begin, end, whole = stay.start + stay.pause, stay.end, self.speeds.work(stay.job)
         failed = stay.ended == "failed"
         until = self.kept_until(stay, begin) if failed else end
-        cuts: list[tuple[float, float | None]] = [
-            (mark.time, whole * self.part(mark)) for mark in stay.marks
-        ]
+        cuts: list[tuple[float, float | None]] = [(mark.time, whole * self.part(mark)) for mark in stay.marks]
         if failed and until < end:
             cuts = sorted([*cuts, (until, None)], key=lambda cut: cut[0])
         kept, now, since = done, done, begin
@@ -101,5 +99,7 @@ class Worker:
 
 def search(given: Given) -> tuple[int, int]:
     """eta and rungs of `asha:eta=E,rungs=R`."""
-    eta, rungs = (int(part.partition("=")[2]) for part in given.options["search"].partition(":")[2].split(","))
+    eta, rungs = (
+        int(part.partition("=")[2]) for part in given.options["search"].partition(":")[2].split(",")
+    )
     return eta, rungs
