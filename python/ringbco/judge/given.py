@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 WHOLE = 1000
@@ -190,7 +191,7 @@ class Given:
         wakes = self.sleep_after < math.inf and self.options.get("wake_time", 0.0) > 0
         return wakes or bool(self.options.get("start_cost"))
 
-    @property
+    @cached_property
     def elastic(self) -> bool:
         """Whether some job may hold other GPUs than it asks for."""
         return self.jobs.least is not None and self.jobs.least != self.jobs.most

@@ -34,7 +34,7 @@ class Pool:
         self.rooms: dict[int, int] = {WHOLE: self.empty}
         self.bounds: list[int] = []
         self.last: tuple[int, ...] = ()
-        self.large = self.shared = False
+        self.shared = False
 
     def move(self, before: int, after: int) -> None:
         """A server has another number of empty GPUs."""
@@ -59,9 +59,9 @@ class Pool:
         return any(count and left >= share for left, count in self.rooms.items())
 
     def changed(self) -> bool:
-        """Whether anybody may be placed now who could not be before, or the other way round."""
+        """Whether another gang fits than before, or another no more; larger ones than a server aside."""
         at = bisect_right(self.bounds, self.idle), bisect_right(self.bounds, WHOLE * self.most)
-        if at == self.last and not self.large and not self.shared:
+        if at == self.last and not self.shared:
             return False
         self.last = at
         return True
@@ -72,9 +72,15 @@ class Demand:
 
     def __init__(self, pools: Sequence[Pool], gpus: int, share: int, *, packing: bool) -> None:
         self.pools, self.gpus, self.share, self.packing = pools, gpus, share, packing
+        self.asks = share or WHOLE * gpus
+        self.large = packing and any(gpus > pool.largest for pool in pools)
         self.few = self.apart = 0.0
-        self.since, self.state = -math.inf, "few"
-        self.look(-math.inf)
+        self.waiting = 0
+        self.begin(0.0)
+
+    def begin(self, time: float) -> None:
+        """Somebody waits again for the first time since nobody did."""
+        self.since, self.state = time, self.now()
 
     def fits(self, pool: Pool) -> bool:
         """Whether the placement finds GPUs in a pool."""
@@ -82,20 +88,24 @@ class Demand:
             return pool.room(self.share)
         return pool.packs(self.gpus) if self.packing else self.gpus <= pool.empty
 
+    def now(self) -> str:
+        """Whether it fits and, if not, whether too few GPUs are idle or enough apart."""
+        state = "few"
+        for pool in self.pools:
+            if pool.idle >= self.asks:
+                if self.fits(pool):
+                    return "fits"
+                state = "apart"
+        return state
+
     def at(self, time: float) -> tuple[float, float]:
         """few and apart up to a time."""
-        passed = time - self.since if self.since > -math.inf else 0.0
-        few, apart = self.few, self.apart
-        return few + passed * (self.state == "few"), apart + passed * (self.state == "apart")
+        passed = time - self.since
+        return self.few + passed * (self.state == "few"), self.apart + passed * (self.state == "apart")
 
     def look(self, time: float) -> None:
         """What is so from now on."""
-        asks = self.share or WHOLE * self.gpus
-        state = "few"
-        if any(self.fits(pool) for pool in self.pools):
-            state = "fits"
-        elif any(pool.idle >= asks for pool in self.pools):
-            state = "apart"
+        state = self.now()
         if state != self.state:
             self.few, self.apart = self.at(time)
             self.since, self.state = time, state
@@ -176,21 +186,30 @@ class Room:
         ]
         held += [Stay(DOWN, outage.down, outage.up, ((outage.server, 0),)) for outage in down]
         state = State(self.cluster, self.jobs)
+        active: dict[int, Demand] = {}
         i = j = 0
         for time, leave, come in changes(held):
             while i < len(begins) and begins[i].since <= time:
-                few, apart = wants[id(begins[i])].at(begins[i].since)
+                demand = wants[id(begins[i])]
+                if not demand.waiting:
+                    demand.begin(begins[i].since)
+                    active[id(demand)] = demand
+                demand.waiting += 1
+                few, apart = demand.at(begins[i].since)
                 begins[i].few, begins[i].apart = -few, -apart
                 i += 1
             while j < len(ends) and ends[j].start <= time:
-                _end(ends[j], wants[id(ends[j])])
+                demand = wants[id(ends[j])]
+                _end(ends[j], demand)
+                demand.waiting -= 1
+                if not demand.waiting:
+                    del active[id(demand)]
                 j += 1
-            dirty = {id(pool): pool for pool in state.apply(leave, come, self.of)}
-            moved = {key for key, pool in dirty.items() if pool.changed()}
-            if moved:
-                for demand in self.demands.values():
-                    if any(id(pool) in moved for pool in demand.pools):
-                        demand.look(time)
+            dirty = state.apply(leave, come, self.of)
+            moved = sum(pool.changed() for pool in dirty)  # of each, so that all remember
+            for demand in active.values():
+                if moved or demand.large:
+                    demand.look(time)
         for stay in ends[j:]:
             _end(stay, wants[id(stay)])
 
@@ -209,7 +228,6 @@ class Room:
         for demand in self.demands.values():
             for pool in demand.pools:
                 pool.bounds.append(demand.share or WHOLE * demand.gpus)
-                pool.large |= demand.packing and demand.gpus > pool.largest
                 pool.shared |= self.shared
         for pool in self.pools.values():
             pool.bounds.sort()
@@ -229,7 +247,7 @@ class State:
         self.left = [[WHOLE] * gpus for gpus in cluster.gpus] if jobs.share is not None else None
         self.seen: list[tuple[int, ...]] = [(WHOLE,) * gpus for gpus in cluster.gpus]
 
-    def apply(self, leave: list[Stay], come: list[Stay], of: list[Pool]) -> list[Pool]:
+    def apply(self, leave: list[Stay], come: list[Stay], of: list[Pool]) -> set[Pool]:
         """Takes GPUs back and gives others away; the pools of the servers that changed."""
         touched: dict[int, int] = {}
         for stays, sign in ((leave, 1), (come, -1)):
@@ -252,7 +270,7 @@ class State:
                 of[server].idle += WHOLE * (after - before)
             else:
                 self._tell(server, of[server])
-        return [of[server] for server in touched]
+        return {of[server] for server in touched}
 
     def _parts(self, stay: Stay, sign: int, touched: dict[int, int]) -> None:
         """Gives a stay's parts of GPUs back, or takes them."""

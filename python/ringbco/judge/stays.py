@@ -83,7 +83,12 @@ def spells(given: Given, book: Book, down: list[Outage]) -> list[Spell]:
 
 
 def pause(given: Given, stays: list[Stay], slept: list[Spell]) -> None:
-    """Writes into the stays for how long they make no progress at first."""
+    """Writes into the stays whether they woke a server, and for how long they make no progress at first."""
+    woken = {(spell.server, spell.until) for spell in slept if spell.woken}
+    if woken:
+        for stay in stays:
+            there = ((server, stay.start) in woken for server, _ in stay.held)
+            stay.woke = stay.end > stay.start and any(there)
     if not given.several and not given.pauses:
         return
     slot = None if given.model == "table" else given.slot
@@ -95,11 +100,7 @@ def pause(given: Given, stays: list[Stay], slept: list[Spell]) -> None:
         cost["first"] = 0.0
     longer = {began: whole_slots(seconds, slot) for began, seconds in cost.items()}
     wake = float(given.options.get("wake_time", 0.0))
-    woken = {(spell.server, spell.until) for spell in slept if spell.woken}
     for stay in stays:
         began = stay.began if stay.began in cost else "resumed"
-        seconds = longer[began]
-        if woken and stay.end > stay.start and any((server, stay.start) in woken for server, _ in stay.held):
-            stay.woke = True
-            seconds = whole_slots(cost[began] + wake, slot)
+        seconds = whole_slots(cost[began] + wake, slot) if stay.woke else longer[began]
         stay.pause = min(seconds, stay.end - stay.start)
