@@ -16,11 +16,13 @@ Table = dict[str, list[Any]]
 class Record:
     """A job that was done, and what its stays add up to.
 
+    servers, most: the most servers at a time, and the largest p.
     wait, rests: seconds off its GPUs, at rungs. held, paused, lost: on them, without progress, of lost work.
     held_gpu, paused_gpu, lost_gpu: the same times GPUs. rho: finish-time fairness.
     """
 
     __slots__ = (
+        "finish",
         "held",
         "held_gpu",
         "ideal",
@@ -28,10 +30,13 @@ class Record:
         "job",
         "lost",
         "lost_gpu",
+        "most",
         "paused",
         "paused_gpu",
         "rests",
         "rho",
+        "servers",
+        "start",
         "stays",
         "submit",
         "wait",
@@ -41,14 +46,18 @@ class Record:
         self.stays, self.job = stays, stays[0].job
         jobs, weight = given.jobs, given.jobs.weight(stays[0].job)
         self.submit, self.ideal = jobs.submit[self.job], jobs.ideal[self.job]
-        self.jct, first = stays[-1].end - self.submit, stays[0]
+        first, self.start, self.finish = stays[0], stays[0].start, stays[-1].end
+        self.jct = self.finish - self.submit
         self.rho = self.jct / self.ideal
+        self.servers, self.most = len(first.held), first.most
         if len(stays) == 1:
             self.held, self.paused, self.lost, self.rests = first.end - first.start, first.pause, 0.0, 0.0
             self.wait = first.start - self.submit
             gpus = first.gpus * weight
             self.held_gpu, self.paused_gpu, self.lost_gpu = self.held * gpus, self.paused * gpus, 0.0
             return
+        self.servers = max(len(stay.held) for stay in stays)
+        self.most = max(stay.most for stay in stays)
         self.held = fsum(stay.end - stay.start for stay in stays)
         self.paused, self.lost = fsum(stay.pause for stay in stays), fsum(stay.lost_time for stay in stays)
         self.rests = fsum(stay.rest for stay in stays)
@@ -60,16 +69,6 @@ class Record:
         self.held_gpu = fsum((stay.end - stay.start) * stay.gpus for stay in stays) * weight
         self.paused_gpu = fsum(stay.pause * stay.gpus for stay in stays) * weight
         self.lost_gpu = fsum(stay.lost_time * stay.gpus for stay in stays) * weight
-
-    @property
-    def start(self) -> float:
-        """When the job first got its GPUs, s."""
-        return self.stays[0].start
-
-    @property
-    def finish(self) -> float:
-        """When it was done, s."""
-        return self.stays[-1].end
 
     def ended(self, *words: str) -> int:
         """How many of its stays ended so."""
@@ -108,8 +107,8 @@ def jobs_table(given: Given, speeds: Speeds, done: list[Record]) -> Table:
         "slowdown": [r.jct / r.ideal for r in done],
         "ideal_run_time": [r.ideal for r in done],
         "num_gpus": [jobs.gpus[r.job] for r in done],
-        "num_servers": [max(len(stay.held) for stay in r.stays) for r in done],
-        "max_contention": [max(stay.most for stay in r.stays) for r in done],
+        "num_servers": [r.servers for r in done],
+        "max_contention": [r.most for r in done],
         "preemptions": [r.ended("preempted", "moved", "resized") for r in done],
     }
     if given.several or given.pauses:
@@ -191,7 +190,7 @@ class Longer:
         longer = record.held - record.paused - record.lost - record.ideal - resized - on_type
         if speeds.meets and self.given.jobs.share is not None and self.given.jobs.share[job]:
             return 0.0, longer, resized, on_type
-        if self.model != "rar" or speeds.net.xi1 * max(stay.most for stay in record.stays) <= 1.0:
+        if self.model != "rar" or speeds.net.xi1 * record.most <= 1.0:
             return longer, 0.0, resized, on_type
         spread = fsum(map(self._spread, record.stays))
         return spread, longer - spread, resized, on_type
@@ -267,19 +266,18 @@ def stays_table(given: Given, stays: list[Stay]) -> Table:
 
 def allocations_table(given: Given, stays: list[Stay]) -> Table:
     """allocations.parquet: a row a stay and server, or a stay and GPU where jobs have shares."""
-    share = given.jobs.share
-    rows: list[tuple[Any, ...]] = []
-    for stay in stays:
-        times = stay.start, stay.end, stay.number
-        if share is None:
-            rows += [(given.jobs.id[stay.job], server, gpus, *times) for server, gpus in stay.held]
-        else:
-            part = share[stay.job] / WHOLE if share[stay.job] else None
-            rows += [(given.jobs.id[stay.job], server, 1, *times, gpu, part) for server, gpu in stay.places]
-    names = ["job_id", "server", "num_gpus", "start_time", "end_time", "stay"]
-    names += ["gpu", "share"] if share is not None else []
-    return (
-        dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-        if rows
-        else {name: [] for name in names}
-    )
+    share, ids = given.jobs.share, given.jobs.id
+    shared = share is not None
+    rows = [(stay, *row) for stay in stays for row in (stay.places if shared else stay.held)]
+    table: Table = {
+        "job_id": [ids[stay.job] for stay, _, _ in rows],
+        "server": [server for _, server, _ in rows],
+        "num_gpus": [1 if shared else gpus for _, _, gpus in rows],
+        "start_time": [stay.start for stay, _, _ in rows],
+        "end_time": [stay.end for stay, _, _ in rows],
+        "stay": [stay.number for stay, _, _ in rows],
+    }
+    if share is not None:
+        table["gpu"] = [gpu for _, _, gpu in rows]
+        table["share"] = [share[stay.job] / WHOLE if share[stay.job] else None for stay, _, _ in rows]
+    return table

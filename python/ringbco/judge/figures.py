@@ -138,7 +138,7 @@ class Summary:
         figures: Figures = {
             "makespan": last - first,
             "utilisation": span.held(stays, last) / up if up > 0 else 0.0,
-            "jobs_spread": sum(any(len(stay.held) > 1 for stay in r.stays) for r in done),
+            "jobs_spread": sum(r.servers > 1 for r in done),
         }
         if closes > first:
             share = span.held(stays, closes) / window if window > 0 else None

@@ -222,6 +222,7 @@ class Rung(NamedTuple):
     went_on: float | None
 
 
+@dataclass(slots=True, eq=False)
 class Stay:
     """A stretch of time in which a job held the same GPUs.
 
@@ -234,61 +235,34 @@ class Stay:
     what was done at a rung or at the end is not what had to be; few and apart, seconds of waiting.
     """
 
-    __slots__ = (
-        "apart",
-        "began",
-        "by_job",
-        "by_server",
-        "by_service",
-        "end",
-        "ended",
-        "few",
-        "gpus",
-        "held",
-        "job",
-        "lost",
-        "lost_time",
-        "marks",
-        "most",
-        "number",
-        "off",
-        "parts",
-        "pause",
-        "places",
-        "rest",
-        "since",
-        "start",
-        "woke",
-        "work",
-    )
+    job: int
+    start: float
+    end: float
+    held: Sequence[tuple[int, int]]
+    ended: str = "done"
+    by_job: int | None = None
+    by_service: str | None = None
+    by_server: int | None = None
+    places: Sequence[tuple[int, int]] = ()
+    gpus: int = 0
+    number: int = 0
+    began: str = "first"
+    since: float = 0.0
+    rest: float = 0.0
+    woke: bool = False
+    pause: float = 0.0
+    most: int = 0
+    parts: list[tuple[float, float, int, Any]] | None = None
+    marks: Sequence[Rung] = ()
+    work: float = 0.0
+    lost: float = 0.0
+    lost_time: float = 0.0
+    off: float = 0.0
+    few: float = 0.0
+    apart: float = 0.0
 
-    def __init__(
-        self,
-        job: int,
-        start: float,
-        end: float,
-        held: Sequence[tuple[int, int]],
-        ended: str = "done",
-        *,
-        by_job: int | None = None,
-        by_service: str | None = None,
-        by_server: int | None = None,
-        places: Sequence[tuple[int, int]] = (),
-    ) -> None:
-        self.job, self.start, self.end, self.held, self.ended = job, start, end, held, ended
-        self.by_job, self.by_service, self.by_server, self.places = by_job, by_service, by_server, places
-        self.gpus = held[0][1] if len(held) == 1 else sum(gpus for _, gpus in held)
-        self.number, self.began, self.since, self.rest = 0, "first", start, 0.0
-        self.woke, self.pause, self.most = False, 0.0, 0
-        self.parts: list[tuple[float, float, int, Any]] | None = None
-        self.marks: list[Rung] = []
-        self.work, self.lost, self.lost_time, self.off = 0.0, 0.0, 0.0, 0.0
-        self.few, self.apart = 0.0, 0.0
-
-    @property
-    def length(self) -> float:
-        """Seconds."""
-        return self.end - self.start
+    def __post_init__(self) -> None:
+        self.gpus = self.held[0][1] if len(self.held) == 1 else sum(gpus for _, gpus in self.held)
 
 
 @dataclass

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate
 from operator import attrgetter
 
 from ringbco.judge.clock import changes
-from ringbco.judge.given import WHOLE, Book, Cluster, Given, Jobs, Outage, Stay
+from ringbco.judge.given import WHOLE, Book, Given, Jobs, Outage, Stay
 from ringbco.judge.speed import EVEN, Speeds
 
 PACKING = frozenset({"consolidate", "best-fit", "worst-fit", "fgd"})
@@ -24,7 +26,9 @@ class Pool:
     of all servers. rooms: how many GPUs have so many thousandths left.
     """
 
-    def __init__(self, sizes: Sequence[int]) -> None:
+    def __init__(self, gpus: Sequence[int], servers: Sequence[int]) -> None:
+        self.servers = servers
+        sizes = [gpus[server] for server in servers]
         self.largest = max(sizes)
         self.holding = [0] * (self.largest + 1)
         for size in sizes:
@@ -68,15 +72,20 @@ class Pool:
 
 
 class Demand:
-    """Jobs that wait for the same. few, apart: seconds up to `since` with too few idle GPUs, or all apart."""
+    """Jobs that wait for the same, in pools. packing: whether a gang takes one server, or whole ones.
 
-    def __init__(self, pools: Sequence[Pool], gpus: int, share: int, *, packing: bool) -> None:
+    few, apart: seconds up to `since` with too few idle GPUs, or enough apart. busy: of a literal lbsgf, the
+    GPUs of the least busy servers among which it looks.
+    """
+
+    def __init__(self, pools: Sequence[Pool], gpus: int, share: int, *, packing: bool = False) -> None:
         self.pools, self.gpus, self.share, self.packing = pools, gpus, share, packing
         self.asks = share or WHOLE * gpus
+        self.busy = 0.0
+        self.room: State | None = None
         self.large = packing and any(gpus > pool.largest for pool in pools)
-        self.few = self.apart = 0.0
-        self.waiting = 0
-        self.begin(0.0)
+        self.few = self.apart = self.since = 0.0
+        self.state, self.waiting = "fits", 0
 
     def begin(self, time: float) -> None:
         """Somebody waits again for the first time since nobody did."""
@@ -86,6 +95,8 @@ class Demand:
         """Whether the placement finds GPUs in a pool."""
         if self.share:
             return pool.room(self.share)
+        if self.room is not None:
+            return self.room.among(pool, self.busy) >= self.gpus
         return pool.packs(self.gpus) if self.packing else self.gpus <= pool.empty
 
     def now(self) -> str:
@@ -118,58 +129,56 @@ class Room:
         self.given, self.speeds, self.jobs, self.cluster = given, speeds, given.jobs, given.cluster
         self.shared = given.jobs.share is not None
         self.packing = given.options["placement"] in PACKING
-        sizes: dict[tuple[int, int], list[int]] = {}
+        servers: dict[tuple[int, int], list[int]] = {}
         keys = [
             (self.cluster.in_vc(server), self.type_of(server)) for server in range(len(self.cluster.gpus))
         ]
-        for key, gpus in zip(keys, self.cluster.gpus, strict=True):
-            sizes.setdefault(key, []).append(gpus)
-        self.pools = {key: Pool(own) for key, own in sizes.items()}
-        self.whole = {key: Pool(own) for key, own in sizes.items()}
+        for server, key in enumerate(keys):
+            servers.setdefault(key, []).append(server)
+        self.pools = {key: Pool(self.cluster.gpus, own) for key, own in servers.items()}
         self.of = [self.pools[key] for key in keys]
         self.demands: dict[tuple[object, ...], Demand] = {}
+        self.fewest = cache(self._fewest)
 
     def type_of(self, server: int) -> int:
         """Which GPUs a gang may not mix; where no job says anything of types, all are alike."""
         return self.cluster.of_type(server) if self.jobs.types is not None else 0
 
-    def tries(self, job: int) -> list[int]:
+    def tries(self, job: int) -> tuple[int, ...]:
         """The types that a job tries, as numbers in order: those that could hold it if all were idle."""
         jobs = self.jobs
         allowed = sorted(jobs.types[job]) if jobs.types is not None else [0]
-        share = jobs.share[job] if jobs.share is not None else 0
-        found = []
-        for own in allowed:
-            pool = self.whole.get((jobs.in_vc(job), own))
-            if pool is None or not Demand([pool], jobs.gpus[job], share, packing=self.packing).fits(pool):
-                continue
-            if self._moves(job, own, pool):
-                found.append(own)
-        return found
+        few = {own: self.fewest(jobs.in_vc(job), own, jobs.gpus[job]) for own in allowed}
+        return tuple(own for own, servers in few.items() if servers and self._moves(job, own, servers))
 
-    def _moves(self, job: int, own: int, pool: Pool) -> bool:
-        """Whether a job makes progress on GPUs of a type, if it has them to itself."""
+    def _fewest(self, vc: int, own: int, gpus: int) -> int:
+        """The fewest servers of a type that hold so many GPUs; 0 where the placement never finds them."""
+        if (vc, own) not in self.pools:
+            return 0
+        sizes = sorted((self.cluster.gpus[server] for server in self.pools[vc, own].servers), reverse=True)
+        whole = Pool(sizes, range(len(sizes)))
+        if not Demand([whole], gpus, 0, packing=self.packing).fits(whole):
+            return 0
+        return bisect_left(list(accumulate(sizes)), gpus) + 1
+
+    def _moves(self, job: int, own: int, servers: int) -> bool:
+        """Whether a job makes progress on so many servers of a type, if it has them to itself."""
         given, gpus = self.given, self.jobs.gpus[job]
         if self.jobs.types is None or given.model == "fixed" or (given.slot is None and given.model == "rar"):
             return True
-        sizes = sorted((size for size, count in enumerate(pool.holding) for _ in range(count)), reverse=True)
-        few = 1
-        while sum(sizes[:few]) < gpus:
-            few += 1
         if given.model == "table":
-            rate = self.speeds.measured(job, own, gpus, few)
+            rate = self.speeds.measured(job, own, gpus, servers)
         else:
             speedup = self.jobs.speedup[job][own] if self.jobs.speedup is not None else 1.0
-            rate = 1.0 / self.speeds.tau(job, gpus, few, 0, speedup)
+            rate = 1.0 / self.speeds.tau(job, gpus, servers, 0, speedup)
         return rate > 0 and (given.slot is None or math.floor(given.slot * rate * EVEN) > 0)
 
     def placeable(self, job: int) -> bool:
         """Whether the empty cluster, and its owner's quota, could ever hold a job."""
-        quotas, owner = self.given.quotas, self.jobs.owner
-        if quotas is not None and owner is not None and owner[job] in quotas:
-            gpus, borrow = quotas[owner[job]]  # type: ignore[index]
-            if not borrow and self.jobs.gpus[job] > gpus:
-                return False
+        owner = self.jobs.owner[job] if self.jobs.owner is not None else None
+        quota = (self.given.quotas or {}).get(owner) if owner is not None else None
+        if quota is not None and not quota[1] and self.jobs.gpus[job] > quota[0]:
+            return False
         return bool(self.tries(job))
 
     def waits(self, book: Book, down: list[Outage]) -> None:
@@ -177,7 +186,8 @@ class Room:
         waiting = [stay for stay in book.stays if stay.start > stay.since]
         if not waiting:
             return
-        wants = {id(stay): self._demand(stay.job) for stay in waiting}
+        state = State(self.cluster.gpus, self.jobs, self.speeds)
+        wants = {id(stay): self._demand(stay.job, state) for stay in waiting}
         self._bound()
         begins, ends = sorted(waiting, key=attrgetter("since")), sorted(waiting, key=attrgetter("start"))
         held = book.stays + [
@@ -185,7 +195,7 @@ class Room:
             for replica in book.replicas
         ]
         held += [Stay(DOWN, outage.down, outage.up, ((outage.server, 0),)) for outage in down]
-        state = State(self.cluster, self.jobs)
+        counts = any(demand.busy for demand in self.demands.values())
         active: dict[int, Demand] = {}
         i = j = 0
         for time, leave, come in changes(held):
@@ -205,7 +215,7 @@ class Room:
                 if not demand.waiting:
                     del active[id(demand)]
                 j += 1
-            dirty = state.apply(leave, come, self.of)
+            dirty = state.apply(leave, come, self.of, counts=counts)
             moved = sum(pool.changed() for pool in dirty)  # of each, so that all remember
             for demand in active.values():
                 if moved or demand.large:
@@ -213,16 +223,26 @@ class Room:
         for stay in ends[j:]:
             _end(stay, wants[id(stay)])
 
-    def _demand(self, job: int) -> Demand:
+    def _demand(self, job: int, state: State) -> Demand:
         """What a job waits for."""
         jobs = self.jobs
         share = jobs.share[job] if jobs.share is not None else 0
-        types = tuple(self.tries(job)) if jobs.types is not None else (0,)
+        types = self.tries(job) if jobs.types is not None else (0,)
         key = jobs.in_vc(job), jobs.gpus[job], share, types
         if key not in self.demands:
             pools = [self.pools[key[0], own] for own in types if (key[0], own) in self.pools]
-            self.demands[key] = Demand(pools, jobs.gpus[job], share, packing=self.packing)
+            demand = Demand(pools, jobs.gpus[job], share, packing=self.packing)
+            if self._least_busy(jobs.gpus[job]):
+                demand.busy = float(self.given.options.get("lambda", 1.0)) * jobs.gpus[job]
+                demand.room, demand.large = state, True
+            self.demands[key] = demand
         return self.demands[key]
+
+    def _least_busy(self, gpus: int) -> bool:
+        """Whether a gang goes to idle GPUs of the least busy servers, or waits: lbsgf, read literally."""
+        options, name = self.given.options, self.given.options["placement"]
+        looks = name == "lbsgf" or (name == "sjf-bco" and gpus > int(options["kappa"]))
+        return looks and options.get("variant") == "literal"
 
     def _bound(self) -> None:
         for demand in self.demands.values():
@@ -239,16 +259,33 @@ def _end(stay: Stay, demand: Demand) -> None:
 
 
 class State:
-    """What is idle now: GPUs of each server, whether it is down, and what is left of each GPU."""
+    """What is idle now: GPUs of each server, whether it is down, and what is left of each GPU.
 
-    def __init__(self, cluster: Cluster, jobs: Jobs) -> None:
-        self.jobs = jobs
-        self.idle, self.told, self.down = list(cluster.gpus), list(cluster.gpus), [False] * len(cluster.gpus)
-        self.left = [[WHOLE] * gpus for gpus in cluster.gpus] if jobs.share is not None else None
-        self.seen: list[tuple[int, ...]] = [(WHOLE,) * gpus for gpus in cluster.gpus]
+    told, seen: the same as the pools know it. busy: the mean accumulated time of its GPUs.
+    """
 
-    def apply(self, leave: list[Stay], come: list[Stay], of: list[Pool]) -> set[Pool]:
-        """Takes GPUs back and gives others away; the pools of the servers that changed."""
+    def __init__(self, gpus: Sequence[int], jobs: Jobs, speeds: Speeds) -> None:
+        self.gpus, self.jobs, self.speeds = gpus, jobs, speeds
+        self.idle, self.told, self.down = list(gpus), list(gpus), [False] * len(gpus)
+        self.left = [[WHOLE] * count for count in gpus] if jobs.share is not None else None
+        self.seen: list[tuple[int, ...]] = [(WHOLE,) * count for count in gpus]
+        self.busy = [0.0] * len(gpus)
+
+    def among(self, pool: Pool, wanted: float) -> int:
+        """The idle GPUs of the least busy servers of a pool that have so many GPUs together."""
+        found, seen = 0, 0
+        for server in sorted(pool.servers, key=lambda server: (self.busy[server], server)):
+            if seen >= wanted:
+                break
+            seen += self.gpus[server]
+            found += self.told[server]
+        return found
+
+    def apply(self, leave: list[Stay], come: list[Stay], of: list[Pool], *, counts: bool) -> set[Pool]:
+        """Takes GPUs back and gives others away; the pools of the servers that changed.
+
+        counts: whether anybody asks who is busy.
+        """
         touched: dict[int, int] = {}
         for stays, sign in ((leave, 1), (come, -1)):
             for stay in stays:
@@ -261,6 +298,8 @@ class State:
                     if server not in touched:
                         touched[server] = self.told[server]
                     self.idle[server] += sign * gpus
+                    if counts and sign < 0 <= stay.job:
+                        self.busy[server] += self.speeds.estimate(stay.job) * gpus / self.gpus[server]
         for server, before in touched.items():
             after = 0 if self.down[server] else self.idle[server]
             if after != before:

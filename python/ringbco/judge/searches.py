@@ -88,7 +88,9 @@ class Searches:
         ]
         best = min(reached, default=(None, None, None))
         weight = self.jobs.weight
-        held = fsum(stay.length * stay.gpus * weight(stay.job) for trial in there for stay in trial)
+        held = fsum(
+            (stay.end - stay.start) * stay.gpus * weight(stay.job) for trial in there for stay in trial
+        )
         return {
             "group": name,
             "trials": len(own),

@@ -44,10 +44,6 @@ class Speeds:
         """Whether jobs on one GPU may slow each other down."""
         return self.jobs.share is not None and (self.interference > 0 or bool(self._pairs))
 
-    def gpus(self, stay: Stay) -> int:
-        """Those that count for the speed of a stay."""
-        return stay.gpus
-
     def work(self, job: int) -> float:
         """All there is to do: iterations, or recorded seconds."""
         return (self.jobs.duration if self.given.model == "fixed" else self.jobs.iterations)[job]
@@ -63,6 +59,16 @@ class Speeds:
             return share
         batch = self.jobs.batch[job] if self.jobs.batch is not None else 1.0
         return share * ((phi + asked * batch) / (phi + gpus * batch))
+
+    def estimate(self, job: int) -> float:
+        """rho: seconds for all its work on one server of those recorded on, without contention."""
+        jobs, gpus = self.jobs, self.jobs.gpus[job]
+        if self.given.model == "fixed":
+            return jobs.duration[job]
+        if self.given.model == "rar":
+            return jobs.iterations[job] * self.tau(job, gpus, 1)
+        assert jobs.recorded is not None
+        return jobs.iterations[job] / self.measured(job, jobs.recorded[job], gpus, 1)
 
     def type_of(self, stay: Stay) -> int:
         """The number of the GPU type that a stay holds."""
