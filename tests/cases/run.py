@@ -62,15 +62,15 @@ class Met:
     refusals: list[str]
 
 
-def meet(seed: object, checked: bool = True) -> Met:
+def meet(seed: object, *, check: bool = True) -> Met:
     """The case of a seed: while it is refused, it loses one, which the refusal names if it can.
 
-    checked: whether it is held against everything that must hold.
+    check: whether it is not only run.
     """
     features, refusals = toss(seed), list[str]()
     rng = random.Random(f"{seed} drops")
     while True:
-        seen = look(build(seed, features), checked)
+        seen = (look if check else replayed)(build(seed, features))
         if seen.refusal is None or not features:
             return Met(seed, features, seen, refusals)
         refusals.append(seen.refusal)
@@ -90,16 +90,23 @@ def _stem(name: str) -> str:
     return first.removesuffix("es" if first.endswith("ches") else "s")
 
 
-def look(case: Case, checked: bool = True) -> Seen:
-    """Runs a case and, if it is to be, checks it."""
+def replayed(case: Case) -> Seen:
+    """Runs a case."""
     try:
-        outcome = case.replay()
+        return Seen(case, outcome=case.replay())
     except RingbcoError as error:
         return Seen(case, refusal=str(error))
     except Exception as error:
         return Seen(case, faults=[_crash("run", error)])
-    seen = Seen(case, lacks=twin.lacks(case), outcome=outcome)
-    for name, check in CHECKS.items() if checked else ():
+
+
+def look(case: Case) -> Seen:
+    """Runs a case and checks it."""
+    seen = replayed(case)
+    if seen.outcome is None:
+        return seen
+    seen.lacks, outcome = twin.lacks(case), seen.outcome
+    for name, check in CHECKS.items():
         try:
             seen.faults += [Fault(f"{name} {kind}", text) for kind, text in check(case, outcome)]
         except Exception as error:
