@@ -63,7 +63,16 @@ def several() -> list[tuple[ringbco.Outcome, Any]]:
 
 BOOK = {
     "jobs": (),
-    "stays_written": "job_id stay start_time end_time ended by_job by_service by_server".split(),
+    "stays_written": (
+        "job_id",
+        "stay",
+        "start_time",
+        "end_time",
+        "ended",
+        "by_job",
+        "by_service",
+        "by_server",
+    ),
     "timeline": (),
     "searches": (),
     "servers": ("by",),
