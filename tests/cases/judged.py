@@ -39,7 +39,12 @@ def differences(outcome: ringbco.Outcome, table: JobTable) -> Iterator[tuple[str
             yield name, "is there only once"
         elif frame is not None and mine is not None:
             yield from ((f"{name} {column}", how) for column, how in _columns(outcome, name, mine, coarse))
-    told = {name: value for name, value in outcome.summary.items() if name not in UNJUDGED}
+    planned = given.options["command"] == "plan"
+    told = {
+        name: value
+        for name, value in outcome.summary.items()
+        if name not in UNJUDGED and (not planned or name in found.summary)
+    }
     yield from _figures("", found.summary, told, coarse, decides=given.decides)
 
 
@@ -91,7 +96,9 @@ def _not_compared(outcome: ringbco.Outcome, name: str) -> Iterator[tuple[str, se
         # Jobs too short for float64 share links within an instant, and with whom there the book does not say.
         short = stays.filter(pl.col("start_time") == pl.col("end_time"), pl.col("num_servers") > 1)
         yield "max_contention", set(range(outcome.jobs.height)) if short.height else set()
-    if name == "stays":
+    if name == "stays" and outcome.stays["work"].null_count():
+        yield "work", set(range(outcome.stays.height))  # of a plan, or read from a folder
+    elif name == "stays":
         # A trial that ends as it comes to a rung has more work, or less, than there is up to the rung.
         last = pl.col("stay") == pl.col("stay").max().over("job_id")
         ends = stays.select((pl.col("ended") == "rung") & last).to_series()

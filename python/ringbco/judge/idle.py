@@ -75,13 +75,13 @@ class Demand:
     """Jobs that wait for the same, in pools. packing: whether a gang takes one server, or whole ones.
 
     few, apart: seconds up to `since` with too few idle GPUs, or enough apart. busy: of a literal lbsgf, the
-    GPUs of the least busy servers among which it looks.
+    GPUs of the least busy servers among which it looks. never: in a plan theta decides, not who is idle.
     """
 
     def __init__(self, pools: Sequence[Pool], gpus: int, share: int, *, packing: bool = False) -> None:
         self.pools, self.gpus, self.share, self.packing = pools, gpus, share, packing
         self.asks = share or WHOLE * gpus
-        self.busy = 0.0
+        self.busy, self.never = 0.0, False
         self.room: State | None = None
         self.large = packing and any(gpus > pool.largest for pool in pools)
         self.few = self.apart = self.since = 0.0
@@ -95,6 +95,8 @@ class Demand:
         """Whether the placement finds GPUs in a pool."""
         if self.share:
             return pool.room(self.share)
+        if self.never:
+            return False
         if self.room is not None:
             return self.room.among(pool, self.busy) >= self.gpus
         return pool.packs(self.gpus) if self.packing else self.gpus <= pool.empty
@@ -128,6 +130,7 @@ class Room:
     def __init__(self, given: Given, speeds: Speeds) -> None:
         self.given, self.speeds, self.jobs, self.cluster = given, speeds, given.jobs, given.cluster
         self.shared = given.jobs.share is not None
+        self.planned = given.options.get("command") == "plan"
         self.packing = given.options["placement"] in PACKING
         servers: dict[tuple[int, int], list[int]] = {}
         keys = [
@@ -183,7 +186,8 @@ class Room:
 
     def waits(self, book: Book, down: list[Outage]) -> None:
         """Writes into the stays for how long their jobs waited for which reason."""
-        waiting = [stay for stay in book.stays if stay.start > stay.since]
+        turns = self._turns(book) if self.planned else []
+        waiting = [stay for stay in (*book.stays, *(turn for turn, _ in turns)) if stay.start > stay.since]
         if not waiting:
             return
         state = State(self.cluster.gpus, self.jobs, self.speeds)
@@ -222,6 +226,19 @@ class Room:
                     demand.look(time)
         for stay in ends[j:]:
             _end(stay, wants[id(stay)])
+        for turn, stay in turns:
+            stay.apart -= turn.apart
+
+    def _turns(self, book: Book) -> list[tuple[Stay, Stay]]:
+        """The stays of a plan, each behind one that starts once theta, not the order, is in its way."""
+        gpus = self.jobs.gpus if self.given.options["order"] == "smallest" else [0] * len(self.jobs.gpus)
+        order = sorted(book.stays, key=lambda stay: (gpus[stay.job], stay.job))
+        if self.given.options.get("dispatch") == "reserve":
+            return []
+        turns = [0.0, *(stay.start for stay in order)]
+        return [
+            (Stay(stay.job, turn, turn, stay.held), stay) for turn, stay in zip(turns, order, strict=False)
+        ]
 
     def _demand(self, job: int, state: State) -> Demand:
         """What a job waits for."""
@@ -232,6 +249,7 @@ class Room:
         if key not in self.demands:
             pools = [self.pools[key[0], own] for own in types if (key[0], own) in self.pools]
             demand = Demand(pools, jobs.gpus[job], share, packing=self.packing)
+            demand.never = self.planned
             if self._least_busy(jobs.gpus[job]):
                 demand.busy = float(self.given.options.get("lambda", 1.0)) * jobs.gpus[job]
                 demand.room, demand.large = state, True
@@ -241,6 +259,8 @@ class Room:
     def _least_busy(self, gpus: int) -> bool:
         """Whether a gang goes to idle GPUs of the least busy servers, or waits: lbsgf, read literally."""
         options, name = self.given.options, self.given.options["placement"]
+        if self.planned:
+            return False
         looks = name == "lbsgf" or (name == "sjf-bco" and gpus > int(options["kappa"]))
         return looks and options.get("variant") == "literal"
 
