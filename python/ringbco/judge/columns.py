@@ -21,27 +21,6 @@ class Record:
     held_gpu, paused_gpu, lost_gpu: the same times GPUs. rho: finish-time fairness.
     """
 
-    __slots__ = (
-        "finish",
-        "held",
-        "held_gpu",
-        "ideal",
-        "jct",
-        "job",
-        "lost",
-        "lost_gpu",
-        "most",
-        "paused",
-        "paused_gpu",
-        "rests",
-        "rho",
-        "servers",
-        "start",
-        "stays",
-        "submit",
-        "wait",
-    )
-
     def __init__(self, given: Given, stays: list[Stay]) -> None:
         self.stays, self.job = stays, stays[0].job
         jobs, weight = given.jobs, given.jobs.weight(stays[0].job)
