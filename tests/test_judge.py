@@ -132,10 +132,28 @@ def test_no_figure_may_be_another(several: list[tuple[ringbco.Outcome, Any]]) ->
     assert len(tried) > 45
 
 
-def test_work_that_is_not_done_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["fixed", "rar"])
+@pytest.mark.parametrize("clock", ["continuous", "slot"])
+@pytest.mark.parametrize("later", [-3.0, 3.0])
+def test_a_job_that_finishes_at_another_time(model: str, clock: str, later: float) -> None:
     jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_time": [0.0, 0.0], "num_gpus": [1, 1]})
-    jobs = jobs.with_columns(duration=pl.Series([10.0, 20.0]))
-    outcome = ringbco.replay(jobs, "1x2", policy="fifo", model="fixed")
-    late = outcome.jobs.with_columns(finish_time=pl.Series([10.0, 23.0]))
-    _, found = judged(replace(outcome, jobs=late), as_table(jobs))
-    assert found.off == {0: 0.0, 1: 3.0}
+    jobs = jobs.with_columns(duration=pl.Series([10.5, 20.0]))
+    outcome = ringbco.replay(jobs, "1x2", policy="fifo", model=model, clock=clock, slot=1.0)
+    _, found = judged(outcome, as_table(jobs))
+    assert {job: abs(off) < 1e-9 for job, off in found.off.items()} == {0: True, 1: True}
+    finish = outcome.jobs["finish_time"].to_list()
+    moved = outcome.jobs.with_columns(finish_time=pl.Series([finish[0], finish[1] + later]))
+    given, found = judged(replace(outcome, jobs=moved), as_table(jobs))
+    whole, alone = (given.jobs.duration if model == "fixed" else given.jobs.iterations)[1], finish[1]
+    assert found.off[1] == pytest.approx(later * whole / alone, rel=0.5)  # the last slot had room
+
+
+@pytest.mark.parametrize("later", [-1, 0, 1])
+def test_a_slot_more_or_less_is_told(later: int) -> None:
+    # 21 s in slots of 0.7 s take 31: the quotient is a little more than 30.
+    jobs = pl.DataFrame({"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1], "duration": [21.0]})
+    outcome = ringbco.replay(jobs, "1x1", policy="fifo", model="fixed", clock="slot", slot=0.7)
+    assert outcome.jobs["finish_time"].to_list() == [31 * 0.7]
+    moved = outcome.jobs.with_columns(finish_time=pl.lit((31 + later) * 0.7))
+    _, found = judged(replace(outcome, jobs=moved), as_table(jobs))
+    assert (found.off[0] == 0.0) == (later == 0)

@@ -45,8 +45,15 @@ class Speeds:
         return self.jobs.share is not None and (self.interference > 0 or bool(self._pairs))
 
     def work(self, job: int) -> float:
-        """All there is to do: iterations, or recorded seconds."""
-        return (self.jobs.duration if self.given.model == "fixed" else self.jobs.iterations)[job]
+        """All there is to do, in units."""
+        return (
+            self.jobs.duration[job] / self.unit if self.given.model == "fixed" else self.jobs.iterations[job]
+        )
+
+    @cached_property
+    def unit(self) -> float:
+        """What work is counted in: iterations, recorded seconds or, with slots, so many of those."""
+        return self.given.slot or 1.0 if self.given.model == "fixed" else 1.0
 
     def relative(self, job: int, gpus: int) -> float:
         """(w / G) E(w): the work that so many GPUs do beside those that the job asks for."""
@@ -140,13 +147,13 @@ class Speeds:
         return self.measured(job, self.type_of(stay), stay.gpus, len(stay.held)) / slowed
 
     def done(self, stay: Stay, length: float, p: int, others: Any) -> float:
-        """Work done in a part of a stay of so many seconds: in slots, whole iterations in each."""
+        """Units of work done in so many seconds of a stay: in slots, whole iterations in each."""
         rate, slot = self.rate(stay, p, others or ()), self.given.slot
         if slot is None:
             return length * rate
         slots = length / slot
         if self.given.model == "fixed":
-            return round(slots) * rate * slot
+            return round(slots) * rate
         if self.given.model == "rar":
             return round(slots) * float(math.floor(slot * rate * EVEN))
         whole = math.floor(slots + 1e-9)

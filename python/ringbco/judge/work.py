@@ -16,7 +16,7 @@ class Worker:
     """Integrates the stays of a run, job by job in order of time."""
 
     def __init__(self, given: Given, speeds: Speeds) -> None:
-        self.given, self.speeds = given, speeds
+        self.given, self.speeds, self.unit = given, speeds, speeds.unit
         self._every = float(given.options.get("checkpoint_interval", 1800.0))
         self._eta, self._rungs = search(given) if given.searched else (2, 0)
 
@@ -28,9 +28,9 @@ class Worker:
             if stay.job != job:
                 job, done, short = stay.job, 0.0, 0.0
             done = self._one(stay, done)
-            short = max(short, abs(stay.off))
-            if stay.ended == "done":
-                off[job] = short
+            short = max(short, stay.off, key=abs)
+            if stay.ended in ("done", "rung"):
+                off[job] = short * self.unit
         return off
 
     def _one(self, stay: Stay, done: float) -> float:
@@ -46,13 +46,13 @@ class Worker:
             now += self._between(stay, since, time)
             since = max(since, time)
             if target is not None:
-                stay.off = max(stay.off, self._far(stay, now, target), key=abs)
+                stay.off = max(stay.off, self._far(stay, time, now, target), key=abs)
                 now = target
             if time <= until:
                 kept = now
-        stay.work = now - done
+        stay.work = (now - done) * self.unit
         if failed:
-            stay.lost_time, stay.lost = end - until, now - kept
+            stay.lost_time, stay.lost = end - until, (now - kept) * self.unit
         return kept if failed else now
 
     def _between(self, stay: Stay, since: float, until: float) -> float:
@@ -67,14 +67,17 @@ class Worker:
             if b > since and a < until
         )
 
-    def _far(self, stay: Stay, done: float, target: float) -> float:
-        """How far what was done is from a target. A last slot has room for more than is left of it to do."""
-        far, slot = done - target, self.given.slot
-        if slot is None or far <= 0:
-            return far
-        p, others = (stay.parts[-1][2:]) if stay.parts else (0, ())
-        room = self.speeds.done(stay, min(slot, stay.end - stay.start - stay.pause), p, others)
-        return max(0.0, far - room)
+    def _far(self, stay: Stay, time: float, done: float, target: float) -> float:
+        """How far what is done at an instant is from a target; 0 for what the last slot did beyond it."""
+        slot = self.given.slot
+        if slot is None or done <= target:
+            return done - target
+        last = min(slot, time - stay.start - stay.pause)
+        p, others = next((part[2:] for part in stay.parts or () if part[1] >= time), (0, ()))
+        before = done - self.speeds.done(stay, last, p, others)
+        # Whole numbers are exact; of others a sum is known to a rounding only.
+        slack = 0.0 if before.is_integer() else target * (EVEN - 1.0) / 4.0
+        return done - target if before >= target - slack else 0.0
 
     def part(self, rung: Rung) -> float:
         """The part of its work that a trial has done at a rung."""
