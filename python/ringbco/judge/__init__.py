@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ringbco.judge import clock, columns, contention, searches, services, stays, timeline
+from ringbco.judge import clock, columns, contention, searches, services, sound, stays, timeline
 from ringbco.judge.figures import Summary
 from ringbco.judge.given import (
     Book,
@@ -52,8 +52,10 @@ __all__ = [
 def judge(given: Given, book: Book) -> Judgement:
     """Every column, every figure, and how far each job's work is off at its end.
 
-    It writes what it finds into the stays of the book, so a book is judged once.
+    It writes what it finds into the stays of the book, so a book is judged once. Raises InputError for what
+    is no book: stays out of order, or of GPUs or servers that there are none of.
     """
+    sound.check(given, book)
     speeds = Speeds(given)
     down = clock.seen(given.outages or (), given.slot)
     stays.chain(given, book)

@@ -321,7 +321,7 @@ class State:
                     if counts and sign < 0 <= stay.job:
                         self.busy[server] += self.speeds.estimate(stay.job) * gpus / self.gpus[server]
         for server, before in touched.items():
-            after = 0 if self.down[server] else self.idle[server]
+            after = 0 if self.down[server] or self.idle[server] < 0 else self.idle[server]
             if after != before:
                 of[server].move(before, after)
                 self.told[server] = after
