@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from ringbco.errors import InputError
-from ringbco.judge import (
+from ringbco.judge import judge
+from ringbco.judge.given import (
     Book,
     Cluster,
     Given,
@@ -16,7 +17,6 @@ from ringbco.judge import (
     Outage,
     Speed,
     Stay,
-    judge,
 )
 
 NET = Network(150e9, 12.5e9, 500e9, 0.5, 0.0, 0.3)

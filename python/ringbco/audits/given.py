@@ -11,7 +11,7 @@ import numpy as np
 from ringbco.audits.facts import decides_itself, preempts, resizes
 from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.types import Types, read_types, recorded_type
-from ringbco.judge import (
+from ringbco.judge.given import (
     Book,
     Cluster,
     Given,

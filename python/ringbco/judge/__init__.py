@@ -11,42 +11,13 @@ from functools import cache
 
 from ringbco.judge import clock, columns, contention, searches, services, sound, stays, timeline
 from ringbco.judge.figures import Summary
-from ringbco.judge.given import (
-    Book,
-    Cluster,
-    Given,
-    GpuType,
-    Jobs,
-    Judgement,
-    Load,
-    Network,
-    Outage,
-    Replica,
-    Rung,
-    Speed,
-    Stay,
-)
+from ringbco.judge.given import Book, Given, Judgement
 from ringbco.judge.idle import Room
 from ringbco.judge.span import Span
 from ringbco.judge.speed import Speeds
 from ringbco.judge.work import Worker
 
-__all__ = [
-    "Book",
-    "Cluster",
-    "Given",
-    "GpuType",
-    "Jobs",
-    "Judgement",
-    "Load",
-    "Network",
-    "Outage",
-    "Replica",
-    "Rung",
-    "Speed",
-    "Stay",
-    "judge",
-]
+__all__ = ["Book", "Given", "Judgement", "judge"]
 
 
 def judge(given: Given, book: Book) -> Judgement:
@@ -77,7 +48,7 @@ def judge(given: Given, book: Book) -> Judgement:
         "timeline": timeline.timeline_table(span, spanning),
     }
     if given.outages is not None or given.sleep_after < float("inf"):
-        tables["servers"] = timeline.servers_table(span, book)
+        tables["servers"] = timeline.servers_table(span)
     if given.services is not None:
         tables["replicas"] = services.replicas_table(
             span, list(dict.fromkeys(row.service for row in given.services))

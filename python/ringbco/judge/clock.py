@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
-from ringbco.judge.given import Load, Outage, Replica, Stay
+from ringbco.judge.given import Load, Outage, Stay
 
 
 def boundary(time: float, slot: float | None) -> float:
@@ -78,12 +78,3 @@ def changes(stays: Sequence[Stay]) -> Iterator[Change]:
         while i < len(starts) and starts[i].start == time:
             i += 1
         yield time, ends[first:j], starts[begun:i]
-
-
-Hold = tuple[float, float, int, int]
-"""From when until when how many GPUs of which server are not idle: of replicas, and of servers down."""
-
-
-def beside(replicas: Iterable[Replica]) -> list[Hold]:
-    """What replicas hold."""
-    return [(replica.start, replica.end, replica.server, replica.gpus) for replica in replicas]

@@ -49,15 +49,13 @@ class Jobs:
     deadline: Sequence[float | None] | None = None
     vc_said: Sequence[str | None] | None = None
 
-    def weight(self, job: int) -> float:
-        """GPUs that one of the job's GPUs counts for."""
-        share = self.share[job] if self.share is not None else 0
-        return share / WHOLE if share else 1.0
+    def units(self, job: int) -> int:
+        """Thousandths of a GPU that one of the job's GPUs counts for."""
+        return (self.share[job] if self.share is not None else 0) or WHOLE
 
-    def asks(self, job: int) -> int:
-        """Thousandths of GPUs."""
-        share = self.share[job] if self.share is not None else 0
-        return share or WHOLE * self.gpus[job]
+    def weight(self, job: int) -> float:
+        """The same in GPUs."""
+        return self.units(job) / WHOLE
 
     def in_vc(self, job: int) -> int:
         """The number of its virtual cluster; 0 where there are none."""

@@ -25,7 +25,7 @@ def check(given: Given, book: Book) -> None:
         known = replica.service in services and 0 <= replica.server < len(given.cluster.gpus)
         if not known or replica.gpus < 1 or not isfinite(replica.start) or not replica.start < replica.end:
             raise InputError(
-                f"a replica of one of the services, on a server that there is", value=tuple(replica)
+                "a replica of one of the services, on a server that there is", value=tuple(replica)
             )
     for rung in book.rungs:
         if not given.searched or not 0 <= rung.job < len(given.jobs.id) or not isfinite(rung.time):

@@ -126,10 +126,6 @@ class Speeds:
             self._known[key] = _between(self._measured.get(key[:2], {}), gpus, servers)
         return self._known[key]
 
-    def alone(self, stay: Stay) -> float:
-        """Work a second, without contention and with nobody else on its GPU."""
-        return self.rate(stay, 0, ())
-
     def rate(self, stay: Stay, p: int, others: tuple[int, ...]) -> float:
         """Work a second under contention p, with the jobs `others` on its GPU."""
         job, model = stay.job, self.given.model
