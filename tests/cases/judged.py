@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 import ringbco
+from ringbco.audits.facts import decides_itself
 from ringbco.audits.given import book_of, given_of
 from ringbco.judge import Given, Judgement, judge
 from ringbco.trace.jobs import JobTable
@@ -92,6 +93,10 @@ def _columns(
 def _not_compared(outcome: ringbco.Outcome, name: str) -> Iterator[tuple[str, set[int]]]:
     """Rows of columns of which the book does not say enough."""
     stays = outcome.stays
+    if name in ("jobs", "stays") and _least_busy(outcome.run["options"]):
+        # What is started and stopped at one instant counts as accumulated time, and is in no book.
+        rows = set(range(getattr(outcome, name).height))
+        yield from ((column, rows) for column in ("wait_behind", "wait_fragmented"))
     if name == "jobs":
         # Jobs too short for float64 share links within an instant, and with whom there the book does not say.
         short = stays.filter(pl.col("start_time") == pl.col("end_time"), pl.col("num_servers") > 1)
@@ -109,6 +114,12 @@ def _not_compared(outcome: ringbco.Outcome, name: str) -> Iterator[tuple[str, se
         counts = counts.group_by(server="server", time="start_time").len()
         several = outcome.servers.join(counts, on=["server", "time"], how="left", maintain_order="left")
         yield "by", set(((several["what"] == "woke") & (several["len"] > 1)).arg_true().to_list())
+
+
+def _least_busy(options: Mapping[str, Any]) -> bool:
+    """Whether a policy in Python decides, and who is busy says where its gangs may go."""
+    literal = options["variant"] == "literal" and options["placement"] in ("lbsgf", "sjf-bco")
+    return literal and decides_itself(options)
 
 
 def _figures(
