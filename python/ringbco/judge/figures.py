@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import fsum
-from typing import Any
+from typing import Any, TypeVar
 
 from ringbco.judge import services
 from ringbco.judge.columns import Record, Table, by_job
@@ -19,6 +19,7 @@ BOUND = 10.0
 SHARES = (("median", 0.5), ("p90", 0.9), ("p99", 0.99))
 CLASSES = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33-", math.inf))
 Figures = dict[str, Any]
+T = TypeVar("T")
 
 
 def mean(values: Sequence[float]) -> float:
@@ -32,6 +33,14 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     low = math.floor(at)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def sorted_out(things: Iterable[T], of: Callable[[T], int], count: int) -> list[list[T]]:
+    """Those of number 0, of number 1 and so on."""
+    found: list[list[T]] = [[] for _ in range(count)]
+    for thing in things:
+        found[of(thing)].append(thing)
+    return found
 
 
 class Summary:
@@ -54,7 +63,7 @@ class Summary:
         figures["mean_contention"] = _contention(spanning)
         figures["size_classes"] = list(self._classes(done))
         if given.cluster.vc is not None:
-            figures["vcs"] = [self._vc(number) for number in range(len(given.cluster.vcs))]
+            figures["vcs"] = list(self._vcs())
         if given.cluster.gpu_type is not None:
             figures |= self._types()
         if given.services is not None:
@@ -155,23 +164,23 @@ class Summary:
                 found.append(figures | self._common(mine, every=False))
         return found
 
-    def _vc(self, number: int) -> Figures:
-        """Of a virtual cluster."""
-        given, cluster = self.given, self.given.cluster
-        servers = [server for server in range(len(cluster.gpus)) if cluster.in_vc(server) == number]
-        done = [r for r in self.done if given.jobs.in_vc(r.job) == number]
-        ended = [own for own in self.ended if given.jobs.in_vc(own[0].job) == number]
-        figures: Figures = {
-            "vc": cluster.vcs[number],
-            "servers": len(servers),
-            "gpus": sum(cluster.gpus[server] for server in servers),
-            "jobs": len(done),
-        }
-        figures |= self._fates([job for job in range(len(given.jobs.id)) if given.jobs.in_vc(job) == number])
-        if done:
-            figures |= self._common(done, every=True) | self._place(done, ended, servers)
-            figures["size_classes"] = self._classes(done)
-        return figures
+    def _vcs(self) -> Iterator[Figures]:
+        """Of each virtual cluster."""
+        cluster, of = self.given.cluster, self.given.jobs.in_vc
+        count = len(cluster.vcs)
+        servers = sorted_out(range(len(cluster.gpus)), cluster.in_vc, count)
+        rows = sorted_out(range(len(self.given.jobs.id)), of, count)
+        done = sorted_out(self.done, lambda r: of(r.job), count)
+        ended = sorted_out(self.ended, lambda own: of(own[0].job), count)
+        for number, name in enumerate(cluster.vcs):
+            gpus = sum(cluster.gpus[server] for server in servers[number])
+            figures: Figures = {"vc": name, "servers": len(servers[number]), "gpus": gpus}
+            figures |= {"jobs": len(done[number])} | self._fates(rows[number])
+            if done[number]:
+                figures |= self._common(done[number], every=True)
+                figures |= self._place(done[number], ended[number], servers[number])
+                figures["size_classes"] = self._classes(done[number])
+            yield figures
 
     def _resizes(self) -> Figures:
         if not self.given.elastic or not self.given.resizes:
@@ -217,12 +226,10 @@ class Summary:
     def _types(self) -> Figures:
         """What each GPU type was used for, and the sums where every type has them."""
         span, given, cluster = self.span, self.given, self.given.cluster
-        rows = []
-        for number, fact in enumerate(cluster.types):
-            servers = [server for server in range(len(cluster.gpus)) if cluster.of_type(server) == number]
-            if not servers:
-                continue
-            mine = [stay for stay in span.ran if cluster.of_type(stay.held[0][0]) == number]
+        rows, count = [], len(cluster.types)
+        servers_of = sorted_out(range(len(cluster.gpus)), cluster.of_type, count)
+        stays_of = sorted_out(span.ran, lambda stay: cluster.of_type(stay.held[0][0]), count)
+        for fact, servers, mine in zip(cluster.types, servers_of, stays_of, strict=True):
             held, up = span.held(mine, span.last) / HOUR, span.up(servers, span.first, span.last) / HOUR
             row: Figures = {
                 "gpu_type": fact.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
@@ -23,11 +23,13 @@ class Pool:
     """The GPUs of one type in one virtual cluster.
 
     idle: thousandths. holding: how many servers have so many empty GPUs. most: the most that one has. empty:
-    of all servers. rooms: how many GPUs have so many thousandths left.
+    of all servers. rooms: how many GPUs have so many thousandths left. busy, rank: of servers, the mean
+    accumulated time of their GPUs, and in that order.
     """
 
     def __init__(self, gpus: Sequence[int], servers: Sequence[int]) -> None:
-        self.servers = servers
+        self.servers, self.busy = servers, dict.fromkeys(servers, 0.0)
+        self.rank = [(0.0, server) for server in sorted(servers)]
         sizes = [gpus[server] for server in servers]
         self.largest = max(sizes)
         self.holding = [0] * (self.largest + 1)
@@ -49,6 +51,12 @@ class Pool:
         self.most = max(self.most, after)
         while not holding[self.most]:
             self.most -= 1
+
+    def use(self, server: int, seconds: float) -> None:
+        """Adds to the accumulated time of a server."""
+        del self.rank[bisect_left(self.rank, (self.busy[server], server))]
+        self.busy[server] += seconds
+        insort(self.rank, (self.busy[server], server))
 
     def packs(self, gpus: int) -> bool:
         """Whether so many empty GPUs are one server's, or whole largest servers' and one more's."""
@@ -281,7 +289,7 @@ def _end(stay: Stay, demand: Demand) -> None:
 class State:
     """What is idle now: GPUs of each server, whether it is down, and what is left of each GPU.
 
-    told, seen: the same as the pools know it. busy: the mean accumulated time of its GPUs.
+    told, seen: the same as the pools know it.
     """
 
     def __init__(self, gpus: Sequence[int], jobs: Jobs, speeds: Speeds) -> None:
@@ -289,15 +297,14 @@ class State:
         self.idle, self.told, self.down = list(gpus), list(gpus), [False] * len(gpus)
         self.left = [[WHOLE] * count for count in gpus] if jobs.share is not None else None
         self.seen: list[tuple[int, ...]] = [(WHOLE,) * count for count in gpus]
-        self.busy = [0.0] * len(gpus)
 
     def among(self, pool: Pool, wanted: float) -> int:
         """The idle GPUs of the least busy servers of a pool that have so many GPUs together."""
-        found, seen = 0, 0
-        for server in sorted(pool.servers, key=lambda server: (self.busy[server], server)):
-            if seen >= wanted:
+        found, there = 0, 0
+        for _, server in pool.rank:
+            if there >= wanted:
                 break
-            seen += self.gpus[server]
+            there += self.gpus[server]
             found += self.told[server]
         return found
 
@@ -319,7 +326,7 @@ class State:
                         touched[server] = self.told[server]
                     self.idle[server] += sign * gpus
                     if counts and sign < 0 <= stay.job:
-                        self.busy[server] += self.speeds.estimate(stay.job) * gpus / self.gpus[server]
+                        of[server].use(server, self.speeds.estimate(stay.job) * gpus / self.gpus[server])
         for server, before in touched.items():
             after = 0 if self.down[server] or self.idle[server] < 0 else self.idle[server]
             if after != before:
