@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from ringbco.judge import services
 from ringbco.judge.columns import Record, Table, by_job
 from ringbco.judge.contention import Spanning
-from ringbco.judge.given import WHOLE, Stay
+from ringbco.judge.given import Stay
 from ringbco.judge.searches import merged
-from ringbco.judge.span import HOUR, Span, overlap
+from ringbco.judge.span import HOUR, Span
 
 BOUND = 10.0
 """Seconds for which a bounded slowdown takes shorter jobs."""
@@ -200,11 +200,9 @@ class Summary:
         cause = {(outage.server, outage.down): outage.cause or "unknown" for outage in self.span.down}
         hours: dict[str, list[float]] = {}
         for stay in failed:
-            gpu_seconds = stay.lost_time * stay.gpus * given.jobs.weight(stay.job)
-            if stay.by_server is not None:
-                hours.setdefault(cause.get((stay.by_server, stay.end), "unknown"), []).append(
-                    gpu_seconds / HOUR
-                )
+            own = cause.get((-1 if stay.by_server is None else stay.by_server, stay.end), "unknown")
+            lost = stay.lost_time * stay.gpus * given.jobs.weight(stay.job) / HOUR
+            hours.setdefault(own, []).append(lost)
         return {
             "failures": len(failed),
             "lost_work_gpu_seconds": fsum(r.lost_gpu for r in self.done),
@@ -239,23 +237,15 @@ class Summary:
                 "utilisation": held / up if up > 0 else 0.0,
             }
             own = set(servers)
-            asleep = fsum(
-                cluster.gpus[spell.server] * overlap(spell.since, spell.until, span.first, span.last)
-                for spell in span.slept
-                if spell.server in own
+            asleep = span.hours(
+                (cluster.gpus[s.server], s.since, s.until) for s in span.slept if s.server in own
             )
+            served = span.hours((r.gpus, r.start, r.end) for r in span.replicas if r.server in own)
             if given.sleep_after < math.inf:
-                row["asleep_gpu_hours"] = asleep / HOUR
-            served = fsum(
-                replica.gpus * overlap(replica.start, replica.end, span.first, span.last)
-                for replica in span.replicas
-                if replica.server in own
-            )
+                row["asleep_gpu_hours"] = asleep
             if fact.idle_watts is not None and fact.busy_watts is not None:
-                busy = held + served / HOUR
-                row["energy_kwh"] = (
-                    busy * fact.busy_watts + (up - busy - asleep / HOUR) * fact.idle_watts
-                ) / WHOLE
+                busy, idle = held + served, up - held - served - asleep
+                row["energy_kwh"] = (busy * fact.busy_watts + idle * fact.idle_watts) / 1000.0
             if fact.price_per_hour is not None:
                 row["cost"] = held * fact.price_per_hour
             rows.append(row)

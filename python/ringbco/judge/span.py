@@ -46,6 +46,10 @@ class Span:
         )
         return sum(gpus[server] for server in mine) * (last - first) - lacking
 
+    def hours(self, holds: Iterable[tuple[int, float, float]]) -> float:
+        """GPU-hours in the run of so many GPUs, from when until when."""
+        return fsum(gpus * overlap(a, b, self.first, self.last) for gpus, a, b in holds) / HOUR
+
     def held(self, stays: Iterable[Stay], last: float) -> float:
         """GPU-seconds that stays held until an instant."""
         weight = self.given.jobs.weight
