@@ -46,11 +46,17 @@ def chain(given: Given, book: Book) -> None:
 
 
 def _reached(stay: Stay, left: list[Rung]) -> list[Rung]:
-    """Takes the rungs that a trial reached in a stay from those that are left: up to one where it pauses."""
-    found = []
+    """Takes the rungs that a trial reached in a stay from those that are left.
+
+    Only a stay that ended at a rung has one where the trial paused, as its last.
+    """
+    found: list[Rung] = []
     while left and left[0].time <= stay.end:
+        pauses = left[0].went_on != left[0].time
+        if pauses and stay.ended != "rung":
+            break
         found.append(left.pop(0))
-        if found[-1].went_on != found[-1].time:
+        if pauses:
             break
     return found
 

@@ -20,8 +20,6 @@ def instants(given: Given, first: float, last: float) -> list[float]:
     """When samples are taken."""
     step = given.options.get("sample")
     if step is None:
-        if last <= first:
-            return [first]
         return [first + (last - first) * (i / (POINTS - 1)) for i in range(POINTS - 1)] + [last]
     count = min(MOST, int((last - first) / step) + 2)
     times = [first + i * float(step) for i in range(count)]
