@@ -21,13 +21,22 @@ def contend(stays: list[Stay]) -> Spanning:
     """Writes p into the stays that span: their parts and the most of it."""
     wide = [stay for stay in stays if len(stay.held) > 1]
     links, found = _Links(wide), Spanning([], [], [])
+    short: dict[float, list[Stay]] = {}
+    for stay in wide:
+        if stay.end <= stay.start:
+            short.setdefault(stay.start, []).append(stay)
+    instants = sorted(short, reverse=True)
     for time, leave, come in changes(wide):
+        while instants and instants[-1] < time:
+            links.meet(short[instants.pop()])
         links.step(time, leave, come)
         found.time.append(time)
         found.jobs.append(len(links.now))
         found.p.append(links.total)
-    for stay in wide:
-        stay.most = max(stay.most, 1)  # one of no length meets whom it meets within an instant
+        if instants and instants[-1] == time:
+            links.meet(short[instants.pop()])
+    for time in instants:
+        links.meet(short[time])
     return found
 
 
@@ -63,6 +72,18 @@ class _Links:
                 self._close(stay, time)
                 self.now[key] = time, p
                 self.total += p
+
+    def meet(self, short: list[Stay]) -> None:
+        """Some of no length meet those that are there, and each other: as if all were there at once."""
+        for stay in short:
+            for server, _ in stay.held:
+                self.on[server][id(stay)] = stay
+        for server in {server for stay in short for server, _ in stay.held}:
+            for stay in self.on[server].values():
+                stay.most = max(stay.most, len(self.on[server]))
+        for stay in short:
+            for server, _ in stay.held:
+                del self.on[server][id(stay)]
 
     def _moved(self, server: int, before: int) -> dict[int, Stay]:
         """Those whose p may be another, now that other jobs span a server."""
