@@ -96,7 +96,7 @@ def corruptions(case: Case, outcome: ringbco.Outcome, seed: str, kind: str) -> I
 def report(seed: str, kinds: Iterable[str] = tuple(COUNTS)) -> Report:
     """A case, its genuine result and its corruptions, judged."""
     warnings.simplefilter("ignore")
-    drawn = meet(seed, checked=False)
+    drawn = meet(seed, check=False)
     case, outcome = drawn.seen.case, drawn.seen.outcome
     assert outcome is not None, drawn.seen.faults
     _, findings, crash = audited(case, outcome)

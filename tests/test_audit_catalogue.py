@@ -21,7 +21,7 @@ KINDS = ("cells", "labels", "runs")
 
 @cache
 def drawn(seed: str) -> tuple[Case, ringbco.Outcome, dict[str, list[Corrupt]]]:
-    seen = meet(seed, checked=False).seen
+    seen = meet(seed, check=False).seen
     assert seen.outcome is not None
     return (
         seen.case,
