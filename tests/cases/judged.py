@@ -98,8 +98,8 @@ def _columns(
 def _not_compared(outcome: ringbco.Outcome, name: str) -> Iterator[tuple[str, set[int]]]:
     """Rows of columns of which the book does not say enough."""
     stays = outcome.stays
-    if name in ("jobs", "stays") and _least_busy(outcome.run["options"]):
-        # What is started and stopped at one instant counts as accumulated time, and is in no book.
+    if name in ("jobs", "stays") and _least_busy(outcome):
+        # What is started and undone at one instant counts as accumulated time, and is in no book.
         rows = set(range(getattr(outcome, name).height))
         yield from ((column, rows) for column in ("wait_behind", "wait_fragmented"))
     if name == "jobs":
@@ -122,10 +122,12 @@ def _not_compared(outcome: ringbco.Outcome, name: str) -> Iterator[tuple[str, se
         yield "by", set(((several["what"] == "woke") & (several["len"] > 1)).arg_true().to_list())
 
 
-def _least_busy(options: Mapping[str, Any]) -> bool:
-    """Whether a policy in Python decides, and who is busy says where its gangs may go."""
+def _least_busy(outcome: ringbco.Outcome) -> bool:
+    """Whether who is busy says where gangs may go, and starts may be undone: by verbs, or by who evicts."""
+    options = outcome.run["options"]
     literal = options["variant"] == "literal" and options["placement"] in ("lbsgf", "sjf-bco")
-    return literal and decides_itself(options)
+    evicts = options.get("evict") or outcome.services is not None or outcome.quota is not None
+    return literal and bool(decides_itself(options) or evicts)
 
 
 def _figures(
