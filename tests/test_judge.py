@@ -24,7 +24,7 @@ CHUNK = 15
 ROOM = Path(ringbco.judge.__file__).parent
 
 
-ONCE = (130, 1110, 1169, 1466, 1531, 1418, 2204, 24967, 31077, 33044, 43600)
+ONCE = (130, 1110, 1169, 1466, 1531, 1418, 2204, 24967, 31077, 33044, 43600, 63088)
 """Cases of which it once said otherwise: no length, literal lbsgf, rungs, who woke a server."""
 
 
