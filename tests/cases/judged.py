@@ -112,11 +112,6 @@ def _not_compared(outcome: ringbco.Outcome, name: str) -> Iterator[tuple[str, se
         yield "max_contention", set(range(outcome.jobs.height)) if found else set()
     if name == "stays" and outcome.stays["work"].null_count():
         yield "work", set(range(outcome.stays.height))  # of a plan, or read from a folder
-    elif name == "stays":
-        # A trial that ends as it comes to a rung has more work, or less, than there is up to the rung.
-        last = pl.col("stay") == pl.col("stay").max().over("job_id")
-        ends = stays.select((pl.col("ended") == "rung") & last).to_series()
-        yield "work", set(ends.arg_true().to_list())
     if name == "servers" and outcome.servers is not None and outcome.allocations is not None:
         # Of several jobs that wake a server at one instant, the book does not say who was first.
         counts = outcome.allocations.group_by(server="server", time="start_time").len()
