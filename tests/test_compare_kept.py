@@ -93,6 +93,17 @@ def whole(invoke: Invoke, small_jobs: Path) -> dict[str, bytes]:
     return tables("whole")
 
 
+def test_more_seeds_go_on_from_one(
+    whole: dict[str, bytes], invoke: Invoke, stopped: Callable[[int, BaseException], None]
+) -> None:
+    one = ["1" if word == "2" else word for word in ARGUMENTS]
+    stopped(2, KeyboardInterrupt())
+    assert invoke(*one, "-o", "cmp").returncode == 130
+    stopped(len(POLICIES) * 2, KeyboardInterrupt())
+    assert invoke(*ARGUMENTS, "-o", "cmp").returncode == 0
+    assert tables("cmp") == whole
+
+
 def test_an_interrupted_comparison_goes_on(
     whole: dict[str, bytes],
     invoke: Invoke,
