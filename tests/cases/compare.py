@@ -116,7 +116,8 @@ def _tables(
 def _asleep(case: Case, truth: Truth) -> float:
     """GPU-hours of servers that were asleep from the first submission of a job that ran to the last end."""
     assert truth.sleep is not None
-    submits = [job["submit_time"] for job, kept in zip(case.jobs, truth.result.kept, strict=True) if kept]
+    rows = zip(case.jobs, truth.result.allocations, strict=True)
+    submits = [job["submit_time"] for job, stays in rows if stays]
     first, last = min(submits), max(end for rows in truth.result.allocations for *_, end in rows)
     stays = list(truth.result.allocations)
     if truth.log is not None:

@@ -297,7 +297,8 @@ class Twin:
         found = simulate_preempt(
             self.jobs, due, self.servers, self.net, self.options, self._rules(), self.server_vc, world
         )
-        last = max((finish for finish in found.finish if not math.isnan(finish)), default=math.inf)
+        # A trial that ended at a rung has no finish, but it held GPUs.
+        last = max((end for rows in found.allocations for *_, end in rows), default=math.inf)
         for replica in log.replicas:
             replica.end = min(replica.end, last)
         log.replicas = [replica for replica in log.replicas if replica.start < replica.end]
