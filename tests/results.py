@@ -135,6 +135,8 @@ def tell(story: Story, trace: Path) -> Outcome:
         },
         schema_overrides=JOBS_SCHEMA,
     )
+    if case.server_vc is not None:
+        frame = frame.with_columns(vc=pl.Series([f"vc{job.vc}" for job in jobs]))
     stretches = [stretch for stretch in story.stretches if stretch.row in rows]
     allocations = pl.DataFrame(
         {

@@ -71,8 +71,13 @@ def no_resume_cost(outcome: Outcome) -> None:
     # The run begins later by the cost, as if resuming were free.
     assert outcome.allocations is not None
     row = resumed_row(outcome)
+    name, stay = outcome.allocations["job_id"][row], outcome.allocations["stay"][row]
     start = outcome.allocations["start_time"][row] + 20.0
     outcome.allocations = changed(outcome.allocations, row, "start_time", start)
+    assert outcome.stays_written is not None
+    its = (pl.col("job_id") == name) & (pl.col("stay") == stay)
+    at = int(outcome.stays_written.select(its.arg_max()).item())
+    outcome.stays_written = changed(outcome.stays_written, at, "start_time", start)
 
 
 def uncounted(outcome: Outcome) -> None:
@@ -111,7 +116,7 @@ def refused_at_will(outcome: Outcome) -> None:
     [
         (no_resume_cost, "run-times"),
         (uncounted, "stretches"),
-        (run_missing, "stretches"),
+        (run_missing, "stays"),
         (nothing_lost, "summary"),
         (preemptions_hidden, "summary"),
         (nobody_waits, "timeline"),

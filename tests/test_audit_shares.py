@@ -95,7 +95,9 @@ def test_times_hang_on_interference(outcome: ringbco.Outcome) -> None:
     for value, codes in ((0.5, set()), (0.0, {"run-times"}), (0.25, {"run-times"})):
         options = {**outcome.run["options"], "interference": value}
         claimed = dataclasses.replace(outcome, run={**outcome.run, "options": options})
-        assert {finding.code for finding in ringbco.audit(claimed, JOBS)} == codes
+        found = {finding.code for finding in ringbco.audit(claimed, JOBS)}
+        assert found - {"causes"} == codes
+        assert codes or not found
 
 
 def test_the_share_of_a_job_is_that_of_the_table(outcome: ringbco.Outcome) -> None:

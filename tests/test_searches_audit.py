@@ -84,7 +84,7 @@ def afterwards(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 CHANGES: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
-    "loss": ("rungs", set_cell("loss", 0, lambda value: value + 1e-9), "its loss at rung 0 is"),
+    "loss": ("rungs", set_cell("loss", 0, lambda value: value + 1e-9), "loss is "),
     "who goes on": ("rungs", swap, "went on from rung 0 at"),
     "when": ("rungs", later, "on its way to"),
     "when it ended": ("rungs", afterwards, "expected the end of a stay"),
@@ -95,10 +95,10 @@ CHANGES: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame], str]] = {
     "the best": ("searches", set_cell("best_loss", 0, lambda value: value - 0.01), "best_loss is"),
     "time to it": ("searches", set_cell("time_to_best", 0, lambda value: value - 1), "time_to_best is"),
     "trials": ("searches", set_cell("trials", 0, lambda value: value + 1), "trials is"),
-    "a search": ("searches", lambda frame: frame.head(1), "has rows of 1 searches; expected 2"),
+    "a search": ("searches", lambda frame: frame.head(1), "has 1 rows; expected 2"),
     "paused time": ("jobs", set_cell("paused_time", 0, lambda value: value + 5.0), "expected"),
-    "pauses": ("jobs", set_cell("pauses", 0, lambda value: value + 1), "paused"),
-    "group": ("jobs", set_cell("group", 0, lambda _: "b"), "group is not that of the job table"),
+    "pauses": ("jobs", set_cell("pauses", 0, lambda value: value + 1), "pauses is "),
+    "group": ("jobs", set_cell("group", 0, lambda _: "b"), "group is b; expected"),
 }
 
 

@@ -11,26 +11,23 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import polars as pl
 
 from ringbco.audits import (
-    causes,
     choosing,
-    contention,
-    failures,
-    figures,
+    idling,
     instants,
+    judging,
     placing,
     plans,
     queueing,
-    room,
+    quotas,
     rows,
     searching,
     served,
     share_choosing,
-    stays,
     times,
 )
+from ringbco.audits.episodes import Episodes, episodes
 from ringbco.audits.facts import Facts, check_columns, gather
 from ringbco.audits.findings import Check, Finding, Report
 from ringbco.errors import InputError
@@ -71,27 +68,19 @@ RULES: Final = {
     "timeline": "timeline.parquet follows from the jobs",
 }
 _NEED_ALLOCATIONS: Final = (
-    *(
-        "rows",
-        "stretches",
-        "stays",
-        "gangs",
-        "servers",
-        "vcs",
-        "types",
-        "capacity",
-        "outages",
-        "evictions",
-        "num-servers",
-        "contention",
-        "run-times",
-        "searches",
-    ),
-    *("held", "instants", "placement", "causes", "order", "idle", "reservation"),
+    *("rows", "stretches", "gangs", "servers", "vcs", "types", "capacity", "outages", "num-servers"),
+    *("contention", "run-times", "instants", "placement", "causes", "order", "idle", "reservation"),
 )
 _BEFORE_QUEUE: Final = ("jobs", "start", "slots", "stretches", "gangs", "servers", "vcs", "types", "capacity")
 _BEFORE_INSTANTS: Final = ("jobs", "start", "slots", "stretches")
-_IN_QUEUE: Final = ("placement", "causes", "order", "idle", "reservation")
+_IN_QUEUE: Final = ("placement", "order", "idle", "reservation")
+_UNTOLD: Final = {
+    "served": "services take GPUs: those that no job holds may be theirs",
+    "searched": "trials pause at rungs, and neither wait nor run",
+    "makes_room": "jobs make room for others, or wait for their owner's quota",
+    "fails": "servers fail: GPUs that nobody holds may be down",
+}
+"""What of a run keeps the rules of its queue from being looked at, and why."""
 
 __all__ = ["RULES", "Check", "Finding", "Report", "audit", "check_folder", "check_outcome"]
 
@@ -149,24 +138,20 @@ def _leave_out(checks: dict[str, Check], codes: set[str] | tuple[str, ...], reas
 
 def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     facts, misfits = gather(outcome, table)
-    jobs = misfits["jobs"]
     rows.check_jobs(checks["jobs"], facts, misfits)
     if facts.row.size == 0:
         _leave_out(checks, set(RULES) - {"trace", "values", "jobs"}, "no job of the result is in the table")
         return
-    rows.check_inputs(checks["inputs"], facts, jobs)
-    rows.check_arithmetic(checks["arithmetic"], facts, jobs)
     times.check_starts(checks["start"], facts)
     times.check_slots(checks["slots"], facts)
     forward = facts.a_end >= facts.a_start
-    eps, ragged = contention.episodes(
+    eps, ragged = episodes(
         facts.a_job[forward],
         facts.a_server[forward],
         facts.a_gpus[forward],
         start=facts.a_start[forward],
         end=facts.a_end[forward],
     )
-    parts = contention.segments(eps)
     services = served.read(facts)
     served.check_services(checks["services"], facts, services)
     if outcome.allocations is None:
@@ -174,10 +159,6 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     else:
         rows.check_rows(checks["rows"], facts)
         placing.check_stretches(checks["stretches"], facts, ragged)
-        placing.check_preemptions(checks["stretches"], facts, eps)
-        stays.check_stays(checks["stays"], facts, jobs, eps)
-        if services is not None:
-            served.check_evictions(checks["services"], facts, eps)
         placing.check_gangs(checks["gangs"], facts)
         placing.check_servers(checks["servers"], facts)
         placing.check_vcs(checks["vcs"], facts)
@@ -186,64 +167,31 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         else:
             placing.check_types(checks["types"], facts, eps)
         placing.check_capacity(checks["capacity"], facts, services)
-        begin = eps.start + times.pauses(facts, eps)
-        failures.check_outages(checks["outages"], facts, jobs, eps, begin)
-        room.check_room(checks["evictions"], facts, jobs, eps)
-        placing.check_num_servers(
-            checks["num-servers"], facts, jobs["num_servers"].to_numpy().astype(np.int64), eps
-        )
-        times.check_contention(
-            checks["contention"], facts, eps, parts, jobs["max_contention"].to_numpy().astype(np.int64)
-        )
-        times.check_run_times(checks["run-times"], facts, eps, parts)
-        searching.check_searches(checks["searches"], facts, eps, parts)
-        causes.check_held(checks["held"], facts, jobs, eps)
-        _queue(checks, facts, jobs, eps, parts)
-    figures.check_summary(checks["summary"], facts, eps, parts)
-    if services is not None and not checks["services"].failed:
-        figures.check_services(checks["summary"], facts, services)
+        placing.check_outages(checks["outages"], facts)
+    quotas.check_quotas(checks["evictions"], facts, eps)
+    searching.check_searches(checks["searches"], facts, eps)
+    judging.check_book(checks, facts)
+    if outcome.allocations is not None:
+        _queue(checks, facts, eps)
     if facts.planned:
         plans.check_plan(checks["summary"], facts)
-    if facts.searched and outcome.allocations is None:
-        checks["timeline"].not_run = "without allocations nothing tells of the trials that ended"
-    else:
-        figures.check_timeline(checks["timeline"], facts, eps, parts)
 
 
-def _queue(
-    checks: dict[str, Check],
-    facts: Facts,
-    jobs: pl.DataFrame,
-    eps: contention.Episodes,
-    parts: contention.Segments,
-) -> None:
+def _queue(checks: dict[str, Check], facts: Facts, eps: Episodes) -> None:
     mistimed = [code for code in _BEFORE_INSTANTS if checks[code].failed]
     if mistimed:
         _leave_out(checks, ("instants",), f"{', '.join(mistimed)} failed")
     else:
         instants.check_instants(checks["instants"], facts, eps)
     broken = [code for code in _BEFORE_QUEUE if checks[code].failed]
-    if broken:
+    reason = next((reason for holds, reason in _UNTOLD.items() if getattr(facts, holds)), None)
+    if broken or reason:
         # With jobs missing or GPUs taken twice, what was idle and who waited is anybody's guess.
-        _leave_out(checks, _IN_QUEUE, f"{', '.join(broken)} failed")
-        return
-    if facts.outcome.services is not None:
-        _leave_out(checks, _IN_QUEUE, "services take GPUs: those that no job holds may be theirs")
-        return
-    if facts.searched:
-        _leave_out(checks, _IN_QUEUE, "trials pause at rungs, and neither wait nor run")
-        return
-    if facts.makes_room:
-        _leave_out(checks, _IN_QUEUE, "jobs make room for others, or wait for their owner's quota")
-        return
-    if facts.outages is not None:
-        _leave_out(checks, _IN_QUEUE, "servers fail: GPUs that nobody holds may be down")
-        return
-    if facts.shared:
+        _leave_out(checks, _IN_QUEUE, f"{', '.join(broken)} failed" if broken else str(reason))
+    elif facts.shared:
         share_choosing.check_shares(checks["placement"], facts, eps)
         _leave_out(checks, _IN_QUEUE[1:], "jobs share GPUs: what is idle is no number of GPUs")
-        return
-    choosing.check_placement(checks["placement"], facts, eps)
-    causes.check_causes(checks["causes"], facts, jobs, eps, parts)
-    queueing.check_queue(checks["order"], checks["idle"], checks["reservation"], facts)
-    causes.check_nobody_waits_in_vain(checks["idle"], facts, eps)
+    else:
+        choosing.check_placement(checks["placement"], facts, eps)
+        queueing.check_queue(checks["order"], checks["idle"], checks["reservation"], facts)
+        idling.check_nobody_waits_in_vain(checks["idle"], facts, eps)

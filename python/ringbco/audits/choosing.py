@@ -8,11 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from ringbco.audits.contention import Episodes
+from ringbco.audits.episodes import Episodes
 from ringbco.audits.facts import Facts, Ints, policy_is
 from ringbco.audits.findings import Check, blame
 from ringbco.audits.ranking import ORDERS, places
-from ringbco.audits.times import gpus_held
 
 Parts = list[tuple[int, int]]
 """(server, GPUs) of one gang, by server."""
@@ -89,7 +88,7 @@ def _check_shapes(check: Check, stays: _Stays) -> None:
     largest = np.zeros((int(facts.server_vc.max()) + 1, int(facts.pool.max()) + 1), dtype=np.int64)
     np.maximum.at(largest, (facts.server_vc, facts.pool), facts.server_gpus)
     first = np.array([gang[0][0] for gang in parts], dtype=np.int64)
-    gpus, most = gpus_held(facts, eps), largest[facts.vc[eps.job], facts.pool[first]]
+    gpus, most = _gpus_held(facts, eps), largest[facts.vc[eps.job], facts.pool[first]]
     fewest = np.where(gpus <= most, 1, -(-gpus // most))
     bad = (eps.servers != fewest).tolist()
     for e in np.flatnonzero(gpus > most).tolist():
@@ -316,3 +315,8 @@ def _misplaced(found: Parts, right: Parts | None, name: str) -> str:
     said = "no servers" if right is None else ", ".join(f"{gpus} on {server}" for server, gpus in right)
     where = ", ".join(f"{gpus} on {server}" for server, gpus in found)
     return f"has GPUs {where}; {name} takes {_RULES[name]}: {said}"
+
+
+def _gpus_held(facts: Facts, eps: Episodes) -> Ints:
+    """GPUs that each episode's job holds: what it asks for, unless it may hold others."""
+    return eps.gpus if facts.elastic else facts.num_gpus[eps.job]

@@ -33,23 +33,12 @@ class Down:
         """(server, down) as numbers that sort so."""
         return np.asarray(self.server + 1j * self.down)
 
-    def begins(self, server: NDArray[np.int64], time: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The outage of each server that begins at that very time; -1 where none does."""
-        keys, wanted = self.keys, server + 1j * time
-        at = np.minimum(np.searchsorted(keys, wanted), max(keys.size - 1, 0))
-        return np.where(keys[at] == wanted, at, -1) if keys.size else np.full(server.size, -1)
-
     def latest(self, server: NDArray[np.int64], time: NDArray[np.float64]) -> NDArray[np.int64]:
         """The latest outage of each server that begins before a time; -1 where none does."""
         if not self.server.size:
             return np.full(server.size, -1)
         at = np.searchsorted(self.keys, server + 1j * time) - 1
         return np.where((at >= 0) & (self.server[at] == server), at, -1)
-
-    def gpu_seconds(self, gpus: NDArray[np.int64], start: float, end: float) -> float:
-        """GPU-seconds of servers that are down, from `start` to `end`. gpus: of every server, or 0."""
-        length = np.minimum(self.up, end) - np.maximum(self.down, start)
-        return float((gpus[self.server] * np.maximum(length, 0.0)).sum())
 
 
 def read_down(

@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 from ringbco.audits import gpu_rows
 from ringbco.audits.down import Down, read_down
 from ringbco.audits.measured import Speeds, read_speeds
-from ringbco.audits.sleep import Sleep, find_sleep
-from ringbco.audits.told import Stays
-from ringbco.audits.told import read as read_stays
 from ringbco.audits.types import Types, read_types, tries
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_value
@@ -70,8 +67,6 @@ class Facts:
     that have: from their first stretch to the end of their last. `least` and `most` GPUs may each job hold.
 
     `outages` are instants of the clock; None for a run that knows none.
-    `stays`: as stays.parquet has them; None where every job has one.
-    `sleep`: None where servers never sleep, or the run recorded no allocations.
 
     `share` is in thousandths of a GPU, 0 for whole GPUs. `on_gpus` are the rows of the allocations where some
     job has a share; then the allocation columns have one entry a stretch and server as ever.
@@ -100,14 +95,12 @@ class Facts:
     types: Types | None
     speeds: Speeds | None
     outages: Down | None
-    sleep: Sleep | None
     a_job: Ints
     a_server: Ints
     a_gpus: Ints
     a_start: Floats
     a_end: Floats
     a_stay: Ints
-    stays: Stays | None
 
     @property
     def preemptive(self) -> bool:
@@ -125,13 +118,15 @@ class Facts:
         beside = self.outcome.quota, self.outcome.services
         return bool(self.options.get("evict")) or any(table is not None for table in beside)
 
-    @cached_property
-    def evictions(self) -> Ints:
-        """Evictions of each job, as jobs.parquet has them; 0 for those that were ended."""
-        found = np.zeros(self.row.size, np.int64)
-        if "evictions" in self.jobs.columns:
-            found[: self.done] = self.jobs["evictions"].cast(pl.Int64, strict=False).fill_null(-1)
-        return found
+    @property
+    def served(self) -> bool:
+        """Whether services take GPUs beside the jobs."""
+        return self.outcome.services is not None
+
+    @property
+    def fails(self) -> bool:
+        """Whether servers may go down."""
+        return self.outages is not None
 
     @property
     def start_cost(self) -> float:
@@ -156,24 +151,6 @@ class Facts:
         if not self.shared:
             return self.num_gpus
         return np.where(self.share > 0, self.share / WHOLE, self.num_gpus)
-
-    @cached_property
-    def a_held(self) -> Ints | Floats:
-        """The same of each stretch."""
-        if not self.shared:
-            return self.a_gpus
-        share = self.share[self.a_job]
-        return np.where(share > 0, self.a_gpus * share / WHOLE, self.a_gpus)
-
-    def coarse(self, figure: str) -> float:
-        """How far a sum over GPU time may be off, as times far from zero are only so fine."""
-        if not figure.endswith(("gpu_seconds", "gpu_hours")) and figure[:7] not in ("goodput", "utilisa"):
-            return 0.0
-        rounding = 2.0 * float(self.a_held.sum() * np.spacing(self.finish.max()))
-        if figure.endswith(("gpu_seconds", "gpu_hours")):
-            return rounding / (1.0 if figure.endswith("seconds") else 3600.0)
-        held = float((self.a_held * (self.a_end - self.a_start)).sum())
-        return rounding / held if held > 0 else 0.0
 
     @cached_property
     def tries(self) -> Ints:
@@ -322,36 +299,6 @@ def check_columns(jobs: pl.DataFrame) -> None:
             raise InputError(f"jobs.parquet: column {name}: {found}: expected {dtype}")
 
 
-def _sleep(
-    outcome: Outcome,
-    options: Mapping[str, Any],
-    stays: tuple[Ints, Floats, Floats],
-    *,
-    down: Down | None,
-    num_servers: int,
-    opens: float,
-) -> Sleep | None:
-    """When servers were asleep. stays: the server, the start and the end of each stretch."""
-    held: list[NDArray[Any]] = list(stays)
-    if outcome.replicas is not None:
-        names = ("server", "start_time", "end_time")
-        held = [
-            np.concatenate([own, outcome.replicas[name].to_numpy().astype(own.dtype)])
-            for own, name in zip(held, names, strict=True)
-        ]
-    server, start, end = (values[held[0] < num_servers] for values in held)
-    return find_sleep(
-        server,
-        start,
-        end,
-        down=down,
-        num_servers=num_servers,
-        opens=opens,
-        after=float(options.get("sleep_after", np.inf)),
-        wake_time=float(options.get("wake_time", 0.0)),
-    )
-
-
 def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]:
     """The arrays, and the tables behind them: the `jobs` taken, and what was left out.
 
@@ -440,22 +387,11 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         types=read_types(table.frame, cluster, always=speeds is not None),
         speeds=speeds,
         outages=down,
-        sleep=None
-        if allocations is None
-        else _sleep(
-            outcome,
-            options,
-            (a_server, a_start, a_end),
-            down=down,
-            num_servers=cluster.num_servers,
-            opens=float(_instants(submit.min(keepdims=True), slot)[0]),
-        ),
         a_job=a_job,
         a_server=a_server,
         a_gpus=column(stretches, "num_gpus", np.int64),
         a_start=a_start,
         a_end=a_end,
         a_stay=column(stretches, "stay", np.int64),
-        stays=read_stays(outcome, pl.concat([jobs["job_id"], ended.sort("_row")["job_id"]])),
     )
     return facts, {"jobs": jobs, "unknown": unknown, "repeated": repeated, "strays": strays}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from ringbco.audits.facts import decides_itself, preempts, resizes
 from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.types import Types, read_types, recorded_type
+from ringbco.errors import InputError
 from ringbco.judge.given import (
     Book,
     Cluster,
@@ -166,49 +167,82 @@ def _speeds(frame: pl.DataFrame, names: dict[str, int]) -> list[Speed]:
     ]
 
 
-def book_of(outcome: Outcome, jobs: Jobs) -> Book:
-    """What a result says that happened. Raises KeyError for a job that the table does not have."""
+def book_of(outcome: Outcome, given: Given) -> Book:
+    """What a result says that happened. Raises InputError for what the job table or the tables do not know.
+
+    Where nobody recorded who held which servers, every job is said to hold all of its GPUs on one that it may
+    use, so that times, GPUs and counts follow all the same.
+    """
+    jobs, told = given.jobs, outcome.stays_written
     row = {name: number for number, name in enumerate(jobs.id)}
-    assert outcome.allocations is not None, "allocations"
-    held, places = _held(outcome.allocations, shared=jobs.share is not None)
-    told = outcome.stays
-    names = "job_id", "stay", "start_time", "end_time", "ended", "by_job", "by_service", "by_server"
-    stays = [
-        Stay(
-            row[name],
-            start,
-            end,
-            held[name, number],
-            ended,
-            by_job=None if job is None else row[job],
-            by_service=service,
-            by_server=server,
-            places=places.get((name, number), ()),
+    shared = jobs.share is not None
+    if told is None:
+        # The row of a job is its one stay.
+        plain = outcome.jobs.select("job_id", "start_time", "finish_time", "num_gpus").iter_rows()
+        rows = [(name, 0, start, end, gpus, "done", None, None, None) for name, start, end, gpus in plain]
+    else:
+        columns = ("job_id", "stay", "start_time", "end_time", "num_gpus", "ended", *BY)
+        rows = list(told.select(columns).iter_rows())
+    held: Mapping[Key, Places] = {}
+    places: Mapping[Key, Places] = {}
+    if outcome.allocations is not None:
+        held, places = _held(outcome.allocations, shared=shared)
+    stays = []
+    for name, number, start, end, gpus, ended, job, service, server in rows:
+        own, there = row.get(name), held.get((name, number), ())
+        if own is None or (job is not None and job not in row):
+            raise InputError("jobs of the job table", value=f"stay {number} of job {name}", column="by_job")
+        if outcome.allocations is None:
+            there = ((_one_of(given, own), gpus),)
+        elif not there:
+            raise InputError("rows of each stay in allocations.parquet", value=f"stay {number} of job {name}")
+        stays.append(
+            Stay(
+                own,
+                start,
+                end,
+                there,
+                ended,
+                by_job=None if job is None else row[job],
+                by_service=service,
+                by_server=server,
+                places=() if not shared else places.get((name, number), ((there[0][0], 0),) * gpus),
+            )
         )
-        for name, number, start, end, ended, job, service, server in zip(
-            *(told[name].to_list() for name in names), strict=True
-        )
-    ]
+    if len(stays) < len(held):
+        raise InputError("a stay of each row of allocations.parquet", value=f"{len(stays)} stays")
     replicas: Sequence[Replica] = ()
     if outcome.replicas is not None:
-        columns = "service", "server", "num_gpus", "start_time", "end_time", "ended"
-        replicas = [Replica(*values) for values in outcome.replicas.select(columns).iter_rows()]
+        of = "service", "server", "num_gpus", "start_time", "end_time", "ended"
+        replicas = [Replica(*values) for values in outcome.replicas.select(of).iter_rows()]
     rungs: Sequence[Rung] = ()
     if outcome.rungs is not None:
         values = outcome.rungs.select("job_id", "rung", "time", "went_on").iter_rows()
-        rungs = [Rung(row[name], rung, time, went_on) for name, rung, time, went_on in values]
+        rungs = [Rung(row.get(name, -1), rung, time, went_on) for name, rung, time, went_on in values]
     return Book(stays, replicas, rungs)
 
 
+def _one_of(given: Given, job: int) -> int:
+    """A server that a job may use, of those of its virtual cluster; the first where there is none."""
+    types, cluster = given.jobs.types, given.cluster
+    may = (
+        server
+        for server in range(len(cluster.gpus))
+        if cluster.in_vc(server) == given.jobs.in_vc(job)
+        and (types is None or cluster.of_type(server) in types[job])
+    )
+    return next(may, 0)
+
+
+BY = ("by_job", "by_service", "by_server")
+Places = tuple[tuple[int, int], ...]
 Key = tuple[str, int]
 
 
-def _held(
-    frame: pl.DataFrame, *, shared: bool
-) -> tuple[dict[Key, tuple[tuple[int, int], ...]], dict[Key, tuple[tuple[int, int], ...]]]:
+def _held(frame: pl.DataFrame, *, shared: bool) -> tuple[dict[Key, Places], dict[Key, Places]]:
     """By job and stay: the GPUs on each server and, where jobs have shares, each of them."""
-    held: dict[Key, tuple[tuple[int, int], ...]] = {}
-    places: dict[Key, tuple[tuple[int, int], ...]] = {}
+    held: dict[Key, Places] = {}
+    places: dict[Key, Places] = {}
     keys = zip(frame["job_id"].to_list(), frame["stay"].to_list(), strict=True)
     servers, gpus = frame["server"].to_list(), frame["num_gpus"].to_list()
     if not shared:

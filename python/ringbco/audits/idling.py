@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringbco.audits.facts import Bools, Facts, Floats, Ints
+from ringbco.audits.episodes import Episodes
+from ringbco.audits.facts import Bools, Facts, Floats, Ints, policy_is
+from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.types import PACKING
 
 ANY_IDLE = frozenset({"first-fit", "emptiest", "least-loaded", "random", "fa-ffp", "sjf-bco"})
@@ -109,8 +111,8 @@ def obstacles(facts: Facts, job: Ints, begin: Floats, end: Floats) -> tuple[Floa
         for own in pools:
             alike = np.unique(2 * alike + (tried == own).any(axis=1), return_inverse=True)[1]
         _, first, which = np.unique(alike, return_index=True, return_inverse=True)
-        for number, one in enumerate(first.tolist()):
-            at, size = mine[which == number], int(wanted[one])
+        for group, one in enumerate(first.tolist()):
+            at, size = mine[which == group], int(wanted[one])
             idle = [pools[own] for own in tried[one].tolist() if own >= 0]
             if not idle:
                 continue
@@ -120,3 +122,47 @@ def obstacles(facts: Facts, job: Ints, begin: Floats, end: Floats) -> tuple[Floa
                 split = np.logical_and.reduce([pool.apart(size) for pool in idle])
                 apart[at] = idle[0].seconds(split & ~short, begin[at], end[at])
     return few, apart, known
+
+
+def check_nobody_waits_in_vain(check: Check, facts: Facts, eps: Episodes) -> None:
+    """Where a pass tries every waiting job, none goes on waiting at a moment when it could be placed.
+
+    That holds of the discipline `skip` and, where any idle GPUs will do, of the policies that preempt at
+    arrivals and completions: who is not selected does not fit in what the selected ones leave.
+    """
+    # A job that loses its GPUs of one type waits for the next pass, though those of another may be idle.
+    ranked = policy_is(facts.options, "ranks") and not policy_is(facts.options, "at intervals")
+    if facts.preemptive and not (ranked and facts.types is None and any_idle_will_do(facts)):
+        return
+    if not facts.preemptive and not (facts.options["queue"] == "skip" and decided(facts)):
+        return
+    check.looked_at, check.not_run = facts.start.size, None
+    job, since, until = _waits(facts, eps)
+    few, apart, _ = obstacles(facts, job, since, until)
+    vain = (until - since) - few - apart
+    slack = 1e-9 * (until - since) + 1e-6 + 64 * np.spacing(until)
+    bad = np.flatnonzero(vain > slack)
+    blame(
+        check,
+        facts,
+        bad,
+        lambda i: (
+            f"waits until {number(until[i])} s, for {number(vain[i])} s of that though its"
+            f" {facts.num_gpus[job[i]]} GPUs could be placed"
+        ),
+        job=job,
+        time=since,
+    )
+
+
+def _waits(facts: Facts, eps: Episodes) -> tuple[Ints, Floats, Floats]:
+    """Every wait: whose, from when, until when. Those for a first start come first, one a job."""
+    first: Ints = np.arange(facts.start.size)
+    if not facts.preemptive:
+        return first, facts.arrival(), facts.start
+    again = np.flatnonzero(eps.job[1:] == eps.job[:-1])
+    return (
+        np.concatenate([first, eps.job[again]]),
+        np.concatenate([facts.arrival(), eps.end[again]]),
+        np.concatenate([facts.start, eps.start[again + 1]]),
+    )

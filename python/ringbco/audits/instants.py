@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
-from ringbco.audits import failures, rows, rungs, served
-from ringbco.audits.contention import Episodes
+from ringbco.audits import rows, rungs, served
+from ringbco.audits.episodes import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats, preempts
 from ringbco.audits.findings import Check, blame, number
 from ringbco.run.options_generated import REPLAY
@@ -28,6 +30,7 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
     if facts.logged:
         check.not_run = "a log, or a policy of one's own, decided"
         return
+    ended = _ended(facts, eps)
     option = TICKS.get(str(facts.options.get("policy")))
     first = np.ones(eps.job.size, dtype=bool)
     first[1:] = eps.job[1:] != eps.job[:-1]
@@ -41,11 +44,10 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
             return
         said = f"though its policy decides every {number(period)} s"
         early = ~_on_ticks(facts, eps.start, float(period))
-        lost = ~last & ~failures.failed(facts, eps) & ~_on_ticks(facts, eps.end, float(period))
+        lost = ~last & ~np.isin(ended, ("failed", "rung")) & ~_on_ticks(facts, eps.end, float(period))
         services = served.read(facts)
         if services is not None:
             lost &= ~np.isin(eps.end, services.start)  # a replica may evict at any instant
-        lost &= np.isnan(rungs.rests(facts, eps))
     else:
         said = "though nobody arrives or completes then"
         early, lost = np.zeros((2, first.size), dtype=bool)
@@ -61,22 +63,32 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
             early &= ~_on_ticks(facts, eps.start, float(interval))
             lost &= ~_on_ticks(facts, eps.end, float(interval))
     if facts.resizes:
-        _check_ages(check, facts, eps, ~last)
+        _check_ages(check, facts, eps, ~last & ~np.isin(ended, ("failed", "evicted", "rung")))
     given = "is given GPUs" if facts.preemptive else "starts"
     for bad, times, what in ((early, eps.start, given), (lost, eps.end, "is preempted")):
         blame(check, facts, np.flatnonzero(bad), f"{what}, {said}", job=eps.job, time=times)
 
 
-def _check_ages(check: Check, facts: Facts, eps: Episodes, ended: Bools) -> None:
+def _check_ages(check: Check, facts: Facts, eps: Episodes, lost: Bools) -> None:
     """Nobody loses GPUs, but at a rung or to what fails or makes room, before a stay is --resize-every old.
 
-    ended: the episodes that ended before their jobs were done.
+    lost: the episodes in which that may be so.
     """
     age = float(facts.options["resize_every"])
-    taken = failures.failed(facts, eps) | served.made_room(facts, eps) | ~np.isnan(rungs.rests(facts, eps))
-    young = ended & ~taken & (eps.end - eps.start < age)
+    young = lost & (eps.end - eps.start < age)
     said = f"loses GPUs though it has held them for less than {number(age)} s"
     blame(check, facts, np.flatnonzero(young), said, job=eps.job, time=eps.end)
+
+
+def _ended(facts: Facts, eps: Episodes) -> NDArray[np.str_]:
+    """Why each episode ended, as stays.parquet says it; empty where it has no such stay."""
+    told = facts.outcome.stays_written
+    if told is None:
+        return np.full(eps.job.size, "done")
+    stays = told.select("job_id", "start_time", "ended").unique(["job_id", "start_time"], keep="last")
+    episodes = pl.DataFrame({"job_id": facts.ids.gather(eps.job), "start_time": eps.start})
+    found = episodes.join(stays, on=["job_id", "start_time"], how="left", maintain_order="left")["ended"]
+    return np.array(found.fill_null("").to_list(), dtype=np.str_)
 
 
 def _on_ticks(facts: Facts, times: Floats, period: float) -> Bools:

@@ -6,52 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.audits import failures, rungs, sharing
-from ringbco.audits.contention import Episodes
-from ringbco.audits.facts import Bools, Facts, Floats, Ints, preempts
+from ringbco.audits import sharing
+from ringbco.audits.episodes import Episodes
+from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
-from ringbco.trace.shares import WHOLE
 
 if TYPE_CHECKING:
     from ringbco.audits.served import Served
-
-
-def check_preemptions(check: Check, facts: Facts, eps: Episodes) -> None:
-    """A job runs once more than it was preempted, from its start to its finish."""
-    reported = facts.outcome.jobs.filter(pl.col("job_id").is_in(facts.ids.implode()))
-    if not facts.preemptive or reported.height != facts.done:
-        return
-    done = facts.done
-    runs = np.bincount(eps.job, minlength=facts.num_gpus.size)[:done]
-    counted = reported["preemptions"].to_numpy().astype(np.int64)
-    fell = np.bincount(eps.job[failures.failed(facts, eps)], minlength=facts.row.size)[:done]
-    rested = np.bincount(eps.job[np.isfinite(rungs.rests(facts, eps))], minlength=facts.row.size)[:done]
-    first, last = np.full(facts.row.size, np.inf), np.full(facts.row.size, -np.inf)
-    np.minimum.at(first, eps.job, eps.start)
-    np.maximum.at(last, eps.job, eps.end)
-    bad = (
-        (runs - 1 - fell - rested - facts.evictions[:done] != counted)
-        | (first[:done] != facts.start[:done])
-        | (last[:done] != facts.finish[:done])
-    )
-    bad &= runs > 0
-    blame(
-        check,
-        facts,
-        np.flatnonzero(bad),
-        lambda j: (
-            f"preempted {counted[j]} times; it has {runs[j]} runs{_others(fell[j], facts.evictions[j])},"
-            f" from {number(first[j])} to {number(last[j])} s"
-        ),
-    )
-
-
-def _others(fell: np.integer[Any], evicted: np.integer[Any]) -> str:
-    said = f", {fell} of them ended by an outage" if fell else ""
-    return said + (f", {evicted} by eviction" if evicted else "")
 
 
 def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
@@ -73,15 +36,6 @@ def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
     )
     others = ragged[~np.isin(ragged, job[bad])]
     blame(check, facts, others, "its stretches overlap: expected one a server, all starting together")
-    preempted = facts.outcome.jobs.filter(facts.outcome.jobs["preemptions"] > 0)
-    if not preempts(facts.options) and preempted.height:
-        check.add(
-            (
-                Finding(check.code, f"preempted {n} times; its policy preempts nobody", str(job_id))
-                for job_id, n in preempted.select("job_id", "preemptions").iter_rows()
-            ),
-            preempted.height,
-        )
 
 
 def check_gangs(check: Check, facts: Facts) -> None:
@@ -210,31 +164,6 @@ def check_capacity(check: Check, facts: Facts, services: Served | None) -> None:
     )
 
 
-def check_num_servers(check: Check, facts: Facts, reported: Ints, eps: Episodes) -> None:
-    """num_servers is the number of servers that the allocations name: the most at one time."""
-    used = servers_used(facts.num_gpus.size, eps)[: facts.done]
-    check.looked_at = used.size
-    bad = np.flatnonzero((used != reported) & (used > 0))
-    blame(check, facts, bad, lambda j: f"says {reported[j]}; its stretches use {used[j]}")
-
-
-def servers_used(jobs: int, eps: Episodes) -> Ints:
-    """The most servers that each job held at once."""
-    used = np.zeros(jobs, dtype=np.int64)
-    np.maximum.at(used, eps.job, eps.servers)
-    return used
-
-
-def busy_gpus(facts: Facts, times: Floats) -> Ints:
-    """GPUs allocated at each of `times`, right-continuous; in thousandths where jobs have shares."""
-    held = facts.a_end > facts.a_start
-    gpus = facts.a_gpus[held]
-    if facts.shared:
-        gpus = np.rint(facts.a_held[held] * WHOLE).astype(np.int64)
-    taken, freed = facts.a_start[held], facts.a_end[held]
-    return np.asarray(until(taken, times, gpus) - until(freed, times, gpus))
-
-
 def until(when: Floats, times: Floats, what: NDArray[Any] | None = None) -> NDArray[Any]:
     """How many of `when` (or the sum of their `what`) are at or before each of `times`."""
     if what is None:
@@ -263,4 +192,26 @@ def check_types(check: Check, facts: Facts, eps: Episodes) -> None:
         lambda i: f"holds GPUs of type {names[first[i]]}, which it may not use",
         job=eps.job,
         time=eps.start,
+    )
+
+
+def check_outages(check: Check, facts: Facts) -> None:
+    """Nothing runs on a server that is down."""
+    down = facts.outages
+    if down is None:
+        check.not_run = "the run knows no outages"
+        return
+    check.looked_at = facts.a_job.size + facts.done
+    if not down.server.size:
+        return
+    at = down.latest(facts.a_server, facts.a_end)
+    over = (at >= 0) & (down.up[at] > facts.a_start) & (facts.a_end > facts.a_start)
+    blame_stretches(
+        check,
+        facts,
+        np.flatnonzero(over),
+        lambda i: (
+            f"holds GPUs of server {facts.a_server[i]}, which is down from {number(down.down[at[i]])}"
+            f" to {number(down.up[at[i]])} s"
+        ),
     )

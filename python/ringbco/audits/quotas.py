@@ -10,7 +10,7 @@ from ringbco.errors import InputError
 from ringbco.trace.quotas import Quotas, as_quotas
 
 if TYPE_CHECKING:
-    from ringbco.audits.contention import Episodes
+    from ringbco.audits.episodes import Episodes
     from ringbco.audits.facts import Bools, Facts
     from ringbco.audits.findings import Check
 
@@ -36,8 +36,14 @@ def beyond_quota(facts: Facts) -> Bools:
     return np.asarray(facts.table.frame["num_gpus"].to_numpy() > bound)
 
 
-def check_holdings(check: Check, facts: Facts, eps: Episodes, quotas: Quotas) -> None:
+def check_quotas(check: Check, facts: Facts, eps: Episodes) -> None:
     """No owner ever holds more GPUs than a quota without borrowing, in any virtual cluster."""
+    if not facts.makes_room:
+        check.not_run = "jobs make no room for others"
+        return
+    quotas = read_quotas(facts)
+    if quotas is None:
+        return
     owner, gpus, borrow = quotas.columns(facts.table.frame)
     of = owner[facts.row[eps.job]].astype(np.int64)
     for number_of, (most, borrows) in enumerate(zip(gpus, borrow, strict=True)):

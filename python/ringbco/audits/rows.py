@@ -10,49 +10,43 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from ringbco.audits.facts import Bools, Facts, Floats, Ints, policy_is
-from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
+from ringbco.audits.facts import Bools, Facts, Ints, policy_is
+from ringbco.audits.findings import Check, Finding, blame, blame_stretches
 from ringbco.audits.quotas import beyond_quota
 from ringbco.audits.types import PACKING, consolidates, holds
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import (
-    ALLOCATIONS_SCHEMA,
-    CARRIED_COLUMNS,
-    JOBS_SCHEMA,
-    PREEMPTION_SCHEMA,
-    REPLICAS_SCHEMA,
-    STAYS_SCHEMA,
-    TIMELINE_SCHEMA,
-)
+from ringbco.result.schema import GPUS_SCHEMA, TABLES
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable
-from ringbco.trace.standing import priorities
 
-_WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
-_RUNS: Final = ("ideal_run_time", "run_spread", "run_contention")
-_MAY_BE_NULL: Final = ("by_job", "by_service", "by_server", "drains_from")
-_SOMETIMES: Final = ("run_resized", "run_on_type")
-# The parts are float32, and sums of many stretches of time.
-PARTS_RELATIVE: Final = 1e-5
-PARTS_SECONDS: Final = 1e-3
-_SUMS: Final = 1e-9
-"""How far a sum over a job's stays may be from the difference of its times, relative."""
+_MAY_BE_NULL: Final = (
+    *("by_job", "by_service", "by_server", "drains_from", "went_on", "group", "by", "share"),
+    *("best_job_id", "best_loss", "time_to_best"),
+)
+_JUDGED: Final = (
+    "jobs",
+    "allocations",
+    "timeline",
+    "replicas",
+    "stays_written",
+    "rungs",
+    "servers",
+    "searches",
+)
 
 
 def check_values(check: Check, outcome: Outcome) -> None:
     """No nulls, no infinite or NaN times. Where this fails nothing else can be looked at."""
-    for name, frame, schema in (
-        ("jobs.parquet", outcome.jobs, JOBS_SCHEMA),
-        ("allocations.parquet", outcome.allocations, ALLOCATIONS_SCHEMA),
-        ("timeline.parquet", outcome.timeline, TIMELINE_SCHEMA),
-        ("replicas.parquet", outcome.replicas, REPLICAS_SCHEMA),
-        ("stays.parquet", outcome.stays_written, STAYS_SCHEMA),
-    ):
+    for table in _JUDGED:
+        frame: pl.DataFrame | None = getattr(outcome, table)
         if frame is None:
             continue
+        name, schema = TABLES[table]
+        if table == "allocations" and "gpu" in frame.columns:
+            schema = {**schema, **GPUS_SCHEMA}
         check.looked_at += len(schema)
         for column, dtype in schema.items():
-            if column in _MAY_BE_NULL:
+            if column in _MAY_BE_NULL or (table == "searches" and column == "finish_time"):
                 continue
             wrong = frame[column].is_null()
             if dtype.is_float():
@@ -194,53 +188,6 @@ def _runs(facts: Facts, row: int, own: int, servers: Bools) -> bool:
     return bool(np.nan_to_num(facts.speeds.rate(*at))[0] > 0)
 
 
-def check_inputs(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
-    """submit_time and the GPUs asked for are the table's; ideal_run_time follows from it and the cluster."""
-    check.looked_at = jobs.height
-    ideal = facts.workload.ideal_run_time[facts.row]
-    for name, expected, tolerance in (
-        ("submit_time", facts.submit, 0.0),
-        ("num_gpus", facts.num_gpus, 0.0),
-        ("ideal_run_time", ideal, 1e-9),
-    ):
-        compare(check, facts, jobs[name], expected, tolerance * np.abs(expected))
-    _check_priority(check, facts, jobs)
-    for name, bound in (("min_gpus", facts.least), ("max_gpus", facts.most)):
-        if name in jobs.columns:
-            given = bound[: facts.done].astype(np.float64)
-            compare(check, facts, numeric(jobs, name), given, np.zeros(given.size))
-    for name in CARRIED_COLUMNS:
-        if name in jobs.columns:
-            _check_carried(check, facts, jobs[name])
-
-
-def _check_priority(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
-    """priority is there where the table's differ, and is the table's; 0 where it has none."""
-    given = priorities(facts.table.frame)
-    if "priority" not in jobs.columns:
-        if given is not None:
-            check.fail("jobs.parquet has no column priority; the job table's priorities differ")
-        return
-    if given is None:
-        check.fail("jobs.parquet has a column priority; the job table's do not differ")
-        return
-    expected = given[facts.row[: facts.done]].astype(np.float64)
-    compare(check, facts, numeric(jobs, "priority"), expected, np.zeros(expected.size))
-
-
-def _check_carried(check: Check, facts: Facts, column: pl.Series) -> None:
-    """user, vc and deadline are the table's, null where it has none."""
-    name, table = column.name, facts.table.frame
-    if name not in table.columns:
-        check.fail(f"jobs.parquet has a column {name}; the job table has none")
-        return
-    expected = table[name].gather(facts.row[: facts.done])
-    if name != "deadline":
-        expected, column = expected.cast(pl.String), column.cast(pl.String)
-    bad = np.flatnonzero(column.ne_missing(expected))
-    blame(check, facts, bad, lambda j: f"{name} is {column[j]}; the job table says {expected[j]}")
-
-
 def check_rows(check: Check, facts: Facts) -> None:
     """The rows of allocations.parquet are sorted by the job's row, then stay and server."""
     check.looked_at = facts.a_job.size
@@ -253,72 +200,3 @@ def check_rows(check: Check, facts: Facts) -> None:
         "its row of allocations.parquet comes too late: expected the job table's order, then stay and server"
     )
     blame_stretches(check, facts, np.flatnonzero(late) + 1, said)
-
-
-def check_arithmetic(check: Check, facts: Facts, jobs: pl.DataFrame) -> None:
-    """wait, run, jct and slowdown follow from the other columns; nobody ends before it starts."""
-    check.looked_at = jobs.height
-    submit, start, finish = (jobs[name].to_numpy() for name in ("submit_time", "start_time", "finish_time"))
-    resolution = 4 * np.spacing(np.maximum(np.abs(finish), np.abs(submit)))
-    # One operation each, so equal to the last bit.
-    compare(check, facts, jobs["wait_time"], start - submit, 0.0)
-    compare(check, facts, jobs["run_time"], finish - start, 0.0)
-    compare(check, facts, jobs["jct"], finish - submit, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of a damaged result; `inputs` finds the zero
-        slowdown = jobs["jct"].to_numpy() / jobs["ideal_run_time"].to_numpy()
-    compare(check, facts, jobs["slowdown"], slowdown, 0.0)
-    _check_causes(check, facts, jobs, resolution)
-    early = np.flatnonzero(finish < start)
-    blame(check, facts, early, lambda j: f"starts at {number(start[j])} s, later", time=finish)
-
-
-def _check_causes(check: Check, facts: Facts, jobs: pl.DataFrame, resolution: Floats) -> None:
-    """The parts of a wait, none negative, add up to the time off GPUs; those of a run to its progress."""
-
-    def values(name: str) -> Floats:
-        return np.asarray(numeric(jobs, name).to_numpy())
-
-    def tolerance(whole: Floats) -> Floats:
-        return PARTS_RELATIVE * np.abs(whole) + PARTS_SECONDS + resolution
-
-    def add_up(parts: tuple[str, ...], whole: Floats) -> None:
-        total = np.sum([values(name) for name in parts], axis=0)
-        compare(check, facts, pl.Series(" + ".join(parts), total), whole, tolerance(whole))
-
-    def not_negative(name: str, whole: Floats) -> None:
-        part = values(name)
-        bad = np.flatnonzero(part < -tolerance(whole))
-        blame(check, facts, bad, lambda j: f"{name} is {number(part[j])}; expected at least 0")
-
-    preemptive = set(PREEMPTION_SCHEMA) <= set(jobs.columns)
-    wait = values("start_time") - values("submit_time")
-    if preemptive:
-        wait = wait + values("run_time") - values("held_time")
-    if "paused_time" in jobs.columns:
-        wait = wait - values("paused_time")
-    slack = _SUMS * np.abs(values("jct")) + resolution * (1 + values("preemptions"))
-    compare(check, facts, jobs["waited"], wait, slack if preemptive else 0.0)
-    if set(_WAITS) <= set(jobs.columns):
-        add_up(_WAITS, wait)
-        for name in _WAITS:
-            not_negative(name, wait)
-    if set(_RUNS) <= set(jobs.columns):
-        runs = (*_RUNS, *(name for name in _SOMETIMES if name in jobs.columns))
-        ran = values("held_time") - values("lost_time") if preemptive else values("run_time")
-        add_up(runs, ran - values("lost_work") if "lost_work" in jobs.columns else ran)
-
-
-def numeric(jobs: pl.DataFrame, name: str) -> pl.Series:
-    """A column of a result; NaN, which fails every comparison, where it is no number."""
-    return jobs[name].cast(pl.Float64, strict=False).fill_null(np.nan)
-
-
-def compare(check: Check, facts: Facts, column: pl.Series, expected: Any, tolerance: Any) -> None:
-    """Reports the jobs whose value in a column is further than the tolerance from what is expected.
-
-    What is expected of jobs that were ended, which come last and have no row in the column, is left out.
-    """
-    name, found = column.name, column.to_numpy()
-    expected, tolerance = (v[: found.size] if np.ndim(v) else v for v in (expected, tolerance))
-    bad = np.flatnonzero(~(np.abs(found - expected) <= tolerance))
-    blame(check, facts, bad, lambda j: f"{name} is {number(found[j])}; expected {number(expected[j])}")

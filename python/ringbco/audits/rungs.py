@@ -11,7 +11,6 @@ import polars as pl
 from ringbco.trace.searches import Search
 
 if TYPE_CHECKING:
-    from ringbco.audits.contention import Episodes
     from ringbco.audits.facts import Bools, Facts, Floats, Ints
 
 
@@ -50,24 +49,3 @@ def read(facts: Facts) -> Climbs | None:
         known["went_on"].fill_null(np.nan).to_numpy(),
         Search.parse(str(facts.options["search"])),
     )
-
-
-def rests(facts: Facts, eps: Episodes) -> Floats:
-    """Until when the job of each episode paused at a rung after it; infinite where it ended there.
-
-    NaN for an episode that did not end at a rung.
-    """
-    climbs = read(facts)
-    if climbs is None:
-        return np.full(eps.job.size, np.nan)
-    left = climbs.left
-    until = np.where(np.isnan(climbs.went_on), np.inf, climbs.went_on)
-    told = pl.DataFrame({"job": climbs.job[left], "end": climbs.time[left], "until": until[left]})
-    ends = pl.DataFrame({"job": eps.job, "end": eps.end})
-    found = ends.join(
-        told.unique(["job", "end"], keep="last", maintain_order=True),
-        on=["job", "end"],
-        how="left",
-        maintain_order="left",
-    )
-    return np.asarray(found["until"].fill_null(np.nan).to_numpy())

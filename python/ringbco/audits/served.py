@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ringbco.audits.findings import Check, Finding, blame, number
-from ringbco.audits.placing import until
+from ringbco.audits.findings import Check, Finding, number
 from ringbco.errors import InputError, show_value
 from ringbco.trace.services import as_services
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ringbco.audits.contention import Episodes
-    from ringbco.audits.facts import Bools, Facts, Floats, Ints
+    from ringbco.audits.facts import Facts, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -97,32 +95,6 @@ def read(facts: Facts) -> Served | None:
     )
 
 
-def made_room(facts: Facts, eps: Episodes) -> Bools:
-    """Which episodes ended as a replica started on a server of theirs, before their job was done."""
-    found, ends = read(facts), np.zeros(eps.job.size, dtype=bool)
-    if found is None or not eps.job.size:
-        return ends
-    starts = np.unique(found.server + 1j * found.start)
-    hit = np.isin(eps.pair_server + 1j * eps.end[eps.pair_episode], starts)
-    ends[eps.pair_episode[hit]] = True
-    return np.asarray(ends & np.append(eps.job[1:] == eps.job[:-1], False))
-
-
-def check_evictions(check: Check, facts: Facts, eps: Episodes) -> None:
-    """No job was evicted more often than a replica came where it ran, unless others may evict it too."""
-    if facts.options.get("evict") or facts.outcome.quota is not None:
-        return
-    most = np.bincount(eps.job[made_room(facts, eps)], minlength=facts.row.size)
-    bad = np.flatnonzero(facts.evictions > most)
-    blame(check, facts, bad, lambda j: f"evictions is {facts.evictions[j]}; replicas came {most[j]} times")
-    preemptible = facts.table.frame.get_column("preemptible", default=None)
-    if preemptible is not None:
-        shielded = ~preemptible.fill_null(value=True).to_numpy()[facts.row]
-        blame(
-            check, facts, np.flatnonzero(shielded & (facts.evictions > 0)), "is evicted, and not preemptible"
-        )
-
-
 def instants(found: Served) -> Floats:
     """When services decide: loads, and replicas that begin or end."""
     loads = [time for own in found.loads for time, _ in own]
@@ -178,7 +150,7 @@ def _faults(facts: Facts, found: Served, service: int, course: _Course) -> Itera
     mine = np.flatnonzero(found.service == service)
     failed = np.zeros(found.start.size, dtype=bool)
     if facts.outages is not None:
-        failed[mine] = facts.outages.begins(found.server[mine], found.end[mine]) >= 0
+        failed[mine] = np.isin(found.server[mine] + 1j * found.end[mine], facts.outages.keys)
     starts: dict[float, list[int]] = {}
     ends: dict[float, list[int]] = {}
     loads = dict(found.loads[service])
@@ -224,66 +196,3 @@ def _load(
         if any(found.start[i] > oldest for i in course.live if i not in over):
             yield time, "ends replicas that started before others that go on"
     course.live = [i for i in course.live if i not in over]
-
-
-def figures(facts: Facts, found: Served) -> tuple[dict[str, float], dict[str, dict[str, float | None]]]:
-    """What a summary says of services in all, and of each."""
-    first, last = float(facts.submit.min()), float(facts.finish.max())
-    rows: dict[str, dict[str, float | None]] = {}
-    for service, name in enumerate(found.names):
-        course = _Course()
-        for _ in _faults(facts, found, service, course):
-            pass
-        waits = [wait for start, wait in course.waits if start >= first]
-        mine = found.service == service
-        length = np.minimum(found.end[mine], last) - np.maximum(found.start[mine], first)
-        served = float(np.maximum(length, 0.0).sum())
-        wanted, loads = 0.0, found.loads[service]
-        for at, (time, replicas) in enumerate(loads):
-            until_ = loads[at + 1][0] if at + 1 < len(loads) else np.inf
-            wanted += replicas * max(0.0, min(until_, last) - max(time, first))
-        rows[name] = {
-            "gpus_per_replica": int(found.gpus[service]),
-            "replica_seconds_wanted": wanted,
-            "replica_seconds_served": served,
-            "attainment": served / wanted if wanted > 0 else 1.0,
-            "mean_time_to_scale_up": sum(waits) / len(waits) if waits else None,
-            "worst_time_to_scale_up": max(waits) if waits else None,
-            "gpu_hours": served * int(found.gpus[service]) / 3600.0,
-        }
-
-    def total(key: str) -> float:
-        return sum(row[key] or 0.0 for row in rows.values())
-
-    wanted, served = total("replica_seconds_wanted"), total("replica_seconds_served")
-    whole = {
-        "service_attainment": served / wanted if wanted > 0 else 1.0,
-        "service_gpu_hours": total("gpu_hours"),
-    }
-    if facts.outcome.allocations is not None:
-        whole["gpu_hours_lent_to_training"] = _lent(facts, found) / 3600.0
-    return whole, rows
-
-
-def _lent(facts: Facts, found: Served) -> float:
-    """GPU-seconds that jobs held of those that services would hold at their largest."""
-    most = [max((replicas for _, replicas in _rows_of(facts, name)), default=0) for name in found.names]
-    largest = int((np.array(most, np.int64) * found.gpus).sum())
-    times = [facts.a_start, facts.a_end]
-    down = facts.outages
-    if down is not None:
-        times += [down.down, down.up[np.isfinite(down.up)]]
-    at = np.unique(np.concatenate(times))
-    held = until(facts.a_start, at, facts.a_gpus) - until(facts.a_end, at, facts.a_gpus)
-    up = np.full(at.size, int(facts.server_gpus.sum()))
-    if down is not None and down.server.size:
-        gpus = facts.server_gpus[down.server].astype(np.int64)
-        up = up - until(down.down, at, gpus) + until(down.up, at, gpus)
-    lent = np.maximum(held - np.maximum(up - largest, 0), 0)
-    return float((lent[:-1] * np.diff(at)).sum())
-
-
-def _rows_of(facts: Facts, name: str) -> list[tuple[float, int]]:
-    """Every row of a service, also those that count at the boundary of another."""
-    assert facts.outcome.services is not None, "services"
-    return [row[1:3] for row in facts.outcome.services.iter_rows() if row[0] == name]

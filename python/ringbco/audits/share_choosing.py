@@ -15,7 +15,7 @@ from ringbco.audits.findings import Check
 from ringbco.trace.shares import WHOLE
 
 if TYPE_CHECKING:
-    from ringbco.audits.contention import Episodes
+    from ringbco.audits.episodes import Episodes
     from ringbco.audits.facts import Facts, Ints
 
 Site = tuple[int, int]

@@ -38,7 +38,7 @@ class Types:
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The type of each episode's first server, and whether it has servers of other types too.
 
-        The pairs are those of `contention.Episodes`.
+        The pairs are those of `episodes.Episodes`.
         """
         of = self.server[np.minimum(pair_server, self.server.size - 1)]
         first = np.zeros(episodes, dtype=np.int64)

@@ -1,0 +1,303 @@
+"""The difference of a result's tables from those that the judge makes of its book: which rows, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.audits.findings import Finding, number
+from ringbco.errors import show_value
+
+if TYPE_CHECKING:
+    from ringbco.audits.findings import Check
+    from ringbco.judge import Given, Judgement
+    from ringbco.result.outcome import Outcome
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+RELATIVE: Final = 1e-9
+"""How far sums may be from what they should be: they depend on the order of adding up."""
+SINGLE: Final = 1e-5
+"""The same of float32."""
+WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
+RUNS: Final = ("run_spread", "run_contention", "run_resized", "run_on_type")
+TABLES: Final = {
+    "jobs": "jobs",
+    "stays": "stays_written",
+    **{name: name for name in ("allocations", "timeline", "servers", "replicas", "rungs", "searches")},
+}
+"""By the judge's names: where an outcome has the tables that follow from a book."""
+CODES: Final = {
+    "jobs": "inputs",
+    "stays": "stays",
+    "allocations": "stretches",
+    "timeline": "timeline",
+    "servers": "servers",
+    "replicas": "services",
+    "rungs": "searches",
+    "searches": "searches",
+    **{f"jobs.{name}": "arithmetic" for name in ("wait_time", "run_time", "jct", "waited", "slowdown")},
+    **{f"jobs.{name}": "stretches" for name in ("start_time", "finish_time", "preemptions")},
+    **{f"jobs.{name}": "held" for name in ("held_time", "lost_time", "held_gpu_time", "lost_gpu_time")},
+    **dict.fromkeys(("jobs.failures", "jobs.lost_work", "stays.lost", "stays.lost_time"), "outages"),
+    **dict.fromkeys(("jobs.pauses", "jobs.paused_time", "stays.paused_at_rung"), "searches"),
+    **{f"jobs.{name}": "causes" for name in (*WAITS, *RUNS)},
+    **{f"stays.{name}": "causes" for name in WAITS},
+    "jobs.job_id": "jobs",
+    "jobs.num_servers": "num-servers",
+    "jobs.max_contention": "contention",
+    "jobs.moves": "stays",
+    "jobs.resizes": "stays",
+    "jobs.evictions": "evictions",
+    "jobs.gpu_share": "gangs",
+    "stays.pause": "held",
+    "stays.work": "run-times",
+    "allocations.stay": "stays",
+    **dict.fromkeys(("allocations.num_gpus", "allocations.gpu", "allocations.share"), "gangs"),
+}  # fmt: skip
+"""Under which check a difference goes: that of the column, else that of its table."""
+EXACT: Final = (
+    *("submit_time", "start_time", "finish_time", "end_time", "wait_time", "run_time", "jct"),
+    *("slowdown", "went_on", "loss", "deadline", "gpu_share", "share"),
+)
+"""Columns that are one operation away from what the book says, or none."""
+INSTANTS: Final = ("time", "finish_time", "serves_from", "drains_from")
+"""Columns of times that count from the job table's zero, and may be rounded."""
+OLDER: Final = (
+    *(*WAITS, *RUNS, "held_time", "lost_time", "moves", "resizes", "held_gpu_time", "lost_gpu_time"),
+    "watts",
+)
+"""Columns of jobs.parquet and timeline.parquet without which a result can be read."""
+PLACED: Final = {
+    "jobs": ("num_servers", "max_contention", *WAITS, *RUNS),
+    "stays": ("num_servers", "work", "lost", "gpu_type", *WAITS),
+    "timeline": ("spanning_jobs", "mean_contention", "watts"),
+}
+"""Columns that say nothing where nobody recorded who held which servers."""
+
+
+def code_of(table: str, column: str) -> str:
+    """The check under which a difference in a column goes."""
+    return CODES.get(f"{table}.{column}", CODES[table])
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A column of a result that is not what the judge says. rows: which; none where all of it is odd."""
+
+    table: str
+    column: str
+    rows: Ints
+    says: str = ""
+    told: pl.Series | None = None
+    right: Sequence[Any] = ()
+
+    @property
+    def code(self) -> str:
+        """Under which check it goes."""
+        return code_of(self.table, self.column)
+
+    def how(self, row: int) -> str:
+        """What a row says and should say."""
+        assert self.told is not None, "rows"
+        where = "" if self.table in ("jobs", "timeline") else f"{self.table}.parquet, row {row + 1}: "
+        return f"{where}{self.column} is {_shown(self.told[row])}; expected {_shown(self.right[row])}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    return number(value) if isinstance(value, int | float) else show_value(value)
+
+
+def blame(check: Check, frame: pl.DataFrame, found: Difference) -> None:
+    """Counts a failure for each row of a difference, or one for all of it."""
+    if found.told is None:
+        check.fail(found.says)
+        return
+    ids = frame.get_column("job_id", default=None)
+    server, time = frame.get_column("server", default=None), frame.get_column("time", default=None)
+    check.add(
+        (
+            Finding(
+                check.code,
+                found.how(row),
+                None if ids is None else str(ids[row]),
+                None if server is None or server[row] is None else int(server[row]),
+                None if time is None or time[row] is None else float(time[row]),
+            )
+            for row in found.rows.tolist()
+        ),
+        found.rows.size,
+    )
+
+
+class Differences:
+    """A result beside what the judge makes of its book.
+
+    recorded: whether the book says who held which servers. ulp: how fine its times are. whole, alone: by row
+    of the job table, its work and its ideal run time.
+    """
+
+    def __init__(self, outcome: Outcome, given: Given, found: Judgement, *, recorded: bool = True) -> None:
+        self.outcome, self.given, self.found, self.recorded = outcome, given, found, recorded
+        jobs = given.jobs
+        self.row = {name: row for row, name in enumerate(jobs.id)}
+        times = np.array([*found.tables["stays"]["end_time"], *jobs.submit])
+        self.ulp = float(np.spacing(np.abs(times).max() + 1e-9))
+        self.whole = np.array(jobs.duration if given.model == "fixed" else jobs.iterations, np.float64)
+        self.alone = np.array(jobs.ideal, np.float64)
+
+    def frame(self, table: str) -> pl.DataFrame | None:
+        """What the result says."""
+        found: pl.DataFrame | None = getattr(self.outcome, TABLES[table])
+        return found
+
+    def all(self) -> Iterator[Difference]:
+        """Every column of every table."""
+        for table in TABLES:
+            frame, right = self.frame(table), self.found.tables.get(table)
+            if table == "stays" and (frame is None or not self.given.several):
+                if frame is not None or self.given.several:
+                    said = "is there only for runs in which a stay may end early"
+                    yield Difference(table, "", np.zeros(0, np.int64), f"stays.parquet {said}")
+                continue
+            if not self.recorded and (table == "allocations" or (table == "servers" and self._sleeps)):
+                continue
+            if (frame is None) != (right is None):
+                said = "is missing" if frame is None else "is there; expected none"
+                yield Difference(table, "", np.zeros(0, np.int64), f"{table}.parquet {said}")
+            elif frame is not None and right is not None:
+                yield from self._columns(table, frame, right)
+
+    @property
+    def _sleeps(self) -> bool:
+        return self.given.sleep_after < float("inf")
+
+    @property
+    def _least_busy(self) -> bool:
+        """Whether a policy in Python decides, and who is busy says where its gangs may go."""
+        options = self.given.options
+        literal = options["variant"] == "literal" and options["placement"] in ("lbsgf", "sjf-bco")
+        return literal and self.given.decides
+
+    def _columns(
+        self, table: str, frame: pl.DataFrame, right: Mapping[str, Sequence[Any]]
+    ) -> Iterator[Difference]:
+        height = len(next(iter(right.values())))
+        if frame.height != height:
+            said = f"{table}.parquet has {frame.height} rows; expected {height}"
+            yield Difference(table, "", np.zeros(0, np.int64), said)
+            return
+        for column in (*right, *(name for name in frame.columns if name not in right)):
+            if not self.recorded and column in (*PLACED.get(table, ()), *self._paused(table)):
+                continue
+            if column not in right or column not in frame.columns:
+                if column not in frame.columns and table in ("jobs", "timeline") and column in OLDER:
+                    continue
+                said = f"has a column {column}; expected none"
+                if column not in frame.columns:
+                    said = f"has no column {column}"
+                yield Difference(table, column, np.zeros(0, np.int64), f"{table}.parquet {said}")
+                continue
+            rows = self._rows(table, frame, column, right)
+            if rows.size:
+                yield Difference(table, column, rows, told=frame[column], right=right[column])
+
+    def _paused(self, table: str) -> Sequence[str]:
+        """Columns that say nothing where nobody recorded which servers woke up."""
+        return {"jobs": ("lost_time", "lost_gpu_time", "lost_work"), "stays": ("pause", "lost_time")}.get(
+            table, ()
+        ) if self._sleeps else ()  # fmt: skip
+
+    def _rows(self, table: str, frame: pl.DataFrame, column: str, right: Mapping[str, Sequence[Any]]) -> Ints:
+        """The rows in which a column differs."""
+        told, expected = frame[column], right[column]
+        if not told.dtype.is_numeric() or any(isinstance(value, str) for value in expected[:1]):
+            # Whatever kind of column it is: numbers told as words are no numbers.
+            plain = pl.Series(column, [None if value is None else str(value) for value in expected])
+            plain = plain.cast(pl.String)
+            bad = told.cast(pl.String, strict=False).ne_missing(plain).to_numpy()
+        else:
+            want = np.array(expected, np.float64)
+            if table == "jobs" and column == "slowdown":
+                # To the last bit of what the result says itself.
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    want = np.array(right["jct"]) / frame["ideal_run_time"].to_numpy()
+            near: Floats | float = 0.0
+            if not told.dtype.is_integer() and column not in EXACT:
+                near = self._near(table, column, want, right)
+            found = told.cast(pl.Float64).fill_null(np.nan).to_numpy()
+            with np.errstate(invalid="ignore"):
+                bad = ~((np.abs(found - want) <= near) | (found == want))
+            bad &= ~(told.is_null().to_numpy() & np.isnan(want))
+        if self._least_busy and column == "wait_behind" and "wait_fragmented" in frame.columns:
+            # What is started and stopped at one instant counts as accumulated time, and is in no book.
+            parts = ("wait_behind", "wait_fragmented")
+            both = np.sum([frame[name].cast(pl.Float64).fill_null(np.nan) for name in parts], axis=0)
+            bad = ~(np.abs(both - np.sum([right[name] for name in parts], axis=0)) <= near)
+        unsure = self._unsure(table, frame, column)
+        return np.flatnonzero(bad if unsure is None else bad & ~unsure)
+
+    def _near(self, table: str, column: str, want: Floats, right: Mapping[str, Sequence[Any]]) -> Floats:
+        """How far each row of a column of sums may be off."""
+        near: Floats = RELATIVE * np.abs(want) * (column not in INSTANTS)
+        if table == "jobs":
+            return near + self._near_of_job(column, want, right)
+        if table == "stays" and column in ("work", "lost"):
+            row = np.array([self.row[name] for name in right["job_id"]], np.int64)
+            near = self.whole[row] * (RELATIVE + 64.0 * self.ulp / self.alone[row])
+        elif table == "stays" and column in WAITS:
+            waited = np.abs(np.sum([right[name] for name in WAITS], axis=0))
+            near = RELATIVE * waited + 1e-9 + 256.0 * self.ulp
+        elif column == "watts":
+            near = np.full(want.size, RELATIVE * float(np.abs(want).max(initial=0.0)))
+        elif column == "gpu_hours":
+            gpus = sum(self.given.cluster.gpus) * len(self.found.tables["stays"]["stay"])
+            near = near + 8.0 * self.ulp * gpus / 3600.0
+        elif column != "mean_contention":
+            near = near + 8.0 * self.ulp
+        return near
+
+    def _near_of_job(self, column: str, want: Floats, right: Mapping[str, Sequence[Any]]) -> Floats:
+        """What of that is for a job's stays: each begins and ends at times that are only so fine."""
+        stays = np.ones(want.size)
+        for name in ("preemptions", "evictions", "failures", "pauses"):
+            stays += np.array(right.get(name, 0), np.float64)
+        near: Floats = 8.0 * self.ulp * stays
+        if column in (*WAITS, *RUNS):
+            near = SINGLE * np.abs(want) + 1e-6 * np.array(right["jct"]) + 8.0 * near
+        elif column.endswith("gpu_time"):
+            near = near * sum(self.given.cluster.gpus)
+        return near
+
+    def _unsure(self, table: str, frame: pl.DataFrame, column: str) -> NDArray[np.bool_] | None:
+        """Rows of a column of which the book does not say enough."""
+        stays = self.found.tables["stays"]
+        if column == "wait_fragmented" and self._least_busy:
+            return np.ones(frame.height, dtype=bool)
+        if table == "jobs" and column == "max_contention":
+            # Whether a job too short for float64 was gone when others came then the book does not say.
+            wide = np.array(stays["num_servers"]) > 1
+            start, end = np.array(stays["start_time"])[wide], np.array(stays["end_time"])[wide]
+            times, count = np.unique(start, return_counts=True)
+            if np.isin(times[count > 1], start[start == end]).any():
+                return np.ones(frame.height, dtype=bool)
+        if table == "stays" and column == "work":
+            # A trial that ends as it comes to a rung has more work, or less, than there is up to the rung.
+            ids = np.array(stays["job_id"], dtype=object)
+            last = np.append(ids[1:] != ids[:-1], True)[: ids.size]
+            return np.asarray((np.array(stays["ended"], dtype=object) == "rung") & last)
+        if table == "servers" and column == "by" and self.outcome.allocations is not None:
+            # Of several jobs that wake a server at one instant, the book does not say who was first.
+            held = self.outcome.allocations.filter(pl.col("start_time") < pl.col("end_time"))
+            counts = held.group_by(server="server", time="start_time").len()
+            several = frame.join(counts, on=["server", "time"], how="left", maintain_order="left")
+            return ((several["what"] == "woke") & (several["len"].fill_null(0) > 1)).to_numpy()
+        return None

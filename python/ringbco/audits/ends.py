@@ -1,0 +1,175 @@
+"""Why stays ended: whether that is allowed here, and whether whom a stay names did it (docs/results.md)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from ringbco.audits.findings import Finding
+from ringbco.errors import show_value
+from ringbco.judge import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ringbco.audits.findings import Check
+    from ringbco.judge import Book, Given
+    from ringbco.judge.given import Stay
+
+GOES_ON: Final = ("preempted", "moved", "resized", "evicted", "failed", "rung")
+"""How a stay may end that is not its job's last."""
+LAST: Final = ("done", "dropped", "rung")
+"""How a job's last stay may end."""
+SHIFTED: Final = ("moved", "resized")
+Told = tuple[str, str]
+"""A code, and what is wrong."""
+
+
+class Ends:
+    """The stays of a book, and who may have made them end.
+
+    preemptible: by row of the job table; None: all are. failing: (server, instant) of each server that goes
+    down. starts: who starts at an instant.
+    """
+
+    def __init__(self, given: Given, book: Book, preemptible: Sequence[bool] | None) -> None:
+        self.given, self.book, self.preemptible = given, book, preemptible
+        self.down = clock.seen(given.outages or (), given.slot)
+        self.failing = {(outage.server, outage.down) for outage in self.down}
+        self.starts: dict[float, list[Stay]] = {}
+        for stay in book.stays:
+            self.starts.setdefault(stay.start, []).append(stay)
+        self.replicas = {(r.service, r.server, r.start) for r in book.replicas}
+        self.owned: dict[str, tuple[list[float], list[float]]] = {}
+        for stay in book.stays if given.quotas is not None else ():
+            owner = self.owner(stay.job)
+            if owner is not None:
+                begun, ended = self.owned.setdefault(owner, ([], []))
+                for _ in range(stay.gpus):
+                    insort(begun, stay.start)
+                    insort(ended, stay.end)
+
+    def owner(self, job: int) -> str | None:
+        """Whose quota counts for a job; None where it has none."""
+        owners = self.given.jobs.owner
+        owner = owners[job] if owners is not None else None
+        return owner if owner in (self.given.quotas or {}) else None
+
+    def all(self) -> Iterator[tuple[Stay, Told]]:
+        """Every stay whose end cannot be."""
+        for stay, after in pairwise((*self.book.stays, None)):
+            assert stay is not None, "only the last is none"
+            for told in self._one(stay, after if after is not None and after.job == stay.job else None):
+                yield stay, told
+
+    def _one(self, stay: Stay, after: Stay | None) -> Iterator[Told]:
+        word = stay.ended
+        if word not in (LAST if after is None else GOES_ON):
+            others = "is its job's last" if after is None else "has others after it"
+            yield "stays", f"ended is {show_value(word)}, and the stay {others}"
+            return
+        if after is not None and word in SHIFTED:
+            moved = after.start == stay.end and (after.gpus == stay.gpus) == (word == "moved")
+            if not moved or (word == "moved" and after.held == stay.held and after.places == stay.places):
+                yield "stays", "is said to be moved or resized, and is not"
+        yield from self._allowed(stay)
+        yield from self._by(stay)
+
+    def _allowed(self, stay: Stay) -> Iterator[Told]:
+        """Whether stays may end so in this run."""
+        given, word = self.given, stay.ended
+        if word in ("preempted", "moved") and not given.preempts:
+            yield "stays", f"is {word}; the policy preempts nobody"
+        if word == "resized" and not (given.resizes and given.elastic):
+            yield "stays", "is resized; the policy may resize nobody"
+        if word == "dropped" and not given.decides:
+            yield "stays", "is dropped; only a policy of one's own ends jobs"
+        if word == "rung" and not (stay.marks and stay.marks[-1].time == stay.end):
+            yield "searches", "ends at a rung; rungs.parquet has none at which it gives its GPUs back then"
+        if word == "evicted" and not given.makes_room:
+            yield "evictions", "is evicted; nobody makes room in this run"
+        if word not in ("done", "rung", "failed") and stay.end > stay.start:
+            lost = next((server for server, _ in stay.held if (server, stay.end) in self.failing), None)
+            if lost is not None:
+                yield "outages", f"is {word} as server {lost} goes down; expected failed"
+
+    def _by(self, stay: Stay) -> Iterator[Told]:
+        """Whether whom it names made it end, and it names nobody else."""
+        named = {"by_job": stay.by_job, "by_service": stay.by_service, "by_server": stay.by_server}
+        may = {"evicted": ("by_job", "by_service"), "failed": ("by_server",)}.get(stay.ended, ())
+        told = [name for name, value in named.items() if value is not None]
+        code = "outages" if stay.ended == "failed" else "evictions" if stay.ended == "evicted" else "stays"
+        if len(told) != bool(may) or not set(told) <= set(may):
+            names = " and ".join(told) or "nobody"
+            yield code, f"is {stay.ended} and names {names}; expected {' or '.join(may) or 'nobody'}"
+        elif stay.by_server is not None:
+            failed = [server for server, _ in stay.held if (server, stay.end) in self.failing]
+            if not failed or stay.by_server != min(failed):
+                wanted = f"server {min(failed)}" if failed else "one of its servers that goes down then"
+                yield code, f"by_server is {stay.by_server}; expected {wanted}"
+        elif stay.by_service is not None:
+            named_as = show_value(stay.by_service)
+            if not self._may_evict(stay.job):
+                yield "services", f"is evicted for {named_as}, and not preemptible"
+            elif not any((stay.by_service, server, stay.end) in self.replicas for server, _ in stay.held):
+                yield "services", f"by_service is {named_as}, none of whose replicas comes there then"
+        elif stay.by_job is not None:
+            yield from self._by_job(stay, stay.by_job)
+
+    def _by_job(self, stay: Stay, other: int) -> Iterator[Told]:
+        """Whether a job may evict another: it stands higher, or is within its quota and the other is over."""
+        name, jobs = self.given.jobs.id[other], self.given.jobs
+        its = next((own for own in self.starts.get(stay.end, ()) if own.job == other), None)
+        if its is None:
+            yield "evictions", f"by_job is {name}, which does not start then"
+            return
+        sizes = self.given.cluster.gpus
+        servers = {server for server, _ in stay.held}
+        if its.gpus <= min(sizes) and not servers & {server for server, _ in its.held}:
+            yield "evictions", f"by_job is {name}, which starts on none of its servers"
+        priority = jobs.priority
+        higher = priority is not None and priority[other] > priority[stay.job]
+        if self.given.options.get("evict") and higher and self._may_evict(stay.job):
+            return
+        if not self._over_quota(stay):
+            yield "evictions", f"by_job is {name}, which may not evict it"
+
+    def _may_evict(self, job: int) -> bool:
+        return self.preemptible is None or self.preemptible[job]
+
+    def _over_quota(self, stay: Stay) -> bool:
+        """Whether its owner may have held more than its quota as it began, or went on at some instant."""
+        owner = self.owner(stay.job)
+        if owner is None:
+            return False
+        most, borrows = (self.given.quotas or {})[owner]
+        begun, ended = self.owned[owner]
+        first, last = bisect_left(begun, stay.start), bisect_right(begun, stay.end)
+        return borrows and any(
+            bisect_right(begun, time) - bisect_left(ended, time) > most for time in begun[first:last]
+        )
+
+
+def check_ends(
+    checks: Mapping[str, Check], given: Given, book: Book, preemptible: Sequence[bool] | None
+) -> None:
+    """Counts a failure for each stay whose end cannot be."""
+    for stay, (code, says) in Ends(given, book, preemptible).all():
+        check = checks[code]
+        check.add(
+            [Finding(check.code, f"stay {stay.number} {says}", given.jobs.id[stay.job], time=stay.end)], 1
+        )
+    last = max(stay.end for stay in book.stays)
+    failing = {(outage.server, outage.down) for outage in clock.seen(given.outages or (), given.slot)}
+    for replica in book.replicas:
+        failed = (replica.server, replica.end) in failing
+        may: tuple[str, ...] = (
+            ("end of run",) if replica.end == last else ("failed",) if failed else ("surplus",)
+        )
+        if replica.end == last and failed:
+            may = ("end of run", "failed")
+        if replica.ended not in may:
+            told = f"a replica of {show_value(replica.service)} ended is {show_value(replica.ended)}"
+            checks["services"].fail(f"{told}; expected {' or '.join(may)}", time=replica.end)

@@ -1,0 +1,97 @@
+"""The episodes of the allocations: stretches of time in which a job holds the same servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ringbco.audits.facts import Bools, Floats, Ints
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Stretches of time in which a job holds the same servers, sorted by job, then time.
+
+    gpus: how many it holds there. Pairs list the servers of each episode: pair i says that episode
+    `pair_episode[i]` (sorted) holds `pair_server[i]`.
+    """
+
+    job: Ints
+    start: Floats
+    end: Floats
+    servers: Ints
+    gpus: Ints
+    pair_episode: Ints
+    pair_server: Ints
+
+
+def episodes(job: Ints, server: Ints, gpus: Ints, *, start: Floats, end: Floats) -> tuple[Episodes, Ints]:
+    """The episodes of the given stretches, and the jobs whose stretches overlap other than as one gang.
+
+    Stretches of a job with the same start and end are one episode. Where a job's stretches overlap in another
+    way they are cut into pieces in which the servers stay the same, so that what follows is right anyway.
+    """
+    ragged = _ragged(job, server, start, end)
+    if ragged.size:
+        cut = np.isin(job, ragged)
+        pieces = list(_cut(job[cut], server[cut], gpus[cut], start[cut], end[cut]))
+        extra = np.array(pieces, dtype=np.float64).reshape(-1, 5)
+        job = np.concatenate([job[~cut], extra[:, 0].astype(np.int64)])
+        server = np.concatenate([server[~cut], extra[:, 1].astype(np.int64)])
+        start = np.concatenate([start[~cut], extra[:, 2]])
+        end = np.concatenate([end[~cut], extra[:, 3]])
+        gpus = np.concatenate([gpus[~cut], extra[:, 4].astype(np.int64)])
+    order = np.lexsort((server, end, start, job))
+    job, server, start, end = job[order], server[order], start[order], end[order]
+    gpus = gpus[order]
+    first = _starts(job, start, end)
+    numbers = np.cumsum(first) - 1
+    return (
+        Episodes(
+            job=job[first],
+            start=start[first],
+            end=end[first],
+            servers=np.bincount(numbers, minlength=int(first.sum())),
+            gpus=np.bincount(numbers, gpus, int(first.sum())).astype(np.int64),
+            pair_episode=numbers,
+            pair_server=server,
+        ),
+        ragged,
+    )
+
+
+def _starts(*columns: Ints | Floats) -> Bools:
+    """Where a run of equal rows begins."""
+    first = np.ones(columns[0].size, dtype=bool)
+    if first.size:
+        first[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return first
+
+
+def _ragged(job: Ints, server: Ints, start: Floats, end: Floats) -> Ints:
+    """Jobs with a server twice at a time, or with overlapping stretches that differ in start or end."""
+    order = np.lexsort((server, end, start, job))
+    job, server, start, end = job[order], server[order], start[order], end[order]
+    same_job = job[1:] == job[:-1]
+    together = same_job & (start[1:] == start[:-1]) & (end[1:] == end[:-1])
+    twice = together & (server[1:] == server[:-1])
+    overlapping = same_job & ~together & (start[1:] < end[:-1])
+    return np.unique(job[1:][twice | overlapping])
+
+
+def _cut(
+    job: Ints, server: Ints, gpus: Ints, start: Floats, end: Floats
+) -> Iterator[tuple[float, float, float, float, float]]:
+    rows: dict[int, list[tuple[int, int, float, float]]] = {}
+    columns = (column.tolist() for column in (job, server, gpus, start, end))
+    for j, s, g, a, b in zip(*columns, strict=True):
+        rows.setdefault(j, []).append((s, g, a, b))
+    for j, stretches in rows.items():
+        times = sorted({t for _, _, a, b in stretches for t in (a, b)})
+        for t, following in pairwise(times):
+            there = {s: g for s, g, a, b in stretches if a <= t < b}
+            for s, g in sorted(there.items()):
+                yield j, s, t, following, g

@@ -1,0 +1,132 @@
+"""What the judge makes of a result's book beside what the result says: tables, figures, work, ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ringbco.audits.difference import RUNS, TABLES, WAITS, Differences, blame, code_of
+from ringbco.audits.ends import check_ends
+from ringbco.audits.figures import check_summary
+from ringbco.audits.findings import Finding, number
+from ringbco.audits.given import book_of, given_of
+from ringbco.errors import InputError
+from ringbco.judge import judge
+from ringbco.trace.standing import preemptible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ringbco.audits.facts import Facts
+    from ringbco.audits.findings import Check
+    from ringbco.judge import Book, Given
+    from ringbco.judge.given import Stay
+
+RELATIVE: Final = 1e-9
+"""How far work may be from what was to do, relative to that."""
+BOOK: Final = ("jobs", "rows", "stretches", "gangs", "servers", "types", "services")
+"""Where one of these fails there is no book to judge."""
+JUDGED: Final = (
+    *("inputs", "arithmetic", "stays", "evictions", "num-servers", "contention", "run-times", "searches"),
+    *("held", "causes", "summary", "timeline"),
+)
+Checks = dict[str, "Check"]
+
+
+def check_book(checks: Checks, facts: Facts) -> None:
+    """Judges the book of a result, and counts every difference from it."""
+    outcome = facts.outcome
+    given = given_of(outcome, facts.table)
+    _leave_out(checks, facts, given)
+    broken = [code for code in BOOK if checks[code].failed]
+    if broken:
+        _not_run(checks, f"{', '.join(broken)} failed")
+        return
+    try:
+        book = book_of(outcome, given)
+        found = judge(given, book)
+    except InputError as error:
+        _no_book(checks, str(error))
+        return
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        # Of a genuine result the judge can make something. What else a damaged one holds is of any kind.
+        _no_book(checks, f"{type(error).__name__}: {error}")
+        return
+    recorded = outcome.allocations is not None
+    differences = Differences(outcome, given, found, recorded=recorded)
+    for table in TABLES:
+        frame, right = differences.frame(table), found.tables.get(table, {})
+        for column in right:
+            checks[code_of(table, column)].looked_at += 0 if frame is None else frame.height
+    for difference in differences.all():
+        frame = differences.frame(difference.table)
+        blame(checks[difference.code], pl.DataFrame() if frame is None else frame, difference)
+    check_summary(checks["summary"], differences, len(book.stays))
+    if recorded:
+        _check_work(checks, given, book, differences)
+    able = preemptible(facts.table.frame)
+    check_ends(checks, given, book, None if able is None else able.tolist())
+
+
+def _not_run(checks: Checks, reason: str) -> None:
+    for code in JUDGED:
+        if not checks[code].failed and checks[code].not_run is None:
+            checks[code].not_run = reason
+
+
+def _no_book(checks: Checks, says: str) -> None:
+    checks["stays"].not_run = None
+    checks["stays"].fail(f"what happened cannot be read: {says}")
+    _not_run(checks, "stays failed")
+
+
+def _leave_out(checks: Checks, facts: Facts, given: Given) -> None:
+    """Marks what this result says nothing of."""
+    columns = set(facts.jobs.columns)
+    paused = given.several or given.pauses
+    for code, applies, reason in (
+        ("stays", given.several or facts.outcome.stays_written is not None, "every job has one stay"),
+        ("held", paused, "the policy preempts nobody"),
+        ("held", not paused or {"held_time", "lost_time"} <= columns, "the result does not say"),
+        ("causes", {*WAITS[1:], *RUNS[:2]} <= columns, "the result does not say"),
+    ):
+        if not applies and checks[code].not_run is None:
+            checks[code].not_run = reason
+
+
+def _check_work(checks: Checks, given: Given, book: Book, differences: Differences) -> None:
+    """Counts a failure for each job whose work is not what it should be."""
+    checks["run-times"].looked_at += len({stay.job for stay in book.stays})
+    for stay, code, says in off(given, book, differences):
+        checks[code].add([Finding(code, says, given.jobs.id[stay.job], time=stay.end)], 1)
+
+
+def off(given: Given, book: Book, differences: Differences) -> Iterator[tuple[Stay, str, str]]:
+    """The last stay of each job whose work was not done at its end, or before, or at its rungs; code, how.
+
+    A job that was ended did less.
+    """
+    units = "recorded seconds" if given.model == "fixed" else "iterations"
+    first: dict[int, Stay] = {}
+    last: dict[int, Stay] = {}
+    left: dict[int, float] = {}
+    for stay in book.stays:
+        first.setdefault(stay.job, stay)
+        last[stay.job] = stay
+        left[stay.job] = left.get(stay.job, 0.0) + stay.work - stay.lost
+    for job, stay in last.items():
+        whole, beyond = float(differences.whole[job]), differences.found.off.get(job, 0.0)
+        slack = (RELATIVE + 64.0 * differences.ulp / float(differences.alone[job])) * whole
+        if abs(beyond) <= slack and not (stay.ended == "dropped" and left[job] > whole + slack):
+            continue
+        after = f"after {number(stay.end - first[job].start)} s with"
+        met = f"{units} done under the contention it met; expected"
+        if stay.ended == "dropped":
+            yield stay, "run-times", f"is ended {after} {number(left[job])} {met} less than {number(whole)}"
+        elif stay.marks or (given.searched and given.jobs.group and given.jobs.group[job] is not None):
+            how = f"does {number(beyond)} {units} too many on its way to a rung, or to its end"
+            yield stay, "searches", how
+        else:
+            how = f"finishes {after} {number(whole + beyond)} {met} {number(whole)}"
+            yield stay, "run-times", how
