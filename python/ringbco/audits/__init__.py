@@ -6,7 +6,10 @@ engine. docs/audit.md lists the checks. The order below is the order in which a 
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -126,9 +129,22 @@ def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
         checks["jobs"].fail("jobs.parquet has no rows")
         _leave_out(checks, set(RULES) - {"trace", "values", "jobs"}, "there are no jobs")
     else:
-        with np.errstate(over="ignore", invalid="ignore"):  # times of a damaged result may be of any size
+        # Times of a damaged result may be of any size.
+        with np.errstate(over="ignore", invalid="ignore"), _uncollected():
             _run(checks, outcome, jobs)
     return Report(tuple(checks.values()))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Leaves rubbish where it is meanwhile: a book is a million small objects, and none of them go round."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _leave_out(checks: dict[str, Check], codes: set[str] | tuple[str, ...], reason: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from ringbco.audits.findings import Finding
+from ringbco.audits.given import BY
 from ringbco.errors import show_value
 from ringbco.judge import clock
 
@@ -39,7 +39,7 @@ class Ends:
         self.down = clock.seen(given.outages or (), given.slot)
         self.failing = {(outage.server, outage.down) for outage in self.down}
         self.starts: dict[float, list[Stay]] = {}
-        for stay in book.stays:
+        for stay in book.stays if given.makes_room else ():
             self.starts.setdefault(stay.start, []).append(stay)
         self.replicas = {(r.service, r.server, r.start) for r in book.replicas}
         self.owned: dict[str, tuple[list[float], list[float]]] = {}
@@ -59,9 +59,12 @@ class Ends:
 
     def all(self) -> Iterator[tuple[Stay, Told]]:
         """Every stay whose end cannot be."""
-        for stay, after in pairwise((*self.book.stays, None)):
-            assert stay is not None, "only the last is none"
-            for told in self._one(stay, after if after is not None and after.job == stay.job else None):
+        stays = self.book.stays
+        for stay, after in zip(stays, (*stays[1:], None), strict=True):
+            last = after is None or after.job != stay.job
+            if last and stay.ended == "done" and not self._named(stay):
+                continue  # as most do
+            for told in self._one(stay, None if last else after):
                 yield stay, told
 
     def _one(self, stay: Stay, after: Stay | None) -> Iterator[Told]:
@@ -95,11 +98,16 @@ class Ends:
             if lost is not None:
                 yield "outages", f"is {word} as server {lost} goes down; expected failed"
 
+    def _named(self, stay: Stay) -> list[str]:
+        """The columns in which it names somebody."""
+        if stay.by_job is None and stay.by_service is None and stay.by_server is None:
+            return []
+        return [name for name in BY if getattr(stay, name) is not None]
+
     def _by(self, stay: Stay) -> Iterator[Told]:
         """Whether whom it names made it end, and it names nobody else."""
-        named = {"by_job": stay.by_job, "by_service": stay.by_service, "by_server": stay.by_server}
         may = {"evicted": ("by_job", "by_service"), "failed": ("by_server",)}.get(stay.ended, ())
-        told = [name for name, value in named.items() if value is not None]
+        told = self._named(stay)
         code = "outages" if stay.ended == "failed" else "evictions" if stay.ended == "evicted" else "stays"
         if len(told) != bool(may) or not set(told) <= set(may):
             names = " and ".join(told) or "nobody"

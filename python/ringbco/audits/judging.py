@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from ringbco.audits.difference import RUNS, TABLES, WAITS, Differences, blame, code_of
@@ -97,7 +99,7 @@ def _leave_out(checks: Checks, facts: Facts, given: Given) -> None:
 
 def _check_work(checks: Checks, given: Given, book: Book, differences: Differences) -> None:
     """Counts a failure for each job whose work is not what it should be."""
-    checks["run-times"].looked_at += len({stay.job for stay in book.stays})
+    checks["run-times"].looked_at += len(differences.found.off)
     for stay, code, says in off(given, book, differences):
         checks[code].add([Finding(code, says, given.jobs.id[stay.job], time=stay.end)], 1)
 
@@ -108,25 +110,27 @@ def off(given: Given, book: Book, differences: Differences) -> Iterator[tuple[St
     A job that was ended did less.
     """
     units = "recorded seconds" if given.model == "fixed" else "iterations"
-    first: dict[int, Stay] = {}
-    last: dict[int, Stay] = {}
-    left: dict[int, float] = {}
+    slack = (RELATIVE + 64.0 * differences.ulp / differences.alone) * differences.whole
+    beyond = np.zeros(slack.size)
+    beyond[list(differences.found.off)] = list(differences.found.off.values())
+    odd = set(np.flatnonzero(~(np.abs(beyond) <= slack)).tolist())
+    own: dict[int, list[Stay]] = {}
     for stay in book.stays:
-        first.setdefault(stay.job, stay)
-        last[stay.job] = stay
-        left[stay.job] = left.get(stay.job, 0.0) + stay.work - stay.lost
-    for job, stay in last.items():
-        whole, beyond = float(differences.whole[job]), differences.found.off.get(job, 0.0)
-        slack = (RELATIVE + 64.0 * differences.ulp / float(differences.alone[job])) * whole
-        if abs(beyond) <= slack and not (stay.ended == "dropped" and left[job] > whole + slack):
-            continue
-        after = f"after {number(stay.end - first[job].start)} s with"
+        if stay.job in odd or stay.ended == "dropped":
+            own[stay.job] = []
+    for stay in book.stays if own else ():
+        if stay.job in own:
+            own[stay.job].append(stay)
+    for job, stays in own.items():
+        stay, whole, more = stays[-1], float(differences.whole[job]), float(beyond[job])
+        left = math.fsum(each.work - each.lost for each in stays)
+        after = f"after {number(stay.end - stays[0].start)} s with"
         met = f"{units} done under the contention it met; expected"
         if stay.ended == "dropped":
-            yield stay, "run-times", f"is ended {after} {number(left[job])} {met} less than {number(whole)}"
+            if left > whole + slack[job]:
+                yield stay, "run-times", f"is ended {after} {number(left)} {met} less than {number(whole)}"
         elif stay.marks or (given.searched and given.jobs.group and given.jobs.group[job] is not None):
-            how = f"does {number(beyond)} {units} too many on its way to a rung, or to its end"
+            how = f"does {number(more)} {units} too many on its way to a rung, or to its end"
             yield stay, "searches", how
         else:
-            how = f"finishes {after} {number(whole + beyond)} {met} {number(whole)}"
-            yield stay, "run-times", how
+            yield stay, "run-times", f"finishes {after} {number(whole + more)} {met} {number(whole)}"
