@@ -31,11 +31,13 @@ class Ends:
     """The stays of a book, and who may have made them end.
 
     preemptible: by row of the job table; None: all are. failing: (server, instant) of each server that goes
-    down. starts: who starts at an instant.
+    down. starts: who starts at an instant. recorded: whether stays say who held which servers.
     """
 
-    def __init__(self, given: Given, book: Book, preemptible: Sequence[bool] | None) -> None:
-        self.given, self.book, self.preemptible = given, book, preemptible
+    def __init__(
+        self, given: Given, book: Book, preemptible: Sequence[bool] | None, *, recorded: bool
+    ) -> None:
+        self.given, self.book, self.preemptible, self.recorded = given, book, preemptible, recorded
         self.down = clock.seen(given.outages or (), given.slot)
         self.failing = {(outage.server, outage.down) for outage in self.down}
         self.starts: dict[float, list[Stay]] = {}
@@ -75,7 +77,8 @@ class Ends:
             return
         if after is not None and word in SHIFTED:
             moved = after.start == stay.end and (after.gpus == stay.gpus) == (word == "moved")
-            if not moved or (word == "moved" and after.held == stay.held and after.places == stay.places):
+            same = self.recorded and (after.held, after.places) == (stay.held, stay.places)
+            if not moved or same:
                 yield "stays", "is said to be moved or resized, and is not"
         yield from self._allowed(stay)
         yield from self._by(stay)
@@ -93,10 +96,18 @@ class Ends:
             yield "searches", "ends at a rung; rungs.parquet has none at which it gives its GPUs back then"
         if word == "evicted" and not given.makes_room:
             yield "evictions", "is evicted; nobody makes room in this run"
-        if word not in ("done", "rung", "failed") and stay.end > stay.start:
-            lost = next((server for server, _ in stay.held if (server, stay.end) in self.failing), None)
+        if word not in ("done", "rung", "failed") and stay.end > stay.start and self.recorded:
+            lost = next(
+                (server for server in self._servers(stay) if (server, stay.end) in self.failing), None
+            )
             if lost is not None:
                 yield "outages", f"is {word} as server {lost} goes down; expected failed"
+
+    def _servers(self, stay: Stay) -> Sequence[int]:
+        """Those that a stay held, in order; all of them where nobody recorded it."""
+        if not self.recorded:
+            return range(len(self.given.cluster.gpus))
+        return sorted(server for server, _ in stay.held)
 
     def _named(self, stay: Stay) -> list[str]:
         """The columns in which it names somebody."""
@@ -113,15 +124,15 @@ class Ends:
             names = " and ".join(told) or "nobody"
             yield code, f"is {stay.ended} and names {names}; expected {' or '.join(may) or 'nobody'}"
         elif stay.by_server is not None:
-            failed = [server for server, _ in stay.held if (server, stay.end) in self.failing]
-            if not failed or stay.by_server != min(failed):
-                wanted = f"server {min(failed)}" if failed else "one of its servers that goes down then"
+            failed = [server for server in self._servers(stay) if (server, stay.end) in self.failing]
+            if stay.by_server not in (failed[:1] if self.recorded else failed):
+                wanted = f"server {failed[0]}" if failed else "one of its servers that goes down then"
                 yield code, f"by_server is {stay.by_server}; expected {wanted}"
         elif stay.by_service is not None:
             named_as = show_value(stay.by_service)
             if not self._may_evict(stay.job):
                 yield "services", f"is evicted for {named_as}, and not preemptible"
-            elif not any((stay.by_service, server, stay.end) in self.replicas for server, _ in stay.held):
+            elif not any((stay.by_service, own, stay.end) in self.replicas for own in self._servers(stay)):
                 yield "services", f"by_service is {named_as}, none of whose replicas comes there then"
         elif stay.by_job is not None:
             yield from self._by_job(stay, stay.by_job)
@@ -133,9 +144,8 @@ class Ends:
         if its is None:
             yield "evictions", f"by_job is {name}, which does not start then"
             return
-        sizes = self.given.cluster.gpus
-        servers = {server for server, _ in stay.held}
-        if its.gpus <= min(sizes) and not servers & {server for server, _ in its.held}:
+        there = set(self._servers(stay)) & set(self._servers(its))
+        if its.gpus <= min(self.given.cluster.gpus) and not there:
             yield "evictions", f"by_job is {name}, which starts on none of its servers"
         priority = jobs.priority
         higher = priority is not None and priority[other] > priority[stay.job]
@@ -160,19 +170,17 @@ class Ends:
         )
 
 
-def check_ends(
-    checks: Mapping[str, Check], given: Given, book: Book, preemptible: Sequence[bool] | None
-) -> None:
-    """Counts a failure for each stay whose end cannot be."""
-    for stay, (code, says) in Ends(given, book, preemptible).all():
+def check_ends(checks: Mapping[str, Check], ends: Ends) -> None:
+    """Counts a failure for each stay and each replica whose end cannot be."""
+    given, book = ends.given, ends.book
+    for stay, (code, says) in ends.all():
         check = checks[code]
         check.add(
             [Finding(check.code, f"stay {stay.number} {says}", given.jobs.id[stay.job], time=stay.end)], 1
         )
     last = max(stay.end for stay in book.stays)
-    failing = {(outage.server, outage.down) for outage in clock.seen(given.outages or (), given.slot)}
     for replica in book.replicas:
-        failed = (replica.server, replica.end) in failing
+        failed = (replica.server, replica.end) in ends.failing
         may: tuple[str, ...] = (
             ("end of run",) if replica.end == last else ("failed",) if failed else ("surplus",)
         )

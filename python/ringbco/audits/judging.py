@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.audits.difference import RUNS, TABLES, WAITS, Differences, blame, code_of
-from ringbco.audits.ends import check_ends
+from ringbco.audits.ends import Ends, check_ends
 from ringbco.audits.figures import check_summary
 from ringbco.audits.findings import Finding, number
 from ringbco.audits.given import book_of, given_of
@@ -68,7 +68,8 @@ def check_book(checks: Checks, facts: Facts) -> None:
     if recorded:
         _check_work(checks, given, book, differences)
     able = preemptible(facts.table.frame)
-    check_ends(checks, given, book, None if able is None else able.tolist())
+    told = None if able is None else able.tolist()
+    check_ends(checks, Ends(given, book, told, recorded=recorded))
 
 
 def _not_run(checks: Checks, reason: str) -> None:

@@ -102,10 +102,8 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
     if facts.options["oversize"] == "drop":
         missing = np.setdiff1d(missing, dropped(facts))
     missing = np.setdiff1d(missing, refusable(facts))
-    if facts.searched and facts.outcome.rungs is not None and facts.outcome.allocations is None:
-        # Nothing else tells of the trials that ended.
-        known = facts.table.frame["job_id"].is_in(facts.outcome.rungs["job_id"].implode())
-        missing = np.setdiff1d(missing, np.flatnonzero(known.to_numpy()))
+    ended = np.flatnonzero(facts.table.frame["job_id"].is_in(_ended(facts).implode()).to_numpy())
+    missing = np.setdiff1d(missing, ended)
     if facts.logged and missing.size == unseen(facts):
         return  # a policy of one's own refused them, or ended them before they ever held GPUs
     names = facts.table.frame["job_id"].cast(pl.String)
@@ -116,8 +114,18 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
 def unseen(facts: Facts) -> int:
     """How many jobs a policy of one's own refused or ended, as the summary says, that never held GPUs."""
     said = [facts.outcome.summary.get(name, 0) for name in ("jobs_refused", "jobs_ended")]
-    ended = facts.row.size - facts.done
-    return sum(count for count in said if isinstance(count, int)) - ended
+    return sum(count for count in said if isinstance(count, int)) - _ended(facts).len()
+
+
+def _ended(facts: Facts) -> pl.Series:
+    """The jobs that were ended after they held GPUs, as the allocations or else stays.parquet have them."""
+    told = facts.outcome.stays_written
+    if facts.outcome.allocations is not None or told is None:
+        return facts.ids[facts.done :]
+    ids = told["job_id"].unique()
+    return ids.filter(
+        ~ids.is_in(facts.jobs["job_id"].implode()) & ids.is_in(facts.table.frame["job_id"].implode())
+    )
 
 
 def left_out(facts: Facts) -> Ints:
