@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-UNKNOWN = "unknown"
-"""The cause of an outage that names none."""
-
 
 @dataclass(frozen=True)
 class Down:
@@ -26,7 +23,6 @@ class Down:
     server: NDArray[np.int64]
     down: NDArray[np.float64]
     up: NDArray[np.float64]
-    cause: list[str]
 
     @property
     def keys(self) -> NDArray[np.complex128]:
@@ -54,23 +50,23 @@ def read_down(
     except InputError as error:
         raise InputError(f"outages.parquet: {error}") from None
     rows = [
-        (int(server), float(down), np.inf if up is None else float(up), cause or UNKNOWN)
-        for server, down, up, cause in frame.select("server", "down_at", "up_at", "cause").iter_rows()
+        (int(server), float(down), np.inf if up is None else float(up))
+        for server, down, up in frame.select("server", "down_at", "up_at").iter_rows()
     ]
     plain = _as_down(list(_merged(rows)))
     never = np.isinf(plain.up)
     down = first_instant(plain.down)
     up = np.where(never, np.inf, first_instant(np.where(never, 0.0, plain.up)))
-    seen = zip(plain.server.tolist(), down.tolist(), up.tolist(), plain.cause, strict=True)
+    seen = zip(plain.server.tolist(), down.tolist(), up.tolist(), strict=True)
     return _as_down(list(_merged(list(seen))))
 
 
-def _merged(rows: list[tuple[int, float, float, str]]) -> Iterator[tuple[int, float, float, str]]:
+def _merged(rows: list[tuple[int, float, float]]) -> Iterator[tuple[int, float, float]]:
     """Outages that overlap or touch as one."""
-    last: tuple[int, float, float, str] | None = None
+    last: tuple[int, float, float] | None = None
     for row in sorted(rows, key=lambda row: row[:2]):
         if last is not None and row[0] == last[0] and row[1] <= last[2]:
-            last = (last[0], last[1], max(last[2], row[2]), last[3])
+            last = (last[0], last[1], max(last[2], row[2]))
             continue
         if last is not None:
             yield last
@@ -79,10 +75,9 @@ def _merged(rows: list[tuple[int, float, float, str]]) -> Iterator[tuple[int, fl
         yield last
 
 
-def _as_down(rows: list[tuple[int, float, float, str]]) -> Down:
+def _as_down(rows: list[tuple[int, float, float]]) -> Down:
     return Down(
         np.array([row[0] for row in rows], np.int64),
         np.array([row[1] for row in rows], np.float64),
         np.array([row[2] for row in rows], np.float64),
-        [row[3] for row in rows],
     )

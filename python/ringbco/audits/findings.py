@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -145,14 +144,6 @@ def blame(
 def blame_stretches(check: Check, facts: Facts, rows: Ints, said: str | Callable[[int], str]) -> None:
     """Counts a failure for each of `rows`, which are rows of the allocations."""
     blame(check, facts, rows, said, job=facts.a_job, server=facts.a_server, time=facts.a_start)
-
-
-def added(values: Iterable[float]) -> float:
-    """The exact sum, rounded; infinite where times of a damaged result are too large for float64."""
-    try:
-        return math.fsum(values)
-    except OverflowError:
-        return math.inf
 
 
 def number(value: float) -> str:

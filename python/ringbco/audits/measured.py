@@ -28,13 +28,11 @@ _Sizes = tuple[NDArray[np.int64], NDArray[np.float64]]
 class Speeds:
     """entries: (model, type) -> servers -> GPUs and rates, ascending. Types by number, the cluster's first.
 
-    pairs: (model, type, model of the only other job on its GPU) -> iterations a second. model, reference: of
-    each row of the job table; the type whose rate counts where nothing runs. workload: what the run takes
-    each job's work and its time alone for.
+    model, reference: of each row of the job table; the type whose rate counts where nothing runs. workload:
+    what the run takes each job's work and its time alone for.
     """
 
     entries: Mapping[tuple[str, int], Mapping[int, _Sizes]]
-    pairs: Mapping[tuple[str, int, str], float]
     model: list[str]
     reference: NDArray[np.int64]
     workload: profiles.Profiled
@@ -48,21 +46,6 @@ class Speeds:
     ) -> NDArray[np.float64]:
         """Iterations a second of rows of the job table; NaN where the table says nothing."""
         return _rates(self.entries, self.model, np.stack([row, gpu_type, gpus, servers]))
-
-    def beside(self, row: int, gpu_type: int, other: int) -> float | None:
-        """Iterations a second of a row of the job table on a GPU that one other holds; None: not measured."""
-        return self.pairs.get((self.model[row], gpu_type, self.model[other]))
-
-    def done(
-        self, length: NDArray[np.float64], rate: NDArray[np.float64], slot: float | None
-    ) -> NDArray[np.float64]:
-        """Iterations done in so many seconds: whole ones in each slot, and in what is left of a first one."""
-        if slot is None:
-            return length * rate
-        slots = np.floor(length / slot + 1e-9)
-        rest = np.maximum(length - slots * slot, 0.0)
-        rest[rest < 1e-9 * slot] = 0.0
-        return slots * np.floor(slot * rate * (1.0 + 1e-12)) + np.floor(rest * rate * (1.0 + 1e-12))
 
 
 def read_speeds(speeds: pl.DataFrame | None, table: JobTable, cluster: Cluster) -> Speeds:
@@ -114,7 +97,7 @@ def read_speeds(speeds: pl.DataFrame | None, table: JobTable, cluster: Cluster) 
     workload = profiles.Profiled(
         iterations.astype(np.uint64), zeros, zeros, zeros, iterations / alone, iterations / single
     )
-    return Speeds(entries, _pairs(speeds, types), model, reference, workload)
+    return Speeds(entries, model, reference, workload)
 
 
 def _entries(speeds: pl.DataFrame, types: list[str]) -> dict[tuple[str, int], dict[int, _Sizes]]:
@@ -133,19 +116,6 @@ def _entries(speeds: pl.DataFrame, types: list[str]) -> dict[tuple[str, int], di
             sizes, rates = sizes[order], rates[order]
         there[servers] = (sizes, rates)
     return entries
-
-
-def _pairs(speeds: pl.DataFrame, types: list[str]) -> dict[tuple[str, int, str], float]:
-    """The rows of two jobs on one GPU. What one says of the partner counts where that has none of its own."""
-    number = {name: index for index, name in enumerate(types)}
-    mine = speeds.filter(pl.col("partner").is_not_null(), gpus=1, servers=1)
-    own, told = {}, {}
-    columns = (mine[name].to_list() for name in ("model", "gpu_type", "partner", "rate", "partner_rate"))
-    for model, name, partner, rate, partner_rate in zip(*columns, strict=True):
-        gpu_type = number.get(name.lower(), -1)
-        own[model, gpu_type, partner] = rate
-        told[partner, gpu_type, model] = partner_rate
-    return told | own
 
 
 def _rates(

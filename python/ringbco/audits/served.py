@@ -42,13 +42,11 @@ class Served:
 class _Course:
     """One service, as its rows and replicas say one after the other.
 
-    live: rows of the replicas that run, by start. since: since when each that waits is wanted. waits: how
-    long the replicas that started waited, by their starts.
+    live: rows of the replicas that run, by start. waiting: how many more are wanted.
     """
 
     live: list[int] = field(default_factory=list)
-    since: list[float] = field(default_factory=list)
-    waits: list[tuple[float, float]] = field(default_factory=list)
+    waiting: int = 0
 
 
 def read(facts: Facts) -> Served | None:
@@ -162,13 +160,13 @@ def _faults(facts: Facts, found: Served, service: int, course: _Course) -> Itera
         for i in ends.get(time, []):
             if failed[i]:
                 course.live.remove(i)
-                course.since.append(time)
+                course.waiting += 1
         yield from _load(found, course, time, loads.get(time), over)
         for i in starts.get(time, []):
-            if not course.since:
+            if not course.waiting:
                 yield time, "has more replicas than it wants"
                 return
-            course.waits.append((time, time - course.since.pop(0)))
+            course.waiting -= 1
             course.live.append(i)
     early = [i for i in course.live if found.end[i] != last]
     if early:  # pragma: no cover - every end is an instant of the loop
@@ -183,10 +181,9 @@ def _load(
     """What a row does, or that replicas end without one."""
     surplus = 0
     if wanted is not None:
-        more = wanted - len(course.live) - len(course.since)
-        course.since += [time] * max(more, 0)
-        given_up = min(max(-more, 0), len(course.since))
-        course.since = course.since[: len(course.since) - given_up]
+        more = wanted - len(course.live) - course.waiting
+        given_up = min(max(-more, 0), course.waiting)
+        course.waiting += max(more, 0) - given_up
         surplus = max(-more, 0) - given_up
     if len(over) != surplus:
         yield time, f"ends {len(over)} replicas; expected {surplus}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from ringbco.audits.findings import Check, Finding, blame
 from ringbco.trace.shares import WHOLE
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_holdings(check: Check, facts: Facts) -> None:
-    """A job holds the share that it asks for, or whole GPUs, each one once; jobs.parquet says the same."""
+    """A job holds the share that it asks for, or whole GPUs, each one once."""
     rows = facts.on_gpus
     if rows is None:
         return
@@ -38,12 +37,6 @@ def check_holdings(check: Check, facts: Facts) -> None:
         same &= column[order][1:] == column[order][:-1]
     twice = order[1:][same]
     blame(check, facts, twice, "holds one GPU twice", job=rows.job, time=rows.start)
-    if "gpu_share" not in facts.jobs.columns:
-        check.fail("jobs.parquet has no column gpu_share; the job table has shares")
-        return
-    told = facts.jobs["gpu_share"].cast(pl.Float64, strict=False).fill_null(0.0).to_numpy()
-    wrong = np.flatnonzero(~(np.abs(told * WHOLE - facts.share[: facts.done]) < 1e-6))
-    blame(check, facts, wrong, lambda j: f"gpu_share is {told[j]}; expected {facts.share[j] / WHOLE}")
 
 
 def check_room(check: Check, facts: Facts) -> None:

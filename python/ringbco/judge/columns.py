@@ -18,7 +18,8 @@ class Record:
 
     servers, most: the most servers at a time, and the largest p.
     wait, rests: seconds off its GPUs, at rungs. held, paused, lost: on them, without progress, of lost work.
-    held_gpu, paused_gpu, lost_gpu: the same times GPUs. rho: finish-time fairness.
+    held_gpu, paused_gpu, lost_gpu: the same times GPUs. rho: finish-time fairness. stopped: how often it was
+    preempted, moved or resized.
     """
 
     def __init__(self, given: Given, stays: list[Stay]) -> None:
@@ -26,12 +27,12 @@ class Record:
         jobs, weight = given.jobs, given.jobs.weight(stays[0].job)
         self.submit, self.ideal = jobs.submit[self.job], jobs.ideal[self.job]
         first, self.start, self.finish = stays[0], stays[0].start, stays[-1].end
-        self.jct = self.finish - self.submit
+        self.jct, self.to_start = self.finish - self.submit, self.start - self.submit
         self.rho = self.jct / self.ideal
         self.servers, self.most = len(first.held), first.most
         if len(stays) == 1:
             self.held, self.paused, self.lost, self.rests = first.end - first.start, first.pause, 0.0, 0.0
-            self.wait = first.start - self.submit
+            self.wait, self.stopped = self.to_start, 0
             gpus = first.gpus * weight
             self.held_gpu, self.paused_gpu, self.lost_gpu = self.held * gpus, self.paused * gpus, 0.0
             return
@@ -39,6 +40,7 @@ class Record:
         self.most = max(stay.most for stay in stays)
         self.held = fsum(stay.end - stay.start for stay in stays)
         self.paused, self.lost = fsum(stay.pause for stay in stays), fsum(stay.lost_time for stay in stays)
+        self.stopped = self.ended("preempted", "moved", "resized")
         self.rests = fsum(stay.rest for stay in stays)
         self.wait = (
             first.start
@@ -50,7 +52,9 @@ class Record:
         self.lost_gpu = fsum(stay.lost_time * stay.gpus for stay in stays) * weight
 
     def ended(self, *words: str) -> int:
-        """How many of its stays ended so."""
+        """How many of its stays ended so, before the last."""
+        if len(self.stays) == 1:
+            return 0
         return sum(stay.ended in words for stay in self.stays)
 
 
@@ -79,16 +83,16 @@ def jobs_table(given: Given, speeds: Speeds, done: list[Record]) -> Table:
         "submit_time": [r.submit for r in done],
         "start_time": [r.start for r in done],
         "finish_time": [r.finish for r in done],
-        "wait_time": [r.start - r.submit for r in done],
+        "wait_time": [r.to_start for r in done],
         "run_time": [r.finish - r.start for r in done],
         "jct": [r.jct for r in done],
         "waited": [r.wait for r in done],
-        "slowdown": [r.jct / r.ideal for r in done],
+        "slowdown": [r.rho for r in done],
         "ideal_run_time": [r.ideal for r in done],
         "num_gpus": [jobs.gpus[r.job] for r in done],
         "num_servers": [r.servers for r in done],
         "max_contention": [r.most for r in done],
-        "preemptions": [r.ended("preempted", "moved", "resized") for r in done],
+        "preemptions": [r.stopped for r in done],
     }
     if given.several or given.pauses:
         table |= {

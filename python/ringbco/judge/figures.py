@@ -95,8 +95,8 @@ class Summary:
         for name, values in (
             ("jct", [r.jct for r in done]),
             ("wait", [r.wait for r in done]),
-            ("time_to_start", [r.start - r.submit for r in done]),
-            ("slowdown", [r.jct / r.ideal for r in done]),
+            ("time_to_start", [r.to_start for r in done]),
+            ("slowdown", [r.rho for r in done]),
             ("bounded_slowdown", [max(1.0, r.jct / max(r.ideal, BOUND)) for r in done]),
         ):
             figures[f"mean_{name}"] = mean(values)
@@ -104,7 +104,7 @@ class Summary:
                 values.sort()
                 figures |= {f"{label}_{name}": percentile(values, share) for label, share in SHARES}
         if given.several or given.pauses:
-            figures["preemptions"] = sum(r.ended("preempted", "moved", "resized") for r in done)
+            figures["preemptions"] = sum(r.stopped for r in done)
             figures["lost_gpu_seconds"] = fsum(r.paused_gpu for r in done)
         if given.makes_room:
             figures["evictions"] = sum(r.ended("evicted") for r in done)

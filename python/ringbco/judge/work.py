@@ -28,7 +28,8 @@ class Worker:
             if stay.job != job:
                 job, done, short = stay.job, 0.0, 0.0
             done = self._one(stay, done)
-            short = max(short, stay.off, key=abs)
+            if stay.off:
+                short = max(short, stay.off, key=abs)
             if stay.ended in ("done", "rung"):
                 off[job] = short * self.unit
         return off
@@ -36,6 +37,13 @@ class Worker:
     def _one(self, stay: Stay, done: float) -> float:
         """Integrates a stay before which so much was done; what is done after it and its loss."""
         begin, end, whole = stay.start + stay.pause, stay.end, self.speeds.work(stay.job)
+        if not stay.marks and stay.ended != "failed":  # as most are
+            now = done + self._between(stay, begin, end)
+            if stay.ended == "done":
+                stay.off = self._far(stay, end, now, whole)
+                now = whole
+            stay.work = (now - done) * self.unit
+            return now
         failed = stay.ended == "failed"
         until = self.kept_until(stay, begin) if failed else end
         cuts: list[tuple[float, float | None]] = [(mark.time, whole * self.part(mark)) for mark in stay.marks]
