@@ -105,9 +105,10 @@ def test_what_falls_short_of_a_slot_takes_another_one(noise: float | None, finis
     sound(out, jobs)
     late = out.jobs.with_columns(pl.col("finish_time", "run_time", "jct") + 1.0)
     held = out.allocations.with_columns(pl.col("end_time") + 1.0)
-    assert "run-times" in {
-        found.code for found in ringbco.audit(replace(out, jobs=late, allocations=held), jobs)
-    }
+    assert out.stays_written is not None
+    stays = out.stays_written.with_columns(pl.col("end_time") + 1.0)
+    wrong = replace(out, jobs=late, allocations=held, stays_written=stays)
+    assert "run-times" in {found.code for found in ringbco.audit(wrong, jobs)}
 
 
 @pytest.mark.parametrize("model", ["fixed", "rar"])
