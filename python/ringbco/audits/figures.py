@@ -84,8 +84,10 @@ class Figures:
         elif isinstance(right, dict):
             if not isinstance(value, Mapping) or set(value) != set(right):
                 self.fail(f"{where}{key}", f"is {show_value(value)}; expected {sorted(right)}")
-            else:
-                self.compare(f"{where}{key}: ", value, right)
+            for cause in right if isinstance(value, Mapping) and set(value) == set(right) else ():
+                if not self._near("hours", value[cause], right[cause]):
+                    said = f"is {_shown(value[cause])}; expected {_shown(right[cause])}"
+                    self.fail(f"{where}{key}: {cause}", said)
         elif not self._near(key, value, right):
             self.fail(f"{where}{key}", f"is {_shown(value)}; expected {_shown(right)}")
 
