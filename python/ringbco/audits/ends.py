@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -31,7 +31,8 @@ class Ends:
     """The stays of a book, and who may have made them end.
 
     preemptible: by row of the job table; None: all are. failing: (server, instant) of each server that goes
-    down. starts: who starts at an instant. recorded: whether stays say who held which servers.
+    down. starts: who starts at an instant. owned: of each owner of a quota, when its GPUs began and ceased to
+    be held, in order. recorded: whether stays say who held which servers.
     """
 
     def __init__(
@@ -49,9 +50,10 @@ class Ends:
             owner = self.owner(stay.job)
             if owner is not None:
                 begun, ended = self.owned.setdefault(owner, ([], []))
-                for _ in range(stay.gpus):
-                    insort(begun, stay.start)
-                    insort(ended, stay.end)
+                begun += [stay.start] * stay.gpus
+                ended += [stay.end] * stay.gpus
+        for times in (times for both in self.owned.values() for times in both):
+            times.sort()
 
     def owner(self, job: int) -> str | None:
         """Whose quota counts for a job; None where it has none."""
@@ -140,7 +142,7 @@ class Ends:
     def _by_job(self, stay: Stay, other: int) -> Iterator[Told]:
         """Whether a job may evict another: it stands higher, or is within its quota and the other is over."""
         name, jobs = self.given.jobs.id[other], self.given.jobs
-        its = next((own for own in self.starts.get(stay.end, ()) if own.job == other), None)
+        its = self._placed(other, stay.end)
         if its is None:
             yield "evictions", f"by_job is {name}, which does not start then"
             return
@@ -153,6 +155,15 @@ class Ends:
             return
         if not self._over_quota(stay):
             yield "evictions", f"by_job is {name}, which may not evict it"
+
+    def _placed(self, job: int, time: float) -> Stay | None:
+        """The stay that a job begins at an instant, or goes on with, as it got back what others took."""
+        for own in self.starts.get(time, ()):
+            if own.job == job:
+                return own
+        others = time in self.starts or any(start == time for _, _, start in self.replicas)
+        own_stays = (own for own in self.book.stays if own.job == job and own.start < time < own.end)
+        return next(own_stays, None) if others else None
 
     def _may_evict(self, job: int) -> bool:
         return self.preemptible is None or self.preemptible[job]
