@@ -150,6 +150,7 @@ def test_bad_lines(workload: Path, was: str, now: str, told: str) -> None:
         ("placements.csv", "step_time", "time", "placements.csv: has no column step_time; is it a"),
         ("placements.csv", "1.0,0.0", "0,0.0", "column step_time: 0: expected a number > 0, from 1e-15"),
         ("placements.csv", "1.0,0.0", "x,0.0", "column step_time: x: expected a number > 0, from 1e-15"),
+        ("placements.csv", "1,4,1.0", "1,0.5,1.0", "column local_bsz: 0.5: expected a number > 0, from 1 to"),
         ("placements.csv", "1.0,0.0", "1.0,1.5", "column sync_time: 1.5: expected at most the step_time"),
         (
             "validation-8.csv",

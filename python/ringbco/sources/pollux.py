@@ -331,12 +331,13 @@ def _numbers(path: Path, columns: Sequence[str]) -> pl.DataFrame:
         raise InputError("has a header but no rows", file=path)
     for name in columns:
         may_be_0 = name in ("grad_sqr", "sync_time")  # what cannot be told from nothing
-        good = frame[name].is_between(_LEAST, _MOST)
+        least = 1.0 if name == "local_bsz" else _LEAST  # no batch is smaller than a sample
+        good = frame[name].is_between(least, _MOST)
         bad = ~(good | (frame[name] == 0) if may_be_0 else good).fill_null(value=False)
         if bad.any():
             row = int(bad.arg_max() or 0)
             value = raw.frame[name][row]
-            expected = f"{'0, or ' if may_be_0 else ''}a number > 0, from {_LEAST:g} to {_MOST:g}"
+            expected = f"{'0, or ' if may_be_0 else ''}a number > 0, from {least:g} to {_MOST:g}"
             raise InputError(expected, file=path, row=row + 1, column=name, value=value)
     if "sync_time" in columns and (odd := frame["sync_time"] > frame["step_time"]).any():
         row = int(odd.arg_max() or 0)
