@@ -330,3 +330,28 @@ def test_thousands_of_decisions_are_not_in_vain_if_stays_got_something_done() ->
     frame = pl.DataFrame({"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1], "duration": [1_150.0]})
     outcome = ringbco.replay(frame, "1x1", policy=Blinks(), model="fixed", preempt_cost=0.0)
     assert outcome.jobs["finish_time"].to_list() == [1_149 * 10.0 + 1.0]
+
+
+class AtTicks(Fifo):
+    """Decides every four seconds."""
+
+    interval = 4.0
+
+
+def test_a_policy_with_an_interval_decides_at_ticks_only() -> None:
+    frame = pl.DataFrame(
+        {"job_id": ["a", "b"], "submit_time": [0.0, 5.0], "num_gpus": [2, 2], "duration": [10.0, 1.0]}
+    )
+    outcome = ringbco.replay(frame, "1x2", policy=AtTicks(), model="fixed")
+    assert outcome.jobs["start_time"].to_list() == [0.0, 12.0]  # the GPUs are free from 10 on
+
+
+def test_an_outcome_says_how_many_jobs_are_not_done() -> None:
+    simulation = by_hand()
+    simulation.advance()
+    simulation.start([0])
+    simulation.advance()  # 5 s: the third comes
+    simulation.start([1])
+    simulation.advance()  # 10 s: the first is done
+    with pytest.raises(UsageError, match="2 jobs are not done"):
+        simulation.outcome()
