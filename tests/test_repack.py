@@ -237,7 +237,6 @@ def changes(outcome: Outcome) -> Counter[str]:
     return Counter(moves=moves, evictions=stops.height)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("predict", ["exact", "history"])
 @pytest.mark.parametrize("make", [tiny, crowded])
 def test_the_twin_decides_the_same(make: Any, predict: str, tmp_path: Path) -> None:
@@ -276,7 +275,6 @@ PUBLIC = [
 """Trace, cluster, and which jobs if run times are predicted."""
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("predict", ["exact", "history"])
 @pytest.mark.parametrize(("trace", "cluster", "some"), PUBLIC, ids=["philly", "helios"])
 def test_the_twin_decides_the_same_on_a_public_trace(
@@ -292,7 +290,6 @@ def test_the_twin_decides_the_same_on_a_public_trace(
     sound(built_in, jobs, servers, {}, tmp_path / "r")
 
 
-@pytest.mark.long
 def test_the_twin_decides_the_same_where_gangs_take_most_of_a_cluster(
     shared_traces: Path, tmp_path: Path
 ) -> None:
