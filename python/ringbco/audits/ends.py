@@ -31,8 +31,9 @@ class Ends:
     """The stays of a book, and who may have made them end.
 
     preemptible: by row of the job table; None: all are. failing: (server, instant) of each server that goes
-    down. starts: who starts at an instant. owned: of each owner of a quota, when its GPUs began and ceased to
-    be held, in order. recorded: whether stays say who held which servers.
+    down. starts: who starts at an instant. came: when replicas do. of: the stays of a job. owned: of each
+    owner of a quota, when its GPUs began and ceased to be held, in order. over: when they were more.
+    recorded: whether stays say who held which servers.
     """
 
     def __init__(
@@ -45,6 +46,11 @@ class Ends:
         for stay in book.stays if given.makes_room else ():
             self.starts.setdefault(stay.start, []).append(stay)
         self.replicas = {(r.service, r.server, r.start) for r in book.replicas}
+        self.came = {replica.start for replica in book.replicas}
+        self.of: dict[int, list[Stay]] = {}
+        for stay in book.stays if given.makes_room else ():
+            self.of.setdefault(stay.job, []).append(stay)
+        self.over: dict[str, list[float]] = {}
         self.owned: dict[str, tuple[list[float], list[float]]] = {}
         for stay in book.stays if given.quotas is not None else ():
             owner = self.owner(stay.job)
@@ -161,8 +167,8 @@ class Ends:
         for own in self.starts.get(time, ()):
             if own.job == job:
                 return own
-        others = time in self.starts or any(start == time for _, _, start in self.replicas)
-        own_stays = (own for own in self.book.stays if own.job == job and own.start < time < own.end)
+        others = time in self.starts or time in self.came
+        own_stays = (own for own in self.of.get(job, ()) if own.start < time < own.end)
         return next(own_stays, None) if others else None
 
     def _may_evict(self, job: int) -> bool:
@@ -174,11 +180,12 @@ class Ends:
         if owner is None:
             return False
         most, borrows = (self.given.quotas or {})[owner]
-        begun, ended = self.owned[owner]
-        first, last = bisect_left(begun, stay.start), bisect_right(begun, stay.end)
-        return borrows and any(
-            bisect_right(begun, time) - bisect_left(ended, time) > most for time in begun[first:last]
-        )
+        if owner not in self.over:
+            begun, ended = self.owned[owner]
+            instants = dict.fromkeys(begun)
+            self.over[owner] = [t for t in instants if bisect_right(begun, t) - bisect_left(ended, t) > most]
+        over = self.over[owner]
+        return borrows and bisect_left(over, stay.start) < bisect_right(over, stay.end)
 
 
 def check_ends(checks: Mapping[str, Check], ends: Ends) -> None:

@@ -66,13 +66,12 @@ def cumulative_distribution(
 
 def numbers(names: pl.Series, block: int = 1 << 17) -> NDArray[np.int32]:
     """Each name's rank among the distinct ones, -1 for null; a block of rows at a time to save memory."""
-    parts = [names.slice(first, block) for first in range(0, names.len(), block)]
     found = np.full(names.len(), -1, np.int32)
-    distinct = pl.concat([part.drop_nulls().unique() for part in parts]).unique().sort() if parts else names
-    if distinct.len():
-        ranked, first = pl.Enum(distinct), 0
-        for part in parts:
-            ranks = part.cast(ranked).to_physical().cast(pl.Int32)
-            found[first : first + block] = ranks.fill_null(-1).to_numpy()
-            first += block
+    parts = [names.slice(first, block).drop_nulls().unique() for first in range(0, names.len(), block)]
+    distinct = pl.concat(parts).unique().sort() if parts else names
+    # A cast costs the distinct names, too.
+    block = max(block, distinct.len())
+    for first in range(0, names.len() if distinct.len() else 0, block):
+        ranks = names.slice(first, block).cast(pl.Enum(distinct)).to_physical().cast(pl.Int32)
+        found[first : first + block] = ranks.fill_null(-1).to_numpy()
     return found

@@ -239,7 +239,7 @@ class Rows:
             counted = (user[rows] >= 0) & (rho[rows] > 0)
             own = user[rows][counted]
             np.add.at(speeds, own, 1.0 / rho[rows][counted])
-            jobs += np.bincount(own, minlength=names)
+            np.add.at(jobs, own, 1)
         return speeds[jobs > 0] / jobs[jobs > 0]
 
     @cached_property
