@@ -268,17 +268,18 @@ impl Mechanism<'_> {
     }
 
     /// Ends the stays that are over. On the continuous clock ends are right to rounding, so one that lies a few steps
-    /// of float64 ahead counts, unless the log stops the job now. `decisions`: those to come, the next one last.
+    /// of float64 ahead counts, unless the log does something now that only a job on GPUs allows. `decisions`: those to
+    /// come, the next one last.
     fn end_stays(&mut self, now: f64, decisions: &[Decision]) {
-        let stopped = |job: usize| {
-            let at_once = decisions.iter().rev().take_while(|decision| decision.time <= now);
-            at_once.into_iter().any(|decision| decision.verb == Verb::Stop && decision.job.index() == job)
+        let goes_on = |job: usize| {
+            let mut at_once = decisions.iter().rev().take_while(|decision| decision.time <= now);
+            at_once.any(|decision| decision.job.index() == job && !matches!(decision.verb, Verb::Start | Verb::Refuse))
         };
         let steps = if self.slotted() { 0.0 } else { 16.0 * (now.next_up() - now) };
         for job in 0..self.jobs.len() {
             let Phase::Running(stay) = &self.phases[job] else { continue };
             let end = self.end(job, stay);
-            if end <= now || (end <= now + steps && !stopped(job)) {
+            if end <= now || (end <= now + steps && !goes_on(job)) {
                 self.leave(job, now);
                 self.out.finish[self.jobs[job].row] = self.seconds(now);
                 self.phases[job] = Phase::Over;

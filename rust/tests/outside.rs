@@ -134,50 +134,57 @@ fn drive(case: &Case, options: &Options, seed: u64) -> Option<Outcome> {
     Some(whole)
 }
 
+/// The machine's own run, the reference over its log, and the log replayed. Nothing where the run is refused.
+fn check(mut case: Case, seed: u64, costs: (u32, u32, u32), elastic: bool) -> Result<Option<Outcome>, TestCaseError> {
+    (case.vc, case.server_vc) = (None, None);
+    if elastic {
+        let mut draws = Draws(seed);
+        let range = |&gpus: &u32| (1 + draws.below(gpus as usize) as u32, gpus + draws.below(4) as u32);
+        let (min, max) = case.jobs.num_gpus.iter().map(range).unzip();
+        case.jobs.range = Some(OwnedRange { min, max });
+        let scale = |draws: &mut Draws| [f64::INFINITY, 0.0, 1.0, 0.37, 1e9, 12_345.678][draws.below(6)];
+        let noise = (0..case.jobs.num_gpus.len()).map(|_| (scale(&mut draws), 1 + draws.below(300) as u32));
+        let (scale, batch) = noise.unzip();
+        case.jobs.noise = (seed % 4 > 0).then_some(OwnedNoise { scale, batch });
+    }
+    let (cost, move_cost, resize_cost) = costs;
+    let options = Options {
+        preemption: named("outside"),
+        order: Order::Fifo,
+        queue: Discipline::Strict,
+        preempt_cost: f64::from(cost) / 2.0,
+        move_cost: (move_cost > 0).then(|| f64::from(move_cost)),
+        resize_cost: (resize_cost > 0).then(|| f64::from(resize_cost) * 0.75),
+        oversize: Oversize::Error, // the reference takes the whole table
+        record_allocations: true,
+        record_decisions: true,
+        ..case.options.clone()
+    };
+    let Some(outcome) = drive(&case, &options, seed) else { return Ok(None) };
+    compare(&case, &options, &outcome)?;
+    let logged = Options { preemption: named("log"), ..options.clone() };
+    let deadline = vec![f64::NAN; outcome.start.len()];
+    let again = run(&case, &deadline, &logged, Some(&outcome.log))
+        .map_err(|error| TestCaseError::fail(format!("{error:?} in {:?}", outcome.log)))?;
+    prop_assert_eq!(&again.log, &outcome.log);
+    prop_assert_eq!(&again.allocations, &outcome.allocations);
+    if let (Some(mine), Some(theirs)) = (&outcome.stays, &again.stays) {
+        same_stays(mine, theirs)?;
+    }
+    Ok(Some(outcome))
+}
+
 #[test]
 fn what_is_decided_at_random_is_what_the_reference_makes_of_it() {
     let (ended, moved, refused) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let (resized, cut) = (Cell::new(0), Cell::new(0));
     let config = Config { cases: 50 * cases_each(), ..Config::default() };
     let draws = (any_case(), any::<u64>(), (0u32..3, 0u32..3, 0u32..3), any::<bool>());
-    let ran = TestRunner::new(config).run(&draws, |(mut case, seed, (cost, move_cost, resize_cost), elastic)| {
-        (case.vc, case.server_vc) = (None, None);
-        if elastic {
-            let mut draws = Draws(seed);
-            let range = |&gpus: &u32| (1 + draws.below(gpus as usize) as u32, gpus + draws.below(4) as u32);
-            let (min, max) = case.jobs.num_gpus.iter().map(range).unzip();
-            case.jobs.range = Some(OwnedRange { min, max });
-            let scale = |draws: &mut Draws| [f64::INFINITY, 0.0, 1.0, 0.37, 1e9, 12_345.678][draws.below(6)];
-            let noise = (0..case.jobs.num_gpus.len()).map(|_| (scale(&mut draws), 1 + draws.below(300) as u32));
-            let (scale, batch) = noise.unzip();
-            case.jobs.noise = (seed % 4 > 0).then_some(OwnedNoise { scale, batch });
-        }
-        let options = Options {
-            preemption: named("outside"),
-            order: Order::Fifo,
-            queue: Discipline::Strict,
-            preempt_cost: f64::from(cost) / 2.0,
-            move_cost: (move_cost > 0).then(|| f64::from(move_cost)),
-            resize_cost: (resize_cost > 0).then(|| f64::from(resize_cost) * 0.75),
-            oversize: Oversize::Error, // the reference takes the whole table
-            record_allocations: true,
-            record_decisions: true,
-            ..case.options.clone()
-        };
-        let Some(outcome) = drive(&case, &options, seed) else {
+    let ran = TestRunner::new(config).run(&draws, |(case, seed, costs, elastic)| {
+        let Some(outcome) = check(case, seed, costs, elastic)? else {
             refused.set(refused.get() + 1);
             return Ok(());
         };
-        compare(&case, &options, &outcome)?;
-        let logged = Options { preemption: named("log"), ..options.clone() };
-        let deadline = vec![f64::NAN; outcome.start.len()];
-        let again = run(&case, &deadline, &logged, Some(&outcome.log))
-            .map_err(|error| TestCaseError::fail(format!("{error:?} in {:?}", outcome.log)))?;
-        prop_assert_eq!(&again.log, &outcome.log);
-        prop_assert_eq!(&again.allocations, &outcome.allocations);
-        if let (Some(mine), Some(theirs)) = (&outcome.stays, &again.stays) {
-            same_stays(mine, theirs)?;
-        }
         ended.set(ended.get() + 1);
         moved.set(moved.get() + outcome.preemptions().iter().sum::<u32>());
         resized.set(resized.get() + outcome.log.verb.iter().filter(|verb| **verb == Verb::Resize).count());
@@ -205,4 +212,79 @@ fn an_outside_policy_may_wait_longer_than_a_ranking() {
         }
     }
     assert_eq!(prepared.outcome(vec![course]).unwrap().finish, [5010.0]);
+}
+
+/// Two jobs are done within a step of float64, and the later one is moved at the earlier one's end: to the reference
+/// both are done there.
+#[test]
+fn a_job_that_is_moved_a_step_before_its_end_goes_on() {
+    let case = Case {
+        jobs: ringbco::trace::OwnedJobs {
+            submit: vec![10.0, 0.15253690184108631, 2.0, 1.75, 1.0, 2.0, 3.5, 7.0, 3.0, 9.577271327523027, 3.0, 10.0],
+            num_gpus: vec![6, 4, 3, 8, 5, 4, 10, 2, 2, 13, 2, 2],
+            duration: vec![
+                1e-9,
+                1.25,
+                1.0,
+                2.25,
+                3.25,
+                8.000588473957272,
+                6.5,
+                4.25,
+                1.9140288639307197,
+                1.25,
+                3.5,
+                0.75,
+            ],
+            iterations: vec![18, 4, 1, 1, 7, 6, 2, 1, 1, 21, 3, 1],
+            gradient_bytes: vec![
+                0.0,
+                0.0,
+                0.0,
+                0.0,
+                0.0,
+                781250000.0,
+                1562500000.0,
+                0.0,
+                1953125000.0,
+                2762538455.616411,
+                1171875000.0,
+                390625000.0,
+            ],
+            compute_time: vec![
+                0.5,
+                0.5286074648118803,
+                0.25,
+                0.5,
+                0.25,
+                0.3430924244489634,
+                0.25,
+                0.5466522453705426,
+                0.3125,
+                0.4297946669318291,
+                0.25,
+                0.25,
+            ],
+            ..Default::default()
+        },
+        server_gpus: vec![2, 8, 3, 1, 4, 4],
+        network: ringbco::cluster::Network {
+            intra_bandwidth: 150000000000.0,
+            inter_bandwidth: 12500000000.0,
+            reduce_speed: 500000000000.0,
+            contention_share: 0.7558261240430482,
+            server_overhead: 0.0005,
+            degradation: 0.0,
+        },
+        options: Options {
+            placement: Placement::FaFfp,
+            model: Model::Rar,
+            kappa: 3,
+            seed: 196226928164684783,
+            sample: Some(3.7737644450121044),
+            ..Options::default()
+        },
+        ..Case::default()
+    };
+    check(case, 15516190221638164270, (2, 0, 2), true).unwrap();
 }
