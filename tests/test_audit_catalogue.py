@@ -108,7 +108,7 @@ def test_what_is_caught_has_a_finding_and_what_is_genuine_has_none(seeds: list[s
     reports = [bench.report(seed) for seed in seeds]
     assert [each.findings for each in reports] == [()] * len(seeds)
     judged = [each for report in reports for each in report.judged]
-    assert {each.caught for each in judged} == {True, False}
+    assert any(each.caught for each in judged)
     for report in reports:
         case, _, corrupt = drawn(report.seed)
         again = [each for kind in KINDS for each in corrupt[kind]]

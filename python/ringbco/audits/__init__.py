@@ -186,9 +186,9 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         placing.check_outages(checks["outages"], facts)
     quotas.check_quotas(checks["evictions"], facts, eps)
     searching.check_searches(checks["searches"], facts, eps)
-    judging.check_book(checks, facts)
     if outcome.allocations is not None:
         _queue(checks, facts, eps)
+    judging.check_book(checks, facts)
     if facts.planned:
         plans.check_plan(checks["summary"], facts)
 

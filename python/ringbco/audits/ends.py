@@ -30,16 +30,14 @@ Told = tuple[str, str]
 class Ends:
     """The stays of a book, and who may have made them end.
 
-    preemptible: by row of the job table; None: all are. failing: (server, instant) of each server that goes
-    down. starts: who starts at an instant. came: when replicas do. of: the stays of a job. owned: of each
-    owner of a quota, when its GPUs began and ceased to be held, in order. over: when they were more.
+    failing: (server, instant) of each server that goes down. starts: who starts at an instant. came: when
+    replicas do. of: the stays of a job. owned: of each owner of a quota, when its GPUs began and ceased to be
+    held, in order. over: when they were more.
     recorded: whether stays say who held which servers.
     """
 
-    def __init__(
-        self, given: Given, book: Book, preemptible: Sequence[bool] | None, *, recorded: bool
-    ) -> None:
-        self.given, self.book, self.preemptible, self.recorded = given, book, preemptible, recorded
+    def __init__(self, given: Given, book: Book, *, recorded: bool) -> None:
+        self.given, self.book, self.recorded = given, book, recorded
         self.down = clock.seen(given.outages or (), given.slot)
         self.failing = {(outage.server, outage.down) for outage in self.down}
         self.starts: dict[float, list[Stay]] = {}
@@ -172,7 +170,8 @@ class Ends:
         return next(own_stays, None) if others else None
 
     def _may_evict(self, job: int) -> bool:
-        return self.preemptible is None or self.preemptible[job]
+        may = self.given.jobs.preemptible
+        return may is None or may[job]
 
     def _over_quota(self, stay: Stay) -> bool:
         """Whether its owner may have held more than its quota as it began, or went on at some instant."""

@@ -27,12 +27,12 @@ from ringbco.judge.given import (
     Stay,
 )
 from ringbco.result.folder import cluster_of
-from ringbco.trace import profiles
+from ringbco.trace import profiles, ties
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
 from ringbco.trace.quotas import as_quotas
 from ringbco.trace.shares import thousandths
-from ringbco.trace.standing import priorities
+from ringbco.trace.standing import preemptible, priorities
 
 if TYPE_CHECKING:
     import polars as pl
@@ -102,11 +102,25 @@ def _jobs(
         user=_said(frame, "user"),
         deadline=_said(frame, "deadline"),
         vc_said=_said(frame, "vc"),
+        preemptible=_plain(preemptible(frame)),
+        tied=_tied(frame.height, str(options.get("ties", "rows"))),
+        column=_column(frame, str(options["order"])),
     )  # fmt: skip
 
 
 def _plain(values: NDArray[Any] | None) -> list[Any] | None:
     return None if values is None else values.tolist()
+
+
+def _tied(jobs: int, rule: str) -> list[int] | None:
+    """By which rows of one submission go first; None where the rows themselves do."""
+    return None if rule == "rows" else ties.key(np.arange(jobs, dtype=np.int64), rule).tolist()
+
+
+def _column(frame: pl.DataFrame, order: str) -> list[float] | None:
+    """The keys of an order that is a column of the job table."""
+    own = _said(frame, order.removeprefix("column:")) if order.startswith("column:") else None
+    return None if own is None else [float(value) for value in own]
 
 
 def _said(frame: pl.DataFrame, name: str) -> list[Any] | None:

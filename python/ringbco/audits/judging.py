@@ -15,7 +15,7 @@ from ringbco.audits.findings import Finding, number
 from ringbco.audits.given import book_of, given_of
 from ringbco.errors import InputError
 from ringbco.judge import judge
-from ringbco.trace.standing import preemptible
+from ringbco.judge.rules import faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +29,8 @@ RELATIVE: Final = 1e-9
 """How far work may be from what was to do, relative to that."""
 BOOK: Final = ("jobs", "rows", "stretches", "gangs", "servers", "types", "services")
 """Where one of these fails there is no book to judge."""
+BEFORE_RULES: Final = (*BOOK, "start", "slots", "vcs", "capacity", "outages", "stays")
+"""Where one of these fails nobody knows what was idle, or who waited."""
 JUDGED: Final = (
     *("inputs", "arithmetic", "stays", "evictions", "num-servers", "contention", "run-times", "searches"),
     *("held", "causes", "summary", "timeline"),
@@ -67,9 +69,21 @@ def check_book(checks: Checks, facts: Facts) -> None:
     check_summary(checks["summary"], differences, len(book.stays))
     if recorded:
         _check_work(checks, given, book, differences)
-    able = preemptible(facts.table.frame)
-    told = None if able is None else able.tolist()
-    check_ends(checks, Ends(given, book, told, recorded=recorded))
+    check_ends(checks, Ends(given, book, recorded=recorded))
+    if recorded and not facts.planned and not any(checks[code].failed for code in BEFORE_RULES):
+        _check_rules(checks, given, book)
+
+
+def _check_rules(checks: Checks, given: Given, book: Book) -> None:
+    """Counts a failure for each decision that the policy does not make."""
+    try:
+        for fault in faults(given, book):
+            check = checks[fault.what]
+            check.not_run, check.looked_at = None, max(1, check.looked_at)
+            check.fail(fault.says, given.jobs.id[fault.job], fault.time)
+    except (ArithmeticError, LookupError, ValueError) as error:
+        # Of a genuine result all can be followed.
+        checks["stays"].fail(f"what was idle when cannot be followed: {type(error).__name__}: {error}")
 
 
 def _not_run(checks: Checks, reason: str) -> None:

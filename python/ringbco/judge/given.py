@@ -48,6 +48,9 @@ class Jobs:
     user: Sequence[str | None] | None = None
     deadline: Sequence[float | None] | None = None
     vc_said: Sequence[str | None] | None = None
+    preemptible: Sequence[bool] | None = None
+    tied: Sequence[int] | None = None
+    column: Sequence[float] | None = None
 
     def units(self, job: int) -> int:
         """Thousandths of a GPU that one of the job's GPUs counts for."""

@@ -162,6 +162,32 @@ class Room:
         few = {own: self.fewest(jobs.in_vc(job), own, jobs.gpus[job]) for own in allowed}
         return tuple(own for own, servers in few.items() if servers and self._moves(job, own, servers))
 
+    def in_order(self, job: int) -> tuple[int, ...]:
+        """The types that a job tries, in the order of --type-order (docs/heterogeneous.md)."""
+        if self.jobs.types is None:
+            return self.tries(job)
+        order = str(self.given.options.get("type_order", "fastest"))
+        if order == "listed":
+            return tuple(own for own in self.jobs.types[job] if own in self.tries(job))
+        price = [kind.price_per_hour or 0.0 for kind in self.cluster.types]
+
+        def turn(own: int) -> float:
+            rate = self._alone(job, own)
+            return price[own] / rate if order == "cheapest" else -rate
+
+        return tuple(sorted(self.tries(job), key=turn))
+
+    def _alone(self, job: int, own: int) -> float:
+        """Work a second on the fewest servers of a type, without contention."""
+        gpus = self.jobs.gpus[job]
+        servers = self.fewest(self.jobs.in_vc(job), own, gpus)
+        speedup = self.jobs.speedup[job][own] if self.jobs.speedup is not None else 1.0
+        if self.given.model == "fixed":
+            return speedup
+        if self.given.model == "table":
+            return self.speeds.measured(job, own, gpus, servers)
+        return 1.0 / self.speeds.tau(job, gpus, servers, 0, speedup)
+
     def _fewest(self, vc: int, own: int, gpus: int) -> int:
         """The fewest servers of a type that hold so many GPUs; 0 where the placement never finds them."""
         if (vc, own) not in self.pools:

@@ -45,7 +45,7 @@ class Worker:
             stay.work = (now - done) * self.unit
             return now
         failed = stay.ended == "failed"
-        until = self.kept_until(stay, begin) if failed else end
+        until = self.kept(stay.job, begin, end) if failed else end
         cuts: list[tuple[float, float | None]] = [(mark.time, whole * self.part(mark)) for mark in stay.marks]
         if failed and until < end:
             cuts = sorted([*cuts, (until, None)], key=lambda cut: cut[0])
@@ -62,6 +62,10 @@ class Worker:
         if failed:
             stay.lost_time, stay.lost = end - until, (now - kept) * self.unit
         return kept if failed else now
+
+    def up_to(self, stay: Stay, time: float) -> float:
+        """Work done in a stay up to an instant."""
+        return self._between(stay, stay.start + stay.pause, time) * self.speeds.unit
 
     def _between(self, stay: Stay, since: float, until: float) -> float:
         """Work done between two instants."""
@@ -91,13 +95,13 @@ class Worker:
         """The part of its work that a trial has done at a rung."""
         return 1.0 / float(self._eta ** (self._rungs - rung.rung))
 
-    def kept_until(self, stay: Stay, begin: float) -> float:
-        """The instant of the last checkpoint of a stay that failed. begin: of its progress."""
+    def kept(self, job: int, begin: float, end: float) -> float:
+        """The instant of the last checkpoint of a stay up to an instant. begin: of its progress."""
         own = self.given.jobs.checkpoint
-        every = self._every if own is None else own[stay.job]
-        passed = stay.end - begin
+        every = self._every if own is None else own[job]
+        passed = end - begin
         if every == 0 or passed <= 0:
-            return stay.end
+            return end
         count = 0 if every == math.inf else math.floor(passed / every * EVEN)
         if count == 0:
             return begin
@@ -105,7 +109,7 @@ class Worker:
         if slot is not None:
             near = math.floor(begin / slot) * slot
             at = near + boundary((at - near) * (1.0 - 1e-12), slot)
-        return min(at, stay.end)
+        return min(at, end)
 
 
 def search(given: Given) -> tuple[int, int]:

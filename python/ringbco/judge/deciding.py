@@ -1,0 +1,340 @@
+"""A pass of a policy: who waits, starting and stopping jobs, making room (docs/priorities.md)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ringbco.judge.floor import Floor
+from ringbco.judge.given import Given, Stay
+from ringbco.judge.placing import Parts
+from ringbco.judge.work import Worker
+
+
+class UnclearError(Exception):
+    """The book alone does not tell what is decided."""
+
+
+class Standing(NamedTuple):
+    """A job on GPUs. begin: when its pause is over. over: whether its owner held more than a quota then."""
+
+    start: float
+    begin: float
+    over: bool = False
+    before: float = 0.0
+    """Work done before this stay, in units."""
+
+
+@dataclass
+class Before:
+    """How a job stood before a pass touched it."""
+
+    parts: Parts | None
+    standing: Standing | None
+
+
+class Deciding:
+    """Jobs of one (virtual) cluster, who of them waits, and a pass over them.
+
+    places: of those that wait, in order; job_at: whose each is. touched: how those stood before the pass that
+    a pass started or stopped. evictors: for whom it stopped which. done: work that was done before. looks: at
+    waiting jobs, so far. follows: whether the placement goes by all that was placed before; lost: whether the
+    book no longer tells that.
+    """
+
+    def __init__(self, given: Given, floor: Floor, worker: Worker) -> None:
+        self.given, self.floor, self.worker, self.jobs = given, floor, worker, given.jobs
+        self.places: list[int] = []
+        self.job_at: dict[int, int] = {}
+        self.place: dict[int, int] = {}
+        self.standing: dict[int, Standing] = {}
+        self.touched: dict[int, Before] = {}
+        self.evictors: dict[int, int] = {}
+        self.owned: dict[str, int] = {}
+        self.done: dict[int, float] = {}
+        self.discipline = str(given.options["queue"])
+        self.time = 0.0
+        self.looks = 0
+        # Where jobs share GPUs nobody knows which a replica holds. And fgd goes by what refused jobs ask for.
+        self.lost = floor.shared and given.services is not None
+        self.lost |= bool(floor.rooms) and bool(given.options.get("admission"))
+        self.follows = bool(floor.load) or floor.name == "random"
+        self.evicts, self.quotas = bool(given.options.get("evict")), given.quotas or {}
+
+    # Who waits.
+
+    def place_of(self, job: int) -> int:
+        """The place of a job in the queue now; no two have the same."""
+        return job
+
+    def enter(self, job: int) -> None:
+        """A job waits from now on."""
+        if job not in self.place:
+            self.place[job] = place = self.place_of(job)
+            self.job_at[place] = job
+            insort(self.places, place)
+
+    def leave(self, job: int) -> None:
+        """It waits no more."""
+        if job in self.place:
+            del self.places[bisect_left(self.places, self.place.pop(job))]
+
+    def moments(self) -> Sequence[tuple[float, int]]:
+        """When to call `due`, and of which job."""
+        return ()
+
+    def due(self, job: int) -> None:
+        """A moment has come."""
+
+    def decide(self, out: list[Stay], come: list[Stay]) -> None:
+        """Carries out what the policy decides now; beside it what the book says.
+
+        Where nobody knows the policy, what is left is where a job goes that is alone in starting.
+        Raises UnclearError where the book does not tell what is decided.
+        """
+        if out or len(come) > 1 or self.given.resizes or self.given.decides:
+            raise UnclearError
+        for stay in come:
+            parts = self.placed(stay.job)
+            if parts is None:
+                raise UnclearError
+            self.start(stay.job, parts)
+
+    # What the book says.
+
+    def ended(self, stay: Stay) -> None:
+        """A stay is over before the pass."""
+        self.settle(stay.job, None)
+        self.standing.pop(stay.job, None)
+        self.done[stay.job] = self.done.get(stay.job, 0.0) + stay.work - stay.lost
+
+    def off(self, stay: Stay) -> None:
+        """A stay is over, and its job waits: the policy said so."""
+        self.done[stay.job] = self.done.get(stay.job, 0.0) + stay.work - stay.lost
+        if stay.job not in self.touched or self.touched[stay.job].standing is not None:
+            known = self.standing.get(stay.job)
+            if known is None or known.start < self.time:
+                self.standing.pop(stay.job, None)
+        self.enter(stay.job)
+
+    def parts(self, stay: Stay) -> Parts:
+        """What a stay holds."""
+        return list(stay.places) if self.floor.shared else list(stay.held)
+
+    def began(self, stay: Stay) -> None:
+        """A stay has begun."""
+        self.leave(stay.job)
+        known = self.standing.get(stay.job)
+        owner = self.owner(stay.job)
+        if known is not None and known.start == stay.start:
+            over = known.over
+        else:
+            over = owner is not None and self.owned[owner] > self.quotas[owner][0]
+        begin, before = stay.start + stay.pause, self.done.get(stay.job, 0.0)
+        self.standing[stay.job] = Standing(stay.start, begin, over, before)
+
+    def passed_by(self, stay: Stay) -> None:
+        """One that took no time came and went."""
+        if stay.job not in self.floor.held:
+            self.leave(stay.job)
+
+    def undo(self, job: int) -> None:
+        """A job stands as before the pass; what it holds is settled."""
+        before = self.touched[job]
+        if before.standing is None:
+            self.standing.pop(job, None)
+            self.enter(job)
+        else:
+            self.standing[job] = before.standing
+            self.leave(job)
+
+    def settle(self, job: int, parts: Parts | None) -> None:
+        """A job holds those GPUs."""
+        if self.floor.held.get(job) != parts:
+            self._give(job)
+            self._hold(job, parts)
+
+    def _hold(self, job: int, parts: Parts | None, *, again: bool = False) -> None:
+        if parts is not None:
+            self.floor.take(job, parts, again=again)
+            owner = self.owner(job)
+            if owner is not None:
+                self.owned[owner] = self.owned.get(owner, 0) + self.floor.count(parts)
+
+    def _give(self, job: int) -> None:
+        if job in self.floor.held:
+            parts = self.floor.give(job)
+            owner = self.owner(job)
+            if owner is not None:
+                self.owned[owner] -= self.floor.count(parts)
+
+    # A pass.
+
+    def start(self, job: int, parts: Parts, *, over: bool = False) -> None:
+        """A job gets GPUs. Where it held the same before this pass, it never left."""
+        self.leave(job)
+        before = self.touched.setdefault(job, Before(None, None))
+        again = before.parts == parts
+        self._hold(job, parts, again=again)
+        if again and before.standing is not None:
+            self.standing[job] = before.standing
+            self.evictors.pop(job, None)
+        else:
+            self.standing[job] = Standing(self.time, self.time, over)
+
+    def stop(self, job: int, by: int | None = None) -> None:
+        """It gives them back, and waits."""
+        self.touched.setdefault(job, Before(self.floor.held[job], self.standing[job]))
+        if by is not None:
+            self.evictors[job] = by
+        self._give(job)
+        del self.standing[job]
+        self.enter(job)
+
+    def placed(self, job: int) -> Parts | None:
+        """Where the placement puts a job; the random numbers go on if it finds a place."""
+        parts = self.floor.find(job)
+        if parts is not None:
+            self.floor.redraw(job, parts)
+        return parts
+
+    def reckoned(self, job: int, before: float) -> float:
+        """Seconds that its work takes after so much of it, on one server without contention."""
+        whole = self.worker.speeds.estimate(job)
+        if before:
+            work = self.worker.speeds.work(job) * self.worker.speeds.unit
+            whole = max(0.0, whole - before) if self.given.model == "fixed" else whole * (1.0 - before / work)
+        return whole
+
+    # Quotas.
+
+    def owner(self, job: int) -> str | None:
+        """Whose quota counts for a job; None where it has none."""
+        if not self.quotas or self.jobs.owner is None:
+            return None
+        owner = self.jobs.owner[job]
+        return owner if owner in self.quotas else None
+
+    def over_quota(self, job: int) -> bool:
+        """Whether its owner would hold more than the quota if it started now."""
+        owner = self.owner(job)
+        if owner is None:
+            return False
+        return self.owned.get(owner, 0) + self.jobs.gpus[job] > self.quotas[owner][0]
+
+    def passed_over(self, job: int) -> bool:
+        """Whether its quota keeps a job from starting at all."""
+        owner = self.owner(job)
+        return owner is not None and not self.quotas[owner][1] and self.over_quota(job)
+
+    # Eviction: the rules of docs/priorities.md by their numbers.
+
+    def make_room(self, job: int) -> Parts | None:
+        """Evicts for a job that cannot be placed; where it starts then, if that helps."""
+        victims = sorted((other for other in self.standing if self._is_victim(other, job)), key=self._turn_of)
+        wanted = self.jobs.gpus[job]
+        for own in self.floor.tries(job) if victims else ():
+            sizes = self.floor.sizes[own]
+            if wanted <= max(sizes.values()):
+                found = self._on_a_server(wanted, own, victims)
+                if found is not None:
+                    server, leaving = found
+                    for other in leaving:
+                        self.stop(other, job)
+                    return [(server, wanted)]
+            else:
+                needed = self._over_all(job, own, victims)
+                if needed is not None:
+                    for other in needed:
+                        self.stop(other, job)
+                    parts = self.floor.choose(own, job)
+                    if parts is not None:
+                        self.floor.redraw(job, parts)
+                    return parts
+        return None
+
+    def _is_victim(self, other: int, job: int) -> bool:
+        if self.standing[other].over:
+            return True
+        priority, may = self.jobs.priority, self.jobs.preemptible
+        lower = priority is not None and priority[other] < priority[job]
+        return self.evicts and lower and (may is None or may[other])
+
+    def key(self, job: int) -> float:
+        """Rule 1: GPUs x seconds of progress since the last checkpoint."""
+        standing = self.standing[job]
+        gpus = self.floor.count(self.floor.held[job])
+        if self.time <= standing.begin:
+            return 0.0
+        return gpus * max(0.0, self.time - self.worker.kept(job, standing.begin, self.time))
+
+    def _turn_of(self, job: int) -> tuple[int, float, float, int]:
+        """Rule 2."""
+        priority = self.jobs.priority[job] if self.jobs.priority is not None else 0
+        return priority, self.key(job), -self.standing[job].start, job
+
+    def _on_a_server(self, wanted: int, own: int, victims: list[int]) -> tuple[int, list[int]] | None:
+        """Rules 3 and 4: the server, and who leaves it."""
+        there: dict[int, list[tuple[int, int]]] = {}
+        for other in victims:
+            for server, gpus in self.floor.held[other]:
+                there.setdefault(server, []).append((other, gpus))
+        best: tuple[float, int, list[int]] | None = None
+        for server, those in sorted(there.items()):
+            if server not in self.floor.sizes[own] or not self.floor.up(server):
+                continue
+            idle = self.floor.pools[own].idle[server]
+            if idle >= wanted:
+                continue  # the placement does not want it
+            taken, room = _least(those, idle, wanted)
+            if room < wanted:
+                continue
+            total = 0.0
+            for other, _ in taken:
+                total += self.key(other)
+            if best is None or total < best[0]:
+                best = total, server, [other for other, _ in taken]
+        return None if best is None else best[1:]
+
+    def _over_all(self, job: int, own: int, victims: list[int]) -> list[int] | None:
+        """Rule 5: who leaves the servers of a type so that the placement finds GPUs for a larger gang."""
+        taken: list[int] = []
+        for other in victims:
+            if not self._without(taken, lambda: self.floor.choose(own, job)) and any(
+                server in self.floor.sizes[own] for server, _ in self.floor.held[other]
+            ):
+                taken.append(other)
+        if not self._without(taken, lambda: self.floor.choose(own, job)):
+            return None
+        for other in reversed(list(taken)):
+            rest = [one for one in taken if one != other]
+            if self._without(rest, lambda: self.floor.choose(own, job)):
+                taken = rest
+        return taken
+
+    def _without(self, gone: Sequence[int], ask: Callable[[], object]) -> bool:
+        """Whether there is an answer if some held nothing."""
+        kept = [(job, self.floor.held[job], self.floor.on.get(job)) for job in gone]
+        for job in gone:
+            self.floor.give(job)
+        found = ask() is not None
+        for job, parts, gpus in kept:
+            self.floor.back(job, parts, gpus)
+        return found
+
+
+def _least(those: list[tuple[int, int]], idle: int, wanted: int) -> tuple[list[tuple[int, int]], int]:
+    """Who is taken in order until there is room, without those that are not needed; and the room."""
+    taken, room = [], idle
+    for one in those:
+        if room < wanted:
+            taken.append(one)
+            room += one[1]
+    if room >= wanted:
+        for one in reversed(list(taken)):
+            if room - one[1] >= wanted:
+                taken.remove(one)
+                room -= one[1]
+    return taken, room

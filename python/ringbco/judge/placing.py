@@ -1,0 +1,194 @@
+"""Where placements that go by idle GPUs put a gang (docs/placements.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+Parts = list[tuple[int, int]]
+"""(server, GPUs) of one gang, by server."""
+MASK, GOLDEN = (1 << 64) - 1, 0x9E3779B97F4A7C15
+
+
+class Servers:
+    """The idle GPUs of each server, and for every number of them the servers with so many, as bits."""
+
+    def __init__(self, sizes: dict[int, int]) -> None:
+        self.sizes = sizes
+        self.largest = max(sizes.values())
+        self.total = sum(sizes.values())
+        self.idle = dict(sizes)
+        self.having = [0] * (self.largest + 1)
+        for server, size in sizes.items():
+            self.having[size] |= 1 << server
+        self.levels = sum(1 << idle for idle, servers in enumerate(self.having) if servers)
+        self.all = sum(1 << server for server in sizes)
+        self.unopened = self.all
+        self.hidden: dict[int, int] = {}
+        """Idle GPUs of servers that are down, which nobody sees."""
+
+    def change(self, parts: Parts, sign: int) -> None:
+        """Frees (+1) or takes (-1) GPUs."""
+        for server, gpus in parts:
+            if server in self.hidden:
+                self.hidden[server] += sign * gpus
+            else:
+                self._have(server, self.idle[server] + sign * gpus)
+
+    def turn(self, server: int, *, up: bool) -> None:
+        """A server goes down, or is up again."""
+        if up:
+            self._have(server, self.hidden.pop(server))
+        else:
+            self.hidden[server] = self.idle[server]
+            self._have(server, 0)
+
+    def _have(self, server: int, after: int) -> None:
+        """So many GPUs of a server are idle now."""
+        before = self.idle[server]
+        self.idle[server] = after
+        self.total += after - before
+        bit = 1 << server
+        self.having[before] ^= bit
+        if not self.having[before]:
+            self.levels ^= 1 << before
+        self.having[after] |= bit
+        self.levels |= 1 << after
+        if after == self.sizes[server]:
+            self.unopened |= bit
+        else:
+            self.unopened &= ~bit
+
+    def _from_most(self, among: int) -> Iterator[int]:
+        """The servers `among`, as bits, that have idle GPUs: those with most first, then by index."""
+        levels = self.levels & ~1
+        while levels:
+            idle = levels.bit_length() - 1
+            levels ^= 1 << idle
+            servers = self.having[idle] & among
+            while servers:
+                yield lowest(servers)
+                servers &= servers - 1
+
+    def tightest(self, wanted: int, among: int = -1) -> int | None:
+        """Of the servers `among`, as bits: the one with the fewest idle GPUs that holds so many."""
+        levels = self.levels >> wanted << wanted
+        while levels:
+            servers = self.having[lowest(levels)] & among
+            if servers:
+                return lowest(servers)
+            levels &= levels - 1
+        return None
+
+    def consolidate(self, wanted: int) -> Parts | None:
+        """The servers that `consolidate` takes; None where it cannot."""
+        if wanted <= self.largest:
+            server = self.tightest(wanted)
+            return None if server is None else [(server, wanted)]
+        whole, rest = divmod(wanted, self.largest)
+        ready = self.having[self.largest]
+        chosen: Parts = []
+        for _ in range(whole):
+            if not ready:
+                return None
+            chosen.append((lowest(ready), self.largest))
+            ready &= ready - 1
+        if rest:
+            last = next(self._from_most(~sum(1 << server for server, _ in chosen)), None)
+            if last is None or self.idle[last] < rest:
+                return None
+            chosen.append((last, rest))
+        return sorted(chosen)
+
+    def worst_fit(self, wanted: int) -> Parts | None:
+        """The servers that `worst-fit` takes."""
+        if wanted > self.largest:
+            return self.consolidate(wanted)
+        server = next(self._from_most(self.all), None)
+        return None if server is None or self.idle[server] < wanted else [(server, wanted)]
+
+    def choose(self, name: str, wanted: int) -> Parts | None:
+        """The servers that a placement takes; None where it takes none."""
+        rules = {
+            "consolidate": self.consolidate,
+            "best-fit": self.consolidate,
+            "emptiest": self.emptiest,
+            "first-fit": self.first_fit,
+            "worst-fit": self.worst_fit,
+            "fa-ffp": self.fa_ffp,
+        }
+        return rules[name](wanted)
+
+    def emptiest(self, wanted: int) -> Parts | None:
+        """The servers that `emptiest` takes."""
+        if wanted > self.total:
+            return None
+        chosen: Parts = []
+        for server in self._from_most(self.all):
+            chosen.append((server, min(wanted, self.idle[server])))
+            wanted -= chosen[-1][1]
+            if not wanted:
+                break
+        return sorted(chosen)
+
+    def first_fit(self, wanted: int) -> Parts | None:
+        """The servers that `first-fit` takes."""
+        if wanted > self.total:
+            return None
+        chosen: Parts = []
+        some = self.all & ~self.having[0]
+        while wanted:
+            server = lowest(some)
+            some &= some - 1
+            chosen.append((server, min(wanted, self.idle[server])))
+            wanted -= chosen[-1][1]
+        return chosen
+
+    def fa_ffp(self, wanted: int) -> Parts | None:
+        """The servers that the practical reading of FA-FFP takes."""
+        groups = (~self.unopened, self.unopened)
+        if wanted > self.total:
+            return None
+        for group in groups:
+            server = self.tightest(wanted, group)
+            if server is not None:
+                return [(server, wanted)]
+        chosen: Parts = []
+        for group in groups:
+            for server in self._from_most(group):
+                if not wanted:
+                    break
+                chosen.append((server, min(wanted, self.idle[server])))
+                wanted -= chosen[-1][1]
+        return sorted(chosen)
+
+
+def lowest(bits: int) -> int:
+    """The number of the lowest bit that is set."""
+    return (bits & -bits).bit_length() - 1
+
+
+def splitmix64(state: int) -> tuple[int, int]:
+    """The next number and the next state (Steele, Lea and Flood 2014)."""
+    state = (state + GOLDEN) & MASK
+    z = state
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31), state
+
+
+def drawn(wanted: int, idle: int, state: int) -> tuple[set[int], int]:
+    """So many of the ranks below `idle`, by Floyd's algorithm, and the state of the numbers afterwards."""
+    taken: set[int] = set()
+    for i in range(idle - wanted, idle):
+        number, state = splitmix64(state)
+        t = (number * (i + 1)) >> 64
+        taken.add(i if t in taken else t)
+    return taken, state
+
+
+def by_server(gpus: Sequence[tuple[int, int]]) -> Parts:
+    """(server, GPU) of each, as so many GPUs of each server."""
+    count: dict[int, int] = {}
+    for server, _ in gpus:
+        count[server] = count.get(server, 0) + 1
+    return sorted(count.items())

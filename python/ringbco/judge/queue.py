@@ -1,0 +1,194 @@
+"""What a queue decides: order, discipline, aging, backfilling (docs/policies.md)."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from ringbco.judge.clock import boundary
+from ringbco.judge.deciding import Deciding, UnclearError
+from ringbco.judge.floor import Floor
+from ringbco.judge.given import Given, Stay
+from ringbco.judge.placing import Parts
+from ringbco.judge.work import Worker
+
+CLOSE: Final = 1e-9
+"""Times by estimates that differ by less than this, relative, may be in either order."""
+
+
+def fifo(given: Given, jobs: Sequence[int]) -> list[int]:
+    """Jobs by priority, submission and ties."""
+    own = given.jobs
+    priority, tied = own.priority, own.tied
+    return sorted(
+        jobs,
+        key=lambda job: (
+            -priority[job] if priority is not None else 0,
+            own.submit[job],
+            tied[job] if tied is not None else job,
+            job,
+        ),
+    )
+
+
+class Queue(Deciding):
+    """A queue that lets jobs run to their end. aged: the places of those that have waited too long."""
+
+    def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
+        super().__init__(given, floor, worker)
+        self.factor = float(given.options.get("estimate_factor", 1.0))
+        jobs = sorted({stay.job for stay in stays})
+        order = fifo(given, jobs)
+        self.aged = {job: place for place, job in enumerate(order)}
+        keys, priority = self._keys(jobs, stays), given.jobs.priority
+        level = {job: -priority[job] if priority is not None else 0 for job in jobs}
+        ranked = sorted(order, key=lambda job: (level[job], keys[job]))
+        self.young = {job: len(jobs) + place for place, job in enumerate(ranked)}
+        self.aging: dict[int, float] = {}
+        if given.options.get("aging") is not None:
+            after = float(given.options["aging"])
+            self.aging = {job: boundary(given.jobs.submit[job] + after, given.slot) for job in jobs}
+
+    def _keys(self, jobs: list[int], stays: list[Stay]) -> dict[int, float]:
+        """What the queue is ordered by, least first."""
+        name, own = str(self.given.options["order"]), self.jobs
+        if name == "sjf":
+            return {job: self.worker.speeds.estimate(job) for job in jobs}
+        if name == "smallest":
+            return {job: float(own.gpus[job]) for job in jobs}
+        if name == "qssf":
+            if self.given.options.get("predict") == "exact":
+                return {job: own.duration[job] * own.gpus[job] * own.weight(job) for job in jobs}
+            return self._predicted(jobs, stays)
+        if own.column is not None:
+            return {job: own.column[job] for job in jobs}
+        return dict.fromkeys(jobs, 0.0)
+
+    def _predicted(self, jobs: list[int], stays: list[Stay]) -> dict[int, float]:
+        """QSSF: the mean duration of the jobs done when a job comes, times its GPUs.
+
+        Of the same user and size, else of the same user, else of all; 0 before any. Those done at one instant
+        count in fifo order, as sums of floats depend on it. What takes no time is done after the others come.
+        """
+        own, users = self.jobs, self.jobs.user
+        came = {stay.job: stay.since for stay in reversed(stays) if stay.number == 0}
+        ends = sorted(
+            (stay.end, stay.start == stay.end and stay.number == 0, self.aged[stay.job], stay.job)
+             for stay in stays if stay.ended == "done"
+        )  # fmt: skip
+        known: dict[object, tuple[float, int]] = {}
+        predicted = dict.fromkeys(jobs, 0.0)
+        at = 0
+        for job in sorted(jobs, key=came.__getitem__):
+            while (
+                at < len(ends) and ends[at][0] <= came[job] and not (ends[at][1] and ends[at][0] == came[job])
+            ):
+                other = ends[at][3]
+                at += 1
+                user = users[other] if users is not None else None
+                for key in ((user, own.gpus[other]), (user,), ()):
+                    total, count = known.get(key, (0.0, 0))
+                    known[key] = total + own.duration[other], count + 1
+            user = users[job] if users is not None else None
+            for key in ((user, own.gpus[job]), (user,), ()):
+                if key in known:
+                    total, count = known[key]
+                    predicted[job] = total / count * (own.gpus[job] * own.weight(job))
+                    break
+        return predicted
+
+    def place_of(self, job: int) -> int:
+        """The place of a job, which ages at its moment."""
+        return (self.aged if self.time >= self.aging.get(job, math.inf) else self.young)[job]
+
+    def moments(self) -> Sequence[tuple[float, int]]:
+        """When jobs age."""
+        return [(time, job) for job, time in self.aging.items()]
+
+    def due(self, job: int) -> None:
+        """It ages, if it waits."""
+        if job in self.place:
+            self.leave(job)
+            self.enter(job)
+
+    # A pass.
+
+    def decide(self, out: list[Stay], come: list[Stay]) -> None:
+        """One pass over those that wait: each has one turn, those evicted meanwhile if theirs is to come."""
+        head: int | None = None
+        turn, places = -1, self.places
+        failed: set[object] = set()
+        self.shadow: float | None = None
+        while (at := bisect_right(places, turn)) < len(places):
+            turn = places[at]
+            job = self.job_at[turn]
+            self.looks += 1
+            if self.passed_over(job):
+                continue
+            asks = self.jobs.gpus[job], self.floor.share(job), self.floor.tries(job)
+            parts = None if asks in failed else self.floor.find(job)
+            if parts is not None:
+                if head is None or self._harmless(job, parts, head):
+                    self._begin(job, parts)
+                continue
+            failed.add(asks)
+            if head is None:
+                if self._evicts(job):
+                    failed.clear()
+                elif self.discipline == "strict":
+                    return
+                elif self.discipline == "easy":
+                    head = job
+
+    def _evicts(self, job: int) -> bool:
+        """Whether a job that cannot be placed gets room from others."""
+        if self.over_quota(job) or not (self.evicts or self.quotas):
+            return False
+        parts = self.make_room(job)
+        if parts is not None:
+            self.start(job, parts)
+        return parts is not None
+
+    def _begin(self, job: int, parts: Parts) -> None:
+        self.floor.redraw(job, parts)
+        self.start(job, parts, over=self.over_quota(job))
+
+    # Backfilling.
+
+    def _end(self, job: int) -> float:
+        standing = self.standing[job]
+        return standing.start + self.factor * self.reckoned(job, standing.before)
+
+    def _shadow(self, head: int) -> float:
+        """When the head could be placed if nothing else started and no server changed."""
+        ends = sorted((self._end(job), job) for job in self.standing)
+        gone: list[int] = []
+        for at, (end, job) in enumerate(ends):
+            gone.append(job)
+            if at + 1 < len(ends) and ends[at + 1][0] - end <= CLOSE * abs(end):
+                if ends[at + 1][0] != end:
+                    raise UnclearError
+                continue
+            if self._without(gone, lambda: self.floor.find(head)):
+                return end
+        return math.inf
+
+    def _harmless(self, job: int, parts: Parts, head: int) -> bool:
+        """Over before the head's shadow time, or not in its way then."""
+        if self.shadow is None:
+            self.shadow = self._shadow(head)
+        shadow = self.shadow
+        end = self.time + self.factor * self.reckoned(job, self.done.get(job, 0.0))
+        if end != shadow and abs(end - shadow) <= CLOSE * max(abs(end), abs(shadow)):
+            raise UnclearError
+        if end <= shadow:
+            return True
+        gone = [other for other in self.standing if self._end(other) <= shadow]
+        load = dict(self.floor.load)
+        self.floor.take(job, parts)
+        fits = self._without(gone, lambda: self.floor.find(head))
+        self.floor.give(job)
+        self.floor.load = load
+        return fits

@@ -1,0 +1,208 @@
+"""What a policy decides that ranks all jobs and preempts those that fall behind (docs/policies.md)."""
+
+from __future__ import annotations
+
+import math
+import struct
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Final
+
+from ringbco.judge.clock import boundary
+from ringbco.judge.deciding import Deciding, UnclearError
+from ringbco.judge.floor import Floor
+from ringbco.judge.given import WHOLE, Given, Stay
+from ringbco.judge.queue import CLOSE, fifo
+from ringbco.judge.work import Worker
+
+TICKS: Final = {"tiresias": "interval", "gittins": "interval", "ftf": "interval", "time-slice": "quantum"}
+"""Policies that decide at multiples of an option."""
+RANKED: Final = ("srtf", "edf", *TICKS)
+FEW: Final = 20_000
+"""Ticks up to which all are looked at; of more, those that follow a change."""
+RENEWED: Final = 1_023
+"""Completions up to which gittins knows each of them at once."""
+COST: Final = 8
+"""Looks at waiting jobs that a job takes in a ranking."""
+
+
+class Ranking(Deciding):
+    """A ranking. served: seconds on GPUs up to the last stay. line: of time-slice, by which turns go."""
+
+    def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
+        super().__init__(given, floor, worker)
+        self.name = str(given.options["policy"])
+        option = TICKS.get(self.name)
+        period = given.options.get(option) if option is not None else None
+        self.period = 60.0 if option is not None and period is None else period
+        self.ticks = self._ticks(stays)
+        self.turns = set(self.ticks)
+        self.fifo = {job: at for at, job in enumerate(fifo(given, sorted({stay.job for stay in stays})))}
+        self.running: dict[int, Stay] = {}
+        self.served: dict[int, float] = {}
+        self.line: dict[int, tuple[float, int, int]] = {}
+        self.gpu_times: list[float] = []
+        self.thresholds = [float(at) for at in given.options.get("thresholds") or (18_000.0,)]
+
+    def _ticks(self, stays: list[Stay]) -> list[float]:
+        """The instants at which it decides; none of those that decide at every event."""
+        if self.period is None:
+            return []
+        last, slot = max(stay.end for stay in stays), self.given.slot
+        if last / self.period <= FEW:
+            numbers = set(range(int(last / self.period) + 2))
+        else:
+            times = {time for stay in stays for time in (stay.since, stay.start, stay.end)}
+            numbers = {int(time / self.period) + more for time in times for more in (0, 1)}
+        return sorted({boundary(number * self.period, slot) for number in numbers})
+
+    def moments(self) -> Sequence[tuple[float, int]]:
+        """The ticks."""
+        return [(time, -1) for time in self.ticks]
+
+    def due(self, job: int) -> None:
+        """A tick."""
+
+    # What the book says.
+
+    def enter(self, job: int) -> None:
+        """A job waits. It joins the end of the line, unless it has a place there."""
+        super().enter(job)
+        self.line.setdefault(job, (self.time, 0, self.fifo[job]))
+
+    def began(self, stay: Stay) -> None:
+        """A stay has begun."""
+        super().began(stay)
+        self.running[stay.job] = stay
+
+    def _over(self, stay: Stay) -> None:
+        self.served[stay.job] = self.served.get(stay.job, 0.0) + stay.end - stay.start
+        self.running.pop(stay.job, None)
+        if stay.ended in ("done", "rung"):
+            self.line.pop(stay.job, None)
+        if stay.ended == "done":
+            insort(self.gpu_times, self._gpus(stay.job) * self.served[stay.job])
+
+    def ended(self, stay: Stay) -> None:
+        """A stay is over before the pass."""
+        super().ended(stay)
+        self._over(stay)
+
+    def off(self, stay: Stay) -> None:
+        """A stay is over, and its job waits."""
+        self._over(stay)
+        super().off(stay)
+
+    def passed_by(self, stay: Stay) -> None:
+        """One that took no time came and went."""
+        super().passed_by(stay)
+        if stay.ended == "done":
+            insort(self.gpu_times, self._gpus(stay.job) * self.served.get(stay.job, 0.0))
+        if stay.job not in self.floor.held:
+            self.line.pop(stay.job, None)
+
+    # A job's figures, now.
+
+    def _gpus(self, job: int) -> float:
+        return self.jobs.gpus[job] * self.jobs.weight(job)
+
+    def worked(self, job: int) -> float:
+        """Work done up to now."""
+        stay, done = self.running.get(job), self.done.get(job, 0.0)
+        if stay is None:
+            return done
+        return done + self.worker.up_to(stay, self.time)
+
+    def attained(self, job: int) -> float:
+        """GPU-seconds, with all pauses."""
+        stay, held = self.running.get(job), self.served.get(job, 0.0)
+        return self._gpus(job) * (held if stay is None else held + self.time - stay.start)
+
+    def level(self, job: int) -> int:
+        """How many thresholds it has reached."""
+        attained = self.attained(job)
+        if any(0.0 < abs(attained - at) <= CLOSE * at for at in self.thresholds):
+            raise UnclearError
+        return sum(attained >= at for at in self.thresholds)
+
+    def gittins(self, job: int) -> float:
+        """The index: of all delta the most likely end for the time it takes. In single precision."""
+        attained, known = self.attained(job), self.gpu_times
+        first = bisect_right(known, attained)
+        beyond = [time - attained for time in known[first:]]
+        best = 0.0
+        for at, (delta, total) in enumerate(zip(beyond, accumulate(beyond), strict=True)):
+            if at + 1 == len(beyond) or beyond[at + 1] > delta:
+                best = max(best, (at + 1) / (total + delta * (len(beyond) - at - 1)))
+        return float(struct.unpack("f", struct.pack("f", best))[0])
+
+    def rank(self, job: int) -> tuple[float, ...]:
+        """By which the ranking goes, the least first."""
+        if self.name == "srtf":
+            return (self.reckoned(job, self.worked(job)),)
+        if self.name == "tiresias":
+            return (float(self.level(job)),)
+        if self.name == "gittins":
+            return float(self.level(job)), -self.gittins(job)
+        if self.name == "ftf":
+            left = self.reckoned(job, self.worked(job))
+            return (-(self.time - self.jobs.submit[job] + left) / self.jobs.ideal[job],)
+        deadline = self.jobs.deadline[job] if self.jobs.deadline is not None else None
+        return (math.inf if deadline is None else deadline,)
+
+    def ranking(self) -> list[int]:
+        """All jobs that run or wait, the first first."""
+        jobs = [*self.running, *self.place]
+        self.looks += COST * len(jobs)
+        priority = self.jobs.priority
+        level = {job: -priority[job] if priority is not None else 0 for job in jobs}
+        if self.name == "time-slice":
+            for job in self.running:
+                self.line[job] = (self.time, 1, self.fifo[job])
+            return sorted(jobs, key=lambda job: (level[job], self.line[job]))
+        if self.name == "gittins" and len(self.gpu_times) > RENEWED:
+            raise UnclearError
+        keys = {job: self.rank(job) for job in jobs}
+        ranked = sorted(jobs, key=lambda job: (level[job], keys[job], self.fifo[job]))
+        if self.name in ("srtf", "ftf"):
+            for one, other in pairwise(ranked):
+                gap = abs(keys[one][0] - keys[other][0])
+                if level[one] == level[other] and 0.0 < gap <= CLOSE * max(1.0, abs(keys[one][0])):
+                    raise UnclearError
+        return ranked
+
+    # A pass.
+
+    def decide(self, out: list[Stay], come: list[Stay]) -> None:
+        """One pass, if it decides now."""
+        if self.period is not None and self.time not in self.turns:
+            return
+        selected = self._selected()
+        for job in sorted(self.running.keys() - set(selected)):
+            self.stop(job)
+        for job in selected:
+            if job in self.place:
+                self._try(job)
+
+    def _selected(self) -> list[int]:
+        """Who should run: the ranking walked with a quota of all GPUs that are up, in thousandths."""
+        floor = self.floor
+        quota = {own: WHOLE * gpus for own, gpus in floor.capacity.items()}
+        selected = []
+        for job in self.ranking():
+            need = floor.share(job) or self.jobs.gpus[job] * WHOLE
+            held = floor.held.get(job)
+            draws = floor.tries(job) if held is None else (floor.of[held[0][0]],)
+            enough = next((own for own in draws if quota[own] >= need), None)
+            if enough is not None:
+                quota[enough] -= need
+                selected.append(job)
+        return selected
+
+    def _try(self, job: int) -> None:
+        parts = self.placed(job)
+        if parts is None and self.evicts:
+            parts = self.make_room(job)
+        if parts is not None:
+            self.start(job, parts)
