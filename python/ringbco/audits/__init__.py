@@ -16,18 +16,14 @@ from typing import Final
 import numpy as np
 
 from ringbco.audits import (
-    choosing,
-    idling,
     instants,
     judging,
     placing,
     plans,
-    queueing,
     quotas,
     rows,
     searching,
     served,
-    share_choosing,
     times,
 )
 from ringbco.audits.episodes import Episodes, episodes
@@ -74,17 +70,7 @@ _NEED_ALLOCATIONS: Final = (
     *("rows", "stretches", "gangs", "servers", "vcs", "types", "capacity", "outages", "num-servers"),
     *("contention", "run-times", "instants", "placement", "causes", "order", "idle", "reservation"),
 )
-_BEFORE_QUEUE: Final = ("jobs", "start", "slots", "stretches", "gangs", "servers", "vcs", "types", "capacity")
 _BEFORE_INSTANTS: Final = ("jobs", "start", "slots", "stretches")
-_IN_QUEUE: Final = ("placement", "order", "idle", "reservation")
-_UNTOLD: Final = {
-    "served": "services take GPUs: those that no job holds may be theirs",
-    "searched": "trials pause at rungs, and neither wait nor run",
-    "makes_room": "jobs make room for others, or wait for their owner's quota",
-    "fails": "servers fail: GPUs that nobody holds may be down",
-}
-"""What of a run keeps the rules of its queue from being looked at, and why."""
-
 __all__ = ["RULES", "Check", "Finding", "Report", "audit", "check_folder", "check_outcome"]
 
 
@@ -187,27 +173,17 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     quotas.check_quotas(checks["evictions"], facts, eps)
     searching.check_searches(checks["searches"], facts, eps)
     if outcome.allocations is not None:
-        _queue(checks, facts, eps)
+        _decided(checks, facts, eps)
     judging.check_book(checks, facts)
-    if facts.planned:
-        plans.check_plan(checks["summary"], facts)
 
 
-def _queue(checks: dict[str, Check], facts: Facts, eps: Episodes) -> None:
+def _decided(checks: dict[str, Check], facts: Facts, eps: Episodes) -> None:
+    """When the policy decides, and what."""
     mistimed = [code for code in _BEFORE_INSTANTS if checks[code].failed]
     if mistimed:
         _leave_out(checks, ("instants",), f"{', '.join(mistimed)} failed")
     else:
         instants.check_instants(checks["instants"], facts, eps)
-    broken = [code for code in _BEFORE_QUEUE if checks[code].failed]
-    reason = next((reason for holds, reason in _UNTOLD.items() if getattr(facts, holds)), None)
-    if broken or reason:
-        # With jobs missing or GPUs taken twice, what was idle and who waited is anybody's guess.
-        _leave_out(checks, _IN_QUEUE, f"{', '.join(broken)} failed" if broken else str(reason))
-    elif facts.shared:
-        share_choosing.check_shares(checks["placement"], facts, eps)
-        _leave_out(checks, _IN_QUEUE[1:], "jobs share GPUs: what is idle is no number of GPUs")
-    else:
-        choosing.check_placement(checks["placement"], facts, eps)
-        queueing.check_queue(checks["order"], checks["idle"], checks["reservation"], facts)
-        idling.check_nobody_waits_in_vain(checks["idle"], facts, eps)
+    if facts.planned:
+        plans.check_plan(checks["summary"], facts)
+        plans.check_order(checks["order"], facts)

@@ -15,7 +15,7 @@ from ringbco.audits.findings import Finding, number
 from ringbco.audits.given import book_of, given_of
 from ringbco.errors import InputError
 from ringbco.judge import judge
-from ringbco.judge.rules import faults
+from ringbco.judge.rules import RULES, faults, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ RELATIVE: Final = 1e-9
 """How far work may be from what was to do, relative to that."""
 BOOK: Final = ("jobs", "rows", "stretches", "gangs", "servers", "types", "services")
 """Where one of these fails there is no book to judge."""
-BEFORE_RULES: Final = (*BOOK, "start", "slots", "vcs", "capacity", "outages", "stays")
+BEFORE_RULES: Final = (*BOOK, "start", "slots", "vcs", "capacity", "outages")
 """Where one of these fails nobody knows what was idle, or who waited."""
 JUDGED: Final = (
     *("inputs", "arithmetic", "stays", "evictions", "num-servers", "contention", "run-times", "searches"),
@@ -70,17 +70,29 @@ def check_book(checks: Checks, facts: Facts) -> None:
     if recorded:
         _check_work(checks, given, book, differences)
     check_ends(checks, Ends(given, book, recorded=recorded))
-    if recorded and not facts.planned and not any(checks[code].failed for code in BEFORE_RULES):
-        _check_rules(checks, given, book)
+    if recorded:
+        _check_rules(checks, facts, given, book)
 
 
-def _check_rules(checks: Checks, given: Given, book: Book) -> None:
+def _check_rules(checks: Checks, facts: Facts, given: Given, book: Book) -> None:
     """Counts a failure for each decision that the policy does not make."""
+    reasons = dict.fromkeys(RULES, "theta decides, not who is idle") if facts.planned else unknown(given)
+    broken = [code for code in BEFORE_RULES if checks[code].failed]
+    if broken:
+        # With jobs missing or GPUs taken twice, what was idle and who waited is anybody's guess.
+        reasons = dict.fromkeys(RULES, f"{', '.join(broken)} failed")
+    for code in RULES:
+        check = checks[code]
+        if check.looked_at or check.failed or check.not_run is not None:
+            continue
+        check.not_run = reasons.get(code)
+        if code not in reasons:
+            check.looked_at = len(book.stays)
+    if broken or facts.planned:
+        return
     try:
         for fault in faults(given, book):
-            check = checks[fault.what]
-            check.not_run, check.looked_at = None, max(1, check.looked_at)
-            check.fail(fault.says, given.jobs.id[fault.job], fault.time)
+            checks[fault.what].fail(fault.says, given.jobs.id[fault.job], fault.time)
     except (ArithmeticError, LookupError, ValueError) as error:
         # Of a genuine result all can be followed.
         checks["stays"].fail(f"what was idle when cannot be followed: {type(error).__name__}: {error}")

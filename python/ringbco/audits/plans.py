@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ringbco.audits.facts import Facts, Floats
+from ringbco.audits.facts import Facts, Floats, Ints
 from ringbco.audits.findings import Check, number
-from ringbco.audits.ranking import places
 
 RELATIVE: Final = 1e-9
 ROUNDING: Final = 1e-12
@@ -45,6 +44,27 @@ def check_plan(check: Check, facts: Facts) -> None:
         check.fail(text)
     if facts.outcome.allocations is not None:
         _check_times(check, facts, rho, float(summary["w_max"]), theta * slot)
+
+
+def in_turn(facts: Facts) -> Ints:
+    """The place of each job in the plan's order: by GPUs, or as the rows are."""
+    by = facts.num_gpus if facts.options["order"] == "smallest" else np.zeros(facts.row.size)
+    place = np.empty(facts.row.size, np.int64)
+    place[np.lexsort((facts.row, by))] = np.arange(facts.row.size)
+    return place
+
+
+def check_order(check: Check, facts: Facts) -> None:
+    """Nobody starts before one ahead of it, unless GPUs are reserved, each with a queue of its own."""
+    if facts.options.get("dispatch") == "reserve":
+        check.not_run = "GPUs are reserved, each with a queue of its own"
+        return
+    check.looked_at = facts.row.size
+    order = np.argsort(in_turn(facts))
+    start = facts.start[order]
+    for at in np.flatnonzero(start[1:] < start[:-1]).tolist():
+        late, head = facts.id(order[at + 1]), facts.id(order[at])
+        check.fail(f"starts before job {head}, which is ahead of it", late, float(start[at + 1]))
 
 
 def _bounds(facts: Facts, rho: Floats) -> dict[str, float]:
@@ -128,7 +148,7 @@ class _Times:
     def run(self) -> list[int]:
         """The first job, if any, whose GPUs theta does not admit."""
         facts = self.facts
-        place = places(facts, np.arange(facts.start.size)).young
+        place = in_turn(facts)
         reserve = facts.options.get("dispatch") == "reserve"
         order = np.argsort(place) if reserve else np.lexsort((place, facts.start))
         parts: dict[int, list[tuple[int, int]]] = {}

@@ -13,6 +13,15 @@ from ringbco.judge.placing import Parts
 from ringbco.judge.work import Worker
 
 
+class Fault(NamedTuple):
+    """A decision that the policy does not make. what: order, idle, reservation, placement or evictions."""
+
+    what: str
+    job: int
+    time: float
+    says: str
+
+
 class UnclearError(Exception):
     """The book alone does not tell what is decided."""
 
@@ -39,8 +48,8 @@ class Deciding:
     """Jobs of one (virtual) cluster, who of them waits, and a pass over them.
 
     places: of those that wait, in order; job_at: whose each is. touched: how those stood before the pass that
-    a pass started or stopped. evictors: for whom it stopped which. done: work that was done before. looks: at
-    waiting jobs, so far. follows: whether the placement goes by all that was placed before; lost: whether the
+    a pass started or stopped. evictors: for whom it stopped which. done: work that was done before.
+    follows: whether the placement goes by all that was placed before; lost: whether the
     book no longer tells that.
     """
 
@@ -56,7 +65,6 @@ class Deciding:
         self.done: dict[int, float] = {}
         self.discipline = str(given.options["queue"])
         self.time = 0.0
-        self.looks = 0
         # Where jobs share GPUs nobody knows which a replica holds. And fgd goes by what refused jobs ask for.
         self.lost = floor.shared and given.services is not None
         self.lost |= bool(floor.rooms) and bool(given.options.get("admission"))
@@ -101,6 +109,10 @@ class Deciding:
             if parts is None:
                 raise UnclearError
             self.start(stay.job, parts)
+
+    def early(self, job: int, where: str, waiting: list[int]) -> Fault:
+        """What is wrong with a job that has GPUs, and would have none; `waiting` would have some."""
+        return Fault("order", job, self.time, f"holds {where}; the policy gives it none")
 
     # What the book says.
 

@@ -23,7 +23,7 @@ class Floor:
 
     sizes: GPUs of the servers of each type. capacity: those of a type that are up and that no replica holds.
     held: what each job holds. on: the same GPU by GPU, where U counts. load: U of each GPU, s; empty where it
-    does not count. rng: the state of the random numbers.
+    does not count. rng: the state of the random numbers. looks: at jobs and GPUs, so far.
     """
 
     def __init__(self, given: Given, speeds: Speeds, room: Room, vc: int, jobs: list[int]) -> None:
@@ -41,6 +41,7 @@ class Floor:
         self.rooms: dict[int, Rooms] = {}
         self.capacity = {own: sum(sizes.values()) for own, sizes in self.sizes.items()}
         self.of = {server: own for own, sizes in self.sizes.items() for server in sizes}
+        self.looks = 0
         self.held: dict[int, Parts] = {}
         self.on: dict[int, list[Gpu]] = {}
         self.load: dict[Gpu, float] = {}
@@ -151,6 +152,7 @@ class Floor:
         pool, sizes = self.pools[own], self.sizes[own]
         found: list[int] = []
         there = 0
+        self.looks += len(self.load)
         for server in sorted(sizes, key=lambda server: (self.mean(server, sizes[server]), server)):
             if there >= self.ratio * wanted:
                 break
@@ -168,6 +170,7 @@ class Floor:
     def least(self, servers: Iterable[int], wanted: int) -> list[Gpu]:
         """The idle GPUs with the least U of some servers; where U does not count, so many of them."""
         idle = [(server, gpu) for server in servers if self.up(server) for gpu in self.idle[server]]
+        self.looks += len(idle)
         return sorted(idle, key=lambda gpu: (self.load[gpu], gpu))[:wanted]
 
     def up(self, server: int) -> bool:

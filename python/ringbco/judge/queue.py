@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ringbco.judge.clock import boundary
-from ringbco.judge.deciding import Deciding, UnclearError
+from ringbco.judge.deciding import Deciding, Fault, UnclearError
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import Given, Stay
 from ringbco.judge.placing import Parts
@@ -46,6 +46,7 @@ class Queue(Deciding):
         level = {job: -priority[job] if priority is not None else 0 for job in jobs}
         ranked = sorted(order, key=lambda job: (level[job], keys[job]))
         self.young = {job: len(jobs) + place for place, job in enumerate(ranked)}
+        self.who = {place: job for own in (self.aged, self.young) for job, place in own.items()}
         self.aging: dict[int, float] = {}
         if given.options.get("aging") is not None:
             after = float(given.options["aging"])
@@ -113,6 +114,25 @@ class Queue(Deciding):
             self.leave(job)
             self.enter(job)
 
+    def early(self, job: int, where: str, waiting: list[int]) -> Fault:
+        """It has overtaken somebody, or is where its placement finds no room."""
+        ahead = sorted({*self.places, *map(self.place_of, waiting)})
+        head = self.who[ahead[0]] if ahead and ahead[0] < self.place_of(job) else None
+        if head is None or (self.discipline == "skip" and not waiting):
+            return Fault("placement", job, self.time, f"holds {where}, where the placement finds no room")
+        name = self.jobs.id[head]
+        if self.discipline == "easy" and not waiting:
+            end = f"{self.time + self.factor * self.reckoned(job, self.done.get(job, 0.0)):.12g}"
+            said = (
+                f"overtakes job {name}, which could start at {self._shadow(head):.12g} s by the estimates;"
+                f" expected it to end by then or to leave room, not to last until {end} s"
+            )
+            return Fault("reservation", job, self.time, said)
+        aged = self.place_of(head) == self.aged[head] and self.aging
+        since = f"after {self.given.options['aging']:.12g} s of waiting is" if aged else "is"
+        said = f"starts before job {name}, which {since} ahead of it in the queue and waits"
+        return Fault("order", job, self.time, said)
+
     # A pass.
 
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
@@ -124,7 +144,7 @@ class Queue(Deciding):
         while (at := bisect_right(places, turn)) < len(places):
             turn = places[at]
             job = self.job_at[turn]
-            self.looks += 1
+            self.floor.looks += 1
             if self.passed_over(job):
                 continue
             asks = self.jobs.gpus[job], self.floor.share(job), self.floor.tries(job)
@@ -164,16 +184,22 @@ class Queue(Deciding):
     def _shadow(self, head: int) -> float:
         """When the head could be placed if nothing else started and no server changed."""
         ends = sorted((self._end(job), job) for job in self.standing)
-        gone: list[int] = []
-        for at, (end, job) in enumerate(ends):
-            gone.append(job)
-            if at + 1 < len(ends) and ends[at + 1][0] - end <= CLOSE * abs(end):
-                if ends[at + 1][0] != end:
+        found, gone, floor = math.inf, [], self.floor
+        floor.looks += len(ends)
+        try:
+            for at, (end, job) in enumerate(ends):
+                gone.append((job, floor.held[job], floor.on.get(job)))
+                floor.give(job)
+                after = ends[at + 1][0] if at + 1 < len(ends) else math.inf
+                if end < after <= end + CLOSE * abs(end):
                     raise UnclearError
-                continue
-            if self._without(gone, lambda: self.floor.find(head)):
-                return end
-        return math.inf
+                if after != end and floor.find(head) is not None:
+                    found = end
+                    break
+        finally:
+            for job, parts, gpus in gone:
+                floor.back(job, parts, gpus)
+        return found
 
     def _harmless(self, job: int, parts: Parts, head: int) -> bool:
         """Over before the head's shadow time, or not in its way then."""
@@ -186,6 +212,7 @@ class Queue(Deciding):
         if end <= shadow:
             return True
         gone = [other for other in self.standing if self._end(other) <= shadow]
+        self.floor.looks += len(self.standing)
         load = dict(self.floor.load)
         self.floor.take(job, parts)
         fits = self._without(gone, lambda: self.floor.find(head))

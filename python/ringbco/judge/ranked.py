@@ -154,7 +154,7 @@ class Ranking(Deciding):
     def ranking(self) -> list[int]:
         """All jobs that run or wait, the first first."""
         jobs = [*self.running, *self.place]
-        self.looks += COST * len(jobs)
+        self.floor.looks += COST * len(jobs)
         priority = self.jobs.priority
         level = {job: -priority[job] if priority is not None else 0 for job in jobs}
         if self.name == "time-slice":

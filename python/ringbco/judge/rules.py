@@ -3,19 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from ringbco.judge import clock
-from ringbco.judge.deciding import Deciding
+from ringbco.judge.deciding import Deciding, Fault
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import Book, Given, Stay
 from ringbco.judge.idle import Room
 from ringbco.judge.queue import Queue
 from ringbco.judge.ranked import RANKED, Ranking
 from ringbco.judge.speed import Speeds
-from ringbco.judge.turns import Fault, Turns
+from ringbco.judge.turns import Turns
 from ringbco.judge.work import Worker
 
-ORDERS = ("fifo", "sjf", "smallest", "qssf")
+ORDERS: Final = ("fifo", "sjf", "smallest", "qssf")
+RULES: Final = ("placement", "order", "idle", "reservation")
+"""What is looked at of decisions."""
+
+
+def unknown(given: Given) -> dict[str, str]:
+    """Which of `RULES` nobody can look at in a run, and why."""
+    queue, policy = str(given.options["queue"]), str(given.options["policy"])
+    if given.decides:
+        return dict.fromkeys(RULES, "a log, or a policy of one's own, decided")
+    if given.preempts:
+        found = {"reservation": "the policy has no queue"}
+        if given.resizes:
+            found["placement"] = "who gave GPUs back and got the same again leaves no trace"
+        if policy not in RANKED:
+            found |= dict.fromkeys(("order", "idle"), "the policy has no queue order")
+        return found
+    if not _in_order(given):
+        return dict.fromkeys(RULES[1:], "the result does not tell by which keys the queue goes")
+    reasons = {} if queue == "easy" else {"reservation": f"queue {queue} reserves nothing"}
+    if queue != "strict":
+        reasons["order"] = f"queue {queue} lets jobs overtake"
+    return reasons
+
+
+def _in_order(given: Given) -> bool:
+    """Whether the keys of a queue are known."""
+    return given.options["order"] in ORDERS or given.jobs.column is not None
 
 
 def faults(given: Given, book: Book) -> Iterator[Fault]:
@@ -33,8 +61,7 @@ def faults(given: Given, book: Book) -> Iterator[Fault]:
 
 def policy_of(given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> Deciding:
     """Who decides."""
-    known = given.options["order"] in ORDERS or given.jobs.column is not None
-    if not given.preempts and known:
+    if not given.preempts and _in_order(given):
         return Queue(given, floor, worker, stays)
     if given.options["policy"] in RANKED:
         return Ranking(given, floor, worker, stays)

@@ -8,23 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import NamedTuple
 
-from ringbco.judge.deciding import Deciding, UnclearError
+from ringbco.judge.deciding import Deciding, Fault, UnclearError
 from ringbco.judge.given import Book, Outage, Stay
 from ringbco.judge.placing import Parts
 
-MOST = 4_000_000
-"""Looks at waiting jobs, the earliest: where jobs overtake there may be many times as many as jobs."""
-
-
-class Fault(NamedTuple):
-    """A decision that the policy does not make. what: order, idle, reservation, placement or evictions."""
-
-    what: str
-    job: int
-    time: float
-    says: str
+MOST = 2_000_000
+"""Jobs and GPUs looked at in a cluster, the earliest: where jobs overtake there may be many times more."""
 
 
 def in_pass(stay: Stay) -> bool:
@@ -53,7 +43,10 @@ class Turns:
             if replica.server in self.floor.of and replica.end > replica.start:
                 changes += [(replica.end, 2, replica.server, at), (replica.start, 3, replica.server, at)]
         self.changes = sorted(changes)
+        self.lodged = {(replica.server, replica.start) for replica in book.replicas}
         self.replicas = book.replicas
+        self.late: set[int] = set()
+        """Who is known to have waited in vain."""
         self.moments = sorted(policy.moments())
 
     def faults(self) -> Iterator[Fault]:
@@ -65,17 +58,21 @@ class Turns:
         i = j = k = c = d = 0
         policy = self.policy
         for time in sorted(times):
-            if time > last or policy.looks > MOST:
+            if time > last or self.floor.looks > MOST:
                 return
             policy.time = time
             out: list[Stay] = []
+            early: list[Stay] = []
             while j < len(self.ends) and self.ends[j].end == time:
                 stay = self.ends[j]
                 j += 1
-                if in_pass(stay):
-                    out.append(stay)
-                else:
+                if not in_pass(stay):
                     policy.ended(stay)
+                elif any((server, time) in self.lodged for server, _ in stay.held):
+                    early.append(stay)
+                    policy.ended(stay)
+                else:
+                    out.append(stay)
             while c < len(self.changes) and self.changes[c][0] == time:
                 self._change(*self.changes[c][1:])
                 c += 1
@@ -91,9 +88,7 @@ class Turns:
             while k < len(self.starts) and self.starts[k].start == time:
                 come.append(self.starts[k])
                 k += 1
-            fault = self._turn(out, come)
-            if fault is not None:
-                yield fault
+            yield from self._turn(out, come, clear=not early)
 
     def _change(self, what: int, server: int, at: int) -> None:
         """Beside the jobs: 0, a server is up; 1, it is down; 2, a replica ends; 3, it starts."""
@@ -102,52 +97,60 @@ class Turns:
         else:
             self.floor.lodge(at, server, self.replicas[at].gpus, comes=what == 3)
 
-    def _turn(self, out: list[Stay], come: list[Stay]) -> Fault | None:
-        """Lets the policy decide, compares, and makes of it what the book says."""
-        policy, fault = self.policy, None
+    def _turn(self, out: list[Stay], come: list[Stay], *, clear: bool) -> list[Fault]:
+        """Lets the policy decide, compares, and makes of it what the book says.
+
+        clear: whether no replica came where the policy may have made room just before it, or just after.
+        """
+        policy, found = self.policy, list[Fault]()
         brief = self.brief.get(policy.time, ())
         policy.touched.clear()
         policy.evictors.clear()
         try:
-            if brief or policy.lost:
+            if brief or policy.lost or not clear:
                 raise UnclearError
             policy.decide(out, come)
-            fault = self._compare(out, come)
+            found = list(self._compare(out, come))
         except UnclearError:
             policy.lost |= policy.follows and bool(brief or out or come or policy.touched)
-        policy.lost |= policy.follows and fault is not None
+        policy.lost |= policy.follows and bool(found)
         self._force(out, come)
         for stay in brief:
             policy.passed_by(stay)
-        return fault
+        return found
 
-    def _compare(self, out: list[Stay], come: list[Stay]) -> Fault | None:
-        """What differs first, if anything does."""
-        policy, held = self.policy, self.floor.held
-        for job, right in self._right(out, come).items():
-            found = held.get(job)
-            if found == right:
-                continue
+    def _compare(self, out: list[Stay], come: list[Stay]) -> Iterator[Fault]:
+        """What differs: who starts or waits though the policy would not have it so, who is elsewhere."""
+        policy, held, time = self.policy, self.floor.held, self.policy.time
+        wrong = [
+            (job, held.get(job), right)
+            for job, right in self._right(out, come).items()
+            if held.get(job) != right
+        ]
+        early = [(job, right) for job, found, right in wrong if found is None and right is not None]
+        late = [(job, found) for job, found, right in wrong if found is not None and right is None]
+        for job, found, right in wrong:
             if found is not None and right is not None:
                 said = f"holds {self._told(right)}; the policy gives it {self._told(found)}"
-                return Fault("placement", job, policy.time, said)
-            if found is not None:
-                said = f"goes on without GPUs, though the policy gives it {self._told(found)}"
-                return Fault("idle", job, policy.time, said)
-            what = "reservation" if policy.discipline == "easy" else "order"
-            said = f"holds {self._told(right or [])}, though the policy gives it none"
-            return Fault(what, job, policy.time, said)
+                yield Fault("placement", job, time, said)
+                break
+        if early:
+            job, right = max(early, key=lambda one: policy.place_of(one[0]))
+            yield policy.early(job, self._told(right), [other for other, _ in late])
+        elif late:
+            job, found = min(late, key=lambda one: policy.place_of(one[0]))
+            if job not in self.late:
+                self.late.add(job)
+                yield Fault(
+                    "idle", job, time, f"goes on waiting, though the policy gives it {self._told(found)}"
+                )
         for stay in out:
             by = policy.evictors.get(stay.job)
             if stay.by_job is not None and by != stay.by_job and stay.job in policy.touched:
                 name = "nobody" if by is None else policy.jobs.id[by]
-                return Fault(
-                    "evictions",
-                    stay.job,
-                    policy.time,
-                    f"by_job is {policy.jobs.id[stay.by_job]}; expected {name}",
-                )
-        return None
+                said = f"by_job is {policy.jobs.id[stay.by_job]}; expected {name}"
+                yield Fault("evictions", stay.job, time, said)
+                return
 
     def _right(self, out: list[Stay], come: list[Stay]) -> dict[int, Parts | None]:
         """What the book says that jobs hold after a pass, of all that may have been touched."""
