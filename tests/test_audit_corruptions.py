@@ -282,6 +282,8 @@ SCHEDULE: list[tuple[str, Change, str]] = [
     ("bco", one_gpu_moves, "placement"),
     ("ff", part_moves, "placement"),
     ("emptiest", elsewhere, "placement"),
+    ("ls", elsewhere, "placement"),
+    ("tiresias", lambda s: s.claim(thresholds=[400.0]), "order"),
     ("emptiest", lambda s: s.claim(placement="worst-fit"), "placement"),
     ("ff-fixed", servers_swapped, "placement"),
     ("vcs", another_vc, "vcs"),
@@ -390,8 +392,6 @@ def test_a_corruption_is_found(name: str, change: Change, code: str) -> None:
 # What stays believed, and where docs/audit.md says so
 
 BELIEVED: list[tuple[str, Change, str]] = [
-    ("ls", elsewhere, "which servers `least-loaded`"),
-    ("tiresias", lambda s: s.claim(thresholds=[499.0]), "the ranking of a policy that preempts"),
     ("plan", lambda s: s.say(theta=s.outcome.summary["theta"] + 1), "theta and kappa of a plan"),
     ("plan", lambda s: s.say(thetas_tried=s.outcome.summary["thetas_tried"] + 1), "`thetas_tried`"),
     ("fifo", lambda s: s.say(decisions=s.outcome.summary["decisions"] + 1), "`decisions`"),
@@ -410,4 +410,4 @@ def test_what_is_believed_is_said_to_be(name: str, change: Change, words: str) -
 
 def test_the_catalogue_is_large_and_little_is_believed() -> None:
     assert len(CATALOGUE) + len(BELIEVED) >= 62
-    assert len(BELIEVED) <= 6
+    assert len(BELIEVED) <= 4

@@ -8,7 +8,7 @@ from functools import cache
 
 from ringbco.judge.given import WHOLE, Given
 from ringbco.judge.idle import Room
-from ringbco.judge.placing import GOLDEN, MASK, Parts, Servers, by_server, drawn
+from ringbco.judge.placing import GOLDEN, KNOWN, MASK, Parts, Servers, by_server, drawn
 from ringbco.judge.rooms import Demand, Rooms, fragmentation_of
 from ringbco.judge.speed import Speeds
 
@@ -16,6 +16,8 @@ Gpu = tuple[int, int]
 """(server, index of a GPU on it)."""
 COUNTED = ("least-loaded", "lbsgf", "sjf-bco")
 """Placements that go by the accumulated time U of GPUs; fa-ffp does so where it is read literally."""
+PLACEMENTS = (*KNOWN, *COUNTED, "random", "fgd")
+"""All of which it is told here where they put a job."""
 
 
 class Floor:
@@ -121,6 +123,11 @@ class Floor:
             if comes:
                 self.lodgers[replica] = self.rooms[own].empty(server, gpus)
             self.rooms[own].change(self.lodgers[replica], sign * WHOLE)
+
+    @property
+    def known(self) -> bool:
+        """Whether it is told here where the placement puts a job."""
+        return self.name in PLACEMENTS
 
     def rule(self, wanted: int) -> str:
         """The rule by which the placement chooses so many GPUs."""

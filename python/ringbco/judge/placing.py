@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 Parts = list[tuple[int, int]]
 """(server, GPUs) of one gang, by server."""
+KNOWN = ("best-fit", "consolidate", "emptiest", "fa-ffp", "first-fit", "worst-fit")
+"""Placements that go by how many GPUs of each server are idle."""
 MASK, GOLDEN = (1 << 64) - 1, 0x9E3779B97F4A7C15
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from ringbco.judge import clock
 from ringbco.judge.deciding import Deciding, Fault
-from ringbco.judge.floor import Floor
+from ringbco.judge.floor import PLACEMENTS, Floor
 from ringbco.judge.given import Book, Given, Stay
 from ringbco.judge.idle import Room
 from ringbco.judge.queue import Queue
@@ -24,6 +24,8 @@ RULES: Final = ("placement", "order", "idle", "reservation")
 def unknown(given: Given) -> dict[str, str]:
     """Which of `RULES` nobody can look at in a run, and why."""
     queue, policy = str(given.options["queue"]), str(given.options["policy"])
+    if str(given.options["placement"]) not in PLACEMENTS:
+        return dict.fromkeys(RULES, "the placement is none that is known here")
     if given.decides:
         return dict.fromkeys(RULES, "a log, or a policy of one's own, decided")
     if given.preempts:
