@@ -95,7 +95,12 @@ def _check_choices(check: Check, facts: Facts, climbs: rungs.Climbs) -> None:
     for row in refused:
         if names[row] is not None:
             gone.setdefault(names[row], []).append(float(seen[row]))
+    brief = facts.a_start == facts.a_end
+    at_once = set(zip(facts.a_job[brief].tolist(), facts.a_end[brief].tolist(), strict=True))
     for name, events in by_name.items():
+        there = Counter(when for when, _, _ in events)
+        if any(there[when] > 1 and (job, when) in at_once for when, job, _ in events):
+            continue  # some came and went within an instant: who was there before whom is in no table
         due = _followed(facts, climbs, events, gone.get(name, []), sizes[name])
         wrong = np.array([at for at, when in due.items() if not _same(when, climbs.went_on[at])], np.int64)
         blame(

@@ -195,7 +195,7 @@ class Deciding:
             self.standing[job] = before.standing
             self.evictors.pop(job, None)
         else:
-            self.standing[job] = Standing(self.time, self.time, over)
+            self.standing[job] = Standing(self.time, self.time, over, self.done.get(job, 0.0))
 
     def stop(self, job: int, by: int | None = None) -> None:
         """It gives them back, and waits."""
