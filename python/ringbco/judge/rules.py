@@ -10,6 +10,7 @@ from ringbco.judge.deciding import Deciding, Fault
 from ringbco.judge.floor import PLACEMENTS, Floor
 from ringbco.judge.given import Book, Given, Stay
 from ringbco.judge.idle import Room
+from ringbco.judge.keyless import Keyless
 from ringbco.judge.queue import Queue
 from ringbco.judge.ranked import RANKED, Ranking
 from ringbco.judge.speed import Speeds
@@ -36,7 +37,9 @@ def unknown(given: Given) -> dict[str, str]:
             found |= dict.fromkeys(("order", "idle"), "the policy has no queue order")
         return found
     if not _in_order(given):
-        return dict.fromkeys(RULES[1:], "the result does not tell by which keys the queue goes")
+        return dict.fromkeys(
+            ("order", "reservation"), "the result does not tell by which keys the queue goes"
+        )
     reasons = {} if queue == "easy" else {"reservation": f"queue {queue} reserves nothing"}
     if queue != "strict":
         reasons["order"] = f"queue {queue} lets jobs overtake"
@@ -63,8 +66,8 @@ def faults(given: Given, book: Book) -> Iterator[Fault]:
 
 def policy_of(given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> Deciding:
     """Who decides."""
-    if not given.preempts and _in_order(given):
-        return Queue(given, floor, worker, stays)
+    if not given.preempts:
+        return Queue(given, floor, worker, stays) if _in_order(given) else Keyless(given, floor, worker)
     if given.options["policy"] in RANKED:
         return Ranking(given, floor, worker, stays)
     return Deciding(given, floor, worker)

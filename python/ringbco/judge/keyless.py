@@ -1,0 +1,58 @@
+"""What a queue decides whose keys are in no table: where jobs go, and whether somebody waits in vain."""
+
+from __future__ import annotations
+
+from ringbco.judge.deciding import Deciding, UnclearError
+from ringbco.judge.given import Stay
+
+SEVERAL = 6
+"""Jobs that start at one instant up to which every order is tried."""
+
+
+class Keyless(Deciding):
+    """A queue of a `KeyPolicy`, or of an array of keys: any order may be the right one."""
+
+    def decide(self, out: list[Stay], come: list[Stay]) -> None:
+        """Starts those that start, in an order in which they go where they are; then who waits in vain.
+
+        Under `strict` and `easy` the first of those that wait cannot be placed, whoever that is. Under `skip`
+        none can. Where one that starts may be evicted at once by another, that leaves no trace.
+        """
+        overtaken = self.evicts and self.given.options.get("aging") is not None
+        if out or overtaken or self.quotas or len(come) > SEVERAL:
+            raise UnclearError
+        order = self._order(come)
+        for stay in come[:1] if order is None else order:
+            parts = self.placed(stay.job)
+            if parts is None:
+                raise UnclearError
+            self.start(stay.job, parts)
+        if order is None:
+            return
+        waiting = [self.job_at[place] for place in self.places]
+        self.floor.looks += len(waiting)
+        fit = [job for job in waiting if self.floor.find(job) is not None]
+        if fit and (self.discipline == "skip" or len(fit) == len(waiting)):
+            parts = self.floor.find(fit[0])
+            if parts is not None:
+                self.start(fit[0], parts)
+
+    def _order(self, come: list[Stay]) -> list[Stay] | None:
+        """An order of starts in which the placement puts each where the book has it; else None."""
+        if not come:
+            return []
+        floor = self.floor
+        for stay in come:
+            floor.looks += 1
+            parts = self.parts(stay)
+            if floor.find(stay.job) != parts:
+                continue
+            kept = floor.rng, dict(floor.load)
+            floor.redraw(stay.job, parts)
+            floor.take(stay.job, parts)
+            rest = self._order([other for other in come if other is not stay])
+            floor.give(stay.job)
+            floor.rng, floor.load = kept
+            if rest is not None:
+                return [stay, *rest]
+        return None
