@@ -231,36 +231,43 @@ const DEFAULT_SAMPLES: u32 = 2000;
 /// The most points of a timeline: they take half a gigabyte.
 const MOST_SAMPLES: u64 = 10_000_000;
 
-/// Changes at times, gathered by the first sample that sees them.
-struct Steps<'a> {
+/// Changes of `K` numbers, gathered by the first sample that sees them.
+struct Changes<'a, const K: usize> {
     times: &'a [f64],
+    /// Samples a second.
+    pace: f64,
+    by_sample: Vec<[i64; K]>,
 }
 
-impl Steps<'_> {
-    /// `K` sums at each sample: of the changes so far.
-    fn gather<const K: usize>(&self, changes: impl Iterator<Item = (f64, [i64; K])>) -> Vec<[i64; K]> {
-        let mut sums = vec![[0i64; K]; self.times.len() + 1];
-        let from = self.times[0];
-        let pace = (self.times.len() - 1) as f64 / (self.times[self.times.len() - 1] - from);
-        for (time, by) in changes {
-            // A guess from the even spacing, put right by comparison.
-            let guess = ((time - from) * pace) as usize;
-            let mut at = guess.min(self.times.len() - 1);
-            while at > 0 && self.times[at - 1] >= time {
-                at -= 1;
-            }
-            while at < self.times.len() && self.times[at] < time {
-                at += 1;
-            }
-            add(&mut sums[at], &by);
+impl<'a, const K: usize> Changes<'a, K> {
+    fn at(times: &'a [f64]) -> Self {
+        let last = times.len() - 1;
+        Self { times, pace: last as f64 / (times[last] - times[0]), by_sample: vec![[0; K]; times.len() + 1] }
+    }
+
+    #[inline]
+    fn note(&mut self, time: f64, by: [i64; K]) {
+        // A guess from the even spacing, put right by comparison.
+        let guess = ((time - self.times[0]) * self.pace) as usize;
+        let mut at = guess.min(self.times.len() - 1);
+        while at > 0 && self.times[at - 1] >= time {
+            at -= 1;
         }
-        sums.pop();
+        while at < self.times.len() && self.times[at] < time {
+            at += 1;
+        }
+        add(&mut self.by_sample[at], &by);
+    }
+
+    /// At each sample, the sums of the changes so far.
+    fn sums(mut self) -> Vec<[i64; K]> {
+        self.by_sample.pop();
         let mut sum = [0; K];
-        for s in &mut sums {
-            add(&mut sum, s);
-            *s = sum;
+        for changes in &mut self.by_sample {
+            add(&mut sum, changes);
+            *changes = sum;
         }
-        sums
+        self.by_sample
     }
 }
 
@@ -284,74 +291,77 @@ pub(crate) struct Span {
     pub(crate) cluster: u32,
 }
 
-/// What the stretches of all jobs that ran held while jobs were still submitted to `clusters` virtual clusters. Spans
-/// count GPUs in units, of which a GPU has `units`.
-pub(crate) fn held_while_submitting(
+/// What the stretches of all jobs that ran come to over time.
+#[derive(Debug)]
+pub(crate) struct Course {
+    pub(crate) timeline: Timeline,
+    pub(crate) held_while_submitting: HeldWhileSubmitting,
+    pub(crate) spanning_seconds: f64,
+}
+
+/// Goes through the stretches of jobs on `clusters` virtual clusters, which count GPUs in units, of which a GPU has `units`.
+/// `contention`: per cluster, (time, sum of p_j from then on).
+pub(crate) fn course(
     spans: impl Iterator<Item = Span> + Clone,
     clusters: usize,
     units: f64,
-) -> HeldWhileSubmitting {
+    contention: &[Vec<(f64, u64)>],
+    step: Option<f64>,
+) -> Result<Course> {
+    // Spans are made anew on each way through them, which costs more than what is done with them: so there are but two.
     let mut last = vec![f64::NEG_INFINITY; clusters];
-    for span in spans.clone() {
+    let (mut from, mut to, mut spanning_seconds) = (f64::INFINITY, f64::NEG_INFINITY, 0.0);
+    spans.clone().for_each(|span| {
         let own = &mut last[span.cluster as usize];
         *own = own.max(span.submit);
+        (from, to) = (from.min(span.submit), to.max(span.finish));
+        if span.spanning {
+            spanning_seconds += span.finish - span.start;
+        }
+    });
+    let mut held = HeldWhileSubmitting { all: 0.0, by_cluster: vec![0.0; clusters] };
+    if from > to {
+        return Ok(Course { timeline: Timeline::default(), held_while_submitting: held, spanning_seconds });
     }
     let last_of_all = last.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let mut held = HeldWhileSubmitting { all: 0.0, by_cluster: vec![0.0; clusters] };
-    for span in spans {
+    let times = sample_times(from, to, step)?;
+    let (mut submitted, mut started, mut finished) = (Changes::at(&times), Changes::at(&times), Changes::at(&times));
+    spans.for_each(|span| {
         let until = |end: f64| f64::from(span.num_gpus) * (span.finish.min(end) - span.start).max(0.0);
         held.all += until(last_of_all);
         held.by_cluster[span.cluster as usize] += until(last[span.cluster as usize]);
-    }
+        let (asks, num_gpus, spanning) = (i64::from(span.asks), i64::from(span.num_gpus), i64::from(span.spanning));
+        submitted.note(span.seen, [1, asks]);
+        started.note(span.start, [1, num_gpus, spanning, asks]);
+        finished.note(span.finish, [1, num_gpus, spanning]);
+    });
     held.all /= units;
     held.by_cluster.iter_mut().for_each(|own| *own /= units);
-    held
-}
-
-/// Draws the timeline. `contention`: per cluster, (time, sum of p_j from then on).
-pub(crate) fn timeline(
-    spans: impl Iterator<Item = Span> + Clone,
-    contention: &[Vec<(f64, u64)>],
-    step: Option<f64>,
-) -> Result<Timeline> {
-    let ends = spans
-        .clone()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), s| (f64::min(from, s.submit), f64::max(to, s.finish)));
-    if ends.0 > ends.1 {
-        return Ok(Timeline::default());
-    }
-    let times = sample_times(ends.0, ends.1, step)?;
-    let steps = Steps { times: &times };
-    let gang = |s: &Span| [1, i64::from(s.num_gpus), i64::from(s.spanning)];
-    let asked = |s: &Span| [1, i64::from(s.asks)];
-    let both = |s: &Span| [1, i64::from(s.num_gpus), i64::from(s.spanning), i64::from(s.asks)];
-    let submitted = steps.gather(spans.clone().map(|s| (s.seen, asked(&s))));
-    let started = steps.gather(spans.clone().map(|s| (s.start, both(&s))));
-    let finished = steps.gather(spans.map(|s| (s.finish, gang(&s))));
-    let changes = contention.iter().flat_map(|log| {
+    let mut crowds = Changes::at(&times);
+    for log in contention {
         let mut before = 0;
-        log.iter().map(move |&(time, sum)| {
-            let by = sum as i64 - before;
+        for &(time, sum) in log {
+            crowds.note(time, [sum as i64 - before]);
             before = sum as i64;
-            (time, [by])
-        })
-    });
-    let sums = steps.gather(changes);
+        }
+    }
+    let (submitted, started, finished, crowds) = (submitted.sums(), started.sums(), finished.sums(), crowds.sums());
     fn minus<const A: usize, const B: usize>(a: &[[i64; A]], b: &[[i64; B]], of: (usize, usize)) -> Vec<u64> {
         a.iter().zip(b).map(|(x, y)| (x[of.0] - y[of.1]) as u64).collect()
     }
     let narrow = |v: Vec<u64>| -> Vec<u32> { v.into_iter().map(|x| x as u32).collect() };
     let spanning_jobs = narrow(minus(&started, &finished, (2, 2)));
     let mean = |(&jobs, &[sum]): (&u32, &[i64; 1])| if jobs == 0 { 0.0 } else { sum as f64 / f64::from(jobs) };
-    Ok(Timeline {
+    let timeline = Timeline {
         running_jobs: narrow(minus(&started, &finished, (0, 0))),
         queued_jobs: narrow(minus(&submitted, &started, (0, 0))),
         busy_gpus: minus(&started, &finished, (1, 1)),
         queued_gpus: minus(&submitted, &started, (1, 3)),
-        mean_contention: spanning_jobs.iter().zip(&sums).map(mean).collect(),
+        mean_contention: spanning_jobs.iter().zip(&crowds).map(mean).collect(),
         spanning_jobs,
         time: times,
-    })
+    };
+    Ok(Course { timeline, held_while_submitting: held, spanning_seconds })
 }
 
 #[cfg(test)]
@@ -371,7 +381,9 @@ mod tests {
             cluster: 0,
         };
         let spans = [span(0.0, 0.0, 4.0, 2, true), span(1.0, 4.0, 6.0, 1, false)];
-        let drawn = timeline(spans.iter().copied(), &[vec![(0.0, 1), (4.0, 0)]], Some(1.0)).unwrap();
+        let course = course(spans.iter().copied(), 1, 1.0, &[vec![(0.0, 1), (4.0, 0)]], Some(1.0)).unwrap();
+        let drawn = course.timeline;
+        assert_eq!(course.spanning_seconds, 4.0);
         assert_eq!(drawn.time, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         assert_eq!(drawn.running_jobs, [1, 1, 1, 1, 1, 1, 0]);
         assert_eq!(drawn.queued_jobs, [0, 1, 1, 1, 0, 0, 0]);
@@ -401,7 +413,7 @@ mod tests {
             span(1.0, 2.0, 30.0, 4, 1),
             span(10.0, 30.0, 31.0, 1, 1),
         ];
-        let held = held_while_submitting(spans.iter().copied(), 2, 1.0);
+        let held = course(spans.iter().copied(), 2, 1.0, &[], None).unwrap().held_while_submitting;
         assert_eq!(held.by_cluster, [2.0 * (4.0 + 1.0), 4.0 * 8.0]);
         assert_eq!(held.all, 2.0 * (4.0 + 3.0) + 1.0 + 4.0 * 8.0);
     }

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::machine::Watch;
 pub use crate::options::PlanOptions;
 use crate::options::{Model, Options, registry};
-use crate::outcome::{ClusterOutcome, HeldWhileSubmitting, Knows, Outcome, Span, timeline};
+use crate::outcome::{ClusterOutcome, HeldWhileSubmitting, Knows, Outcome, Span, course};
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
 use crate::trace::Jobs;
 use instance::Instance;
@@ -170,8 +170,7 @@ fn run_at<S: Speed + Sync>(
         }
     }
     let waits = waits(jobs.num_gpus, &turn, instance.layout.server_of.len() as u64, &out);
-    let spanning_seconds = spans.clone().filter(|s| s.spanning).map(|s| s.finish - s.start).sum();
-    let timeline = timeline(spans, std::slice::from_ref(&out.contention), options.sample)?;
+    let course = course(spans, 1, 1.0, std::slice::from_ref(&out.contention), options.sample)?;
     Ok(Plan {
         theta: best.theta,
         kappa: (options.policy == Planner::SjfBco).then_some(best.kappa),
@@ -186,7 +185,7 @@ fn run_at<S: Speed + Sync>(
             on_types: Vec::new(),
             asleep: None,
             serving: None, // a plan knows no services
-            timeline,
+            timeline: course.timeline,
             allocations: out.allocations.by_job(jobs.len(), std::iter::empty()),
             kept: instance.kept.clone(),
             knows: Knows::default(),
@@ -203,7 +202,7 @@ fn run_at<S: Speed + Sync>(
             events: 2 * instance.rows.len() as u64,
             decisions: out.decisions,
             contention_seconds: out.contention_seconds,
-            spanning_seconds,
+            spanning_seconds: course.spanning_seconds,
             held_while_submitting: HeldWhileSubmitting::default(), // all are submitted at once
             log: DecisionLog::default(),
             engine_seconds,

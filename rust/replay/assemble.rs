@@ -11,9 +11,7 @@ use crate::error::Result;
 use crate::ids::{GpuType, Job, Server};
 use crate::machine::Clock;
 use crate::options::{Model, Options};
-use crate::outcome::{
-    Allocations, Asleep, Climb, ClusterOutcome, Knows, Outcome, Span, Woken, held_while_submitting, timeline,
-};
+use crate::outcome::{Allocations, Asleep, Climb, ClusterOutcome, Knows, Outcome, Span, Woken, course};
 use crate::record::{Once, Past, Sums, Tabled, Why};
 use crate::trace::Jobs;
 use std::borrow::Cow;
@@ -166,10 +164,10 @@ pub(crate) fn assemble(
         let rows = if jobs.shares.is_none() { past.num_servers } else { past.num_gpus };
         (past.job, rows as usize)
     };
-    let spanning_seconds = spans.clone().filter(|s| s.spanning).map(|s| s.finish - s.start).sum();
+    let course = course(spans, parts.len(), jobs.units_a_gpu() as f64, &contention, options.sample)?;
     Ok(Outcome {
-        held_while_submitting: held_while_submitting(spans.clone(), parts.len(), jobs.units_a_gpu() as f64),
-        timeline: timeline(spans, &contention, options.sample)?,
+        held_while_submitting: course.held_while_submitting,
+        timeline: course.timeline,
         allocations: allocations.by_job(n, past.iter().map(rows)),
         kept,
         start,
@@ -194,7 +192,7 @@ pub(crate) fn assemble(
         events,
         decisions,
         contention_seconds,
-        spanning_seconds,
+        spanning_seconds: course.spanning_seconds,
         log: if parts.len() > 1 { logs::by_time(&log) } else { log },
         engine_seconds,
     })

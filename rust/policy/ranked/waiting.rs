@@ -89,7 +89,9 @@ impl Waiting {
 
     /// The waiting jobs in order.
     pub(crate) fn walk(&self) -> Walk<'_> {
-        Walk(self.lines().filter_map(|(class, jobs)| Line::new(class, None, jobs.range(..))).collect())
+        let mut lines = Vec::with_capacity(self.classes.len());
+        lines.extend(self.lines().filter_map(|(class, jobs)| Line::new(class, None, jobs.range(..))));
+        Walk(lines.into())
     }
 
     /// The waiting jobs in order of (tier, key, job), where numbers stand for keys. While all jobs of a span have one number,
