@@ -89,6 +89,7 @@ impl Waiting {
 
     /// The waiting jobs in order.
     pub(crate) fn walk(&self) -> Walk<'_> {
+        // Every pass makes one: it is given room for all classes, and never grows.
         let mut lines = Vec::with_capacity(self.classes.len());
         lines.extend(self.lines().filter_map(|(class, jobs)| Line::new(class, None, jobs.range(..))));
         Walk(lines.into())
