@@ -145,7 +145,7 @@ fn check(mut case: Case, seed: u64, costs: (u32, u32, u32), elastic: bool) -> Re
         let scale = |draws: &mut Draws| [f64::INFINITY, 0.0, 1.0, 0.37, 1e9, 12_345.678][draws.below(6)];
         let noise = (0..case.jobs.num_gpus.len()).map(|_| (scale(&mut draws), 1 + draws.below(300) as u32));
         let (scale, batch) = noise.unzip();
-        case.jobs.noise = (seed % 4 > 0).then_some(OwnedNoise { scale, batch });
+        case.jobs.noise = (!seed.is_multiple_of(4)).then_some(OwnedNoise { scale, batch });
     }
     let (cost, move_cost, resize_cost) = costs;
     let options = Options {
@@ -268,7 +268,7 @@ fn a_job_that_is_moved_a_step_before_its_end_goes_on() {
             ..Default::default()
         },
         server_gpus: vec![2, 8, 3, 1, 4, 4],
-        network: ringbco::cluster::Network {
+        network: ringbco::Network {
             intra_bandwidth: 150000000000.0,
             inter_bandwidth: 12500000000.0,
             reduce_speed: 500000000000.0,

@@ -27,6 +27,8 @@ class Keyless(Deciding):
             if parts is None:
                 raise UnclearError
             self.start(stay.job, parts)
+        # Other orders may have led there, with other GPUs of a server for each.
+        self.lost |= bool(self.floor.load) and len(come) > 1
         if order is None:
             return
         waiting = [self.job_at[place] for place in self.places]

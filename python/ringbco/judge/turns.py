@@ -6,6 +6,7 @@ compared by itself: that an earlier one was wrong does not make it wrong.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
@@ -44,6 +45,7 @@ class Turns:
                 changes += [(replica.end, 2, replica.server, at), (replica.start, 3, replica.server, at)]
         self.changes = sorted(changes)
         self.lodged = {(replica.server, replica.start) for replica in book.replicas}
+        self.replicas_at = Counter(replica.start for replica in book.replicas)
         self.replicas = book.replicas
         self.late: set[int] = set()
         """Who is known to have waited in vain."""
@@ -68,6 +70,9 @@ class Turns:
                 j += 1
                 if not in_pass(stay):
                     policy.ended(stay)
+                    # A later replica may have made room for one that an earlier one had made go, too.
+                    made_room = stay.by_service is not None and self.replicas_at[time] > 1
+                    early += [stay] * made_room
                 elif any((server, time) in self.lodged for server, _ in stay.held):
                     early.append(stay)
                     policy.ended(stay)
