@@ -184,7 +184,15 @@ class Ends:
             instants = dict.fromkeys(begun)
             self.over[owner] = [t for t in instants if bisect_right(begun, t) - bisect_left(ended, t) > most]
         over = self.over[owner]
-        return borrows and bisect_left(over, stay.start) < bisect_right(over, stay.end)
+        if not borrows or bisect_left(over, stay.start) < bisect_right(over, stay.end):
+            return borrows
+        # One of the owner's may have started first at that instant, and been evicted at once.
+        return any(
+            other.since <= stay.start <= other.start
+            and other.job != stay.job
+            and self.owner(other.job) == owner
+            for other in self.book.stays
+        )
 
 
 def check_ends(checks: Mapping[str, Check], ends: Ends) -> None:

@@ -77,12 +77,12 @@ class Ranking(Deciding):
         self.running[stay.job] = stay
 
     def _over(self, stay: Stay) -> None:
-        self.served[stay.job] = self.served.get(stay.job, 0.0) + stay.end - stay.start
+        self.served[stay.job] = self.served.get(stay.job, 0.0) + self._units(stay.end - stay.start)
         self.running.pop(stay.job, None)
         if stay.ended in ("done", "rung"):
             self.line.pop(stay.job, None)
         if stay.ended == "done":
-            insort(self.gpu_times, self._gpus(stay.job) * self.served[stay.job])
+            insort(self.gpu_times, self.attained(stay.job))
 
     def ended(self, stay: Stay) -> None:
         """A stay is over before the pass."""
@@ -98,7 +98,7 @@ class Ranking(Deciding):
         """One that took no time came and went."""
         super().passed_by(stay)
         if stay.ended == "done":
-            insort(self.gpu_times, self._gpus(stay.job) * self.served.get(stay.job, 0.0))
+            insort(self.gpu_times, self.attained(stay.job))
         if stay.job not in self.floor.held:
             self.line.pop(stay.job, None)
 
@@ -114,10 +114,17 @@ class Ranking(Deciding):
             return done
         return done + self.worker.up_to(stay, self.time)
 
+    def _units(self, seconds: float) -> float:
+        """A length of time in slots, of which there are whole ones, or seconds."""
+        slot = self.given.slot
+        return seconds if slot is None else round(seconds / slot)
+
     def attained(self, job: int) -> float:
         """GPU-seconds, with all pauses."""
         stay, held = self.running.get(job), self.served.get(job, 0.0)
-        return self._gpus(job) * (held if stay is None else held + self.time - stay.start)
+        if stay is not None:
+            held += self._units(self.time - stay.start)
+        return self._gpus(job) * (held * (self.given.slot or 1.0))
 
     def level(self, job: int) -> int:
         """How many thresholds it has reached."""
@@ -130,6 +137,9 @@ class Ranking(Deciding):
         """The index: of all delta the most likely end for the time it takes. In single precision."""
         attained, known = self.attained(job), self.gpu_times
         first = bisect_right(known, attained)
+        near = known[max(0, first - 1) : first + 1]
+        if any(0.0 < abs(time - attained) <= CLOSE * attained for time in near):
+            raise UnclearError
         beyond = [time - attained for time in known[first:]]
         best = 0.0
         for at, (delta, total) in enumerate(zip(beyond, accumulate(beyond), strict=True)):

@@ -40,7 +40,7 @@ class Worker:
         if not stay.marks and stay.ended != "failed":  # as most are
             now = done + self._between(stay, begin, end)
             if stay.ended == "done":
-                stay.off = self._far(stay, end, now, whole)
+                stay.off = self._far(stay, (begin, done), (end, now), whole)
                 now = whole
             stay.work = (now - done) * self.unit
             return now
@@ -51,10 +51,11 @@ class Worker:
             cuts = sorted([*cuts, (until, None)], key=lambda cut: cut[0])
         kept, now, since = done, done, begin
         for time, target in (*cuts, (end, whole if stay.ended == "done" else None)):
+            then = since, now
             now += self._between(stay, since, time)
             since = max(since, time)
             if target is not None:
-                stay.off = max(stay.off, self._far(stay, time, now, target), key=abs)
+                stay.off = max(stay.off, self._far(stay, then, (time, now), target), key=abs)
                 now = target
             if time <= until:
                 kept = now
@@ -79,14 +80,15 @@ class Worker:
             if b > since and a < until
         )
 
-    def _far(self, stay: Stay, time: float, done: float, target: float) -> float:
-        """How far what is done at an instant is from a target; 0 for what the last slot did beyond it."""
-        slot = self.given.slot
+    def _far(self, stay: Stay, then: tuple[float, float], now: tuple[float, float], target: float) -> float:
+        """How far what is done at an instant is from a target; 0 for what the last slot did beyond it.
+
+        then, now: an instant and what was done by then, before and at it.
+        """
+        slot, (time, done) = self.given.slot, now
         if slot is None or done <= target:
             return done - target
-        last = min(slot, time - stay.start - stay.pause)
-        p, others = next((part[2:] for part in stay.parts or () if part[1] >= time), (0, ()))
-        before = done - self.speeds.done(stay, last, p, others)
+        before = then[1] + self._between(stay, then[0], time - min(slot, time - then[0]))
         # Whole numbers are exact; of others a sum is known to a rounding only.
         slack = 0.0 if before.is_integer() else target * (EVEN - 1.0) / 4.0
         return done - target if before >= target - slack else 0.0
