@@ -48,7 +48,8 @@ class Deciding:
     """Jobs of one (virtual) cluster, who of them waits, and a pass over them.
 
     places: of those that wait, in order; job_at: whose each is. touched: how those stood before the pass that
-    a pass started or stopped. evictors: for whom it stopped which. done: work that was done before.
+    a pass started or stopped. evictors: for whom it stopped which. refusals: whom it refuses, or does not,
+    unlike the book. done: work that was done before.
     follows: whether the placement goes by all that was placed before; lost: whether the
     book no longer tells that.
     """
@@ -61,6 +62,7 @@ class Deciding:
         self.standing: dict[int, Standing] = {}
         self.touched: dict[int, Before] = {}
         self.evictors: dict[int, int] = {}
+        self.refusals: list[Fault] = []
         self.owned: dict[str, int] = {}
         self.done: dict[int, float] = {}
         self.discipline = str(given.options["queue"])
@@ -110,6 +112,21 @@ class Deciding:
             if parts is None:
                 raise UnclearError
             self.start(stay.job, parts)
+
+    def blind(self) -> bool:
+        """Whether nothing can be said of what it decides now."""
+        return self.lost
+
+    def agrees(self, found: Parts | None, right: Parts | None) -> bool:
+        """Whether a job may hold what the book says, though the policy gives it what was found."""
+        return found == right
+
+    def right(self, out: list[Stay], come: list[Stay]) -> dict[int, Parts | None]:
+        """What the book says that jobs hold after a pass, of all that may have been touched."""
+        found: dict[int, Parts | None] = {job: before.parts for job, before in self.touched.items()}
+        found |= {stay.job: None for stay in out}
+        found |= {stay.job: self.parts(stay) for stay in come}
+        return found
 
     def early(self, job: int, where: str, waiting: list[int]) -> Fault:
         """What is wrong with a job that has GPUs, and would have none; `waiting` would have some."""

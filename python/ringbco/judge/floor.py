@@ -77,9 +77,9 @@ class Floor:
         """Thousandths that a job asks for; 0 for whole GPUs."""
         return self.jobs.share[job] if self.jobs.share is not None else 0
 
-    def _sites(self, own: int, job: int) -> Parts | None:
+    def _sites(self, own: int, job: int, gpus: int) -> Parts | None:
         """The GPUs of a type on which the placement would put a job, where jobs may share one."""
-        gpus, share = self.jobs.gpus[job], self.share(job)
+        share = self.share(job)
         if self.name == "random":
             return self.rooms[own].random(gpus, share, self.rng)[0]
         found = self.rooms[own].choose(self.name, gpus, share)
@@ -136,11 +136,11 @@ class Floor:
             name = "fa-ffp" if wanted <= self.kappa else "lbsgf"
         return "least-loaded" if name == "fa-ffp" and self.literal else name
 
-    def choose(self, own: int, job: int) -> Parts | None:
-        """Where the placement would put a job on GPUs of a type."""
+    def choose(self, own: int, job: int, gpus: int = 0) -> Parts | None:
+        """Where the placement would put a job on so many GPUs of a type, or on those that it asks for."""
+        wanted = gpus or self.jobs.gpus[job]
         if self.rooms:
-            return self._sites(own, job)
-        wanted = self.jobs.gpus[job]
+            return self._sites(own, job, wanted)
         pool, name = self.pools[own], self.rule(wanted)
         if name not in ("random", "least-loaded", "lbsgf"):
             return pool.choose(name, wanted)
@@ -221,7 +221,7 @@ class Floor:
 
     def redraw(self, job: int, parts: Parts) -> None:
         """A job starts at random: the random numbers go on. Called before it takes its GPUs."""
-        own, gpus = self.of[parts[0][0]], self.jobs.gpus[job]
+        own, gpus = self.of[parts[0][0]], self.count(parts)
         if self.name == "random" and self.shared:
             self.rng = self.rooms[own].random(gpus, self.share(job), self.rng)[1]
         elif self.name == "random":

@@ -110,9 +110,7 @@ class Ranking(Deciding):
     def worked(self, job: int) -> float:
         """Work done up to now."""
         stay, done = self.running.get(job), self.done.get(job, 0.0)
-        if stay is None:
-            return done
-        return done + self.worker.up_to(stay, self.time)
+        return done if stay is None else self.worker.up_to(stay, done, self.time)
 
     def _units(self, seconds: float) -> float:
         """A length of time in slots, of which there are whole ones, or seconds."""

@@ -13,6 +13,7 @@ from ringbco.judge.idle import Room
 from ringbco.judge.keyless import Keyless
 from ringbco.judge.queue import Queue
 from ringbco.judge.ranked import RANKED, Ranking
+from ringbco.judge.resizing import RESIZING, Resizing
 from ringbco.judge.speed import Speeds
 from ringbco.judge.turns import Turns
 from ringbco.judge.work import Worker
@@ -31,6 +32,8 @@ def unknown(given: Given) -> dict[str, str]:
         return dict.fromkeys(RULES, "a log, or a policy of one's own, decided")
     if given.preempts:
         found = {"reservation": "the policy has no queue"}
+        if policy in RESIZING:
+            return found
         if given.resizes:
             found["placement"] = "who gave GPUs back and got the same again leaves no trace"
         if policy not in RANKED:
@@ -70,4 +73,6 @@ def policy_of(given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> 
         return Queue(given, floor, worker, stays) if _in_order(given) else Keyless(given, floor, worker)
     if given.options["policy"] in RANKED:
         return Ranking(given, floor, worker, stays)
+    if given.options["policy"] in RESIZING:
+        return Resizing(given, floor, worker, stays)
     return Deciding(given, floor, worker)

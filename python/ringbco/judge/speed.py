@@ -106,17 +106,20 @@ class Speeds:
         return sums
 
     def tau(self, job: int, gpus: int, servers: int, p: int = 0, speedup: float = 1.0) -> float:
-        """Seconds that the iteration of equation 8 takes on so many GPUs and servers, under contention p."""
+        """Seconds that the work of an iteration takes on so many GPUs and servers, under contention p."""
+        return self.iteration(job, gpus, servers, p, speedup) / self.relative(job, gpus)
+
+    def iteration(self, job: int, gpus: int, servers: int, p: int, speedup: float) -> float:
+        """Equation 8: what so many GPUs take for an iteration of theirs."""
         net = self.net
         x = self.jobs.gradient[job] * (gpus - 1) / gpus
         bandwidth = net.intra_bandwidth
         if servers > 1:
             k = max(1.0, net.xi1 * p)
             bandwidth = net.inter_bandwidth / (k + net.alpha * (k - 1.0))
-        tau = (
+        return (
             2.0 * x / bandwidth + x / net.reduce_speed + net.xi2 * servers + self.jobs.compute[job] / speedup
         )
-        return tau / self.relative(job, gpus)
 
     def measured(self, job: int, gpu_type: int, gpus: int, servers: int) -> float:
         """Iterations a second; NaN where nothing was measured."""

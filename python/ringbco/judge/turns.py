@@ -111,11 +111,12 @@ class Turns:
         brief = self.brief.get(policy.time, ())
         policy.touched.clear()
         policy.evictors.clear()
+        policy.refusals.clear()
         try:
-            if brief or policy.lost or not clear:
+            if brief or policy.blind() or not clear:
                 raise UnclearError
             policy.decide(out, come)
-            found = list(self._compare(out, come))
+            found = [*policy.refusals, *self._compare(out, come)]
         except UnclearError:
             policy.lost |= policy.follows and bool(brief or out or come or policy.touched)
         policy.lost |= policy.follows and bool(found)
@@ -130,7 +131,7 @@ class Turns:
         wrong = [
             (job, held.get(job), right)
             for job, right in self._right(out, come).items()
-            if held.get(job) != right
+            if not policy.agrees(held.get(job), right)
         ]
         early = [(job, right) for job, found, right in wrong if found is None and right is not None]
         late = [(job, found) for job, found, right in wrong if found is not None and right is None]
@@ -159,11 +160,7 @@ class Turns:
 
     def _right(self, out: list[Stay], come: list[Stay]) -> dict[int, Parts | None]:
         """What the book says that jobs hold after a pass, of all that may have been touched."""
-        policy = self.policy
-        right: dict[int, Parts | None] = {job: before.parts for job, before in policy.touched.items()}
-        right |= {stay.job: None for stay in out}
-        right |= {stay.job: policy.parts(stay) for stay in come}
-        return right
+        return self.policy.right(out, come)
 
     def _force(self, out: list[Stay], come: list[Stay]) -> None:
         """Everybody holds what the book says."""

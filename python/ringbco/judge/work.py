@@ -64,9 +64,14 @@ class Worker:
             stay.lost_time, stay.lost = end - until, (now - kept) * self.unit
         return kept if failed else now
 
-    def up_to(self, stay: Stay, time: float) -> float:
-        """Work done in a stay up to an instant."""
-        return self._between(stay, stay.start + stay.pause, time) * self.speeds.unit
+    def up_to(self, stay: Stay, done: float, time: float) -> float:
+        """All the work that a job has done by an instant of a stay, before which it had done so much."""
+        since = stay.start + stay.pause
+        for mark in stay.marks:
+            if mark.time <= time:  # what the last slot did beyond a rung is not done
+                since = max(since, mark.time)
+                done = self.speeds.work(stay.job) * self.part(mark) * self.unit
+        return done + self._between(stay, since, time) * self.unit
 
     def _between(self, stay: Stay, since: float, until: float) -> float:
         """Work done between two instants."""

@@ -1,0 +1,370 @@
+"""What a policy decides that resizes jobs: numbers first, then places (docs/elastic-policies.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from ringbco.judge.clock import boundary
+from ringbco.judge.deciding import Fault, UnclearError
+from ringbco.judge.doubts import Doubts
+from ringbco.judge.filling import Line, Piece, Profile
+from ringbco.judge.floor import Floor
+from ringbco.judge.given import Given, Stay
+from ringbco.judge.giving import Giver
+from ringbco.judge.idle import PACKING
+from ringbco.judge.placing import Parts
+from ringbco.judge.queue import fifo
+from ringbco.judge.ranked import COST, Ranking
+from ringbco.judge.rates import Rates
+from ringbco.judge.work import Worker
+
+RESIZING: Final = ("afs", "optimus", "elastic-srtf", "elasticflow")
+SHORTEST: Final = ("afs", "elastic-srtf")
+"""Those whose base begins with the least remaining run time."""
+WAYS: Final = 100
+"""In so many ways at most doubtful comparisons may go."""
+WORK: Final = 1e-11
+"""Sums of work may be off by so much, relative to all the work of a job."""
+
+
+class Plan(NamedTuple):
+    """How many GPUs each job is to have, and of which type."""
+
+    number: dict[int, int]
+    draws: dict[int, int]
+
+
+class Resizing(Ranking):
+    """A policy that resizes. refused: jobs by the instant at which they came and were not let in."""
+
+    def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
+        super().__init__(given, floor, worker, stays)
+        self.period = given.options.get("interval")
+        self.ticks = self._ticks(stays)
+        self.age = float(given.options["resize_every"])
+        self.flow = self.name == "elasticflow"
+        self.rates = Rates(given, worker.speeds, floor.sizes)
+        self.kinds: dict[int, tuple[object, ...]] = {}
+        self.stirred = -math.inf
+        """When it last had to decide."""
+        self.capacity = dict(floor.capacity)
+        self.fresh: list[int] = []
+        self.here: set[int] = set()
+        missing = self._missing(stays) if self.flow else []
+        self.fifo = {job: at for at, job in enumerate(fifo(given, [*self.fifo, *missing]))}
+        self.refused = [(boundary(given.jobs.submit[job], given.slot), job) for job in missing]
+        # fgd goes by what refused jobs ask for, too.
+        self.lost |= bool(floor.rooms) and bool(missing)
+
+    def _missing(self, stays: list[Stay]) -> list[int]:
+        """Jobs of this cluster without a stay that had a deadline and could have run."""
+        jobs, there = self.jobs, {stay.job for stay in stays}
+        return [
+            job
+            for job in range(len(jobs.gpus))
+            if job not in there
+            and jobs.in_vc(job) == jobs.in_vc(stays[0].job)
+            and self.deadline(job) < math.inf
+            and self.floor.tries(job)
+        ]
+
+    # What the book says.
+
+    def moments(self) -> Sequence[tuple[float, int]]:
+        """The ticks, and when jobs came that were refused."""
+        return [*super().moments(), *self.refused]
+
+    def due(self, job: int) -> None:
+        """A tick, or a job that is refused."""
+        if job >= 0:
+            self.fresh.append(job)
+        elif self.running or self.place:
+            self.stirred = self.time
+
+    def enter(self, job: int) -> None:
+        """A job waits."""
+        super().enter(job)
+        self.stirred = self.time
+        if job not in self.here:
+            self.here.add(job)
+            self.fresh.append(job)
+
+    def ended(self, stay: Stay) -> None:
+        """A stay is over before the pass."""
+        super().ended(stay)
+        self.stirred = self.time
+
+    # What is known of it.
+
+    def blind(self) -> bool:
+        """Where U, or the random numbers, are not known, numbers are, unless fewer GPUs may be found."""
+        least_busy = self.floor.literal and self.floor.name in ("lbsgf", "sjf-bco")
+        return self.lost and (self.floor.name in PACKING or least_busy)
+
+    def agrees(self, found: Parts | None, right: Parts | None) -> bool:
+        """Whether the book has the same GPUs, or as many where nobody knows which."""
+        if not self.lost or found is None or right is None:
+            return found == right
+        return self.floor.count(found) == self.floor.count(right)
+
+    def least(self, job: int) -> int:
+        """min_gpus."""
+        return self.jobs.least[job] if self.jobs.least is not None else self.jobs.gpus[job]
+
+    def most(self, job: int) -> int:
+        """max_gpus."""
+        return self.jobs.most[job] if self.jobs.most is not None else self.jobs.gpus[job]
+
+    def left(self, job: int) -> tuple[float, float]:
+        """Work left, and how far that may be off."""
+        worked, whole = self.worked(job), self.worker.speeds.work(job) * self.worker.speeds.unit
+        return max(0.0, whole - worked), (WORK * whole if worked else 0.0)
+
+    def kind(self, job: int) -> tuple[object, ...] | None:
+        """Of a job that has done nothing: what it shares with others that are as fast."""
+        if self.worked(job):
+            return None
+        if job not in self.kinds:
+            self.kinds[job] = self.rates.kind(job)
+        return self.kinds[job]
+
+    def deadline(self, job: int) -> float:
+        """Infinite where it has none."""
+        said = self.jobs.deadline[job] if self.jobs.deadline is not None else None
+        return math.inf if said is None or math.isnan(said) else said
+
+    def young(self, job: int) -> bool:
+        """Whether a job that runs keeps its GPUs."""
+        return self.time - self.running[job].start < self.age
+
+    def drawn(self, job: int) -> Sequence[int]:
+        """The types on which a job may draw: that of its GPUs, where it has some."""
+        held = self.floor.held.get(job)
+        return self.floor.tries(job) if held is None else (self.floor.of[held[0][0]],)
+
+    # The base.
+
+    def base(self, jobs: Sequence[int], doubts: Doubts) -> list[int]:
+        """Jobs in the order of the base."""
+        priority, fifo = self.jobs.priority, self.fifo
+        level = {job: -priority[job] if priority is not None else 0 for job in jobs}
+        if self.name not in SHORTEST:
+            due = {job: self.deadline(job) if self.flow else 0.0 for job in jobs}
+            return sorted(jobs, key=lambda job: (level[job], due[job], fifo[job]))
+        remaining = {job: self.reckoned(job, self.worked(job)) for job in jobs}
+        ranked = sorted(jobs, key=lambda job: (level[job], remaining[job], fifo[job]))
+        slack = {job: self._slack(job, remaining[job]) for job in jobs}
+        order: list[int] = []
+        top = -math.inf
+        near: list[int] = []
+        for job in ranked:
+            if near and (level[job] != level[near[0]] or remaining[job] - slack[job] > top):
+                order += self._mixed(near, remaining, slack, doubts)
+                near, top = [], -math.inf
+            near.append(job)
+            top = max(top, remaining[job] + slack[job])
+        return order + self._mixed(near, remaining, slack, doubts)
+
+    def _slack(self, job: int, remaining: float) -> float:
+        """How far a remaining run time may be off; recorded durations are exact."""
+        if self.worked(job):
+            return WORK * self.worker.speeds.estimate(job)
+        return 0.0 if self.given.model == "fixed" else 1e-13 * remaining
+
+    def _mixed(
+        self, near: list[int], key: dict[int, float], slack: dict[int, float], doubts: Doubts
+    ) -> list[int]:
+        """Jobs whose keys are near each other in one of the orders in which they may be."""
+        if len(near) < 2:
+            return near
+        # Those whose order is sure stand in one line.
+        lines: dict[object, list[int]] = {}
+        for job in reversed(near):
+            lines.setdefault((job if self.worked(job) else self.kind(job)) if slack[job] else (), []).append(
+                job
+            )
+        order: list[int] = []
+        while lines:
+            top = min(key[line[-1]] + slack[line[-1]] for line in lines.values())
+            able = [name for name, line in lines.items() if key[line[-1]] - slack[line[-1]] <= top]
+            able.sort(key=lambda name: (key[lines[name][-1]], self.fifo[lines[name][-1]]))
+            name = able[doubts.choose(len(able))]
+            order.append(lines[name].pop())
+            if not lines[name]:
+                del lines[name]
+        return order
+
+    # Numbers.
+
+    def numbers(self, doubts: Doubts) -> Plan:
+        """How many GPUs each job that takes part gets."""
+        kept = [job for job in self.running if self.young(job)]
+        part = [job for job in self.running if not self.young(job)] + list(self.place)
+        self.floor.looks += COST * (len(part) + len(kept))
+        free = dict(self.floor.capacity)
+        for job in kept:
+            free[self.drawn(job)[0]] -= self.running[job].gpus
+        order = self.base(part, doubts)
+        plan = Plan(dict.fromkeys(order, 0), {job: self.drawn(job)[0] for job in order})
+        tried: dict[int, Sequence[int]] = {}
+        if self.flow:
+            tried = self._reserve(order, kept, plan, free, doubts)
+        for job in order:
+            if plan.number[job]:
+                continue
+            least = self.least(job)
+            own = next((own for own in tried.get(job, self.drawn(job)) if free[own] >= least), None)
+            if own is not None:
+                plan.number[job], plan.draws[job] = least, own
+                free[own] -= least
+        for own in sorted(free):
+            self._rest(
+                own, [job for job in order if plan.number[job] and plan.draws[job] == own], plan, free, doubts
+            )
+        return plan
+
+    def _rest(self, own: int, jobs: list[int], plan: Plan, free: dict[int, int], doubts: Doubts) -> None:
+        """Gives out what is left of a type."""
+        if free[own] <= 0 or not jobs:
+            return
+        giver = Giver(self.rates, own, jobs, plan.number)
+        giver.left, giver.kind = self.left, self.kind
+        caps = giver.caps(self.most, doubts)
+        useful = sum(caps[job] - plan.number[job] for job in jobs)
+        if useful <= free[own]:
+            plan.number.update(caps)
+        elif self.name == "afs":
+            self.floor.looks += giver.by_pairs(free[own], caps, doubts)
+        else:
+            self.floor.looks += COST * free[own]
+            giver.by_gain(free[own], caps, self.fifo, doubts)
+
+    # ElasticFlow.
+
+    def _lines(self, order: Sequence[int]) -> list[Line]:
+        return [
+            Line(job, self.least(job), self.most(job), self.deadline(job), self.drawn(job), *self.left(job))
+            for job in order
+            if self.deadline(job) < math.inf
+        ]
+
+    def _profile(self, doubts: Doubts) -> Profile:
+        return Profile(self.time, self.floor.capacity, self.rates.of, doubts)
+
+    def _reserve(
+        self, order: list[int], kept: list[int], plan: Plan, free: dict[int, int], doubts: Doubts
+    ) -> dict[int, Sequence[int]]:
+        """Numbers of those that need GPUs now for their deadline. Returns who draws on which type alone."""
+        profile = self._profile(doubts)
+        for job in kept:
+            own, gpus = self.drawn(job)[0], self.running[job].gpus
+            rate = self.rates.of(job, own, gpus)
+            end = self.time + self.left(job)[0] / rate if rate > 0.0 else math.inf
+            profile.take(Piece(own, self.time, end, gpus))
+        tried: dict[int, Sequence[int]] = {}
+        for job, pieces in profile.fill(self._lines(order)).items():
+            if pieces:
+                own = plan.draws[job] = pieces[0].own
+                tried[job] = (own,)
+                plan.number[job] = sum(piece.gpus for piece in pieces if piece.start == self.time)
+                free[own] -= plan.number[job]
+        self.floor.looks += profile.looks
+        return tried
+
+    def admits(self, job: int, others: Sequence[int], doubts: Doubts) -> bool:
+        """Whether a job that comes now is in time, and nobody is late because of it."""
+        before, after = self._profile(doubts), self._profile(doubts)
+        without = before.fill(self._lines(self.base(others, doubts)))
+        found = after.fill(self._lines(self.base([*others, job], doubts)))
+        self.floor.looks += before.looks + after.looks
+        return found[job] is not None and all(
+            found[other] is not None for other, pieces in without.items() if pieces is not None
+        )
+
+    def _admit(self) -> None:
+        """Compares who is let in of those that come now."""
+        fresh = sorted(self.fresh, key=self.fifo.__getitem__)
+        self.fresh.clear()
+        others = [*self.running, *(job for job in self.place if job not in fresh)]
+        for job in fresh:
+            let = job in self.place
+            if self.deadline(job) < math.inf and not self._possible(
+                partial(self._lets, job, others, let=let)
+            ):
+                said = "waits, though the policy refuses it" if let else "is refused, though it could wait"
+                self.refusals.append(Fault("order", job, self.time, said))
+            if let:
+                others.append(job)
+
+    def _lets(self, job: int, others: list[int], doubts: Doubts, *, let: bool) -> bool:
+        return self.admits(job, others, doubts) == let
+
+    def _possible(self, holds: Callable[[Doubts], bool]) -> bool:
+        """Whether something holds in one of the ways in which doubtful comparisons may go."""
+        doubts = Doubts()
+        if holds(doubts):
+            return True
+        if not doubts.met:
+            return False
+        doubts.open = True
+        for _ in range(WAYS):
+            if holds(doubts):
+                return True
+            if not doubts.turn():
+                return False
+        raise UnclearError
+
+    # A pass.
+
+    def decide(self, out: list[Stay], come: list[Stay]) -> None:
+        """One pass: numbers, then places."""
+        sure = self.stirred == self.time or self.capacity != self.floor.capacity
+        self.capacity = dict(self.floor.capacity)
+        if self.flow:
+            self._admit()
+        if not (self.running or self.place) or not (sure or out or come):
+            return
+        load, on, rng = dict(self.floor.load), dict(self.floor.on), self.floor.rng
+
+        def decided(doubts: Doubts) -> bool:
+            self._take_back(on)
+            self.floor.load, self.floor.rng = dict(load), rng
+            self._place(self.numbers(doubts))
+            right, held = self.right(out, come), self.floor.held
+            return all(self.agrees(held.get(job), parts) for job, parts in right.items())
+
+        if not self._possible(decided):
+            decided(Doubts())
+
+    def _place(self, plan: Plan) -> None:
+        """Those whose number changes give all back, and are placed, the largest first."""
+        held = {job: self.floor.count(self.floor.held[job]) for job in plan.number if job in self.floor.held}
+        changed = sorted(
+            (job for job, number in plan.number.items() if number != held.get(job, 0)),
+            key=lambda job: (-plan.number[job], self.fifo[job]),
+        )
+        for job in changed:
+            if job in held:
+                self.stop(job)
+        for job in changed:
+            for gpus in range(plan.number[job], self.least(job) - 1, -1) if plan.number[job] else ():
+                self.floor.looks += 1
+                parts = self.floor.choose(plan.draws[job], job, gpus)
+                if parts is not None:
+                    self.floor.redraw(job, parts)
+                    self.start(job, parts)
+                    break
+
+    def _take_back(self, on: dict[int, list[tuple[int, int]]]) -> None:
+        """All is as it was before the pass."""
+        for job in self.touched:
+            if job in self.floor.held:
+                self.floor.give(job)
+        for job, before in self.touched.items():
+            if before.parts is not None:
+                self.floor.back(job, before.parts, on.get(job))
+            self.undo(job)
+        self.touched.clear()
