@@ -128,6 +128,22 @@ def test_who_ended_a_stay() -> None:
     assert outcome.summary["lost_gpu_hours_by_cause"] == {"fan": pytest.approx(20.0 / 3600.0)}
 
 
+def test_a_stop_of_another_job_at_the_end_of_one_that_waits() -> None:
+    run = ringbco.Simulation(table(("a", 0.0, 1, 100.0), ("b", 0.0, 1, 100.0)), "1x2", model="fixed")
+    run.advance()
+    run.start([0, 1])
+    run.advance(until=10.0)
+    run.stop([0])
+    run.advance(until=20.0)
+    run.stop([1])
+    run.end([0])
+    run.start([1])  # where it was: the stop was none
+    while run.advance():
+        pass
+    outcome = run.outcome()
+    assert told(outcome) == [("a", 0.0, 10.0, "first", "preempted"), ("b", 0.0, 100.0, "first", "done")]
+
+
 def test_a_service_ended_it() -> None:
     outcome = replayed(
         table(("a", 0.0, 2, 100.0)),

@@ -198,6 +198,18 @@ mod tests {
     use super::Predictor;
 
     #[test]
+    fn a_bin_ends_where_the_next_one_begins() {
+        let predictor = Predictor::new(false);
+        for seconds in [0.0, 0.5, 100.0, 1e6] {
+            let edge = predictor.next_edge(seconds);
+            assert_eq!(predictor.bin(edge), predictor.bin(seconds) + 1);
+            assert_eq!(predictor.bin(edge.next_down()), predictor.bin(seconds));
+        }
+        // The last one has no end.
+        assert_eq!(predictor.next_edge(1e9), f64::INFINITY);
+    }
+
+    #[test]
     fn predictions_take_over_what_is_done_once_a_part_of_it_is_new() {
         let mut predictor = Predictor::new(false);
         let group = predictor.group(1, 0);
