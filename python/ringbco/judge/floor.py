@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
 
 from ringbco.judge.given import WHOLE, Given
 from ringbco.judge.idle import Room
@@ -53,7 +52,7 @@ class Floor:
                 self.idle |= {server: list(range(gpus)) for server, gpus in sizes.items()}
             self.load = {(server, gpu): 0.0 for server, gpus in self.idle.items() for gpu in gpus}
         self.lodgers: dict[int, list[Gpu]] = {}
-        self.tries = cache(room.in_order)
+        self.room, self.tried = room, dict[int, tuple[int, ...]]()
         self.empty: dict[int, Parts] = {}
         """By job: its GPUs one by one, where fgd counts them though no job has a share."""
         if self.shared or self.name == "fgd":
@@ -64,6 +63,14 @@ class Floor:
                 )
                 self.rooms[own] = Rooms(sizes, fragmentation_of(asks))
         self.rng = (int(options.get("seed") or 0) + vc * GOLDEN) & MASK
+
+    def tries(self, job: int) -> tuple[int, ...]:
+        """The types that a job tries, in its order. Where all are alike, its GPUs decide."""
+        key = job if self.jobs.types is not None else -self.jobs.gpus[job]
+        found = self.tried.get(key)
+        if found is None:
+            found = self.tried[key] = self.room.in_order(job)
+        return found
 
     def find(self, job: int) -> Parts | None:
         """Where the placement would put a job now."""

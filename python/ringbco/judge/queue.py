@@ -138,7 +138,7 @@ class Queue(Deciding):
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
         """One pass over those that wait: each has one turn, those evicted meanwhile if theirs is to come."""
         head: int | None = None
-        turn, places = -1, self.places
+        turn, places, overtakes = -1, self.places, self.discipline != "strict"
         failed: set[object] = set()
         self.shadow: float | None = None
         while (at := bisect_right(places, turn)) < len(places):
@@ -147,13 +147,15 @@ class Queue(Deciding):
             self.floor.looks += 1
             if self.passed_over(job):
                 continue
-            asks = self.jobs.gpus[job], self.floor.share(job), self.floor.tries(job)
+            # The same as one for which there was no room: as most are where many wait and jobs overtake.
+            asks = (self.jobs.gpus[job], self.floor.share(job), self.floor.tries(job)) if overtakes else None
             parts = None if asks in failed else self.floor.find(job)
             if parts is not None:
                 if head is None or self._harmless(job, parts, head):
                     self._begin(job, parts)
                 continue
-            failed.add(asks)
+            if overtakes:
+                failed.add(asks)
             if head is None:
                 if self._evicts(job):
                     failed.clear()

@@ -116,23 +116,31 @@ class Turns:
             if brief or policy.blind() or not clear:
                 raise UnclearError
             policy.decide(out, come)
-            found = [*policy.refusals, *self._compare(out, come)]
+            wrong = self._wrong(out, come)
+            found = [*policy.refusals, *(self._faults(out, wrong) if wrong or out else ())]
         except UnclearError:
             policy.lost |= policy.follows and bool(brief or out or come or policy.touched)
         policy.lost |= policy.follows and bool(found)
-        self._force(out, come)
+        if out or come or policy.touched:
+            self._force(out, come)
         for stay in brief:
             policy.passed_by(stay)
         return found
 
-    def _compare(self, out: list[Stay], come: list[Stay]) -> Iterator[Fault]:
-        """What differs: who starts or waits though the policy would not have it so, who is elsewhere."""
-        policy, held, time = self.policy, self.floor.held, self.policy.time
-        wrong = [
+    def _wrong(self, out: list[Stay], come: list[Stay]) -> list[tuple[int, Parts | None, Parts | None]]:
+        """Who holds other GPUs than the book says: whose, and which of both."""
+        policy, held = self.policy, self.floor.held
+        return [
             (job, held.get(job), right)
-            for job, right in self._right(out, come).items()
+            for job, right in policy.right(out, come).items()
             if not policy.agrees(held.get(job), right)
         ]
+
+    def _faults(
+        self, out: list[Stay], wrong: list[tuple[int, Parts | None, Parts | None]]
+    ) -> Iterator[Fault]:
+        """Who starts or waits though the policy has it otherwise, who is elsewhere, who made others go."""
+        policy, time = self.policy, self.policy.time
         early = [(job, right) for job, found, right in wrong if found is None and right is not None]
         late = [(job, found) for job, found, right in wrong if found is not None and right is None]
         for job, found, right in wrong:
@@ -158,21 +166,19 @@ class Turns:
                 yield Fault("evictions", stay.job, time, said)
                 return
 
-    def _right(self, out: list[Stay], come: list[Stay]) -> dict[int, Parts | None]:
-        """What the book says that jobs hold after a pass, of all that may have been touched."""
-        return self.policy.right(out, come)
-
     def _force(self, out: list[Stay], come: list[Stay]) -> None:
         """Everybody holds what the book says."""
-        policy = self.policy
-        right = self._right(out, come)
-        for job in [job for job, parts in right.items() if self.floor.held.get(job) != parts]:
+        policy, held = self.policy, self.floor.held
+        right = policy.right(out, come)
+        other = [job for job, parts in right.items() if held.get(job) != parts]
+        for job in other:
             policy.settle(job, None)
-        for job, parts in right.items():
-            policy.settle(job, parts)
-        said = {stay.job for stay in out} | {stay.job for stay in come}
-        for job in policy.touched.keys() - said:
-            policy.undo(job)
+        for job in other:
+            policy.settle(job, right[job])
+        begun = {stay.job for stay in come}
+        if out or policy.touched.keys() != begun:
+            for job in policy.touched.keys() - begun - {stay.job for stay in out}:
+                policy.undo(job)
         for stay in out:
             policy.off(stay)
         for stay in come:
