@@ -13,37 +13,26 @@ from numpy.typing import NDArray
 
 from ringbco.audits import gpu_rows
 from ringbco.audits.down import Down, read_down
+from ringbco.audits.given import given_of
 from ringbco.audits.measured import Speeds, read_speeds
-from ringbco.audits.types import Types, read_types, tries
+from ringbco.audits.options import decides_itself, options_of, policy_is, preempts, resizes
+from ringbco.audits.types import Types, read_types
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError, UsageError, show_value
+from ringbco.errors import InputError
+from ringbco.judge.given import Given
+from ringbco.judge.idle import Room
+from ringbco.judge.speed import Speeds as Rates
 from ringbco.result.folder import cluster_of
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import FAILURE_SCHEMA, PREEMPTION_SCHEMA
-from ringbco.run.options_generated import REPLAY
-from ringbco.run.own import BARE, BUILT_IN
-from ringbco.run.plan_options_generated import PLAN
-from ringbco.run.policies_generated import PRESETS
-from ringbco.trace import profiles, ties
+from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
-from ringbco.trace.shares import WHOLE, thousandths
+from ringbco.trace.shares import thousandths
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-PREEMPTIVE: Final = frozenset(REPLAY["preempt_cost"].policies)
-_KEYS: Final = {
-    "order": str, "placement": str, "queue": str, "model": str, "clock": str, "variant": str, "oversize": str,
-    "slot": float, "kappa": int,
-}  # fmt: skip
-_LARGEST: Final = 2.0**64
-_OPTIONS: Final = (*REPLAY.values(), *PLAN.values())
-_NUMBERS: Final = tuple(
-    dict.fromkeys(option.name for option in _OPTIONS if option.kind in ("integer", "number"))
-)
-_ENDLESS: Final = frozenset(option.name for option in _OPTIONS if option.endless)
-_WORDS: Final = {option.name: (option.word,) for option in PLAN.values() if option.word}
 _OPTIONAL: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(
         ("wait_behind", "wait_gpus", "wait_fragmented", "run_spread", "run_contention", "run_on_type"),
@@ -119,48 +108,19 @@ class Facts:
         return bool(self.options.get("evict")) or any(table is not None for table in beside)
 
     @property
-    def served(self) -> bool:
-        """Whether services take GPUs beside the jobs."""
-        return self.outcome.services is not None
-
-    @property
-    def fails(self) -> bool:
-        """Whether servers may go down."""
-        return self.outages is not None
-
-    @property
-    def start_cost(self) -> float:
-        """Seconds that a job holds its GPUs without progress at its first start."""
-        return float(self.options.get("start_cost") or 0.0)
-
-    @property
-    def pauses_at_start(self) -> bool:
-        """Whether a job may hold its GPUs without progress at its first start."""
-        return self.start_cost > 0 or (
-            self.options.get("sleep_after", np.inf) < np.inf and self.options.get("wake_time", 0.0) > 0
-        )
-
-    @property
     def shared(self) -> bool:
         """Whether some job of the table asks for a share of a GPU."""
         return self.on_gpus is not None
 
     @cached_property
-    def weight(self) -> Ints | Floats:
-        """GPUs of each job; less than 1 of a share."""
-        if not self.shared:
-            return self.num_gpus
-        return np.where(self.share > 0, self.share / WHOLE, self.num_gpus)
+    def given(self) -> Given:
+        """What the judge is handed of the run."""
+        return given_of(self.outcome, self.table)
 
     @cached_property
-    def tries(self) -> Ints:
-        """By job: the GPU types that it tries, in their order, then -1."""
-        return tries(self)
-
-    @cached_property
-    def pool(self) -> Ints:
-        """The GPU type of each server; 0 for all where they are alike."""
-        return np.zeros(self.cluster.num_servers, np.int64) if self.types is None else self.types.server
+    def room(self) -> Room:
+        """Where jobs could be placed, were all GPUs idle."""
+        return Room(self.given, Rates(self.given))
 
     @property
     def logged(self) -> bool:
@@ -228,66 +188,6 @@ def first_boundary(times: Floats, slot: float) -> Floats:
 
 def _instants(times: Floats, slot: float | None) -> Floats:
     return times if slot is None else first_boundary(times, slot)
-
-
-def preempts(options: Mapping[str, Any]) -> bool:
-    """Whether the policy of a run's options may preempt."""
-    policy = options.get("policy")
-    return policy in PREEMPTIVE or decides_itself(options)
-
-
-def decides_itself(options: Mapping[str, Any]) -> bool:
-    """Whether a log or a policy in Python says who runs where; one that only orders the queue does not."""
-    policy = str(options.get("policy"))
-    return policy in (BARE, *BUILT_IN) or (":" in policy and options.get("order") != "column")
-
-
-def resizes(options: Mapping[str, Any]) -> bool:
-    """Whether the policy of a run's options may give elastic jobs other GPUs than num_gpus."""
-    return decides_itself(options) or policy_is(options, "resizes")
-
-
-def policy_is(options: Mapping[str, Any], what: str) -> bool:
-    """Whether that is what the built-in policy of a run's options says of itself."""
-    preset = PRESETS.get(str(options.get("policy")))
-    return preset is not None and what in preset.is_
-
-
-def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options of run.toml. Raises InputError where one that the audit needs is missing or odd."""
-    options = run.get("options")
-    if not isinstance(options, Mapping):
-        raise InputError("run.toml: expected a table [options]")
-    for name, kind in _KEYS.items():
-        if name == "kappa" and options.get("command") == "plan":
-            continue  # may be "auto"; the one found is in summary.json
-        if not isinstance(options.get(name), (int, float) if kind is float else kind):
-            raise InputError(f"run.toml: expected options.{name}, a {kind.__name__}")
-    if preempts(options) and not isinstance(options.get("preempt_cost"), int | float):
-        raise InputError("run.toml: expected options.preempt_cost, a float")
-    _check_optional(options)
-    if not options["slot"] > 0:
-        raise InputError(f"run.toml: options.slot: {options['slot']}: expected a number of seconds > 0")
-    return options
-
-
-def _check_optional(options: Mapping[str, Any]) -> None:
-    """Refuses odd values of options that older results may lack, and numbers beyond all measure."""
-    for name in _NUMBERS:
-        value = options.get(name)
-        endless = value == float("inf") and name in _ENDLESS
-        if value is not None and not isinstance(value, str) and not (_is_finite(value) or endless):
-            raise InputError(f"run.toml: options.{name}: {show_value(value)}: expected a finite number >= 0")
-        if isinstance(value, str) and value not in _WORDS.get(name, ()):
-            raise InputError(f"run.toml: options.{name}: {show_value(value)}: expected a number")
-    try:
-        ties.check(str(options.get("ties", "rows")))
-    except UsageError as error:
-        raise InputError(f"run.toml: {error}") from None
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and 0 <= value <= _LARGEST
 
 
 def check_columns(jobs: pl.DataFrame) -> None:

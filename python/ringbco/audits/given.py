@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ringbco.audits.facts import decides_itself, preempts, resizes
 from ringbco.audits.measured import Speeds, read_speeds
+from ringbco.audits.options import decides_itself, preempts, resizes
 from ringbco.audits.types import Types, read_types, recorded_type
 from ringbco.errors import InputError
 from ringbco.judge.given import (

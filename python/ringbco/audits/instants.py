@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from ringbco.audits import rows, rungs, served
 from ringbco.audits.episodes import Episodes
-from ringbco.audits.facts import Bools, Facts, Floats, preempts
+from ringbco.audits.facts import Bools, Facts, Floats
 from ringbco.audits.findings import Check, blame, number
+from ringbco.audits.options import preempts
 from ringbco.run.options_generated import REPLAY
 
 TICKS = {

@@ -12,7 +12,7 @@ from ringbco.audits.difference import RUNS, TABLES, WAITS, Differences, blame, c
 from ringbco.audits.ends import Ends, check_ends
 from ringbco.audits.figures import check_summary
 from ringbco.audits.findings import Finding, number
-from ringbco.audits.given import book_of, given_of
+from ringbco.audits.given import book_of
 from ringbco.errors import InputError
 from ringbco.judge import judge
 from ringbco.judge.rules import RULES, faults, unknown
@@ -41,7 +41,7 @@ Checks = dict[str, "Check"]
 def check_book(checks: Checks, facts: Facts) -> None:
     """Judges the book of a result, and counts every difference from it."""
     outcome = facts.outcome
-    given = given_of(outcome, facts.table)
+    given = facts.given
     _leave_out(checks, facts, given)
     broken = [code for code in BOOK if checks[code].failed]
     if broken:

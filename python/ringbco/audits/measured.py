@@ -37,16 +37,6 @@ class Speeds:
     reference: NDArray[np.int64]
     workload: profiles.Profiled
 
-    def rate(
-        self,
-        row: NDArray[np.int64],
-        gpu_type: NDArray[np.int64],
-        gpus: NDArray[np.int64],
-        servers: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """Iterations a second of rows of the job table; NaN where the table says nothing."""
-        return _rates(self.entries, self.model, np.stack([row, gpu_type, gpus, servers]))
-
 
 def read_speeds(speeds: pl.DataFrame | None, table: JobTable, cluster: Cluster) -> Speeds:
     """What the folder's speeds.parquet means to the jobs. Raises InputError where it cannot be."""

@@ -11,7 +11,7 @@ from ringbco.trace.quotas import Quotas, as_quotas
 
 if TYPE_CHECKING:
     from ringbco.audits.episodes import Episodes
-    from ringbco.audits.facts import Bools, Facts
+    from ringbco.audits.facts import Facts
     from ringbco.audits.findings import Check
 
 
@@ -23,17 +23,6 @@ def read_quotas(facts: Facts) -> Quotas | None:
         return as_quotas(facts.outcome.quota, None)
     except InputError as error:
         raise InputError(f"quota.parquet: {error}") from None
-
-
-def beyond_quota(facts: Facts) -> Bools:
-    """By row of the job table: whether it asks for more than its owner may ever hold."""
-    quotas = read_quotas(facts)
-    if quotas is None:
-        return np.zeros(facts.table.num_jobs, bool)
-    owner, gpus, borrow = quotas.columns(facts.table.frame)
-    most = np.array([np.inf if borrows else most for most, borrows in zip(gpus, borrow, strict=True)])
-    bound = np.append(most, np.inf)[np.minimum(owner, most.size)]
-    return np.asarray(facts.table.frame["num_gpus"].to_numpy() > bound)
 
 
 def check_quotas(check: Check, facts: Facts, eps: Episodes) -> None:

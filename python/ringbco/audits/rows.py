@@ -10,13 +10,11 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from ringbco.audits.facts import Bools, Facts, Ints, policy_is
+from ringbco.audits.facts import Facts, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches
-from ringbco.audits.quotas import beyond_quota
-from ringbco.audits.types import PACKING, consolidates, holds
+from ringbco.audits.options import policy_is
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import GPUS_SCHEMA, TABLES
-from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable
 
 _MAY_BE_NULL: Final = (
@@ -155,43 +153,7 @@ def refusable(facts: Facts) -> Ints:
 
 def dropped(facts: Facts) -> Ints:
     """Rows without a result that could not have one: no placement even on the empty cluster, or its quota."""
-    rows = left_out(facts)
-    beyond = beyond_quota(facts)[rows]
-    return np.union1d(rows[beyond], _unplaceable(facts, rows[~beyond]))
-
-
-def _unplaceable(facts: Facts, rows: Ints) -> Ints:
-    """Those of some rows of the job table that find no place even on the empty cluster."""
-    wanted = facts.table.frame["num_gpus"].to_numpy().astype(np.int64)[rows]
-    if facts.types is not None:
-        pools = [(own, facts.types.server == own) for own in range(facts.types.speedup.shape[1])]
-        fits = np.zeros(rows.size, dtype=bool)
-        for at, row in enumerate(rows.tolist()):
-            here = facts.server_vc == facts.vc_of_row[row]
-            allowed = [
-                here & of
-                for own, of in pools
-                if not np.isnan(facts.types.speedup[row, own]) and _runs(facts, row, own, here & of)
-            ]
-            fits[at] = any(holds(facts, int(wanted[at]), servers) for servers in allowed)
-        return rows[~fits]
-    room = np.bincount(facts.server_vc, weights=facts.server_gpus)[facts.vc_of_row[rows]]
-    never = wanted > room
-    if facts.options["placement"] in PACKING:
-        pairs = zip(wanted.tolist(), facts.vc_of_row[rows].tolist(), strict=True)
-        own = [not consolidates(facts.server_gpus[facts.server_vc == vc], gpus) for gpus, vc in pairs]
-        never |= np.array(own, dtype=bool)
-    return rows[never]
-
-
-def _runs(facts: Facts, row: int, own: int, servers: Bools) -> bool:
-    """Whether a row of the job table makes progress on GPUs of a type, as far as measured speeds say it."""
-    if facts.speeds is None or not servers.any():
-        return True
-    asked = facts.table.frame["num_gpus"].to_numpy()[row : row + 1]
-    few = profiles.fewest_servers(asked, facts.server_gpus[servers].astype(np.uint32)).astype(np.int64)
-    at = np.array([row]), np.array([own]), asked.astype(np.int64), few
-    return bool(np.nan_to_num(facts.speeds.rate(*at))[0] > 0)
+    return np.array([row for row in left_out(facts).tolist() if not facts.room.placeable(row)], np.int64)
 
 
 def check_rows(check: Check, facts: Facts) -> None:

@@ -6,30 +6,26 @@ A gang holds GPUs of one type, one that its job may use. Where types change noth
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ringbco.trace import profiles
-
 if TYPE_CHECKING:
     import polars as pl
 
-    from ringbco.audits.facts import Facts
     from ringbco.cluster.spec import Cluster
 
 
 @dataclass(frozen=True)
 class Types:
-    """server: the type of each. price: of each type, NaN where unknown.
+    """server: the type of each.
 
     speedup[row, type]: beside the type recorded on; NaN where not allowed. listed[row, type]: its place among
     those that the job lists; infinite where not allowed.
     """
 
     server: NDArray[np.int64]
-    price: NDArray[np.float64]
     speedup: NDArray[np.float64]
     listed: NDArray[np.float64]
 
@@ -71,11 +67,8 @@ def read_types(frame: pl.DataFrame, cluster: Cluster, *, always: bool = False) -
     if not always and len(types) == 1 and (speedup == 1.0).all():
         return None
     listed = np.array([row[1] for row in rows], dtype=np.float64).reshape(shape)
-    facts = [cluster.find_type(name) for name in types]
-    prices = [None if fact is None else fact.price_per_hour for fact in facts]
     return Types(
         np.array([types.index(name) for name in names], dtype=np.int64),
-        np.array([np.nan if price is None else price for price in prices], dtype=np.float64),
         speedup,
         listed,
     )
@@ -112,87 +105,3 @@ def _allowed(
         [speed(name) / own if name in may else np.nan for name in types],
         [float(may.index(name)) if name in may else np.inf for name in types],
     )
-
-
-def tries(facts: Facts) -> NDArray[np.int64]:
-    """By job: the types that it tries, in their order, then -1. Where all GPUs are alike: one type, 0.
-
-    A job tries those that it may use, that could hold it if all of their GPUs were idle and, under the slot
-    clock, on which it would do an iteration in a slot.
-    """
-    if facts.types is None:
-        return np.zeros((facts.row.size, 1), dtype=np.int64)
-    kinds, row = facts.types, facts.row
-    count = kinds.speedup.shape[1]
-    last = np.full((row.size, count), np.inf)
-    for vc in np.unique(facts.vc).tolist():
-        mine = np.flatnonzero(facts.vc == vc)
-        for own in range(count):
-            servers = (facts.server_vc == vc) & (kinds.server == own)
-            sizes = facts.server_gpus[servers]
-            wanted = facts.num_gpus[mine]
-            good = ~np.isnan(kinds.speedup[row[mine], own]) & (wanted <= sizes.sum())
-            for size in np.unique(wanted[good]).tolist():
-                good &= (wanted != size) | holds(facts, size, servers)
-            at = mine[good]
-            if at.size:
-                last[at, own] = _rank(facts, kinds, at, own, sizes)
-    order = np.argsort(last, axis=1, kind="stable")
-    return np.where(np.isinf(np.take_along_axis(last, order, axis=1)), -1, order)
-
-
-def _rank(
-    facts: Facts, kinds: Types, at: NDArray[np.int64], own: int, sizes: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """By which jobs put a type in order, the least first; infinite where a slot is too short for it."""
-    row = facts.row[at]
-    rate = kinds.speedup[row, own]
-    slow = np.zeros(at.size, dtype=bool)
-    if facts.speeds is not None:
-        asked = facts.num_gpus[at]
-        few = profiles.fewest_servers(asked.astype(np.uint32), sizes.astype(np.uint32)).astype(np.int64)
-        rate = np.nan_to_num(facts.speeds.rate(row, np.full(at.size, own), asked, few))
-        slow = rate == 0
-        if facts.slots:
-            slow |= np.floor(facts.slot * rate * (1.0 + 1e-12)) == 0
-    elif facts.options["model"] != "fixed":
-        gpus = facts.num_gpus[at].astype(np.uint32)
-        tau = profiles.iteration_time(
-            gpus,
-            facts.workload.gradient_bytes[row],
-            facts.workload.compute_time[row] / rate,
-            profiles.fewest_servers(gpus, sizes.astype(np.uint32)),
-            facts.cluster.network,
-        )
-        rate = 1.0 / tau
-        slow = facts.slots & (np.floor(facts.slot / tau * (1.0 + 1e-12)) == 0)
-    order = facts.options.get("type_order", "fastest")
-    if order == "listed":
-        rank = kinds.listed[row, own]
-    else:
-        with np.errstate(divide="ignore"):
-            rank = kinds.price[own] / rate if order == "cheapest" else -rate
-    return np.where(slow, np.inf, rank)
-
-
-PACKING: Final = frozenset({"consolidate", "best-fit", "worst-fit", "fgd"})
-"""Placements that take one server, or whole ones and one more: they find a place where the others do."""
-
-
-def holds(facts: Facts, wanted: int, servers: NDArray[np.bool_]) -> bool:
-    """Whether these servers, all idle, could hold so many GPUs."""
-    sizes = facts.server_gpus[servers]
-    if sizes.sum() < wanted:
-        return False
-    return facts.options["placement"] not in PACKING or consolidates(sizes, wanted)
-
-
-def consolidates(sizes: NDArray[np.int64], wanted: int) -> bool:
-    """Whether so many GPUs are one server, or whole largest ones and a remainder on one more."""
-    sizes = np.sort(sizes)[::-1]
-    if wanted <= sizes[0]:
-        return True
-    whole, rest = divmod(wanted, int(sizes[0]))
-    if np.count_nonzero(sizes == sizes[0]) < whole:
-        return False
-    return rest == 0 or (whole < sizes.size and int(sizes[whole]) >= rest)
