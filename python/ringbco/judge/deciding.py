@@ -67,10 +67,9 @@ class Deciding:
         self.done: dict[int, float] = {}
         self.discipline = str(given.options["queue"])
         self.time = 0.0
-        # Where jobs share GPUs nobody knows which a replica holds. And fgd goes by what refused jobs ask for.
+        # Where jobs share GPUs nobody knows which a replica holds.
         self.lost = floor.shared and given.services is not None
         self.lost |= not floor.known
-        self.lost |= bool(floor.rooms) and bool(given.options.get("admission"))
         self.follows = bool(floor.load) or floor.name == "random"
         self.evicts, self.quotas = bool(given.options.get("evict")), given.quotas or {}
 

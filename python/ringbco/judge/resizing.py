@@ -56,8 +56,6 @@ class Resizing(Ranking):
         missing = self._missing(stays) if self.flow else []
         self.fifo = {job: at for at, job in enumerate(fifo(given, [*self.fifo, *missing]))}
         self.refused = [(boundary(given.jobs.submit[job], given.slot), job) for job in missing]
-        # fgd goes by what refused jobs ask for, too.
-        self.lost |= bool(floor.rooms) and bool(missing)
 
     def _missing(self, stays: list[Stay]) -> list[int]:
         """Jobs of this cluster without a stay that had a deadline and could have run."""
