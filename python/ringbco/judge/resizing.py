@@ -51,7 +51,7 @@ class Resizing(Ranking):
         self.stirred = -math.inf
         """When it last had to decide."""
         self.capacity = dict(floor.capacity)
-        self.fresh: list[int] = []
+        self.fresh: list[tuple[float, int]] = []
         self.here: set[int] = set()
         missing = self._missing(stays) if self.flow else []
         self.fifo = {job: at for at, job in enumerate(fifo(given, [*self.fifo, *missing]))}
@@ -78,7 +78,7 @@ class Resizing(Ranking):
     def due(self, job: int) -> None:
         """A tick, or a job that is refused."""
         if job >= 0:
-            self.fresh.append(job)
+            self.fresh.append((self.time, job))
         elif self.running or self.place:
             self.stirred = self.time
 
@@ -88,7 +88,7 @@ class Resizing(Ranking):
         self.stirred = self.time
         if job not in self.here:
             self.here.add(job)
-            self.fresh.append(job)
+            self.fresh.append((self.time, job))
 
     def ended(self, stay: Stay) -> None:
         """A stay is over before the pass."""
@@ -284,7 +284,7 @@ class Resizing(Ranking):
 
     def _admit(self) -> None:
         """Compares who is let in of those that come now."""
-        fresh = sorted(self.fresh, key=self.fifo.__getitem__)
+        fresh = sorted((job for time, job in self.fresh if time == self.time), key=self.fifo.__getitem__)
         self.fresh.clear()
         others = [*self.running, *(job for job in self.place if job not in fresh)]
         for job in fresh:
