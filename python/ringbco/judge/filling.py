@@ -83,7 +83,7 @@ class Profile:
         left, steps = line.left, self.steps[own]
         pieces: list[Piece] = []
         for at, (start, free) in enumerate(steps):
-            self.looks += 1
+            self.looks += 2
             if start > line.deadline:
                 return None
             gpus = min(share, free)
