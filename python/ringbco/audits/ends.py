@@ -207,10 +207,10 @@ def check_ends(checks: Mapping[str, Check], ends: Ends) -> None:
     for replica in book.replicas:
         failed = (replica.server, replica.end) in ends.failing
         may: tuple[str, ...] = (
-            ("end of run",) if replica.end == last else ("failed",) if failed else ("surplus",)
+            ("end of run", "surplus") if replica.end == last else ("failed",) if failed else ("surplus",)
         )
         if replica.end == last and failed:
-            may = ("end of run", "failed")
+            may = ("end of run", "failed", "surplus")
         if replica.ended not in may:
             told = f"a replica of {show_value(replica.service)} ended is {show_value(replica.ended)}"
             checks["services"].fail(f"{told}; expected {' or '.join(may)}", time=replica.end)

@@ -95,8 +95,9 @@ class Deciding:
         """When to call `due`, and of which job."""
         return ()
 
-    def due(self, job: int) -> None:
-        """A moment has come."""
+    def due(self, job: int) -> bool:
+        """A moment has come; whether that is a reason to decide."""
+        return True
 
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
         """Carries out what the policy decides now; beside it what the book says.
@@ -111,6 +112,9 @@ class Deciding:
             if parts is None:
                 raise UnclearError
             self.start(stay.job, parts)
+
+    def unseen(self) -> None:
+        """It has decided, and nobody looked."""
 
     def blind(self) -> bool:
         """Whether nothing can be said of what it decides now."""
@@ -216,7 +220,7 @@ class Deciding:
     def stop(self, job: int, by: int | None = None) -> None:
         """It gives them back, and waits."""
         self.touched.setdefault(job, Before(self.floor.held[job], self.standing[job]))
-        if by is not None:
+        if by is not None and self.standing[job].start < self.time:
             self.evictors[job] = by
         self._give(job)
         del self.standing[job]

@@ -108,11 +108,13 @@ class Queue(Deciding):
         """When jobs age."""
         return [(time, job) for job, time in self.aging.items()]
 
-    def due(self, job: int) -> None:
+    def due(self, job: int) -> bool:
         """It ages, if it waits."""
-        if job in self.place:
+        waits = job in self.place
+        if waits:
             self.leave(job)
             self.enter(job)
+        return waits
 
     def early(self, job: int, where: str, waiting: list[int]) -> Fault:
         """It has overtaken somebody, or is where its placement finds no room."""
@@ -138,7 +140,9 @@ class Queue(Deciding):
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
         """One pass over those that wait: each has one turn, those evicted meanwhile if theirs is to come."""
         head: int | None = None
-        turn, places, overtakes = -1, self.places, self.discipline != "strict"
+        turn, places = -1, self.places
+        # Where U counts, one that starts may make room for what found none before.
+        overtakes = self.discipline != "strict" and not self.floor.load
         failed: set[object] = set()
         self.shadow: float | None = None
         while (at := bisect_right(places, turn)) < len(places):

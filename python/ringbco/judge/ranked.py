@@ -61,9 +61,6 @@ class Ranking(Deciding):
         """The ticks."""
         return [(time, -1) for time in self.ticks]
 
-    def due(self, job: int) -> None:
-        """A tick."""
-
     # What the book says.
 
     def enter(self, job: int) -> None:
@@ -159,6 +156,12 @@ class Ranking(Deciding):
         deadline = self.jobs.deadline[job] if self.jobs.deadline is not None else None
         return (math.inf if deadline is None else deadline,)
 
+    def unseen(self) -> None:
+        """Whoever runs at a tick of time-slice goes to the end of the line."""
+        if self.name == "time-slice" and self.time in self.turns:
+            for job in self.running:
+                self.line[job] = (self.time, 1, self.fifo[job])
+
     def ranking(self) -> list[int]:
         """All jobs that run or wait, the first first."""
         jobs = [*self.running, *self.place]
@@ -166,8 +169,7 @@ class Ranking(Deciding):
         priority = self.jobs.priority
         level = {job: -priority[job] if priority is not None else 0 for job in jobs}
         if self.name == "time-slice":
-            for job in self.running:
-                self.line[job] = (self.time, 1, self.fifo[job])
+            self.unseen()
             return sorted(jobs, key=lambda job: (level[job], self.line[job]))
         if self.name == "gittins" and len(self.gpu_times) > RENEWED:
             raise UnclearError

@@ -75,12 +75,13 @@ class Resizing(Ranking):
         """The ticks, and when jobs came that were refused."""
         return [*super().moments(), *self.refused]
 
-    def due(self, job: int) -> None:
+    def due(self, job: int) -> bool:
         """A tick, or a job that is refused."""
         if job >= 0:
             self.fresh.append((self.time, job))
         elif self.running or self.place:
             self.stirred = self.time
+        return True
 
     def enter(self, job: int) -> None:
         """A job waits."""

@@ -63,6 +63,7 @@ class Turns:
             if time > last or self.floor.looks > MOST:
                 return
             policy.time = time
+            before, due = (i, j, k, c), time in self.brief
             out: list[Stay] = []
             early: list[Stay] = []
             while j < len(self.ends) and self.ends[j].end == time:
@@ -87,13 +88,14 @@ class Turns:
                     policy.enter(self.came[i].job)
                 i += 1
             while d < len(self.moments) and self.moments[d][0] == time:
-                policy.due(self.moments[d][1])
+                due |= policy.due(self.moments[d][1])
                 d += 1
             come: list[Stay] = []
             while k < len(self.starts) and self.starts[k].start == time:
                 come.append(self.starts[k])
                 k += 1
-            yield from self._turn(out, come, clear=not early)
+            if due or (i, j, k, c) != before:
+                yield from self._turn(out, come, clear=not early)
 
     def _change(self, what: int, server: int, at: int) -> None:
         """Beside the jobs: 0, a server is up; 1, it is down; 2, a replica ends; 3, it starts."""
@@ -114,12 +116,13 @@ class Turns:
         policy.refusals.clear()
         try:
             if brief or policy.blind() or not clear:
+                policy.unseen()
                 raise UnclearError
             policy.decide(out, come)
             wrong = self._wrong(out, come)
             found = [*policy.refusals, *(self._faults(out, wrong) if wrong or out else ())]
         except UnclearError:
-            policy.lost |= policy.follows and bool(brief or out or come or policy.touched)
+            policy.lost |= policy.follows and bool(brief or out or come or policy.touched or not clear)
         policy.lost |= policy.follows and bool(found)
         if out or come or policy.touched:
             self._force(out, come)
