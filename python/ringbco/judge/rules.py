@@ -64,11 +64,11 @@ def faults(given: Given, book: Book) -> Iterator[Fault]:
         own.setdefault(given.jobs.in_vc(stay.job), []).append(stay)
     # Those that were refused, too: fgd goes by what they ask for.
     jobs: dict[int, list[int]] = {}
-    for job in range(len(given.jobs.gpus)):
+    for job in range(len(given.jobs.gpus)) if given.options["placement"] == "fgd" else ():
         if room.placeable(job):
             jobs.setdefault(given.jobs.in_vc(job), []).append(job)
     for vc, stays in sorted(own.items()):
-        floor = Floor(given, speeds, room, vc, jobs[vc])
+        floor = Floor(given, speeds, room, vc, jobs.get(vc, []))
         yield from Turns(book, down, policy_of(given, floor, worker, stays), stays).faults()
 
 
