@@ -18,6 +18,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Tests of Python on as many processes as there are cores, those that are idle taking over from the others.
 # Polars would start as many threads in each, which wait for each other on tables this small.
+# Random cases are the same each time, so that what a test says hangs on the code alone. `make test-drawn SEED=2` draws others.
+export PROPTEST_RNG_SEED := $(or $(SEED),1)
+SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
 .PHONY: help build demo test test-rust test-python test-long test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue policy-table repack-table elastic-table generate docs clean
@@ -56,7 +59,7 @@ test-rust: ## the engine's tests, which need no Python
 	cargo test --locked --no-default-features
 
 test-python: build
-	$(PYTEST) -m "not long"
+	$(PYTEST) $(SEEDED) -m "not long"
 
 # Modules with random cases, or moments, of which RINGBCO_CASES sets the number.
 DRAWN := cases equality preempt_equality types_own planner audit audit_genuine audit_queue audit_no_length own_policies own_resize \
@@ -65,13 +68,14 @@ DRAWN := cases equality preempt_equality types_own planner audit audit_genuine a
 test-long: build ## tests that take long; all golden runs; Rust's random ones with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=300 CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- equality logs outside slow_twin
-	RINGBCO_CASES=600 $(PYTEST) -m "not long" tests/test_golden.py
-	RINGBCO_CASES=300 $(PYTEST) -m long
+	RINGBCO_CASES=600 $(PYTEST) $(SEEDED) -m "not long" tests/test_golden.py
+	RINGBCO_CASES=300 $(PYTEST) $(SEEDED) -m long
 
-test-drawn: build ## random tests with many more cases, N of each (default 600)
-	RINGBCO_CASES=$(or $(N),600) $(PYTEST) -m "not long" $(DRAWN:%=tests/test_%.py)
+test-drawn: build ## random tests with many more cases, N of each (default 600), drawn by SEED (default 1)
+	RINGBCO_CASES=$(or $(N),600) $(PYTEST) $(SEEDED) -m "not long" $(DRAWN:%=tests/test_%.py)
 	$(BIN)/python -W ignore tests/cases/files.py $(or $(N),600) target/drawn.txt
 	RINGBCO_DRAWN=target/drawn.txt cargo test --locked --no-default-features -- drawn
+	RINGBCO_CASES=$(or $(N),600) CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- equality logs outside slow_twin
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000), new ones unless there is a SEED
 	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) $(SEED:%=--hypothesis-seed=%) tests/fuzz
