@@ -21,14 +21,15 @@ class Keyless(Deciding):
         overtaken = self.evicts and self.given.options.get("aging") is not None
         if out or overtaken or self.quotas or len(come) > SEVERAL:
             raise UnclearError
-        order = self._order(come)
+        orders = self._orders(come)
+        order = orders[0] if orders else None
         for stay in come[:1] if order is None else order:
             parts = self.placed(stay.job)
             if parts is None:
                 raise UnclearError
             self.start(stay.job, parts)
-        # Other orders may have led there, with other GPUs of a server for each.
-        self.lost |= bool(self.floor.load) and len(come) > 1
+        # Other orders led there, too, with other GPUs of a server for each.
+        self.lost |= bool(self.floor.load) and len(orders) > 1
         if order is None:
             return
         waiting = [self.job_at[place] for place in self.places]
@@ -39,22 +40,21 @@ class Keyless(Deciding):
             if parts is not None:
                 self.start(fit[0], parts)
 
-    def _order(self, come: list[Stay]) -> list[Stay] | None:
-        """An order of starts in which the placement puts each where the book has it; else None."""
+    def _orders(self, come: list[Stay]) -> list[list[Stay]]:
+        """Orders of starts in which the placement puts each where the book has it; no more than two."""
         if not come:
-            return []
-        floor = self.floor
+            return [[]]
+        floor, found = self.floor, list[list[Stay]]()
         for stay in come:
             floor.looks += 1
             parts = self.parts(stay)
-            if floor.find(stay.job) != parts:
+            if len(found) > 1 or floor.find(stay.job) != parts:
                 continue
             kept = floor.rng, dict(floor.load)
             floor.redraw(stay.job, parts)
             floor.take(stay.job, parts)
-            rest = self._order([other for other in come if other is not stay])
+            rest = self._orders([other for other in come if other is not stay])
             floor.give(stay.job)
             floor.rng, floor.load = kept
-            if rest is not None:
-                return [stay, *rest]
-        return None
+            found += [[stay, *each] for each in rest]
+        return found[:2]

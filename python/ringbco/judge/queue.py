@@ -183,6 +183,13 @@ class Queue(Deciding):
 
     # Backfilling.
 
+    def _same(self, one: float, other: float) -> bool:
+        """Whether rounding may have made two estimated ends of one."""
+        if math.inf in (one, other):
+            return False
+        slack = CLOSE * max(abs(one - self.time), abs(other - self.time)) + 16.0 * math.ulp(self.time)
+        return abs(one - other) <= slack
+
     def _end(self, job: int) -> float:
         standing = self.standing[job]
         return standing.start + self.factor * self.reckoned(job, standing.before)
@@ -197,7 +204,7 @@ class Queue(Deciding):
                 gone.append((job, floor.held[job], floor.on.get(job)))
                 floor.give(job)
                 after = ends[at + 1][0] if at + 1 < len(ends) else math.inf
-                if end < after <= end + CLOSE * abs(end):
+                if end < after < math.inf and self._same(end, after):
                     raise UnclearError
                 if after != end and floor.find(head) is not None:
                     found = end
@@ -213,7 +220,7 @@ class Queue(Deciding):
             self.shadow = self._shadow(head)
         shadow = self.shadow
         end = self.time + self.factor * self.reckoned(job, self.done.get(job, 0.0))
-        if end != shadow and abs(end - shadow) <= CLOSE * max(abs(end), abs(shadow)):
+        if end != shadow and self._same(end, shadow):
             raise UnclearError
         if end <= shadow:
             return True
