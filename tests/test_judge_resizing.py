@@ -142,8 +142,8 @@ def runs() -> dict[str, ringbco.Outcome]:
 
 def elastic() -> pl.DataFrame:
     """Elastic jobs with deadlines, at times that are no round numbers."""
-    table = as_table(ringbco.generate("philly", 40, 3, gpus=10, load=1.2, elastic="0.5:3")).frame
-    due = pl.col("submit_time") + pl.col("duration") * 5.3
+    table = as_table(ringbco.generate("philly", 80, 3, gpus=10, load=3.0, elastic="0.5:3")).frame
+    due = pl.col("submit_time") + pl.col("duration") * (1.3 + 3.0 * (pl.int_range(pl.len()) % 4))
     return table.filter(pl.col("num_gpus") <= 8).with_columns(deadline=due)
 
 
