@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
+WAYS: Final = 100
+"""In so many ways at most doubtful comparisons may go."""
+
+
+class ManyWaysError(Exception):
+    """There are more."""
+
 
 class Doubts:
     """Goes through all ways in which doubtful comparisons may go, one way after the other.
@@ -42,3 +52,22 @@ class Doubts:
         way, ways = self._ways.pop()
         self._ways.append((way + 1, ways))
         return True
+
+
+def possible(holds: Callable[[Doubts], bool]) -> bool:
+    """Whether something holds in one of the ways in which doubtful comparisons may go.
+
+    Raises ManyWaysError where there are too many.
+    """
+    doubts = Doubts()
+    if holds(doubts):
+        return True
+    if not doubts.met:
+        return False
+    doubts.open = True
+    for _ in range(WAYS):
+        if holds(doubts):
+            return True
+        if not doubts.turn():
+            return False
+    raise ManyWaysError

@@ -36,6 +36,10 @@ class Rates:
         if gpus > sums[-1]:
             return 0.0
         servers = 1 + bisect_left(sums, gpus)
+        return self.alone(job, own, gpus, servers)
+
+    def alone(self, job: int, own: int, gpus: int, servers: int) -> float:
+        """On GPUs of so many servers."""
         speedup = 1.0 if self.jobs.speedup is None else self.jobs.speedup[job][own]
         if self.given.model == "fixed":
             return self.speeds.relative(job, gpus) * speedup

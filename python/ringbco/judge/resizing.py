@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from ringbco.judge.clock import boundary
-from ringbco.judge.deciding import Fault, UnclearError
+from ringbco.judge.deciding import Fault
 from ringbco.judge.doubts import Doubts
 from ringbco.judge.filling import Line, Piece, Profile
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import Given, Stay
 from ringbco.judge.giving import Giver
-from ringbco.judge.idle import PACKING
-from ringbco.judge.placing import Parts
 from ringbco.judge.queue import fifo
-from ringbco.judge.ranked import COST, Ranking
-from ringbco.judge.rates import Rates
+from ringbco.judge.ranked import COST
+from ringbco.judge.trying import Trying
 from ringbco.judge.work import Worker
 
 RESIZING: Final = ("afs", "optimus", "elastic-srtf", "elasticflow")
 SHORTEST: Final = ("afs", "elastic-srtf")
 """Those whose base begins with the least remaining run time."""
-WAYS: Final = 100
-"""In so many ways at most doubtful comparisons may go."""
 WORK: Final = 1e-11
 """Sums of work may be off by so much, relative to all the work of a job."""
 
@@ -37,7 +33,7 @@ class Plan(NamedTuple):
     draws: dict[int, int]
 
 
-class Resizing(Ranking):
+class Resizing(Trying):
     """A policy that resizes. refused: jobs by the instant at which they came and were not let in."""
 
     def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
@@ -46,11 +42,7 @@ class Resizing(Ranking):
         self.ticks = self._ticks(stays)
         self.age = float(given.options["resize_every"])
         self.flow = self.name == "elasticflow"
-        self.rates = Rates(given, worker.speeds, floor.sizes)
         self.kinds: dict[int, tuple[object, ...]] = {}
-        self.stirred = -math.inf
-        """When it last had to decide."""
-        self.capacity = dict(floor.capacity)
         self.fresh: list[tuple[float, int]] = []
         self.here: set[int] = set()
         missing = self._missing(stays) if self.flow else []
@@ -86,36 +78,11 @@ class Resizing(Ranking):
     def enter(self, job: int) -> None:
         """A job waits."""
         super().enter(job)
-        self.stirred = self.time
         if job not in self.here:
             self.here.add(job)
             self.fresh.append((self.time, job))
 
-    def ended(self, stay: Stay) -> None:
-        """A stay is over before the pass."""
-        super().ended(stay)
-        self.stirred = self.time
-
     # What is known of it.
-
-    def blind(self) -> bool:
-        """Where U, or the random numbers, are not known, numbers are, unless fewer GPUs may be found."""
-        least_busy = self.floor.literal and self.floor.name in ("lbsgf", "sjf-bco")
-        return self.lost and (self.floor.name in PACKING or least_busy)
-
-    def agrees(self, found: Parts | None, right: Parts | None) -> bool:
-        """Whether the book has the same GPUs, or as many where nobody knows which."""
-        if not self.lost or found is None or right is None:
-            return found == right
-        return self.floor.count(found) == self.floor.count(right)
-
-    def least(self, job: int) -> int:
-        """min_gpus."""
-        return self.jobs.least[job] if self.jobs.least is not None else self.jobs.gpus[job]
-
-    def most(self, job: int) -> int:
-        """max_gpus."""
-        return self.jobs.most[job] if self.jobs.most is not None else self.jobs.gpus[job]
 
     def left(self, job: int) -> tuple[float, float]:
         """Work left, and how far that may be off."""
@@ -138,11 +105,6 @@ class Resizing(Ranking):
     def young(self, job: int) -> bool:
         """Whether a job that runs keeps its GPUs."""
         return self.time - self.running[job].start < self.age
-
-    def drawn(self, job: int) -> Sequence[int]:
-        """The types on which a job may draw: that of its GPUs, where it has some."""
-        held = self.floor.held.get(job)
-        return self.floor.tries(job) if held is None else (self.floor.of[held[0][0]],)
 
     # The base.
 
@@ -290,9 +252,7 @@ class Resizing(Ranking):
         others = [*self.running, *(job for job in self.place if job not in fresh)]
         for job in fresh:
             let = job in self.place
-            if self.deadline(job) < math.inf and not self._possible(
-                partial(self._lets, job, others, let=let)
-            ):
+            if self.deadline(job) < math.inf and not self.possible(partial(self._lets, job, others, let=let)):
                 said = "waits, though the policy refuses it" if let else "is refused, though it could wait"
                 self.refusals.append(Fault("order", job, self.time, said))
             if let:
@@ -301,42 +261,16 @@ class Resizing(Ranking):
     def _lets(self, job: int, others: list[int], doubts: Doubts, *, let: bool) -> bool:
         return self.admits(job, others, doubts) == let
 
-    def _possible(self, holds: Callable[[Doubts], bool]) -> bool:
-        """Whether something holds in one of the ways in which doubtful comparisons may go."""
-        doubts = Doubts()
-        if holds(doubts):
-            return True
-        if not doubts.met:
-            return False
-        doubts.open = True
-        for _ in range(WAYS):
-            if holds(doubts):
-                return True
-            if not doubts.turn():
-                return False
-        raise UnclearError
-
     # A pass.
 
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
         """One pass: numbers, then places."""
-        sure = self.stirred == self.time or self.capacity != self.floor.capacity
-        self.capacity = dict(self.floor.capacity)
+        sure = self.happened()
         if self.flow:
             self._admit()
         if not (self.running or self.place) or not (sure or out or come):
             return
-        load, on, rng = dict(self.floor.load), dict(self.floor.on), self.floor.rng
-
-        def decided(doubts: Doubts) -> bool:
-            self._take_back(on)
-            self.floor.load, self.floor.rng = dict(load), rng
-            self._place(self.numbers(doubts))
-            right, held = self.right(out, come), self.floor.held
-            return all(self.agrees(held.get(job), parts) for job, parts in right.items())
-
-        if not self._possible(decided):
-            decided(Doubts())
+        self.attempt(lambda doubts: self._place(self.numbers(doubts)), out, come)
 
     def _place(self, plan: Plan) -> None:
         """Those whose number changes give all back, and are placed, the largest first."""
@@ -356,14 +290,3 @@ class Resizing(Ranking):
                     self.floor.redraw(job, parts)
                     self.start(job, parts)
                     break
-
-    def _take_back(self, on: dict[int, list[tuple[int, int]]]) -> None:
-        """All is as it was before the pass."""
-        for job in self.touched:
-            if job in self.floor.held:
-                self.floor.give(job)
-        for job, before in self.touched.items():
-            if before.parts is not None:
-                self.floor.back(job, before.parts, on.get(job))
-            self.undo(job)
-        self.touched.clear()
