@@ -60,6 +60,7 @@ def given_of(outcome: Outcome, table: JobTable) -> Given:
         services=None if outcome.services is None else [Load(*row) for row in outcome.services.iter_rows()],
         quotas=_quotas(outcome.quota),
         speeds=[] if outcome.speeds is None else _speeds(outcome.speeds, _names(table, cluster)),
+        fields=outcome.run.get("own_policy", {}).get("parameters", {}),
     )
 
 

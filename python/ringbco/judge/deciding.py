@@ -116,6 +116,13 @@ class Deciding:
     def unseen(self) -> None:
         """It has decided, and nobody looked."""
 
+    def look(self) -> None:
+        """An instant has come; all is known but what the policy decides."""
+
+    def looked(self) -> Sequence[Fault]:
+        """What is wrong once all is as the book says, whatever the policy decided."""
+        return ()
+
     def blind(self) -> bool:
         """Whether nothing can be said of what it decides now."""
         return self.lost

@@ -140,8 +140,8 @@ class Given:
     """A run before it starts.
 
     options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
-    log or in Python, so that nobody else knows whom it refuses. outages, services, quotas: None for a run
-    that knows none. quotas: GPUs and whether to borrow, by owner.
+    log or in Python, so that nobody else knows whom it refuses. fields: of a policy in Python. outages,
+    services, quotas: None for a run that knows none. quotas: GPUs and whether to borrow, by owner.
     """
 
     jobs: Jobs
@@ -154,6 +154,7 @@ class Given:
     services: Sequence[Load] | None = None
     quotas: Mapping[str, tuple[int, bool]] | None = None
     speeds: Sequence[Speed] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def slot(self) -> float | None:

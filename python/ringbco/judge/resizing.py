@@ -16,14 +16,12 @@ from ringbco.judge.given import Given, Stay
 from ringbco.judge.giving import Giver
 from ringbco.judge.queue import fifo
 from ringbco.judge.ranked import COST
-from ringbco.judge.trying import Trying
+from ringbco.judge.trying import WORK, Trying
 from ringbco.judge.work import Worker
 
 RESIZING: Final = ("afs", "optimus", "elastic-srtf", "elasticflow")
 SHORTEST: Final = ("afs", "elastic-srtf")
 """Those whose base begins with the least remaining run time."""
-WORK: Final = 1e-11
-"""Sums of work may be off by so much, relative to all the work of a job."""
 
 
 class Plan(NamedTuple):
@@ -83,11 +81,6 @@ class Resizing(Trying):
             self.fresh.append((self.time, job))
 
     # What is known of it.
-
-    def left(self, job: int) -> tuple[float, float]:
-        """Work left, and how far that may be off."""
-        worked, whole = self.worked(job), self.worker.speeds.work(job) * self.worker.speeds.unit
-        return max(0.0, whole - worked), (WORK * whole if worked else 0.0)
 
     def kind(self, job: int) -> tuple[object, ...] | None:
         """Of a job that has done nothing: what it shares with others that are as fast."""

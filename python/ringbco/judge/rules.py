@@ -11,6 +11,7 @@ from ringbco.judge.floor import PLACEMENTS, Floor
 from ringbco.judge.given import Book, Given, Stay
 from ringbco.judge.idle import Room
 from ringbco.judge.keyless import Keyless
+from ringbco.judge.programs import Allox, Gavel, Sia
 from ringbco.judge.queue import Queue
 from ringbco.judge.ranked import RANKED, Ranking
 from ringbco.judge.resizing import RESIZING, Resizing
@@ -19,6 +20,8 @@ from ringbco.judge.turns import Turns
 from ringbco.judge.work import Worker
 
 ORDERS: Final = ("fifo", "sjf", "smallest", "qssf")
+IN_PYTHON: Final[dict[str, type[Allox | Gavel | Sia]]] = {"allox": Allox, "gavel": Gavel, "sia": Sia}
+"""Policies whose optimum need not be the only one: of these what holds of any."""
 RULES: Final = ("placement", "order", "idle", "reservation")
 """What is looked at of decisions."""
 
@@ -28,6 +31,8 @@ def unknown(given: Given) -> dict[str, str]:
     queue, policy = str(given.options["queue"]), str(given.options["policy"])
     if str(given.options["placement"]) not in PLACEMENTS:
         return dict.fromkeys(RULES, "the placement is none that is known here")
+    if policy in IN_PYTHON:
+        return {"reservation": "the policy has no queue"}
     if given.decides:
         return dict.fromkeys(RULES, "a log, or a policy of one's own, decided")
     if given.preempts:
@@ -78,6 +83,8 @@ def policy_of(given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> 
         return Queue(given, floor, worker, stays) if _in_order(given) else Keyless(given, floor, worker)
     if given.options["policy"] in RANKED:
         return Ranking(given, floor, worker, stays)
+    if given.options["policy"] in IN_PYTHON:
+        return IN_PYTHON[str(given.options["policy"])](given, floor, worker, stays)
     if given.options["policy"] in RESIZING:
         return Resizing(given, floor, worker, stays)
     return Deciding(given, floor, worker)

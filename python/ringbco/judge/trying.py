@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from ringbco.judge.deciding import UnclearError
 from ringbco.judge.doubts import Doubts, ManyWaysError, possible
@@ -14,6 +15,9 @@ from ringbco.judge.placing import Parts
 from ringbco.judge.ranked import Ranking
 from ringbco.judge.rates import Rates
 from ringbco.judge.work import Worker
+
+WORK: Final = 1e-11
+"""Sums of work may be off by so much, relative to all the work of a job."""
 
 
 class Trying(Ranking):
@@ -63,6 +67,11 @@ class Trying(Ranking):
     def most(self, job: int) -> int:
         """max_gpus."""
         return self.jobs.most[job] if self.jobs.most is not None else self.jobs.gpus[job]
+
+    def left(self, job: int) -> tuple[float, float]:
+        """Work left, and how far that may be off."""
+        worked, whole = self.worked(job), self.worker.speeds.work(job) * self.worker.speeds.unit
+        return max(0.0, whole - worked), (WORK * whole if worked else 0.0)
 
     def drawn(self, job: int) -> Sequence[int]:
         """The types on which a job may draw: that of its GPUs, where it has some."""

@@ -114,6 +114,7 @@ class Turns:
         policy.touched.clear()
         policy.evictors.clear()
         policy.refusals.clear()
+        policy.look()
         try:
             if brief or policy.blind() or not clear:
                 policy.unseen()
@@ -126,6 +127,8 @@ class Turns:
         policy.lost |= policy.follows and bool(found)
         if out or come or policy.touched:
             self._force(out, come)
+        if clear and not brief:
+            found += policy.looked()
         for stay in brief:
             policy.passed_by(stay)
         return found

@@ -1,0 +1,404 @@
+"""What holds of policies that solve programs, whichever optimum they find (docs/gavel.md, docs/sia.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate, groupby
+from typing import Final, NamedTuple
+
+from ringbco.judge.clock import boundary
+from ringbco.judge.deciding import Fault, UnclearError
+from ringbco.judge.doubts import Doubts
+from ringbco.judge.floor import Floor
+from ringbco.judge.given import Given, Stay
+from ringbco.judge.trying import Trying
+from ringbco.judge.work import Worker
+
+SURE: Final = 1e-3
+"""Seconds below which a solver may take a gain for none."""
+APART: Final = 1e6
+"""Figures further apart than that may be told apart by no solver."""
+
+
+class Wish(NamedTuple):
+    """A type and a number of GPUs that a job may have."""
+
+    own: int
+    gpus: int
+
+
+class Solving(Trying):
+    """GPUs are those of now: of servers that are up, without those that replicas hold."""
+
+    def order(self, jobs: Sequence[int]) -> list[int]:
+        """Jobs in fifo's order."""
+        return sorted(jobs, key=self.fifo.__getitem__)
+
+    def together(self, own: int) -> list[int]:
+        """GPUs of a type's largest server, of its two largest, and so on."""
+        there = dict(self.floor.pools[own].idle)
+        for parts in self.floor.held.values():
+            for server, gpus in parts:
+                if server in there:
+                    there[server] += gpus
+        self.floor.looks += len(there) + len(self.floor.held)
+        return list(accumulate(sorted(there.values(), reverse=True)))
+
+    def rate(self, job: int, own: int, gpus: int, together: Sequence[int]) -> float:
+        """Work a second on the fewest servers of a type; 0 where the job may not use it, or cannot."""
+        if own in self.floor.tries(job):
+            for servers, there in enumerate(together, 1):
+                if there >= gpus:
+                    return self.rates.alone(job, own, gpus, servers)
+        return 0.0
+
+    def asked(self, job: int) -> list[Wish]:
+        """Of each type on which it runs, the GPUs that a job asks for."""
+        gpus = self.jobs.gpus[job]
+        return [
+            Wish(own, gpus)
+            for own in self.floor.tries(job)
+            if self.rate(job, own, gpus, self.together(own)) > 0.0
+        ]
+
+    def fits(self, job: int, wish: Wish) -> bool:
+        """Whether a job would find room now."""
+        self.floor.looks += 1
+        return self.floor.choose(wish.own, job, wish.gpus) is not None
+
+    def idle(self, waits: dict[int, list[Wish]], *, sized: bool) -> list[Fault]:
+        """Of jobs that should have what is idle, one that waits in vain.
+
+        waits: the least that each may have of each type. sized: whether nobody else may have got less than
+        was meant for it, as the placement found no room.
+        """
+        if not self.running or not self.fails():
+            vain = [job for job, wishes in waits.items() if any(self.fits(job, wish) for wish in wishes)]
+        elif sized:
+            # Who was to have GPUs and found no room finds none now. All others were passed over.
+            passed = {job for job, wishes in waits.items() if all(self.fits(job, wish) for wish in wishes)}
+            vain = [
+                job
+                for job in waits
+                if any(
+                    all(
+                        other in passed
+                        for other, wishes in waits.items()
+                        if any(w.own == own for w in wishes)
+                    )
+                    for own, _ in waits[job]
+                )
+            ]
+        else:
+            vain = []
+        return [
+            Fault("idle", job, self.time, "goes on waiting, though there is room for it") for job in vain[:1]
+        ]
+
+    def place_all(self, jobs: Sequence[int], told: dict[int, Wish]) -> None:
+        """Places jobs in turn. Raises UnclearError where one finds no room: nobody knows what comes then."""
+        for job in jobs:
+            parts = self.floor.choose(told[job].own, job, told[job].gpus)
+            if parts is None:
+                raise UnclearError
+            self.floor.redraw(job, parts)
+            self.start(job, parts)
+
+
+def told(floor: Floor, stays: Sequence[Stay]) -> dict[int, Wish]:
+    """What jobs have in those stays."""
+    return {stay.job: Wish(floor.of[stay.held[0][0]], stay.gpus) for stay in stays}
+
+
+class Rounds(Solving):
+    """A policy that decides in rounds. begins: whether one begins now. ends: when it is over."""
+
+    usual = 0.0
+
+    def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
+        super().__init__(given, floor, worker, stays)
+        self.length = float(given.fields.get("round", self.usual))
+        self.ends = self.left_at = -math.inf
+        self.begins = False
+
+    def ended(self, stay: Stay) -> None:
+        """A stay is over before the pass."""
+        super().ended(stay)
+        self.left_at = self.time
+
+    def goes_on(self) -> bool:
+        """Whether rounds followed each other since the last instant."""
+        return bool(self.running) or self.left_at == self.time
+
+    def look(self) -> None:
+        """A round begins when the last one is over, and at an event at which nobody runs."""
+        while self.goes_on() and (at := boundary(self.ends, self.given.slot)) < self.time:
+            self.floor.looks += 1
+            self.ends = at + self.length
+            if self.ends <= at:
+                break  # too short for float64
+            self.renew(at)
+        self.begins = not self.running or self.time >= self.ends
+        if self.begins:
+            self.ends = self.time + self.length
+
+    def renew(self, time: float) -> None:
+        """A round began between two instants."""
+
+    def decide(self, out: list[Stay], come: list[Stay]) -> None:
+        """Nothing changes between rounds."""
+        if self.begins and (self.running or self.place):
+            self.round(out, come)
+
+    def round(self, out: list[Stay], come: list[Stay]) -> None:
+        """A round begins: who runs on what is the book's word, where is not."""
+        raise NotImplementedError
+
+
+class Sia(Rounds):
+    """grown: the most GPUs that each job has held. waited: who waited as this round began."""
+
+    usual = 60.0
+
+    def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
+        super().__init__(given, floor, worker, stays)
+        self.grown: dict[int, int] = {}
+        power, incentive = given.fields.get("power", -0.5), given.fields.get("incentive", 1.1)
+        self.every = power < 0.0 and incentive > 1.01
+        """Whether every job gains enough by any GPUs."""
+        self.waited: list[int] = []
+
+    def look(self) -> None:
+        """Who waits before a round."""
+        super().look()
+        self.waited = self.order(list(self.place))
+
+    def began(self, stay: Stay) -> None:
+        """A stay has begun."""
+        super().began(stay)
+        self.grown[stay.job] = max(self.grown.get(stay.job, 0), stay.gpus)
+
+    def menu(self, job: int) -> list[Wish]:
+        """What a job may have, however large it has grown."""
+        found, least, most = [], self.least(job), self.most(job)
+        held = self.running.get(job)
+        for own in self.floor.tries(job):
+            together = self.together(own)
+            usual = {1 << power for power in range(together[0].bit_length())} | {*together}
+            sizes = {gpus for gpus in usual if least <= gpus <= most} | {least, self.jobs.gpus[job]}
+            if held is not None and self.drawn(job)[0] == own:
+                sizes.add(held.gpus)
+            found += [Wish(own, gpus) for gpus in sorted(sizes) if self.rate(job, own, gpus, together) > 0.0]
+        return found
+
+    def rigid(self, jobs: Sequence[int]) -> bool:
+        """Whether none of these may have another number of GPUs."""
+        return all(self.least(job) == self.most(job) for job in jobs)
+
+    def round(self, out: list[Stay], come: list[Stay]) -> None:
+        """Those that change give all back, and are placed, the largest first."""
+        right, present = told(self.floor, come), [*self.order(list(self.running)), *self.waited]
+        for job, wish in right.items():
+            menu = self.menu(job)
+            most = max(min((each.gpus for each in menu), default=0), 2 * self.grown.get(job, 0))
+            if wish not in menu or wish.gpus > most:
+                said = f"holds {wish.gpus} GPUs, which is no configuration that it may have"
+                self.refusals.append(Fault("placement", job, self.time, said))
+        same = {
+            job
+            for job in right.keys() & self.running.keys()
+            if right[job] == Wish(self.drawn(job)[0], self.running[job].gpus)
+        }
+        changed = [job for job in present if job in right and job not in same]
+        if self.fails():
+            # Others may have been tried before, or larger numbers.
+            later = {stay.job for stay in out if stay.job not in right}
+            if later or not self.rigid(present) or any(job not in right for job in self.waited):
+                raise UnclearError
+        changed.sort(key=lambda job: -right[job].gpus)
+
+        def decide(doubts: Doubts) -> None:
+            del doubts
+            for stay in out:
+                if stay.job not in same:
+                    self.stop(stay.job)
+            self.place_all(changed, right)
+
+        self.attempt(decide, out, come)
+
+    def looked(self) -> Sequence[Fault]:
+        """Whoever waits with room for its least configuration would gain by it."""
+        if not (self.begins and self.every):
+            return ()
+        waits = {}
+        for job in self.waited:
+            if job in self.place:
+                least: dict[int, Wish] = {}
+                for wish in self.menu(job):
+                    least.setdefault(wish.own, wish)
+                waits[job] = list(least.values())
+        lost = len(waits) < len(self.place)  # who lost GPUs may have been meant to have others
+        return self.idle(waits, sized=not lost and self.rigid([*self.running, *self.place]))
+
+
+class Gavel(Rounds):
+    """known: jobs with a share, since `renewed`, and of which members and GPUs there were then.
+
+    present, there: members and GPUs since the last instant. unsure: whether nobody knows who has a share.
+    """
+
+    usual = 360.0
+
+    def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
+        super().__init__(given, floor, worker, stays)
+        fields = given.fields
+        self.hold = float(fields.get("renew", 1920.0))
+        self.unsure = bool(fields.get("newcomers", False)) or fields.get("shares", "max-min") != "max-min"
+        self.known: frozenset[int] = frozenset()
+        self.members: frozenset[int] = frozenset()
+        self.present: frozenset[int] = frozenset()
+        self.gpus: dict[int, int] = {}
+        self.there: dict[int, int] = {}
+        self.renewed = -math.inf
+        self.open = False
+        """Whether a round began of which nobody knows how it ended."""
+
+    def goes_on(self) -> bool:
+        """Whether rounds followed each other: also where nobody runs, as long as shares are due."""
+        return super().goes_on() or (bool(self.present) and self.members != self.present)
+
+    def renew(self, time: float) -> None:
+        """Shares are worked out, if they are due."""
+        changed = self.present != self.members or self.there != self.gpus
+        if changed and (time - self.renewed >= self.hold or not self.present & self.known):
+            self._renew(time)
+
+    def _renew(self, time: float) -> None:
+        self.known = self.members = self.present
+        self.gpus, self.renewed = dict(self.there), time
+
+    def look(self) -> None:
+        """Who has a share as a round begins."""
+        super().look()
+        self.unsure |= self.open
+        self.present, self.there = frozenset((*self.running, *self.place)), dict(self.floor.capacity)
+        self.open = self.begins and bool(self.present)
+        if self.open:
+            self.renew(self.time)
+
+    def round(self, out: list[Stay], come: list[Stay]) -> None:
+        """All give their GPUs back, and are placed, the largest first."""
+        right = told(self.floor, come)
+        gone = {stay.job for stay in out if stay.job not in right}
+        for job in right if not self.unsure else ():
+            if job not in self.known:
+                said = "is given GPUs before it has a share"
+                self.refusals.append(Fault("order", job, self.time, said))
+        before = {job: Wish(self.drawn(job)[0], stay.gpus) for job, stay in self.running.items()}
+        right |= {job: wish for job, wish in before.items() if job not in gone and job not in right}
+        old = {job: self.floor.held[job] for job, wish in right.items() if before.get(job) == wish}
+        if self.fails() and len(right) < len(self.present):
+            raise UnclearError  # others may have been tried before
+        order = sorted(self.order(list(right)), key=lambda job: (-right[job].gpus, job not in old))
+        groups = [list(own) for _, own in groupby(order, lambda job: (right[job].gpus, job not in old))]
+
+        def decide(doubts: Doubts) -> None:
+            for job in self.order(list(self.running)):
+                self.stop(job)
+            for group in groups:
+                left = list(group)
+                free = [self._free(job, old) for job in left]
+                while left:
+                    # Their order among each other is not known. It is no matter where all get what they had.
+                    job = left.pop(0 if all(free) else doubts.choose(len(left)))
+                    if self._free(job, old):
+                        self.start(job, old[job])
+                    else:
+                        self.place_all([job], right)
+
+        self.attempt(decide, out, come)
+
+    def _free(self, job: int, old: dict[int, list[tuple[int, int]]]) -> bool:
+        """Whether a job can have what it had."""
+        return job in old and all(
+            self.floor.pools[self.floor.of[server]].idle[server] >= gpus for server, gpus in old[job]
+        )
+
+    def looked(self) -> Sequence[Fault]:
+        """Whoever has a share has what is idle, as a round begins."""
+        if not self.open:
+            return ()
+        self.open = False
+        waits = {job: self.asked(job) for job in self.order(list(self.place))}
+        if not self.running and not self.unsure:
+            # Nobody runs: shares are worked out anew as long as somebody was tried, or GPUs have changed.
+            tried = any(waits[job] for job in waits if job in self.known)
+            if tried or self.there != self.gpus:
+                self._renew(self.time)
+        if self.unsure:
+            return ()
+        return self.idle({job: own for job, own in waits.items() if job in self.known}, sized=True)
+
+
+class Allox(Solving):
+    """Who runs goes on to the end. Only where an optimum is plain is it known who starts."""
+
+    def decide(self, out: list[Stay], come: list[Stay]) -> None:
+        """One matching."""
+        told_all = self.given.outages is None and self.given.services is None and not self.given.searched
+        if not self.happened() and told_all:
+            return  # nobody decides
+        waits = {job: self.asked(job) for job in self.order(list(self.place))}
+        waits = {job: wishes for job, wishes in waits.items() if wishes}
+        kinds = {wish.own for wishes in waits.values() for wish in wishes}
+        if out or not waits:
+            return
+        if len(kinds) > 1 or not self._plain(waits, next(iter(kinds))):
+            raise UnclearError
+        own = next(iter(kinds))
+        together = self.together(own)
+        work = {}
+        for job, wishes in waits.items():
+            left, slack = self.left(job)
+            rate = self.rate(job, own, wishes[0].gpus, together)
+            work[job] = left / rate * wishes[0].gpus, slack / rate * wishes[0].gpus
+
+        def decide(doubts: Doubts) -> None:
+            left = sorted(work, key=lambda job: (work[job][0], self.fifo[job]))
+            while left:
+                first = work[left[0]]
+                near = [job for job in left if _near(work[job], first)]
+                job = near[doubts.choose(len(near))]
+                left.remove(job)
+                parts = self.floor.choose(own, job)
+                if parts is not None:
+                    self.floor.redraw(job, parts)
+                    self.start(job, parts)
+
+        self.attempt(decide, out, come)
+
+    def _plain(self, waits: dict[int, list[Wish]], own: int) -> bool:
+        """Whether all that wait come first on idle GPUs of the one type, and no solver could miss that."""
+        if len(waits) > self.floor.pools[own].total:
+            return False
+        together = self.together(own)
+        times = []
+        for job in (*waits, *self.running):
+            gpus = self.jobs.gpus[job]
+            rate = self.rate(job, own, gpus, together)
+            if job in self.running and self.drawn(job)[0] != own:
+                continue
+            times.append(self.left(job)[0] / rate * gpus if rate > 0.0 else 0.0)
+        return min(times) > SURE and max(times) < APART * min(times)
+
+    def looked(self) -> Sequence[Fault]:
+        """Where nobody runs, nobody waits for whom there is room."""
+        if self.running or not self.place or self.stirred != self.time:
+            return ()
+        return self.idle({job: self.asked(job) for job in self.order(list(self.place))}, sized=False)
+
+
+def _near(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether two figures, each with how far it may be off, may be in either order."""
+    return abs(one[0] - other[0]) <= one[1] + other[1] + 1e-12 * max(one[0], other[0])
