@@ -44,6 +44,11 @@ def unknown(given: Given) -> dict[str, str]:
         if policy not in RANKED:
             found |= dict.fromkeys(("order", "idle"), "the policy has no queue order")
         return found
+    return _of_a_queue(given, queue)
+
+
+def _of_a_queue(given: Given, queue: str) -> dict[str, str]:
+    """The same of a policy that lets jobs run to their end."""
     if not _in_order(given):
         return dict.fromkeys(
             ("order", "reservation"), "the result does not tell by which keys the queue goes"
