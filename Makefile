@@ -68,11 +68,11 @@ DRAWN := cases equality preempt_equality types_own planner audit audit_genuine a
 test-long: build ## tests that take long; all golden runs; Rust's random ones with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=300 CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- equality logs outside slow_twin
-	RINGBCO_CASES=600 $(PYTEST) $(SEEDED) -m "not long" tests/test_golden.py
+	RINGBCO_CASES=600 $(PYTEST) $(SEEDED) -m "not long" tests/engine/test_golden.py
 	RINGBCO_CASES=300 $(PYTEST) $(SEEDED) -m long
 
 test-drawn: build ## random tests with many more cases, N of each (default 600), drawn by SEED (default 1)
-	RINGBCO_CASES=$(or $(N),600) $(PYTEST) $(SEEDED) -m "not long" $(DRAWN:%=tests/test_%.py)
+	RINGBCO_CASES=$(or $(N),600) $(PYTEST) $(SEEDED) -m "not long" $(DRAWN:%=tests/*/test_%.py)
 	$(BIN)/python -W ignore tests/cases/files.py $(or $(N),600) target/drawn.txt
 	RINGBCO_DRAWN=target/drawn.txt cargo test --locked --no-default-features -- drawn
 	RINGBCO_CASES=$(or $(N),600) CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- equality logs outside slow_twin
@@ -110,7 +110,7 @@ $(VENV)/.mutants: $(VENV)/.built
 	touch $@
 
 audit-catalogue: build ## what share of corruptions the audit catches, of N random cases (default 200) by SEED (default 1); ONE="1.17 cells" shows one
-	PYTHONPATH=tests POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),200) --seed $(or $(SEED),1) \
+	PYTHONPATH=tests:tests/shared:tests/oracles POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),200) --seed $(or $(SEED),1) \
 		--jobs $(or $(JOBS),1) $(if $(ONE),--one $(ONE))
 
 policy-table: build ## docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)

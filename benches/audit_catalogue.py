@@ -9,7 +9,8 @@ Draws N random cases of the tests, runs them, and corrupts each result in three 
 Prints how many of each `ringbco audit` finds fault with: overall, by feature and by family of policies; then
 what it missed, the most frequent first, each with a case that shows it. A genuine result has no finding; one
 that has is counted and not corrupted. `make audit-catalogue ONE="1.17 cells"` prints the corruptions of one
-case, with what the audit says of them. Without make, tests/ must be in PYTHONPATH.
+case, with what the audit says of them. Without make, tests, tests/shared and tests/oracles must be in
+PYTHONPATH.
 """
 
 from __future__ import annotations

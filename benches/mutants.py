@@ -37,15 +37,15 @@ UNSEEN: Final = re.compile(r"ReplaceBinaryOperator_BitOr_")
 STRICT: Final = "strict=True"
 # Tests in Python of the engine: of all that is random or kept, and by hand.
 ENGINE: Final = (
-    "golden",
-    "cases",
-    "elastic_by_hand",
-    "elastic_turns",
-    "outages_by_hand",
-    "own_policies",
-    "priorities_by_hand",
-    "repack",
-    "stays",
+    "engine/test_golden.py",
+    "engine/test_cases.py",
+    "policies/test_elastic_by_hand.py",
+    "policies/test_elastic_turns.py",
+    "engine/test_outages_by_hand.py",
+    "own/test_own_policies.py",
+    "engine/test_priorities_by_hand.py",
+    "policies/test_repack.py",
+    "result/test_stays.py",
 )
 SECONDS: Final = 1200.0
 
@@ -161,7 +161,7 @@ def meets_python(tree: Path) -> bool:
     subprocess.run(build, cwd=tree, env=environment, check=True, stdout=sys.stderr)
     shutil.copy2(tree / "target/debug/libringbco.so", tree / "python/ringbco/_core.abi3.so")
     words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m"]
-    pytest = [sys.executable, *words, "not long", *(f"tests/test_{name}.py" for name in ENGINE)]
+    pytest = [sys.executable, *words, "not long", *(f"tests/{name}" for name in ENGINE)]
     try:
         ran = subprocess.run(
             pytest, cwd=tree, env=environment, check=False, stdout=sys.stderr, timeout=SECONDS

@@ -102,5 +102,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+    sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("", "shared", "oracles")]
     main()

@@ -2,8 +2,8 @@
 
 Each target takes sound inputs, damages them by strategies of hypothesis (`damage`), so that a failure
 shrinks, and hands them to a parser. `RINGBCO_FUZZ` sets the cases of each target; `make fuzz N=...` does
-many. What once failed stays as a test of its own in tests/test_odd_inputs.py. rust/tests/any_columns.rs does
-the same to the engine.
+many. What once failed stays as a test of its own in tests/io/test_odd_inputs.py. rust/tests/any_columns.rs
+does the same to the engine.
 """
 
 from __future__ import annotations

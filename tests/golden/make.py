@@ -4,9 +4,9 @@
     python tests/golden/make.py --causes           only the causes where jobs are preempted, if all else holds
     python tests/golden/make.py --show CASE DIR    the tables of one case as CSV, to compare two versions by
 
-`git diff --stat` and tests/test_golden.py then say what has moved. Each line of small.tsv and large.tsv is a
-case: its name, then the fields of `digest.Kept`. numpy adds up the sums in the summaries: should another
-version of it add in another order, only their hashes change.
+`git diff --stat` and tests/engine/test_golden.py then say what has moved. Each line of small.tsv and
+large.tsv is a case: its name, then the fields of `digest.Kept`. numpy adds up the sums in the summaries:
+should another version of it add in another order, only their hashes change.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import sys
 import warnings
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "shared"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from golden.cases import Case, inputs_of, large_cases, small_cases

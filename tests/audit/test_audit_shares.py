@@ -1,0 +1,125 @@
+"""The audit of results with shares of a GPU: genuine ones pass, and whatever is wrong with one is found."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+
+import ringbco
+
+JOBS = pl.DataFrame(
+    {
+        "job_id": ["a", "b", "c", "d", "e"],
+        "submit_time": [0.0, 0.0, 0.0, 10.0, 10.0],
+        "num_gpus": [1, 1, 2, 1, 1],
+        "duration": [100.0, 100.0, 50.0, 100.0, 40.0],
+        "gpu_share": [0.6, 0.5, None, 0.4, 0.3],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def outcome() -> ringbco.Outcome:
+    """The example of docs/shares.md."""
+    options = {"policy": "fifo", "placement": "best-fit", "model": "fixed", "interference": 0.5}
+    found = ringbco.replay(JOBS, "1x4", **options)
+    assert ringbco.audit(found, JOBS) == []
+    return found
+
+
+def on(job: str) -> pl.Expr:
+    return pl.col("job_id") == job
+
+
+def put(column: str, job: str, value: Any) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    def corrupt(frame: pl.DataFrame) -> pl.DataFrame:
+        dtype = frame.schema[column]
+        changed = pl.when(on(job)).then(pl.lit(value, dtype)).otherwise(column)
+        return frame.with_columns(changed.alias(column))
+
+    return corrupt
+
+
+@pytest.mark.parametrize(
+    ("corrupt", "code", "said"),
+    [
+        (put("gpu", "b", 0), "capacity", "1100 thousandths of GPU 0 in use"),
+        (put("gpu", "d", 2), "capacity", "1400 thousandths of GPU 2 in use"),
+        (put("gpu", "d", 4), "capacity", "holds GPU 4 of server 0, which is none of it"),
+        (put("gpu", "c", 2), "gangs", "holds one GPU twice"),
+        (put("share", "b", 0.4), "gangs", "holds 1 x 400 thousandths of a GPU; expected 500 of one"),
+        (put("share", "c", 0.5), "gangs", "holds 1 x 500 thousandths of a GPU; expected 1000 of one"),
+        (put("num_gpus", "a", 2), "gangs", "2 GPUs allocated"),
+        (lambda frame: frame.drop("gpu", "share"), "gangs", "holds 1 x -1 thousandths"),
+        (lambda frame: frame.with_columns(pl.concat_list("gpu")), "capacity", "holds GPU -1 of server 0"),
+        (lambda frame: frame.with_columns(pl.concat_list("share")), "gangs", "holds 1 x -1 thousandths"),
+        # Not beside a, d would have run alone.
+        (put("gpu", "e", 0), "run-times", "recorded seconds"),
+    ],
+)
+def test_what_is_wrong_with_the_allocations(
+    outcome: ringbco.Outcome, corrupt: Callable[[pl.DataFrame], pl.DataFrame], code: str, said: str
+) -> None:
+    assert outcome.allocations is not None
+    wrong = dataclasses.replace(outcome, allocations=corrupt(outcome.allocations))
+    findings = ringbco.audit(wrong, JOBS)
+    assert any(finding.code == code and said in str(finding) for finding in findings), findings
+
+
+def test_times_hang_on_interference(outcome: ringbco.Outcome) -> None:
+    for value, codes in ((0.5, set()), (0.0, {"run-times"}), (0.25, {"run-times"})):
+        options = {**outcome.run["options"], "interference": value}
+        claimed = dataclasses.replace(outcome, run={**outcome.run, "options": options})
+        found = {finding.code for finding in ringbco.audit(claimed, JOBS)}
+        assert found - {"causes"} == codes
+        assert codes or not found
+
+
+def test_the_share_of_a_job_is_that_of_the_table(outcome: ringbco.Outcome) -> None:
+    wrong = dataclasses.replace(outcome, jobs=put("gpu_share", "a", 0.5)(outcome.jobs))
+    assert "gangs" in {finding.code for finding in ringbco.audit(wrong, JOBS)}
+    missing = dataclasses.replace(outcome, jobs=outcome.jobs.drop("gpu_share"))
+    assert "gangs" in {finding.code for finding in ringbco.audit(missing, JOBS)}
+
+
+def test_where_a_share_goes_hangs_on_the_placement(outcome: ringbco.Outcome) -> None:
+    # By hand: d and e go to the same GPUs under first-fit, and d beside b under worst-fit.
+    told: dict[str, set[str]] = {"best-fit": set(), "first-fit": set(), "worst-fit": {"placement"}}
+    for name, codes in told.items():
+        options = {**outcome.run["options"], "placement": name}
+        claimed = dataclasses.replace(outcome, run={**outcome.run, "options": options})
+        findings = ringbco.audit(claimed, JOBS)
+        assert {finding.code for finding in findings} == codes, (name, findings)
+
+
+def test_fgd_keeps_pairs_together() -> None:
+    jobs = JOBS.head(4).with_columns(
+        num_gpus=pl.Series([3, 2, 1, 1]),
+        gpu_share=pl.Series([None, None, 0.3, 0.3], dtype=pl.Float64),
+        submit_time=pl.Series([0.0, 0.0, 1.0, 1.0]),
+        duration=100.0,
+    )
+    found = ringbco.replay(jobs, "2x4", policy="fifo", placement="fgd", model="fixed")
+    assert ringbco.audit(found, jobs) == []
+    assert found.allocations is not None
+    # Beside the gang of 2 the share takes one of a pair.
+    wrong = put("gpu", "d", 2)(put("server", "d", 1)(found.allocations))
+    findings = ringbco.audit(dataclasses.replace(found, allocations=wrong), jobs)
+    assert [(finding.code, finding.job) for finding in findings] == [("placement", "d")]
+
+
+def test_best_fit_and_worst_fit_choose_other_servers() -> None:
+    jobs = JOBS.drop("gpu_share").with_columns(num_gpus=pl.Series([3, 1, 1, 1, 1]))
+    results = {
+        name: ringbco.replay(jobs, "2x4", policy="fifo", placement=name, model="fixed")
+        for name in ("best-fit", "worst-fit")
+    }
+    for name, other in (("best-fit", "worst-fit"), ("worst-fit", "best-fit")):
+        assert ringbco.audit(results[name], jobs) == []
+        options = {**results[name].run["options"], "placement": other}
+        claimed = dataclasses.replace(results[name], run={**results[name].run, "options": options})
+        assert {finding.code for finding in ringbco.audit(claimed, jobs)} == {"placement"}

@@ -1,0 +1,113 @@
+"""Who may import whom, how long a file may be, and what comments may cite."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import ringbco
+from ringbco.result.views import VIEWS
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGE: Final = ROOT / "python" / "ringbco"
+MOST_LINES: Final = 500
+SOURCES: Final = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "rust").rglob("*.rs")])
+# A document that is not in the repository: no reader can look it up.
+OUTSIDE: Final = re.compile(r"\bSPEC(?:'s)? (?:sections?|writes|says)\b")
+PAGE: Final = re.compile(r"\bdocs/([\w/-]+\.md)(?:#([\w-]+))?")
+
+
+def lint(root: Path) -> subprocess.CompletedProcess[str]:
+    """The contracts of pyproject.toml in `root`, held against the package in `root`."""
+    code = (
+        "import sys; sys.path.insert(0, 'python')\n"
+        "from importlinter.cli import lint_imports_command\nlint_imports_command()"
+    )
+    command = [sys.executable, "-c", code, "--no-cache", "--config", "pyproject.toml"]
+    return subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
+
+
+def test_imports_go_one_way_and_in_no_circle() -> None:
+    done = lint(ROOT)
+    assert done.returncode == 0, done.stdout
+    assert "3 kept, 0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "broken"),
+    [
+        ("io/atomic.py", "from ringbco.trace import ties", "Packages import only what is below them"),
+        (
+            "trace/schema.py",
+            "    from ringbco.trace import jobs",
+            "No circle, neither of packages nor of modules",
+        ),
+        ("audits/facts.py", "from ringbco.run import replay", "The audit has nothing of what it checks"),
+    ],
+)
+def test_an_import_that_goes_up_is_found(tmp_path: Path, module: str, line: str, broken: str) -> None:
+    """Also one within a function, such as from trace.schema to trace.jobs, which imports trace.schema."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(PACKAGE, tmp_path / "python" / "ringbco", ignore=shutil.ignore_patterns("*.so", "data"))
+    changed = tmp_path / "python" / "ringbco" / module
+    if line.startswith(" "):
+        line = f"def later() -> None:\n{line}"
+    changed.write_text(f"{changed.read_text(encoding='utf-8')}\n{line}\n", encoding="utf-8")
+    done = lint(tmp_path)
+    assert done.returncode == 1, done.stdout
+    assert f"{broken} BROKEN" in done.stdout
+
+
+def test_no_module_is_called_as_a_public_name_is() -> None:
+    """A module that is imported is bound in its package, which would hide the function of that name."""
+    modules = {path.stem for path in PACKAGE.iterdir()}
+    assert modules & set(ringbco.__all__) == {"errors"}  # the public name is the module itself
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_is_found_by_its_name(view: str) -> None:
+    module, function = VIEWS[view]
+    assert callable(getattr(import_module(module), function))
+
+
+def test_no_file_is_longer_than_a_reader_likes() -> None:
+    long = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in SOURCES
+        if not path.stem.endswith("_generated")  # a table of options, which nobody reads from end to end
+    }
+    assert len(long) > 150
+    assert {name: lines for name, lines in long.items() if lines > MOST_LINES} == {}
+
+
+def test_comments_cite_pages_of_the_repository() -> None:
+    cited, missing = 0, []
+    for path in SOURCES:
+        text = path.read_text(encoding="utf-8")
+        if OUTSIDE.search(text):
+            missing.append(f"{path.relative_to(ROOT)}: cites what is not in the repository")
+        for page, anchor in PAGE.findall(text):
+            cited += 1
+            if not has(page, anchor):
+                missing.append(f"{path.relative_to(ROOT)}: docs/{page}#{anchor}")
+    assert cited > 40
+    assert missing == []
+
+
+def has(page: str, anchor: str) -> bool:
+    """Whether docs/ has the page and, where one is named, the heading."""
+    path = ROOT / "docs" / page
+    if not path.is_file():
+        return False
+    headings = re.findall(r"^#+ +(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    anchors = {
+        re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower())).strip("-") for heading in headings
+    }
+    return not anchor or anchor in anchors

@@ -1,0 +1,36 @@
+"""README's table of repack: means over seeds with their ends, made of the public trace."""
+
+from pathlib import Path
+
+import pytest
+
+import repack_table as made
+from conftest import SMALL_JOBS
+from ringbco import replay
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_table_tells_mean_ends_and_seeds(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(SMALL_JOBS)
+    text = made.table(made.replays(path, "2x8", 3))
+    assert "a mean over 3 seeds (0 to 2), then the least and the greatest" in text
+    times = [replay(path, "2x8", policy="srtf", seed=seed).summary["mean_jct"] for seed in range(3)]
+    told = f"{sum(times) / 3:,.0f} ({min(times):,.0f} to {max(times):,.0f})"
+    assert f"| `srtf` | yes | {told} |" in text
+    page = "above\n<!-- repack -->\nold\n<!-- end -->\nbelow"
+    assert made.filled(page, text) == f"above\n<!-- repack -->\n{text}\n\n<!-- end -->\nbelow"
+
+
+def test_readme_has_five_seeds() -> None:
+    (part,) = made.MARK.finditer(README)
+    assert f"a mean over {made.SEEDS} seeds" in part[0]
+    assert made.SEEDS == 5
+    assert part[0].count(" to ") == 10  # two cells of four policies, the bound, the seeds
+
+
+@pytest.mark.long
+def test_readme_is_what_the_trace_makes(shared_traces: Path) -> None:
+    text = made.table(made.replays(shared_traces / made.TRACE, made.CLUSTER, made.SEEDS))
+    assert made.filled(README, text) == README, "run: make repack-table"

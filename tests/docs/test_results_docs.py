@@ -1,0 +1,157 @@
+"""docs/results.md names every key that a summary or a run's record holds, and none that no run has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from frames import busy_jobs
+from ringbco import Outcome, Policy, plan, replay
+from ringbco.cluster.gpu_types import GpuType
+from ringbco.cluster.spec import Cluster, ServerGroup
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "results.md").read_text(encoding="utf-8")
+PAPER = (DOCS / "paper.md").read_text(encoding="utf-8")
+# Added where the outcome is written.
+WRITTEN = {"total_seconds", "jobs_per_second"}
+
+
+class Elastic(Policy):
+    """Starts everybody on one GPU, gives the first of each call all that it may have, and ends one job."""
+
+    ended = False
+
+    def decide(self, state: Any) -> None:
+        state.start(state.waiting, gpus=1, strict=False)
+        for row in state.running[:1]:
+            if state.jobs.max_gpus[row] <= state.idle.max():
+                state.resize(row, state.jobs.max_gpus[row])
+        if not self.ended and state.completed.size and state.running.size:
+            state.end(state.running[-1:])
+            self.ended = True
+
+
+def keys(table: str) -> list[str]:
+    """The keys in the first table of a piece of the page; `a to b` means as many as the summary has."""
+    told: list[str] = []
+    rows = table[table.index("| ---") :].split("\n\n", maxsplit=1)[0].splitlines()[1:]
+    for entry in ", ".join(row.split(" | ")[0].removeprefix("| ") for row in rows).split(", "):
+        first, to, last = entry.partition(" to ")
+        among = keys(PAGE.split("## summary.json\n")[1]) if to else [first]
+        told += among[among.index(first) : among.index(last or first) + 1]
+    return told
+
+
+def after(text: str) -> str:
+    return PAGE.split(text)[1]
+
+
+SUMMARY = [key for key in keys(after("## summary.json\n")) if key != "..."]
+CLASSES = keys(after("An entry of `size_classes`"))
+VCS = keys(after("An entry of `vcs`"))
+
+
+TYPES = keys(after("An entry of `gpu_types`"))
+MIXED = Cluster.from_groups(
+    [ServerGroup(2, 8, gpu_type="V100"), ServerGroup(2, 8, gpu_type="card")],
+    gpu_types={"card": GpuType("card", 2.0)},
+)
+ALIKE = Cluster.from_groups([ServerGroup(4, 4, gpu_type="V100")])
+OUTAGES = pl.DataFrame({"server": [0], "down_at": [900.0], "up_at": [2000.0]})
+SERVICES = pl.DataFrame({"service": ["a"], "time": [900.0], "replicas": [1], "gpus_per_replica": [2]})
+QUOTAS = pl.DataFrame({"vc": ["a"], "gpus": [12], "borrow": [True]})
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Outcome]:
+    """Results that together have everything."""
+    jobs = busy_jobs(40)
+    even = pl.int_range(pl.len()) % 2 == 0
+    due = jobs.with_columns(
+        deadline=pl.col("submit_time") + pl.col("duration") * pl.when(even).then(5.0).otherwise(0.9),
+        vc=pl.when(pl.int_range(pl.len()) < 30).then(pl.lit("a")).otherwise(pl.lit("b")),
+    )
+    split = Cluster.from_groups([ServerGroup(2, 8, vc="a"), ServerGroup(2, 8, vc="b")])
+    ranked = due.with_columns(priority=pl.int_range(pl.len()) % 3)
+    return {
+        "plain": replay(jobs.drop("user"), "4x4", policy="rand"),
+        "users": replay(jobs, "4x4", policy="fifo"),
+        "preemptive": replay(jobs, "4x4", policy="srtf"),
+        "all": replay(due, split, policy="edf", admission=True, sample=60.0),
+        "outages": replay(jobs, "4x4", policy="fifo", outages=OUTAGES),
+        "services": replay(jobs, "4x4", policy="fifo", services=SERVICES),
+        "evicting": replay(ranked, split, policy="fifo", evict=True, quota=QUOTAS),
+        "aging": replay(jobs, "4x4", policy="sjf", aging=600.0),
+        "elastic": replay(
+            due.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2), split, policy=Elastic
+        ),
+        "searches": replay(
+            jobs.with_columns(group=pl.lit("a")), "4x4", policy="fifo", search="asha:eta=2,rungs=2"
+        ),
+        "types": replay(jobs, MIXED, policy="fifo"),
+        "asleep": replay(jobs, ALIKE, policy="fifo", sleep_after=60.0),
+        "shares": replay(
+            jobs.with_columns(gpu_share=pl.when(pl.col("num_gpus") == 1).then(0.5)), "4x4", policy="fifo"
+        ),
+        "plan": plan(jobs.with_columns(submit_time=pl.lit(0.0)), "4x4", slot=5.0),
+    }
+
+
+def found(rows: list[dict[str, Any]]) -> set[str]:
+    return {key for row in rows for key in row}
+
+
+def test_every_key_of_a_summary_is_documented(outcomes: dict[str, Outcome]) -> None:
+    summaries = {name: outcome.summary for name, outcome in outcomes.items()}
+    planned = set(keys(PAPER.split("### The result\n")[1]))
+    told = set(SUMMARY) | planned
+    assert len(set(SUMMARY)) == len(SUMMARY), "told twice"
+    assert found(list(summaries.values())) | WRITTEN == told
+    for name, summary in summaries.items():
+        assert bool(planned & set(summary)) == (name == "plan")
+
+
+def test_every_key_of_a_size_class_and_of_a_virtual_cluster_is_documented(
+    outcomes: dict[str, Outcome],
+) -> None:
+    summaries = [outcome.summary for outcome in outcomes.values()]
+    assert found([row for summary in summaries for row in summary["size_classes"]]) == set(CLASSES)
+    vcs = outcomes["all"].summary["vcs"]
+    assert found(vcs + outcomes["elastic"].summary["vcs"] + outcomes["evicting"].summary["vcs"]) == set(VCS)
+    assert sum(row["jobs_refused"] for row in vcs) == outcomes["all"].summary["jobs_refused"] > 0
+    # What the page says of the conditions.
+    plain = found(outcomes["plain"].summary["size_classes"])
+    assert "preemptions" in plain
+    assert not plain & {"lost_gpu_seconds", "deadlines", "jain_index_users"}
+    assert "jobs_refused" not in outcomes["users"].summary
+
+
+def test_every_key_of_a_gpu_type_is_documented(outcomes: dict[str, Outcome]) -> None:
+    told = found(outcomes["types"].summary["gpu_types"])
+    assert told | {"asleep_gpu_hours"} == found(outcomes["asleep"].summary["gpu_types"]) == set(TYPES)
+    assert "cost" not in outcomes["types"].summary["gpu_types"][1]
+
+
+def test_every_option_of_a_run_is_documented(outcomes: dict[str, Outcome]) -> None:
+    row = next(line for line in PAGE.splitlines() if line.startswith("| `[options]`"))
+    words = set("".join(c if c.isalnum() or c == "_" else " " for c in row).split())
+    for outcome in outcomes.values():
+        assert set(outcome.run["options"]) <= words
+
+
+def test_every_table_of_a_run_is_documented(outcomes: dict[str, Outcome]) -> None:
+    tables = {table for outcome in outcomes.values() for table in outcome.run}
+    within = {f"cluster.{name}" for outcome in outcomes.values() for name in outcome.run["cluster"]}
+    told = {row.split("`")[1].strip("[]") for row in PAGE.splitlines() if row.startswith("| `[")}
+    assert tables | within - {"cluster.name"} == told
+    own = next(line for line in PAGE.splitlines() if line.startswith("| `[own_policy]`"))
+    assert all(f"{key} (" in own or f"{key}," in own for key in ("kind", "clairvoyant", "interval", "about"))
+
+
+def test_every_column_that_occurs_is_documented(outcomes: dict[str, Outcome]) -> None:
+    columns = {name for outcome in outcomes.values() for name in outcome.jobs.columns}
+    assert columns == set(keys(after("## jobs.parquet\n")))

@@ -1,0 +1,101 @@
+"""Two policies of other simulators, slow and obvious, on the interface for policies of one's own.
+
+The built-in ones that stand for them must do the same, job by job (tests/policies/test_peers.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ringbco
+
+
+@dataclass
+class GavelFifo(ringbco.Policy):
+    """Gavel's performance-aware FIFO: each job in order of arrival on the fastest GPU type that is free.
+
+    reset: the least seconds between two assignments. interval: a round.
+    """
+
+    reset: float = 1920.0
+    interval: float = 360.0
+
+    def __post_init__(self) -> None:
+        self.assigned: float | None = None
+        self.changed = False
+
+    def decide(self, state: Any) -> None:
+        """Assigns everybody anew where that is due. Who keeps its type keeps its GPUs."""
+        self.changed |= len(state.arrived) + len(state.completed) > 0
+        early = self.assigned is not None and state.now - self.assigned < self.reset
+        if early or not self.changed:
+            return
+        self.assigned, self.changed = state.now, False
+        chosen = self.assign(state)
+        on = {row: state.type[state.parts(row)[0][0]] for row in state.running}
+        state.stop([row for row, name in on.items() if chosen.get(row) != name])
+        for row in sorted(set(chosen) & set(state.waiting), key=lambda row: -int(state.jobs.num_gpus[row])):
+            state.start([row], type=chosen[row], strict=False)
+
+    def assign(self, state: Any) -> dict[int, str]:
+        """The type of every job that gets GPUs; one that does not fit is passed over."""
+        free: dict[str, int] = {}
+        for name, gpus in zip(state.type, state.gpus, strict=True):
+            free[name] = free.get(name, 0) + int(gpus)
+        chosen = {}
+        rows = [*state.running, *state.waiting]
+        for row in sorted(rows, key=lambda row: (state.jobs.submit_time[row], row)):
+            gpus = int(state.jobs.num_gpus[row])
+            rates = {name: state.rate([row], [gpus], type=name)[0] for name in free if free[name] >= gpus}
+            best = max(rates, key=lambda name: rates[name], default=None)
+            if best is not None and rates[best] > 0:
+                chosen[row] = best
+                free[best] -= gpus
+        return chosen
+
+
+@dataclass
+class PolluxTiresias(ringbco.Policy):
+    """Tiresias as Pollux' simulator has it: two queues, no promotion, and a gang on the emptiest servers.
+
+    A job that has held `threshold` GPU-seconds falls to the end of the second queue and stays there. The
+    first queue goes before the second, and who does not fit is passed over. Who runs on keeps its GPUs; who
+    starts takes the server with most idle GPUs, then the next. interval: seconds between decisions.
+    """
+
+    threshold: float = 57_600.0
+    interval: float = 60.0
+
+    def __post_init__(self) -> None:
+        self.queues: tuple[list[int], list[int]] = ([], [])
+
+    def decide(self, state: Any) -> None:
+        """Walks both queues with all GPUs: who is passed over stops, who is chosen runs."""
+        there = {*state.waiting, *state.running}
+        first, second = ([row for row in queue if row in there] for queue in self.queues)
+        first += [row for row in state.waiting if row not in {*first, *second}]
+        fallen = [row for row in first if state.attained[row] >= self.threshold]
+        first = [row for row in first if row not in fallen]
+        self.queues = first, second + fallen
+        left, chosen = int(sum(state.gpus)), []
+        for row in (*first, *second, *fallen):
+            if state.jobs.num_gpus[row] <= left:
+                left -= int(state.jobs.num_gpus[row])
+                chosen.append(row)
+        state.stop([row for row in state.running if row not in chosen])
+        running = set(state.running)
+        for row in chosen:
+            if row not in running:
+                state.start([row], servers=emptiest(state.idle.tolist(), int(state.jobs.num_gpus[row])))
+
+
+def emptiest(idle: list[int], wanted: int) -> list[tuple[int, int]]:
+    """(server, GPUs): so many idle GPUs, of the servers with most of them first."""
+    parts = []
+    for server in sorted(range(len(idle)), key=lambda server: -idle[server]):
+        parts.append((server, min(wanted, idle[server])))
+        wanted -= parts[-1][1]
+        if not wanted:
+            return parts
+    raise AssertionError("who is chosen fits")

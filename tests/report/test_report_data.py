@@ -1,0 +1,315 @@
+"""The numbers behind every chart of a report, each against a plain count of the result's tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from frames import busy_jobs
+from ringbco import replay
+from ringbco.reports import figures_time
+from ringbco.reports.figures import chapters
+from ringbco.reports.series import Figure
+from ringbco.result.outcome import Outcome
+from test_report import rows_of
+
+DASH = "\N{EN DASH}"
+# What the charts call things, spelt out here: a label beside the wrong column must not pass.
+PARTS = {
+    "waiting behind the queue's head": "wait_behind",
+    "waiting for enough idle GPUs": "wait_gpus",
+    "waiting though enough are idle": "wait_fragmented",
+    "running, as if alone": "ideal_run_time",
+    "slower because spread": "run_spread",
+    "slower because of contention": "run_contention",
+}
+CAUSES = {
+    "behind the head of the queue": "wait_behind",
+    "not enough idle GPUs": "wait_gpus",
+    "enough idle, but not where it must be": "wait_fragmented",
+}
+SIZES = {"1": (1, 1), "2": (2, 2), f"3{DASH}4": (3, 4), f"5{DASH}8": (5, 8)}
+DRAWN = {
+    # figure: fields along the axes
+    "time": ("hours", "policy"),
+    "jct": ("value", "share"),
+    "wait": ("value", "share"),
+    "sizes": ("size", "bottom"),
+    "groups": ("group", "bottom"),
+    "waits": ("size", "hours"),
+    "utilisation": ("day", "value"),
+    "queue": ("day", "value"),
+    "contention": ("day", "value"),
+    "servers": ("day", "row"),
+}
+
+
+def of_vcs(rows: int) -> pl.DataFrame:
+    return busy_jobs(rows).with_columns(
+        vc=pl.Series([("a", "b", "b")[row % 3] for row in range(rows)]),
+        num_gpus=pl.col("num_gpus").clip(upper_bound=8),
+    )
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Outcome]:
+    """Jobs that wait for each of the causes, span, contend and are preempted, of three users."""
+    jobs = busy_jobs(150)
+    return {policy: replay(jobs, "4x4", policy=policy) for policy in ("fifo", "rand", "srtf")}
+
+
+@pytest.fixture(scope="module")
+def figures(results: dict[str, Outcome]) -> dict[str, Figure]:
+    return by_name(results)
+
+
+def by_name(results: dict[str, Outcome]) -> dict[str, Figure]:
+    return {figure.name: figure for chapter in chapters(results) for figure in chapter.figures}
+
+
+def close(value: float) -> Any:
+    """As near as five digits are."""
+    return pytest.approx(value, rel=1e-4, abs=1e-9)
+
+
+def encoding_of(figure: Figure) -> dict[str, Any]:
+    document = figure.chart.to_dict()
+    encoding: dict[str, Any] = document.get("layer", [document])[0]["encoding"]
+    return encoding
+
+
+@pytest.mark.long
+def test_every_chart_draws_the_fields_that_are_looked_at_here(figures: dict[str, Figure]) -> None:
+    for name, figure in figures.items():
+        encoding = encoding_of(figure)
+        assert (encoding["x"]["field"], encoding["y"]["field"]) == DRAWN[name.rstrip("-0123456789")], name
+    assert {name.rstrip("-0123456789") for name in figures} == set(DRAWN)
+
+
+def test_where_the_time_goes(results: dict[str, Outcome], figures: dict[str, Figure]) -> None:
+    data = rows_of(figures["time"].chart)
+    for label, outcome in results.items():
+        jobs = outcome.jobs
+        wanted = {part: jobs[column].cast(pl.Float64).mean() / 3_600 for part, column in PARTS.items()}
+        if label == "srtf":
+            wanted["resuming, without progress"] = jobs["lost_time"].mean() / 3_600
+        shown = dict(data.filter(policy=label).select("part", "hours").iter_rows())
+        assert shown == {part: close(hours) for part, hours in wanted.items()}
+    assert data.filter(pl.col("hours") > 0.001)["part"].n_unique() >= 7
+
+
+@pytest.mark.parametrize(("name", "column"), [("jct", "jct"), ("wait", "waited")])
+def test_shares_of_jobs_within_a_time(
+    results: dict[str, Outcome], figures: dict[str, Figure], name: str, column: str
+) -> None:
+    data = rows_of(figures[name].chart)
+    for label, outcome in results.items():
+        values = np.maximum(outcome.jobs[column].to_numpy(), 1.0)
+        shown = data.filter(policy=label)
+        for value, share, hours in shown.select("value", "share", "hours").iter_rows():
+            assert (
+                (values < value * 0.9999).mean() - 1e-4 <= share <= (values <= value * 1.0001).mean() + 1e-4
+            )
+            assert hours == close(value / 3_600)
+        assert shown["share"].max() == 1.0
+        assert shown["value"].max() == close(values.max())
+        assert shown["value"].n_unique() >= min(len(set(values.round(-1))), 20)
+
+
+def check_ranges(data: pl.DataFrame, label: str, group: str, values: np.ndarray) -> None:
+    (row,) = data.filter(policy=label).filter(pl.nth(data.columns.index("policy") + 1) == group).to_dicts()
+    assert row["jobs"] == values.size
+    wanted = [close(value) for value in np.percentile(values, (10, 50, 90))]
+    assert [row["low"], row["median"], row["high"]] == wanted
+    assert [row["bottom"], row["middle"], row["top"]] == wanted
+
+
+def test_completion_by_size(results: dict[str, Outcome], figures: dict[str, Figure]) -> None:
+    data = rows_of(figures["sizes"].chart)
+    assert set(data["size"]) == set(SIZES)
+    assert data.height == len(SIZES) * len(results)
+    for label, outcome in results.items():
+        for size, (least, most) in SIZES.items():
+            values = outcome.jobs.filter(pl.col("num_gpus").is_between(least, most))["jct"].to_numpy()
+            check_ranges(data, label, size, values)
+
+
+@pytest.mark.parametrize("by", ["user", "vc"])
+def test_slowdown_by_group(results: dict[str, Outcome], figures: dict[str, Figure], by: str) -> None:
+    if by == "vc":
+        results = {policy: replay(of_vcs(90), "4x4", policy=policy) for policy in ("fifo", "sjf")}
+        figures = by_name(results)
+    data = rows_of(figures["groups"].chart)
+    what = {"user": "user", "vc": "virtual cluster"}[by]
+    assert figures["groups"].title == f"Slowdown by {what}"
+    assert encoding_of(figures["groups"])["x"]["title"] == what
+    for label, outcome in results.items():
+        groups = outcome.jobs[by].unique()
+        assert set(data["group"]) == set(groups)
+        for group in groups:
+            values = outcome.jobs.filter(pl.col(by) == group)["slowdown"].to_numpy()
+            check_ranges(data, label, group, values)
+
+
+def test_waits_by_cause(results: dict[str, Outcome], figures: dict[str, Figure]) -> None:
+    for number, (label, outcome) in enumerate(results.items(), start=1):
+        figure = figures[f"waits-{number}"]
+        assert figure.of == label
+        assert set(encoding_of(figure)["color"]["scale"]["domain"]) == set(CAUSES)
+        data = rows_of(figure.chart)
+        assert set(data["policy"]) == {label}
+        shown = {(row["size"], row["cause"]): row for row in data.to_dicts()}
+        assert set(shown) == {(size, cause) for size in SIZES for cause in CAUSES}
+        for (size, cause), row in shown.items():
+            jobs = outcome.jobs.filter(pl.col("num_gpus").is_between(*SIZES[size]))
+            assert row["hours"] == close(jobs[CAUSES[cause]].cast(pl.Float64).mean() / 3_600)
+            assert row["jobs"] == jobs.height
+            assert row["waited"] == close((jobs["waited"] > 60).mean())
+    for column in CAUSES.values():
+        assert max(outcome.jobs[column].max() for outcome in results.values()) > 100, "nothing to confuse"
+
+
+def test_waits_without_causes(results: dict[str, Outcome]) -> None:
+    plain = {
+        label: dataclasses.replace(outcome, jobs=outcome.jobs.drop(CAUSES.values()))
+        for label, outcome in results.items()
+    }
+    data = rows_of(by_name(plain)["waits"].chart)
+    assert data.height == len(SIZES) * len(results)
+    for row in data.to_dicts():
+        jobs = results[row["policy"]].jobs.filter(pl.col("num_gpus").is_between(*SIZES[row["size"]]))
+        assert row["hours"] == close(jobs["waited"].mean() / 3_600)
+        assert row["jobs"] == jobs.height
+        assert row["waited"] == close((jobs["waited"] > 60).mean())
+
+
+def last_demand(results: dict[str, Outcome]) -> float:
+    """When, under every result, all jobs are submitted and none waits: seconds of the job table."""
+    queued = [
+        time
+        for outcome in results.values()
+        for time, waiting in outcome.timeline.select("time", "queued_jobs").iter_rows()
+        if waiting
+    ]
+    return max(*queued, *(outcome.jobs["submit_time"].max() for outcome in results.values()))
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "scale", "title"),
+    [
+        ("utilisation", "busy_gpus", 16, "GPUs held"),
+        ("queue", "queued_gpus", 1, "GPUs asked for"),
+        ("contention", "mean_contention", 1, "mean contention"),
+    ],
+)
+def test_the_cluster_over_time(
+    results: dict[str, Outcome], figures: dict[str, Figure], name: str, column: str, scale: int, title: str
+) -> None:
+    data = rows_of(figures[name].chart)
+    assert encoding_of(figures[name])["y"]["title"] == title
+    assert data["value"].max() > 0.5
+    end = last_demand(results)
+    for label, outcome in results.items():
+        start = outcome.timeline["time"][0]
+        step = (end - start) / 160
+        inside: dict[int, list[float]] = {}
+        for time, value in outcome.timeline.select("time", column).iter_rows():
+            if time < end:  # polars divides by multiplying with the inverse
+                inside.setdefault(int((time - start) * (1 / (end - start)) * 160), []).append(value / scale)
+        shown = data.filter(policy=label).sort("day")
+        assert shown["day"].to_list() == [close((n + 0.5) * step / 86_400) for n in sorted(inside)]
+        assert shown["value"].to_list() == [close(np.mean(inside[n])) for n in sorted(inside)]
+
+
+def spanning_on(outcome: Outcome, start: float, end: float, columns: int) -> np.ndarray:
+    """Mean number of spanning jobs on each server in each of even stretches, one overlap at a time."""
+    assert outcome.allocations is not None
+    together: dict[tuple[str, float], int] = {}
+    for job, begin in outcome.allocations.select("job_id", "start_time").iter_rows():
+        together[job, begin] = together.get((job, begin), 0) + 1
+    servers = sum(group["count"] for group in outcome.run["cluster"]["servers"])
+    edges = np.linspace(start, end, columns + 1)
+    mean = np.zeros((servers, columns))
+    for job, server, _, begin, until, _ in outcome.allocations.iter_rows():
+        if together[job, begin] > 1:
+            overlap = np.minimum(until, edges[1:]) - np.maximum(begin, edges[:-1])
+            mean[server] += np.maximum(overlap, 0.0) / np.diff(edges)
+    return mean
+
+
+def check_servers(figure: Figure, outcome: Outcome, end: float) -> set[int]:
+    """Each cell against the count; returns how many servers its rows are of."""
+    start = outcome.timeline["time"][0]
+    wanted = spanning_on(outcome, start, end, 96)
+    step = (end - start) / 96 / 86_400
+    shown = np.zeros_like(wanted)
+    sizes = set()
+    for row in rows_of(figure.chart).to_dicts():
+        place = round(row["day"] / step)
+        assert row["end_day"] == close((place + 1) * step)
+        of = slice(row["row"], row["end_row"])
+        assert row["jobs"] == pytest.approx(wanted[of, place].mean(), rel=1e-4, abs=1e-5)
+        single = row["end_row"] - row["row"] == 1
+        assert row["servers"] == (f"{row['row']}" if single else f"{row['row']}{DASH}{row['end_row'] - 1}")
+        shown[of, place] = row["jobs"]
+        sizes.add(row["end_row"] - row["row"])
+    # Cells left out are those of servers without a spanning job.
+    assert wanted[shown == 0].max(initial=0.0) < 1e-5
+    return sizes
+
+
+def test_contention_on_each_server(results: dict[str, Outcome], figures: dict[str, Figure]) -> None:
+    for number, (label, outcome) in enumerate(results.items(), start=1):
+        figure = figures[f"servers-{number}"]
+        assert figure.of == label
+        assert "neighbouring" not in figure.note
+        assert check_servers(figure, outcome, last_demand(results)) == {1}
+        assert rows_of(figure.chart)["jobs"].max() > 1
+
+
+def test_a_job_alone_on_its_servers_is_pale(results: dict[str, Outcome]) -> None:
+    jobs = pl.DataFrame(
+        {"job_id": ["a"], "submit_time": [0.0], "num_gpus": [8], "duration": [100.0], "model": ["resnet50"]}
+    )
+    alone = by_name({"a": replay(jobs, "2x4", policy="fifo")})["servers-1"]
+    for figure in (alone, by_name(results)["servers-1"]):
+        scale = figure.chart.to_dict()["encoding"]["opacity"]["scale"]
+        darkness = dict(zip(scale["domain"], scale["range"], strict=True))
+        assert darkness[1.0] == 0.25
+        assert (max(darkness) > 1) == (figure is not alone)
+        assert darkness[max(darkness)] == (0.25 if figure is alone else 1.0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("servers", "among", "rows"),
+    # At most ten rows each: of six results 6,000 cells of 96 columns.
+    [
+        (8, "", {1}),
+        (64, " and over 8 neighbouring servers", {8}),
+        (29, " and over 3 or 4 neighbouring servers", {3, 4}),
+    ],
+)
+def test_neighbouring_servers_are_put_together_evenly(servers: int, among: str, rows: set[int]) -> None:
+    jobs = busy_jobs(250).with_columns(num_gpus=pl.col("num_gpus") * 3, submit_time=pl.col("submit_time") / 9)
+    outcome = replay(jobs, f"{servers}x4", policy="rand")
+    results = {f"r{number}": outcome for number in range(6)}
+    figure = by_name(results)["servers-2"]
+    assert figure.note.endswith(f"mean over time{among}; blank where none, pale up to 1 (alone).")
+    assert check_servers(figure, outcome, last_demand(results)) == rows
+
+
+@pytest.mark.parametrize("most", [4, 7, 10, 32])
+def test_rows_of_servers_are_few_and_alike(most: int) -> None:
+    for servers in (*range(1, 400), 5_000, 99_991, 100_000):
+        edges = figures_time._edges(servers, most)
+        assert (edges[0], edges[-1]) == (0, servers)
+        sizes = set(np.diff(edges).tolist())
+        assert edges.size - 1 <= most
+        needed = -(-servers // most)
+        assert needed <= min(sizes) <= needed + needed // 2
+        assert max(sizes) <= min(sizes) + 1

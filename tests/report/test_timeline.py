@@ -1,0 +1,371 @@
+"""The timeline: a trace that holds to Chrome's trace event format and says what the result says."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import math
+import time
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from conftest import Invoke
+from frames import busy_jobs
+from ringbco import replay
+from ringbco.errors import InputError, UsageError
+from ringbco.reports import lanes, perfetto
+from ringbco.reports.charts import png
+from ringbco.reports.lanes_chart import lanes_chart
+from ringbco.reports.window import parse_servers, window
+from ringbco.result.outcome import Outcome
+
+NAMES = {"process_name": "name", "process_sort_index": "sort_index"}
+NAMES |= {"thread_name": "name", "thread_sort_index": "sort_index"}
+# The format's reserved colour names that the trace may use.
+RESERVED = {"good", "bad", "terrible", "black", "grey", "white", "yellow", "olive", "generic_work"}
+
+
+def check_format(trace: dict[str, Any]) -> None:
+    """Chrome's trace event format, for the kinds of events used: complete, counter and metadata."""
+    assert isinstance(trace["traceEvents"], list)
+    assert trace["displayTimeUnit"] in ("ms", "ns")
+    named: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    lanes_of: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    for event in trace["traceEvents"]:
+        assert isinstance(event["name"], str)
+        assert event["name"]
+        assert all(type(event[key]) is int and event[key] >= 0 for key in ("pid", "tid"))
+        assert isinstance(event["ts"], int | float)
+        assert math.isfinite(event["ts"])
+        arguments = event["args"]
+        place = (event["pid"], event["tid"])
+        if event["ph"] == "M":
+            (key,) = arguments
+            assert key == NAMES[event["name"]]
+            assert isinstance(arguments[key], str if key == "name" else int)
+            assert place not in named[event["name"]], "named twice"
+            named[event["name"]].add(place)
+        elif event["ph"] == "X":
+            assert math.isfinite(event["dur"])
+            assert event["dur"] >= 0
+            assert event["cname"] in RESERVED
+            assert isinstance(event["cat"], str)
+            lanes_of[place].append((event["ts"], event["ts"] + event["dur"]))
+        else:
+            assert event["ph"] == "C"
+            assert arguments
+            assert all(isinstance(value, int | float) for value in arguments.values())
+    for place, spans in lanes_of.items():
+        assert place in named["thread_name"]
+        # Slices of one thread must nest or keep apart; GPUs are held by one job at a time, so apart.
+        for (_, end), (start, _) in pairwise(sorted(spans)):
+            assert start >= end - 1e-3, (place, start, end)
+    processes = {pid for pid, _ in named["process_name"]}
+    assert {event["pid"] for event in trace["traceEvents"]} == processes
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Outcome:
+    """Jobs that wait, span and contend on four servers."""
+    return replay(busy_jobs(), "4x4", policy="rand", seed=3)
+
+
+def events_of(outcome: Outcome, **cut: Any) -> list[dict[str, Any]]:
+    shown = window(outcome, cut.get("start"), cut.get("end"), cut.get("servers"))
+    return list(perfetto.trace_events(outcome, shown))
+
+
+def slices(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [event for event in events if event["ph"] == "X"]
+
+
+@pytest.mark.parametrize("policy", ["fifo", "rand", "sjf-bco"])
+@pytest.mark.parametrize("clock", ["continuous", "slot"])
+def test_a_trace_holds_to_the_format(policy: str, clock: str) -> None:
+    made = replay(busy_jobs(seed=8), "4x4", policy=policy, clock=clock)
+    check_format({"traceEvents": events_of(made), "displayTimeUnit": "ms"})
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"ph": "X", "name": "late", "pid": 2, "tid": 1, "ts": 0.0, "dur": 1e12, "cat": "c", "cname": "good"},
+        {"ph": "X", "name": "NaN", "pid": 2, "tid": 1, "ts": math.nan, "dur": 1, "cat": "c", "cname": "good"},
+        {"ph": "M", "name": "thread_name", "pid": 2, "tid": 1, "ts": 0, "args": {"name": "again"}},
+        {"ph": "C", "name": "queue", "pid": 99, "tid": 0, "ts": 0, "args": {"jobs": 1}},
+        {"ph": "C", "name": "queue", "pid": 1, "tid": 0, "ts": 0, "args": {"jobs": "1"}},
+    ],
+    ids=["overlap", "not a number", "named twice", "unnamed process", "text as a count"],
+)
+def test_the_check_of_the_format_finds_faults(outcome: Outcome, fault: dict[str, Any]) -> None:
+    events = [*events_of(outcome), {"args": {}, **fault}]
+    with pytest.raises(AssertionError):
+        check_format({"traceEvents": events, "displayTimeUnit": "ms"})
+
+
+def test_slices_hold_what_the_allocations_hold(outcome: Outcome) -> None:
+    """GPU-seconds of every job on every server, and never more lanes than GPUs."""
+    assert outcome.allocations is not None
+    held: dict[tuple[str, int], float] = defaultdict(float)
+    for event in slices(events_of(outcome)):
+        assert 1 <= event["tid"] <= 4
+        held[event["args"]["job"], event["pid"] - perfetto.FIRST_SERVER] += event["dur"] / 1e6
+    wanted = {
+        (job, server): gpus * (end - start)
+        for job, server, gpus, start, end, _ in outcome.allocations.iter_rows()
+    }
+    assert held == pytest.approx(wanted, rel=1e-6, abs=1e-5)
+
+
+def test_slices_are_coloured_by_contention(outcome: Outcome) -> None:
+    contention = dict(outcome.jobs.select("job_id", "max_contention").iter_rows())
+    levels = {0: 0, 1: 1, 2: 2, 3: 3, 4: 3}
+    seen = set()
+    for event in slices(events_of(outcome)):
+        level = levels.get(contention[event["args"]["job"]], 4)
+        assert event["cname"] == perfetto.COLOURS[level]
+        assert event["name"].startswith(lanes.LEVELS[level])
+        seen.add(level)
+    assert len(seen) >= 3
+
+
+def test_counters(outcome: Outcome) -> None:
+    events = events_of(outcome)
+    # Spanning jobs on a server, at an instant between two changes, against a count of allocations.
+    assert outcome.allocations is not None
+    spanning = set(outcome.jobs.filter(pl.col("num_servers") > 1)["job_id"])
+    changes = [event for event in events if event["name"] == "spanning jobs"]
+    for server in range(4):
+        mine = [event for event in changes if event["pid"] == perfetto.FIRST_SERVER + server]
+        assert mine[-1]["args"]["jobs"] == 0
+        for event, following in pairwise(mine):
+            middle = (event["ts"] + following["ts"]) / 2e6
+            there = outcome.allocations.filter(
+                (pl.col("server") == server)
+                & (pl.col("start_time") <= middle)
+                & (pl.col("end_time") > middle)
+            )
+            assert event["args"]["jobs"] == sum(job in spanning for job in there["job_id"])
+
+
+def test_a_window_cuts_and_moves_no_lane(outcome: Outcome) -> None:
+    whole = {(e["args"]["job"], e["pid"], e["tid"]): e for e in slices(events_of(outcome))}
+    part = events_of(outcome, start=1_000.0, end=1_500.0, servers="1,3")
+    check_format({"traceEvents": part, "displayTimeUnit": "ms"})
+    kept = slices(part)
+    wanted = {
+        key
+        for key, e in whole.items()
+        if key[1] in (3, 5) and e["ts"] < 1_500e6 and e["ts"] + e["dur"] > 1_000e6
+    }
+    assert {(e["args"]["job"], e["pid"], e["tid"]) for e in kept} == wanted
+    assert wanted
+    assert min(e["ts"] for e in kept) >= 1_000e6
+    assert max(e["ts"] + e["dur"] for e in kept) <= 1_500e6 + 1e-3
+    assert all(1_000e6 <= e["ts"] <= 1_500e6 for e in part if e["ph"] == "C")
+
+
+def state_at(events: list[dict[str, Any]], time: float) -> dict[tuple[int, str], float]:
+    """What each counter shows at a time: its last event up to then. A counter not yet set shows nothing."""
+    shown = {}
+    for event in sorted(
+        (e for e in events if e["ph"] == "C" and e["ts"] <= time * 1e6), key=lambda e: e["ts"]
+    ):
+        (shown[event["pid"], event["name"]],) = event["args"].values()
+    return {key: value for key, value in shown.items() if value}
+
+
+@pytest.mark.parametrize("policy", ["rand", "time-slice"])
+def test_counters_of_a_window_are_those_of_the_whole(policy: str) -> None:
+    """At its start, between two samples and at its end, though nothing happens at its ends."""
+    made = replay(busy_jobs(), "4x4", policy=policy, seed=3, sample=100.0)
+    whole = events_of(made)
+    rng = np.random.default_rng(2)
+    first, last = made.timeline["time"][0], made.timeline["time"][-1]
+    for _ in range(12):
+        start = float(rng.uniform(first, last - 150))
+        end = start + float(rng.choice([7.0, 30.0, 150.0]))
+        part = events_of(made, start=start, end=end)
+        for at in (start, (start + end) / 2, end):
+            assert state_at(part, at) == state_at(whole, at), (start, end, at)
+
+
+def test_lanes_of_gangs_that_follow_each_other_at_one_instant() -> None:
+    """Each takes the whole server at the instant at which the one before leaves it."""
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c"],
+            "submit_time": [0.0, 0.0, 0.0],
+            "num_gpus": [4, 4, 2],
+            "duration": [10.0, 5.0, 1.0],
+        }
+    )
+    made = replay(jobs, "1x4", policy="fifo", model="fixed")
+    frame = lanes.held_rows(made)
+    assert [lane[2:] for lane in lanes.assign_lanes(frame, made)] == [(0, 4), (0, 4), (0, 2)]
+
+
+def test_a_server_that_holds_too_much_is_told(outcome: Outcome) -> None:
+    assert outcome.allocations is not None
+    crowded = dataclasses.replace(
+        outcome, allocations=outcome.allocations.with_columns(server=pl.lit(0, pl.UInt32))
+    )
+    with pytest.raises(InputError, match="server 0 holds more GPUs"):
+        events_of(crowded)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [(None, [0, 1, 2, 3]), ("2", [2]), ("0-1,3", [0, 1, 3]), ("3,0-1,1", [0, 1, 3]), (" 1 - 2 ", [1, 2])],
+)
+def test_server_ranges(text: str | None, wanted: list[int]) -> None:
+    assert list(parse_servers(text, 4)) == wanted
+
+
+@pytest.mark.parametrize("text", ["4", "0-4", "3-1", "x", "", "1,,2", "-1", "1-", "\u0663"])
+def test_what_is_no_server_range(text: str) -> None:
+    with pytest.raises(UsageError, match="option servers"):
+        parse_servers(text, 4)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(5.0, 5.0), (9.0, 5.0), (math.nan, None), (1e12, None), (None, -5.0)]
+)
+def test_what_is_no_window(outcome: Outcome, start: float | None, end: float | None) -> None:
+    with pytest.raises(UsageError, match="option"):
+        window(outcome, start, end, None)
+
+
+def test_too_many_slices_are_refused(outcome: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perfetto, "MOST_SLICES", 10)
+    with pytest.raises(UsageError, match="at most 10; cut it by --from, --to or --servers"):
+        events_of(outcome)
+
+
+def test_without_allocations_there_is_nothing_to_show(outcome: Outcome) -> None:
+    with pytest.raises(InputError, match="--no-allocations"):
+        window(dataclasses.replace(outcome, allocations=None), None, None, None)
+
+
+def test_the_command(outcome: Outcome, tmp_path: Path, invoke: Invoke) -> None:
+    outcome.write(tmp_path / "r")
+    run = invoke("timeline", "r", "-o", "t.json.gz", "--png", "t.png")
+    assert (run.returncode, run.stderr) == (0, "")
+    packed = Path("t.json.gz").read_bytes()
+    trace = json.loads(gzip.decompress(packed))
+    check_format(trace)
+    assert f"{len(trace['traceEvents']):,} events" in run.stdout
+    assert Path("t.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert trace["otherData"]["run"]["options"]["policy"] == "rand"
+    told = json.loads(invoke("timeline", "r", "-o", "t.json", "--servers", "0-1", "--json").stdout)
+    plain = json.loads(Path("t.json").read_text(encoding="utf-8"))
+    assert told["events"] == len(plain["traceEvents"])
+    assert told["servers"] == 2
+    assert invoke("timeline", "r", "-o", "t.json.gz", "--force", "--quiet").stdout == ""
+    assert Path("t.json.gz").read_bytes() == packed
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "says"),
+    [
+        (["r", "-o", "t.gz"], 2, "ends in .json.gz or .json"),
+        (["r", "-o", "t.json", "--png", "t.jpg"], 2, "ends in .png"),
+        (["r", "-o", "there.json"], 1, "already exists"),
+        (["r", "-o", "t.json", "--png", "there.json"], 2, "ends in .png"),
+        (["r", "-o", "t.json", "--servers", "0-9"], 2, "the cluster's servers are 0 to 3"),
+        (["r", "-o", "t.json", "--from", "10", "--to", "5"], 2, "from < to"),
+        (["nothing", "-o", "t.json"], 1, "a result folder"),
+    ],
+)
+def test_refusals_leave_nothing(
+    outcome: Outcome, tmp_path: Path, invoke: Invoke, options: list[str], status: int, says: str
+) -> None:
+    outcome.write(tmp_path / "r")
+    (tmp_path / "there.json").write_text("mine")
+    run = invoke("timeline", *options)
+    assert run.returncode == status
+    assert says in run.stderr
+    assert run.stderr.count("\n") == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"r", "there.json"}
+    assert (tmp_path / "there.json").read_text() == "mine"
+
+
+def test_the_picture_holds_the_lanes(outcome: Outcome) -> None:
+    chart = lanes_chart(outcome, window(outcome, None, None, None)).to_dict()
+    bars = next(rows for rows in chart["datasets"].values() if "level" in rows[0])
+    area = sum((row["end"] - row["start"]) * (row["bottom"] - row["top"]) for row in bars)
+    assert outcome.allocations is not None
+    held = outcome.allocations.select(
+        (pl.col("num_gpus") * (pl.col("end_time") - pl.col("start_time"))).sum()
+    ).item()
+    unit = held / area
+    assert min(abs(unit - wanted) for wanted in (1, 60, 3_600, 86_400)) < 1e-3 * unit
+
+
+def test_the_picture_refuses_what_no_eye_could_tell_apart() -> None:
+    jobs = busy_jobs(200).with_columns(submit_time=pl.lit(0.0), num_gpus=pl.lit(3))
+    large = replay(jobs, "200x4", policy="fifo")
+    with pytest.raises(UsageError, match="cut it by --from, --to or --servers"):
+        lanes_chart(large, window(large, None, None, None))
+
+
+def test_servers_on_which_nothing_ran_are_left_out() -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c"],
+            "submit_time": [0.0, 0.0, 100.0],
+            "num_gpus": [8, 12, 8],
+            "duration": [10.0, 50.0, 10.0],
+        }
+    )
+    large = replay(jobs, "100000x8", policy="fifo", model="fixed")
+    assert large.allocations is not None
+    used = sorted(set(large.allocations["server"]))
+    started = time.process_time()
+    shown = window(large, None, None, None)
+    events = list(perfetto.trace_events(large, shown))
+    assert time.process_time() - started < 2
+    assert list(shown.servers) == used
+    check_format({"traceEvents": events, "displayTimeUnit": "ms"})
+    named = [event for event in events if event["name"] == "process_name"]
+    assert len(named) == len(used) + 1
+    # Not those used before and after the window, nor those asked for that did nothing.
+    (last,) = set(large.allocations.filter(pl.col("job_id") == "c")["server"])
+    assert window(large, 60.0, None, None).servers == (last,)
+    assert window(large, 60.0, 100.0, None).servers == ()
+    assert window(large, None, None, f"{last},500-90000").servers == (last,)
+
+
+def test_a_window_in_which_nothing_ran() -> None:
+    jobs = pl.DataFrame(
+        {"job_id": ["a", "b"], "submit_time": [0.0, 90.0], "num_gpus": [2, 2], "duration": [10.0, 10.0]}
+    )
+    made = replay(jobs, "4x4", policy="fifo", model="fixed")
+    shown = window(made, 20.0, 30.0, None)
+    events = list(perfetto.trace_events(made, shown))
+    check_format({"traceEvents": events, "displayTimeUnit": "ms"})
+    assert {event["pid"] for event in events} == {perfetto.CLUSTER}
+    assert png(lanes_chart(made, shown))[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.parametrize("options", [{}, {"allocations": False}])
+def test_an_older_result_without_allocations_says_why(
+    outcome: Outcome, tmp_path: Path, invoke: Invoke, options: dict[str, bool]
+) -> None:
+    known = {name: value for name, value in outcome.run["options"].items() if name != "allocations"}
+    run = outcome.run | {"options": known | options}
+    dataclasses.replace(outcome, allocations=None, run=run).write(tmp_path / "r")
+    said = invoke("timeline", "r", "-o", "t.json")
+    assert said.returncode == 1
+    assert said.stderr == (
+        "error: the result has no allocations.parquet, as one made with --no-allocations;"
+        " replay without that option\n"
+    )
+    assert invoke("report", "r", "-o", "r.html").returncode == 0

@@ -1,0 +1,188 @@
+"""A timeline of jobs that share GPUs: each has a lane, and the picture shows how full GPUs are."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import ringbco
+from conftest import Invoke
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import InputError
+from ringbco.reports import lanes, perfetto
+from ringbco.reports.charts import png
+from ringbco.reports.lanes_chart import lanes_chart
+from ringbco.reports.share_lanes import Held, assign_shares
+from ringbco.reports.window import window
+from ringbco.result.outcome import Outcome
+from ringbco.run.soundness import check_drawable
+from sharing import FIXED, jobs, random_jobs
+from test_timeline import check_format, events_of, slices
+
+
+@pytest.fixture(scope="module")
+def small() -> Outcome:
+    """The example of docs/shares.md: from 10 s on GPUs 0 and 1 have two jobs each."""
+    frame = jobs((0, 1, 100, 0.6), (0, 1, 100, 0.5), (0, 2, 50, None), (10, 1, 100, 0.4), (10, 1, 40, 0.3))
+    return ringbco.replay(frame, "1x4", interference=0.5, **FIXED)
+
+
+@pytest.fixture(scope="module")
+def random_outcome() -> Outcome:
+    return ringbco.replay(random_jobs(random.Random(5), share=0.8), "3x4", policy="srtf", placement="fgd")
+
+
+def names(events: list[dict[str, Any]]) -> dict[tuple[int, int], str]:
+    return {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+
+
+def test_lanes_by_hand(small: Outcome) -> None:
+    events = events_of(small)
+    check_format({"traceEvents": events, "displayTimeUnit": "ms"})
+    lane = names(events)
+    assert list(lane.values()) == [
+        "GPU 0",
+        "GPU 0 \N{MIDDLE DOT} 2nd share",
+        "GPU 1",
+        "GPU 1 \N{MIDDLE DOT} 2nd share",
+        "GPU 2",
+        "GPU 3",
+    ]
+    found = {
+        (e["args"]["job"], lane[e["pid"], e["tid"]], e["args"].get("share"), e["ts"] / 1e6, e["dur"] / 1e6)
+        for e in slices(events)
+    }
+    assert found == {
+        ("a", "GPU 0", 0.6, 0, 145),
+        ("b", "GPU 1", 0.5, 0, 120),
+        ("c", "GPU 2", None, 0, 50),
+        ("c", "GPU 3", None, 0, 50),
+        ("d", "GPU 0 \N{MIDDLE DOT} 2nd share", 0.4, 10, 145),
+        ("e", "GPU 1 \N{MIDDLE DOT} 2nd share", 0.3, 10, 60),
+    }
+
+
+def test_counters_are_parts_of_gpus(small: Outcome) -> None:
+    held = [(e["ts"] / 1e6, e["args"]["GPUs"]) for e in events_of(small) if e["name"] == "GPUs held"]
+    assert held == [(0, 3.1), (10, 3.8), (50, 1.8), (70, 1.5), (120, 1.0), (145, 0.4), (155, 0)]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (21, "21st"), (112, "112th")]
+)
+def test_ordinals(number: int, text: str) -> None:
+    assert perfetto._ordinal(number) == text
+
+
+def test_slices_are_the_rows_of_the_allocations(random_outcome: Outcome) -> None:
+    events = events_of(random_outcome)
+    check_format({"traceEvents": events, "displayTimeUnit": "ms"})
+    lane = names(events)
+    found = sorted(
+        (
+            e["args"]["job"],
+            e["pid"] - perfetto.FIRST_SERVER,
+            int(lane[e["pid"], e["tid"]].split()[1]),
+            e["args"].get("share", 1.0),
+            round(e["ts"] / 1e6, 3),
+        )
+        for e in slices(events)
+    )
+    assert random_outcome.allocations is not None
+    rows = random_outcome.allocations.select(
+        "job_id", "server", "gpu", pl.col("share").fill_null(1.0), pl.col("start_time").round(3)
+    ).rows()
+    assert found == sorted(rows)
+    assert any("share" in name for name in lane.values())
+
+
+def test_holders_of_a_gpu_keep_apart(random_outcome: Outcome) -> None:
+    """Two of one GPU at one time share neither number nor thousandth; each has what it asked for."""
+    frame = lanes.held_rows(random_outcome)
+    held = assign_shares(frame, random_outcome)
+    rows = frame.rows(named=True)
+    of: dict[tuple[int, int], list[Held]] = defaultdict(list)
+    for one in held:
+        assert sum(width for _, width in one.spans) == round((rows[one.row]["share"] or 1.0) * 1000)
+        assert all(first >= 0 and first + width <= 1000 for first, width in one.spans)
+        of[one.server, one.gpu].append(one)
+    together = 0
+    for holders in of.values():
+        for one in holders:
+            start, end = rows[one.row]["start"], rows[one.row]["end"]
+            for other in holders:
+                apart = rows[other.row]["end"] <= start or rows[other.row]["start"] >= end
+                if other is one or apart:
+                    continue
+                together += 1
+                assert other.nth != one.nth
+                mine, others = (
+                    {k for first, width in each.spans for k in range(first, first + width)}
+                    for each in (one, other)
+                )
+                assert not mine & others
+    assert together > 20
+
+
+def test_the_picture_fills_gpus_by_shares(random_outcome: Outcome) -> None:
+    chart = lanes_chart(random_outcome, window(random_outcome, None, None, None))
+    assert png(chart)[:8] == b"\x89PNG\r\n\x1a\n"
+    rows = next(rows for rows in chart.to_dict()["datasets"].values() if "level" in rows[0])
+    area = sum((row["end"] - row["start"]) * (row["bottom"] - row["top"]) for row in rows)
+    assert random_outcome.allocations is not None
+    held = random_outcome.allocations.select(
+        (pl.col("share").fill_null(1.0) * (pl.col("end_time") - pl.col("start_time"))).sum()
+    ).item()
+    assert min(abs(held / area - unit) for unit in (1, 60, 3_600, 86_400)) < 1e-6 * held / area
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("gpu", 9, "server 0 has no room for what its GPU 9 holds at 10 s"),
+        ("share", 0.9, "server 0 has no room for what its GPU 0 holds at 10 s"),
+    ],
+)
+def test_what_no_gpu_can_hold(small: Outcome, column: str, value: float, says: str) -> None:
+    assert small.allocations is not None
+    other = pl.when(pl.col("job_id") == "d").then(pl.lit(value)).otherwise(column)
+    wrong = small.allocations.with_columns(other.cast(small.allocations.schema[column]).alias(column))
+    with pytest.raises(InputError, match=says):
+        events_of(dataclasses.replace(small, allocations=wrong))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (pl.col("gpu").cast(pl.String), "column gpu: String: expected numbers"),
+        (pl.lit(None, pl.UInt32).alias("gpu"), "row 1, column gpu: null: expected a GPU's index, from 0"),
+        (pl.lit(1.5).alias("share"), "row 1, column share: 1.5: expected a share > 0 and <= 1"),
+        (pl.lit(float("nan")).alias("share"), "row 1, column share: NaN: expected a share > 0 and <= 1"),
+        (None, "column gpu: expected a column, as jobs share GPUs; there is none"),
+    ],
+)
+def test_damaged_shares_are_told(small: Outcome, tmp_path: Path, change: pl.Expr | None, says: str) -> None:
+    assert small.allocations is not None
+    frame = small.allocations
+    wrong = frame.drop("gpu", "share") if change is None else frame.with_columns(change)
+    with pytest.raises(InputError) as caught:
+        check_drawable(dataclasses.replace(small, allocations=wrong), tmp_path)
+    assert says in str(caught.value)
+
+
+def test_servers_are_named_by_their_type(tmp_path: Path, invoke: Invoke) -> None:
+    file = tmp_path / "c.toml"
+    groups = [f'[[servers]]\ncount = 1\ngpus = 2\ngpu_type = "{name}"\n' for name in ("V100", "T4")]
+    file.write_text("".join(groups), encoding="utf-8")
+    frame = jobs((0, 1, 10, 0.6), (0, 1, 10, 0.6), (0, 1, 10, 0.6))
+    made = ringbco.replay(frame, Cluster.parse(file), **FIXED)
+    told = [e["args"]["name"] for e in events_of(made) if e["name"] == "process_name"]
+    assert told == ["cluster", "server 0 (2 GPUs, V100)", "server 1 (2 GPUs, T4)"]
+    made.write(tmp_path / "r")
+    assert invoke("timeline", "r", "-o", "t.json.gz", "--png", "t.png").returncode == 0

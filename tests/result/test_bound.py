@@ -1,0 +1,484 @@
+"""The lower bound: against a plain twin, exact optima of small instances, and every policy."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ringbco
+from conftest import SHARED, Invoke, present
+from own_policies import Stretchy
+from ringbco import _core
+from ringbco.cluster.spec import Cluster, ServerGroup
+from ringbco.errors import InputError, UsageError
+from ringbco.result.bound import lower_bound
+from ringbco.run.options import policies
+
+ROOT = Path(__file__).parents[2]
+Job = tuple[float, float, float]  # submitted, the shortest run time, the work in seconds of all GPUs
+
+
+# The twin
+
+
+def runs(jobs: list[Job], *, remaining: bool) -> tuple[list[float], list[float]]:
+    """Completions and mean busy times where at each time the job with the least work, or rest of it, runs."""
+    left = [work for _, _, work in jobs]
+    ends, means = [0.0] * len(jobs), [0.0] * len(jobs)
+    now = 0.0
+    while max(left) > 0:
+        there = [job for job in range(len(jobs)) if left[job] > 0 and jobs[job][0] <= now]
+        coming = [submit for submit, _, _ in jobs if submit > now]
+        if not there:
+            now = min(coming)
+            continue
+        job = min(there, key=lambda job: left[job] if remaining else jobs[job][2])
+        end = min([now + left[job], *coming])
+        means[job] += (end - now) / jobs[job][2] * (now + end) / 2
+        if now + left[job] <= end:
+            left[job], ends[job] = 0.0, end
+        else:
+            left[job] -= end - now
+        now = end
+    return ends, means
+
+
+def plain(jobs: list[Job]) -> float:
+    """The bound of jobs in order of submission, as docs/bound.md defines it."""
+    submitted = sum(submit for submit, _, _ in jobs)
+    ends, _ = runs(jobs, remaining=True)
+    alone = sorted(submit + shortest for submit, shortest, _ in jobs)
+    in_order = sum(map(max, sorted(ends), alone)) - submitted
+    _, means = runs(jobs, remaining=False)
+    busy = sum(means) + sum(shortest / 2 for _, shortest, _ in jobs) - submitted
+    whole = max(sum(shortest for _, shortest, _ in jobs), in_order, busy)
+    half = len(jobs) // 2
+    return max(whole, plain(jobs[:half]) + plain(jobs[half:])) if half else whole
+
+
+times = st.one_of(st.integers(0, 12).map(float), st.floats(0.0, 50.0))
+lengths = st.one_of(st.integers(1, 9).map(float), st.floats(0.1, 40.0))
+
+
+@given(st.lists(st.tuples(times, lengths, st.integers(1, 8)), min_size=1, max_size=14), st.integers(8, 20))
+def test_the_engine_gives_what_the_twin_gives(drawn: list[tuple[float, float, int]], gpus: int) -> None:
+    drawn.sort(key=lambda job: job[0])
+    submit, shortest, size = (np.array(column, dtype=np.float64) for column in zip(*drawn, strict=True))
+    found = lower_bound(submit, shortest, shortest * size, gpus)
+    jobs = [(at, time, time * num / gpus) for at, time, num in drawn]
+    assert found.total == pytest.approx(plain(jobs), rel=1e-9)
+    assert sum(found.set_jobs.values()) == found.jobs == len(jobs)
+    assert sum(found.sets.values()) <= len(jobs)
+    assert found.total >= sum(shortest) * (1 - 1e-9)
+    backwards = lower_bound(submit[::-1].copy(), shortest[::-1].copy(), (shortest * size)[::-1].copy(), gpus)
+    assert backwards.jobs == found.jobs  # the rows' order is free, but for ties
+    if len(set(submit)) == len(submit):
+        assert backwards == found
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_less_room_or_more_jobs_never_lower_it_and_a_later_start_changes_nothing(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 200))
+    submit = np.sort(rng.uniform(0, 10 * count, count))
+    shortest, size = rng.lognormal(2, 1, count), rng.integers(1, 9, count)
+    work = shortest * size
+    total = lower_bound(submit, shortest, work, 8).total
+    # The terms are monotonic one by one, so the largest over the same halvings is too.
+    assert lower_bound(submit, shortest, work, 16).total <= total * (1 + 1e-9)
+    assert lower_bound(submit, shortest * 1.5, work * 1.5, 8).total >= total * (1 - 1e-9)
+    assert lower_bound(submit + 1e6, shortest, work, 8).total == pytest.approx(total, rel=1e-7)
+
+
+def test_many_threads_give_one_result() -> None:
+    rng = np.random.default_rng(1)
+    count = 1 << 13
+    # A rush of small jobs, one of jobs as large as the cluster, and two quiet times.
+    span, size = np.repeat([1e3, 1e3, 1e8, 1e8], count), np.repeat([1, 64, 1, 1], count)
+    begin = np.repeat([0.0, 1e7, 1e8, 2e8], count)
+    submit = np.sort(begin + span * rng.uniform(size=4 * count))
+    shortest = rng.lognormal(2, 1, 4 * count)
+    work = shortest * size
+    first, *others = [lower_bound(submit, shortest, work, 64) for _ in range(4)]
+    assert all(other == first for other in others)
+    assert min(first.sets.values()) > 0
+
+
+# Exact optima
+
+
+def optimum(jobs: list[dict[str, int]], gpus: int) -> int:
+    """The least sum of completions less submissions where GPUs are all alike, decided anew each second.
+
+    A job does as many GPU-seconds a second as it has GPUs, from its min_gpus to its max_gpus.
+    """
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    horizon = max(job["submit"] for job in jobs) + sum(
+        -(-job["num_gpus"] * job["duration"] // job["min_gpus"]) for job in jobs
+    )
+    held: list[list[Any]] = []
+    ends = []
+    for row, job in enumerate(jobs):
+        room = min(job["max_gpus"], gpus)
+        end = model.new_int_var(0, horizon, f"end{row}")
+        mine: list[Any] = [0] * job["submit"]
+        for second in range(job["submit"], horizon):
+            on = model.new_bool_var(f"on{row},{second}")
+            width = model.new_int_var(0, room, f"gpus{row},{second}")
+            model.add(width >= job["min_gpus"] * on)
+            model.add(width <= room * on)
+            model.add(end >= second + 1).only_enforce_if(on)
+            mine.append(width)
+        model.add(sum(mine) >= job["num_gpus"] * job["duration"])
+        held.append(mine)
+        ends.append(end)
+    for second in range(horizon):
+        model.add(sum(mine[second] for mine in held) <= gpus)
+    model.minimize(sum(ends))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    assert solver.solve(model) == cp_model.OPTIMAL
+    return int(solver.objective_value) - sum(job["submit"] for job in jobs)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("elastic", [False, True])
+def test_no_optimum_is_below_the_bound(elastic: bool) -> None:
+    pytest.importorskip("ortools.sat.python.cp_model", reason="the exact solver is not installed")
+    rng = np.random.default_rng(7)
+    gaps = []
+    for _ in range(40):
+        gpus = int(rng.integers(2, 5))
+        jobs = []
+        for _ in range(int(rng.integers(2, 6))):
+            size = int(rng.integers(1, gpus + 1))
+            least, most = (
+                (int(rng.integers(1, size + 1)), size + int(rng.integers(0, 3))) if elastic else (size, size)
+            )
+            jobs.append(
+                {
+                    "submit": int(rng.integers(0, 5)), "num_gpus": size, "duration": int(rng.integers(1, 6)),
+                    "min_gpus": least, "max_gpus": most,
+                }
+            )  # fmt: skip
+        frame = pl.DataFrame(jobs).rename({"submit": "submit_time"})
+        frame = frame.with_columns(job_id=pl.int_range(pl.len()).cast(pl.String))
+        found = ringbco.bound(frame, f"1x{gpus}", model="fixed")
+        gaps.append(optimum(jobs, gpus) / found.total - 1)
+    assert min(gaps) >= -1e-9
+    assert min(gaps) < 1e-9  # it is reached
+    assert float(np.mean(gaps)) < 0.3
+
+
+# Every policy
+
+
+def table(rng: np.random.Generator, *, vcs: bool) -> pl.DataFrame:
+    """Up to 25 jobs that a cluster of four servers of 4 GPUs holds, crowded enough to wait and to contend."""
+    count = int(rng.integers(1, 26))
+    return pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in range(count)],
+            "submit_time": np.round(np.sort(rng.uniform(0, 600, count)), int(rng.integers(0, 4))),
+            "num_gpus": rng.choice(np.array([1, 1, 2, 4, 8], dtype=np.uint32), count),
+            "duration": rng.lognormal(5, 1, count),
+            "vc": rng.choice(["a", "b"], count) if vcs else ["a"] * count,
+            "user": rng.choice(["u", "v"], count),
+            "deadline": np.full(count, 1e9),
+        }
+    )
+
+
+HALVES = Cluster.from_groups([ServerGroup(2, 4, "a"), ServerGroup(2, 4, "b")], name="halves")
+NETWORKS: dict[str, dict[str, float]] = {
+    "default": {},
+    "slow": {"inter_bandwidth": 2e8, "xi1": 1.0},
+    "faster between servers": {"inter_bandwidth": 1e12, "intra_bandwidth": 1e9, "xi2": 0.0},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("clock", ["continuous", "slot"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_no_policy_is_below_the_bound(network: str, clock: str) -> None:
+    below = 0
+    for seed, policy in enumerate(policies()):
+        rng = np.random.default_rng([seed, len(network), len(clock)])
+        for model, vcs, placement in (("rar", False, None), ("rar", True, "random"), ("fixed", True, None)):
+            jobs = table(rng, vcs=vcs)
+            cluster = (HALVES if vcs else Cluster.parse("4x4")).with_network(**NETWORKS[network])
+            options: dict[str, Any] = {"model": model, "seed": seed}
+            timing = {"clock": clock} | ({"slot": 60.0, "quantum": 600.0} if clock == "slot" else {})
+            outcome = ringbco.replay(
+                jobs, cluster, policy=policy.name, placement=placement, **options, **timing
+            )
+            found = ringbco.bound(jobs, cluster, **options)
+            mean = outcome.summary["mean_jct"]
+            assert found.jobs == outcome.jobs.height
+            assert mean >= found.mean_jct * (1 - 1e-9), (policy.name, model)
+            below += mean < float(np.mean(outcome.jobs["ideal_run_time"].to_numpy())) * (1 - 1e-9)
+    # Rings that are faster over two servers than in one do end before their ideal run time.
+    assert (below > 0) == (network == "faster between servers")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", ["fixed", "rar"])
+def test_no_elastic_schedule_is_below_the_bound(model: str) -> None:
+    faster = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        rigid = table(rng, vcs=False)
+        jobs = rigid.with_columns(
+            min_gpus=pl.max_horizontal(pl.col("num_gpus") // 4, 1), max_gpus=pl.col("num_gpus") * 2
+        )
+        outcome = ringbco.replay(jobs, "4x4", policy=Stretchy, model=model, seed=seed)
+        found = ringbco.bound(jobs, "4x4", model=model, seed=seed)
+        mean = outcome.summary["mean_jct"]
+        assert mean >= found.mean_jct * (1 - 1e-9)
+        faster += mean < ringbco.bound(rigid, "4x4", model=model, seed=seed).mean_jct
+    assert faster  # than any schedule of rigid jobs
+
+
+# By hand
+
+
+def of(
+    submit: list[float], num_gpus: list[int], duration: list[float], cluster: str | Cluster, **more: Any
+) -> ringbco.Bound:
+    options = {name: more.pop(name) for name in ("oversize",) if name in more}
+    columns = {"submit_time": submit, "num_gpus": num_gpus, "duration": duration, **more}
+    names = [f"j{row}" for row in range(len(submit))]
+    return ringbco.bound(pl.DataFrame({"job_id": names, **columns}), cluster, model="fixed", **options)
+
+
+def test_the_example_of_the_page() -> None:
+    found = of([0.0] * 4 + [100.0, 200.0, 300.0, 400.0], [1] * 8, [2.0] * 4 + [3.0] * 4, "1x2")
+    assert found.total == pytest.approx(12.0 + 12.0, rel=1e-9)
+    assert (found.jobs, found.mean_jct) == (8, found.total / 8)
+    assert found.sets == {"run_times": 1, "srpt": 0, "busy": 1}
+    assert found.set_jobs == {"run_times": 4, "srpt": 0, "busy": 4}
+
+
+def test_virtual_clusters_have_their_own_bounds() -> None:
+    # Alone at "a"; two whole clusters at once at "b".
+    found = of([0.0, 0.0, 0.0], [4, 8, 8], [5.0, 10.0, 10.0], HALVES, vc=["a", "b", "b"])
+    assert {name: part.total for name, part in found.vcs.items()} == pytest.approx({"a": 5.0, "b": 30.0})
+    assert (found.total, found.jobs) == (pytest.approx(35.0), 3)
+    assert found.set_jobs == {"run_times": 1, "srpt": 2, "busy": 0}
+    pooled = of([0.0, 0.0, 0.0], [4, 8, 8], [5.0, 10.0, 10.0], HALVES.pooled(), vc=["a", "b", "b"])
+    assert pooled.vcs == {}
+    assert pooled.total < found.total
+
+
+def test_elastic_jobs_may_run_on_any_gpus_in_their_range() -> None:
+    assert of([0.0], [2], [10.0], "1x8").total == 10.0
+    assert of([0.0], [2], [10.0], "1x8", max_gpus=[5]).total == pytest.approx(4.0)
+    assert of([0.0], [2], [10.0], "1x8", max_gpus=[50]).total == pytest.approx(2.5)
+    # On one GPU a ring sends nothing, so its work is less.
+    frame = pl.DataFrame(
+        {
+            "job_id": ["a"], "submit_time": [0.0], "num_gpus": [4], "duration": [1.0], "iterations": [100],
+            "gradient_bytes": [1e9], "bp_time": [0.1], "min_gpus": [1],
+        }
+    )  # fmt: skip
+    network = {"intra_bandwidth": 1e9, "reduce_speed": 1e12, "xi2": 0.0}
+    cluster = Cluster.parse("1x4").with_network(inter_bandwidth=1e8, **network)
+    assert ringbco.bound(frame, cluster).total == pytest.approx(100 * 0.1)
+    rigid = frame.drop("min_gpus")
+    assert ringbco.bound(rigid, cluster).total == pytest.approx(100 * (0.1 + 2 * 0.75 + 0.75e-3))
+    # Over two servers, where links between them are faster.
+    fast = Cluster.parse("2x4").with_network(inter_bandwidth=1e10, **network)
+    assert ringbco.bound(rigid, fast).total == pytest.approx(100 * (0.1 + 2 * 0.075 + 0.75e-3))
+
+
+def test_jobs_that_are_too_large() -> None:
+    with pytest.raises(InputError, match=r"row 2, .*: 9: .*cluster has 8; .*--oversize drop"):
+        of([0.0, 0.0], [8, 9], [5.0, 5.0], "2x4")
+    found = of([0.0, 0.0], [8, 9], [5.0, 5.0], "2x4", oversize="drop")
+    assert (found.jobs, found.dropped, found.total) == (1, 1, 5.0)
+    with pytest.raises(InputError, match="no job is left"):
+        of([0.0], [9], [5.0], "2x4", oversize="drop")
+
+
+@pytest.mark.parametrize(("name", "value"), [("model", "fast"), ("seed", -1), ("oversize", "keep")])
+def test_options_that_are_none(small_jobs: Path, name: str, value: object) -> None:
+    with pytest.raises(UsageError, match=name):
+        ringbco.bound(small_jobs, "2x8", **{name: value})  # type: ignore[arg-type]
+
+
+def test_the_engine_refuses_what_is_no_time() -> None:
+    good = np.array([1.0, 2.0])
+    for submit, shortest, work in (
+        (good, good[:1], good), (good, good, -good), (good * np.nan, good, good), (good, good * 0, good)
+    ):  # fmt: skip
+        with pytest.raises(_core.CoreError):
+            _core.bound(submit, shortest, work, 4)
+    with pytest.raises(_core.CoreError):
+        _core.bound(good, good, good, 0)
+
+
+# Where it shows
+
+
+def test_the_verb(invoke: Invoke, small_jobs: Path) -> None:
+    told = invoke("bound", str(small_jobs), "--cluster", "1x8", "--model", "fixed", "--units", "seconds")
+    found = ringbco.bound(small_jobs, "1x8", model="fixed")
+    assert f"at least {found.mean_jct:.1f} s" in told.stdout
+    assert "virtual cluster" not in told.stdout
+    printed = json.loads(
+        invoke("bound", str(small_jobs), "--cluster", "1x8", "--model", "fixed", "--json").stdout
+    )
+    assert printed == found.to_dict()
+    assert printed["mean_jct"] * printed["jobs"] == pytest.approx(printed["total"])
+
+
+def test_the_verb_tells_virtual_clusters_and_what_it_left_out(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(HALVES.to_toml())
+    rows = "a,0,4,100,a\nb,0,8,100,b\nc,0,9,100,b\n"
+    (tmp_path / "jobs.csv").write_text(f"job_id,submit_time,num_gpus,duration,vc\n{rows}")
+    command = ["bound", str(tmp_path / "jobs.csv"), "--cluster", str(tmp_path / "c.toml"), "--model", "fixed"]
+    told = invoke(*command, "--oversize", "drop").stdout
+    assert "2 jobs, 1 left out as too large" in told
+    assert "virtual cluster" in told
+    assert "elastic" not in told
+    refused = invoke(*command)
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+
+
+def test_the_verb_says_that_elastic_jobs_may_be_resized_and_that_both_clocks_have_the_bound(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    rows = "a,0,2,100,1,5\nb,0,2,100,2,2\nc,0,2,100,,3\nd,0,9,100,,10\n"
+    (tmp_path / "jobs.csv").write_text(f"job_id,submit_time,num_gpus,duration,min_gpus,max_gpus\n{rows}")
+    command = ("bound", "jobs.csv", "--cluster", "1x8", "--model", "fixed", "--oversize", "drop")
+    done = invoke(*command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nelastic jobs: 2; each may hold min_gpus to max_gpus GPUs here" in done.stdout
+    told = json.loads(invoke(*command, "--json").stdout)
+    assert (told["jobs"], told["elastic"], told["dropped"]) == (3, 2, 1)
+    page = (ROOT / "docs" / "bound.md").read_text(encoding="utf-8")
+    table = page.split("| key | content |\n")[1].split("\n\n")[0]
+    keys = [name for row in table.splitlines()[1:] for name in row.split("|")[1].strip().split(", ")]
+    assert sorted(keys) == sorted(told)
+    assert "both clocks" in invoke("bound", "--help").stdout
+
+
+def test_a_comparison_holds_the_mean_against_it(small_jobs: Path) -> None:
+    comparison = ringbco.compare(small_jobs, "2x8", ["fifo", "srtf"], seed=3)
+    mean = ringbco.bound(small_jobs, "2x8", seed=3).mean_jct
+    assert comparison.bounds == pytest.approx({"fifo": mean, "srtf": mean})
+    assert comparison.to_dict()["mean_jct_bounds"] == comparison.bounds
+    rows = comparison.frame.filter(pl.col("measure") == "mean_jct_over_bound")
+    expected = [outcome.summary["mean_jct"] / mean for outcome in comparison.outcomes.values()]
+    assert rows["value"].to_list() == pytest.approx(expected)
+    assert min(expected) >= 1
+
+
+def test_each_result_is_held_against_the_bound_of_its_own_jobs(small_jobs: Path) -> None:
+    jobs = ringbco.read_jobs(small_jobs).frame
+    outcomes = [
+        ringbco.replay(jobs, "2x8", policy="fifo"),
+        ringbco.replay(jobs.head(3), "2x8", policy="fifo"),
+        ringbco.replay(jobs, "1x8", policy="fifo", model="fixed"),
+        ringbco.plan(jobs.with_columns(submit_time=0.0), "2x8", policy="ff"),
+        ringbco.replay(jobs.with_columns(vc=pl.lit("a")), HALVES, policy="fifo"),
+    ]
+    comparison = outcomes[0].compare(*outcomes[1:])
+    expected = [
+        ringbco.bound(jobs, "2x8"),
+        ringbco.bound(jobs.head(3), "2x8"),
+        ringbco.bound(jobs, "1x8", model="fixed"),
+        ringbco.bound(jobs.with_columns(submit_time=0.0), "2x8"),
+        ringbco.bound(jobs.with_columns(vc=pl.lit("a")), HALVES),
+    ]
+    assert list(comparison.bounds.values()) == pytest.approx([bound.mean_jct for bound in expected])
+
+
+def test_no_bound_where_a_result_does_not_say_it(small_jobs: Path) -> None:
+    jobs = ringbco.read_jobs(small_jobs).frame
+    stretched = jobs.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 1)
+    elastic = ringbco.replay(stretched, "2x8", policy=Stretchy)
+    fast = Cluster.parse("2x8").with_network(inter_bandwidth=1e12)
+    spread = ringbco.replay(jobs, fast, policy="fifo")
+    damaged = ringbco.replay(jobs, "2x8", policy="fifo")
+    damaged.jobs = damaged.jobs.with_columns(ideal_run_time=pl.lit(float("nan")))
+    comparison = elastic.compare(spread, damaged)
+    assert list(comparison.bounds.values()) == [None, None, None]
+    assert "mean_jct_over_bound" not in comparison.frame["measure"].to_list()
+    # The durations of model fixed do not hang on the network.
+    fixed = ringbco.replay(jobs, fast, policy="fifo", model="fixed")
+    assert list(fixed.compare(spread).bounds.values()) == [
+        pytest.approx(ringbco.bound(jobs, fast, model="fixed").mean_jct),
+        None,
+    ]
+    repeated = ringbco.compare(jobs, fast, ["fifo"], seeds=2)
+    assert repeated.bounds == {"fifo": None}
+
+
+@pytest.mark.long
+def test_a_policy_that_may_resize_costs_no_other_result_its_bound(invoke: Invoke, tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b"], "submit_time": [0.0, 60.0], "num_gpus": [4, 2], "duration": [300.0, 50.0],
+            "max_gpus": [8, 2],
+        }
+    )  # fmt: skip
+    bound = ringbco.bound(jobs.drop("max_gpus"), "1x8", model="fixed").mean_jct
+    made = {
+        policy: ringbco.replay(jobs, "1x8", policy=policy, model="fixed", decisions=True)
+        for policy in ("fifo", "srtf", "elastic-srtf", Stretchy)
+    }
+    assert made[Stretchy].summary["mean_jct"] < bound
+    made[Stretchy].write(tmp_path / "stretchy")
+    log = f"log:{tmp_path / 'stretchy' / 'decisions.parquet'}"
+    made["log"] = ringbco.replay(jobs, "1x8", policy=log, model="fixed")
+    for order in itertools.permutations(made, 3):
+        first, *others = (made[policy] for policy in order)
+        found = list(first.compare(*others).bounds.values())
+        assert found == [pytest.approx(bound) if policy in ("fifo", "srtf") else None for policy in order]
+    jobs.write_parquet(tmp_path / "jobs.parquet")
+    options = ("--cluster", "1x8", "--model", "fixed", "--policy", "fifo", "-o", "compared")
+    done = invoke("compare", "jobs.parquet", *options, "--result", "stretchy")
+    assert "without a lower bound (docs/bound.md): stretchy\n" in done.stdout
+
+
+def test_the_worst_slowdown_of_gangs_that_run_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """b and c cannot run beside a, nor beside each other. d can run beside a. With b, a is done at 110 s at
+    best. With c, too, the later of b and c is done 20 s after it came. The bound is rounded down."""
+    monkeypatch.syspath_prepend(ROOT / "benches")
+    least = import_module("bound_table").worst_slowdown_bound
+    times = {"a": (0.0, 6, 100.0), "b": (5.0, 5, 10.0), "c": (5.0, 8, 10.0), "d": (5.0, 4, 1.0)}
+    jobs = pl.DataFrame(
+        [(job, *row) for job, row in times.items()],
+        schema=["job_id", "submit_time", "num_gpus", "duration"],
+        orient="row",
+    )
+    for kept, bound in (("ad", 1.0), ("abd", 1.09), ("abcd", 1.99)):
+        some = jobs.filter(pl.col("job_id").is_in(list(kept)))
+        worst = []
+        for policy in ("srtf", "ftf", "repack"):
+            ran = ringbco.replay(some, "1x8", policy=policy, model="fixed", predict="exact", preempt_cost=0.0)
+            assert least(ran.jobs, Cluster.parse("1x8")) == bound
+            worst.append(ran.summary["worst_finish_time_fairness"])
+        assert min(worst) >= bound
+
+
+@pytest.mark.parametrize("trace", ["philly/2869ce", "philly/51b7ef", "helios/venus_2vc_2020-09"])
+def test_the_table_of_the_page(monkeypatch: pytest.MonkeyPatch, trace: str) -> None:
+    present(SHARED / "traces" / f"{trace}.csv")
+    monkeypatch.syspath_prepend(ROOT / "benches")
+    rows = list(import_module("bound_table").rows(SHARED / "traces", trace))
+    page = (ROOT / "docs" / "bound.md").read_text(encoding="utf-8").splitlines()
+    assert rows
+    assert [row for row in page if row.startswith(f"| {trace} |")] == rows
