@@ -255,6 +255,8 @@ class Gavel(Rounds):
         fields = given.fields
         self.hold = float(fields.get("renew", 1920.0))
         self.unsure = bool(fields.get("newcomers", False)) or fields.get("shares", "max-min") != "max-min"
+        # Where a gang that is given GPUs may find no room on the empty cluster, shares may be renewed unseen.
+        self.unsure |= self.fails() and (given.outages is not None or given.services is not None)
         self.known: frozenset[int] = frozenset()
         self.members: frozenset[int] = frozenset()
         self.present: frozenset[int] = frozenset()
@@ -286,6 +288,15 @@ class Gavel(Rounds):
         self.open = self.begins and bool(self.present)
         if self.open:
             self.renew(self.time)
+            self._again()
+
+    def _again(self) -> None:
+        """Where nobody could run with the shares, as GPUs have changed, they are worked out anew."""
+        able = any(
+            wish.gpus <= self.there[wish.own] for job in self.known & self.present for wish in self.asked(job)
+        )
+        if not able and self.there != self.gpus:
+            self._renew(self.time)
 
     def round(self, out: list[Stay], come: list[Stay]) -> None:
         """All give their GPUs back, and are placed, the largest first."""
@@ -330,15 +341,10 @@ class Gavel(Rounds):
         if not self.open:
             return ()
         self.open = False
-        waits = {job: self.asked(job) for job in self.order(list(self.place))}
-        if not self.running and not self.unsure:
-            # Nobody runs: shares are worked out anew as long as somebody was tried, or GPUs have changed.
-            tried = any(waits[job] for job in waits if job in self.known)
-            if tried or self.there != self.gpus:
-                self._renew(self.time)
         if self.unsure:
             return ()
-        return self.idle({job: own for job, own in waits.items() if job in self.known}, sized=True)
+        waits = {job: self.asked(job) for job in self.order(list(self.place)) if job in self.known}
+        return self.idle(waits, sized=True)
 
 
 class Allox(Solving):
