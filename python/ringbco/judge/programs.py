@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate, groupby
 from typing import Final, NamedTuple
@@ -12,6 +13,7 @@ from ringbco.judge.deciding import Fault, UnclearError
 from ringbco.judge.doubts import Doubts
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import Given, Stay
+from ringbco.judge.placing import Parts
 from ringbco.judge.trying import Trying
 from ringbco.judge.work import Worker
 
@@ -319,21 +321,26 @@ class Gavel(Rounds):
                 self.stop(job)
             for group in groups:
                 left = list(group)
-                free = [self._free(job, old) for job in left]
                 while left:
                     # Their order among each other is not known. It is no matter where all get what they had.
-                    job = left.pop(0 if all(free) else doubts.choose(len(left)))
-                    if self._free(job, old):
+                    job = left.pop(0 if self._free(left, old) else doubts.choose(len(left)))
+                    if self._free([job], old):
                         self.start(job, old[job])
                     else:
                         self.place_all([job], right)
 
         self.attempt(decide, out, come)
 
-    def _free(self, job: int, old: dict[int, list[tuple[int, int]]]) -> bool:
-        """Whether a job can have what it had."""
-        return job in old and all(
-            self.floor.pools[self.floor.of[server]].idle[server] >= gpus for server, gpus in old[job]
+    def _free(self, jobs: Sequence[int], old: dict[int, Parts]) -> bool:
+        """Whether jobs can all have what they had."""
+        need: Counter[int] = Counter()
+        for job in jobs:
+            if job not in old:
+                return False
+            need.update(dict(old[job]))
+        self.floor.looks += len(need)
+        return all(
+            self.floor.pools[self.floor.of[server]].idle[server] >= gpus for server, gpus in need.items()
         )
 
     def looked(self) -> Sequence[Fault]:
