@@ -178,9 +178,20 @@ class Ranking(Deciding):
         if self.name in ("srtf", "ftf"):
             for one, other in pairwise(ranked):
                 gap = abs(keys[one][0] - keys[other][0])
-                if level[one] == level[other] and 0.0 < gap <= CLOSE * max(1.0, abs(keys[one][0])):
+                near = level[one] == level[other] and gap <= CLOSE * max(1.0, abs(keys[one][0]))
+                if near and not (gap == 0.0 and self._alike(one, other)):
                     raise UnclearError
         return ranked
+
+    def _alike(self, one: int, other: int) -> bool:
+        """Whether two keys are the same however they are worked out: of jobs that have not run."""
+        if self.worked(one) or self.worked(other):
+            return False
+        jobs = self.jobs
+        return self.name == "srtf" or (jobs.submit[one], jobs.ideal[one]) == (
+            jobs.submit[other],
+            jobs.ideal[other],
+        )
 
     # A pass.
 
