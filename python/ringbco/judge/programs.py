@@ -33,6 +33,8 @@ class Wish(NamedTuple):
 class Solving(Trying):
     """GPUs are those of now: of servers that are up, without those that replicas hold."""
 
+    orders = True
+
     def order(self, jobs: Sequence[int]) -> list[int]:
         """Jobs in fifo's order."""
         return sorted(jobs, key=self.fifo.__getitem__)
@@ -135,6 +137,7 @@ class Rounds(Solving):
 
     def look(self) -> None:
         """A round begins when the last one is over, and at an event at which nobody runs."""
+        super().look()
         while self.goes_on() and (at := boundary(self.ends, self.given.slot)) < self.time:
             self.floor.looks += 1
             self.ends = at + self.length
@@ -330,6 +333,8 @@ class Gavel(Rounds):
                         self.place_all([job], right)
 
         self.attempt(decide, out, come)
+        # Of those that got what they had, too, nobody knows who has which GPU of a server.
+        self.blurred |= bool(self.floor.load) and any(len(group) > 1 for group in groups)
 
     def _free(self, jobs: Sequence[int], old: dict[int, Parts]) -> bool:
         """Whether jobs can all have what they had."""

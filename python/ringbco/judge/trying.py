@@ -21,13 +21,25 @@ WORK: Final = 1e-11
 
 
 class Trying(Ranking):
-    """A policy that decides at every event. stirred: when something last happened to its jobs."""
+    """A policy that decides at every event.
+
+    stirred: when something last happened to its jobs. blurred: whether several ways of placing jobs may have
+    been right, so that U is not known from the next instant on.
+    """
+
+    orders = False
+    """Whether doubts are about the order in which jobs are placed."""
 
     def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
         super().__init__(given, floor, worker, stays)
         self.rates = Rates(given, worker.speeds, floor.sizes)
         self.stirred = -math.inf
         self.capacity = dict(floor.capacity)
+        self.blurred = False
+
+    def look(self) -> None:
+        """An instant has come."""
+        self.lost |= self.blurred
 
     def enter(self, job: int) -> None:
         """A job waits."""
@@ -93,6 +105,7 @@ class Trying(Ranking):
             self._take_back(on)
             self.floor.load, self.floor.rng = dict(load), rng
             decide(doubts)
+            self.blurred |= doubts.met and bool(load) and (self.orders or self.fails())
             right, held = self.right(out, come), self.floor.held
             return all(self.agrees(held.get(job), parts) for job, parts in right.items())
 
