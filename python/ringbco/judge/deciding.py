@@ -27,11 +27,14 @@ class UnclearError(Exception):
 
 
 class Standing(NamedTuple):
-    """A job on GPUs. begin: when its pause is over. over: whether its owner held more than a quota then."""
+    """A job on GPUs. begin: when its pause is over.
+
+    over: whether its owner held more than a quota then; None where that hangs on who started before whom.
+    """
 
     start: float
     begin: float
-    over: bool = False
+    over: bool | None = False
     before: float = 0.0
     """Work done before this stay, in units."""
 
@@ -116,6 +119,13 @@ class Deciding:
     def unseen(self) -> None:
         """It has decided, and nobody looked."""
 
+    def forget(self) -> None:
+        """What it decided so far of this instant is not sure."""
+        for job in self.touched:
+            standing = self.standing.get(job)
+            if standing is not None and standing.start == self.time and self.owner(job) is not None:
+                self.standing[job] = standing._replace(over=None)
+
     def look(self) -> None:
         """An instant has come; all is known but what the policy decides."""
 
@@ -171,7 +181,7 @@ class Deciding:
         if known is not None and known.start == stay.start:
             over = known.over
         else:
-            over = owner is not None and self.owned[owner] > self.quotas[owner][0]
+            over = None if owner is not None else False
         begin, before = stay.start + stay.pause, self.done.get(stay.job, 0.0)
         self.standing[stay.job] = Standing(stay.start, begin, over, before)
 
@@ -296,11 +306,15 @@ class Deciding:
         return None
 
     def _is_victim(self, other: int, job: int) -> bool:
-        if self.standing[other].over:
+        over = self.standing[other].over
+        if over:
             return True
         priority, may = self.jobs.priority, self.jobs.preemptible
         lower = priority is not None and priority[other] < priority[job]
-        return self.evicts and lower and (may is None or may[other])
+        found = self.evicts and lower and (may is None or may[other])
+        if over is None and not found:
+            raise UnclearError
+        return found
 
     def key(self, job: int) -> float:
         """Rule 1: GPUs x seconds of progress since the last checkpoint."""

@@ -123,6 +123,7 @@ class Turns:
             wrong = self._wrong(out, come)
             found = [*policy.refusals, *(self._faults(out, wrong) if wrong or out else ())]
         except UnclearError:
+            policy.forget()
             found = list(policy.refusals)
             policy.lost |= policy.follows and bool(brief or out or come or policy.touched or not clear)
         policy.lost |= policy.follows and bool(found)
