@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from ringbco.judge.clock import boundary
@@ -14,6 +15,8 @@ from ringbco.judge.given import Given, Stay
 from ringbco.judge.placing import Parts
 from ringbco.judge.work import Worker
 
+ROUNDING: Final = 1e-13
+"""By so much, relative, two ways of working a key out may differ."""
 CLOSE: Final = 1e-9
 """Times by estimates that differ by less than this, relative, may be in either order."""
 
@@ -46,11 +49,31 @@ class Queue(Deciding):
         level = {job: -priority[job] if priority is not None else 0 for job in jobs}
         ranked = sorted(order, key=lambda job: (level[job], keys[job]))
         self.young = {job: len(jobs) + place for place, job in enumerate(ranked)}
+        self.doubtful = self._doubtful(ranked, keys, level)
         self.who = {place: job for own in (self.aged, self.young) for job, place in own.items()}
         self.aging: dict[int, float] = {}
         if given.options.get("aging") is not None:
             after = float(given.options["aging"])
             self.aging = {job: boundary(given.jobs.submit[job] + after, given.slot) for job in jobs}
+
+    def _doubtful(
+        self, ranked: list[int], keys: dict[int, float], level: dict[int, int]
+    ) -> dict[int, list[int]]:
+        """By job: those beside it whose estimate is the same but for rounding, of other figures."""
+        if self.given.options["order"] != "sjf" or self.given.model == "fixed":
+            return {}
+        own, found = self.jobs, dict[int, list[int]]()
+        columns = (own.iterations, own.gradient, own.compute, own.gpus, own.model, own.recorded)
+
+        def figures(job: int) -> list[object]:
+            return [None if column is None else column[job] for column in columns]
+
+        for one, other in pairwise(ranked):
+            near = abs(keys[one] - keys[other]) <= ROUNDING * abs(keys[other])
+            if near and level[one] == level[other] and figures(one) != figures(other):
+                found.setdefault(one, []).append(other)
+                found.setdefault(other, []).append(one)
+        return found
 
     def _keys(self, jobs: list[int], stays: list[Stay]) -> dict[int, float]:
         """What the queue is ordered by, least first."""
@@ -151,6 +174,8 @@ class Queue(Deciding):
             self.floor.looks += 1
             if self.passed_over(job):
                 continue
+            if job in self.doubtful and any(other in self.place for other in self.doubtful[job]):
+                raise UnclearError
             # The same as one for which there was no room: as most are where many wait and jobs overtake.
             asks = (self.jobs.gpus[job], self.floor.share(job), self.floor.tries(job)) if overtakes else None
             parts = None if asks in failed else self.floor.find(job)
