@@ -22,6 +22,8 @@ from ringbco.judge.work import Worker
 RESIZING: Final = ("afs", "optimus", "elastic-srtf", "elasticflow")
 SHORTEST: Final = ("afs", "elastic-srtf")
 """Those whose base begins with the least remaining run time."""
+COARSE: Final = 1e-6
+"""Seconds between neighbouring times from which on elasticflow's fillings are not known."""
 
 
 class Plan(NamedTuple):
@@ -72,6 +74,10 @@ class Resizing(Trying):
         elif self.running or self.place:
             self.stirred = self.time
         return True
+
+    def blind(self) -> bool:
+        """Also where deadlines are so late that float64 knows them to a microsecond at best."""
+        return super().blind() or (self.flow and math.ulp(self.time) > COARSE)
 
     def enter(self, job: int) -> None:
         """A job waits."""
