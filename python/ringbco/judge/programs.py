@@ -77,6 +77,8 @@ class Solving(Trying):
         waits: the least that each may have of each type. sized: whether nobody else may have got less than
         was meant for it, as the placement found no room.
         """
+        if self.blind():
+            return []  # where there is room hangs on U, which nobody knows
         if not self.running or not self.fails():
             vain = [job for job, wishes in waits.items() if any(self.fits(job, wish) for wish in wishes)]
         elif sized:
