@@ -17,7 +17,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
 ONCE = (
     *(101010, 101908, 103428, 103451, 104183, 105025, 106349, 106887, 106906, 107886, 108170, 108376, "3679"),
-    *(110604, 110613, 110698, 111222, 118138, 500281, 503696, 510021, 511051),
+    *(110604, 110613, 110698, 111222, 118138, 500281, 503696, 510021, 511051, 601922),
+    605539,
     *("1050", 108197, 109130),
 )
 """Genuine cases with which the audit once found fault: rungs at one instant, U under `skip`, no length."""

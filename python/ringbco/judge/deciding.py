@@ -68,6 +68,8 @@ class Deciding:
         self.refusals: list[Fault] = []
         self.owned: dict[str, int] = {}
         self.done: dict[int, float] = {}
+        self.muddled = False
+        """Whether a replica came at an instant of which the book does not tell who ran in between."""
         self.discipline = str(given.options["queue"])
         self.time = 0.0
         # Where jobs share GPUs nobody knows which a replica holds.
@@ -108,7 +110,9 @@ class Deciding:
         Where nobody knows the policy, what is left is where a job goes that is alone in starting.
         Raises UnclearError where the book does not tell what is decided.
         """
-        if out or len(come) > 1 or self.given.resizes or self.given.decides:
+        # What repack starts and stops at one instant, to make room, leaves no trace.
+        traceless = self.given.options["policy"] == "repack" and self.given.pauses
+        if out or len(come) > 1 or self.given.resizes or self.given.decides or traceless:
             raise UnclearError
         for stay in come:
             parts = self.placed(stay.job)

@@ -154,7 +154,9 @@ class Rounds(Solving):
         """A round began between two instants."""
 
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
-        """Nothing changes between rounds."""
+        """Nothing changes between rounds. Where nobody ran for an instant one began, and nobody knows."""
+        if self.muddled:
+            raise UnclearError
         if self.begins and (self.running or self.place):
             self.round(out, come)
 
@@ -236,7 +238,7 @@ class Sia(Rounds):
 
     def looked(self) -> Sequence[Fault]:
         """Whoever waits with room for its least configuration would gain by it."""
-        if not (self.begins and self.every):
+        if not (self.begins and self.every) or self.muddled:
             return ()
         waits = {}
         for job in self.waited:
@@ -355,7 +357,7 @@ class Gavel(Rounds):
         if not self.open:
             return ()
         self.open = False
-        if self.unsure:
+        if self.unsure or self.muddled:
             return ()
         waits = {job: self.asked(job) for job in self.order(list(self.place)) if job in self.known}
         return self.idle(waits, sized=True)

@@ -114,6 +114,7 @@ class Turns:
         policy.touched.clear()
         policy.evictors.clear()
         policy.refusals.clear()
+        policy.muddled |= not clear
         policy.look()
         try:
             if brief or policy.blind() or not clear:
