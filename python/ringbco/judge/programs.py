@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate, groupby
@@ -160,9 +161,9 @@ class Rounds(Solving):
         if self.begins and (self.running or self.place):
             self.round(out, come)
 
+    @abstractmethod
     def round(self, out: list[Stay], come: list[Stay]) -> None:
         """A round begins: who runs on what is the book's word, where is not."""
-        raise NotImplementedError
 
 
 class Sia(Rounds):
