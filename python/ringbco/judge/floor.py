@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 from ringbco.judge.given import WHOLE, Given
 from ringbco.judge.idle import Room
-from ringbco.judge.placing import GOLDEN, KNOWN, MASK, Parts, Servers, by_server, drawn
+from ringbco.judge.placing import KNOWN, Parts, Servers, by_server, drawn
 from ringbco.judge.rooms import Demand, Rooms, fragmentation_of
 from ringbco.judge.speed import Speeds
+from ringbco.judge.splitmix import GOLDEN, MASK
 
 Gpu = tuple[int, int]
 """(server, index of a GPU on it)."""

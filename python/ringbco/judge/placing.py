@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ringbco.judge.splitmix import GOLDEN, MASK, mix
+
 Parts = list[tuple[int, int]]
 """(server, GPUs) of one gang, by server."""
 KNOWN = ("best-fit", "consolidate", "emptiest", "fa-ffp", "first-fit", "worst-fit")
 """Placements that go by how many GPUs of each server are idle."""
-MASK, GOLDEN = (1 << 64) - 1, 0x9E3779B97F4A7C15
 
 
 class Servers:
@@ -170,12 +171,9 @@ def lowest(bits: int) -> int:
 
 
 def splitmix64(state: int) -> tuple[int, int]:
-    """The next number and the next state (Steele, Lea and Flood 2014)."""
+    """The next number and the next state."""
     state = (state + GOLDEN) & MASK
-    z = state
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-    return z ^ (z >> 31), state
+    return mix(state), state
 
 
 def drawn(wanted: int, idle: int, state: int) -> tuple[set[int], int]:

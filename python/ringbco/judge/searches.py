@@ -9,27 +9,18 @@ from typing import Any
 from ringbco.judge.columns import Record, by_job
 from ringbco.judge.given import Book, Given, Rung, Stay
 from ringbco.judge.span import HOUR
+from ringbco.judge.splitmix import GOLDEN, MASK, mix
 from ringbco.judge.work import search
-
-_MASK = 2**64 - 1
-_GOLDEN = 0x9E3779B97F4A7C15
 
 
 def loss(seed: int, job_id: str, part: float) -> float:
     """The loss of a trial that has done a part of its work."""
     state = 0xCBF29CE484222325
     for byte in (job_id + ":loss").encode():
-        state = (state ^ byte) * 0x100000001B3 & _MASK
-    own = _mix(state + (seed + 1) * _GOLDEN)
-    u, v, w = ((_mix(own + step * _GOLDEN) >> 11) / 2.0**53 for step in (1, 2, 3))
+        state = (state ^ byte) * 0x100000001B3 & MASK
+    own = mix(state + (seed + 1) * GOLDEN)
+    u, v, w = ((mix(own + step * GOLDEN) >> 11) / 2.0**53 for step in (1, 2, 3))
     return u + 1.0 / ((0.25 + 0.75 * v) + (1.0 + 99.0 * w) * part)
-
-
-def _mix(state: int) -> int:
-    state &= _MASK
-    state = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & _MASK
-    state = ((state ^ state >> 27) * 0x94D049BB133111EB) & _MASK
-    return state ^ state >> 31
 
 
 class Searches:
