@@ -1,16 +1,16 @@
-//! What a policy decided: the verbs of a run as data.
+//! What happened in a run: what its policy decided and what the machine did, as data.
 //!
-//! A log can be written down, replayed, and checked by the reference, whatever policy made it. Invariant: decisions are
-//! in the order in which they took effect, and those with several parts have a row each, one after the other. For
-//! example, a job that starts on 4 GPUs of each of two servers has two rows of the verb `start`.
+//! A log can be written down, followed, and checked by the reference, whatever policy made it. Invariant: rows are in the
+//! order in which they took effect, and a decision with several parts has a row each, one after the other. For example, a
+//! job that starts on 4 GPUs of each of two servers has two rows of the verb `start`.
 
 use crate::error::{Error, Result};
 use crate::ids::{Job, Server};
 
-/// What a policy may do to a job.
+/// What may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// It gets the GPUs of its rows, for the first time or again.
+    /// A job gets the GPUs of its rows, for the first time or again.
     Start,
     /// It gives its GPUs back, keeps its progress and waits again.
     Stop,
@@ -22,16 +22,47 @@ pub enum Verb {
     Resize,
     /// It is over before it is done.
     End,
+    /// It gives its GPUs back to another job, or to a service, keeps its progress and waits again.
+    Evicted,
+    /// It loses its GPUs, and the progress since its last checkpoint, with a server.
+    Failed,
+    /// It is at a rung: it goes on, pauses or is over.
+    Rung,
+    /// A replica of a service begins or ends.
+    Replica,
+    /// A server comes back.
+    Up,
+    /// A server goes down.
+    Down,
 }
 
 impl Verb {
     /// Every verb, in the order of the documentation.
-    pub const ALL: &'static [Self] = &[Self::Start, Self::Stop, Self::Refuse, Self::Move, Self::Resize, Self::End];
+    pub const ALL: &'static [Self] = &[
+        Self::Start,
+        Self::Stop,
+        Self::Refuse,
+        Self::Move,
+        Self::Resize,
+        Self::End,
+        Self::Evicted,
+        Self::Failed,
+        Self::Rung,
+        Self::Replica,
+        Self::Up,
+        Self::Down,
+    ];
 
-    /// Whether its rows say which GPUs.
+    /// Whether its rows say which GPUs a job holds from then on.
     #[must_use]
     pub fn has_parts(self) -> bool {
         matches!(self, Self::Start | Self::Move | Self::Resize)
+    }
+
+    /// Whether it is of a server and of no job.
+    #[must_use]
+    pub fn is_of_server(self) -> bool {
+        matches!(self, Self::Replica | Self::Up | Self::Down)
     }
 
     /// The name in tables.
@@ -44,142 +75,241 @@ impl Verb {
             Self::Move => "move",
             Self::Resize => "resize",
             Self::End => "end",
+            Self::Evicted => "evicted",
+            Self::Failed => "failed",
+            Self::Rung => "rung",
+            Self::Replica => "replica",
+            Self::Up => "up",
+            Self::Down => "down",
         }
     }
 }
 
-/// The server of a decision that has none.
-pub const NO_SERVER: u32 = Server::NONE.number();
+/// Why something happened, or what came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cause {
+    /// There is nothing to say.
+    #[default]
+    None,
+    /// A replica ends because its service wants fewer.
+    Surplus,
+    /// A replica ends with its server.
+    Failed,
+    /// A trial goes on from a rung.
+    WentOn,
+    /// A trial waits at a rung.
+    Paused,
+    /// A trial is over at a rung.
+    Ended,
+    /// A job is refused when it arrives, before replicas take GPUs and before the pass.
+    OnArrival,
+}
 
-/// Decisions as columns, a row a part.
+impl Cause {
+    /// Every cause.
+    pub const ALL: &'static [Self] =
+        &[Self::None, Self::Surplus, Self::Failed, Self::WentOn, Self::Paused, Self::Ended, Self::OnArrival];
+
+    /// The name in tables; nothing where there is nothing to say.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Surplus => "surplus",
+            Self::Failed => "failed",
+            Self::WentOn => "went on",
+            Self::Paused => "paused",
+            Self::Ended => "ended",
+            Self::OnArrival => "on arrival",
+        }
+    }
+}
+
+/// The number of a server, a job, a GPU or a service where a row has none.
+pub const NONE: u32 = u32::MAX;
+
+/// A row of a log: a part of something that happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// When, s.
+    pub time: f64,
+    /// What.
+    pub verb: Verb,
+    /// The job's row in the table.
+    pub job: u32,
+    /// The server.
+    pub server: u32,
+    /// GPUs there; 0 where the verb has none.
+    pub num_gpus: u32,
+    /// Which GPU of the server, where jobs may hold shares.
+    pub gpu: u32,
+    /// Who caused it: the row of the job that evicts, or of the outage.
+    pub by: u32,
+    /// The service that evicts, or whose replica it is.
+    pub service: u32,
+    /// Which replica of its service, in order of their starts, from 0.
+    pub replica: u32,
+    /// Why, or what came of it.
+    pub cause: Cause,
+    /// At an instant with several passes, the pass of a decision, from 0.
+    pub pass: u32,
+}
+
+impl Row {
+    /// Of a verb and nothing else.
+    #[must_use]
+    pub fn of(time: f64, verb: Verb) -> Self {
+        Self {
+            time,
+            verb,
+            job: NONE,
+            server: NONE,
+            num_gpus: 0,
+            gpu: NONE,
+            by: NONE,
+            service: NONE,
+            replica: NONE,
+            cause: Cause::None,
+            pass: 0,
+        }
+    }
+
+    /// What its part must come after, in a decision of several.
+    fn place(&self) -> (u32, u32) {
+        (self.server, self.gpu)
+    }
+}
+
+/// Rows in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DecisionLog {
-    /// When, s; ascending.
-    pub time: Vec<f64>,
-    /// What.
-    pub verb: Vec<Verb>,
-    /// The job's row.
-    pub job: Vec<u32>,
-    /// The server; [`NO_SERVER`] where the verb has none.
-    pub server: Vec<u32>,
-    /// GPUs there; 0 where the verb has none.
-    pub num_gpus: Vec<u32>,
+    /// A row a part; times ascend.
+    pub rows: Vec<Row>,
+    /// Whether no stay could end before its job was done in the run that wrote it.
+    pub runs_through: bool,
 }
 
 /// One decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// When, s.
-    pub time: f64,
-    /// What.
-    pub verb: Verb,
+    /// Its first row.
+    pub row: Row,
     /// The job.
     pub job: Job,
-    /// (server, GPUs); empty where the verb has none.
+    /// (server, GPUs), servers ascending; empty where the verb has none.
     pub parts: Vec<(Server, u32)>,
+    /// (server, index of the GPU there), where the log names GPUs.
+    pub gpus: Vec<(Server, u32)>,
 }
 
 impl DecisionLog {
     /// A log of nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self { time: Vec::new(), verb: Vec::new(), job: Vec::new(), server: Vec::new(), num_gpus: Vec::new() }
+        Self { rows: Vec::new(), runs_through: false }
     }
 
     /// Number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.time.len()
+        self.rows.len()
     }
 
-    /// Whether nothing was decided.
+    /// Whether nothing happened.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.time.is_empty()
+        self.rows.is_empty()
     }
 
-    /// Adds a decision.
+    /// Whether it has a row of a verb.
+    #[must_use]
+    pub fn has(&self, verb: Verb) -> bool {
+        self.rows.iter().any(|row| row.verb == verb)
+    }
+
+    /// Adds a decision about a job: (server, GPUs).
     pub fn push(&mut self, time: f64, verb: Verb, job: Job, parts: &[(Server, u32)]) {
-        let none = [(Server::NONE, 0)];
-        for &(server, num_gpus) in if parts.is_empty() { &none[..] } else { parts } {
-            self.time.push(time);
-            self.verb.push(verb);
-            self.job.push(job.number());
-            self.server.push(server.number());
-            self.num_gpus.push(num_gpus);
+        let row = Row { job: job.number(), ..Row::of(time, verb) };
+        self.push_parts(row, parts);
+    }
+
+    /// Adds a row for each of (server, GPUs), or the row itself where there is none.
+    pub(crate) fn push_parts(&mut self, row: Row, parts: &[(Server, u32)]) {
+        if parts.is_empty() {
+            self.rows.push(row);
         }
+        let of = |&(server, num_gpus): &(Server, u32)| Row { server: server.number(), num_gpus, ..row };
+        self.rows.extend(parts.iter().map(of));
+    }
+
+    /// Adds a row for each GPU: (server, index of it there).
+    pub(crate) fn push_gpus(&mut self, row: Row, gpus: &[(Server, u32)]) {
+        let of = |&(server, gpu): &(Server, u32)| Row { server: server.number(), gpu, num_gpus: 1, ..row };
+        self.rows.extend(gpus.iter().map(of));
     }
 
     /// Forgets the latest decision if it was that verb for that job at that time: the next one takes its place.
     pub(crate) fn forget(&mut self, time: f64, verb: Verb, job: Job) {
-        while self.verb.last() == Some(&verb)
-            && self.job.last() == Some(&job.number())
-            && self.time.last() == Some(&time)
-        {
-            self.time.pop();
-            self.verb.pop();
-            self.job.pop();
-            self.server.pop();
-            self.num_gpus.pop();
-        }
+        while self.rows.pop_if(|row| (row.verb, row.job, row.time) == (verb, job.number(), time)).is_some() {}
     }
 
-    /// The decision whose rows begin at `row`, and where the next one's do.
+    /// The decision whose rows begin at `at`, and where the next one's do.
     ///
-    /// Rows of one start, move or resize are neighbours of the same time and job on servers that ascend.
+    /// Rows of one start, move or resize are neighbours of the same time and job on servers, or GPUs, that ascend.
     #[must_use]
-    pub fn decision(&self, row: usize) -> Option<(Decision, usize)> {
-        let (&time, &verb, &job) = (self.time.get(row)?, self.verb.get(row)?, self.job.get(row)?);
-        let mut parts = Vec::new();
-        let mut at = row;
-        while at < self.len()
-            && (self.verb[at], self.job[at], self.time[at].to_bits()) == (verb, job, time.to_bits())
-            && (at == row || (verb.has_parts() && self.server[at] > self.server[at - 1]))
-        {
-            if verb.has_parts() {
-                parts.push((Server::new(self.server[at]), self.num_gpus[at]));
-            }
-            at += 1;
+    pub fn decision(&self, at: usize) -> Option<(Decision, usize)> {
+        let row = *self.rows.get(at)?;
+        let mut decision = Decision { row, job: Job::new(row.job), parts: Vec::new(), gpus: Vec::new() };
+        if !row.verb.has_parts() {
+            return Some((decision, at + 1));
         }
-        Some((Decision { time, verb, job: Job::new(job), parts }, at))
+        let same = |other: &Row| (other.verb, other.job, other.time.to_bits(), other.pass);
+        let mut next = at;
+        while let Some(part) = self.rows.get(next)
+            && same(part) == same(&row)
+            && (next == at || part.place() > self.rows[next - 1].place())
+        {
+            let server = Server::new(part.server);
+            match decision.parts.last_mut() {
+                Some(last) if last.0 == server => last.1 += part.num_gpus,
+                _ => decision.parts.push((server, part.num_gpus)),
+            }
+            if part.gpu != NONE {
+                decision.gpus.push((server, part.gpu));
+            }
+            next += 1;
+        }
+        Some((decision, next))
     }
 
-    /// Checks lengths and values against a table of `jobs` rows and a cluster of `servers`.
+    /// Checks values against a table of `jobs` rows and a cluster of `servers`.
     ///
     /// # Errors
-    /// `ColumnLength`, or `Decision` for the first row at fault.
+    /// `Decision` for the first row at fault.
     pub fn validate(&self, jobs: usize, servers: usize) -> Result<()> {
-        let n = self.len();
-        let lengths = [
-            ("verb", self.verb.len()),
-            ("job", self.job.len()),
-            ("server", self.server.len()),
-            ("num_gpus", self.num_gpus.len()),
-        ];
-        for (column, length) in lengths {
-            if length != n {
-                return Err(Error::ColumnLength { column, length, expected: n });
-            }
-        }
-        for at in 0..n {
-            let why = if self.job[at] as usize >= jobs {
+        let mut before = 0.0;
+        for (at, row) in self.rows.iter().enumerate() {
+            let has_server = (row.server as usize) < servers;
+            let why = if !row.verb.is_of_server() && row.job as usize >= jobs {
                 "the table has no such job".to_owned()
-            } else if !(self.time[at].is_finite() && self.time[at] >= 0.0) {
-                format!("time {:?} is no finite time >= 0", self.time[at])
-            } else if at > 0 && self.time[at] < self.time[at - 1] {
+            } else if !(row.time.is_finite() && row.time >= 0.0) {
+                format!("time {:?} is no finite time >= 0", row.time)
+            } else if row.time < before {
                 "it comes before the decision above it".to_owned()
-            } else if self.verb[at].has_parts() && (self.server[at] as usize >= servers || self.num_gpus[at] == 0) {
+            } else if row.verb.has_parts() && !(has_server && row.num_gpus > 0) {
                 "a verb with GPUs names servers of the cluster, with one GPU or more on each".to_owned()
+            } else if row.verb.is_of_server() && !has_server {
+                "it names a server of the cluster".to_owned()
+            } else if row.verb == Verb::Replica && (row.service == NONE || row.replica == NONE) {
+                "a replica has its service and its number there".to_owned()
+            } else if row.verb == Verb::Evicted && row.service == NONE && row.by as usize >= jobs {
+                "an eviction names the job, or the service, that gets the GPUs".to_owned()
             } else {
+                before = row.time;
                 continue;
             };
-            return Err(Error::Decision {
-                row: self.job[at] as usize,
-                verb: self.verb[at].name(),
-                time: self.time[at],
-                why,
-                at: Some(at),
-            });
+            let (verb, time) = (row.verb.name(), row.time);
+            return Err(Error::Decision { row: row.job as usize, verb, time, why, at: Some(at) });
         }
         Ok(())
     }

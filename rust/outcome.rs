@@ -86,11 +86,10 @@ impl ClusterOutcome {
     /// Turns clock time into seconds.
     pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
         let allocations = &mut self.allocations;
-        let instants =
-            [&mut self.start, &mut self.finish, &mut allocations.start, &mut allocations.end, &mut self.log.time];
-        for times in instants {
+        for times in [&mut self.start, &mut self.finish, &mut allocations.start, &mut allocations.end] {
             times.iter_mut().for_each(|t| *t = seconds(*t));
         }
+        self.log.rows.iter_mut().for_each(|row| row.time = seconds(row.time));
         self.books.convert_times(&seconds);
         self.climbing.convert_times(&seconds);
         self.serving.convert_times(&seconds);

@@ -109,6 +109,13 @@ class _Log(TypedDict):
     job: NDArray[np.uint32]
     server: NDArray[np.uint32]
     num_gpus: NDArray[np.uint32]
+    gpu: NDArray[np.uint32]
+    by: NDArray[np.uint32]
+    service: NDArray[np.uint32]
+    replica: NDArray[np.uint32]
+    cause: NDArray[np.uint8]
+    of_pass: NDArray[np.uint32]
+    runs_through: bool
 
 @type_check_only
 class _Types(TypedDict):
@@ -311,4 +318,5 @@ def clairvoyant() -> list[tuple[str, list[str]]]: ...
 def words() -> list[list[str]]:
     """Names by number: how stays begin, why they end, what ends them, and why replicas end."""
 
-def verbs() -> list[str]: ...
+def verbs() -> list[list[str]]:
+    """Names by number: what happens in a run, and why."""

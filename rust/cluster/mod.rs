@@ -376,6 +376,14 @@ impl Cluster {
         grant.parts.push((server, 1));
     }
 
+    /// Takes those GPUs of a server for a job, all of them or its share of one; where jobs may hold shares.
+    pub(crate) fn take_gpus(&mut self, server: Server, gpus: &[u32], claim: &Claim) {
+        let Some(shares) = &mut self.shares else { return };
+        self.changes += 1;
+        let emptied = shares.take_named(server, gpus, claim);
+        self.set_idle(server, self.idle[server.index()] - emptied);
+    }
+
     /// Takes the one idle GPU with least U of all.
     pub(crate) fn take_least_of_all(&mut self, claim: &Claim, grant: &mut Grant) {
         let Some(server) = self.gpu_times.as_mut().and_then(|t| t.take_least_of_all(claim)) else { return };

@@ -5,6 +5,7 @@
 //!
 //! GPUs are numbered by (server, index on the server).
 
+use super::Claim;
 use crate::ds::{Minima, OrderedBits};
 use crate::ids::{Job, Server, WHOLE};
 use std::collections::BTreeMap;
@@ -149,6 +150,19 @@ impl Shares {
                 self.give_to(gpu, job, WHOLE);
             }
         }
+    }
+
+    /// Thousandths of a GPU that nobody holds; 0 where the server has no such GPU.
+    pub(crate) fn room(&self, server: Server, gpu: u32) -> u32 {
+        let gpus = self.first[server.index()] as usize..self.first[server.index() + 1] as usize;
+        self.room[gpus].get(gpu as usize).map_or(0, |&room| u32::from(room))
+    }
+
+    /// Takes GPUs of a server, or shares of them. Returns how many of them were empty.
+    pub(super) fn take_named(&mut self, server: Server, gpus: &[u32], claim: &Claim) -> u32 {
+        let share = if claim.share > 0 { claim.share } else { WHOLE };
+        let first = self.first[server.index()];
+        gpus.iter().map(|&gpu| u32::from(self.take((first + gpu) as usize, claim.job, share))).sum()
     }
 
     /// Takes a share of a GPU. Returns whether it was empty.

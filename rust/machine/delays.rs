@@ -1,7 +1,8 @@
 //! Why jobs wait: for GPUs, for GPUs in one piece, or for their turn.
 //!
-//! Invariant: `state` says what is in the way of each gang size since the latest look, and `spent` for how long each
-//! obstacle has been there. Only time in which somebody waits counts. For example, with 2 idle GPUs on each of two
+//! Invariant: `state` says what has been in the way of each gang size since `since`, and `spent` for how long each obstacle
+//! had been there before. Only time in which somebody waits counts. Sums are added to when an obstacle comes or goes, so
+//! that they do not hang on the instants at which somebody looks. For example, with 2 idle GPUs on each of two
 //! servers of 4, a gang of 5 finds too few. For `consolidate` a gang of 3 finds them fragmented.
 
 use crate::placement::{Placer, Pools};
@@ -17,12 +18,17 @@ pub(crate) struct Delays {
     demands: Vec<Demand>,
     /// Time with fewer idle GPUs than that, and with enough that the placement could not use, since the start.
     spent: Vec<(f64, f64)>,
-    /// What held for each demand since then.
+    /// What has been in the way of each demand since `since`.
     state: Vec<Obstacle>,
+    since: f64,
+    /// What the latest look found, when that was, and whether it is something else.
+    found: Vec<Obstacle>,
+    looked: f64,
+    changed: bool,
+    now: f64,
     /// The gang sizes of the trace, ascending; what is in the way of each in each pool, and as of which change there.
     sizes: Vec<u32>,
     pools: Vec<(Vec<Obstacle>, Option<u64>)>,
-    since: f64,
     /// Whether somebody waited then.
     waiting: bool,
 }
@@ -43,36 +49,60 @@ impl Delays {
         Self {
             spent: vec![(0.0, 0.0); demands.len()],
             state: vec![Obstacle::None; demands.len()],
+            since: 0.0,
+            found: vec![Obstacle::None; demands.len()],
+            looked: 0.0,
+            changed: false,
+            now: 0.0,
             pools: vec![(vec![Obstacle::None; sizes.len()], None); pools],
             demands,
             sizes,
-            since: 0.0,
             waiting: false,
         }
     }
 
-    /// Adds up the time since the state was last looked at, s.
+    /// Goes on to an instant, s. What the latest look found has been so since then.
+    #[inline]
     pub(crate) fn pass_time(&mut self, now: f64) {
-        let passed = now - self.since;
-        self.since = now;
-        if !self.waiting {
-            return;
+        self.now = now;
+        if self.changed && now > self.looked {
+            self.turn();
         }
-        for (spent, state) in self.spent.iter_mut().zip(&self.state) {
-            match state {
+    }
+
+    /// Adds up the time of every obstacle that was there up to the latest look.
+    fn turn(&mut self) {
+        let passed = self.looked - self.since;
+        for ((spent, state), &found) in self.spent.iter_mut().zip(&mut self.state).zip(&self.found) {
+            match std::mem::replace(state, found) {
                 Obstacle::None => {}
                 Obstacle::TooFew => spent.0 += passed,
                 Obstacle::Fragmented => spent.1 += passed,
             }
         }
+        self.since = self.looked;
+        self.changed = false;
     }
 
     /// Looks at what is in the way of each demand after a pass, if anybody waits.
     pub(crate) fn look(&mut self, jobs: &Jobs<'_>, pools: &mut Pools, placer: &Placer, waiting: bool) {
-        self.waiting = waiting;
-        if !waiting {
+        let waited = std::mem::replace(&mut self.waiting, waiting);
+        if waiting {
+            if !self.find(jobs, pools, placer) && waited {
+                return;
+            }
+        } else if !waited {
             return;
+        } else {
+            self.found.fill(Obstacle::None);
+            self.pools.iter_mut().for_each(|pool| pool.1 = None);
         }
+        self.looked = self.now;
+        self.changed = self.found != self.state;
+    }
+
+    /// What is in the way of each demand. Returns false if that is what it was.
+    fn find(&mut self, jobs: &Jobs<'_>, pools: &mut Pools, placer: &Placer) -> bool {
         let mut changed = false;
         for (pool, (obstacles, as_of)) in pools.iter_mut().zip(&mut self.pools) {
             if as_of.replace(pool.changes) == Some(pool.changes) {
@@ -88,26 +118,33 @@ impl Delays {
             obstacles[enough..].fill(Obstacle::TooFew);
         }
         if !changed {
-            return;
+            return false;
         }
         if jobs.types.is_none() {
-            self.state.copy_from_slice(&self.pools[0].0);
-            return;
+            self.found.copy_from_slice(&self.pools[0].0);
+            return true;
         }
         let mut at = 0;
-        for (state, demand) in self.state.iter_mut().zip(&self.demands) {
+        for (found, demand) in self.found.iter_mut().zip(&self.demands) {
             while self.sizes[at] < demand.units() {
                 at += 1;
             }
             // The least of its types: fragmented on one says more than too few on another.
-            let found = jobs.tried_by(*demand).iter().map(|&(gpu_type, _)| self.pools[gpu_type.index()].0[at]);
-            *state = found.min().unwrap_or(Obstacle::TooFew);
+            let met = jobs.tried_by(*demand).iter().map(|&(gpu_type, _)| self.pools[gpu_type.index()].0[at]);
+            *found = met.min().unwrap_or(Obstacle::TooFew);
         }
+        true
     }
 
     /// (Too few, fragmented): the time spent so for a demand, s, since the start.
     pub(crate) fn spent(&self, demand: Demand) -> (f64, f64) {
-        self.spent[self.demands.partition_point(|&other| other < demand)]
+        let at = self.demands.partition_point(|&other| other < demand);
+        let (spent, passed) = (self.spent[at], self.now - self.since);
+        match self.state[at] {
+            Obstacle::None => spent,
+            Obstacle::TooFew => (spent.0 + passed, spent.1),
+            Obstacle::Fragmented => (spent.0, spent.1 + passed),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::clock::Clock;
 use super::floor::Floor;
 use super::holdings::Claimant;
 use super::lodgers::Lodger;
-use crate::decisions::Verb;
+use crate::decisions::{Row, Verb};
 use crate::ids::{GpuType, Job, Server, Slot};
 use crate::placement::Probes;
 use crate::record::Why;
@@ -189,21 +189,26 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Ends the stays of victims. Their jobs keep their progress and wait; `evicted` has them.
     pub(super) fn evict_all(&mut self, victims: &[Victim], why: Why, evicted: &mut Vec<(Slot, Job)>) {
-        for &Victim { slot, .. } in victims {
-            let stay = &self.stays[slot.index()];
-            let (job, started) = (stay.job, stay.start);
-            if self.record_log {
-                self.out.log.push(self.now, Verb::Stop, job, &[]);
-            }
-            if started < self.now {
-                self.keep(slot, false);
-                self.vacate(slot, why, None);
-            } else {
-                self.never_began(slot);
-                self.note_given_up(job, why);
-            }
-            self.turn_wait(job);
-            evicted.push((slot, job));
+        evicted.extend(victims.iter().map(|victim| (victim.slot, self.evict(victim.slot, why))));
+    }
+
+    /// Ends a stay so that its GPUs go to another job, or to a service. Returns its job, which waits.
+    pub(crate) fn evict(&mut self, slot: Slot, why: Why) -> Job {
+        let stay = &self.stays[slot.index()];
+        let (job, started) = (stay.job, stay.start);
+        let row = self.row(Verb::Evicted, job);
+        self.note(match why {
+            Why::EvictedFor(service) => Row { service, pass: 0, ..row },
+            why => Row { by: why.by().0, ..row },
+        });
+        if started < self.now {
+            self.keep(slot, false);
+            self.vacate(slot, why, None);
+        } else {
+            self.never_began(slot);
+            self.note_given_up(job, why);
         }
+        self.turn_wait(job);
+        job
     }
 }

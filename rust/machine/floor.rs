@@ -75,8 +75,11 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(crate) grant: Grant,
     /// Jobs that are done, refused or ended.
     pub(super) gone: usize,
-    /// Whether to write down what is decided.
+    /// Whether to write down what happens.
     pub(super) record_log: bool,
+    /// How many passes of this instant are over, and whether a job arrives just now.
+    pub(crate) pass: u32,
+    pub(super) is_arriving: bool,
     /// Whether decisions come from outside, which wants to know what changed.
     pub(super) outside: bool,
     /// Stays that ended at this instant before their jobs were done, as they were.
@@ -140,6 +143,8 @@ impl<'a, S: Speed> Floor<'a, S> {
             grant: Grant::default(),
             gone: 0,
             record_log: options.record_decisions,
+            pass: 0,
+            is_arriving: false,
             outside,
             undone: Vec::new(),
             progress: 0.0,

@@ -108,7 +108,8 @@ pub(crate) struct Machine<'a, P, S: Speed> {
 
 impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     pub(crate) fn new(setting: &Setting<'a>, speed: S, policy: P) -> Self {
-        let floor = Floor::new(setting, speed, P::STOPS, P::OUTSIDE);
+        let runs_through = setting.log.is_some_and(|log| log.runs_through);
+        let floor = Floor::new(setting, speed, P::STOPS && !runs_through, P::OUTSIDE);
         let mut machine = Self {
             policy,
             floor,
@@ -127,6 +128,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         };
         machine.next_arrival = machine.arrival_of(0);
         machine.next_change = machine.change_after();
+        if setting.log.is_some() {
+            // Replicas of services may come before the first job.
+            machine.next_pass = machine.policy.due(&machine.floor);
+        }
         machine
     }
 
@@ -165,6 +170,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             if now > until {
                 if P::OUTSIDE && until > self.floor.now {
                     self.floor.now = until;
+                    self.floor.pass = 0;
                     self.floor.undone.clear();
                 }
                 return Ok(Pause::Until);
@@ -195,6 +201,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     fn events(&mut self, now: f64) {
         if !self.floor.undone.is_empty() && now > self.floor.now {
             self.floor.undone.clear();
+        }
+        if now > self.floor.now {
+            self.floor.pass = 0;
         }
         let serves = self.floor.services.is_some();
         if serves {
@@ -233,7 +242,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         while self.next_arrival <= now {
             let job = self.floor.arrival(self.arrived);
             self.floor.turn_wait(job);
+            self.floor.is_arriving = true;
             self.policy.came(&mut self.floor, job, Came::Arrived);
+            self.floor.is_arriving = false;
             if P::OUTSIDE {
                 self.asked_in_vain = 0;
             }
@@ -283,6 +294,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if !self.floor.is_settled() {
             self.floor.settle();
         }
+        self.floor.pass += 1;
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use super::floor::Floor;
 use super::policy::{Left, Policy};
 use super::sleep::Sleep;
 use super::stays::Stay;
+use crate::decisions::{Row, Verb};
 use crate::ids::{Job, Server, Slot};
 use crate::record::Why;
 use crate::setting::Setting;
@@ -93,11 +94,11 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
                 self.floor.bring_up(server);
             } else {
                 for slot in self.floor.stays_on(server) {
-                    let job = self.floor.lose(slot, row);
+                    let job = self.floor.lose(slot, server, row);
                     self.policy.left(&self.floor, slot, job, Left::Lost);
                 }
                 self.floor.fail_replicas(server);
-                self.floor.take_down(server);
+                self.floor.take_down(server, row);
                 if change == Change::Blink {
                     self.floor.bring_up(server);
                 }
@@ -123,7 +124,8 @@ impl<S: Speed> Floor<'_, S> {
         slots
     }
 
-    fn take_down(&mut self, server: Server) {
+    fn take_down(&mut self, server: Server, outage: u32) {
+        self.note(Row { server: server.number(), by: outage, ..Row::of(self.now, Verb::Down) });
         self.close_room(server, self.cluster.idle(server));
         self.cluster.close(server);
         if let Some(outages) = &mut self.outages {
@@ -135,6 +137,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     fn bring_up(&mut self, server: Server) {
+        self.note(Row { server: server.number(), ..Row::of(self.now, Verb::Up) });
         self.cluster.open(server);
         self.open_room(server, self.cluster.idle(server));
         if let Some(outages) = &mut self.outages {
@@ -147,12 +150,14 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Ends a stay because a server of it fails: the job falls back to its last checkpoint and waits. `outage`: its row.
     /// Returns the job.
-    fn lose(&mut self, slot: Slot, outage: u32) -> Job {
+    fn lose(&mut self, slot: Slot, server: Server, outage: u32) -> Job {
         let stay = &self.stays[slot.index()];
         let job = stay.job;
         let (left, since) = stay.at_checkpoint(self.now, self.clock);
         let lost = self.clock.seconds(f64::max(0.0, self.now - since));
         let fallen = left - stay.left_at(self.now, self.clock);
+        let row = Row::of(self.now, Verb::Failed);
+        self.note(Row { job: job.number(), server: server.number(), by: outage, ..row });
         self.vacate(slot, Why::Failed(outage), Some(left));
         if let Some(past) = self.out.books.past.last_mut() {
             (past.lost, past.lost_time) = (fallen, lost);

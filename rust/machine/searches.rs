@@ -11,6 +11,7 @@ use super::clock::Clock;
 use super::floor::Floor;
 use super::policy::{Came, Left, Policy};
 use super::stays::Stay;
+use crate::decisions::{Cause, Row, Verb};
 use crate::ds::ordered;
 use crate::ids::{Job, Slot};
 use crate::outcome::Climb;
@@ -100,6 +101,18 @@ enum Fate {
     GoesOn(Job, Option<Slot>),
     Pauses(Job, Slot),
     Ends(Job, Option<Slot>),
+}
+
+impl Fate {
+    /// What the log says of it.
+    fn row(self, now: f64) -> Row {
+        let (job, cause) = match self {
+            Self::GoesOn(job, _) => (job, Cause::WentOn),
+            Self::Pauses(job, _) => (job, Cause::Paused),
+            Self::Ends(job, _) => (job, Cause::Ended),
+        };
+        Row { job: job.number(), cause, ..Row::of(now, Verb::Rung) }
+    }
 }
 
 impl Searches {
@@ -257,6 +270,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         let loss = |job: Job, part: f64| trials.map_or(f64::NAN, |trials| trials.loss(job.index(), part));
         let fates = searches.judge(now, loss);
         for fate in fates {
+            self.floor.note(fate.row(now));
             match fate {
                 Fate::GoesOn(_, Some(slot)) => {
                     self.floor.go_on(slot);

@@ -8,6 +8,7 @@ use super::Machine;
 use super::clock::Clock;
 use super::floor::Floor;
 use super::policy::{Left, Policy};
+use crate::decisions::{Cause, Row, Verb};
 use crate::ids::{Job, Server};
 use crate::outcome::{Replica, ReplicaEnded, Serving, Woken};
 use crate::record::Why;
@@ -17,7 +18,7 @@ use crate::trace::Load;
 use std::collections::VecDeque;
 
 /// What services want and hold.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Services {
     /// In order of their times, which are machine times; of a service at most one at an instant.
     loads: Vec<Load>,
@@ -32,14 +33,18 @@ pub(crate) struct Services {
     largest: u64,
     /// GPUs of the replicas that run.
     held: u64,
+    /// Whether replicas begin and end as a log says, and not as services want.
+    follows: bool,
     /// GPU-time that jobs held of what services would hold at their largest (machine time).
     lent: f64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Service {
     gpus: u32,
     running: u64,
+    /// Replicas that it ever started.
+    started: u32,
     /// Replicas that it waits for: since when, and how many; the longest wait first.
     waiting: VecDeque<(f64, u64)>,
 }
@@ -50,10 +55,22 @@ impl Service {
     }
 }
 
+impl Replica {
+    /// What the log says of it: where it is, and which it is.
+    fn row(&self, now: f64) -> Row {
+        let Self { service, number, server, .. } = *self;
+        Row { service, replica: number, server: server.number(), ..Row::of(now, Verb::Replica) }
+    }
+}
+
 impl Services {
-    /// Those of the setting, if it has any to speak of.
+    /// Those of the setting, if it has any to speak of; those of its log, where nothing else is known of them.
     pub(super) fn new(setting: &Setting<'_>, clock: Clock) -> Option<Box<Self>> {
-        let given = setting.services?;
+        let holder = Job::NONE.number() - 1 - setting.server_gpus.len() as u32;
+        let Some(given) = setting.services else {
+            let follows = setting.log.is_some_and(|log| log.has(Verb::Replica));
+            return follows.then(|| Box::new(Self { follows, holder, ..Self::default() }));
+        };
         let mut loads = given.loads.to_vec();
         loads.sort_by(|a, b| a.time.total_cmp(&b.time));
         let mut seen: Vec<Load> = Vec::with_capacity(loads.len());
@@ -72,7 +89,7 @@ impl Services {
             let most = &mut most[load.service as usize];
             *most = u64::max(*most, u64::from(load.replicas));
         }
-        let service = |&gpus: &u32| Service { gpus, running: 0, waiting: VecDeque::new() };
+        let service = |&gpus: &u32| Service { gpus, running: 0, started: 0, waiting: VecDeque::new() };
         Some(Box::new(Self {
             loads: seen,
             next: 0,
@@ -80,7 +97,8 @@ impl Services {
             running: Vec::new(),
             free: Vec::new(),
             // Below those who hold the GPUs of servers that are down.
-            holder: Job::NONE.number() - 1 - setting.server_gpus.len() as u32,
+            holder,
+            follows: false,
             largest: most.iter().zip(given.gpus).map(|(most, &gpus)| most * u64::from(gpus)).sum(),
             held: 0,
             lent: 0.0,
@@ -168,6 +186,39 @@ impl<S: Speed> Floor<'_, S> {
         services.lent += held.saturating_sub(left) as f64 * (now - self.now);
     }
 
+    /// Whether replicas begin and end as a log says.
+    pub(crate) fn follows_replicas(&self) -> bool {
+        self.services.as_ref().is_some_and(|services| services.follows)
+    }
+
+    /// Begins or ends the replica of a log's row: it begins where the row has GPUs. Otherwise says why it cannot be.
+    ///
+    /// One whose server failed has ended already.
+    pub(crate) fn follow_replica(&mut self, row: &Row) -> Result<(), String> {
+        let (server, gpus, now) = (Server::new(row.server), row.num_gpus, self.now);
+        let idle = self.cluster.idle(server);
+        if gpus > idle {
+            return Err(self.lacks(server, u64::from(idle), gpus));
+        }
+        let Some(services) = &mut self.services else { return Ok(()) };
+        let is_it = |(other, _): &(Replica, Job)| (other.service, other.number) == (row.service, row.replica);
+        match services.running.iter().position(is_it) {
+            Some(at) if gpus == 0 => self.end_replica(at, ReplicaEnded::Surplus),
+            None if gpus > 0 => {
+                let at = row.service as usize;
+                let known = services.services.len().max(at + 1);
+                services.services.resize_with(known, Service::default);
+                let service = &mut services.services[at];
+                (service.gpus, service.started) = (gpus, row.replica);
+                service.waiting.push_back((now, 1));
+                self.start_replica(at, server);
+            }
+            Some(_) => return Err("that replica runs already".to_owned()),
+            None => {}
+        }
+        Ok(())
+    }
+
     fn want(&mut self, load: Load) {
         let Some(services) = &mut self.services else { return };
         let service = &mut services.services[load.service as usize];
@@ -212,10 +263,13 @@ impl<S: Speed> Floor<'_, S> {
         if *count == 0 {
             service.waiting.pop_front();
         }
+        let number = service.started;
         service.running += 1;
+        service.started = number.wrapping_add(1);
         services.held += u64::from(gpus);
         let replica = Replica {
             service: at as u32,
+            number,
             server,
             wanted,
             start: self.now,
@@ -223,6 +277,7 @@ impl<S: Speed> Floor<'_, S> {
             ended: ReplicaEnded::EndOfRun,
         };
         services.running.push((replica, holder));
+        self.note(Row { num_gpus: gpus, ..replica.row(self.now) });
         self.cluster.hold(server, gpus, holder);
         self.close_room(server, gpus);
         if let Some(sleep) = &mut self.sleep {
@@ -240,6 +295,8 @@ impl<S: Speed> Floor<'_, S> {
         services.held -= u64::from(service.gpus);
         services.free.push(holder);
         let gpus = service.gpus;
+        let cause = if ended == ReplicaEnded::Failed { Cause::Failed } else { Cause::Surplus };
+        self.note(Row { cause, ..replica.row(self.now) });
         self.cluster.let_go(replica.server, gpus, holder);
         self.open_room(replica.server, gpus);
         if let Some(sleep) = &mut self.sleep {
@@ -258,7 +315,9 @@ impl<S: Speed> Floor<'_, S> {
                 at += 1;
                 continue;
             }
-            services.services[replica.service as usize].waiting.push_back((self.now, 1));
+            if !services.follows {
+                services.services[replica.service as usize].waiting.push_back((self.now, 1));
+            }
             self.end_replica(at, ReplicaEnded::Failed);
         }
     }

@@ -10,8 +10,8 @@ use super::floor::Floor;
 use super::stays::Stay;
 use super::undone::Undone;
 use crate::cluster::Claim;
-use crate::decisions::Verb;
-use crate::ids::{GpuType, Job, Server, Slot};
+use crate::decisions::{Cause, Row, Verb};
+use crate::ids::{GpuType, Job, Server, Slot, WHOLE};
 use crate::outcome::Woken;
 use crate::record::{Past, Why};
 use crate::rng::SplitMix64;
@@ -62,6 +62,26 @@ impl<S: Speed> Floor<'_, S> {
         }
         self.out.decisions += 1;
         self.take(job, parts);
+        Ok(())
+    }
+
+    /// As `place_at`, on given GPUs: (server, index of the GPU there), in order. Only where jobs may hold shares.
+    pub(crate) fn place_on_gpus(&mut self, job: Job, gpus: &[(Server, u32)]) -> Result<(), String> {
+        let share = self.jobs.share_of(job.index());
+        self.check_size(job, gpus.len() as u64)?;
+        for (at, &(server, gpu)) in gpus.iter().enumerate() {
+            let idle = self.cluster.room(server, gpu);
+            let asks = if share > 0 { share } else { WHOLE };
+            if idle < asks || gpus[..at].contains(&(server, gpu)) {
+                return Err(format!(
+                    "GPU {gpu} of server {} has {idle} idle thousandths for the {asks} that it is to give",
+                    server.number()
+                ));
+            }
+        }
+        self.out.decisions += 1;
+        let claim = self.claim(job, gpus.len() as u32);
+        self.cluster.take_gpus(gpus, &claim, &mut self.grant);
         Ok(())
     }
 
@@ -116,11 +136,30 @@ impl<S: Speed> Floor<'_, S> {
         self.placer.set_rng(rng);
     }
 
+    /// A row of the log, of a decision of this instant's pass.
+    pub(super) fn row(&self, verb: Verb, job: Job) -> Row {
+        Row { job: job.number(), pass: self.pass, ..Row::of(self.now, verb) }
+    }
+
+    /// Writes down what happened, where a log is kept.
+    #[inline]
+    pub(super) fn note(&mut self, row: Row) {
+        if self.record_log {
+            self.out.log.rows.push(row);
+        }
+    }
+
     /// Starts the job that was placed last, or resumes it. Returns the slot of its stay.
     pub(crate) fn start(&mut self, job: Job) -> Slot {
         self.grant.parts.sort_unstable();
         if self.record_log {
-            self.out.log.push(self.now, Verb::Start, job, &self.grant.parts);
+            let row = self.row(Verb::Start, job);
+            if self.jobs.shares.is_some() {
+                let gpus = self.cluster.held(job, self.grant.gpu_type).0;
+                self.out.log.push_gpus(row, &gpus);
+            } else {
+                self.out.log.push_parts(row, &self.grant.parts);
+            }
         }
         if self.has_undone(job)
             && let Some(slot) = self.redo(job)
@@ -226,9 +265,7 @@ impl<S: Speed> Floor<'_, S> {
     /// Stops a stay: its job gives its GPUs back and keeps its progress. Returns the job.
     pub(crate) fn stop(&mut self, slot: Slot) -> Job {
         let job = self.stays[slot.index()].job;
-        if self.record_log {
-            self.out.log.push(self.now, Verb::Stop, job, &[]);
-        }
+        self.note(self.row(Verb::Stop, job));
         self.interrupt(slot);
         self.turn_wait(job);
         job
@@ -240,7 +277,7 @@ impl<S: Speed> Floor<'_, S> {
             let mut parts = parts.to_vec();
             parts.sort_unstable();
             self.out.log.forget(self.now, verb, job);
-            self.out.log.push(self.now, verb, job, &parts);
+            self.out.log.push_parts(self.row(verb, job), &parts);
         }
     }
 
@@ -303,9 +340,7 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Ends a job before it is done, for good. `slot`: that of its stay, where it runs.
     pub(crate) fn end(&mut self, job: Job, slot: Option<Slot>) {
-        if self.record_log {
-            self.out.log.push(self.now, Verb::End, job, &[]);
-        }
+        self.note(self.row(Verb::End, job));
         self.give_up(job, slot, Why::Dropped);
     }
 
@@ -458,9 +493,8 @@ impl<S: Speed> Floor<'_, S> {
         if !self.out.start[job.index()].is_nan() {
             return Err("it has run already".to_owned());
         }
-        if self.record_log {
-            self.out.log.push(self.now, Verb::Refuse, job, &[]);
-        }
+        let cause = if self.is_arriving { Cause::OnArrival } else { Cause::None };
+        self.note(Row { cause, ..self.row(Verb::Refuse, job) });
         self.out.refused[job.index()] = true;
         self.out.obstacles[job.index()] = (0.0, 0.0);
         self.gone += 1;

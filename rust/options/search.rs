@@ -1,6 +1,6 @@
 //! How the trials of a search are judged: `asha:eta=3,rungs=4` (docs/searches.md).
 
-use super::{Options, Setting, Value};
+use super::{Setting, Value};
 use crate::error::{Error, Result};
 
 /// Asynchronous successive halving (ASHA): one in `eta` of those that reach a rung goes on.
@@ -48,20 +48,6 @@ impl Setting for Search {
 
     fn of(value: &Value) -> Option<Self> {
         if let Value::Text(text) = value { Self::parse(text).ok() } else { None }
-    }
-}
-
-impl Options {
-    /// Refuses a log, which knows no rungs.
-    pub(super) fn check_search(&self) -> Result<()> {
-        match self.search {
-            Some(search) if self.record_decisions => Err(Error::Option {
-                name: "search",
-                value: search.value().shown(),
-                expected: "no decisions beside it: a log knows no rungs".to_owned(),
-            }),
-            _ => Ok(()),
-        }
     }
 }
 

@@ -46,7 +46,6 @@ impl Options {
             let (value, expected) = ("true".to_owned(), "a policy that refuses jobs with it".to_owned());
             return Err(Error::Option { name: "admission", value, expected });
         }
-        self.check_search()?;
         if self.reads("quantum") { self.check_turns() } else { Ok(()) }
     }
 

@@ -8,6 +8,8 @@ use crate::trace::Load;
 pub struct Replica {
     /// Which service.
     pub service: u32,
+    /// Which of its service, in order of their starts, from 0.
+    pub number: u32,
     /// The server that it ran on.
     pub server: Server,
     /// Since when it was wanted, s.

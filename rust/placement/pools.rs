@@ -227,6 +227,26 @@ impl Pools {
         }
     }
 
+    /// Thousandths of a GPU that nobody holds, where jobs may hold shares.
+    pub(crate) fn room(&self, server: Server, gpu: u32) -> u32 {
+        let (pool, own) = self.place(server);
+        self.pools[pool].shares().map_or(0, |shares| shares.room(own, gpu))
+    }
+
+    /// Takes given GPUs, or a share of one: (server, index of the GPU there), in order, all of one type.
+    pub(crate) fn take_gpus(&mut self, gpus: &[(Server, u32)], claim: &Claim, grant: &mut Grant) {
+        grant.parts.clear();
+        self.pools.iter_mut().for_each(Cluster::mark);
+        for here in gpus.chunk_by(|a, b| a.0 == b.0) {
+            let server = here[0].0;
+            let (pool, own) = self.place(server);
+            grant.gpu_type = self.type_of(server);
+            let gpus: Vec<u32> = here.iter().map(|gpu| gpu.1).collect();
+            self.pools[pool].take_gpus(own, &gpus, claim);
+            grant.parts.push((server, gpus.len() as u32));
+        }
+    }
+
     /// Gives a job's GPUs back.
     #[inline(always)]
     pub(crate) fn release(&mut self, job: Job, parts: &[(Server, u32)]) {

@@ -3,7 +3,7 @@
 //! Invariant: a key that is no column is refused, so that a misspelt one is not taken for one that is absent.
 
 use super::rates::SpeedTable;
-use crate::decisions::{DecisionLog, Verb};
+use crate::decisions::{Cause, DecisionLog, Row, Verb};
 use crate::ids::GpuType;
 use crate::trace::{Jobs, Kind, Noise, Quota, Range, RateTable, Rates, Trials, Types, job_columns};
 use numpy::PyReadonlyArray1;
@@ -115,6 +115,13 @@ struct LogColumns<'py> {
     job: PyReadonlyArray1<'py, u32>,
     server: PyReadonlyArray1<'py, u32>,
     num_gpus: PyReadonlyArray1<'py, u32>,
+    gpu: PyReadonlyArray1<'py, u32>,
+    by: PyReadonlyArray1<'py, u32>,
+    service: PyReadonlyArray1<'py, u32>,
+    replica: PyReadonlyArray1<'py, u32>,
+    cause: PyReadonlyArray1<'py, u8>,
+    of_pass: PyReadonlyArray1<'py, u32>,
+    runs_through: bool,
 }
 
 /// Quotas: the place of each job's owner among them, then GPUs and whether to borrow, an owner each.
@@ -204,16 +211,30 @@ impl JobColumns<'_> {
     /// The decision log to follow.
     pub(super) fn log(&self) -> PyResult<Option<DecisionLog>> {
         let Some(log) = &self.log else { return Ok(None) };
-        let verb = |&number: &u8| {
-            Verb::ALL.get(usize::from(number)).copied().ok_or_else(|| PyValueError::new_err("no such verb"))
+        let missing = || PyValueError::new_err("no such verb, or no such cause");
+        let (server, num_gpus, gpu) = (log.server.as_slice()?, log.num_gpus.as_slice()?, log.gpu.as_slice()?);
+        let (by, service, replica) = (log.by.as_slice()?, log.service.as_slice()?, log.replica.as_slice()?);
+        let (job, passes) = (log.job.as_slice()?, log.of_pass.as_slice()?);
+        let (verbs, causes) = (log.verb.as_slice()?, log.cause.as_slice()?);
+        let row = |(at, &time): (usize, &f64)| {
+            Ok(Row {
+                time,
+                verb: *Verb::ALL.get(usize::from(verbs[at])).ok_or_else(missing)?,
+                job: job[at],
+                server: server[at],
+                num_gpus: num_gpus[at],
+                gpu: gpu[at],
+                by: by[at],
+                service: service[at],
+                replica: replica[at],
+                cause: *Cause::ALL.get(usize::from(causes[at])).ok_or_else(missing)?,
+                pass: passes[at],
+            })
         };
-        Ok(Some(DecisionLog {
-            time: log.time.as_slice()?.to_vec(),
-            verb: log.verb.as_slice()?.iter().map(verb).collect::<PyResult<_>>()?,
-            job: log.job.as_slice()?.to_vec(),
-            server: log.server.as_slice()?.to_vec(),
-            num_gpus: log.num_gpus.as_slice()?.to_vec(),
-        }))
+        let rows = log.time.as_slice()?.iter().enumerate().map(row).collect::<PyResult<Vec<Row>>>()?;
+        // Who is stopped waits again, and who is refused never runs: both take more than a row a job.
+        let runs_through = log.runs_through && rows.iter().all(|row| row.verb == Verb::Start);
+        Ok(Some(DecisionLog { rows, runs_through }))
     }
 }
 

@@ -9,7 +9,7 @@ mod results;
 mod run;
 mod simulation;
 
-use crate::decisions::Verb;
+use crate::decisions::{Cause, Verb};
 use crate::error::Error;
 use crate::files;
 use crate::options::{Discipline, Is, Order, Placement};
@@ -70,8 +70,8 @@ fn clairvoyant() -> [(&'static str, Vec<&'static str>); 4] {
 
 /// What a policy may do to a job: the verbs of a decision log.
 #[pyfunction]
-fn verbs() -> Vec<&'static str> {
-    Verb::ALL.iter().map(|verb| verb.name()).collect()
+fn verbs() -> [Vec<&'static str>; 2] {
+    [Verb::ALL.iter().map(|verb| verb.name()).collect(), Cause::ALL.iter().map(|cause| cause.name()).collect()]
 }
 
 /// What this module was built by and for: (rustc, target, profile).

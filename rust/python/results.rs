@@ -48,11 +48,18 @@ impl RunResult {
         tables.set_item("allocations", allocations(py, outcome.allocations)?)?;
         tables.set_item("timeline", timeline(py, outcome.timeline)?)?;
         let log = Table::new(py);
-        log.column("time", outcome.log.time)?;
-        log.of("verb", &outcome.log.verb, |&verb| verb as u8)?;
-        log.column("job", outcome.log.job)?;
-        log.column("server", outcome.log.server)?;
-        log.column("gpus", outcome.log.num_gpus)?;
+        let rows = &outcome.log.rows;
+        log.of("time", rows, |row| row.time)?;
+        log.of("verb", rows, |row| row.verb as u8)?;
+        log.of("job", rows, |row| row.job)?;
+        log.of("server", rows, |row| row.server)?;
+        log.of("gpus", rows, |row| row.num_gpus)?;
+        log.of("gpu", rows, |row| row.gpu)?;
+        log.of("by", rows, |row| row.by)?;
+        log.of("service", rows, |row| row.service)?;
+        log.of("replica", rows, |row| row.replica)?;
+        log.of("cause", rows, |row| row.cause as u8)?;
+        log.of("of_pass", rows, |row| row.pass)?;
         tables.set_item("log", log.0)?;
         let clusters = Table::new(py);
         clusters.column("held_while_submitting", outcome.held_while_submitting.by_cluster)?;
@@ -216,6 +223,7 @@ fn climbs<'py>(py: Python<'py>, rows: &[Climb]) -> PyResult<Bound<'py, PyDict>> 
 fn replicas<'py>(py: Python<'py>, serving: &Serving) -> PyResult<Bound<'py, PyDict>> {
     let (table, rows) = (Table::new(py), &serving.replicas);
     table.of("service", rows, |replica| replica.service)?;
+    table.of("number", rows, |replica| replica.number)?;
     table.of("server", rows, |replica| replica.server.number())?;
     table.of("wanted", rows, |replica| replica.wanted)?;
     table.of("start", rows, |replica| replica.start)?;

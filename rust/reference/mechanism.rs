@@ -167,7 +167,7 @@ impl Mechanism<'_> {
                 self.before = Some(Before { now, phases, left, out });
             }
             let mut carried_out = 0;
-            while decisions.last().is_some_and(|decision| decision.time <= self.seconds(now)) {
+            while decisions.last().is_some_and(|decision| decision.row.time <= self.seconds(now)) {
                 let wanted = self.wanted.clone();
                 match self.carry_out(&decisions) {
                     Ok(count) => {
@@ -188,7 +188,7 @@ impl Mechanism<'_> {
             if self.phases.iter().all(|phase| *phase == Phase::Over) {
                 return Ok(());
             }
-            now = match self.next(now, decisions.last().map(|decision| decision.time)) {
+            now = match self.next(now, decisions.last().map(|decision| decision.row.time)) {
                 Some(next) => next,
                 None => return Err(self.stuck(now)),
             };
@@ -272,8 +272,9 @@ impl Mechanism<'_> {
     /// come, the next one last.
     fn end_stays(&mut self, now: f64, decisions: &[Decision]) {
         let goes_on = |job: usize| {
-            let mut at_once = decisions.iter().rev().take_while(|decision| decision.time <= now);
-            at_once.any(|decision| decision.job.index() == job && !matches!(decision.verb, Verb::Start | Verb::Refuse))
+            let mut at_once = decisions.iter().rev().take_while(|decision| decision.row.time <= now);
+            at_once
+                .any(|decision| decision.job.index() == job && !matches!(decision.row.verb, Verb::Start | Verb::Refuse))
         };
         let steps = if self.slotted() { 0.0 } else { 16.0 * (now.next_up() - now) };
         for job in 0..self.jobs.len() {
@@ -302,17 +303,17 @@ impl Mechanism<'_> {
     /// Carries out the next decision, or all moves that come next. Returns how many.
     fn carry_out(&mut self, decisions: &[Decision]) -> Result<usize> {
         let Some(first) = decisions.last() else { return Ok(0) };
-        let group: Vec<&Decision> = match first.verb {
+        let group: Vec<&Decision> = match first.row.verb {
             Verb::Move => {
                 let next = decisions.iter().rev();
-                next.take_while(|other| other.verb == Verb::Move && other.time == first.time).collect()
+                next.take_while(|other| other.row.verb == Verb::Move && other.row.time == first.row.time).collect()
             }
             _ => vec![first],
         };
         let fail = |decision: &Decision, why: &str| Error::Decision {
             row: decision.job.index(),
-            verb: decision.verb.name(),
-            time: decision.time,
+            verb: decision.row.verb.name(),
+            time: decision.row.time,
             why: why.to_owned(),
             at: None,
         };
@@ -321,11 +322,12 @@ impl Mechanism<'_> {
             let holds = !self.wanted[job].is_empty();
             let over = self.out.ended[job] || matches!(self.phases[job], Phase::Ahead | Phase::Over);
             let waits = !holds && !over;
-            let fits = match decision.verb {
+            let fits = match decision.row.verb {
                 Verb::Start => waits,
-                Verb::Stop | Verb::Move | Verb::Resize => holds,
+                Verb::Stop | Verb::Evicted | Verb::Move | Verb::Resize => holds,
                 Verb::Refuse => waits && self.before_of(job).1.is_nan(),
                 Verb::End => holds || (waits && !self.before_of(job).1.is_nan()),
+                _ => false,
             };
             if !fits {
                 return Err(fail(decision, "the job is not in the state for it"));
@@ -340,7 +342,7 @@ impl Mechanism<'_> {
             if group[at + 1..].iter().any(|later| later.job == decision.job) {
                 continue;
             }
-            match decision.verb {
+            match decision.row.verb {
                 Verb::Start | Verb::Move | Verb::Resize => {
                     let parts: Vec<(usize, u32)> = decision.parts.iter().map(|&(s, g)| (s.index(), g)).collect();
                     let (min, max) = self.range[job];
@@ -352,12 +354,12 @@ impl Mechanism<'_> {
                     }
                     self.wanted[job] = parts;
                 }
-                Verb::Stop => {}
                 Verb::End => self.out.ended[job] = true,
                 Verb::Refuse => {
                     self.out.refused[job] = true;
                     self.phases[job] = Phase::Over;
                 }
+                _ => {}
             }
         }
         Ok(group.len())

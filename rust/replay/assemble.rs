@@ -100,6 +100,9 @@ pub(crate) fn assemble(
         allocations.end.append(&mut own.end);
         allocations.server.extend(own.server.iter().map(|&s| part.servers[s as usize]));
     }
+    if parts.len() > 1 {
+        logs::sort(&mut log);
+    }
     let clock = Clock::new(options);
     let (mut past, mut refused, mut ended, mut sums, mut table) = (Vec::new(), Vec::new(), Vec::new(), None, None);
     if let Some(mut stayed) = stays {
@@ -193,7 +196,7 @@ pub(crate) fn assemble(
         decisions,
         contention_seconds,
         spanning_seconds: course.spanning_seconds,
-        log: if parts.len() > 1 { logs::by_time(&log) } else { log },
+        log,
         engine_seconds,
     })
 }
@@ -272,16 +275,22 @@ impl Stayed {
         let mut table = Tabled::for_stays(self.past.len() + self.sums.len());
         let mut at = 0;
         for (row, sums) in self.sums.iter_mut().enumerate() {
-            let own = self.past[at..].iter().take_while(|past| past.job.index() == row);
-            let mut some = false;
-            for past in own {
-                table.push(past, submit[row], unit, sums);
-                (at, some) = (at + 1, true);
-            }
+            let count = self.past[at..].iter().take_while(|past| past.job.index() == row).count();
+            let own = &self.past[at..at + count];
+            at += count;
             let once = once(row);
-            if !some && !once.finish.is_nan() {
-                let gpu_type = self.types.get(row).copied().unwrap_or(GpuType::NONE);
-                table.push_once(&Once { gpu_type, waited: self.waited[row], ..once }, submit[row], sums);
+            match own {
+                [] if once.finish.is_nan() => {}
+                [] => {
+                    let gpu_type = self.types.get(row).copied().unwrap_or(GpuType::NONE);
+                    table.push_once(&Once { gpu_type, waited: self.waited[row], ..once }, submit[row], sums);
+                }
+                // Where decisions come from outside every stay is in the record, also of a job that ran through once.
+                [past] if past.why == Why::Done && past.from == past.start && past.num_gpus == once.num_gpus => {
+                    let Past { gpu_type, waited, .. } = *past;
+                    table.push_once(&Once { gpu_type, waited, ..once }, submit[row], sums);
+                }
+                several => several.iter().for_each(|past| table.push(past, submit[row], unit, sums)),
             }
         }
         table.done()
@@ -291,6 +300,10 @@ impl Stayed {
 impl Extras<'_> {
     /// Whether a stay may end before its job is done.
     pub(crate) fn end_stays(&self, options: &Options) -> bool {
-        options.preemption.is_some() || self.outages.is_some() || self.make_room(options) || options.search.is_some()
+        let runs_through = self.log.is_some_and(|log| log.runs_through);
+        (options.preemption.is_some() && !runs_through)
+            || self.outages.is_some()
+            || self.make_room(options)
+            || options.search.is_some()
     }
 }

@@ -9,11 +9,13 @@ use super::parts::Part;
 use super::types::Trials;
 use crate::cluster::Network;
 use crate::error::{Error, Result};
+use crate::ids::GpuType;
 use crate::machine::MOST_SLOTS;
 use crate::options::{ClockKind, Discipline, Feature, Is, Options, Oversize};
 use crate::placement::{Placer, WITH_SHARES};
 use crate::speed::Ring;
 use crate::trace::{self, Jobs, OwnedTypes};
+use std::collections::BTreeSet;
 
 /// Refuses times that slots cannot count.
 pub(super) fn check_slots(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
@@ -159,11 +161,12 @@ pub(super) fn keep(
     let mut kept = vec![true; jobs.len()];
     // Whether a log says where the job runs.
     let mut placed = vec![extras.log.is_some() && options.oversize == Oversize::Error; jobs.len()];
-    for &row in extras.log.iter().flat_map(|log| &log.job) {
-        if let Some(placed) = placed.get_mut(row as usize) {
+    for row in extras.log.iter().flat_map(|log| &log.rows) {
+        if let Some(placed) = placed.get_mut(row.job as usize) {
             *placed = true;
         }
     }
+    let on_types = log_types(extras, spec);
     let mut trials = jobs.types.map(|types| Trials::new(jobs, types, spec, options, &placer));
     for row in 0..jobs.len() {
         let part = &mut parts[vc.map_or(0, |v| v[row] as usize)];
@@ -171,7 +174,7 @@ pub(super) fn keep(
         let refusal = if let Some(gpus) = quota_below(extras, row, num_gpus) {
             Some(Error::OverQuota { row, num_gpus, gpus })
         } else if let Some(trials) = &mut trials {
-            trials.add(row, part, placed[row])?
+            trials.add(row, part, &on_types, placed[row])?
         } else if u64::from(num_gpus) > part.total {
             Some(Error::Oversize { row, num_gpus, available: part.total })
         } else if !placed[row] && !placer.fits_empty(num_gpus, &part.shape) {
@@ -191,6 +194,13 @@ pub(super) fn keep(
         }
     }
     Ok((kept, trials.map(Trials::finish)))
+}
+
+/// The GPU types on which a log places jobs, by (row, type).
+fn log_types(extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> BTreeSet<(u32, GpuType)> {
+    let (Some(log), Some(types)) = (extras.log, spec.server_types) else { return BTreeSet::new() };
+    let placed = log.rows.iter().filter(|row| row.verb.has_parts());
+    placed.filter_map(|row| Some((row.job, *types.get(row.server as usize)?))).collect()
 }
 
 /// The quota that a row's job could never be within, where nothing may be borrowed.

@@ -6,7 +6,7 @@
 
 use super::ClusterSpec;
 use super::parts::Part;
-use crate::decisions::{DecisionLog, NO_SERVER};
+use crate::decisions::{DecisionLog, NONE, Row, Verb};
 use crate::error::{Error, Result};
 use crate::trace::Jobs;
 
@@ -37,7 +37,7 @@ pub(super) fn deal_out(
     spec: &ClusterSpec<'_>,
 ) -> Result<Vec<Dealt>> {
     log.validate(jobs.len(), spec.server_gpus.len())?;
-    let mut number = vec![NO_SERVER; jobs.len()];
+    let mut number = vec![NONE; jobs.len()];
     let mut place = vec![(0, 0); spec.server_gpus.len()];
     for (index, part) in parts.iter().enumerate() {
         for (own, &row) in (0..).zip(&part.rows) {
@@ -48,57 +48,47 @@ pub(super) fn deal_out(
         }
     }
     let mut logs = vec![Dealt::default(); parts.len()];
-    for at in 0..log.len() {
-        let (row, verb) = (log.job[at] as usize, log.verb[at]);
-        let home = vc.map_or(0, |vc| vc[row] as usize);
+    logs.iter_mut().for_each(|dealt| dealt.log.runs_through = log.runs_through);
+    for (at, row) in log.rows.iter().enumerate() {
         let fail = |why: &str| {
-            let (verb, time, why) = (verb.name(), log.time[at], why.to_owned());
-            Error::Decision { row, verb, time, why, at: Some(at) }
+            let (verb, time, why) = (row.verb.name(), row.time, why.to_owned());
+            Error::Decision { row: row.job as usize, verb, time, why, at: Some(at) }
         };
-        if number[row] == NO_SERVER {
-            return Err(fail("the job is left out of the run"));
-        }
-        let Dealt { log: own, rows } = &mut logs[home];
-        let mut server = NO_SERVER;
-        if log.server[at] != NO_SERVER {
-            let (of, index) = place[log.server[at] as usize];
-            if of != home {
-                return Err(fail("the server is of another virtual cluster"));
+        let mut own = *row;
+        let home = if row.verb.is_of_server() {
+            place[row.server as usize].0
+        } else {
+            own.job = number[row.job as usize];
+            if own.job == NONE {
+                return Err(fail("the job is left out of the run"));
             }
-            server = index;
+            vc.map_or(0, |vc| vc[row.job as usize] as usize)
+        };
+        if row.server != NONE {
+            let there = place.get(row.server as usize).filter(|place| place.0 == home);
+            own.server = there.ok_or_else(|| fail("the server is of another virtual cluster"))?.1;
         }
-        rows.push(at);
-        own.time.push(log.time[at]);
-        own.verb.push(verb);
-        own.job.push(number[row]);
-        own.server.push(server);
-        own.num_gpus.push(log.num_gpus[at]);
+        if row.verb == Verb::Evicted && row.service == NONE {
+            own.by = number[row.by as usize];
+        }
+        logs[home].rows.push(at);
+        logs[home].log.rows.push(own);
     }
     Ok(logs)
 }
 
-/// Adds what was decided in a cluster, with the caller's numbers.
+/// Adds what happened in a cluster, with the caller's numbers.
 pub(super) fn append(log: &mut DecisionLog, own: &DecisionLog, part: &Part) {
-    log.time.extend(&own.time);
-    log.verb.extend(&own.verb);
-    log.job.extend(own.job.iter().map(|&job| part.rows[job as usize]));
-    let server = |&server: &u32| part.servers.get(server as usize).copied().unwrap_or(NO_SERVER);
-    log.server.extend(own.server.iter().map(server));
-    log.num_gpus.extend(&own.num_gpus);
+    let job = |job: u32| part.rows.get(job as usize).copied().unwrap_or(NONE);
+    log.rows.extend(own.rows.iter().map(|row| Row {
+        job: job(row.job),
+        server: part.servers.get(row.server as usize).copied().unwrap_or(NONE),
+        by: if row.verb == Verb::Evicted { job(row.by) } else { row.by },
+        ..*row
+    }));
 }
 
-/// The decisions of several clusters by time; at one time, cluster by cluster.
-pub(super) fn by_time(log: &DecisionLog) -> DecisionLog {
-    let mut order: Vec<usize> = (0..log.len()).collect();
-    order.sort_by(|&a, &b| log.time[a].total_cmp(&log.time[b]));
-    fn take<T: Copy>(column: &[T], order: &[usize]) -> Vec<T> {
-        order.iter().map(|&row| column[row]).collect()
-    }
-    DecisionLog {
-        time: take(&log.time, &order),
-        verb: take(&log.verb, &order),
-        job: take(&log.job, &order),
-        server: take(&log.server, &order),
-        num_gpus: take(&log.num_gpus, &order),
-    }
+/// What happened in several clusters by time; at one time, cluster by cluster.
+pub(super) fn sort(log: &mut DecisionLog) {
+    log.rows.sort_by(|a, b| a.time.total_cmp(&b.time));
 }

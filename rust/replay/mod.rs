@@ -14,7 +14,7 @@ mod run;
 mod types;
 
 use crate::cluster::{Network, validate_servers};
-use crate::decisions::DecisionLog;
+use crate::decisions::{DecisionLog, Verb};
 use crate::error::Result;
 use crate::ids::GpuType;
 use crate::machine::Watch;
@@ -71,7 +71,8 @@ pub struct Extras<'a> {
 impl Extras<'_> {
     /// Whether jobs may be evicted.
     pub(crate) fn make_room(&self, options: &Options) -> bool {
-        options.evict || self.quotas.is_some() || self.services.is_some()
+        let in_log = |log: &DecisionLog| log.has(Verb::Evicted) || log.has(Verb::Replica);
+        options.evict || self.quotas.is_some() || self.services.is_some() || self.log.is_some_and(in_log)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::options::{ClockKind, Model, Options, TypeOrder};
 use crate::placement::Placer;
 use crate::speed::Ring;
 use crate::trace::{Jobs, Kind, OwnedTypes, Types};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Gives jobs the types that they try. The kinds of jobs that try the same types at the same speeds are one.
 pub(super) struct Trials<'a> {
@@ -56,17 +56,32 @@ impl<'a> Trials<'a> {
     }
 
     /// Puts the types of a row's job in order. `None` where it tries some; else why it can run on none.
-    pub(super) fn add(&mut self, row: usize, part: &Part, placed: bool) -> Result<Option<Error>> {
+    ///
+    /// `log`: the types on which a log places jobs, by (row, type). `placed`: whether the log says where this one runs.
+    pub(super) fn add(
+        &mut self,
+        row: usize,
+        part: &Part,
+        log: &BTreeSet<(u32, GpuType)>,
+        placed: bool,
+    ) -> Result<Option<Error>> {
         let kind = &self.types.kinds[self.types.of[row] as usize];
         let num_gpus = self.jobs.num_gpus[row];
         let mut ranked = std::mem::take(&mut self.ranked);
         ranked.clear();
         let (mut available, mut placeable, mut slow, mut no_rate) = (0, false, None, false);
         let (measured, mut last) = (self.options.model == Model::Table, None);
+        let placer = self.placer;
+        let fits = |gpu_type: GpuType| {
+            let empty = part.pools.get(gpu_type.index());
+            empty.is_some_and(|pool| placer.fits_empty(num_gpus, &pool.shape)) || log.contains(&(row as u32, gpu_type))
+        };
+        // A log may come from another placement, for which every type has room.
+        let anywhere = placed && !kind.allowed.iter().any(|&(gpu_type, _)| fits(gpu_type));
         for &(gpu_type, speed) in &kind.allowed {
             let Some(pool) = part.pools.get(gpu_type.index()) else { continue };
             available = available.max(pool.total);
-            if u64::from(num_gpus) > pool.total || !(placed || self.placer.fits_empty(num_gpus, &pool.shape)) {
+            if u64::from(num_gpus) > pool.total || !(anywhere || fits(gpu_type)) {
                 placeable |= u64::from(num_gpus) > pool.total;
                 continue;
             }

@@ -68,6 +68,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "options",
             "outcome",
             "placement",
+            "record::Why",
             "rng",
             "setting",
             "speed",

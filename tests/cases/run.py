@@ -8,27 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import polars as pl
-
 import ringbco
 from cases import balance, compare, figures, holding, serving, twin
 from cases.case import Case
 from cases.draw import build, toss
+from frames import cluster_of
 from oracle.model import RowError
 from ringbco.errors import RingbcoError
+from ringbco.run.again import compare_tables
 
-NO_LOG = (
-    "outages",
-    "services",
-    "every server to be up",
-    "every GPU to be there",
-    "shares of a GPU",
-    "search",
-    "quota",
-    "evict",
-    "priorities",
-)
-"""What is said of runs whose decisions no log can tell."""
+TABLES = ("jobs", "allocations", "timeline", "replicas", "rungs", "searches")
 
 POLICIES = ("policy", "own_policy")
 
@@ -134,49 +123,27 @@ def _twin(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
 
 
 def _again(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
-    """The same once more, and from the log of its decisions where there may be one."""
-    try:
-        logged = case.replay(decisions=True)
-    except RingbcoError:
-        yield from _unlike(outcome, case.replay())
-        return
-    yield from _unlike(outcome, logged)
-    assert logged.decisions is not None
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "decisions.parquet")
-        logged.decisions.write_parquet(path)
-        try:
-            followed = case.replay(**_of_a_log(case), policy=f"log:{path}")
-        except RingbcoError as error:
-            if not any(word in str(error) for word in NO_LOG):
-                yield "log", f"refused: {error}"
-            return
-    yield from ((f"log {name}", text) for name, text in _unlike(outcome, followed, "jobs", "allocations"))
-
-
-def _of_a_log(case: Case) -> dict[str, object]:
-    """Options that a log takes no part in."""
-    return {
-        name: None for name in ("order", "queue", "placement", "aging", "parameters") if name in case.options
-    } | {name: False for name in ("admission",) if name in case.options}
-
-
-def _unlike(one: ringbco.Outcome, other: ringbco.Outcome, *names: str) -> Iterator[tuple[str, str]]:
-    """The tables in which two results differ."""
-    for name in names or ("jobs", "allocations", "timeline", "replicas", "rungs", "searches"):
-        mine, theirs = getattr(one, name), getattr(other, name)
+    """The same once more with a log, and by that log alone, from the folder in which it lies."""
+    logged = case.replay(decisions=True)
+    for name in TABLES:
+        mine, theirs = getattr(outcome, name), getattr(logged, name)
         if mine is None or theirs is None:
             if mine is not theirs:
                 yield name, "is not there again"
-        else:
-            # What explains a run in single precision follows from other columns where a log is followed.
-            shared = [
-                column
-                for column in mine.columns
-                if column in theirs.columns and (not names or mine[column].dtype != pl.Float32)
-            ]
-            if not mine.select(shared).equals(theirs.select(shared)):
-                yield name, f"{mine}\nthen\n{theirs}"
+        elif not mine.equals(theirs):
+            yield name, f"{mine}\nthen\n{theirs}"
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = Path(folder, "first"), Path(folder, "second")
+        logged.write(first)
+        followed = ringbco.replay(
+            case.frame(), cluster_of(case.toml()), policy=f"log:{first}/decisions.parquet"
+        )
+        followed.write(second)
+        for name, difference in compare_tables(first, second).items():
+            if difference is not None:
+                yield f"log {name}", difference
+    for finding in ringbco.audit(followed, case.frame()):
+        yield f"log {finding.code}", str(finding)
 
 
 CHECKS = {

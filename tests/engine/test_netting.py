@@ -112,7 +112,8 @@ def test_its_log_gives_the_same_tables(policy: str, tmp_path: Path) -> None:
     assert result.decisions is not None
     at = 60.0 if policy == "ftf" else 50.0
     verbs = [(time, verb, job) for time, verb, job, *_ in result.decisions.rows()]
-    assert verbs == [(0.0, "start", "a"), (at, "stop", "a"), (at, "start", "b"), (at, "start", "a")]
+    ended = "evicted" if evict else "stop"
+    assert verbs == [(0.0, "start", "a"), (at, ended, "a"), (at, "start", "b"), (at, "start", "a")]
     result.write(tmp_path / "r")
     logged = replay(jobs, policy=f"log:{tmp_path / 'r' / 'decisions.parquet'}")
     assert logged.allocations is not None

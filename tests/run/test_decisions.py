@@ -16,6 +16,7 @@ from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import DECISIONS_SCHEMA
+from ringbco.run.again import compare_tables
 from ringbco.trace.jobs import from_frame
 
 JOBS = pl.DataFrame(
@@ -28,9 +29,11 @@ JOBS = pl.DataFrame(
 )
 
 
-def written(folder: Path, *rows: tuple[float, str, str, int | None, int | None]) -> str:
+def written(folder: Path, *rows: tuple[float, str, str | None, int | None, int | None]) -> str:
+    """A log of no more columns than every log has."""
     path = folder / "decisions.parquet"
-    pl.DataFrame(rows, schema=DECISIONS_SCHEMA, orient="row").write_parquet(path)
+    schema = dict(list(DECISIONS_SCHEMA.items())[:5])
+    pl.DataFrame(rows, schema=schema, orient="row").write_parquet(path)
     return f"log:{path}"
 
 
@@ -102,6 +105,15 @@ def test_the_columns_of_a_log_written_by_hand(tmp_path: Path) -> None:
         ),
         ([(0.0, "start", "a", 0, 2), (9.0, "stop", "a", None, None)], "cannot stop at 9 s: it holds no GPUs"),
         (
+            [(0.0, "start", "a", 0, 2), (1.0, "evicted", "a", None, None)],
+            "row 2, column by: null: expected a job",
+        ),
+        ([(0.0, "replica", None, 0, 1)], "row 1, column service: null: expected the name of a service"),
+        (
+            [(0.0, "rung", "a", None, None)],
+            "column verb: rung: expected the search whose rungs the log tells of",
+        ),
+        (
             [(0.0, "start", "a", 0, 2)],
             "decisions.parquet: does not bring every job to its end: job 'b' still waits at 4 s, and nothing"
             " can change; add what it lacks, or give --oversize drop if the run that wrote it had it",
@@ -144,7 +156,7 @@ def test_a_log_leaves_out_the_jobs_that_its_run_left_out(tmp_path: Path) -> None
     assert_frame_equal(again.decisions, first.decisions)
     assert check_outcome(again, from_frame(jobs)).findings == []
     with pytest.raises(InputError, match="row 3, column num_gpus: 8"):
-        ringbco.replay(jobs, cluster, policy=log)
+        ringbco.replay(jobs, cluster, policy=log, oversize="error")
     # A job that has its place and that the log forgets is no such job.
     forgetful = written(tmp_path, (0.0, "start", "0", 0, 2))
     with pytest.raises(InputError, match="job '3' still waits"):
@@ -153,8 +165,114 @@ def test_a_log_leaves_out_the_jobs_that_its_run_left_out(tmp_path: Path) -> None
 
 def test_a_log_takes_no_parts(tmp_path: Path) -> None:
     log = written(tmp_path, (0.0, "start", "a", 0, 2))
-    with pytest.raises(UsageError, match="no order, placement or queue beside it"):
+    with pytest.raises(UsageError, match="no order or queue beside it"):
         ringbco.replay(JOBS, "2x2", policy=log, queue="easy")
+
+
+OUTAGES = pl.DataFrame(
+    {"server": [0, 1], "down_at": [2.0, 30.0], "up_at": [9.0, 40.0], "cause": ["gpu", None]}
+)
+SERVICES = pl.DataFrame(
+    {"service": ["chat", "chat"], "time": [0.5, 12.0], "replicas": [1, 0], "gpus_per_replica": [1, 1]}
+)
+RUN: dict[str, Any] = {
+    "policy": "fifo",
+    "model": "fixed",
+    "queue": "skip",
+    "placement": "first-fit",
+    "evict": True,
+    "preempt_cost": 1.0,
+    "outages": OUTAGES,
+    "services": SERVICES,
+}
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    """A run in which servers fail, and jobs and services evict others."""
+    jobs = JOBS.with_columns(priority=pl.Series([0, 5], dtype=pl.Int32))
+    jobs.write_parquet(tmp_path / "jobs.parquet")
+    outcome = ringbco.replay(tmp_path / "jobs.parquet", "2x2", **RUN, decisions=True)
+    outcome.write(tmp_path / "first")
+    assert outcome.decisions is not None
+    verbs = set(outcome.decisions["verb"])
+    assert {"start", "evicted", "failed", "replica", "up", "down"} <= verbs
+    return tmp_path
+
+
+def follow(result: Path, **given: Any) -> Outcome:
+    log = f"log:{result / 'first' / 'decisions.parquet'}"
+    return ringbco.replay(result / "jobs.parquet", "2x2", policy=log, **given)
+
+
+def test_a_log_needs_nothing_given_again(result: Path) -> None:
+    follow(result).write(result / "again")
+    found = compare_tables(result / "first", result / "again")
+    assert set(found.values()) == {None}, found
+    assert {"replicas.parquet", "servers.parquet", "stays.parquet", "outages.parquet"} <= set(found)
+    # What decides nothing may be given.
+    follow(result, placement="consolidate", evict=False, outages=OUTAGES, services=SERVICES).write(
+        result / "more"
+    )
+    assert set(compare_tables(result / "first", result / "more").values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"outages": OUTAGES.head(1)}, "option outages: another table: expected that of the run that wrote"),
+        ({"services": SERVICES.head(1)}, "option services: another table: expected that of the run"),
+        (
+            {"search": "asha:eta=2,rungs=1"},
+            r"option search: asha:eta=2,rungs=1: .* the log \(none\); leave it out",
+        ),
+    ],
+)
+def test_what_was_given_to_the_run_is_not_given_otherwise(
+    result: Path, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        follow(result, **given)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_log_alone_tells_what_the_machine_did(result: Path) -> None:
+    """Away from its folder: servers fail and replicas take GPUs as its rows say."""
+    alone = result / "alone"
+    alone.mkdir()
+    (alone / "log.parquet").write_bytes((result / "first" / "decisions.parquet").read_bytes())
+    options = {name: RUN[name] for name in ("model", "placement", "evict", "preempt_cost")}
+    log = f"log:{alone / 'log.parquet'}"
+    again = ringbco.replay(result / "jobs.parquet", "2x2", policy=log, decisions=True, **options)
+    again.write(result / "again")
+    found = compare_tables(result / "first", result / "again")
+    own = {"outages.parquet", "services.parquet", "replicas.parquet"}
+    assert {name: text for name, text in found.items() if name not in own and text is not None} == {}
+    assert again.replicas is None
+
+
+def test_a_log_of_a_queue_gives_no_stays(tmp_path: Path) -> None:
+    """In which files there are, too, it is as the run that wrote it."""
+    ringbco.replay(JOBS, "2x2", policy="fifo", model="fixed", decisions=True).write(tmp_path / "first")
+    again = ringbco.replay(JOBS, "2x2", policy=f"log:{tmp_path / 'first' / 'decisions.parquet'}")
+    again.write(tmp_path / "again")
+    assert set(compare_tables(tmp_path / "first", tmp_path / "again").values()) == {None}
+    assert not (tmp_path / "again" / "stays.parquet").exists()
+    assert again.run["log"]["runs_through"] is True
+    assert check_outcome(again, from_frame(JOBS)).findings == []
+
+
+def test_the_command_with_a_log_alone(invoke: Invoke, result: Path) -> None:
+    log = f"log:{result}/first/decisions.parquet"
+    assert invoke("replay", "--policy", log, "-o", "again", "--quiet").returncode == 0
+    assert set(compare_tables(result / "first", Path("again")).values()) == {None}
+    assert invoke("audit", "again").returncode == 0
+    changed = pl.read_parquet(result / "jobs.parquet").with_columns(duration=pl.lit(9.0))
+    changed.write_parquet(result / "jobs.parquet")
+    done = invoke("replay", "--policy", log, "-o", "other")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "is not the job table of" in done.stderr
+    assert not Path("other").exists()
 
 
 def test_the_command(invoke: Invoke, small_jobs: Path) -> None:

@@ -210,19 +210,15 @@ ALIKE = {"priority": pl.lit(0)}
         ("gavel", {}, OWN),
         ("repack", ALIKE, OWN),
         ("repack", {}, "expected another policy: this one knows no priorities, and those of the job table"),
-        ("log", {}, OWN),
         ("fifo", {"gpu_share": pl.when(pl.col("num_gpus") == 1).then(0.5)}, "job tables without shares of a"),
         ("afs", {}, OWN),
     ],
-    ids=("RankPolicy", "Policy", "gavel", "repack", "repack-priorities", "log", "shares", "afs"),
+    ids=("RankPolicy", "Policy", "gavel", "repack", "repack-priorities", "shares", "afs"),
 )
 def test_who_refuses_eviction_and_quotas(
-    tmp_path: Path, name: str, value: object, policy: Any, columns: dict[str, pl.Expr], told: str
+    name: str, value: object, policy: Any, columns: dict[str, pl.Expr], told: str
 ) -> None:
     jobs = crowded().with_columns(**columns)
-    if policy == "log":
-        ringbco.replay(jobs, "2x8", policy="fifo", decisions=True).write(tmp_path / "r")
-        policy = f"log:{tmp_path / 'r' / 'decisions.parquet'}"
     with pytest.raises(UsageError) as caught:
         ringbco.replay(jobs, "2x8", policy=policy, **{name: value})
     assert told in str(caught.value)

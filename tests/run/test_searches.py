@@ -302,12 +302,21 @@ def test_a_search_in_two_virtual_clusters_is_refused(tmp_path: Path) -> None:
     assert out.jobs.height == 2
 
 
-@pytest.mark.parametrize(
-    "options", [{"policy": "repack"}, {"policy": "fifo", "decisions": True}], ids=["repack", "decisions"]
-)
-def test_what_knows_no_rungs_is_refused(options: dict[str, Any]) -> None:
+def test_what_knows_no_rungs_is_refused() -> None:
     with pytest.raises(UsageError, match="option search: asha:eta=2,rungs=1: expected"):
-        replay(table(), **options)
+        replay(table(), policy="repack")
+
+
+def test_its_log_tells_of_rungs(tmp_path: Path) -> None:
+    outcome = replay(table(), policy="fifo", decisions=True)
+    assert outcome.decisions is not None
+    rungs = outcome.decisions.filter(verb="rung")
+    assert rungs.height > 0
+    assert set(rungs["cause"]) <= {"went on", "paused", "ended"}
+    rested = outcome.stays.filter(ended="rung")
+    # Who waits at a rung, and who ends there just as it comes, has a stay that ends so.
+    assert rungs.filter(cause="paused").height <= rested.height
+    assert set(rested["job_id"]) <= set(rungs.filter(pl.col("cause") != "went on")["job_id"])
 
 
 class Greedy(ringbco.Policy):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ringbco.audits.measured import Speeds, read_speeds
-from ringbco.audits.options import decides_itself, preempts, resizes
+from ringbco.audits.options import decides_itself, options_of, preempts, resizes
 from ringbco.audits.types import Types, read_types, recorded_type
 from ringbco.errors import InputError
 from ringbco.judge.given import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 def given_of(outcome: Outcome, table: JobTable) -> Given:
     """The run of a result, before it started."""
-    options, cluster = outcome.run["options"], cluster_of(outcome.run)
+    options, cluster = options_of(outcome.run), cluster_of(outcome.run)
     speeds = read_speeds(outcome.speeds, table, cluster) if options["model"] == "table" else None
     types = read_types(table.frame, cluster, always=speeds is not None)
     jobs = _jobs(outcome, table, cluster, types, speeds)
@@ -67,7 +67,7 @@ def given_of(outcome: Outcome, table: JobTable) -> Given:
 def _jobs(
     outcome: Outcome, table: JobTable, cluster: Servers, types: Types | None, speeds: Speeds | None
 ) -> Jobs:
-    frame, options = table.frame, outcome.run["options"]
+    frame, options = table.frame, options_of(outcome.run)
     model, seed = options["model"], int(options.get("seed", 0))
     told = profiles.resolve(table, cluster, model=model, seed=seed) if speeds is None else speeds.workload
     noisy, vc, shares = noise(frame), profiles.vc_index(table, cluster), thousandths(frame)

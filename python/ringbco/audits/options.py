@@ -26,10 +26,14 @@ _ENDLESS: Final = frozenset(option.name for option in _OPTIONS if option.endless
 _WORDS: Final = {option.name: (option.word,) for option in PLAN.values() if option.word}
 
 
+RUNS_THROUGH: Final = "runs_through"
+"""Whether a run follows a log of a run in which no stay could end early: of [log] in run.toml."""
+
+
 def preempts(options: Mapping[str, Any]) -> bool:
     """Whether the policy of a run's options may preempt."""
     policy = options.get("policy")
-    return policy in PREEMPTIVE or decides_itself(options)
+    return policy in PREEMPTIVE or (decides_itself(options) and not options.get(RUNS_THROUGH))
 
 
 def decides_itself(options: Mapping[str, Any]) -> bool:
@@ -40,7 +44,7 @@ def decides_itself(options: Mapping[str, Any]) -> bool:
 
 def resizes(options: Mapping[str, Any]) -> bool:
     """Whether the policy of a run's options may give elastic jobs other GPUs than num_gpus."""
-    return decides_itself(options) or policy_is(options, "resizes")
+    return (decides_itself(options) and not options.get(RUNS_THROUGH)) or policy_is(options, "resizes")
 
 
 def policy_is(options: Mapping[str, Any], what: str) -> bool:
@@ -64,7 +68,8 @@ def options_of(run: Mapping[str, Any]) -> Mapping[str, Any]:
     _check_optional(options)
     if not options["slot"] > 0:
         raise InputError(f"run.toml: options.slot: {options['slot']}: expected a number of seconds > 0")
-    return options
+    log = run.get("log")
+    return {**options, RUNS_THROUGH: isinstance(log, Mapping) and log.get(RUNS_THROUGH) is True}
 
 
 def _check_optional(options: Mapping[str, Any]) -> None:

@@ -153,10 +153,38 @@ def network_of(options: dict[str, Any]) -> dict[str, float | None]:
     return {name: options.pop(name) for name in NETWORK}
 
 
+def given(ctx: typer.Context, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that stand on the command line."""
+    sources = {name: ctx.get_parameter_source(name) for name in options}
+    return {
+        name: value
+        for name, value in options.items()
+        if (source := sources[name]) is not None and source.name == "COMMANDLINE"
+    }
+
+
+def followed_inputs(
+    policy: str, jobs: Path | None, cluster: str | None
+) -> tuple[Path | None, Cluster | str | None]:
+    """JOBS and the cluster; where they are not given, those of the run whose log the policy names."""
+    from ringbco.result.folder import cluster_of, read_run
+    from ringbco.run.again import trace_of
+    from ringbco.run.followed import folder_of
+    from ringbco.run.options import is_log
+
+    folder = folder_of(policy) if is_log(policy) else None
+    if folder is None:
+        return jobs, cluster
+    return jobs or trace_of(folder), cluster or cluster_of(read_run(folder))
+
+
 def parse_cluster(
-    text: str, network: Mapping[str, float | None], vc: str = "split", recorded: str | None = None
+    cluster: Cluster | str,
+    network: Mapping[str, float | None],
+    vc: str = "split",
+    recorded: str | None = None,
 ) -> Cluster:
-    """The cluster that `text` names, with the network constants that are not None replaced.
+    """The cluster, or the one that a text names, with the network constants that are not None replaced.
 
     vc: "split" leaves its virtual clusters as they are, "pool" puts their servers together. recorded: the
     cluster on which the trace was recorded; None leaves what the cluster says itself.
@@ -166,7 +194,8 @@ def parse_cluster(
 
     if vc not in ("split", "pool"):
         raise UsageError(f"option vc: {vc!r}: expected split or pool")
-    cluster = Cluster.parse(text)
+    if isinstance(cluster, str):
+        cluster = Cluster.parse(cluster)
     if recorded is not None:
         cluster = cluster.with_recorded(_parse_recorded(recorded))
     try:

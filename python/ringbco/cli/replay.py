@@ -48,6 +48,9 @@ def replay(
     With --again DIR an earlier result is repeated instead, and nothing is written unless -o says where. Exit
     status 3 if other bytes come out.
 
+    With --policy log:DIR/decisions.parquet the decisions of the result in DIR are carried out again: JOBS,
+    the cluster and every option that is not given are as they were there, outages and services too.
+
     Example: ringbco replay jobs.parquet --cluster 32x8 --policy sjf-bco -o results
     """
     if again is not None:
@@ -58,29 +61,43 @@ def replay(
 
     import time
 
-    from ringbco.cli.inputs import fields, network_of, parse_cluster, read_table, tell_rigid, tell_unused
+    from ringbco.cli.inputs import (
+        fields,
+        followed_inputs,
+        given,
+        network_of,
+        parse_cluster,
+        read_table,
+        tell_rigid,
+        tell_unused,
+    )
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import UsageError
     from ringbco.result.folder import check_target
     from ringbco.result.outcome import count_seconds
-    from ringbco.run.options import read_numbers
+    from ringbco.run.options import is_log, read_numbers
     from ringbco.run.replay import replay as run
     from ringbco.run.scheduling import foreknowledge
     from ringbco.units import check_units, shown_in
 
-    if jobs is None or cluster is None or out is None:
+    policy = options.pop("policy")
+    network = network_of(options)
+    if is_log(policy):
+        options = given(ctx, options)
+    jobs, named = followed_inputs(policy, jobs, cluster)
+    if jobs is None or named is None or out is None:
         raise UsageError(
             "replay: expected JOBS, --cluster and -o DIR:"
             " ringbco replay jobs.parquet --cluster 32x8 -o results"
         )
     check_units(units)
     check_target(out, force=force)
-    machine = parse_cluster(cluster, network_of(options), vc, recorded_cluster)
+    machine = parse_cluster(named, network, vc, recorded_cluster)
     started = time.perf_counter()
     table = read_table(jobs, quiet=quiet)
     reading = time.perf_counter() - started
-    policy = options.pop("policy")
-    options["thresholds"] = read_numbers(REPLAY["thresholds"], options["thresholds"])
+    if "thresholds" in options:
+        options["thresholds"] = read_numbers(REPLAY["thresholds"], options["thresholds"])
     with progress_bar(f"{policy} on {machine.name}", quiet=quiet) as progress:
         outcome = run(
             table,

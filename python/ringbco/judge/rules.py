@@ -84,7 +84,7 @@ def faults(given: Given, book: Book) -> Iterator[Fault]:
 
 def policy_of(given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> Deciding:
     """Who decides."""
-    if not given.preempts:
+    if not (given.preempts or given.decides):
         return Queue(given, floor, worker, stays) if _in_order(given) else Keyless(given, floor, worker)
     if given.options["policy"] in RANKED:
         return Ranking(given, floor, worker, stays)

@@ -108,6 +108,12 @@ DECISIONS_SCHEMA: Final = {
     "job_id": pl.String(),
     "server": pl.UInt32(),
     "num_gpus": pl.UInt32(),
+    "gpu": pl.UInt32(),
+    "share": pl.Float64(),
+    "service": pl.String(),
+    "replica": pl.UInt32(),
+    "by": pl.String(),
+    "cause": pl.String(),
 }
 OUTAGES_SCHEMA: Final = {
     "server": pl.UInt32(),

@@ -42,14 +42,16 @@ class OfService:
 class Serving:
     """What became of the services of a run; times in seconds.
 
-    names, gpus: of each service, and of one of its replicas. service, server, wanted, start, end, ended: a
-    value a replica: its service by number, since when it was wanted, and why it ended. load_service,
-    load_time, load_replicas: what services wanted, in order of time. lent: GPU-seconds lent to training.
+    names, gpus: of each service, and of one of its replicas. service, number, server, wanted, start, end,
+    ended: a value a replica: its service by number, which of it in order of starts, since when it was wanted,
+    and why it ended. load_service, load_time, load_replicas: what services wanted, in order of time. lent:
+    GPU-seconds lent to training.
     """
 
     names: Sequence[str]
     gpus: NDArray[np.uint32]
     service: NDArray[np.uint32]
+    number: NDArray[np.uint32]
     server: NDArray[np.uint32]
     wanted: NDArray[np.float64]
     start: NDArray[np.float64]
@@ -68,6 +70,7 @@ class Serving:
             names,
             gpus,
             own["service"],
+            own["number"],
             own["server"],
             own["wanted"],
             own["start"],
@@ -101,6 +104,20 @@ class Serving:
             "ended": pl.Series(REPLICA_ENDED, dtype=pl.String).gather(pl.Series(ended)),
         }
         return pl.DataFrame(columns, schema=REPLICAS_SCHEMA)
+
+    def numbered(self, decisions: pl.DataFrame) -> pl.DataFrame:
+        """decisions.parquet with the numbers that replicas have in replicas.parquet, not by their starts."""
+        order = np.lexsort((self.server, self.start, self.service))
+        service = self.service[order]
+        named = pl.DataFrame(
+            {
+                "service": pl.Series(self.names, dtype=pl.String).gather(service),
+                "replica": self.number[order],
+                "known": (np.arange(order.size) - np.searchsorted(service, service)).astype(np.uint32),
+            }
+        )
+        joined = decisions.join(named, on=["service", "replica"], how="left", maintain_order="left")
+        return joined.with_columns(replica="known").drop("known")
 
     def held(self, last: float) -> Held:
         """The GPUs of every replica; none outlasts `last`, s."""

@@ -50,14 +50,7 @@ class Repeat:
 
     def table(self) -> JobTable:
         """The job table. Raises InputError where it is not the one that the result was made of."""
-        found = _sha256(self.trace)
-        if self.sha256 is not None and found != self.sha256:
-            raise InputError(
-                f"is not the job table of {self.folder}: its SHA-256 begins with {found[:12]}, and run.toml"
-                f" names {self.sha256[:12]}",
-                file=self.trace,
-                hint="it has changed since; give an unchanged copy as JOBS",
-            )
+        _check_trace(self.trace, self.sha256, self.folder)
         return read_jobs(self.trace)
 
     def run(self, progress: Callable[[int, int], None] | None = None) -> Outcome:
@@ -86,25 +79,11 @@ def read_repeat(
     path = Path(folder)
     record = path / "run.toml"
     run = read_run(path)
-    trace, options = (_table(run, name, record) for name in ("trace", "options"))
+    options = _table(run, "options", record)
     command = options.get("command", "replay")
     if command not in _COMMANDS:
         raise InputError(f"one of {', '.join(_COMMANDS)}", file=record, key="options.command", value=command)
-    named = trace.get("path")
-    sha256 = trace.get("sha256")
-    if jobs is None and (not isinstance(named, str) or sha256 is None):
-        raise InputError(
-            "names no file as its job table, which was made in memory",
-            file=record,
-            hint=f"write the table to a file, and give it: ringbco replay JOBS --again {path}",
-        )
-    place = Path(str(named) if jobs is None else jobs)
-    if not place.is_file():
-        raise InputError(
-            f"the job table that {record} names is not there" if jobs is None else "no such file",
-            file=place,
-            hint=f"say where it is: ringbco replay JOBS --again {path}" if jobs is None else "check the path",
-        )
+    place, sha256 = _trace(run, path, jobs, f"ringbco replay JOBS --again {path}")
     try:
         cluster = cluster_of(run)
     except InputError as error:
@@ -128,12 +107,54 @@ def read_repeat(
         folder=path,
         command=command,
         trace=place,
-        sha256=None if sha256 is None else str(sha256),
+        sha256=sha256,
         cluster=cluster,
         options=given,
         versions=_table(run, "ringbco", record),
         parameters=parameters,
     )
+
+
+def trace_of(folder: str | os.PathLike[str]) -> Path:
+    """The job table that a result was made of, unchanged. Raises InputError where it is not there."""
+    path = Path(folder)
+    place, sha256 = _trace(read_run(path), path, None, "ringbco replay JOBS ..., all else as it is")
+    _check_trace(place, sha256, path)
+    return place
+
+
+def _trace(
+    run: Mapping[str, Any], folder: Path, jobs: str | os.PathLike[str] | None, mend: str
+) -> tuple[Path, str | None]:
+    """Where the job table of a result is, or the caller's, and the SHA-256 that it must have."""
+    record = folder / "run.toml"
+    trace = _table(run, "trace", record)
+    named, sha256 = trace.get("path"), trace.get("sha256")
+    if jobs is None and (not isinstance(named, str) or sha256 is None):
+        raise InputError(
+            "names no file as its job table, which was made in memory",
+            file=record,
+            hint=f"write the table to a file, and give it: {mend}",
+        )
+    place = Path(str(named) if jobs is None else jobs)
+    if not place.is_file():
+        raise InputError(
+            f"the job table that {record} names is not there" if jobs is None else "no such file",
+            file=place,
+            hint=f"say where it is: {mend}" if jobs is None else "check the path",
+        )
+    return place, None if sha256 is None else str(sha256)
+
+
+def _check_trace(trace: Path, sha256: str | None, folder: Path) -> None:
+    found = _sha256(trace)
+    if sha256 is not None and found != sha256:
+        raise InputError(
+            f"is not the job table of {folder}: its SHA-256 begins with {found[:12]}, and run.toml"
+            f" names {sha256[:12]}",
+            file=trace,
+            hint="it has changed since; give an unchanged copy as JOBS",
+        )
 
 
 def _is_ours(policy: object) -> bool:

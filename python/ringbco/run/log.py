@@ -1,14 +1,16 @@
-"""Decision logs as policies: `log:FILE` carries out the decisions of a decisions.parquet.
+"""Decision logs: what happened in a run as a table, and as a policy, `log:FILE`, that makes it happen again.
 
 Invariant: a log's rows are in the order in which they took effect. For example, the log that `--decisions`
-wrote of a run gives the same start and finish times when it is replayed on the same jobs and cluster.
+wrote of a run gives the same start and finish times when it is followed on the same jobs and cluster.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
 
 from ringbco import _core
@@ -17,68 +19,212 @@ from ringbco.io.tables import read_table
 from ringbco.result.schema import DECISIONS_SCHEMA
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
     from ringbco.trace.jobs import JobTable
 
-_NO_SERVER: Final = 2**32 - 1
+_NONE: Final = 2**32 - 1
+_PREFIX: Final = "log:"
+_REQUIRED: Final = ("time", "verb", "job_id", "server", "num_gpus")
+"""Columns that a log must have; of the others, those of the machine's own rows, it may lack any."""
+_WITH_GPUS: Final = ("start", "move", "resize")
+_OF_SERVERS: Final = ("replica", "up", "down")
+_PASS: Final = "pass "
+"""At an instant with several passes the cause of a decision is the pass in which it was taken: "pass 2"."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """A decision log.
+
+    path: of its file. frame: its rows, with every column of DECISIONS_SCHEMA.
+    """
+
+    path: Path
+    frame: pl.DataFrame
+
+    @classmethod
+    def read(cls, policy: str) -> Log:
+        """The log that a policy names. Raises InputError for a file that is missing or damaged."""
+        path = path_of(policy)
+        if not path.exists():
+            hint = "log:FILE takes the path of a decisions.parquet, which --decisions writes"
+            raise InputError("no such file", file=path, hint=hint)
+        frame = read_table(path, {name: DECISIONS_SCHEMA[name] for name in _REQUIRED})
+        for name, kind in DECISIONS_SCHEMA.items():
+            if name not in frame.columns:
+                frame = frame.with_columns(pl.lit(None, kind).alias(name))
+            elif frame.schema[name] != kind:
+                raise InputError(f"{kind}", file=path, column=name, value=str(frame.schema[name]))
+        return cls(path, frame.select(*DECISIONS_SCHEMA))
+
+    def has(self, *verbs: str) -> bool:
+        """Whether it has a row with one of the verbs."""
+        return bool(self.frame["verb"].is_in(verbs).any())
+
+    def outages(self) -> pl.DataFrame:
+        """The outages that its servers had, in the form of an outage table."""
+        changes = self.frame.filter(pl.col("verb").is_in(["down", "up"])).sort("server", maintain_order=True)
+        up = pl.when(pl.col("verb").shift(-1) == "up").then(pl.col("time").shift(-1)).over("server")
+        told = changes.with_columns(up_at=up).filter(verb="down")
+        # Down and up at one boundary of the slot clock: it was down for a part of the slot before.
+        at_once = (told["up_at"] == told["time"]).fill_null(value=False)
+        down = told["time"].zip_with(~at_once, pl.Series(np.nextafter(told["time"], -np.inf)))
+        told = told.select("server", down.alias("down_at"), "up_at", "cause")
+        return told.filter(pl.col("down_at") >= 0)
+
+    def services(self, known: Sequence[str]) -> list[str]:
+        """The services of a run that follows it, by number: those that it knows, then others of its rows."""
+        named = self.frame["service"].drop_nulls().unique(maintain_order=True)
+        return [*known, *(name for name in named if name not in known)]
+
+    def columns(
+        self, table: JobTable, servers: int, services: Sequence[str], *, runs_through: bool
+    ) -> _core._Log:
+        """The columns as the engine takes them.
+
+        servers: of the cluster. services: the run's, by number. runs_through: whether no stay could end early
+        in the run that wrote it. Raises InputError for a row with a verb, a job or a server that is not
+        there; rows count from 1.
+        """
+        verbs, causes = _core.verbs()
+        found = self.frame
+        for name, names in (("verb", verbs), ("service", services), ("cause", causes)):
+            found = _numbered(found, name, pl.Series(names, dtype=pl.String))
+        jobs = table.frame["job_id"]
+        found = _numbered(_numbered(found, "job_id", jobs), "by", jobs)
+        self._check(found, servers, verbs)
+
+        def column(name: str, absent: int = _NONE) -> NDArray[Any]:
+            return found[name].fill_null(absent).to_numpy()
+
+        later = pl.col("cause").str.strip_prefix(_PASS).cast(pl.UInt32, strict=False)
+        of_pass = self.frame.select(pl.when(pl.col("cause").str.starts_with(_PASS)).then(later - 1))
+        return {
+            "time": found["time"].to_numpy(),
+            "verb": found["verb_number"].cast(pl.UInt8).to_numpy(),
+            "job": column("job_id_number"),
+            "server": column("server"),
+            "num_gpus": column("num_gpus", 0),
+            "gpu": column("gpu"),
+            "by": column("by_number"),
+            "service": column("service_number"),
+            "replica": column("replica"),
+            "cause": found["cause_number"].fill_null(0).cast(pl.UInt8).to_numpy(),
+            "of_pass": of_pass.to_series().fill_null(0).to_numpy(),
+            "runs_through": runs_through,
+        }
+
+    def _check(self, found: pl.DataFrame, servers: int, verbs: Sequence[str]) -> None:
+        """Raises InputError for the first rule that a row breaks, naming its row."""
+        placed, of_server = pl.col("verb").is_in(_WITH_GPUS), pl.col("verb").is_in(_OF_SERVERS)
+        for name, bad, expected in (
+            ("time", ~(pl.col("time").is_finite() & (pl.col("time") >= 0)), "a finite time >= 0 s"),
+            ("verb", pl.col("verb_number").is_null(), f"one of {', '.join(verbs)}"),
+            ("job_id", ~of_server & pl.col("job_id_number").is_null(), "a job of the job table"),
+            (
+                "server",
+                (placed | of_server) & ~(pl.col("server") < servers).fill_null(value=False),
+                f"a server of the cluster, 0 to {servers - 1}",
+            ),
+            ("num_gpus", placed & ~(pl.col("num_gpus") >= 1).fill_null(value=False), "one GPU or more"),
+            ("service", (pl.col("verb") == "replica") & pl.col("service").is_null(), "the name of a service"),
+            ("replica", (pl.col("verb") == "replica") & pl.col("replica").is_null(), "which replica it is"),
+            (
+                "by",
+                (pl.col("verb") == "evicted") & pl.col("by_number").is_null() & pl.col("service").is_null(),
+                "a job of the job table, or a service: who gets the GPUs",
+            ),
+            (
+                "time",
+                pl.col("time") < pl.col("time").shift(fill_value=0.0),
+                "a time not before that of the row above",
+            ),
+        ):
+            wrong = found.select(bad.fill_null(value=True).arg_true())
+            if wrong.height:
+                row = int(wrong.item(0, 0))
+                raise InputError(expected, file=self.path, row=row + 1, column=name, value=found[name][row])
+
+
+def path_of(policy: str) -> Path:
+    """The file of a policy log:FILE."""
+    return Path(policy.removeprefix(_PREFIX))
+
+
+def _numbered(frame: pl.DataFrame, column: str, names: pl.Series) -> pl.DataFrame:
+    """The frame with a column more: the place of each value among the names; null where it is none."""
+    places = pl.DataFrame({column: names}).with_row_index(f"{column}_number")
+    return frame.join(places, on=column, how="left", maintain_order="left")
 
 
 def refusal(policy: str, table: JobTable, error: _core.CoreError) -> InputError | None:
     """The engine's refusal as one of the log that `policy` names; None where it is the job table's fault."""
     if error.row is None:
         return None
-    job, path = table.frame["job_id"][error.row], Path(policy.removeprefix("log:"))
+    path = path_of(policy)
+    named = error.row < table.num_jobs
+    about = f"job {table.frame['job_id'][error.row]!r} " if named else ""
     if error.kind == "decision" and error.log_row is not None:
-        told = f"a decision that can be carried out, but job {job!r} {error.message}"
+        told = f"a decision that can be carried out, but {about}{error.message}"
         return InputError(told, file=path, row=error.log_row + 1, column="verb")
     if error.kind == "stuck":
-        told = f"does not bring every job to its end: job {job!r} {error.message}"
+        told = f"does not bring every job to its end: {about}{error.message}"
         hint = "add what it lacks, or give --oversize drop if the run that wrote it had it"
         return InputError(told, file=path, hint=hint)
     return None
 
 
-def columns(policy: str, table: JobTable, servers: int) -> _core._Log:
-    """The columns of the log that `policy` names, as the engine takes them.
+def decisions_frame(
+    job_id: pl.Series,
+    shares: NDArray[np.float64] | None,
+    outages: pl.DataFrame | None,
+    services: Sequence[str],
+    table: Mapping[str, NDArray[Any]],
+) -> pl.DataFrame:
+    """decisions.parquet: a row a decision, or a part of one, and a row for everything that the machine did.
 
-    servers: of the cluster. Raises InputError for a file that is missing or damaged, and for a row with a
-    verb, a job or a server that is not there; rows count from 1.
+    job_id: of the job table. shares: of each of its jobs, the part of a GPU, 0 for whole ones; None where
+    none has one. outages, services: those that the engine was given, by number. table: the engine's.
     """
-    path = Path(policy.removeprefix("log:"))
-    if not path.exists():
-        hint = "log:FILE takes the path of a decisions.parquet, which --decisions writes"
-        raise InputError("no such file", file=path, hint=hint)
-    log = read_table(path, DECISIONS_SCHEMA)
-    verbs = _core.verbs()
-    rows = pl.DataFrame({"job_id": table.frame["job_id"]}).with_row_index("job")
-    found = (
-        log.select(*DECISIONS_SCHEMA)
-        .join(rows, on="job_id", how="left", maintain_order="left")
-        .join(
-            pl.DataFrame({"verb": verbs, "number": range(len(verbs))}, schema_overrides={"number": pl.UInt8}),
-            on="verb", how="left", maintain_order="left",
-        )
-    )  # fmt: skip
-    placed = pl.col("verb").is_in(["start", "move"])
-    for column, bad, expected in (
-        ("time", ~(pl.col("time").is_finite() & (pl.col("time") >= 0)), "a finite time >= 0 s"),
-        ("verb", pl.col("number").is_null(), f"one of {', '.join(verbs)}"),
-        ("job_id", pl.col("job").is_null(), "a job of the job table"),
-        ("server", placed & ~(pl.col("server") < servers), f"a server of the cluster, 0 to {servers - 1}"),
-        ("num_gpus", placed & ~(pl.col("num_gpus") >= 1), "one GPU or more"),
-        (
-            "time",
-            pl.col("time") < pl.col("time").shift(fill_value=0.0),
-            "a time not before that of the row above",
-        ),
-    ):
-        wrong = found.select(bad.fill_null(value=True).arg_true())
-        if wrong.height:
-            row = int(wrong.item(0, 0))
-            raise InputError(expected, file=path, row=row + 1, column=column, value=found[column][row])
-    return {
-        "time": found["time"].to_numpy(),
-        "verb": found["number"].to_numpy(),
-        "job": found["job"].to_numpy(),
-        "server": found["server"].fill_null(_NO_SERVER).to_numpy(),
-        "num_gpus": found["num_gpus"].fill_null(0).to_numpy(),
-    }
+    log = {name: pl.Series(values) for name, values in table.items()}
+    verbs, causes = (pl.Series(names, dtype=pl.String) for names in _core.verbs())
+    verb = verbs.gather(log["verb"])
+    decided = ~verb.is_in(["failed", "rung", "replica", "up", "down"])
+    later = pl.select(
+        pl.when(decided & (log["of_pass"] > 0)).then(pl.format(_PASS + "{}", log["of_pass"] + 1))
+    )
+    told = causes.gather(log["cause"])
+    of_outage = (
+        None if outages is None else _named(outages["cause"], log["by"], verb.is_in(["failed", "down"]))
+    )
+    job = _named(job_id, log["job"], log["job"] != _NONE)
+    by = _named(job_id, log["by"], (verb == "evicted") & (log["by"] != _NONE))
+    gpu = log["gpu"].set(log["gpu"] == _NONE, None)
+    share = None
+    if shares is not None:
+        share = _named(pl.Series(shares), log["job"], gpu.is_not_null())
+        share = share.set(share == 0.0, None)
+    return pl.DataFrame(
+        {
+            "time": log["time"],
+            "verb": verb,
+            "job_id": job,
+            "server": log["server"].set(log["server"] == _NONE, None),
+            "num_gpus": log["gpus"].set(log["gpus"] == 0, None),
+            "gpu": gpu,
+            "share": share,
+            "service": _named(pl.Series(services, dtype=pl.String), log["service"], log["service"] != _NONE),
+            "replica": log["replica"].set(log["replica"] == _NONE, None),
+            "by": by,
+            "cause": pl.select(pl.coalesce(later.to_series(), told.set(told == "", None), of_outage)),
+        },
+        schema_overrides=DECISIONS_SCHEMA,
+    )
+
+
+def _named(names: pl.Series, numbers: pl.Series, those: pl.Series) -> pl.Series:
+    """The names of those numbers; null for the others."""
+    return names.gather(numbers.set(~those, None))

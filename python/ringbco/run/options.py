@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final
@@ -234,11 +234,11 @@ def resolve_policy(
     check(REPLAY["policy"], policy)
     if is_log(policy):
         log = Policy(policy, *DECIDERS["log"][1:5])
-        given = ((order, log.order), (placement, log.placement), (queue, log.queue))
-        if any(value not in (None, own) for value, own in given):
-            expected = "no order, placement or queue beside it: a log says who runs where"
-            raise refusal("policy", policy, expected)
-        return log
+        if any(value not in (None, own) for value, own in ((order, log.order), (queue, log.queue))):
+            raise refusal("policy", policy, "no order or queue beside it: a log says who runs where")
+        check(REPLAY["placement"], placement)
+        # It decides nothing, but says of a waiting job whether idle GPUs were too scattered for it.
+        return replace(log, placement=placement or log.placement)
     preset = PRESETS[policy]
     for option, value in (("order", order), ("placement", placement), ("queue", queue)):
         check(REPLAY[option], value)

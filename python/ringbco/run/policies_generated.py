@@ -236,7 +236,6 @@ DECIDERS: Final[dict[str, Preset]] = {
         preemption="log",
         about="as a decision log says",
         paper="",
-        refuses=("shares", "evict", "quota", "outages", "services", "search"),
         is_=("resizes",),
         options=("move-cost", "resize-cost", "preempt-cost"),
     ),

@@ -10,7 +10,7 @@ import numpy as np
 
 from ringbco.errors import InputError, UsageError
 from ringbco.run.option import FORESIGHT, foreseeing
-from ringbco.run.options import Policy, check, refusal, resolve_policy
+from ringbco.run.options import Policy, check, is_log, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.own import Carried, is_own, kind_of
 from ringbco.run.policies_generated import CLAIRVOYANT
@@ -147,6 +147,8 @@ def fit(
         policy = _resolved(name, options)
         beside = {**options, **own[number]} if own else options
         used = {option: value for option, value in options.items() if uses(policy, option, beside)}
+        if is_log(name):  # what is at its default is as in the run that wrote the log
+            used = {option: value for option, value in used.items() if not _is_default(option, value)}
         dropped = [option for option in _ignored(policy, options) if REPLAY[option].demand]
         if policy.preemption != "none":
             dropped += [

@@ -30,6 +30,7 @@ from ringbco.result.servers import servers_frame
 from ringbco.result.serving import Serving
 from ringbco.result.stays import stays_frame
 from ringbco.run import log, own
+from ringbco.run.followed import Followed, follow
 from ringbco.run.options import (
     MOST_SAMPLES,
     Policy,
@@ -44,7 +45,6 @@ from ringbco.run.options import (
 from ringbco.run.scheduling import check_passes, check_policy, deadline, user
 from ringbco.run.steps import (
     allocations_frame,
-    decisions_frame,
     describe_run,
     ended,
     explain,
@@ -57,7 +57,7 @@ from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Outages, as_outages
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.services import Services, as_services
-from ringbco.trace.shares import asked_gpus
+from ringbco.trace.shares import WHOLE, asked_gpus
 from ringbco.trace.workload import READS, Workload, key_of, resolve
 
 
@@ -66,7 +66,8 @@ class Setup:
     """A run before it starts.
 
     workload: the jobs, shared with other runs. own: the policy of one's own, if it is one. outages, services:
-    None for a run that knows none. jobs, servers, options: what the engine is given.
+    None for a run that knows none. jobs, servers, options: what the engine is given. followed: the log that
+    the run follows, if it does.
     """
 
     started: float
@@ -79,6 +80,7 @@ class Setup:
     jobs: _core._Jobs
     servers: _core._Cluster
     options: dict[str, Any]
+    followed: Followed | None = None
 
     @property
     def table(self) -> JobTable:
@@ -112,6 +114,8 @@ class Setup:
         ):
             if beside is not None:
                 run[name] = beside.told()
+        if self.followed is not None:
+            run["log"] = self.followed.told()
         return run
 
     def explain(self, error: _core.CoreError) -> Exception:
@@ -147,6 +151,10 @@ def prepare(
 ) -> Setup:
     """Checks everything that a run is given. Raises as `replay` does."""
     started = time.perf_counter()
+    followed = None
+    if isinstance(policy, str) and is_log(policy):
+        followed = follow(policy, options, as_cluster(cluster, recorded_cluster))
+        options = followed.options
     mine = own.resolve(policy, parameters) if own.is_own(policy) else None
     if mine is None and parameters:
         raise UsageError(
@@ -166,6 +174,8 @@ def prepare(
     cluster = as_cluster(cluster, recorded_cluster)
     if workload is None:
         workload = resolve(as_table(jobs), cluster, values)
+    elif followed is not None and workload.key != key_of(cluster, values):
+        workload = resolve(workload.table, cluster, values)  # the log's run had other settings
     elif not isinstance(workload, Workload) or workload.key != key_of(cluster, values):
         raise refusal("workload", "another", f"that of this cluster with these {', '.join(READS)}, or None")
     table, cluster = workload.table, workload.cluster
@@ -180,8 +190,13 @@ def prepare(
         "deadline": deadline(table, chosen),
         "user": user(table, chosen),
         "key": order_column(values["order"], table) if mine is None else None,
-        "log": log.columns(str(policy), table, len(cluster.server_gpus)) if is_log(policy) else None,
+        "log": None,
     }
+    if followed is not None:
+        names = followed.log.services(() if services is None else services.names)
+        columns["log"] = followed.log.columns(
+            table, len(cluster.server_gpus), names, runs_through=followed.runs_through
+        )
     servers: _core._Cluster = {
         "server_gpus": cluster.server_gpus,
         "server_vc": None if workload.vc is None else _server_vc(cluster),
@@ -192,7 +207,7 @@ def prepare(
         "network": astuple(cluster.network),
     }
     told = {"preemption": chosen.preemption, **described(chosen, values)}
-    return Setup(started, workload, chosen, values, mine, outages, services, columns, servers, told)
+    return Setup(started, workload, chosen, values, mine, outages, services, columns, servers, told, followed)
 
 
 def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
@@ -220,6 +235,8 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     name = setup.chosen.name
     down = None if setup.outages is None else setup.outages.on_clock(values)
     serving, service_names = None, () if setup.services is None else setup.services.names
+    if setup.followed is not None:
+        service_names = setup.followed.log.services(service_names)
     if setup.services is not None:
         serving = Serving.of(setup.services.names, setup.services.gpus, result)
     searches = None if trials is None else searches_frame(frame, trials, result)
@@ -227,7 +244,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     asked = frame.select(pl.col("submit_time", "num_gpus", *{"gpu_share"} & set(frame.columns)))
     source = Source(
         *(name, asked, finished, setup.cluster, result, workload.vc, setup.outages, down, serving, searches),
-        may_resize=setup.chosen.is_("resizes"),
+        may_resize=setup.chosen.is_("resizes") and "stays" in result.tables,
     )
     last = source.last
     outcome = Outcome(
@@ -240,7 +257,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
             outages=down,
             replicas=None if serving is None else serving.held(last),
         ),
-        decisions=decisions_frame(frame, result) if values["decisions"] else None,
+        decisions=_decisions(setup, service_names, serving, result) if values["decisions"] else None,
         run=deepcopy(setup.record),
         speeds=None if rates is None else rates.frame,
         outages=None if setup.outages is None else setup.outages.frame,
@@ -270,6 +287,19 @@ def _stays(setup: Setup, services: Sequence[str], result: _core.RunResult) -> pl
         return None
     outages = None if setup.outages is None else setup.outages.merged
     return stays_frame(setup.table.frame["job_id"], setup.cluster, services, outages, result.tables["stays"])
+
+
+def _decisions(
+    setup: Setup, services: Sequence[str], serving: Serving | None, result: _core.RunResult
+) -> pl.DataFrame:
+    """decisions.parquet."""
+    outages = None if setup.outages is None else setup.outages.merged
+    shares = setup.jobs.get("shares")
+    told = log.decisions_frame(
+        *(setup.table.frame["job_id"], None if shares is None else shares / WHOLE, outages, services),
+        result.tables["log"],
+    )
+    return told if serving is None else serving.numbered(told)
 
 
 def _done(setup: Setup, kept: NDArray[np.bool_]) -> NDArray[np.float64] | NDArray[np.uint64]:

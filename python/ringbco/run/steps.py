@@ -24,7 +24,6 @@ from ringbco.result.reliability import DownTime
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
     CARRIED_COLUMNS,
-    DECISIONS_SCHEMA,
     ELASTIC_SCHEMA,
     EVICTION_SCHEMA,
     FAILURE_SCHEMA,
@@ -199,23 +198,6 @@ def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFr
         parts = (_shared(held["gpu"]), _share(held["share"]))
         columns |= dict(zip(GPUS_SCHEMA, parts, strict=True))
     return pl.DataFrame(columns, schema_overrides=ALLOCATIONS_SCHEMA)
-
-
-def decisions_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
-    """decisions.parquet: one row a decision, or a server of a start; null where a verb has no server."""
-    log = result.tables["log"]
-    has_server = pl.Series(log["gpus"]) > 0
-    verbs = pl.Series(_core.verbs(), dtype=pl.String)
-    columns = {
-        "time": _shared(log["time"]),
-        "verb": verbs.gather(_shared(log["verb"])),
-        "job_id": frame["job_id"].gather(_shared(log["job"])),
-        "server": _shared(log["server"]),
-        "num_gpus": _shared(log["gpus"]),
-    }
-    told = pl.DataFrame(columns, schema_overrides=DECISIONS_SCHEMA)
-    absent = pl.when(has_server)
-    return told.with_columns(absent.then("server").alias("server"), absent.then("num_gpus").alias("num_gpus"))
 
 
 class _Borrowed:
