@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ringbco.result.outcome import Outcome
     from ringbco.run.bound import bound
     from ringbco.run.compare import compare
+    from ringbco.run.draws import outages
     from ringbco.run.own import KeyPolicy, Policy, RankPolicy
     from ringbco.run.pack import Packing, pack
     from ringbco.run.plan import plan
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ringbco.run.state import State
     from ringbco.sources.conversion import convert
     from ringbco.study.inspection import inspect
-    from ringbco.study.outages import outages
     from ringbco.study.profile import profile
     from ringbco.study.services import services
     from ringbco.sweeps.run import sweep
@@ -102,7 +102,7 @@ _HOMES = {
     "from_frame": "trace.jobs",
     "generate": "trace.synthetic",
     "inspect": "study.inspection",
-    "outages": "study.outages",
+    "outages": "run.draws",
     "pack": "run.pack",
     "plan": "run.plan",
     "profile": "study.profile",

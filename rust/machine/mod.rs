@@ -15,6 +15,7 @@ mod floor;
 mod holdings;
 mod ledger;
 mod lodgers;
+mod named;
 mod outages;
 mod policy;
 mod searches;

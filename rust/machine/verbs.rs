@@ -11,7 +11,7 @@ use super::stays::Stay;
 use super::undone::Undone;
 use crate::cluster::Claim;
 use crate::decisions::{Cause, Row, Verb};
-use crate::ids::{GpuType, Job, Server, Slot, WHOLE};
+use crate::ids::{GpuType, Job, Server, Slot};
 use crate::outcome::Woken;
 use crate::record::{Past, Why};
 use crate::rng::SplitMix64;
@@ -44,90 +44,9 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     #[inline(always)]
-    fn claim(&self, job: Job, num_gpus: u32) -> Claim {
+    pub(super) fn claim(&self, job: Job, num_gpus: u32) -> Claim {
         let time = if self.cluster.keeps_times() { self.estimate(job) } else { 0.0 };
         Claim { job, num_gpus, time, share: self.jobs.share_of(job.index()) }
-    }
-
-    /// Gives a job the GPUs of given servers. If they can be had, they are taken, and `start` must follow.
-    ///
-    /// Otherwise says why not.
-    pub(crate) fn place_at(&mut self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
-        self.check_parts(job, parts)?;
-        for &(server, count) in parts {
-            let idle = self.cluster.idle(server);
-            if count > idle {
-                return Err(self.lacks(server, u64::from(idle), count));
-            }
-        }
-        self.out.decisions += 1;
-        self.take(job, parts);
-        Ok(())
-    }
-
-    /// As `place_at`, on given GPUs: (server, index of the GPU there), in order. Only where jobs may hold shares.
-    pub(crate) fn place_on_gpus(&mut self, job: Job, gpus: &[(Server, u32)]) -> Result<(), String> {
-        let share = self.jobs.share_of(job.index());
-        self.check_size(job, gpus.len() as u64)?;
-        for (at, &(server, gpu)) in gpus.iter().enumerate() {
-            let idle = self.cluster.room(server, gpu);
-            let asks = if share > 0 { share } else { WHOLE };
-            if idle < asks || gpus[..at].contains(&(server, gpu)) {
-                return Err(format!(
-                    "GPU {gpu} of server {} has {idle} idle thousandths for the {asks} that it is to give",
-                    server.number()
-                ));
-            }
-        }
-        self.out.decisions += 1;
-        let claim = self.claim(job, gpus.len() as u32);
-        self.cluster.take_gpus(gpus, &claim, &mut self.grant);
-        Ok(())
-    }
-
-    /// Checks that a job may hold that many GPUs.
-    pub(crate) fn check_size(&self, job: Job, given: u64) -> Result<(), String> {
-        let (min, max) = self.jobs.range_of(job.index());
-        if (u64::from(min)..=u64::from(max)).contains(&given) {
-            return Ok(());
-        }
-        Err(if min == max {
-            format!("{given} GPUs are given and it asks for {min}")
-        } else {
-            format!("{given} GPUs are given and it runs on {min} to {max}")
-        })
-    }
-
-    /// Checks that parts are as many GPUs as a job may hold, on different servers of the cluster.
-    pub(crate) fn check_parts(&self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
-        self.check_size(job, parts.iter().map(|&(_, count)| u64::from(count)).sum())?;
-        for (at, &(server, count)) in parts.iter().enumerate() {
-            if server.index() >= self.cluster.num_servers() {
-                return Err(format!(
-                    "there is no server {}: the last one is {}",
-                    server.number(),
-                    self.cluster.num_servers() - 1
-                ));
-            }
-            if count == 0 || parts[..at].iter().any(|&(other, _)| other == server) {
-                return Err(format!("server {} is named twice, or for 0 GPUs", server.number()));
-            }
-            if self.cluster.type_of(server) != self.cluster.type_of(parts[0].0) {
-                let (one, other) = (parts[0].0.number(), server.number());
-                return Err(format!("servers {one} and {other} have GPUs of different types"));
-            }
-        }
-        match (self.jobs.kind_of(job), parts.first()) {
-            (Some(kind), Some(&(server, _))) if kind.speed_on(self.cluster.type_of(server)).is_none() => {
-                Err(format!("it may not use GPUs of the type of server {}", server.number()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Says that a server has too few idle GPUs.
-    pub(crate) fn lacks(&self, server: Server, idle: u64, wanted: u32) -> String {
-        format!("server {} has {idle} idle GPUs for the {wanted} that it is to give", server.number())
     }
 
     /// Gives back what the latest `place` took, and the draws that it made since `rng`.

@@ -37,9 +37,9 @@ const REPLAY_TABLES: Entry = Entry::file("tables", "a Parquet or CSV file, or a 
     .help("Model table: measured speeds, with the columns model, gpu_type, gpus, servers, rate (docs/tables.md).");
 const REPLAY_OUTAGES: Entry = Entry::file("outages", "a Parquet or CSV file, or a frame, of outages")
     .or("none")
-    .form("FILE")
+    .form("FILE|draw:...")
     .panel(OUTAGES)
-    .help("When servers are down, with the columns server, down_at, up_at and cause (docs/outages.md).");
+    .help("When servers are down: a file with the columns server, down_at, up_at and cause, or draw:mtbf=42d,mttr=2h[,seed=N|run], which lets servers fail at random until the last job is done, by default with the run's seed (docs/outages.md).");
 const REPLAY_QUOTA: Entry = Entry::file("quota", "a Parquet or CSV file, or a frame, of quotas")
     .or("none")
     .form("FILE")

@@ -67,8 +67,9 @@ QUOTAS = pl.DataFrame({"vc": ["a"], "gpus": [12], "borrow": [True]})
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> dict[str, Outcome]:
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     """Results that together have everything."""
+    folder = tmp_path_factory.mktemp("logged") / "first"
     jobs = busy_jobs(40)
     even = pl.int_range(pl.len()) % 2 == 0
     due = jobs.with_columns(
@@ -77,6 +78,7 @@ def outcomes() -> dict[str, Outcome]:
     )
     split = Cluster.from_groups([ServerGroup(2, 8, vc="a"), ServerGroup(2, 8, vc="b")])
     ranked = due.with_columns(priority=pl.int_range(pl.len()) % 3)
+    replay(jobs, "4x4", policy="fifo", decisions=True).write(folder)
     return {
         "plain": replay(jobs.drop("user"), "4x4", policy="rand"),
         "users": replay(jobs, "4x4", policy="fifo"),
@@ -93,6 +95,7 @@ def outcomes() -> dict[str, Outcome]:
             jobs.with_columns(group=pl.lit("a")), "4x4", policy="fifo", search="asha:eta=2,rungs=2"
         ),
         "types": replay(jobs, MIXED, policy="fifo"),
+        "logged": replay(jobs, "4x4", policy=f"log:{folder / 'decisions.parquet'}"),
         "asleep": replay(jobs, ALIKE, policy="fifo", sleep_after=60.0),
         "shares": replay(
             jobs.with_columns(gpu_share=pl.when(pl.col("num_gpus") == 1).then(0.5)), "4x4", policy="fifo"

@@ -17,7 +17,7 @@ from conftest import Invoke
 from outage_forms import expected_run_time
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
-from ringbco.study.outages import figures
+from ringbco.run.draws import figures
 from ringbco.trace.outages import Outages, as_outages
 
 DAY, HOUR = 86_400.0, 3_600.0
@@ -277,3 +277,84 @@ def test_a_cluster_that_is_none(invoke: Invoke, tmp_path: Path) -> None:
     assert run.returncode == 1
     assert run.stderr.startswith("error: cluster: c.toml: expected SxG such as 32x8")
     assert not list(tmp_path.iterdir())
+
+
+# Nine days of work for one GPU, in jobs of a day that are all there at once: far more than twice the longest.
+QUEUED = pl.DataFrame(
+    {
+        "job_id": [f"j{number}" for number in range(9)],
+        "submit_time": [1000.0] * 9,
+        "num_gpus": [8] * 9,
+        "duration": [DAY] * 9,
+    }
+)
+
+
+def failing(given: object, **options: Any) -> ringbco.Outcome:
+    return ringbco.replay(QUEUED, "1x8", policy="fifo", model="fixed", outages=given, **options)
+
+
+@pytest.mark.parametrize(("text", "seed"), [("", 0), (",seed=run", 5), (",seed=5", 1)])
+def test_a_draw_lasts_until_the_last_job_is_done(text: str, seed: int) -> None:
+    got = failing(f"draw:mtbf=20h,mttr=1h{text}", seed=seed)
+    end = float(got.jobs["finish_time"].max())  # type: ignore[arg-type]
+    assert end > 1000.0 + 8 * DAY
+    number = 5 if "seed=5" in text else seed
+    table = ringbco.outages("1x8", mtbf="20h", mttr="1h", days=60, seed=number, start=1000.0)
+    asked = failing(table, seed=seed)
+    assert got.jobs.equals(asked.jobs)
+    assert got.outages is not None
+    assert got.outages.filter(pl.col("down_at") <= end).equals(table.frame.filter(pl.col("down_at") <= end))
+    assert got.run["outages"]["path"] == f"draw:mtbf=20h,mttr=1h{text}"
+    assert ringbco.audit(got, QUEUED) == []
+
+
+def test_seeds_have_failures_of_their_own() -> None:
+    ends = {failing("draw:mtbf=20h,mttr=1h", seed=seed).jobs["finish_time"].max() for seed in range(3)}
+    assert len(ends) == 3
+    fixed = {
+        failing("draw:mtbf=20h,mttr=1h,seed=2", seed=seed).jobs["finish_time"].max() for seed in range(3)
+    }
+    assert len(fixed) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("draw:mtbf=20h", "expected draw:mtbf=TIME,mttr=TIME[,seed=N|run]"),
+        ("draw:mtbf=20h,mttr=1h,mttr=2h", "each at most once"),
+        ("draw:mtbf=20h,mttr=1h,sead=2", "each at most once"),
+        ("draw:mtbf=20h,mttr=soon", "option outages: mttr: 'soon': expected a length of time such as"),
+        ("draw:mtbf=0,mttr=1h", "option outages: mtbf: 0.0: expected a length of time > 0"),
+        ("draw:mtbf=20h,mttr=1h,seed=-1", "expected seed=run, or an integer from 0"),
+        ("draw:mtbf=20h,mttr=1h,sigma=1", "option sigma: 1.0: expected it together with repair lognormal"),
+    ],
+)
+def test_a_draw_that_is_none(given: str, told: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        failing(given)
+    assert told in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_who_knows_no_end_takes_no_draw() -> None:
+    with pytest.raises(
+        UsageError, match="option outages: 'draw:mtbf=20h,mttr=1h': expected a table, as"
+    ):
+        ringbco.Simulation(QUEUED, "1x8", outages="draw:mtbf=20h,mttr=1h")
+
+
+def test_a_draw_in_a_comparison_and_a_sweep(tmp_path: Path) -> None:
+    compared = ringbco.compare(
+        QUEUED, "1x8", ["fifo", "srtf"], outages="draw:mtbf=20h,mttr=1h", model="fixed"
+    )
+    assert all(outcome.summary["failures"] > 0 for outcome in compared.outcomes.values())
+    QUEUED.write_parquet(tmp_path / "jobs.parquet")
+    (tmp_path / "sweep.toml").write_text(
+        '[base]\ntrace = "jobs.parquet"\ncluster = "1x8"\npolicy = "fifo"\nmodel = "fixed"\n'
+        '[grid]\noutages = ["draw:mtbf=20h,mttr=1h", "draw:mtbf=90d,mttr=1h,seed=3"]\n'
+    )
+    ringbco.sweep(tmp_path / "sweep.toml", tmp_path / "swept")
+    runs = pl.read_parquet(tmp_path / "swept" / "runs.parquet")
+    few, many = sorted(runs["failures"])
+    assert few < many

@@ -23,6 +23,7 @@ from ringbco.io.json_text import json_text
 from ringbco.result.folder import whole_folder
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import RESULT_FILES
+from ringbco.run.draws import is_draw
 from ringbco.run.options import is_log
 from ringbco.run.own import BUILT_IN
 from ringbco.run.setup import Setup
@@ -197,7 +198,7 @@ def key_of(setup: Setup) -> str | None:
     name = str(record["options"]["policy"])
     if is_log(name):
         told.append({"sha256": _sha256(Path(name.partition(":")[2]))})
-    if any(one.get("sha256") is None for one in told):
+    if any(one.get("sha256") is None and not is_draw(one.get("path")) for one in told):
         return None
     text = json_text([record, told], indent=None, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -86,8 +86,9 @@ class Options(TypedDict, total=False):
     preempt-cost.
     """
     outages: object | None
-    """When servers are down, with the columns server, down_at, up_at and cause (docs/outages.md).
-    Default: none.
+    """When servers are down: a file with the columns server, down_at, up_at and cause, or
+    draw:mtbf=42d,mttr=2h[,seed=N|run], which lets servers fail at random until the last job is
+    done, by default with the run's seed (docs/outages.md). Default: none.
     """
     checkpoint_interval: float
     """Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of
@@ -479,12 +480,16 @@ REPLAY: Final[dict[str, Option]] = {
         name="outages",
         kind="file",
         default=None,
-        help=("When servers are down, with the columns server, down_at, up_at and cause (docs/outages.md)."),
+        help=(
+            "When servers are down: a file with the columns server, down_at, up_at and cause, "
+            "or draw:mtbf=42d,mttr=2h[,seed=N|run], which lets servers fail at random until "
+            "the last job is done, by default with the run's seed (docs/outages.md)."
+        ),
         panel="Outages (docs/outages.md)",
         expected="a Parquet or CSV file, or a frame, of outages",
         optional=True,
         absent="none",
-        form="FILE",
+        form="FILE|draw:...",
     ),
     "checkpoint_interval": Option(
         name="checkpoint_interval",

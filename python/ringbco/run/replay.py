@@ -78,4 +78,5 @@ def carry_out(setup: Setup, progress: Callable[[int, int], None] | None) -> Outc
             result = drive(setup, progress)
     except _core.CoreError as error:
         raise setup.explain(error) from None
-    return conclude(setup, result)
+    # Outages that are drawn last as long as the run, which is known once it is over.
+    return conclude(setup, result) if setup.is_covered(result) else carry_out(setup.longer(), progress)

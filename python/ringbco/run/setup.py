@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,7 @@ from ringbco.result.servers import servers_frame
 from ringbco.result.serving import Serving
 from ringbco.result.stays import stays_frame
 from ringbco.run import log, own
+from ringbco.run.draws import DAY, Draw, as_draw, is_draw
 from ringbco.run.followed import Followed, follow
 from ringbco.run.options import (
     MOST_SAMPLES,
@@ -62,12 +63,26 @@ from ringbco.trace.workload import READS, Workload, key_of, resolve
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """Outages that are drawn for a run: up to `start` + `length`, s, in which it is hoped to end."""
+
+    draw: Draw
+    seed: int
+    start: float
+    length: float
+
+    def outages(self, cluster: Cluster) -> Outages:
+        """Those that begin in that time."""
+        return self.draw.over(cluster, self.seed, self.start, self.length)
+
+
+@dataclass(frozen=True)
 class Setup:
     """A run before it starts.
 
     workload: the jobs, shared with other runs. own: the policy of one's own, if it is one. outages, services:
     None for a run that knows none. jobs, servers, options: what the engine is given. followed: the log that
-    the run follows, if it does.
+    the run follows, if it does. drawn: how outages are drawn, where they are.
     """
 
     started: float
@@ -81,6 +96,7 @@ class Setup:
     servers: _core._Cluster
     options: dict[str, Any]
     followed: Followed | None = None
+    drawn: Drawn | None = None
 
     @property
     def table(self) -> JobTable:
@@ -91,6 +107,22 @@ class Setup:
     def cluster(self) -> Cluster:
         """The cluster."""
         return self.workload.cluster
+
+    def is_covered(self, result: _core.RunResult) -> bool:
+        """Whether servers could fail until the last job of a run was done."""
+        if self.drawn is None:
+            return True
+        finish = result.tables["jobs"]["finish"]
+        return not (finish > self.drawn.start + self.drawn.length).any()
+
+    def longer(self) -> Setup:
+        """The same run with outages over twice the time: those that there were stay as they are."""
+        if self.drawn is None:
+            return self
+        drawn = replace(self.drawn, length=2.0 * self.drawn.length)
+        outages = drawn.outages(self.cluster)
+        servers: _core._Cluster = {**self.servers, "outages": outages.columns()}
+        return replace(self, outages=outages, servers=servers, drawn=drawn)
 
     def described(self) -> dict[str, Any]:
         """The options as run.toml has them."""
@@ -181,7 +213,10 @@ def prepare(
     table, cluster = workload.table, workload.cluster
     _check_sample(values["sample"], workload)
     check_passes(chosen, values, _work(workload))
-    outages = None if values["outages"] is None else as_outages(values["outages"], cluster.num_servers)
+    drawn = _drawn(values, workload) if is_draw(values["outages"]) else None
+    outages = None if drawn is None else drawn.outages(cluster)
+    if drawn is None and values["outages"] is not None:
+        outages = as_outages(values["outages"], cluster.num_servers)
     services = None
     if values["services"] is not None:
         services = as_services(values["services"], int(cluster.server_gpus.max()))
@@ -207,7 +242,8 @@ def prepare(
         "network": astuple(cluster.network),
     }
     told = {"preemption": chosen.preemption, **described(chosen, values)}
-    return Setup(started, workload, chosen, values, mine, outages, services, columns, servers, told, followed)
+    beside = (outages, services, columns, servers, told)
+    return Setup(started, workload, chosen, values, mine, *beside, followed=followed, drawn=drawn)
 
 
 def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
@@ -335,6 +371,14 @@ def _prices(cluster: Cluster) -> list[float]:
             )
         prices.append(fact.price_per_hour)
     return prices
+
+
+def _drawn(values: Mapping[str, Any], workload: Workload) -> Drawn:
+    """What is drawn at first: over twice the time that the jobs would take if nobody ever waited."""
+    submit = workload.columns["submit"]
+    start = float(submit.min())
+    least = float((submit + workload.profiled.ideal_run_time).max()) - start
+    return Drawn(as_draw(values["outages"]), values["seed"], start, max(2.0 * least, DAY))
 
 
 def _work(workload: Workload) -> Iterator[tuple[float, float]]:

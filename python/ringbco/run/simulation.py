@@ -19,7 +19,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import POLICY_NOTE, DecisionError, UsageError
 from ringbco.io.process import calls_others, received
 from ringbco.result.outcome import Outcome
-from ringbco.run.options import check_callback, number
+from ringbco.run.options import check_callback, number, refusal
 from ringbco.run.options_generated import Options
 from ringbco.run.own import BARE, KeyPolicy, Policy, RankPolicy, Scheduler, guarded, resolve
 from ringbco.run.setup import Setup, conclude, prepare
@@ -63,6 +63,9 @@ class Simulation:
             workload=workload,
             options=options,
         )
+        if setup.drawn is not None:
+            told = "a table, as ringbco outages draws one: nobody knows how long a simulation lasts"
+            raise refusal("outages", setup.drawn.draw.source, told)
         warn(doubts(setup.table, setup.cluster))
         self._begin(setup, _prepared(setup), _number_of(setup, vc), None, progress)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ringbco.run.draws import Draw, as_draw, is_draw
 from ringbco.trace.outages import Outages, as_outages
 from ringbco.trace.quotas import Quotas, as_quotas
 from ringbco.trace.services import Services, as_services
@@ -25,12 +26,12 @@ class Beside:
     """Those of one run; None where it has none."""
 
     tables: RateTable | None = None
-    outages: Outages | None = None
+    outages: Outages | Draw | None = None
     quota: Quotas | None = None
     services: Services | None = None
 
     @property
-    def given(self) -> dict[str, RateTable | Outages | Quotas | Services]:
+    def given(self) -> dict[str, RateTable | Outages | Draw | Quotas | Services]:
         """Those that there are, by their options."""
         found = {
             "outages": self.outages,
@@ -40,6 +41,13 @@ class Beside:
         }
         return {name: table for name, table in found.items() if table is not None}
 
+    @property
+    def options(self) -> dict[str, object]:
+        """The same as `replay` takes them."""
+        return {
+            name: found.source if isinstance(found, Draw) else found for name, found in self.given.items()
+        }
+
 
 def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> Beside:
     """The tables that the options name; those that are not read yet are read.
@@ -47,7 +55,9 @@ def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> B
     folder: where their names start from. Raises InputError for a bad file.
     """
     outages, services = options.get("outages"), options.get("services")
-    if outages is not None:
+    if outages is not None and is_draw(outages):
+        outages = as_draw(outages)
+    elif outages is not None:
         outages = replace(as_outages(folder / outages, cluster.num_servers), source=outages)
     if services is not None:
         services = replace(as_services(folder / services, int(cluster.server_gpus.max())), source=services)

@@ -156,7 +156,7 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
     try:
         with _LOADING:
             table = _table(trace, run.load, run.cluster)
-            given |= run.beside.given
+            given |= run.beside.options
             if "workload" in accepted:
                 read = tuple((name, given.get(name)) for name in READS)
                 given["workload"] = _workload(trace, run.load, run.cluster, read)

@@ -19,6 +19,7 @@ from ringbco.cluster.network import NETWORK_RULES
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_toml
 from ringbco.io.toml import read_toml
+from ringbco.run.draws import is_draw
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.own import BUILT_IN, Carried, carried
 from ringbco.sweeps.beside import BESIDE, Beside, read_beside
@@ -253,7 +254,7 @@ class _Reader:
         read = self._read(option, value, where)
         if name == "policy":
             read = self._policy(read)
-        if name in BESIDE and not (self._folder / read).is_file():
+        if name in BESIDE and not is_draw(read) and not (self._folder / read).is_file():
             expected = "the path of a table, relative to the specification"
             raise self._error(expected, where, show_toml(read), hint="there is no such file")
         if name == "tables":

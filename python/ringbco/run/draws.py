@@ -1,10 +1,14 @@
-"""Outages drawn at random: servers that fail and are repaired (docs/outages.md)."""
+"""Outages drawn at random: servers that fail and are repaired (docs/outages.md).
+
+A run may name a draw instead of a table, `draw:mtbf=42d,mttr=2h`: servers fail until its last job is done.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +30,10 @@ MOST_OUTAGES: Final = 10_000_000
 
 _MOST_SIGMA: Final = 5.0
 _LONGEST: Final = 1e12  # s, some 30,000 years: times of outages stay far below MOST_SECONDS
+
+PREFIX: Final = "draw:"
+_FORM: Final = "draw:mtbf=TIME,mttr=TIME[,seed=N|run][,repair=exponential|lognormal][,sigma=NUMBER]"
+_WITH_THE_RUN: Final = "run"
 
 Floats = NDArray[np.float64]
 _Draw = Callable[[np.random.Generator, int], Floats]
@@ -91,6 +99,82 @@ def outages(
         }
     )
     return as_outages(frame, cluster.num_servers)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Outages that are drawn for a run, until its last job is done.
+
+    source: as it was given. mtbf, mttr, repair, sigma: as `outages` takes them. seed: None for the run's.
+    """
+
+    source: str
+    mtbf: float
+    mttr: float
+    seed: int | None = None
+    repair: str = REPAIRS[0]
+    sigma: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Draw:
+        """What a text names. Raises UsageError, naming the option, unless it is a draw."""
+        given: dict[str, str] = {}
+        for part in text.removeprefix(PREFIX).split(","):
+            name, equals, value = part.partition("=")
+            if not equals or name in given or name not in ("mtbf", "mttr", "seed", "repair", "sigma"):
+                raise refusal("outages", text, f"{_FORM}, each at most once")
+            given[name] = value
+        if not {"mtbf", "mttr"} <= set(given):
+            raise refusal("outages", text, _FORM)
+        seed = given.get("seed", _WITH_THE_RUN)
+        if seed != _WITH_THE_RUN and not seed.isdecimal():
+            raise refusal("outages", text, f"seed={_WITH_THE_RUN}, or an integer from 0 to {MOST_SEED}")
+        try:
+            sigma = float(given["sigma"]) if "sigma" in given else None
+        except ValueError:
+            raise refusal("outages", text, "sigma=NUMBER") from None
+        found = cls(
+            text,
+            _length("outages: mtbf", given["mtbf"]),
+            _length("outages: mttr", given["mttr"]),
+            None if seed == _WITH_THE_RUN else integer("outages: seed", int(seed), 0, MOST_SEED),
+            given.get("repair", REPAIRS[0]),
+            sigma,
+        )
+        _repairs(found.mttr, found.repair, found.sigma)
+        return found
+
+    @property
+    def sha256(self) -> str:
+        """What tells it from other draws and tables."""
+        return self.source
+
+    def over(self, cluster: Cluster, seed: int, start: float, length: float) -> Outages:
+        """Those that begin within `length` s from `start`, when all servers are up. seed: the run's.
+
+        More time leaves the outages that were there as they are.
+        """
+        made = outages(
+            cluster,
+            mtbf=self.mtbf,
+            mttr=self.mttr,
+            days=length / DAY,
+            seed=seed if self.seed is None else self.seed,
+            repair=self.repair,
+            sigma=self.sigma,
+            start=start,
+        )
+        return replace(made, source=self.source)
+
+
+def is_draw(value: object) -> bool:
+    """Whether outages are to be drawn for the run."""
+    return isinstance(value, Draw) or (isinstance(value, str) and value.startswith(PREFIX))
+
+
+def as_draw(value: object) -> Draw:
+    """The draw that `value` is or names. Raises UsageError for a text that names none."""
+    return value if isinstance(value, Draw) else Draw.parse(str(value))
 
 
 def figures(found: Outages, cluster: Cluster, start: float, days: float) -> dict[str, Any]:
