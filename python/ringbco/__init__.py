@@ -1,83 +1,13 @@
 """ringbco: replays GPU-cluster job traces through contention-aware deep-learning schedulers.
 
 The public names are loaded when first used, so that `import ringbco` costs next to nothing. No module
-or package here is called as one of them is: importing it would hide the name.
+or package here is called as one of them is: importing it would hide the name. `__init__.pyi` has their types.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ringbco import errors
-    from ringbco.audits import audit
-    from ringbco.cluster.network import Network
-    from ringbco.cluster.spec import Cluster
-    from ringbco.errors import DecisionError
-    from ringbco.reports import report
-    from ringbco.reports.timeline import timeline
-    from ringbco.result.bound import Bound
-    from ringbco.result.comparison import Comparison
-    from ringbco.result.outcome import Outcome
-    from ringbco.run.bound import bound
-    from ringbco.run.compare import compare
-    from ringbco.run.draws import outages
-    from ringbco.run.own import KeyPolicy, Policy, RankPolicy
-    from ringbco.run.pack import Packing, pack
-    from ringbco.run.plan import plan
-    from ringbco.run.replay import replay
-    from ringbco.run.simulation import Simulation
-    from ringbco.run.state import State
-    from ringbco.sources.conversion import convert
-    from ringbco.study.inspection import inspect
-    from ringbco.study.profile import profile
-    from ringbco.study.services import services
-    from ringbco.sweeps.run import sweep
-    from ringbco.trace.jobs import JobTable, from_frame, read_jobs, write_jobs
-    from ringbco.trace.outages import Outages
-    from ringbco.trace.services import Services
-    from ringbco.trace.synthetic import generate
-
-    __version__: str
-
-__all__ = [
-    "Bound",
-    "Cluster",
-    "Comparison",
-    "DecisionError",
-    "JobTable",
-    "KeyPolicy",
-    "Network",
-    "Outages",
-    "Outcome",
-    "Packing",
-    "Policy",
-    "RankPolicy",
-    "Services",
-    "Simulation",
-    "State",
-    "__version__",
-    "audit",
-    "bound",
-    "compare",
-    "convert",
-    "errors",
-    "from_frame",
-    "generate",
-    "inspect",
-    "outages",
-    "pack",
-    "plan",
-    "profile",
-    "read_jobs",
-    "replay",
-    "report",
-    "services",
-    "sweep",
-    "timeline",
-    "write_jobs",
-]
+from typing import Any
 
 _HOMES = {
     "Bound": "result.bound",
@@ -114,6 +44,8 @@ _HOMES = {
     "timeline": "reports.timeline",
     "write_jobs": "trace.jobs",
 }
+__all__ = ["__version__", "errors"]
+__all__ += list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

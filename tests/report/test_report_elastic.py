@@ -87,7 +87,7 @@ def figure_of(results: dict[str, Outcome], name: str) -> Figure:
 def test_what_a_summary_says_of_resizes() -> None:
     """8 GPUs from 100 on, 2 from 200, 4 from 300: each with a pause of 10 s."""
     outcome = planned()
-    found = stays_of_done(outcome)
+    found = stays_of_done(outcome.stays, outcome.jobs)
     own = found.filter(pl.col("job_id") == "j0").select("start_time", "num_gpus", "before")
     assert own.rows() == [(0.0, 2, None), (100.0, 8, 2), (200.0, 2, 8), (300.0, 4, 2)]
     told = {key: outcome.summary[key] for key in ("resizes", "jobs_resized", "resize_lost_gpu_seconds")}
@@ -113,7 +113,7 @@ def test_who_starts_again_is_not_resized() -> None:
     """The server fails at 150 s: j0 goes on from 160 s on 2 GPUs in place of 8."""
     outages = pl.DataFrame({"server": [0], "down_at": [150.0], "up_at": [160.0]})
     outcome = planned(outages=outages)
-    own = stays_of_done(outcome).filter(pl.col("job_id") == "j0")
+    own = stays_of_done(outcome.stays, outcome.jobs).filter(pl.col("job_id") == "j0")
     assert own.select("start_time", "began", "before").rows()[1:3] == [
         (100.0, "resized", 2),
         (160.0, "restarted", None),
@@ -167,7 +167,7 @@ def test_the_terminal_tells_resizes(tmp_path: Path, invoke: Any) -> None:
 
 def test_lanes_are_the_stays() -> None:
     outcome = planned()
-    found = stays_of_done(outcome)
+    found = stays_of_done(outcome.stays, outcome.jobs)
     lanes = lanes_of(outcome, found, 12)
     assert (lanes.jobs, lanes.averaged) == (1, False)
     bars = lanes.bars.filter(pl.col("state") != "pause")
@@ -191,7 +191,7 @@ def test_lanes_are_the_stays() -> None:
 def test_the_most_resized_jobs_have_lanes(results: dict[str, Outcome]) -> None:
     one = {"afs": results["afs"]}
     data = figure_of(one, "elastic-lanes-1")
-    stays = stays_of_done(one["afs"])
+    stays = stays_of_done(one["afs"].stays, one["afs"].jobs)
     resized = stays.filter(pl.col("before").is_not_null())
     counts = dict(resized.group_by("job_id").len().iter_rows())
     first = max(counts, key=lambda job: counts[job])
@@ -246,7 +246,7 @@ def test_a_job_of_very_many_stays_is_drawn_by_means() -> None:
         }
     )
     many = replace(outcome, stays_written=rows)
-    found = stays_of_done(many)
+    found = stays_of_done(many.stays, many.jobs)
     lanes = lanes_of(many, found, 12)
     assert lanes.averaged
     assert lanes.bars.height == MOST_STAYS

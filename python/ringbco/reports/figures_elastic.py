@@ -43,7 +43,7 @@ _MORE: Final = {6: "21\N{EN DASH}50", 7: "more"}
 def elastic(results: Mapping[str, Outcome]) -> list[Figure]:
     """Lanes of jobs, resizes a job and GPUs held of those asked for; none where no job was resized."""
     known = {
-        label: stays_of_done(found)
+        label: stays_of_done(found.stays, found.jobs)
         for label, found in results.items()
         if "min_gpus" in found.jobs.columns and "resizes" in found.summary
     }

@@ -19,7 +19,7 @@ _STRETCHES = 96
 def evictions(results: Mapping[str, Outcome]) -> list[Figure]:
     """Stays a day that ended so that others could start; nothing where no result tells them."""
     told = {
-        label: stays_of_done(found).filter(pl.col("ended") == "evicted")
+        label: stays_of_done(found.stays, found.jobs).filter(pl.col("ended") == "evicted")
         for label, found in results.items()
         if "evictions" in found.jobs.columns
     }

@@ -61,7 +61,7 @@ def held_rows(outcome: Outcome, servers: Sequence[int] | None = None) -> pl.Data
         "slowdown",
         *(name for name in ("user", "vc") if name in outcome.jobs.columns),
     )
-    stays = stays_of_done(outcome).select(
+    stays = stays_of_done(outcome.stays, outcome.jobs).select(
         "job_id", "stay", "before", *_TOLD, held="num_gpus", spans=pl.col("num_servers") > 1
     )
     among = pl.lit(value=True) if servers is None else pl.col("server").is_in(list(servers))

@@ -25,9 +25,9 @@ from ringbco.result.views import view
 from ringbco.units import same
 
 if TYPE_CHECKING:
-    from ringbco.reports.plots import Plots
     from ringbco.result.figures import Figure
     from ringbco.result.outcome import Outcome
+    from ringbco.result.views import Plots
 
 FRAME: Final = "comparison.parquet"
 DOCUMENT: Final = "comparison.json"

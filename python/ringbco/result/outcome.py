@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ringbco.reports.plots import Plots
-    from ringbco.result.comparison import Comparison
+    import ringbco
+    from ringbco.result.views import Plots
 
 
 # Tables that run.toml names where a result has them.
@@ -96,11 +96,10 @@ class Outcome:
             (partial / RUN).write_text(toml_text(run), encoding="utf-8")
         return summary
 
-    def compare(self, *others: Outcome) -> Comparison:
+    def compare(self, *others: Outcome) -> ringbco.Comparison:
         """This outcome and `others` side by side, with the others' figures as ratios to this one's."""
-        from ringbco.result.comparison import side_by_side
-
-        return side_by_side((self, *others))
+        both: ringbco.Comparison = view("side by side", (self, *others))
+        return both
 
     @property
     def stays(self) -> pl.DataFrame:

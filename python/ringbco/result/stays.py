@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ringbco.cluster.spec import Cluster
-    from ringbco.result.outcome import Outcome
 
 BEGAN, ENDED, BY, REPLICA_ENDED = _core.words()
 _WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
@@ -102,12 +101,12 @@ def types_of_jobs(jobs: pl.DataFrame, allocations: pl.DataFrame | None, cluster:
     return jobs.select("job_id").join(held, on="job_id", how="left", maintain_order="left")["gpu_type"]
 
 
-def stays_of_done(outcome: Outcome) -> pl.DataFrame:
+def stays_of_done(stays: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     """The stays of the jobs of jobs.parquet, with `before`.
 
     before: the GPUs that the job held until it was resized, where that is how the stay began; else null.
     """
-    stays = outcome.stays.join(outcome.jobs.select("job_id"), on="job_id", how="semi", maintain_order="left")
+    stays = stays.join(jobs.select("job_id"), on="job_id", how="semi", maintain_order="left")
     held = pl.col("num_gpus").shift().over("job_id")
     return stays.with_columns(before=pl.when(pl.col("began") == "resized").then(held))
 

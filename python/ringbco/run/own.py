@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from ringbco.run.state import State
+    import ringbco
 
 BUILT_IN: Final = {name: f"ringbco.policies.{name}:{name.capitalize()}" for name in ("gavel", "allox", "sia")}
 """The policies of this package that are written as one's own are, by name."""
@@ -56,7 +56,7 @@ class KeyPolicy(Scheduler):
     refuses: ClassVar[tuple[str, ...]] = ("shares",)
 
     @abstractmethod
-    def key(self, state: State, rows: NDArray[np.uint32]) -> ArrayLike:
+    def key(self, state: ringbco.State, rows: NDArray[np.uint32]) -> ArrayLike:
         """A number for each of `rows`, which have arrived at this instant. Called once a job."""
 
 
@@ -71,7 +71,7 @@ class RankPolicy(Scheduler):
     interval: float | None = None
 
     @abstractmethod
-    def rank(self, state: State, rows: NDArray[np.uint32]) -> ArrayLike:
+    def rank(self, state: ringbco.State, rows: NDArray[np.uint32]) -> ArrayLike:
         """A number for each of `rows`: the waiting jobs, and the running ones where `preemptive`."""
 
 
@@ -85,7 +85,7 @@ class Policy(Scheduler):
     interval: float | None = None
 
     @abstractmethod
-    def decide(self, state: State) -> None:
+    def decide(self, state: ringbco.State) -> None:
         """Starts, stops and moves jobs. Called whenever something changed or a wake is due."""
 
 

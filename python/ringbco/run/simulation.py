@@ -83,8 +83,21 @@ class Simulation:
         self._progress = progress
         self._reached = _TIME
         self._course = prepared.course(part, _interval(policy), isinstance(policy, RankPolicy))
-        self.state = State(self, clairvoyant=policy is None or type(policy).clairvoyant)
+        self.state = self._seen()
         """The cluster and its jobs now."""
+
+    def _seen(self, view: type[State] = State) -> State:
+        """What whoever decides sees, an object of that class."""
+        policy = self._policy
+        kinds = (kind.__name__ for kind in (KeyPolicy, RankPolicy) if isinstance(policy, kind))
+        return view(
+            self._setup.workload,
+            self._setup.chosen.placement,
+            self._course,
+            self.fork,
+            clairvoyant=policy is None or type(policy).clairvoyant,
+            orders=next(kinds, None),
+        )
 
     def advance(self, until: float = math.inf) -> bool:
         """Goes on to the next decision and returns True, or False when `until`, s, or the end is reached.
@@ -152,7 +165,7 @@ class Simulation:
         other._course = self._course.fork()
         if policy is not None:
             other._course.set_interval(_interval(policy))
-        other.state = State(other, clairvoyant=policy is None or type(policy).clairvoyant)
+        other.state = other._seen()
         # The engine goes on from what it filled in so far, of which the fork has a copy.
         other.state._columns = {name: column.copy() for name, column in self.state._columns.items()}
         return other

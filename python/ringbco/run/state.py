@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,17 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
-from ringbco.run.own import KeyPolicy, RankPolicy
 from ringbco.run.policies_generated import CLAIRVOYANT
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise_scale
 
 if TYPE_CHECKING:
-    from ringbco.run.own import Scheduler
-    from ringbco.run.setup import Setup
-    from ringbco.run.simulation import Simulation
+    import ringbco
+    from ringbco.trace.workload import Workload
 
-    _Decider = Scheduler | type[Scheduler]
+    _Decider = ringbco.Policy | type[ringbco.Policy]
 
 _FIGURES: Final = {"held": 0, "attained": 1, "left": 2, "remaining": 3, "rho": 4}
 _SECRET: Final = ("duration", "iterations", "status")
@@ -43,9 +41,9 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
 class Columns:
     """Columns of the job table that a scheduler may know, read-only: `jobs.num_gpus`, `jobs["user"]`."""
 
-    def __init__(self, setup: Setup, *, clairvoyant: bool) -> None:
-        self._frame = setup.table.frame
-        self._iterations = setup.workload.profiled.iterations
+    def __init__(self, workload: Workload, *, clairvoyant: bool) -> None:
+        self._frame = workload.table.frame
+        self._iterations = workload.profiled.iterations
         self._clairvoyant = clairvoyant
         self._read: dict[str, NDArray[Any]] = {}
 
@@ -93,19 +91,26 @@ class State:
     Clairvoyant classes also read duration, iterations, left, remaining and rho by row.
     """
 
-    def __init__(self, simulation: Simulation, *, clairvoyant: bool) -> None:
-        self._simulation = simulation
-        self._setup = simulation._setup
+    def __init__(
+        self,
+        workload: Workload,
+        placement: str,
+        course: _core.Course,
+        fork: Callable[[Any], ringbco.Simulation],
+        *,
+        clairvoyant: bool,
+        orders: str | None,
+    ) -> None:
+        """orders: what a policy is called that only orders jobs, and so has no verbs; None of the others."""
+        self._workload, self._cluster = workload, workload.cluster
+        self._placement, self._course, self._fork = placement, course, fork
+        self._orders = orders
         self._clairvoyant = clairvoyant
         self._columns: dict[str, NDArray[np.float64]] = {}
         self._cache: dict[str, NDArray[Any]] = {}
         self._handed: set[str] = set()
-        self.jobs = Columns(self._setup, clairvoyant=clairvoyant)
+        self.jobs = Columns(workload, clairvoyant=clairvoyant)
         """The job table's columns."""
-
-    @property
-    def _course(self) -> _core.Course:
-        return self._simulation._course
 
     def _moved_on(self) -> None:
         """What was read is out of date: time has passed."""
@@ -156,7 +161,7 @@ class State:
     @property
     def gpus(self) -> NDArray[np.uint32]:
         """GPUs of each server."""
-        return _frozen(self._setup.cluster.server_gpus)
+        return _frozen(self._cluster.server_gpus)
 
     @property
     def up(self) -> NDArray[np.bool_]:
@@ -166,12 +171,12 @@ class State:
     @property
     def vc(self) -> tuple[str, ...] | None:
         """The virtual cluster of each server; None where there are none."""
-        return self._setup.cluster.server_vc if self._setup.workload.vc is not None else None
+        return self._cluster.server_vc if self._workload.vc is not None else None
 
     @property
     def type(self) -> tuple[str, ...] | None:
         """The GPU type of each server; None where servers name none."""
-        cluster = self._setup.cluster
+        cluster = self._cluster
         if cluster.server_types is None:
             return None
         return tuple(cluster.types[number] for number in cluster.server_types)
@@ -204,7 +209,7 @@ class State:
     @property
     def rho(self) -> NDArray[np.float64]:
         """rho_j of each row, s: for clairvoyant classes, and under placements that book it."""
-        booked = self._setup.chosen.placement in CLAIRVOYANT["placement"]
+        booked = self._placement in CLAIRVOYANT["placement"]
         return self._figure("rho") if booked else self._known("rho")
 
     @property
@@ -260,7 +265,7 @@ class State:
         """The number of a GPU type; UsageError where the cluster has none of that name."""
         if name is None:
             return None
-        types = self._setup.cluster.types
+        types = self._cluster.types
         for number, known in enumerate(types):
             if known.casefold() == str(name).casefold():
                 return number
@@ -353,14 +358,14 @@ class State:
         ):
             raise self._error("wake", None, f"{at!r} is not a time after now, {self.now:g} s")
 
-    def fork(self, policy: _Decider | None = None) -> Simulation:
+    def fork(self, policy: _Decider | None = None) -> ringbco.Simulation:
         """The run as it is now, to try something on. Clairvoyant classes only.
 
         policy: who decides there; it is copied. None: whoever holds the fork.
         """
         if not self._clairvoyant:
             raise AttributeError("fork sees the future; a class that says clairvoyant = True may call it")
-        return self._simulation.fork(policy)
+        return self._fork(policy)
 
     def _do(self, verb: str, act: Any) -> Any:
         """Carries a verb out; what was read before it is kept by whoever read it."""
@@ -377,15 +382,14 @@ class State:
 
     def _check_verbs(self, verb: str) -> None:
         """Raises DecisionError for a policy that only orders jobs: the engine starts them by its order."""
-        policy = self._simulation._policy
-        if isinstance(policy, (KeyPolicy, RankPolicy)):
-            kind = "KeyPolicy" if isinstance(policy, KeyPolicy) else "RankPolicy"
-            raise self._error(verb, None, f"a {kind} only orders jobs; derive from ringbco.Policy for verbs")
+        if self._orders:
+            why = f"a {self._orders} only orders jobs; derive from ringbco.Policy for verbs"
+            raise self._error(verb, None, why)
 
     def _error(self, verb: str, row: int | None, why: str) -> DecisionError:
         job = None
         if row is not None and row < len(self.jobs):
-            job = self._setup.table.frame["job_id"][int(row)]
+            job = self._workload.table.frame["job_id"][int(row)]
         return DecisionError(verb, why, time=self.now, row=row, job=job)
 
     def _rows(self, rows: ArrayLike, verb: str) -> NDArray[np.uint32]:

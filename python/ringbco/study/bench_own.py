@@ -106,8 +106,8 @@ class _Clocked(Simulation):
     def advance(self, until: float = float("inf")) -> bool:
         course: Any = self._course
         timed: Any = _Course(course, self._clock)
-        self.state = _timed_state(self._clock)(self, clairvoyant=self.state._clairvoyant)
         self._course = timed
+        self.state = self._seen(_timed_state(self._clock))
         try:
             return super().advance(until)
         finally:
