@@ -113,13 +113,13 @@ audit-catalogue: build ## what share of corruptions the audit catches, of N rand
 	PYTHONPATH=tests:tests/shared:tests/oracles POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),200) --seed $(or $(SEED),1) \
 		--jobs $(or $(JOBS),1) $(if $(ONE),--one $(ONE))
 
-policy-table: build ## docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
+policy-table: build ## tables and picture of docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md
 
 repack-table: build ## README's table of repack, from the public traces in TRACES
 	$(BIN)/python benches/repack_table.py $(or $(TRACES),../shared/traces) README.md
 
-elastic-table: build ## tables, findings and picture of docs/elastic.md, from the public traces in TRACES
+elastic-table: build ## tables and picture of docs/elastic.md, from the public traces in TRACES
 	$(BIN)/python benches/elastic_table.py $(or $(TRACES),../shared/traces) docs/elastic.md
 
 generate: build ## what is made of the tables of options and policies: Python code, docs/cli.md, tables in the docs

@@ -1,8 +1,8 @@
-"""What elasticity is worth on public traces: the tables, findings and picture of docs/elastic.md.
+"""What elasticity is worth on public traces: the tables and the picture of docs/elastic.md.
 
 `make elastic-table` replays two virtual clusters of Philly and a cluster of Microsoft ITP (ElasticFlow's
 traces), whole and a window of each, at three loads, and writes what stands between the page's marks. Every
-result is audited. The text around them is written by hand.
+result is audited.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
-import elastic_findings
-from elastic_findings import CALM, DEADLINES, POLICY, SET, WHOLE, WINDOW, Row
+import page_tables
 
+WHOLE: Final = "whole traces"
+CALM: Final = "without noise scales"
+WINDOW: Final = "windows"
+DEADLINES: Final = "deadlines"
+SET: Final = "traces"
 LOADS: Final = (0.5, 0.9, 1.2)
 RANGE: Final = "0.5:2"
 ROUND: Final = 300.0
@@ -182,7 +186,7 @@ def tables(found: Mapping[tuple[str, str, str, float], Sequence[str]]) -> dict[s
 
     def ruled(names: Iterable[str]) -> list[str]:
         heads = [f"{name}, {100 * load:.0f} %" for name in names for load in LOADS]
-        return [f"| {POLICY} | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(heads)]
+        return [f"| policy | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(heads)]
 
     def row(trace: str, part: str, policy: str) -> str:
         by_load = [found[trace, part, policy, load] for load in LOADS]
@@ -206,35 +210,34 @@ def tables(found: Mapping[tuple[str, str, str, float], Sequence[str]]) -> dict[s
     }
 
 
-def filled(page: str, made: Mapping[str, str]) -> str:
-    """The page with the text of each mark in its place. Raises KeyError where nothing is made for one."""
-    return elastic_findings.MARK.sub(lambda at: f"{at[1]}\n{made[at[2]]}\n{at[4]}", page)
+def told(page: str) -> dict[tuple[str, str, str, str, int], float]:
+    """Every figure of the tables, by part, trace, policy, metric and load in per cent."""
+    found = {}
+    for part in (WHOLE, CALM, WINDOW, DEADLINES):
+        for trace, _, cells in page_tables.rows(page_tables.marked(page)[part]):
+            for head, cell in cells.items():
+                if of := re.fullmatch(r"(.+), (\d+) %", head):
+                    found[part, trace, cells["policy"], of[1], int(of[2])] = page_tables.number(cell)
+    return found
 
 
-def remade(page: str) -> str:
-    """The page with its findings worked out anew from its own tables."""
-    made = elastic_findings.marked(page)
-    return filled(page, {**made, **elastic_findings.findings(page)})
-
-
-def picture(rows: Sequence[Row]) -> bytes:
+def picture(page: str) -> bytes:
     """Mean JCT over srtf's by load, a panel a trace, as PNG."""
     import altair as alt
     import polars as pl
 
     from ringbco.reports.charts import png
 
-    base = {(r.trace, r.load): r.mean_jct for r in rows if r.part == WINDOW and r.policy == "srtf"}
-    shown = [r for r in rows if r.part == WINDOW]
+    found = {of: value for of, value in told(page).items() if (of[0], of[3]) == (WINDOW, "mean JCT, s")}
     data = pl.DataFrame(
-        {
-            "policy": [r.policy for r in shown],
-            "trace": [r.trace for r in shown],
-            "load": [r.load for r in shown],
-            "ratio": [r.mean_jct / base[r.trace, r.load] for r in shown],
-        }
+        [
+            (policy, trace, load, value / found[part, trace, "srtf", metric, load])
+            for (part, trace, policy, metric, load), value in found.items()
+        ],
+        schema=["policy", "trace", "load", "ratio"],
+        orient="row",
     )
-    order = list(dict.fromkeys(r.policy for r in shown))
+    order = data["policy"].unique(maintain_order=True).to_list()
     lines = (
         alt.Chart(data)
         .mark_line(point=True)
@@ -261,10 +264,9 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
     page = arguments.page.read_text(encoding="utf-8")
-    made = {**elastic_findings.marked(page), **tables(replays(arguments.traces, arguments.processes))}
-    made[SET] = described(arguments.traces)
-    page = remade(filled(page, made))
-    (arguments.page.parent / PICTURE).write_bytes(picture(elastic_findings.rows(page)))
+    made = tables(replays(arguments.traces, arguments.processes))
+    page = page_tables.filled(page, made | {SET: described(arguments.traces)})
+    (arguments.page.parent / PICTURE).write_bytes(picture(page))
     arguments.page.write_text(re.sub(r"[ \t]+\n", "\n", page), encoding="utf-8")
 
 

@@ -1,19 +1,20 @@
-"""Replays the public traces under every policy and writes docs/results-policies.md: `make policy-table`.
+"""Replays the public traces under every policy: the tables of docs/results-policies.md, `make policy-table`.
 
 Eight virtual clusters of Philly and two of Helios (Venus, September 2020), at 100 and at 10 Gb/s between
-servers, model `rar`, continuous clock, every option at its default. The findings at the top of the page are
-worked out from the figures in its tables (policy_findings.py), and so is its chart.
+servers, model `rar`, continuous clock, every option at its default. The page's chart is
+drawn from its tables.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
-import policy_findings
-from policy_findings import POLICY, Row
+import page_tables
 from ringbco.cluster.presets import ServerGroup
 from ringbco.cluster.spec import Cluster
 from ringbco.run.bound import bound
@@ -50,52 +51,47 @@ COLUMNS: Final = {
 }
 RESIZING: Final = REPLAY["resize_every"].policies  # which give rigid jobs nothing that srtf does not
 PICTURE: Final = "images/policies.png"
-INTRODUCTION: Final = """# Policies on public traces
-Every policy that needs no deadlines, on eight virtual clusters of Microsoft's Philly and two of SenseTime's
-Helios (Venus, September 2020). `make policy-table TRACES=FOLDER` makes this page: its findings, its chart
-and its tables.
+EXACT: Final = "repack, exact"
+MARK: Final = "policies"
 
-The settings: model `rar` (ring-all-reduce with contention), models drawn for the jobs by hash with one seed,
-0, continuous clock, every option at its default, links between servers of 100 Gb/s and of 10 Gb/s. Other
-seeds draw other models. What that moves most is the worst slowdown: [repack](repack.md#what-it-gains) has an
-example.
-[repack](repack.md) runs twice: as it is, and with `--predict exact`. The work of a job is
-the same at both speeds: it follows from the trace and from 100 Gb/s, on which the jobs are taken to have
-been [recorded](profiles.md). A *case* below is one trace at one speed. [The glossary](glossary.md) explains
-the words.
-"""
-READING: Final = """
-Each cell is a policy's mean JCT over the least mean JCT of that case: 1.00 is the best policy of the case.
 
-## Why
-- **Why does SJF-BCO fall behind `smallest`?** Both have the same queue order. Under `smallest` a gang waits
-  until one server holds it. FA-FFP and LBSGF never wait while enough GPUs are idle in all, so they spread
-  the gang over fragments. A spread gang pays for its links in every iteration, and for the links of all
-  gangs on its busiest server. It holds its GPUs longer, so more gangs find only fragments. The queue feeds
-  on itself. Waiting would have cost minutes.
-- **Why does the paper not see this?** It plans a batch whose contention costs at most 15 % of a job's time.
-  Here a gang of a large model pays many times its compute time at 10 Gb/s.
-- **Where does SJF-BCO do well?** Against FF, LS and RAND, which spread without regard to contention. On a
-  cluster with room enough it equals `smallest`.
-- **Why does 10 Gb/s change Helios so much?** Gangs larger than a server must span servers under every
-  policy. Their work is the same as at 100 Gb/s, and each iteration takes longer.
-- **Why do interval policies do badly on an idle cluster?** They decide every 60 s. A job waits 30 s on the
-  average before anything happens. Short jobs feel that.
-- **Why does time-slice pay so much?** A turn takes 60 s, and each resumed job first holds its GPUs for 30 s
-  without progress.
-- **Why are the bounded slowdowns on Helios so large?** Gangs of up to 144 GPUs wait for whole servers, and
-  running jobs are never moved. The interval policies start short jobs into every gap.
+@dataclass(frozen=True)
+class Row:
+    """One policy in one case, which is a trace and the speed of its links: a line of a table."""
 
-## Tables
-| column | meaning |
-| --- | --- |
-| JCT | completion time: finish - submission |
-| over the bound | mean JCT / [a lower bound](bound.md) on that of any schedule |
-| slowdown | JCT / ideal run time. At the finish, Themis' finish-time fairness is the same number |
-| bounded slowdown | the same with run times below 10 s counted as 10 s, and at least 1 |
-| contention | the mean p_j while jobs span servers |
-| spread | the jobs that ever ran on two or more servers |
-"""
+    case: tuple[str, str]
+    policy: str
+    mean_jct: float
+    spread: int
+    preemptions: int
+
+
+def rows(text: str) -> list[Row]:
+    """Every line of every table of the page's."""
+    return [
+        Row(
+            (trace, speed), of["policy"], page_tables.number(of["mean JCT, s"]),
+            int(page_tables.number(of["spread"])), int(page_tables.number(of["preemptions"])),
+        )
+        for trace, speed, of in page_tables.rows(text)
+    ]  # fmt: skip
+
+
+def to_best(rows: Sequence[Row]) -> list[float]:
+    """Each row's mean JCT over the least of its case."""
+    best: dict[tuple[str, str], float] = {}
+    for row in rows:
+        best[row.case] = min(row.mean_jct, best.get(row.case, row.mean_jct))
+    return [row.mean_jct / best[row.case] for row in rows]
+
+
+def typical(rows: Sequence[Row]) -> dict[str, float]:
+    """Each policy's median over the cases of its mean JCT over the best of the case; the least first."""
+    ratios: dict[str, list[float]] = {}
+    for row, ratio in zip(rows, to_best(rows), strict=True):
+        ratios.setdefault(row.policy, []).append(ratio)
+    order = sorted(ratios, key=lambda name: (median(ratios[name]), sum(ratios[name]), name))
+    return {name: median(ratios[name]) for name in order}
 
 
 def runs() -> dict[str, tuple[str, dict[str, Any]]]:
@@ -105,7 +101,7 @@ def runs() -> dict[str, tuple[str, dict[str, Any]]]:
         for policy in policies()
         if policy.preemption != "edf" and policy.name not in RESIZING
     }
-    return {**found, policy_findings.EXACT: ("repack", {"predict": "exact"})}
+    return {**found, EXACT: ("repack", {"predict": "exact"})}
 
 
 def figures(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -123,7 +119,7 @@ def tables(folder: Path, name: str, groups: Sequence[ServerGroup]) -> Iterator[s
     for speed, bandwidth in SPEEDS.items():
         cluster = Cluster.from_groups(groups, name=path.stem).with_network(inter_bandwidth=bandwidth)
         yield f"\n{speed}:\n"
-        yield f"| {POLICY} | {' | '.join(COLUMNS)} |"
+        yield f"| policy | {' | '.join(COLUMNS)} |"
         yield "| --- |" + " ---: |" * len(COLUMNS)
         least = bound(jobs, cluster, oversize="drop").mean_jct
         for name, (policy, more) in runs().items():
@@ -139,13 +135,13 @@ def picture(rows: Sequence[Row]) -> bytes:
 
     from ringbco.reports.charts import png
 
-    ratios = policy_findings.to_best(rows)
+    ratios = to_best(rows)
     data = pl.DataFrame(
         [
             {
                 "policy": r.policy,
-                "trace": r.trace.split("/")[1].split("_")[0],
-                "speed": r.speed,
+                "trace": r.case[0].split("/")[1].split("_")[0],
+                "speed": r.case[1],
                 "ratio": ratio,
             }
             for r, ratio in zip(rows, ratios, strict=True)
@@ -155,10 +151,10 @@ def picture(rows: Sequence[Row]) -> bytes:
         .then(pl.col("ratio").round(2).map_elements("{:.2f}".format, return_dtype=pl.String))
         .otherwise(pl.col("ratio").map_elements("{:,.0f}".format, return_dtype=pl.String))
     )
-    typical = policy_findings.typical(rows)
+    order = list(typical(rows))
     base = alt.Chart(data).encode(
         x=alt.X("trace:N", sort=None, title=None, axis=alt.Axis(labelAngle=-35)),
-        y=alt.Y("policy:N", sort=list(typical), title=None),
+        y=alt.Y("policy:N", sort=order, title=None),
     )
     colour = alt.Color(
         "ratio:Q", title="times the best", legend=alt.Legend(orient="bottom", format=",.3~g")
@@ -177,29 +173,18 @@ def picture(rows: Sequence[Row]) -> bytes:
     )
 
 
-def page(written: Sequence[str]) -> str:
-    """The whole page from its tables."""
-    rows = policy_findings.rows("\n".join(written))
-    parts = [
-        INTRODUCTION,
-        "## Findings",
-        *policy_findings.findings(rows),
-        f"\n![Mean JCT of every policy over the best of its case]({PICTURE})",
-        READING.rstrip("\n"),
-        *written,
-    ]
-    return "\n".join(parts) + "\n"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("traces", type=Path, help="the folder with philly/ and helios/")
-    parser.add_argument("page", type=Path, help="the page to write; its picture goes into images/ beside it")
+    parser.add_argument(
+        "page", type=Path, help="the page to fill in; its picture goes into images/ beside it"
+    )
     arguments = parser.parse_args()
     written = [line for name, groups in CLUSTERS.items() for line in tables(arguments.traces, name, groups)]
-    text = page(written)
-    (arguments.page.parent / PICTURE).write_bytes(picture(policy_findings.rows(text)))
-    arguments.page.write_text(text, encoding="utf-8")
+    text = "\n".join(written)
+    (arguments.page.parent / PICTURE).write_bytes(picture(rows(text)))
+    page = arguments.page.read_text(encoding="utf-8")
+    arguments.page.write_text(page_tables.filled(page, {MARK: text}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ with the least and the greatest value.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import page_tables
 from ringbco.result.comparison import Comparison
 from ringbco.result.seeds import OverSeeds, over_seeds
 from ringbco.run.compare import compare
@@ -22,7 +22,7 @@ TRACE: Final = "philly/6214e9.csv"
 CLUSTER: Final = "64x8"
 SEEDS: Final = 5
 EXACT: Final = "repack --predict exact"
-MARK: Final = re.compile(r"(<!-- repack -->)\n.*?\n(<!-- end -->)", re.DOTALL)
+MARK: Final = "repack"
 
 
 def replays(jobs: TableLike, cluster: str, seeds: int) -> Comparison:
@@ -48,7 +48,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         cells = (comparison.figure(label, key) for key in ("mean_jct", "worst_finish_time_fairness"))
         yield f"| `{label}` | {knows} | {' | '.join(map(_told, cells))} |"
     bound = _told(over_seeds(comparison.bounds_by_seed[EXACT]))
-    yield f"| any schedule at all, at least | | {bound} | |"
+    yield f"| any schedule at all, at least | | {bound} | |\n"
 
 
 def _told(figure: OverSeeds | None) -> str:
@@ -57,18 +57,14 @@ def _told(figure: OverSeeds | None) -> str:
     return f"{mean} ({least} to {greatest})"
 
 
-def filled(page: str, made: str) -> str:
-    """The page with the table in its place."""
-    return MARK.sub(lambda at: f"{at[1]}\n{made}\n\n{at[2]}", page)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("traces", type=Path, help="the folder with philly/")
     parser.add_argument("page", type=Path, help="the page with the table")
     arguments = parser.parse_args()
     made = table(replays(arguments.traces / TRACE, CLUSTER, SEEDS))
-    arguments.page.write_text(filled(arguments.page.read_text(encoding="utf-8"), made), encoding="utf-8")
+    page = arguments.page.read_text(encoding="utf-8")
+    arguments.page.write_text(page_tables.filled(page, {MARK: made}), encoding="utf-8")
 
 
 if __name__ == "__main__":

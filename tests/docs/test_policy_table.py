@@ -1,99 +1,170 @@
-"""docs/results-policies.md: its findings follow from its own tables, and its maker finds them."""
+"""docs/results-policies.md: every number of its findings is what its own tables say."""
 
-from collections.abc import Iterable
+import re
 from pathlib import Path
+from statistics import median
 
 import pytest
 
+import page_tables
 import policy_table as table
+from findings import change, changes, finding, numbers
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "results-policies.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results-policies.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+ROWS = table.rows(page_tables.marked(TEXT)[table.MARK])
+OF = {(*row.case, row.policy): row for row in ROWS}
+CASES = list(dict.fromkeys(row.case for row in ROWS))
+TRACES, SPEEDS, POLICIES = list(table.CLUSTERS), list(table.SPEEDS), list(table.runs())
+FAST, SLOW = SPEEDS
+EXACT = table.EXACT
+BLIND = ("fifo", "smallest", "ff", "rand", "qssf", "tiresias", "gittins", "time-slice")  # know no run time
+SPREADING = ("ff", "ls", "rand", "sjf-bco")
+HELIOS, LARGEST = TRACES[-1], TRACES[0]
+EQUAL, TIE, IDLE = 1.001, 1.0002, 1.01
 
 
-def test_the_page_is_what_its_tables_make() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    written = text[text.index("\n### ") :].rstrip("\n").split("\n")
-    assert table.page(["", *written[1:]]) == text, "run: make policy-table"
+def against(policy: str, other: str, speeds: list[str] = SPEEDS) -> dict[tuple[str, str], float]:
+    """A policy's mean JCT over another's, case by case."""
+    return {
+        case: OF[*case, policy].mean_jct / OF[*case, other].mean_jct for case in CASES if case[1] in speeds
+    }
+
+
+def behind_best(case: tuple[str, str], others: tuple[str, ...] | list[str]) -> dict[str, float]:
+    """Each policy's mean JCT over the least of some."""
+    best = min(OF[*case, other].mean_jct for other in others)
+    return {policy: OF[*case, policy].mean_jct / best for policy in POLICIES}
+
+
+DECIDED = [case for case in CASES if max(behind_best(case, POLICIES).values()) > IDLE]
 
 
 def test_the_page_has_every_policy_on_every_trace() -> None:
-    rows = table.policy_findings.rows(PAGE.read_text(encoding="utf-8"))
-    wanted = list(table.runs())
-    cases = [(trace, speed) for trace in table.CLUSTERS for speed in table.SPEEDS]
-    assert [(r.trace, r.speed, r.policy) for r in rows] == [
-        (*case, name) for case in cases for name in wanted
-    ]
+    wanted = [(trace, speed, name) for trace in TRACES for speed in SPEEDS for name in POLICIES]
+    assert [(*row.case, row.policy) for row in ROWS] == wanted
+    assert len(POLICIES) == 15
+
+
+def test_who_has_the_least_mean_jct() -> None:
+    told = dict.fromkeys(POLICIES, 0)
+    for case in DECIDED:
+        for policy, ratio in behind_best(case, POLICIES).items():
+            told[policy] += ratio <= EQUAL
+    first, *rest = sorted(told.values(), reverse=True)
+    assert told[EXACT] == first
+    assert (rest[:2], rest[2]) == ([told["srtf"], told["repack"]], 1)
+    assert rest[0] == rest[1]
+    assert numbers(finding(TEXT, "The least mean JCT")) == [0.1, first, len(DECIDED), rest[0], rest[2]]
+    idle = {case[0] for case in CASES if case not in DECIDED}
+    assert len(idle) == 1
+    assert f"on {idle.pop()} no policy" in finding(TEXT, "Nothing to decide")
+    assert len(CASES) - len(DECIDED) == 2
+
+
+def test_a_typical_case() -> None:
+    typical = ", ".join(f"{name} {ratio:.2f}" for name, ratio in table.typical(ROWS).items())
+    assert finding(TEXT, "A typical case").endswith(f"): {typical}.")
+
+
+def test_repack_against_those_that_know_as_much() -> None:
+    others = [policy for policy in POLICIES if policy not in (EXACT, "repack")]
+    exact = [behind_best(case, others)[EXACT] for case in CASES]
+    behind = {case: behind_best(case, BLIND)["repack"] for case in CASES}
+    worse = {case: change(ratio, ".1f") for case, ratio in behind.items() if ratio > TIE}
+    text = finding(TEXT, "repack")
+    assert list(worse) == [(trace, speed) for trace in ("philly/51b7ef", HELIOS) for speed in SPEEDS]
+    one, same, fast, slow = worse.values()
+    assert one == same == changes(text)[0]
+    assert [fast, slow] == [f"{number} % more" for number in numbers(text)[-2:]]
+    told = [0.02, sum(ratio <= TIE for ratio in exact), len(CASES), len(CASES) - len(worse), len(CASES)]
+    assert numbers(text)[:5] == told
+
+
+def test_not_knowing_the_run_times() -> None:
+    behind, fifo = against("gittins", "srtf"), against("gittins", "fifo")
+    worst = max(behind, key=behind.__getitem__)
+    text = finding(TEXT, "Not knowing the run times")
+    assert worst == (HELIOS, FAST)
+    assert changes(text) == [change(behind[worst], ".1f")]
+    near, better = (sum(ratio <= 1.01 for ratio in behind.values()), sum(r < 0.999 for r in fifo.values()))
+    assert numbers(text)[:3] == [1, near, len(CASES)]
+    assert numbers(text)[-2:] == [better, len(CASES)]
+
+
+def test_sjf_bco_against_its_queue_with_plain_consolidation() -> None:
+    told, most = [], []
+    for speed in SPEEDS:
+        ratios = against("sjf-bco", "smallest", [speed])
+        equal = sum(0.999 <= ratio <= EQUAL for ratio in ratios.values())
+        assert equal + sum(ratio > EQUAL for ratio in ratios.values()) == len(ratios) == len(TRACES)
+        told += [equal, len(ratios) - equal]
+        worst = max(ratios, key=ratios.__getitem__)
+        assert worst[0] == LARGEST
+        most.append(change(ratios[worst], ".1f"))
+    text = finding(TEXT, "SJF-BCO against `smallest`")
+    assert changes(text.split(":", 1)[1]) == most
+    assert numbers(text)[:3] == [told[0], len(TRACES), told[1]]
+    assert numbers(text)[4:6] == told[2:]
+
+
+def test_sjf_bco_against_the_baselines() -> None:
+    wins, spans = [], []
+    for speed in SPEEDS:
+        ratios = [
+            against(other, "sjf-bco")[case]
+            for case in DECIDED
+            if case[1] == speed
+            for other in ("ff", "ls", "rand")
+        ]
+        wins += [sum(ratio > 1 for ratio in ratios), len(ratios)]
+        spans += [round(min(ratios), 2), round(max(ratios), 2)]
+    assert numbers(finding(TEXT, "SJF-BCO against the paper")) == wins + spans
+
+
+def test_slow_links() -> None:
+    grown = {(p, t): OF[t, SLOW, p].mean_jct / OF[t, FAST, p].mean_jct for p in POLICIES for t in TRACES}
+    spread = [OF[LARGEST, SLOW, policy].spread for policy in ("sjf-bco", "smallest")]
+    medians = [median(r for (p, _), r in grown.items() if (p in SPREADING) is s) for s in (True, False)]
+    text = finding(TEXT, "Slow links and spreading")
+    assert numbers(text) == [round(medians[0], 1), round(medians[1], 2), *spread]
+    assert f"({', '.join(SPREADING)})" in text
+    assert [t for t in TRACES if min(grown[p, t] for p in POLICIES) > 2] == [HELIOS]
+    assert spread[0] == max(OF[t, SLOW, "sjf-bco"].spread for t in TRACES)
+
+
+def test_turns() -> None:
+    most = max(CASES, key=lambda case: OF[*case, "time-slice"].preemptions)
+    fifo = against("time-slice", "fifo")
+    worst = max(fifo, key=fifo.__getitem__)
+    assert (most, worst) == ((LARGEST, FAST), ("philly/2869ce", SLOW))
+    told = [OF[*most, policy].preemptions for policy in ("time-slice", "srtf")]
+    told += [sum(ratio < 0.999 for ratio in fifo.values()), len(CASES)]
+    assert numbers(finding(TEXT, "Turns")) == [*told, round(fifo[worst], 1)]
 
 
 @pytest.mark.long
 def test_the_picture_is_a_png() -> None:
     assert (PAGE.parent / table.PICTURE).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    made = table.picture(table.policy_findings.rows(PAGE.read_text(encoding="utf-8")))
-    assert made[:8] == b"\x89PNG\r\n\x1a\n"
-
-
-def made(names: Iterable[str], jct: dict[tuple[str, str], dict[str, float]]) -> str:
-    """A page of tables with these mean JCTs, 1.0 where none is given."""
-    lines = []
-    for trace in dict.fromkeys(trace for trace, _ in jct):
-        lines.append(f"### {trace}: 4 servers of 8 GPUs\n")
-        for (name, speed), own in jct.items():
-            if name != trace:
-                continue
-            lines += [
-                f"{speed}:\n",
-                "| policy | mean JCT, s | mean wait, s | spread | preemptions |",
-                "| --- |",
-            ]
-            lines += [
-                f"| {name} | {own.get(name, 1000.0):,} | 5 | {7 if name == 'sjf-bco' else 1} | 3 |"
-                for name in names
-            ]
-            lines.append("")
-    return "\n".join(lines)
-
-
-def test_findings_follow_from_the_figures() -> None:
-    find = table.policy_findings
-    page = made(
-        table.runs(),
-        {
-            ("t/one", "100 Gb/s"): {"srtf": 500.0, "sjf-bco": 1100.0, "gittins": 501.0, "time-slice": 3000.0},
-            ("t/one", "10 Gb/s"): {"srtf": 500.0, "sjf-bco": 4000.0, "gittins": 800.0, "rand": 9000.0},
-            ("t/two", "100 Gb/s"): {},
-            ("t/two", "10 Gb/s"): dict.fromkeys(("fifo", "srtf"), 5000.0),
-        },
-    )
-    rows = find.rows(page)
-    assert len(rows) == 4 * 15
-    assert (rows[0].trace, rows[0].speed, rows[0].policy, rows[0].mean_jct) == (
-        "t/one",
-        "100 Gb/s",
-        "fifo",
-        1000.0,
-    )
-    best, typical, idle, repack, informed, smallest, own, links, turns = find.findings(rows)
-    assert "of 3 cases: srtf in 2, sjf in 1, " in best
-    assert "gittins 1.00" in typical
-    assert idle.endswith(": t/two at 100 Gb/s.")
-    assert "in 2 of 4 cases; on t/one at 100 Gb/s its mean JCT is 2.0 times as much" in repack
-    # 501 / 500 and 1,000 / 1,000 are within 1 %, and 1,000 / 5,000; 800 / 500 is 60 % more.
-    assert "in 3 of 4 cases" in informed
-    assert "t/one at 10 Gb/s: 60 % more" in informed
-    assert "at 100 Gb/s ahead in 0, equal in 1, behind in 1 of 2 traces" in smallest
-    assert "worst on t/one: 10 % more" in smallest
-    assert "worst on t/one: 4.0 times as much" in smallest
-    assert "at 100 Gb/s it is ahead in 0 of 3 comparisons" in own
-    assert "0.25 to 2.25 times its own" in own
-    assert "SJF-BCO spreads 7 jobs, `smallest` 1." in links
-    assert "at worst 3.0 times fifo's (t/one at 100 Gb/s)" in turns
+    assert table.picture(ROWS)[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 def test_ratios_to_the_best_of_the_case() -> None:
-    rows = table.policy_findings.rows(
-        made(table.runs(), {("t/one", "10 Gb/s"): {"fifo": 250.0, "rand": 500.0}})
+    head = "| policy | mean JCT, s | spread | preemptions |\n| --- |"
+    own = "\n".join(
+        f"| {name} | {jct} | 1 | 3 |" for name, jct in (("a", "2,500"), ("b", "5,000"), ("c", 1e4))
     )
-    ratios = dict(zip((r.policy for r in rows), table.policy_findings.to_best(rows), strict=True))
-    assert (ratios["fifo"], ratios["rand"], ratios["sjf"]) == (1.0, 2.0, 4.0)
-    assert list(table.policy_findings.typical(rows))[:2] == ["fifo", "rand"]
+    rows = table.rows(f"### t/one: 4 servers of 8 GPUs\n\n10 Gb/s:\n\n{head}\n{own}\n")
+    assert [(row.case, row.policy) for row in rows] == [(("t/one", "10 Gb/s"), name) for name in "abc"]
+    assert table.to_best(rows) == [1.0, 2.0, 4.0]
+    assert table.typical(rows) == {"a": 1.0, "b": 2.0, "c": 4.0}
+    page = "above\n<!-- table: x -->\nold\n<!-- end -->\nbelow"
+    assert page_tables.filled(page, {"x": "new"}) == page.replace("old", "new")
+
+
+def test_numbers_in_names_and_code_are_no_claims() -> None:
+    assert numbers("p99 of philly/103959 and 6214e9, `--at 5`: 1,526, 2.5 and 3 of 4.") == [1526, 2.5, 3, 4]
+    assert changes(f"{change(0.9)}; {change(1.001)}; {change(2.51)}") == [
+        "10 % less", "the same", "2.5 times as much",
+    ]  # fmt: skip
+    assert re.fullmatch(r"12\.3 % more", change(1.123, ".1f"))
