@@ -18,18 +18,19 @@ from conftest import Invoke
 from frames import busy_jobs
 from ringbco import replay
 from ringbco.errors import InputError, UsageError
-from ringbco.reports import figures_jobs, figures_waits, series
+from ringbco.reports import data_jobs, series
 from ringbco.reports.facts import facts, headline
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
 from ringbco.reports.pictures import write_pictures
 from ringbco.reports.reading import read_results
+from ringbco.reports.series import Figure
 from ringbco.reports.server_load import mean_spanning
 from ringbco.reports.style import on_page, on_white
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import ALLOCATIONS_SCHEMA
 
-CAUSES = tuple(figures_waits.CAUSES)
+CAUSES = tuple(data_jobs.CAUSES)
 RUN_PARTS = ("run_spread", "run_contention")
 
 
@@ -132,12 +133,17 @@ def addresses(text: str) -> list[str | None]:
     return found
 
 
+def drawn(results: dict[str, Outcome]) -> dict[str, Figure]:
+    """The charts of these results by name."""
+    return {figure.name: figure for chapter in chapters(results) for figure in chapter.figures}
+
+
 # What the charts count
 
 
 def test_the_parts_of_a_jobs_time_add_up(results: dict[str, Outcome]) -> None:
     assert set(CAUSES + RUN_PARTS) <= set(results["fifo"].jobs.columns)
-    data = rows_of(figures_jobs.time_split(results).chart)
+    data = rows_of(drawn(results)["time"].chart)
     for label, outcome in results.items():
         hours = data.filter(pl.col("policy") == label)["hours"].sum()
         assert hours == pytest.approx(outcome.summary["mean_jct"] / 3_600, rel=1e-4)
@@ -149,11 +155,11 @@ def test_results_without_causes_show_waiting_as_one(results: dict[str, Outcome])
         label: dataclasses.replace(outcome, jobs=outcome.jobs.drop(*CAUSES, *RUN_PARTS))
         for label, outcome in results.items()
     }
-    data = rows_of(figures_jobs.time_split(plain).chart)
+    data = rows_of(drawn(plain)["time"].chart)
     assert data["part"].n_unique() == 3
     hours = data.filter(pl.col("policy") == "fifo")["hours"].sum()
     assert hours == pytest.approx(results["fifo"].summary["mean_jct"] / 3_600, rel=1e-4)
-    (figure,) = figures_waits.waits(plain)
+    figure = drawn(plain)["waits"]
     assert "do not say why" in figure.note
     waits = rows_of(figure.chart)
     fifo = waits.filter(pl.col("policy") == "fifo")
@@ -162,7 +168,7 @@ def test_results_without_causes_show_waiting_as_one(results: dict[str, Outcome])
 
 
 def test_causes_of_waiting_by_size(results: dict[str, Outcome]) -> None:
-    figures = list(figures_waits.waits(results))
+    figures = [figure for name, figure in drawn(results).items() if name.startswith("waits-")]
     assert [figure.of for figure in figures] == list(results)
     jobs = results["fifo"].jobs
     data = rows_of(figures[0].chart)
@@ -170,13 +176,12 @@ def test_causes_of_waiting_by_size(results: dict[str, Outcome]) -> None:
     shown = data.filter(pl.col("size") == "5\N{EN DASH}8")
     assert set(shown["jobs"]) == {large.height}
     assert shown["hours"].sum() == pytest.approx(large["waited"].mean() / 3_600, rel=1e-4)
-    worst = figures_waits.longest(results["fifo"])
-    assert worst["waited"].to_list() == sorted(jobs["waited"], reverse=True)[: figures_waits.LONGEST]
+    worst = data_jobs.longest(results["fifo"])
+    assert worst["waited"].to_list() == sorted(jobs["waited"], reverse=True)[: data_jobs.LONGEST]
 
 
 def test_the_percentiles_by_size(results: dict[str, Outcome]) -> None:
-    chart = figures_jobs.sizes(results, half=False).chart
-    data = rows_of(chart)
+    data = rows_of(drawn(results)["sizes"].chart)
     jobs = results["sjf-bco"].jobs.filter(pl.col("num_gpus").is_between(3, 4))["jct"].to_numpy()
     shown = data.filter((pl.col("policy") == "sjf-bco") & (pl.col("size") == "3\N{EN DASH}4"))
     assert shown["jobs"].item() == jobs.size
@@ -188,20 +193,20 @@ def test_slowdown_by_group_names_the_busiest_and_counts_the_rest() -> None:
     rows = 400
     jobs = busy_jobs(rows).with_columns(user=pl.Series([f"u{min(row % 40, 25)}" for row in range(rows)]))
     outcome = replay(jobs, "16x4", policy="fifo")
-    figure = figures_jobs.groups({"fifo": outcome})
-    assert figure is not None
+    figure = drawn({"fifo": outcome})["groups"]
     assert "user" in figure.title
     assert "of 26 shown" in figure.note
     data = rows_of(figure.chart)
     assert data["jobs"].sum() == rows
     assert "u25" in set(data["group"])
-    assert data["group"].n_unique() == figures_jobs.MOST_GROUPS + 1
+    assert data["group"].n_unique() == data_jobs.MOST_GROUPS + 1
 
 
 def test_no_group_no_chart(results: dict[str, Outcome]) -> None:
     bare = {label: dataclasses.replace(o, jobs=o.jobs.drop("user")) for label, o in results.items()}
-    assert figures_jobs.groups(bare) is None
-    assert all(figure.name != "groups" for chapter in chapters(bare) for figure in chapter.figures)
+    assert "groups" not in drawn(bare)
+    assert not drawn(bare)["sizes"].half
+    assert drawn(results)["sizes"].half
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -11,7 +11,7 @@ import pytest
 
 from frames import busy_jobs
 from ringbco import replay
-from ringbco.reports import figures_time
+from ringbco.reports import data_time
 from ringbco.reports.figures import chapters
 from ringbco.reports.series import Figure
 from ringbco.result.outcome import Outcome
@@ -168,7 +168,7 @@ def test_waits_by_cause(results: dict[str, Outcome], figures: dict[str, Figure])
             jobs = outcome.jobs.filter(pl.col("num_gpus").is_between(*SIZES[size]))
             assert row["hours"] == close(jobs[CAUSES[cause]].cast(pl.Float64).mean() / 3_600)
             assert row["jobs"] == jobs.height
-            assert row["waited"] == close((jobs["waited"] > 60).mean())
+            assert row["minute"] == close((jobs["waited"] > 60).mean())
     for column in CAUSES.values():
         assert max(outcome.jobs[column].max() for outcome in results.values()) > 100, "nothing to confuse"
 
@@ -184,7 +184,7 @@ def test_waits_without_causes(results: dict[str, Outcome]) -> None:
         jobs = results[row["policy"]].jobs.filter(pl.col("num_gpus").is_between(*SIZES[row["size"]]))
         assert row["hours"] == close(jobs["waited"].mean() / 3_600)
         assert row["jobs"] == jobs.height
-        assert row["waited"] == close((jobs["waited"] > 60).mean())
+        assert row["minute"] == close((jobs["waited"] > 60).mean())
 
 
 def last_demand(results: dict[str, Outcome]) -> float:
@@ -290,8 +290,8 @@ def test_a_job_alone_on_its_servers_is_pale(results: dict[str, Outcome]) -> None
     # At most ten rows each: of six results 6,000 cells of 96 columns.
     [
         (8, "", {1}),
-        (64, " and over 8 neighbouring servers", {8}),
-        (29, " and over 3 or 4 neighbouring servers", {3, 4}),
+        (64, " A row is 8 neighbouring servers.", {8}),
+        (29, " A row is 3 or 4 neighbouring servers.", {3, 4}),
     ],
 )
 def test_neighbouring_servers_are_put_together_evenly(servers: int, among: str, rows: set[int]) -> None:
@@ -299,14 +299,14 @@ def test_neighbouring_servers_are_put_together_evenly(servers: int, among: str, 
     outcome = replay(jobs, f"{servers}x4", policy="rand")
     results = {f"r{number}": outcome for number in range(6)}
     figure = by_name(results)["servers-2"]
-    assert figure.note.endswith(f"mean over time{among}; blank where none, pale up to 1 (alone).")
+    assert figure.note.endswith(f"mean over time; blank where none, pale up to 1 (alone).{among}")
     assert check_servers(figure, outcome, last_demand(results)) == rows
 
 
 @pytest.mark.parametrize("most", [4, 7, 10, 32])
 def test_rows_of_servers_are_few_and_alike(most: int) -> None:
     for servers in (*range(1, 400), 5_000, 99_991, 100_000):
-        edges = figures_time._edges(servers, most)
+        edges = data_time.server_rows(servers, most)
         assert (edges[0], edges[-1]) == (0, servers)
         sizes = set(np.diff(edges).tolist())
         assert edges.size - 1 <= most

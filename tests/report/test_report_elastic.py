@@ -15,15 +15,15 @@ import pytest
 import ringbco
 from frames import rows_table
 from ringbco.errors import InputError
+from ringbco.reports.data_parts import MOST_LANES
 from ringbco.reports.elastic_lanes import MOST_STAYS, lanes_of
 from ringbco.reports.figures import Chapter, chapters
-from ringbco.reports.figures_elastic import MOST_LANES
 from ringbco.reports.html import page
 from ringbco.reports.lanes import RESIZED, assign_lanes, held_rows
 from ringbco.reports.lanes_chart import lanes_chart
-from ringbco.reports.maps import height
 from ringbco.reports.perfetto import write_trace
 from ringbco.reports.series import MOST_BESIDE, Figure
+from ringbco.reports.shapes import height
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
 from ringbco.result.stays import stays_of_done

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import ringbco
+from ringbco.reports.data_time import FULLNESS, fill
 from ringbco.reports.figures import chapters
-from ringbco.reports.figures_shares import STATES, fill
-from ringbco.reports.maps import height
 from ringbco.reports.series import MOST_BESIDE, Figure
+from ringbco.reports.shapes import height
 from ringbco.result.outcome import Outcome
 from sharing import FIXED, jobs, random_jobs
 
@@ -76,10 +76,10 @@ def test_charts_of_a_page(small: Outcome) -> None:
     found = figures({"a": small, "b": small})
     assert list(found) == ["shares-fill-1", "shares-fill-2", "shares-jobs", "shares-waits"]
     data = found["shares-fill-1"].chart.data
-    assert data.height == 97 * len(STATES)
+    assert data.height == 97 * len(FULLNESS)
     assert data.group_by("day").agg(pl.col("gpus").sum())["gpus"].to_list() == pytest.approx([4.0] * 97)
     drawn = found["shares-jobs"].chart.data.filter(pl.col("policy") == "b")
-    assert dict(drawn.select("share", "jobs").iter_rows()) == {
+    assert dict(drawn.select("group", "jobs").iter_rows()) == {
         "0.3": 1,
         "0.4": 1,
         "0.5": 1,
@@ -95,8 +95,8 @@ def test_waits_are_means_of_a_class() -> None:
     drawn = figures({"a": made})["shares-waits"].chart.data
     # The whole GPU waits for the two, which wait for the first.
     waits = {"0.4": 0.01, "< 1": 0.0, "whole": 0.02}
-    assert dict(drawn.select("share", "hours").iter_rows()) == pytest.approx(waits)
-    assert drawn["share"].to_list() == ["0.4", "< 1", "whole"]
+    assert dict(drawn.select("group", "hours").iter_rows()) == pytest.approx(waits)
+    assert drawn["group"].to_list() == ["0.4", "< 1", "whole"]
     assert drawn["jobs"].to_list() == [2, 1, 1]
 
 

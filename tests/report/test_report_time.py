@@ -10,9 +10,9 @@ import pytest
 
 from frames import busy_jobs
 from ringbco import Outcome, plan, replay
-from ringbco.reports.figures_jobs import time_columns, time_split
+from ringbco.reports.data_jobs import time_columns
 from ringbco.result.causes import CAUSES_SCHEMA
-from test_report import rows_of
+from test_report import drawn, rows_of
 
 PREEMPTIVE = {
     "srtf": {"preempt_cost": 11.0},
@@ -24,7 +24,7 @@ RESUMING, LOST = "resuming, without progress", "work lost to failures"
 
 def parts_of(outcome: Outcome) -> dict[str, float]:
     """The parts that the chart shows, in hours."""
-    data = rows_of(time_split({"it": outcome}).chart)
+    data = rows_of(drawn({"it": outcome})["time"].chart)
     assert data["hours"].min() >= 0
     return dict(data.select("part", "hours").iter_rows())
 
@@ -78,7 +78,7 @@ def test_lost_work_is_a_part(model: str) -> None:
 
 def test_preemption_has_no_part_where_nothing_preempts() -> None:
     results = {policy: replay(busy_jobs(), "4x4", policy=policy) for policy in ("fifo", "srtf")}
-    data = rows_of(time_split(results).chart)
+    data = rows_of(drawn(results)["time"].chart)
     parts = dict(data.group_by("policy").agg("part").iter_rows())
     assert RESUMING in parts["srtf"]
     assert RESUMING not in parts["fifo"]

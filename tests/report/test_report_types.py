@@ -9,8 +9,8 @@ from frames import typed_servers
 from ringbco.cluster.spec import Cluster
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
-from ringbco.reports.maps import height
 from ringbco.reports.series import MOST_BESIDE
+from ringbco.reports.shapes import height
 from ringbco.result.outcome import Outcome
 
 CLUSTER = typed_servers((2, 8, "V100"), (1, 4, "ours")) + "[gpu_types.ours]\n"

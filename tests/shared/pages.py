@@ -90,7 +90,13 @@ python -m ringbco.dev.generate"""
 def _copy(project: Path) -> None:
     """The tracked files of the project, and its built engine; files keep their times, for cargo."""
     shutil.rmtree(project, ignore_errors=True)
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file():
             (project / name).parent.mkdir(parents=True, exist_ok=True)

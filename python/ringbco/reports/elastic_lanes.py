@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from ringbco.reports.figures_time import DAY
+from ringbco.reports.series import DAY
 from ringbco.result.outcome import Outcome
 
 MOST_STAYS: Final = 200

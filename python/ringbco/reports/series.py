@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 import altair as alt
@@ -35,6 +36,7 @@ SHOWN: Final = "shown"
 WINDOW: Final = "window"
 """The zoom of every chart over time."""
 HOUR: Final = 3_600.0
+DAY: Final = 86_400.0
 
 # The width of a chart's place on the page, pixels; `width` changes with it. A picture has no place of its
 # own: NaN, which is smaller than nothing.
@@ -76,6 +78,29 @@ class Figure:
     height: int = 260
     half: bool = False
     handling: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one chart of a row of figures shows.
+
+    of: the result that it is about; None where all overlay. also: encodings that hang on the data. title: in
+    place of the row's. note: what its note says besides. half: as of `Figure`; None: as the row says.
+    """
+
+    data: pl.DataFrame
+    of: str | None = None
+    also: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    note: str = ""
+    half: bool | None = None
+
+
+def first_few(results: Mapping[str, Outcome]) -> tuple[dict[str, Outcome], str]:
+    """The results of which each has a chart of its own, and what the notes say where those are not all."""
+    drawn = dict(islice(results.items(), MOST_BESIDE))
+    few = len(drawn) < len(results)
+    return drawn, f" The first {len(drawn)} results of {len(results)} only." if few else ""
 
 
 def colour(results: Mapping[str, Outcome]) -> alt.Color:

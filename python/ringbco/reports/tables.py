@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from ringbco.reports.charts import DASHES
+from ringbco.reports.data_jobs import CAUSES, longest
 from ringbco.reports.facts import Cell, Line
-from ringbco.reports.figures_waits import CAUSES, longest
 from ringbco.reports.series import COLOURS
 from ringbco.reports.style import tone_name
 from ringbco.result.figures import rows_of
