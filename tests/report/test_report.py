@@ -202,6 +202,20 @@ def test_slowdown_by_group_names_the_busiest_and_counts_the_rest() -> None:
     assert data["group"].n_unique() == data_jobs.MOST_GROUPS + 1
 
 
+def test_a_result_has_one_colour_in_all_charts(results: dict[str, Outcome]) -> None:
+    """Also in those of features that other results do not have."""
+    down = pl.DataFrame({"server": [0], "down_at": [900.0], "up_at": [2000.0]})
+    mixed = results | {"failing": replay(busy_jobs(), "4x4", policy="fifo", outages=down)}
+    looks = {}
+    for figure in drawn(mixed).values():
+        for found in re.findall(
+            r'\{"domain": \["fifo"[^{}]*"range": \[[^]]*\]\}', json.dumps(figure.chart.to_dict())
+        ):
+            looks[figure.name] = found
+    assert {"jct", "utilisation", "outages-down", "outages-lost"} <= set(looks)
+    assert len(set(looks.values())) == 1
+
+
 def test_no_group_no_chart(results: dict[str, Outcome]) -> None:
     bare = {label: dataclasses.replace(o, jobs=o.jobs.drop("user")) for label, o in results.items()}
     assert "groups" not in drawn(bare)

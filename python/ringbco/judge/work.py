@@ -8,9 +8,6 @@ from ringbco.judge.clock import boundary
 from ringbco.judge.given import Given, Rung, Stay
 from ringbco.judge.speed import EVEN, Speeds
 
-Points = list[tuple[float, float]]
-"""Instants of a stay, and all the work that its job has done by then."""
-
 
 class Worker:
     """Integrates the stays of a run, job by job in order of time."""

@@ -30,7 +30,6 @@ _CLUSTER: Final[frozenset[Scope]] = frozenset({"run", "vc"})
 _JOBS: Final[frozenset[Scope]] = frozenset({"run", "vc", "jobs"})
 _EVERY: Final[frozenset[Scope]] = _JOBS | {"class"}
 _VC: Final[frozenset[Scope]] = frozenset({"vc", "empty vc"})
-_COUNTED: Final[frozenset[Scope]] = _RUN | _VC
 _CLASS: Final[frozenset[Scope]] = frozenset({"class"})
 _TYPE: Final[frozenset[Scope]] = frozenset({"type"})
 _SERVICE: Final[frozenset[Scope]] = frozenset({"service"})

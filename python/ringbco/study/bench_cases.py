@@ -26,7 +26,9 @@ class Case:
     """One row of the benchmark: what is replayed, on what, and how.
 
     servers: to how many the cluster grows, by repeating its own; None leaves it as it is.
-    arrivals: how the generated submissions are moved, one of `ARRIVALS`.
+    arrivals: where the generated submissions go. "spread": as generated; "bursts": each 10,000 in one second;
+    "half at once": every second job comes with the first one; "filled": sped up until the jobs running at the
+    last submission ask for every GPU. The first and the last stay, but for "filled".
     """
 
     group: str
@@ -48,14 +50,6 @@ class Case:
         """What decides the generated jobs."""
         return (self.jobs, self.servers, self.load, self.arrivals)
 
-
-#: Where the submissions of a generated trace go; the first and the last stay, but for "filled".
-ARRIVALS: Final[Mapping[str, str]] = {
-    "spread": "as generated",
-    "bursts": f"each {BURST:,} in one second",
-    "half at once": "every second job comes with the first one",
-    "filled": "sped up until the jobs running at the last submission ask for every GPU",
-}
 
 #: The policies whose speed is named, with their options.
 POLICIES: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
