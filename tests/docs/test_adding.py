@@ -11,10 +11,9 @@ from typing import Final
 
 import pytest
 
-from pages import ROOT, Page, follow
+from pages import BUILT, ROOT, Page, follow, follow_and_build
 
 NAMES: Final = ("adding-a-column.md", "adding-a-figure.md", "adding-a-policy.md")
-PROJECT: Final = ROOT / "target" / "pages" / "project"
 POLICY: Final = Page("adding-a-policy.md")
 # "`name` and `other` of `path`": the names that a sentence looks for in a file.
 OF: Final = re.compile(r"`(\w+)`(?: and `(\w+)`)? (?:of|in) `((?:rust|python|tests)/[\w/.-]+)`")
@@ -47,7 +46,7 @@ def test_the_four_functions_of_a_choosy_placement_exist() -> None:
 
 @pytest.mark.long
 def test_a_figure_is_one_row_one_formula_and_words(tmp_path: Path) -> None:
-    printed = follow(Page("adding-a-figure.md"), tmp_path / "project", build=False)
+    printed = follow(Page("adding-a-figure.md"), tmp_path / "project")
     assert "docs/results.md\n" in printed
     assert "longest run" in printed
     page = (tmp_path / "project" / "docs" / "results.md").read_text(encoding="utf-8")
@@ -56,9 +55,9 @@ def test_a_figure_is_one_row_one_formula_and_words(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_column_is_stated_once() -> None:
-    printed = follow(Page("adding-a-column.md"), PROJECT, build=True)
+    printed = follow_and_build(Page("adding-a-column.md"))
     assert "docs/job-table.md\n" in printed
-    made = (PROJECT / "docs" / "job-table.md").read_text(encoding="utf-8")
+    made = (BUILT / "docs" / "job-table.md").read_text(encoding="utf-8")
     assert (
         "| urgency | float64 | | > 0: how many times as urgent as others the job is to `sjf`; empty: 1 |"
         in made
@@ -67,6 +66,6 @@ def test_a_column_is_stated_once() -> None:
 
 @pytest.mark.long
 def test_a_policy_is_a_rule_its_twins_and_a_line() -> None:
-    printed = follow(POLICY, PROJECT, build=True)
+    printed = follow_and_build(POLICY)
     assert "docs/policies.md\n" in printed
-    assert "| `lf` | " in (PROJECT / "docs" / "policies.md").read_text(encoding="utf-8")
+    assert "| `lf` | " in (BUILT / "docs" / "policies.md").read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[2]
+BUILT: Final = ROOT / "target" / "pages" / "project"
 _BLOCK: Final = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _PATH: Final = re.compile(r"`((?:rust|python|tests|docs)/[\w/.-]+\.(?:rs|pyi?|md|tsv))`")
 
@@ -63,12 +65,22 @@ def changed(before: str | None, block: Block) -> str:
     return f"\n{before}".replace(f"\n{old}", f"\n{new}", 1)[1:]
 
 
-def follow(page: Page, project: Path, build: bool) -> str:
-    """Does what the page says in a copy of the project, step by step; what its commands print.
-
-    build: whether `make generate` builds the engine of the copy, which is then kept for the next time.
-    """
+def follow(page: Page, project: Path) -> str:
+    """Does what the page says in a copy of the project, step by step; what its commands print."""
     _copy(project)
+    return _followed(page, project, build=False)
+
+
+def follow_and_build(page: Page) -> str:
+    """The same where `make generate` builds the engine: in BUILT, whose builds are kept for the next time."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    with open(BUILT.parent / "lock", "w") as lock:  # tests may run side by side
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _copy(BUILT)
+        return _followed(page, BUILT, build=True)
+
+
+def _followed(page: Page, project: Path, *, build: bool) -> str:
     printed = []
     for block in page.blocks:
         if block.path:
