@@ -18,7 +18,6 @@ from ringbco.run.options import resolve_policy
 from ringbco.run.replay import replay
 from ringbco.study import bench
 from ringbco.study.bench_cases import (
-    ARRIVALS,
     DISCIPLINES,
     Case,
     grown,
@@ -172,7 +171,7 @@ def test_generated_jobs_are_for_the_cluster(
     assert f"({min(case['ratio_all']):.2f}-{max(case['ratio_all']):.2f})" in done.stdout
 
 
-@pytest.mark.parametrize("arrivals", ARRIVALS)
+@pytest.mark.parametrize("arrivals", ["spread", "bursts", "half at once", "filled"])
 def test_submissions_are_moved_as_named(arrivals: str) -> None:
     case = Case("x", "x", "fifo", jobs=25_001, load=1.5, arrivals=arrivals)
     table = jobs_of(case, CLUSTER, seed=1)
