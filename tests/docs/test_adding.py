@@ -4,8 +4,9 @@ The long tests make the changes in a copy of the project and run the commands th
 is kept in target/pages for the next time.
 """
 
-import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,10 @@ def test_every_change_applies_and_every_file_that_is_named_exists(name: str) -> 
     assert page.missing() == []
     for path, text in made.items():
         if path.endswith(".py"):
-            ast.parse(text)
+            for words in (("check",), ("format", "--check")):
+                ruff = [sys.executable, "-m", "ruff", *words, "--quiet", "--stdin-filename", path, "-"]
+                done = subprocess.run(ruff, cwd=ROOT, input=text, check=False, capture_output=True, text=True)
+                assert done.returncode == 0, f"{path}: {done.stdout}{done.stderr}"
 
 
 @pytest.mark.parametrize(("first", "second", "path"), OF.findall("".join(Page(name).text for name in NAMES)))
