@@ -12,6 +12,7 @@ from ringbco.result.comparison import Comparison as Comparison
 from ringbco.result.outcome import Outcome as Outcome
 from ringbco.run.bound import bound as bound
 from ringbco.run.compare import compare as compare
+from ringbco.run.draws import outages as outages
 from ringbco.run.own import KeyPolicy as KeyPolicy
 from ringbco.run.own import Policy as Policy
 from ringbco.run.own import RankPolicy as RankPolicy
@@ -23,7 +24,6 @@ from ringbco.run.simulation import Simulation as Simulation
 from ringbco.run.state import State as State
 from ringbco.sources.conversion import convert as convert
 from ringbco.study.inspection import inspect as inspect
-from ringbco.run.draws import outages as outages
 from ringbco.study.profile import profile as profile
 from ringbco.study.services import services as services
 from ringbco.sweeps.run import sweep as sweep
