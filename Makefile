@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue policy-table repack-table elastic-table generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue policy-table repack-table elastic-table generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -69,7 +69,10 @@ test-long: build ## tests that take long; all golden runs; Rust's random ones wi
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=300 CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- equality logs outside slow_twin
 	RINGBCO_CASES=600 $(PYTEST) $(SEEDED) -m "not long" tests/engine/test_golden.py
-	RINGBCO_CASES=300 $(PYTEST) $(SEEDED) -m long
+	RINGBCO_CASES=300 $(PYTEST) $(SEEDED) -m "long and not pages"
+
+test-pages: build ## follows docs/adding-a-column.md and adding-a-policy.md to the letter, which builds the engine three times
+	$(PYTEST) -n 0 -m pages tests/docs
 
 test-drawn: build ## random tests with many more cases, N of each (default 600), drawn by SEED (default 1)
 	RINGBCO_CASES=$(or $(N),600) $(PYTEST) $(SEEDED) -m "not long" $(DRAWN:%=tests/*/test_%.py)

@@ -1,7 +1,7 @@
 """docs/adding-a-*.md: their changes apply to the code as it is, and lead to where they say.
 
-The long tests make the changes in a copy of the project and run the commands there. An engine that they build
-is kept in target/pages for the next time.
+The long tests make the changes in a copy of the project and run the commands there. Two of them build the
+engine anew, which takes minutes: `make test-pages` runs those, and the copy is kept in target/pages.
 """
 
 import re
@@ -58,6 +58,7 @@ def test_a_figure_is_one_row_one_formula_and_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.pages
 def test_a_column_is_stated_once() -> None:
     printed = follow_and_build(Page("adding-a-column.md"))
     assert "docs/job-table.md\n" in printed
@@ -69,6 +70,7 @@ def test_a_column_is_stated_once() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.pages
 def test_a_policy_is_a_rule_its_twins_and_a_line() -> None:
     printed = follow_and_build(POLICY)
     assert "docs/policies.md\n" in printed

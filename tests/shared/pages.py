@@ -72,7 +72,7 @@ def follow(page: Page, project: Path) -> str:
 
 
 def follow_and_build(page: Page) -> str:
-    """The same where `make generate` builds the engine: in BUILT, whose builds are kept for the next time."""
+    """The same where `make generate` builds the engine: in BUILT, with what the project has built already."""
     BUILT.mkdir(parents=True, exist_ok=True)
     with open(BUILT.parent / "lock", "w") as lock:  # tests may run side by side
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -95,7 +95,7 @@ def _followed(page: Page, project: Path, *, build: bool) -> str:
 
 _BUILD: Final = """\
 cargo build --locked --profile develop --features python
-cp ../target/develop/libringbco.so python/ringbco/_core.abi3.so
+cp "$CARGO_TARGET_DIR"/develop/libringbco.so python/ringbco/_core.abi3.so
 python -m ringbco.dev.generate"""
 
 
@@ -120,7 +120,7 @@ def _copy(project: Path) -> None:
 def _run(script: str, project: Path) -> str:
     folder = Path(sys.executable).parent
     env = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(project / "python")}
-    env |= {"PYO3_PYTHON": sys.executable, "CARGO_TARGET_DIR": str(project.parent / "target")}
+    env |= {"PYO3_PYTHON": sys.executable, "CARGO_TARGET_DIR": str(ROOT / "target")}
     env |= {"PROPTEST_RNG_SEED": "1"}
     for name in ("PYTEST_ADDOPTS", "RINGBCO_CASES"):
         env.pop(name, None)
