@@ -165,6 +165,16 @@ registry!(
 );
 
 registry!(
+    /// How jobs share the links that their rings cross (docs/model.md#contention).
+    Sharing, "sharing" {
+        /// Those that span a server slow each other down (equations 6 and 7).
+        Count => "count",
+        /// Nobody slows anybody down.
+        Off => "off",
+    }
+);
+
+registry!(
     /// Which of the GPU types that a job may use it tries first (docs/heterogeneous.md).
     TypeOrder, "type-order" {
         /// The one on which it runs fastest.

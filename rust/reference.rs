@@ -135,7 +135,7 @@ impl Job {
             job.iterations = jobs.iterations[row];
             job.gradient_bytes = jobs.gradient_bytes[row];
             job.compute_time = jobs.compute_time[row];
-            job.estimate = job.iterations as f64 * model::iteration_time(&job, network, 1, 0);
+            job.estimate = job.iterations as f64 * model::iteration_time(&job, network, 1, 0.0);
         }
         job
     }
@@ -280,7 +280,7 @@ fn check_iteration(job: &Job, sizes: &[u32], network: &Network, options: &Option
     if !options.rar() {
         return Ok(());
     }
-    let tau = model::iteration_time(job, network, model::fewest_servers(job.num_gpus, sizes), 0);
+    let tau = model::iteration_time(job, network, model::fewest_servers(job.num_gpus, sizes), 0.0);
     if tau == 0.0 {
         return Err(Error::ZeroIterationTime { row: job.row });
     }

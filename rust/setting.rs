@@ -6,7 +6,7 @@
 use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::ids::{GpuType, Job};
-use crate::options::Options;
+use crate::options::{Options, Sharing};
 use crate::trace::{Demand, Jobs, Outage, Quotas, RateTable, Services};
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl<'a> Setting<'a> {
             quotas: None,
             services: None,
             few,
-            network,
+            network: if options.sharing == Sharing::Off { network.without_contention() } else { network },
             options,
             when: When::default(),
             log: None,

@@ -49,6 +49,11 @@ impl Default for Network {
 }
 
 impl Network {
+    /// The same where nobody slows anybody: k of equation 7 is 1 whoever spans.
+    pub(crate) fn without_contention(self) -> Self {
+        Self { contention_share: 0.0, ..self }
+    }
+
     /// Checks every constant.
     ///
     /// # Errors

@@ -5,8 +5,8 @@
 
 use super::setting::options;
 use super::{
-    ClockKind, Discipline, Entry, Facts, Model, Order, Oversize, Placement, Predict, Search, Table, Ties, TypeOrder,
-    Users, Value, Variant,
+    ClockKind, Discipline, Entry, Facts, Model, Order, Oversize, Placement, Predict, Search, Sharing, Table, Ties,
+    TypeOrder, Users, Value, Variant,
 };
 use crate::planner::{Dispatch, Planner};
 
@@ -100,6 +100,11 @@ options! {
             .panel(EXECUTION)
             .help("rar: ring-all-reduce with contention; fixed: every job runs its recorded duration; table: speeds as \
                 measured (--tables).");
+        /// How jobs share links.
+        sharing: Sharing = Sharing::Count => Entry::name("sharing", Sharing::NAMES)
+            .panel(EXECUTION)
+            .help("Under --model rar: count, jobs that span a server slow each other down; off, nobody slows anybody, as \
+                if each had the links to itself.");
         /// Clock.
         clock: ClockKind = ClockKind::Continuous => Entry::name("clock", ClockKind::NAMES)
             .panel(EXECUTION)

@@ -470,7 +470,7 @@ impl Mechanism<'_> {
             };
             let on_those = Job { num_gpus: gpus, ..self.jobs[job] };
             let tau = if self.options.rar() {
-                model::iteration_time(&on_those, &self.spec.network, gang.len(), p) / rate
+                model::iteration_time(&on_those, &self.spec.network, gang.len(), model::felt(p, self.options)) / rate
             } else {
                 1.0 / rate
             };

@@ -5,13 +5,19 @@
 
 use super::Job;
 use crate::cluster::Network;
+use crate::options::{Options, Sharing};
+
+/// p_j as jobs feel it: nobody slows anybody where sharing is off.
+pub(super) fn felt(contention: u32, options: &Options) -> f64 {
+    if options.sharing == Sharing::Off { 0.0 } else { f64::from(contention) }
+}
 
 /// tau_j, s (equation 8), for a gang on `servers` servers with p_j = `contention`, evaluated left to right.
-pub(super) fn iteration_time(job: &Job, network: &Network, servers: usize, contention: u32) -> f64 {
+pub(super) fn iteration_time(job: &Job, network: &Network, servers: usize, contention: f64) -> f64 {
     let w = f64::from(job.num_gpus);
     let x = job.gradient_bytes * (w - 1.0) / w;
     // k_j, equation 7.
-    let k = f64::max(1.0, network.contention_share * f64::from(contention));
+    let k = f64::max(1.0, network.contention_share * contention);
     // B_j: f(alpha, k) slows the links between servers only.
     let bandwidth = match servers {
         1 => network.intra_bandwidth,

@@ -279,7 +279,11 @@ impl<'a> Run<'a> {
             stay.contention = p;
             stay.max_contention = stay.max_contention.max(p);
             if options.rar() {
-                stay.set_rate(now, model::iteration_time(job, &network, gang.len(), p), options.slot);
+                stay.set_rate(
+                    now,
+                    model::iteration_time(job, &network, gang.len(), model::felt(p, options)),
+                    options.slot,
+                );
             }
         }
     }

@@ -234,7 +234,7 @@ impl<'a> Paused<'a> {
             services: extras.services,
             ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)
         };
-        let ring = RingSpeed { network: inputs.network };
+        let ring = RingSpeed { network: setting.network };
         let table = TableSpeed { table: setting.rate_table() };
         match (inputs.options.preemption, inputs.options.model) {
             (None, Model::Rar) => Self::KeyedRing(Box::new(Machine::new(&setting, ring, Queued::new(&setting, &ring)))),

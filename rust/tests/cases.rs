@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use ringbco::error::Result;
-use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Ties, Variant};
+use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Sharing, Ties, Variant};
 use ringbco::outcome::Outcome;
 use ringbco::reference::Replay;
 use ringbco::replay::ClusterSpec;
@@ -175,6 +175,8 @@ prop_compose! {
             ties: Ties::Rows,
             order, placement, queue, model, clock, slot, kappa, lambda, variant, seed, oversize, sample,
             record_allocations,
+            // Every now and then nobody slows anybody; a draw of its own would move all others.
+            sharing: if seed % 7 == 0 { Sharing::Off } else { Sharing::Count },
             ..Options::default()
         }
     }

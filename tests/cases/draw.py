@@ -135,6 +135,12 @@ def ring(rng: Random, case: Case) -> None:
         }
 
 
+@feature(0.1)
+def sharing(rng: Random, case: Case) -> None:
+    """Nobody slows anybody."""
+    case.options["sharing"] = "off"
+
+
 @feature(0.3)
 def slot(rng: Random, case: Case) -> None:
     case.options |= {"clock": "slot", "slot": case.unit * rng.choice((0.5, 1.0, 1.0, 2.0, 0.7))}

@@ -152,7 +152,8 @@ class Twin:
             seed=self.told.get("seed", 0),
             oversize="drop",
         )
-        self.net = Net(*case.network.values())
+        network = case.network | ({"xi1": 0.0} if self.told.get("sharing") == "off" else {})
+        self.net = Net(*network.values())
         self.servers = tuple(server["gpus"] for server in case.servers)
         self.server_vc = tuple(self.vcs.index(server["vc"]) for server in case.servers) if self.vcs else None
         self.types = self._types() if named[0] else None

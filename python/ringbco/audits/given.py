@@ -51,7 +51,7 @@ def given_of(outcome: Outcome, table: JobTable) -> Given:
     jobs = _jobs(outcome, table, cluster, types, speeds)
     return Given(
         jobs,
-        _cluster(cluster),
+        _cluster(cluster, alone=options.get("sharing") == "off"),
         options,
         preempts=preempts(options),
         resizes=resizes(options),
@@ -134,11 +134,13 @@ def _allowed(types: Types) -> tuple[list[tuple[int, ...]], list[list[float]]]:
     return [tuple(own[:n]) for own, n in zip(order, count.tolist(), strict=True)], types.speedup.tolist()
 
 
-def _cluster(cluster: Servers) -> Cluster:
+def _cluster(cluster: Servers, *, alone: bool) -> Cluster:
+    """The cluster. alone: whether nobody slows anybody, so that k is 1 whoever spans."""
+    xi1 = 0.0 if alone else cluster.network.xi1
     net, vcs = cluster.network, {name: number for number, name in enumerate(cluster.vc_names)}
     return Cluster(
         cluster.server_gpus.tolist(),
-        Network(net.intra_bandwidth, net.inter_bandwidth, net.reduce_speed, net.xi1, net.xi2, net.alpha),
+        Network(net.intra_bandwidth, net.inter_bandwidth, net.reduce_speed, xi1, net.xi2, net.alpha),
         None if cluster.server_vc is None else [vcs[name] for name in cluster.server_vc],
         list(vcs),
         _plain(cluster.server_types),

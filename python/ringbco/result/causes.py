@@ -36,6 +36,7 @@ def parts(
     jobs: Mapping[str, NDArray[Any]],
     *,
     model: str,
+    sharing: str = "count",
     shares: NDArray[np.uint32] | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """The columns of `CAUSES_SCHEMA`, one value a job of the table (NaN where it was dropped).
@@ -73,7 +74,7 @@ def parts(
         rows = slice(first, first + _BLOCK)
         with np.errstate(over="ignore", invalid="ignore"):  # constants beyond all measure
             spread[rows], contention[rows] = _run(
-                num_gpus, profiled, network, jobs, rows, fixed=model != "rar"
+                num_gpus, profiled, network, jobs, rows, fixed=model != "rar", shared=sharing == "count"
             )
             if shares is not None:
                 # On one GPU: nothing but the others on it takes longer, but for the slot clock's rounding.
@@ -92,8 +93,12 @@ def _run(
     rows: slice,
     *,
     fixed: bool,
+    shared: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """run_spread and run_contention of some rows; `fixed`: contention is counted but slows nobody down."""
+    """run_spread and run_contention of some rows; `fixed`: contention is counted but slows nobody down.
+
+    shared: whether those that share links slow each other down.
+    """
     finish = jobs["finish"][rows]
     # Time on GPUs with progress; all of the run where no stay ends early.
     running = jobs["held"][rows] - jobs["lost"][rows] if "held" in jobs else finish - jobs["start"][rows]
@@ -114,7 +119,7 @@ def _run(
         network,
     )
     spread = profiled.iterations[rows] * (tau - profiled.tau0[rows])
-    contended = network.xi1 * jobs["max_contention"][rows] > 1
+    contended = shared & (network.xi1 * jobs["max_contention"][rows] > 1)
     if "spread" in jobs:
         by_stays = jobs["stays"][rows] > 1
         if "longer" in jobs:

@@ -32,6 +32,10 @@ class Options(TypedDict, total=False):
     """Model table: measured speeds, with the columns model, gpu_type, gpus, servers, rate
     (docs/tables.md). Default: none.
     """
+    sharing: str
+    """Under --model rar: count, jobs that span a server slow each other down; off, nobody slows
+    anybody, as if each had the links to itself. Default: count.
+    """
     clock: str
     """continuous, or slot: decisions at multiples of --slot and whole iterations per slot. Default:
     continuous.
@@ -257,6 +261,17 @@ REPLAY: Final[dict[str, Option]] = {
         optional=True,
         absent="none",
         form="FILE",
+    ),
+    "sharing": Option(
+        name="sharing",
+        kind="name",
+        default="count",
+        help=(
+            "Under --model rar: count, jobs that span a server slow each other down; off, "
+            "nobody slows anybody, as if each had the links to itself."
+        ),
+        panel="Execution",
+        names=("count", "off"),
     ),
     "clock": Option(
         name="clock",

@@ -265,6 +265,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         setup.cluster.network,
         result.tables["jobs"],
         model=values["model"],
+        sharing=values["sharing"],
         shares=setup.jobs.get("shares") if values["interference"] > 0 or _pairs(rates) else None,
     )
     finished = jobs_frame(frame, profiled.ideal_run_time, why, result)
