@@ -34,7 +34,7 @@ def replay(**options: str) -> ringbco.Outcome:
 
 
 def test_nobody_slows_anybody() -> None:
-    """x = 5e8 bytes: an iteration has 1 s on the link, 1 ms of sums, 0.5 s of work; with k = 2 a second more."""
+    """x = 5e8 bytes: an iteration has 1 s on the link, 1 ms of sums and 0.5 s of work; k = 2: 1 s more."""
     shared, alone = replay(), replay(sharing="off")
     assert shared.jobs["max_contention"].to_list() == alone.jobs["max_contention"].to_list() == [2, 2]
     assert shared.jobs["finish_time"].to_list() == pytest.approx([25.01, 25.01])
