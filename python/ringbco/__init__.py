@@ -32,7 +32,7 @@ _HOMES = {
     "from_frame": "trace.jobs",
     "generate": "trace.synthetic",
     "inspect": "study.inspection",
-    "outages": "run.draws",
+    "outages": "run.outage_draws",
     "pack": "run.pack",
     "plan": "run.plan",
     "profile": "study.profile",

@@ -12,7 +12,7 @@ from ringbco.result.comparison import Comparison as Comparison
 from ringbco.result.outcome import Outcome as Outcome
 from ringbco.run.bound import bound as bound
 from ringbco.run.compare import compare as compare
-from ringbco.run.draws import outages as outages
+from ringbco.run.outage_draws import outages as outages
 from ringbco.run.own import KeyPolicy as KeyPolicy
 from ringbco.run.own import Policy as Policy
 from ringbco.run.own import RankPolicy as RankPolicy

@@ -17,7 +17,7 @@ from conftest import Invoke
 from outage_forms import expected_run_time
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
-from ringbco.run.draws import figures
+from ringbco.run.outage_draws import figures
 from ringbco.trace.outages import Outages, as_outages
 
 DAY, HOUR = 86_400.0, 3_600.0

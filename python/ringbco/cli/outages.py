@@ -86,8 +86,8 @@ def outages(
 
     Example: ringbco outages --cluster 32x8 --mtbf 50d --mttr 2h --days 90 --seed 0 -o outages.parquet
     """
-    from ringbco.run.draws import figures
-    from ringbco.run.draws import outages as draw
+    from ringbco.run.outage_draws import figures
+    from ringbco.run.outage_draws import outages as draw
     from ringbco.trace.outages import MARK
 
     one_file.check_table_name(out, MARK, force=force)

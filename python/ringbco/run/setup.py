@@ -30,7 +30,6 @@ from ringbco.result.servers import servers_frame
 from ringbco.result.serving import Serving
 from ringbco.result.stays import stays_frame
 from ringbco.run import log, own
-from ringbco.run.draws import DAY, Draw, as_draw, is_draw
 from ringbco.run.followed import Followed, follow
 from ringbco.run.options import (
     MOST_SAMPLES,
@@ -43,6 +42,7 @@ from ringbco.run.options import (
     refusal,
     resolve_policy,
 )
+from ringbco.run.outage_draws import DAY, Draw, as_draw, is_draw
 from ringbco.run.scheduling import check_passes, check_policy, deadline, user
 from ringbco.run.steps import (
     allocations_frame,

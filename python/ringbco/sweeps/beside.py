@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ringbco.run.draws import Draw, as_draw, is_draw
+from ringbco.run.outage_draws import Draw, as_draw, is_draw
 from ringbco.trace.outages import Outages, as_outages
 from ringbco.trace.quotas import Quotas, as_quotas
 from ringbco.trace.services import Services, as_services

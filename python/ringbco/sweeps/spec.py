@@ -19,8 +19,8 @@ from ringbco.cluster.network import NETWORK_RULES
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_toml
 from ringbco.io.toml import read_toml
-from ringbco.run.draws import is_draw
 from ringbco.run.options import PARTS, resolve_policy
+from ringbco.run.outage_draws import is_draw
 from ringbco.run.own import BUILT_IN, Carried, carried
 from ringbco.sweeps.beside import BESIDE, Beside, read_beside
 from ringbco.sweeps.objects import Objects
