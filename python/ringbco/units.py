@@ -17,8 +17,20 @@ Kind = Literal["time", "GPU time", "number", "index", "share", "count"]
 UNITS: Final = ("human", "seconds")
 """How times may be shown: in the unit that reads best, or in seconds."""
 _UNITS: Final = ((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
-_SECONDS: Final = {"d": 86_400.0, "h": 3_600.0, "min": 60.0, "m": 60.0, "s": 1.0}
-_LENGTH: Final = re.compile(r"(.*?)(d|h|min|m|s)?", re.DOTALL)
+_SECONDS: Final = {"d": 86_400.0, "h": 3_600.0, "min": 60.0, "m": 60.0, "s": 1.0, "": 1.0}
+_RATES: Final = {
+    f"{prefix}{letter}/s": factor / parts
+    for letter, parts in (("b", 8.0), ("B", 1.0))
+    for prefix, factor in (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
+} | {"": 1.0}
+QUANTITIES: Final = {
+    "s": (_SECONDS, "a length of time such as 50d, 2h, 30min, 90s, or seconds"),
+    "bytes/s": (_RATES, "a rate such as 25Gb/s (bits), 100GB/s (bytes), or bytes/s"),
+}
+"""What may stand behind a number, and examples, by the unit that a number alone has."""
+_PARTED: Final = re.compile(
+    r"(.*?[\d.]|[+-]?(?:inf|nan)(?:inity)?)?\s*([A-Za-z/]*)", re.DOTALL | re.IGNORECASE
+)
 _FORMATS: Final = {
     "number": (",", 2, "f"),
     "index": ("", 3, "f"),
@@ -63,6 +75,20 @@ def duration(seconds: float, more: int = 0) -> str:
     return f"{seconds:.{usual + more}f} s"
 
 
+def quantity(text: str, unit: str) -> float:
+    """A number with a unit as a number of `unit`: "s" (2.5d, 30min, 90) or "bytes/s" (25Gb/s, 100 GB/s).
+
+    A number alone is one of `unit`. Raises ValueError, with what was expected, for anything else. Whether it
+    is positive or finite is for the caller.
+    """
+    known, example = QUANTITIES[unit]
+    parted = _PARTED.fullmatch(text.strip())
+    try:
+        return float(parted[1] or "") * known[parted[2]] if parted else float(text)
+    except (ValueError, KeyError):
+        raise ValueError(f"{example}; the units are {', '.join(filter(None, known))}") from None
+
+
 def seconds_of(option: str, value: float | str) -> float:
     """A length of time as seconds: a number of them, or a text such as "50d", "2h", "30m", "90s" or "90".
 
@@ -70,13 +96,10 @@ def seconds_of(option: str, value: float | str) -> float:
     """
     if not isinstance(value, str):
         return value
-    number, unit = _LENGTH.fullmatch(value.strip()).groups()  # type: ignore[union-attr] # matches any text
     try:
-        return float(number) * _SECONDS[unit or "s"]
-    except ValueError:
-        raise UsageError(
-            f"option {option}: {value!r}: expected a length of time such as 50d, 2h, 30m, 90s, or seconds"
-        ) from None
+        return quantity(value, "s")
+    except ValueError as error:
+        raise UsageError(f"option {option}: {value!r}: expected {error}") from None
 
 
 def gpu_time(gpu_seconds: float, decimals: int = 0) -> str:

@@ -6,12 +6,25 @@ import json
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+import ringbco
 from conftest import Invoke
 from ringbco.errors import UsageError
 from ringbco.result.outcome import Outcome
-from ringbco.units import Kind, check_units, duration, figure, figures, gpu_time, same, seconds_of, shown_in
+from ringbco.units import (
+    Kind,
+    check_units,
+    duration,
+    figure,
+    figures,
+    gpu_time,
+    quantity,
+    same,
+    seconds_of,
+    shown_in,
+)
 
 
 @pytest.mark.parametrize(
@@ -164,3 +177,60 @@ def test_texts_that_are_no_lengths_of_time(text: str) -> None:
         UsageError, match=r"option mtbf: '.*': expected a length of time such as 50d, 2h, 30m"
     ):
         seconds_of("mtbf", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("100Gb/s", 12.5e9),
+        ("100 GB/s", 1e11),
+        ("12.5e9", 12.5e9),
+        ("800Mb/s", 1e8),
+        ("1TB/s", 1e12),
+        ("8b/s", 1.0),
+    ],
+)
+def test_rates(text: str, rate: float) -> None:
+    assert quantity(text, "bytes/s") == rate
+
+
+@pytest.mark.parametrize("text", ["", "Gb/s", "25Gbps", "25 gb/s", "5 \u20ac", "ten", "1,5GB/s"])
+def test_texts_that_are_no_rates(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^a rate such as 25Gb/s \(bits\), .*; the units are b/s, kb/s"):
+        quantity(text, "bytes/s")
+
+
+def test_units_wherever_a_number_is_given(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
+    """On the command line, in a cluster file, in a sweep and in Python."""
+    line = ("replay", small_jobs, "--cluster", "2x8", "--policy", "srtf", "--quiet")
+    given = ("--preempt-cost", "2min", "--inter-bandwidth", "25Gb/s", "--xi2", "1s")
+    assert invoke(*line, *given, "-o", "r").returncode == 0
+    run = Outcome.read("r").run
+    assert run["options"]["preempt_cost"] == 120.0
+    assert (run["cluster"]["network"]["inter_bandwidth"], run["cluster"]["network"]["xi2"]) == (3.125e9, 1.0)
+    (tmp_path / "c.toml").write_text(
+        '[network]\ninter_bandwidth = "25Gb/s"\nxi2 = "1s"\n[[servers]]\ncount = 2\ngpus = 8\n'
+    )
+    outcome = ringbco.replay(small_jobs, "c.toml", policy="srtf", preempt_cost="2min")
+    assert outcome.jobs.equals(Outcome.read("r").jobs)
+    (tmp_path / "sweep.toml").write_text(
+        f'[base]\ntrace = "{small_jobs.name}"\ncluster = "2x8"\npolicy = "srtf"\nxi2 = "1s"\n'
+        '[grid]\npreempt_cost = ["2min", 30]\ninter_bandwidth = ["25Gb/s"]\n'
+    )
+    assert invoke("sweep", "sweep.toml", "-o", "s", "--quiet").returncode == 0
+    runs = pl.read_parquet("s/runs.parquet").filter(preempt_cost=120.0)
+    assert runs["mean_jct"].to_list() == [outcome.summary["mean_jct"]]
+
+
+def test_a_unit_that_is_none_is_told_in_one_line(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
+    line = ("replay", small_jobs, "--cluster")
+    done = invoke(*line, "2x8", "--preempt-cost", "2 weeks", "-o", "r")
+    assert done.returncode == 2
+    assert "expected a length of time" in done.stderr
+    (tmp_path / "c.toml").write_text('[network]\ninter_bandwidth = "25Gbps"\n[[servers]]\ngpus = 8\n')
+    done = invoke(*line, "c.toml", "-o", "r")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert 'c.toml: network.inter_bandwidth: "25Gbps": expected a finite number of bytes' in done.stderr
+    with pytest.raises(UsageError, match="option preempt-cost: '2 weeks': expected a length of time such as"):
+        ringbco.replay(small_jobs, "2x8", preempt_cost="2 weeks")
+    assert not (tmp_path / "r").exists()

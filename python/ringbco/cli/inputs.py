@@ -117,21 +117,46 @@ Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_OUTPUT)
 ]
 
+
+def measured(unit: str) -> dict[str, Any]:
+    """What makes an option that counts `unit` take numbers with other units too, such as 25Gb/s or 30min."""
+    from ringbco.units import QUANTITIES, quantity
+
+    if unit not in QUANTITIES:
+        return {}
+
+    def read(text: str | float) -> float:
+        try:
+            return quantity(str(text), unit)
+        except ValueError as error:
+            raise typer.BadParameter(f"{text!r}: expected {error}") from None
+
+    read.__name__ = unit  # what --help shows for a value
+    return {"parser": read, "metavar": "TIME" if unit == "s" else "RATE"}
+
+
 _NETWORK: Final = "Network (each overrides the cluster file)"
 
 
-def _constant(told: str) -> Any:
-    return Annotated[float | None, typer.Option(help=told, rich_help_panel=_NETWORK)]
+def _constant(told: str, unit: str = "") -> Any:
+    kind = typer.Option(help=told, rich_help_panel=_NETWORK, **measured(unit))
+    return Annotated[float | None, kind]
 
 
 NETWORK: Final[Mapping[str, Any]] = {
     "intra_bandwidth": _constant(
-        "b_i, bytes/s between GPUs of one server. Default 150e9: a V100's NVLink 2.0, one way."
+        "b_i, between GPUs of one server: 1200Gb/s, 150GB/s, or bytes/s. Default 150e9: a V100's NVLink 2.0,"
+        " one way.",
+        "bytes/s",
     ),
-    "inter_bandwidth": _constant("b_e, bytes/s between servers. Default 12.5e9: one 100 Gb/s port a server."),
+    "inter_bandwidth": _constant(
+        "b_e, between servers: 100Gb/s, 12.5GB/s, or bytes/s. Default 12.5e9: one 100 Gb/s port a server.",
+        "bytes/s",
+    ),
     "reduce_speed": _constant(
         "C, bytes/s of gradients summed. Default 500e9: a sum is bound by memory, and this is"
-        " about half of a V100's 900 GB/s."
+        " about half of a V100's 900 GB/s.",
+        "bytes/s",
     ),
     "xi1": _constant(
         "Share of the spanning jobs on a server that contend at once, in (0, 1]. Default 0.5: jobs"
@@ -139,7 +164,8 @@ NETWORK: Final[Mapping[str, Any]] = {
     ),
     "xi2": _constant(
         "Overhead of an iteration, seconds per server used. Default 5e-4: half a millisecond to set"
-        " up and synchronise a server's connections."
+        " up and synchronise a server's connections.",
+        "s",
     ),
     "alpha": _constant(
         "Loss beyond fair sharing: k contenders get 1 / (k + alpha (k - 1)) of b_e each, >= 0."

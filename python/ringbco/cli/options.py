@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 
 from ringbco.cli.completion import offer
-from ringbco.cli.inputs import NETWORK
+from ringbco.cli.inputs import NETWORK, measured
 from ringbco.run.option import Option
 
 _Verb = TypeVar("_Verb", bound=Callable[..., None])
@@ -70,8 +70,8 @@ def _annotation(option: Option, default: Any) -> Any:
             f"--{option.typed}/--no-{option.typed}" if default is True else f"--{option.typed}",
             help=option.help + (f" Default: {option.absent}." if option.absent else ""),
             rich_help_panel=option.panel,
-            metavar=_metavar(option),
             autocompletion=offer(*names) if names else None,
+            **({"metavar": _metavar(option)} | (measured(option.unit) if option.kind == "number" else {})),
         ),
     ]
 

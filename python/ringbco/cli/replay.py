@@ -51,6 +51,9 @@ def replay(
     With --policy log:DIR/decisions.parquet the decisions of the result in DIR are carried out again: JOBS,
     the cluster and every option that is not given are as they were there, outages and services too.
 
+    A TIME is 2.5d, 6h, 30min, 90s, or a number of seconds; a RATE is 25Gb/s (bits), 100GB/s (bytes), or
+    a number of bytes/s.
+
     Example: ringbco replay jobs.parquet --cluster 32x8 --policy sjf-bco -o results
     """
     if again is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ringbco.errors import InputError, show_toml
+from ringbco.units import quantity
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,21 @@ NETWORK_RULES: Final = {
     "alpha": "a finite number >= 0",
 }
 """The rule of each network constant."""
+NETWORK_UNITS: Final = {
+    **dict.fromkeys(("intra_bandwidth", "inter_bandwidth", "reduce_speed"), "bytes/s"),
+    "xi2": "s",
+}
+"""What a number alone counts, of those that may be texts with a unit, such as "25Gb/s"."""
 
 
 def network_value(name: str, value: object, *, key: str, file: str | None = None) -> float:
     """A constant of the network as a float; InputError, naming its key, where it is out of range."""
+    expected = NETWORK_RULES[name]
+    if isinstance(value, str) and name in NETWORK_UNITS:
+        try:
+            value = quantity(value, NETWORK_UNITS[name])
+        except ValueError as error:
+            expected += f", or {error}"
     number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
     try:
         number = float(number)
@@ -54,7 +66,5 @@ def network_value(name: str, value: object, *, key: str, file: str | None = None
         and not (name == "xi1" and number > 1)
     )
     if not good:
-        raise InputError(
-            NETWORK_RULES[name], file=file, key=key, value=show_toml(value), hint="see docs/cluster.md"
-        )
+        raise InputError(expected, file=file, key=key, value=show_toml(value), hint="see docs/cluster.md")
     return number

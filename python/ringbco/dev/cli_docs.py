@@ -40,6 +40,8 @@ _TAIL: Final = """\
   terminals only. `--quiet` leaves the errors, `--json` prints one JSON document and nothing else.
 - An option that takes one value is given once: a second `--policy` for `ringbco replay` is refused.
 - A reader that leaves early (`ringbco ... | head -1`) changes neither what is written nor the status.
+- A TIME is 2.5d, 6h, 30min, 90s, or a number of seconds. A RATE is 25Gb/s (bits), 100GB/s (bytes), or a
+  number of bytes/s. The same texts may stand in cluster files, sweeps and Python.
 - `NO_COLOR=1` turns colours off; tables fit the terminal's width, or `COLUMNS`, or 80 columns.
 - `ringbco --version` also tells how it was built and what it runs on: put it into reports of a fault.
 - `RINGBCO_DEBUG=1` shows the traceback of an unexpected error.

@@ -26,6 +26,7 @@ from ringbco.trace.quotas import is_quotas
 from ringbco.trace.rate_table import is_rate_table
 from ringbco.trace.searches import Search
 from ringbco.trace.services import is_services
+from ringbco.units import seconds_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,6 +115,8 @@ def check(option: Option, value: Any) -> Any:
         case "integer":
             return integer(name, value, int(option.least), int(option.most))
         case "number":
+            if isinstance(value, str) and option.unit == "s":
+                value = seconds_of(name, value)
             return number(
                 name,
                 value,

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import ringbco
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan_options_generated import PLAN
+from ringbco.units import QUANTITIES, quantity
 
 COMMANDS: Final = ("replay", "plan")
 # They shape tables that a sweep does not keep.
@@ -26,11 +27,14 @@ class Setting(NamedTuple):
     many: bool
     default: Any
     words: tuple[str, ...] = ()
+    unit: str = ""
 
     def read(self, value: object) -> Any:
         """The value as the command wants it; ValueError with what was expected instead."""
         if isinstance(value, str) and value in self.words:
             return self.default
+        if isinstance(value, str) and self.unit in QUANTITIES:
+            return quantity(value, self.unit)
         if self.many:
             if not isinstance(value, list):
                 raise ValueError(f"a list, each entry {EXPECTED[self.kind]}")
@@ -72,6 +76,7 @@ def options_of(name: str) -> dict[str, Setting]:
             option.kind == "numbers",
             option.default,
             (option.word,) if option.word else (),
+            option.unit if option.kind == "number" else "",
         )
         for option in _TABLES[name].values()
         if option.name not in _NOT_OPTIONS

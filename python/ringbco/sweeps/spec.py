@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import ringbco
-from ringbco.cluster.network import NETWORK_RULES
+from ringbco.cluster.network import NETWORK_RULES, NETWORK_UNITS
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_toml
 from ringbco.io.toml import read_toml
@@ -238,7 +238,9 @@ class _Reader:
                 raise self._error(f"one of {', '.join(_VC)}", where, value)
             return value
         if name == "load" or name in NETWORK_RULES:
-            number = self._read(Setting(name, float, False, None), value, where)
+            number = self._read(
+                Setting(name, float, False, None, unit=NETWORK_UNITS.get(name, "")), value, where
+            )
             if name == "load":
                 if not 0 < number < math.inf:
                     raise self._error("a finite number > 0", where, number)

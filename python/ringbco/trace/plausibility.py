@@ -84,7 +84,7 @@ def _of_network(network: Network, where: str) -> Iterator[str]:
             end = "slower" if value < SLOWEST else "faster"
             yield (
                 f"{where}.{name}: {show_value(value)} bytes/s is {end} than {what} has ever been;"
-                " is it in another unit? 100 Gb/s are 12.5e9 bytes/s"
+                " is it in another unit? Write 100Gb/s for bits, 12.5GB/s for bytes"
             )
     if network.xi2 > MOST_XI2:
         yield (
