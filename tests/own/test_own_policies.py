@@ -355,3 +355,14 @@ def test_an_outcome_says_how_many_jobs_are_not_done() -> None:
     simulation.advance()  # 10 s: the first is done
     with pytest.raises(UsageError, match="2 jobs are not done"):
         simulation.outcome()
+
+
+def test_a_column_of_the_jobs_is_not_one_of_the_state() -> None:
+    class Misled(ringbco.Policy):
+        def decide(self, state: ringbco.State) -> None:
+            state.start(state.waiting[state.num_gpus > 1])
+
+    frame = pl.DataFrame({"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1], "duration": [1.0]})
+    told = r"the state has no 'num_gpus': it is a column of the jobs, state\.jobs\.num_gpus"
+    with pytest.raises(AttributeError, match=told):
+        ringbco.replay(frame, "1x1", policy=Misled)

@@ -167,10 +167,12 @@ def test_who_refuses_services(cluster: str, options: dict[str, Any], more: dict[
     assert "\n" not in str(caught.value)
 
 
-def test_a_log_refuses_services(tmp_path: Path) -> None:
+def test_a_log_refuses_services_that_its_run_did_not_have(tmp_path: Path) -> None:
     ringbco.replay(jobs(), "2x8", policy="fifo", decisions=True).write(tmp_path / "r")
     log = f"log:{tmp_path / 'r' / 'decisions.parquet'}"
-    with pytest.raises(UsageError, match="takes every GPU to be there for jobs"):
+    with pytest.raises(
+        UsageError, match=r"option services: another table: expected that of the run .* \(none\)"
+    ):
         ringbco.replay(jobs(), "2x8", policy=log, services=frame([("s", 0.0, 1, 1)]))
 
 

@@ -13,9 +13,12 @@ from ringbco.io.terminal import note
 
 if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
+    from ringbco.result.outcome import Outcome
     from ringbco.trace.jobs import JobTable
 
 
+_MUCH: Final = 0.1
+"""Of the GPU time that jobs hold: more spent in pauses is worth a word."""
 _EXECUTION: Final = "Execution"
 _OUTPUT: Final = "Output"
 
@@ -295,6 +298,18 @@ def tell_rigid(policies: Sequence[str], table: JobTable) -> None:
     line = rigid(policies, table)
     if line is not None:
         note(line)
+
+
+def tell_pauses(policy: str, outcome: Outcome) -> None:
+    """A note where pauses take more than a tenth of the GPU time that jobs hold."""
+    from ringbco.result.metrics import paused_share
+
+    share = paused_share(outcome.jobs)
+    if share > _MUCH:
+        note(
+            f"{policy}: {share:.0%} of the GPU time that jobs held went by in pauses: let it decide less"
+            " often (--interval, --quantum), or compare it with a policy that stops nobody"
+        )
 
 
 def note_unused(options: Iterable[str], policies: Sequence[str]) -> None:

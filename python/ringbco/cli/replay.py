@@ -71,6 +71,7 @@ def replay(
         network_of,
         parse_cluster,
         read_table,
+        tell_pauses,
         tell_rigid,
         tell_unused,
     )
@@ -113,6 +114,7 @@ def replay(
     if not quiet:
         tell_unused([policy], options)
         tell_rigid([policy], table)
+        tell_pauses(policy, outcome)
     count_seconds(outcome, reading)
     del table  # writing takes its place in memory
     summary = outcome.write(out, force=force)

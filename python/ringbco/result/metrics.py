@@ -52,6 +52,25 @@ def jain_index(values: NDArray[np.float64]) -> float:
     return float(values.sum() ** 2 / (values.size * (values * values).sum()))
 
 
+def paused_share(jobs: pl.DataFrame) -> float:
+    """The part of the GPU time that jobs hold in which they pause; 0 where no stay may pause.
+
+    jobs: jobs.parquet.
+    """
+    if "lost_time" not in jobs.columns:
+        return 0.0
+    if "held_gpu_time" in jobs.columns:
+        lost, held = float(jobs["lost_gpu_time"].sum()), float(jobs["held_gpu_time"].sum())
+    else:
+        gpus = (
+            jobs["num_gpus"]
+            if "gpu_share" not in jobs.columns
+            else jobs["gpu_share"].fill_null(jobs["num_gpus"])
+        )
+        lost, held = float((jobs["lost_time"] * gpus).sum()), float((jobs["held_time"] * gpus).sum())
+    return lost / held if held > 0 else 0.0
+
+
 def cumulative_distribution(
     values: NDArray[np.float64], points: int = 400
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

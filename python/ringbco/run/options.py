@@ -294,8 +294,10 @@ def check_name(option: str, value: object, known: Sequence[str]) -> None:
     """Raises UsageError, with the name that was probably meant, unless `value` is among `known`."""
     if not isinstance(value, str) or value not in known:
         near = nearest(option, value, known) if isinstance(value, str) else None
-        hint = f"; did you mean {near}?" if near else ""
-        raise refusal(option, value, f"one of {', '.join(known)}{hint}")
+        told = refusal(option, value, f"one of {', '.join(known)}")
+        if near is not None:  # before the list, which may be long
+            raise UsageError(str(told).replace(": expected", f": did you mean {near}? expected", 1))
+        raise told
 
 
 def integer(option: str, value: object, least: int, most: int) -> int:

@@ -73,6 +73,9 @@ class Columns:
             raise AttributeError(name)
         return self[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._frame.columns
+
     def __len__(self) -> int:
         return self._frame.height
 
@@ -111,6 +114,11 @@ class State:
         self._handed: set[str] = set()
         self.jobs = Columns(workload, clairvoyant=clairvoyant)
         """The job table's columns."""
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name in self.jobs:
+            raise AttributeError(f"the state has no {name!r}: it is a column of the jobs, state.jobs.{name}")
+        raise AttributeError(f"the state has no {name!r}")
 
     def _moved_on(self) -> None:
         """What was read is out of date: time has passed."""
