@@ -148,11 +148,18 @@ class Differences:
     def __init__(self, outcome: Outcome, given: Given, found: Judgement, *, recorded: bool = True) -> None:
         self.outcome, self.given, self.found, self.recorded = outcome, given, found, recorded
         jobs = given.jobs
-        self.row = {name: row for row, name in enumerate(jobs.id)}
-        times = np.array([*found.tables["stays"]["end_time"], *jobs.submit])
-        self.ulp = float(np.spacing(np.abs(times).max() + 1e-9))
+        self._arrays: dict[tuple[str, str], Floats] = {}
+        latest = max(np.abs(self._floats("stays", "end_time")).max(), np.abs(jobs.submit).max())
+        self.ulp = float(np.spacing(latest + 1e-9))
         self.whole = np.array(jobs.duration if given.model == "fixed" else jobs.iterations, np.float64)
         self.alone = np.array(jobs.ideal, np.float64)
+
+    def _floats(self, table: str, column: str) -> Floats:
+        """A column of numbers as the judge has it; NaN for none."""
+        key = table, column
+        if key not in self._arrays:
+            self._arrays[key] = np.array(self.found.tables[table][column], np.float64)
+        return self._arrays[key]
 
     def frame(self, table: str) -> pl.DataFrame | None:
         """What the result says."""
@@ -221,15 +228,16 @@ class Differences:
         told, expected = frame[column], right[column]
         if not told.dtype.is_numeric() or any(isinstance(value, str) for value in expected[:1]):
             # Whatever kind of column it is: numbers told as words are no numbers.
-            plain = pl.Series(column, [None if value is None else str(value) for value in expected])
-            plain = plain.cast(pl.String)
+            if not set(map(type, expected)) <= {str, type(None)}:
+                expected = [None if value is None else str(value) for value in expected]
+            plain = pl.Series(column, expected, pl.String)
             bad = told.cast(pl.String, strict=False).ne_missing(plain).to_numpy()
         else:
-            want = np.array(expected, np.float64)
+            want = self._floats(table, column)
             if table == "jobs" and column == "slowdown":
                 # To the last bit of what the result says itself.
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    want = np.array(right["jct"]) / frame["ideal_run_time"].to_numpy()
+                    want = self._floats(table, "jct") / frame["ideal_run_time"].to_numpy()
             near: Floats | float = 0.0
             if not told.dtype.is_integer() and column not in EXACT:
                 near = self._near(table, column, want, right)
@@ -241,7 +249,7 @@ class Differences:
             # What is started and stopped at one instant counts as accumulated time, and is in no book.
             parts = ("wait_behind", "wait_fragmented")
             both = np.sum([frame[name].cast(pl.Float64).fill_null(np.nan) for name in parts], axis=0)
-            bad = ~(np.abs(both - np.sum([right[name] for name in parts], axis=0)) <= near)
+            bad = ~(np.abs(both - np.sum([self._floats(table, name) for name in parts], axis=0)) <= near)
         unsure = self._unsure(table, frame, column)
         return np.flatnonzero(bad if unsure is None else bad & ~unsure)
 
@@ -251,10 +259,11 @@ class Differences:
         if table == "jobs":
             return near + self._near_of_job(column, want, right)
         if table == "stays" and column in ("work", "lost"):
-            row = np.array([self.row[name] for name in right["job_id"]], np.int64)
+            number_of = {name: row for row, name in enumerate(self.given.jobs.id)}
+            row = np.array([number_of[name] for name in right["job_id"]], np.int64)
             near = self.whole[row] * (RELATIVE + 64.0 * self.ulp / self.alone[row])
         elif table == "stays" and column in WAITS:
-            waited = np.abs(np.sum([right[name] for name in WAITS], axis=0))
+            waited = np.abs(np.sum([self._floats(table, name) for name in WAITS], axis=0))
             # Less than a millionth of a wait is no part of it.
             near = 2e-6 * waited + 256.0 * self.ulp
         elif column == "watts":
@@ -270,24 +279,23 @@ class Differences:
         """What of that is for a job's stays: each begins and ends at times that are only so fine."""
         stays = np.ones(want.size)
         for name in ("preemptions", "evictions", "failures", "pauses"):
-            stays += np.array(right.get(name, 0), np.float64)
+            stays += self._floats("jobs", name) if name in right else 0.0
         near: Floats = 8.0 * self.ulp * stays
         if column in (*WAITS, *RUNS):
-            near = SINGLE * np.abs(want) + 1e-6 * np.array(right["jct"]) + 8.0 * near
+            near = SINGLE * np.abs(want) + 1e-6 * self._floats("jobs", "jct") + 8.0 * near
         elif column.endswith("gpu_time"):
             near = near * sum(self.given.cluster.gpus)
         return near
 
     def _unsure(self, table: str, frame: pl.DataFrame, column: str) -> NDArray[np.bool_] | None:
         """Rows of a column of which the book does not say enough."""
-        stays = self.found.tables["stays"]
         if column == "wait_fragmented" and self._least_busy:
             return np.ones(frame.height, dtype=bool)
         if table == "jobs" and column == "max_contention":
             # Whether others were there as a job too short for float64 ran the book does not say: some may
             # come after it at its instant, some may have been stopped for it and have gone on.
-            wide = np.array(stays["num_servers"]) > 1
-            start, end = np.array(stays["start_time"])[wide], np.array(stays["end_time"])[wide]
+            wide = self._floats("stays", "num_servers") > 1
+            start, end = (self._floats("stays", name)[wide] for name in ("start_time", "end_time"))
             times, count = np.unique(start, return_counts=True)
             met = start[start == end] if self.given.several else times[count > 1]
             if np.isin(met, start[start == end]).any():

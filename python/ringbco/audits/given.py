@@ -195,11 +195,10 @@ def book_of(outcome: Outcome, given: Given) -> Book:
     shared = jobs.share is not None
     if told is None:
         # The row of a job is its one stay.
-        plain = outcome.jobs.select("job_id", "start_time", "finish_time", "num_gpus").iter_rows()
+        plain = outcome.jobs.select("job_id", "start_time", "finish_time", "num_gpus").rows()
         rows = [(name, 0, start, end, gpus, "done", None, None, None) for name, start, end, gpus in plain]
     else:
-        columns = ("job_id", "stay", "start_time", "end_time", "num_gpus", "ended", *BY)
-        rows = list(told.select(columns).iter_rows())
+        rows = told.select("job_id", "stay", "start_time", "end_time", "num_gpus", "ended", *BY).rows()
     held: Mapping[Key, Places] = {}
     places: Mapping[Key, Places] = {}
     if outcome.allocations is not None:
@@ -213,19 +212,9 @@ def book_of(outcome: Outcome, given: Given) -> Book:
             there = ((_one_of(given, own), gpus),)
         elif not there:
             raise InputError("rows of each stay in allocations.parquet", value=f"stay {number} of job {name}")
-        stays.append(
-            Stay(
-                own,
-                start,
-                end,
-                there,
-                ended,
-                by_job=None if job is None else row[job],
-                by_service=service,
-                by_server=server,
-                places=() if not shared else places.get((name, number), ((there[0][0], 0),) * gpus),
-            )
-        )
+        by = None if job is None else row[job]
+        on = places.get((name, number), ((there[0][0], 0),) * gpus) if shared else ()
+        stays.append(Stay(own, start, end, there, ended, by, service, server, on))
     if len(stays) < len(held):
         raise InputError("a stay of each row of allocations.parquet", value=f"{len(stays)} stays")
     replicas: Sequence[Replica] = ()
@@ -264,7 +253,8 @@ def _held(frame: pl.DataFrame, *, shared: bool) -> tuple[dict[Key, Places], dict
     servers, gpus = frame["server"].to_list(), frame["num_gpus"].to_list()
     if not shared:
         for key, server, count in zip(keys, servers, gpus, strict=True):
-            held[key] = (*held.get(key, ()), (server, count))
+            before = held.get(key)
+            held[key] = ((server, count),) if before is None else (*before, (server, count))
         return held, places
     for key, server, gpu in zip(keys, servers, frame["gpu"].to_list(), strict=True):
         places[key] = (*places.get(key, ()), (server, gpu))

@@ -67,14 +67,14 @@ def changes(stays: Sequence[Stay]) -> Iterator[Change]:
     """Each instant at which stays end or begin: who leaves, who comes. Stays of no length are left out."""
     stays = [stay for stay in stays if stay.end > stay.start]
     starts, ends = sorted(stays, key=attrgetter("start")), sorted(stays, key=attrgetter("end"))
+    # One that is never: outages may have no end.
+    begin, finish = [*(stay.start for stay in starts), math.nan], [*(stay.end for stay in ends), math.nan]
     i = j = 0
     while j < len(ends):
-        time = ends[j].end
-        if i < len(starts) and starts[i].start < time:
-            time = starts[i].start
+        time = begin[i] if begin[i] < finish[j] else finish[j]
         first, begun = j, i
-        while j < len(ends) and ends[j].end == time:
+        while finish[j] == time:
             j += 1
-        while i < len(starts) and starts[i].start == time:
+        while begin[i] == time:
             i += 1
         yield time, ends[first:j], starts[begun:i]

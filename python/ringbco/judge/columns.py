@@ -11,30 +11,40 @@ from ringbco.judge.given import WHOLE, Given, Stay
 from ringbco.judge.speed import Speeds
 
 Table = dict[str, list[Any]]
+BOUND = 10.0
+"""Seconds for which a bounded slowdown takes shorter jobs."""
 
 
 class Record:
     """A job that was done, and what its stays add up to.
 
     servers, most: the most servers at a time, and the largest p.
+    bounded: the slowdown, of jobs that would take less than BOUND as if they took so much.
     wait, rests: seconds off its GPUs, at rungs. held, paused, lost: on them, without progress, of lost work.
     held_gpu, paused_gpu, lost_gpu: the same times GPUs. rho: finish-time fairness. stopped: how often it was
     preempted, moved or resized.
     """
 
+    __slots__ = (
+        *("stays", "job", "submit", "ideal", "start", "finish", "jct", "to_start", "rho", "bounded"),
+        *("servers", "most", "held", "paused", "lost", "rests", "wait", "stopped"),
+        *("held_gpu", "paused_gpu", "lost_gpu"),
+    )
+
     def __init__(self, given: Given, stays: list[Stay]) -> None:
-        self.stays, self.job = stays, stays[0].job
-        jobs, weight = given.jobs, given.jobs.weight(stays[0].job)
-        self.submit, self.ideal = jobs.submit[self.job], jobs.ideal[self.job]
-        first, self.start, self.finish = stays[0], stays[0].start, stays[-1].end
-        self.jct, self.to_start = self.finish - self.submit, self.start - self.submit
-        self.rho = self.jct / self.ideal
+        first, jobs = stays[0], given.jobs
+        self.stays, self.job = stays, (job := first.job)
+        weight = jobs.weight(job) if jobs.share is not None else 1.0
+        self.submit, self.ideal = submit, ideal = jobs.submit[job], jobs.ideal[job]
+        self.start, self.finish = first.start, (finish := stays[-1].end)
+        self.jct, self.to_start = (jct := finish - submit), first.start - submit
+        self.rho = jct / ideal
+        self.bounded = max(1.0, jct / (ideal if ideal > BOUND else BOUND))
         self.servers, self.most = len(first.held), first.most
         if len(stays) == 1:
-            self.held, self.paused, self.lost, self.rests = first.end - first.start, first.pause, 0.0, 0.0
-            self.wait, self.stopped = self.to_start, 0
-            gpus = first.gpus * weight
-            self.held_gpu, self.paused_gpu, self.lost_gpu = self.held * gpus, self.paused * gpus, 0.0
+            self.held, self.paused, self.lost, self.rests = finish - first.start, first.pause, 0.0, 0.0
+            self.wait, self.stopped, gpus = self.to_start, 0, first.gpus * weight
+            self.held_gpu, self.paused_gpu, self.lost_gpu = self.held * gpus, first.pause * gpus, 0.0
             return
         self.servers = max(len(stay.held) for stay in stays)
         self.most = max(stay.most for stay in stays)
@@ -160,7 +170,7 @@ class Longer:
 
     def __init__(self, given: Given, speeds: Speeds) -> None:
         self.given, self.speeds, self.model = given, speeds, given.model
-        self.types = given.jobs.speedup is not None
+        self.types, self.elastic, self.meets = given.jobs.speedup is not None, given.elastic, speeds.meets
         self.told = {"run_spread", "run_contention"}
         self.told |= {"run_resized"} if given.elastic and (given.several or given.pauses) else set()
         self.told |= {"run_on_type"} if self.types else set()
@@ -168,10 +178,10 @@ class Longer:
     def of(self, record: Record) -> tuple[float, float, float, float]:
         """How much longer on more servers, for contention, on other GPUs and on another type."""
         job, speeds = record.job, self.speeds
-        resized = fsum(map(self._resized, record.stays)) if self.given.elastic else 0.0
+        resized = fsum(map(self._resized, record.stays)) if self.elastic else 0.0
         on_type = fsum(map(self._on_type, record.stays)) if self.types else 0.0
         longer = record.held - record.paused - record.lost - record.ideal - resized - on_type
-        if speeds.meets and self.given.jobs.share is not None and self.given.jobs.share[job]:
+        if self.meets and self.given.jobs.share is not None and self.given.jobs.share[job]:
             return 0.0, longer, resized, on_type
         if self.model != "rar" or speeds.net.xi1 * record.most <= 1.0:
             return longer, 0.0, resized, on_type

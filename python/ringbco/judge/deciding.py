@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import Given, Stay
@@ -39,12 +38,14 @@ class Standing(NamedTuple):
     """Work done before this stay, in units."""
 
 
-@dataclass
-class Before:
+class Before(NamedTuple):
     """How a job stood before a pass touched it."""
 
     parts: Parts | None
     standing: Standing | None
+
+
+WAITED: Final = Before(None, None)
 
 
 class Deciding:
@@ -120,6 +121,10 @@ class Deciding:
                 raise UnclearError
             self.start(stay.job, parts)
 
+    def rests(self) -> bool:
+        """Whether there is nothing to decide at an instant at which nobody starts or stops."""
+        return False
+
     def unseen(self) -> None:
         """It has decided, and nobody looked."""
 
@@ -160,9 +165,10 @@ class Deciding:
 
     def ended(self, stay: Stay) -> None:
         """A stay is over before the pass."""
-        self.settle(stay.job, None)
+        self._give(stay.job)
         self.standing.pop(stay.job, None)
-        self.done[stay.job] = self.done.get(stay.job, 0.0) + stay.work - stay.lost
+        if stay.ended != "done":
+            self.done[stay.job] = self.done.get(stay.job, 0.0) + stay.work - stay.lost
 
     def off(self, stay: Stay) -> None:
         """A stay is over, and its job waits: the policy said so."""
@@ -179,14 +185,16 @@ class Deciding:
 
     def began(self, stay: Stay) -> None:
         """A stay has begun."""
-        self.leave(stay.job)
+        if stay.job in self.place:
+            self.leave(stay.job)
         known = self.standing.get(stay.job)
-        owner = self.owner(stay.job)
+        begin, before = stay.start + stay.pause, self.done.get(stay.job, 0.0)
         if known is not None and known.start == stay.start:
+            if (known.begin, known.before) == (begin, before):
+                return
             over = known.over
         else:
-            over = None if owner is not None else False
-        begin, before = stay.start + stay.pause, self.done.get(stay.job, 0.0)
+            over = None if self.quotas and self.owner(stay.job) is not None else False
         self.standing[stay.job] = Standing(stay.start, begin, over, before)
 
     def passed_by(self, stay: Stay) -> None:
@@ -213,14 +221,14 @@ class Deciding:
     def _hold(self, job: int, parts: Parts | None, *, again: bool = False) -> None:
         if parts is not None:
             self.floor.take(job, parts, again=again)
-            owner = self.owner(job)
+            owner = self.owner(job) if self.quotas else None
             if owner is not None:
                 self.owned[owner] = self.owned.get(owner, 0) + self.floor.count(parts)
 
     def _give(self, job: int) -> None:
         if job in self.floor.held:
             parts = self.floor.give(job)
-            owner = self.owner(job)
+            owner = self.owner(job) if self.quotas else None
             if owner is not None:
                 self.owned[owner] -= self.floor.count(parts)
 
@@ -229,7 +237,7 @@ class Deciding:
     def start(self, job: int, parts: Parts, *, over: bool = False) -> None:
         """A job gets GPUs. Where it held the same before this pass, it never left."""
         self.leave(job)
-        before = self.touched.setdefault(job, Before(None, None))
+        before = self.touched.setdefault(job, WAITED)
         again = before.parts == parts
         self._hold(job, parts, again=again)
         if again and before.standing is not None:

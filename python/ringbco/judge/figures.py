@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import fsum
 from typing import Any, TypeVar
@@ -14,8 +15,6 @@ from ringbco.judge.given import Stay
 from ringbco.judge.searches import merged
 from ringbco.judge.span import HOUR, Span
 
-BOUND = 10.0
-"""Seconds for which a bounded slowdown takes shorter jobs."""
 SHARES = (("median", 0.5), ("p90", 0.9), ("p99", 0.99))
 CLASSES = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33-", math.inf))
 Figures = dict[str, Any]
@@ -97,7 +96,7 @@ class Summary:
             ("wait", [r.wait for r in done]),
             ("time_to_start", [r.to_start for r in done]),
             ("slowdown", [r.rho for r in done]),
-            ("bounded_slowdown", [max(1.0, r.jct / max(r.ideal, BOUND)) for r in done]),
+            ("bounded_slowdown", [r.bounded for r in done]),
         ):
             figures[f"mean_{name}"] = mean(values)
             if every:
@@ -114,7 +113,7 @@ class Summary:
         rho = merged(self.given, done)
         figures: Figures = {
             "mean_finish_time_fairness": mean([value for _, value in rho]),
-            "worst_finish_time_fairness": max(value for _, value in rho),
+            "worst_finish_time_fairness": max([value for _, value in rho]),
         }
         user = self.given.jobs.user
         if user is not None:
@@ -155,10 +154,9 @@ class Summary:
         return figures
 
     def _classes(self, done: list[Record]) -> list[Figures]:
-        gpus, low, found = self.given.jobs.gpus, 0.0, []
-        for name, high in CLASSES:
-            mine = [r for r in done if low < gpus[r.job] <= high]
-            low = high
+        gpus, found, bounds = self.given.jobs.gpus, [], [high for _, high in CLASSES]
+        classes = sorted_out(done, lambda r: bisect_left(bounds, gpus[r.job]), len(CLASSES))
+        for (name, _), mine in zip(CLASSES, classes, strict=True):
             if mine:
                 figures = {"gpus": name, "jobs": len(mine), "preemptions": 0}
                 found.append(figures | self._common(mine, every=False))

@@ -26,6 +26,7 @@ class Floor:
     sizes: GPUs of the servers of each type. capacity: those of a type that are up and that no replica holds.
     held: what each job holds. on: the same GPU by GPU, where U counts. load: U of each GPU, s; empty where it
     does not count. rng: the state of the random numbers. looks: at jobs and GPUs, so far.
+    changes: how often anything of it was taken or given back.
     """
 
     def __init__(self, given: Given, speeds: Speeds, room: Room, vc: int, jobs: list[int]) -> None:
@@ -33,6 +34,7 @@ class Floor:
         self.speeds, self.jobs = speeds, given.jobs
         self.name, self.kappa = str(options["placement"]), int(options["kappa"])
         self.literal = options["variant"] == "literal"
+        self.plain = self.name in KNOWN and not (self.literal and self.name == "fa-ffp")
         self.ratio = float(options.get("lambda", 1.0))
         self.sizes: dict[int, dict[int, int]] = {}
         for server, gpus in enumerate(given.cluster.gpus):
@@ -43,12 +45,12 @@ class Floor:
         self.rooms: dict[int, Rooms] = {}
         self.capacity = {own: sum(sizes.values()) for own, sizes in self.sizes.items()}
         self.of = {server: own for own, sizes in self.sizes.items() for server in sizes}
-        self.looks = 0
+        self.looks = self.changes = 0
         self.held: dict[int, Parts] = {}
         self.on: dict[int, list[Gpu]] = {}
         self.load: dict[Gpu, float] = {}
         self.idle: dict[int, list[int]] = {}
-        if self.name in COUNTED or (self.name == "fa-ffp" and self.literal):
+        if self.name in COUNTED or (self.name in KNOWN and not self.plain):
             for sizes in self.sizes.values():
                 self.idle |= {server: list(range(gpus)) for server, gpus in sizes.items()}
             self.load = {(server, gpu): 0.0 for server, gpus in self.idle.items() for gpu in gpus}
@@ -95,6 +97,7 @@ class Floor:
 
     def _change(self, job: int, parts: Parts, sign: int) -> None:
         own = self.of[parts[0][0]]
+        self.changes += 1
         if self.shared:
             self.rooms[own].change(parts, sign * (self.share(job) or WHOLE))
             return
@@ -111,6 +114,7 @@ class Floor:
     def turn(self, server: int, *, up: bool) -> None:
         """A server goes down, or is up again."""
         own = self.of[server]
+        self.changes += 1
         self.capacity[own] += self.sizes[own][server] * (1 if up else -1)
         for pools in (self.pools, self.rooms):
             if own in pools:
@@ -120,6 +124,7 @@ class Floor:
         """A replica comes, or goes. It takes the GPUs with the least U."""
         own, sign = self.of[server], -1 if comes else 1
         self.capacity[own] += sign * gpus
+        self.changes += 1
         if self.shared:
             return
         self.pools[own].change([(server, gpus)], sign)
@@ -149,7 +154,10 @@ class Floor:
         wanted = gpus or self.jobs.gpus[job]
         if self.rooms:
             return self._sites(own, job, wanted)
-        pool, name = self.pools[own], self.rule(wanted)
+        pool = self.pools[own]
+        if self.plain:
+            return pool.choose(self.name, wanted)
+        name = self.rule(wanted)
         if name not in ("random", "least-loaded", "lbsgf"):
             return pool.choose(name, wanted)
         if pool.total < wanted:
@@ -199,8 +207,9 @@ class Floor:
         if self.load:
             gpus = self._gpus(parts)
             self.on[job] = gpus
-            for gpu in gpus if not again else ():
-                self.load[gpu] += self.speeds.estimate(job)
+            seconds = 0.0 if again else self.speeds.estimate(job)
+            for gpu in gpus:
+                self.load[gpu] += seconds
 
     def _gpus(self, parts: Parts) -> list[Gpu]:
         """Takes GPUs of servers, those with the least U first."""
@@ -229,8 +238,10 @@ class Floor:
 
     def redraw(self, job: int, parts: Parts) -> None:
         """A job starts at random: the random numbers go on. Called before it takes its GPUs."""
+        if self.name != "random":
+            return
         own, gpus = self.of[parts[0][0]], self.count(parts)
-        if self.name == "random" and self.shared:
+        if self.shared:
             self.rng = self.rooms[own].random(gpus, self.share(job), self.rng)[1]
-        elif self.name == "random":
+        else:
             self.rng = drawn(gpus, self.pools[own].total, self.rng)[1]

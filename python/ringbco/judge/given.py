@@ -156,38 +156,38 @@ class Given:
     speeds: Sequence[Speed] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def slot(self) -> float | None:
         """Seconds; None for the continuous clock."""
         return float(self.options["slot"]) if self.options["clock"] == "slot" else None
 
-    @property
+    @cached_property
     def model(self) -> str:
         """rar, fixed or table."""
         return str(self.options["model"])
 
-    @property
+    @cached_property
     def sleep_after(self) -> float:
         """Seconds; infinite: never."""
         return float(self.options.get("sleep_after", math.inf))
 
-    @property
+    @cached_property
     def makes_room(self) -> bool:
         """Whether jobs may be evicted."""
         beside = self.services is not None or self.quotas is not None
         return beside or bool(self.options.get("evict"))
 
-    @property
+    @cached_property
     def searched(self) -> bool:
         """Whether trials are judged at rungs."""
         return self.options.get("search") is not None
 
-    @property
+    @cached_property
     def several(self) -> bool:
         """Whether a stay may end before its job is done."""
         return self.preempts or self.outages is not None or self.makes_room or self.searched
 
-    @property
+    @cached_property
     def pauses(self) -> bool:
         """Whether a job may pause at its start."""
         wakes = self.sleep_after < math.inf and self.options.get("wake_time", 0.0) > 0

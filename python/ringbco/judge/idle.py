@@ -224,7 +224,7 @@ class Room:
         waiting = [stay for stay in (*book.stays, *(turn for turn, _ in turns)) if stay.start > stay.since]
         if not waiting:
             return
-        state = State(self.cluster.gpus, self.jobs, self.speeds)
+        state = State(self.cluster.gpus, self.jobs, self.speeds, self.of)
         wants = {id(stay): self._demand(stay.job, state) for stay in waiting}
         self._bound()
         begins, ends = sorted(waiting, key=attrgetter("since")), sorted(waiting, key=attrgetter("start"))
@@ -234,29 +234,33 @@ class Room:
         ]
         held += [Stay(DOWN, outage.down, outage.up, ((outage.server, 0),)) for outage in down]
         counts = any(demand.busy for demand in self.demands.values())
+        large = any(demand.large for demand in self.demands.values())
+        since = [*(stay.since for stay in begins), math.inf]
+        start = [*(stay.start for stay in ends), math.inf]
         active: dict[int, Demand] = {}
         i = j = 0
         for time, leave, come in changes(held):
-            while i < len(begins) and begins[i].since <= time:
-                demand = wants[id(begins[i])]
+            while since[i] <= time:
+                stay = begins[i]
+                demand = wants[id(stay)]
                 if not demand.waiting:
-                    demand.begin(begins[i].since)
+                    state.tell()
+                    demand.begin(stay.since)
                     active[id(demand)] = demand
                 demand.waiting += 1
-                few, apart = demand.at(begins[i].since)
-                begins[i].few, begins[i].apart = -few, -apart
+                few, apart = demand.at(stay.since)
+                stay.few, stay.apart = -few, -apart
                 i += 1
-            while j < len(ends) and ends[j].start <= time:
+            while start[j] <= time:
                 demand = wants[id(ends[j])]
                 _end(ends[j], demand)
                 demand.waiting -= 1
                 if not demand.waiting:
                     del active[id(demand)]
                 j += 1
-            dirty = state.apply(leave, come, self.of, counts=counts)
-            moved = sum(pool.changed() for pool in dirty)  # of each, so that all remember
-            for demand in active.values():
-                if moved or demand.large:
+            state.apply(leave, come, counts=counts)
+            if active and (state.tell() or large):
+                for demand in active.values():
                     demand.look(time)
         for stay in ends[j:]:
             _end(stay, wants[id(stay)])
@@ -315,11 +319,12 @@ def _end(stay: Stay, demand: Demand) -> None:
 class State:
     """What is idle now: GPUs of each server, whether it is down, and what is left of each GPU.
 
-    told, seen: the same as the pools know it.
+    told, seen: the same as the pools know it. touched: servers of which they have not been told everything.
     """
 
-    def __init__(self, gpus: Sequence[int], jobs: Jobs, speeds: Speeds) -> None:
-        self.gpus, self.jobs, self.speeds = gpus, jobs, speeds
+    def __init__(self, gpus: Sequence[int], jobs: Jobs, speeds: Speeds, of: Sequence[Pool]) -> None:
+        self.gpus, self.jobs, self.speeds, self.of = gpus, jobs, speeds, of
+        self.touched: set[int] = set()
         self.idle, self.told, self.down = list(gpus), list(gpus), [False] * len(gpus)
         self.left = [[WHOLE] * count for count in gpus] if jobs.share is not None else None
         self.seen: list[tuple[int, ...]] = [(WHOLE,) * count for count in gpus]
@@ -334,43 +339,46 @@ class State:
             found += self.told[server]
         return found
 
-    def apply(self, leave: list[Stay], come: list[Stay], of: list[Pool], *, counts: bool) -> set[Pool]:
-        """Takes GPUs back and gives others away; the pools of the servers that changed.
-
-        counts: whether anybody asks who is busy.
-        """
-        touched: dict[int, int] = {}
+    def apply(self, leave: list[Stay], come: list[Stay], *, counts: bool) -> None:
+        """Takes GPUs back and gives others away. counts: whether anybody asks who is busy."""
+        touched, idle, left = self.touched, self.idle, self.left
         for stays, sign in ((leave, 1), (come, -1)):
             for stay in stays:
                 if stay.job == DOWN:
                     self.down[stay.held[0][0]] = sign < 0
-                if stay.places and self.left is not None:
-                    self._parts(stay, sign, touched)
+                if left is not None and stay.places:
+                    self._parts(stay, sign)
                     continue
                 for server, gpus in stay.held:
-                    if server not in touched:
-                        touched[server] = self.told[server]
-                    self.idle[server] += sign * gpus
+                    touched.add(server)
+                    idle[server] += sign * gpus
                     if counts and sign < 0 <= stay.job:
-                        of[server].use(server, self.speeds.estimate(stay.job) * gpus / self.gpus[server])
-        for server, before in touched.items():
-            after = 0 if self.down[server] or self.idle[server] < 0 else self.idle[server]
+                        self.of[server].use(server, self.speeds.estimate(stay.job) * gpus / self.gpus[server])
+
+    def tell(self) -> bool:
+        """Tells the pools; whether another gang fits than before, larger than servers aside."""
+        told, of, left, touched = self.told, self.of, self.left, self.touched
+        for server in touched:
+            before, after = told[server], 0 if self.down[server] else max(0, self.idle[server])
             if after != before:
                 of[server].move(before, after)
-                self.told[server] = after
-            if self.left is None:
+                told[server] = after
+            if left is None:
                 of[server].idle += WHOLE * (after - before)
             else:
                 self._tell(server, of[server])
-        return {of[server] for server in touched}
+        # Of each, so that all remember.
+        changed = sum(pool.changed() for pool in {of[server] for server in touched})
+        touched.clear()
+        return changed > 0
 
-    def _parts(self, stay: Stay, sign: int, touched: dict[int, int]) -> None:
+    def _parts(self, stay: Stay, sign: int) -> None:
         """Gives a stay's parts of GPUs back, or takes them."""
         assert self.left is not None
         assert self.jobs.share is not None
         units = self.jobs.share[stay.job] or WHOLE
         for server, gpu in stay.places:
-            touched.setdefault(server, self.told[server])
+            self.touched.add(server)
             left = self.left[server]
             self.idle[server] -= left[gpu] == WHOLE
             left[gpu] += sign * units

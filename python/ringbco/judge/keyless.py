@@ -40,6 +40,10 @@ class Keyless(Deciding):
             if parts is not None:
                 self.start(fit[0], parts)
 
+    def rests(self) -> bool:
+        """Where nobody waits."""
+        return not self.places
+
     def _orders(self, come: list[Stay]) -> list[list[Stay]]:
         """Orders of starts in which the placement puts each where the book has it; no more than two."""
         if not come:

@@ -28,38 +28,43 @@ class Servers:
         self.unopened = self.all
         self.hidden: dict[int, int] = {}
         """Idle GPUs of servers that are down, which nobody sees."""
+        self.rules = {
+            "consolidate": self.consolidate,
+            "best-fit": self.consolidate,
+            "emptiest": self.emptiest,
+            "first-fit": self.first_fit,
+            "worst-fit": self.worst_fit,
+            "fa-ffp": self.fa_ffp,
+        }
 
     def change(self, parts: Parts, sign: int) -> None:
         """Frees (+1) or takes (-1) GPUs."""
         for server, gpus in parts:
             if server in self.hidden:
                 self.hidden[server] += sign * gpus
+                continue
+            before = self.idle[server]
+            self.idle[server] = after = before + sign * gpus
+            self.total += after - before
+            bit, having = 1 << server, self.having
+            having[before] ^= bit
+            if not having[before]:
+                self.levels ^= 1 << before
+            having[after] |= bit
+            self.levels |= 1 << after
+            if after == self.sizes[server]:
+                self.unopened |= bit
             else:
-                self._have(server, self.idle[server] + sign * gpus)
+                self.unopened &= ~bit
 
     def turn(self, server: int, *, up: bool) -> None:
         """A server goes down, or is up again."""
         if up:
-            self._have(server, self.hidden.pop(server))
+            self.change([(server, self.hidden.pop(server))], 1)
         else:
-            self.hidden[server] = self.idle[server]
-            self._have(server, 0)
-
-    def _have(self, server: int, after: int) -> None:
-        """So many GPUs of a server are idle now."""
-        before = self.idle[server]
-        self.idle[server] = after
-        self.total += after - before
-        bit = 1 << server
-        self.having[before] ^= bit
-        if not self.having[before]:
-            self.levels ^= 1 << before
-        self.having[after] |= bit
-        self.levels |= 1 << after
-        if after == self.sizes[server]:
-            self.unopened |= bit
-        else:
-            self.unopened &= ~bit
+            idle = self.idle[server]
+            self.change([(server, idle)], -1)
+            self.hidden[server] = idle
 
     def _from_most(self, among: int) -> Iterator[int]:
         """The servers `among`, as bits, that have idle GPUs: those with most first, then by index."""
@@ -111,15 +116,7 @@ class Servers:
 
     def choose(self, name: str, wanted: int) -> Parts | None:
         """The servers that a placement takes; None where it takes none."""
-        rules = {
-            "consolidate": self.consolidate,
-            "best-fit": self.consolidate,
-            "emptiest": self.emptiest,
-            "first-fit": self.first_fit,
-            "worst-fit": self.worst_fit,
-            "fa-ffp": self.fa_ffp,
-        }
-        return rules[name](wanted)
+        return self.rules[name](wanted)
 
     def emptiest(self, wanted: int) -> Parts | None:
         """The servers that `emptiest` takes."""

@@ -37,7 +37,10 @@ def fifo(given: Given, jobs: Sequence[int]) -> list[int]:
 
 
 class Queue(Deciding):
-    """A queue that lets jobs run to their end. aged: the places of those that have waited too long."""
+    """A queue that lets jobs run to their end. aged: the places of those that have waited too long.
+
+    stuck: the first place of a strict queue for whose job there was no room, as the floor was then.
+    """
 
     def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
         super().__init__(given, floor, worker)
@@ -51,6 +54,7 @@ class Queue(Deciding):
         self.young = {job: len(jobs) + place for place, job in enumerate(ranked)}
         self.doubtful = self._doubtful(ranked, keys, level)
         self.who = {place: job for own in (self.aged, self.young) for job, place in own.items()}
+        self.stuck = -1, -1
         self.aging: dict[int, float] = {}
         if given.options.get("aging") is not None:
             after = float(given.options["aging"])
@@ -160,25 +164,30 @@ class Queue(Deciding):
 
     # A pass.
 
+    def rests(self) -> bool:
+        """Where nobody waits, or the first still finds no room."""
+        return not self.places or (self.places[0], self.floor.changes) == self.stuck
+
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
         """One pass over those that wait: each has one turn, those evicted meanwhile if theirs is to come."""
         head: int | None = None
+        floor = self.floor
         turn, places = -1, self.places
         # Where U counts, one that starts may make room for what found none before.
-        overtakes = self.discipline != "strict" and not self.floor.load
+        overtakes = self.discipline != "strict" and not floor.load
         failed: set[object] = set()
         self.shadow: float | None = None
         while (at := bisect_right(places, turn)) < len(places):
             turn = places[at]
             job = self.job_at[turn]
-            self.floor.looks += 1
-            if self.passed_over(job):
+            floor.looks += 1
+            if self.quotas and self.passed_over(job):
                 continue
             if job in self.doubtful and any(other in self.place for other in self.doubtful[job]):
                 raise UnclearError
             # The same as one for which there was no room: as most are where many wait and jobs overtake.
-            asks = (self.jobs.gpus[job], self.floor.share(job), self.floor.tries(job)) if overtakes else None
-            parts = None if asks in failed else self.floor.find(job)
+            asks = (self.jobs.gpus[job], floor.share(job), floor.tries(job)) if overtakes else None
+            parts = None if asks in failed else floor.find(job)
             if parts is not None:
                 if head is None or self._harmless(job, parts, head):
                     self._begin(job, parts)
@@ -186,16 +195,18 @@ class Queue(Deciding):
             if overtakes:
                 failed.add(asks)
             if head is None:
-                if self._evicts(job):
+                if (self.evicts or self.quotas) and self._evicts(job):
                     failed.clear()
                 elif self.discipline == "strict":
+                    if not (self.evicts or self.quotas):
+                        self.stuck = turn, floor.changes
                     return
                 elif self.discipline == "easy":
                     head = job
 
     def _evicts(self, job: int) -> bool:
         """Whether a job that cannot be placed gets room from others."""
-        if self.over_quota(job) or not (self.evicts or self.quotas):
+        if self.over_quota(job):
             return False
         parts = self.make_room(job)
         if parts is not None:
@@ -204,7 +215,7 @@ class Queue(Deciding):
 
     def _begin(self, job: int, parts: Parts) -> None:
         self.floor.redraw(job, parts)
-        self.start(job, parts, over=self.over_quota(job))
+        self.start(job, parts, over=bool(self.quotas) and self.over_quota(job))
 
     # Backfilling.
 

@@ -28,7 +28,11 @@ COST: Final = 8
 
 
 class Ranking(Deciding):
-    """A ranking. served: seconds on GPUs up to the last stay. line: of time-slice, by which turns go."""
+    """A ranking.
+
+    served: seconds on GPUs up to the last stay. line: of time-slice, by which turns go. pace: of those that
+    run at one rate throughout, from when on and how fast.
+    """
 
     def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
         super().__init__(given, floor, worker)
@@ -40,6 +44,7 @@ class Ranking(Deciding):
         self.turns = set(self.ticks)
         self.fifo = {job: at for at, job in enumerate(fifo(given, sorted({stay.job for stay in stays})))}
         self.running: dict[int, Stay] = {}
+        self.pace: dict[int, tuple[float, float]] = {}
         self.served: dict[int, float] = {}
         self.line: dict[int, tuple[float, int, int]] = {}
         self.gpu_times: list[float] = []
@@ -72,8 +77,11 @@ class Ranking(Deciding):
         """A stay has begun."""
         super().began(stay)
         self.running[stay.job] = stay
+        if self.given.slot is None and stay.parts is None and not stay.marks:
+            self.pace[stay.job] = stay.start + stay.pause, self.worker.speeds.rate(stay, 0, ())
 
     def _over(self, stay: Stay) -> None:
+        self.pace.pop(stay.job, None)
         self.served[stay.job] = self.served.get(stay.job, 0.0) + self._units(stay.end - stay.start)
         self.running.pop(stay.job, None)
         if stay.ended in ("done", "rung"):
@@ -106,7 +114,10 @@ class Ranking(Deciding):
 
     def worked(self, job: int) -> float:
         """Work done up to now."""
-        stay, done = self.running.get(job), self.done.get(job, 0.0)
+        done, pace = self.done.get(job, 0.0), self.pace.get(job)
+        if pace is not None:
+            return done + max(0.0, self.time - pace[0]) * pace[1]
+        stay = self.running.get(job)
         return done if stay is None else self.worker.up_to(stay, done, self.time)
 
     def _units(self, seconds: float) -> float:

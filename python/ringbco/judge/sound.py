@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+import math
 
 from ringbco.errors import InputError
 from ringbco.judge.given import Book, Given, Stay
@@ -11,24 +11,32 @@ from ringbco.judge.given import Book, Given, Stay
 def check(given: Given, book: Book) -> None:
     """Raises InputError for the first thing in a book that cannot be: no GPUs, unknown servers, odd times."""
     row, since, done = 0, float("-inf"), False
+    jobs, servers, shared = len(given.jobs.id), len(given.cluster.gpus), given.jobs.share is not None
     for stay in book.stays:
         if stay.job > row:
             row, since = stay.job, float("-inf")
-        if not row <= stay.job < len(given.jobs.id) or not since <= stay.start <= stay.end < float("inf"):
+        if not row <= stay.job < jobs or not since <= stay.start <= stay.end < math.inf:
             raise _no_book(given, stay, "stays in order of job and time, at finite times")
-        _check_held(given, stay)
+        held = stay.held
+        if shared or len(held) != 1 or held[0][1] < 1 or not 0 <= held[0][0] < servers:
+            _check_held(given, stay)
         since, done = stay.end, done or stay.ended == "done"
     if not done:
         raise InputError("a book of a run in which some job was done")
     services = {load.service for load in given.services or ()}
     for replica in book.replicas:
         known = replica.service in services and 0 <= replica.server < len(given.cluster.gpus)
-        if not known or replica.gpus < 1 or not isfinite(replica.start) or not replica.start < replica.end:
+        if (
+            not known
+            or replica.gpus < 1
+            or not math.isfinite(replica.start)
+            or not replica.start < replica.end
+        ):
             raise InputError(
                 "a replica of one of the services, on a server that there is", value=tuple(replica)
             )
     for rung in book.rungs:
-        if not given.searched or not 0 <= rung.job < len(given.jobs.id) or not isfinite(rung.time):
+        if not given.searched or not 0 <= rung.job < len(given.jobs.id) or not math.isfinite(rung.time):
             raise InputError("a rung of a trial, at a finite time", value=tuple(rung))
 
 

@@ -23,6 +23,7 @@ class Speeds:
         self._pairs: dict[tuple[str, int, str], float] = {}
         self._known: dict[tuple[str, int, int, int], float] = {}
         self._fewest: dict[tuple[int, int], int] = {}
+        self._estimates: dict[int, float] = {}
         if given.speeds:
             self._read(given)
 
@@ -69,6 +70,12 @@ class Speeds:
 
     def estimate(self, job: int) -> float:
         """rho: seconds for all its work on one server of those recorded on, without contention."""
+        found = self._estimates.get(job)
+        if found is None:
+            found = self._estimates[job] = self._estimate(job)
+        return found
+
+    def _estimate(self, job: int) -> float:
         jobs, gpus = self.jobs, self.jobs.gpus[job]
         if self.given.model == "fixed":
             return jobs.duration[job]
@@ -107,7 +114,8 @@ class Speeds:
 
     def tau(self, job: int, gpus: int, servers: int, p: int = 0, speedup: float = 1.0) -> float:
         """Seconds that the work of an iteration takes on so many GPUs and servers, under contention p."""
-        return self.iteration(job, gpus, servers, p, speedup) / self.relative(job, gpus)
+        seconds = self.iteration(job, gpus, servers, p, speedup)
+        return seconds if gpus == self.jobs.gpus[job] else seconds / self.relative(job, gpus)
 
     def iteration(self, job: int, gpus: int, servers: int, p: int, speedup: float) -> float:
         """Equation 8: what so many GPUs take for an iteration of theirs."""
@@ -132,11 +140,12 @@ class Speeds:
     def rate(self, stay: Stay, p: int, others: tuple[int, ...]) -> float:
         """Work a second under contention p, with the jobs `others` on its GPU."""
         job, model = stay.job, self.given.model
-        slowed = 1.0 + self.interference * len(others)
+        slowed = 1.0 + self.interference * len(others) if others else 1.0
         if model == "fixed":
             return self.relative(job, stay.gpus) * self.speedup(stay) / slowed
         if model == "rar":
-            tau = self.tau(job, stay.gpus, len(stay.held), p, self.speedup(stay)) * slowed
+            speedup = 1.0 if self.jobs.speedup is None else self.speedup(stay)
+            tau = self.tau(job, stay.gpus, len(stay.held), p, speedup) * slowed
             return 1.0 / tau if tau > 0 else math.inf
         if len(others) == 1:
             assert self.jobs.model is not None

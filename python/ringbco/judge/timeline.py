@@ -52,7 +52,8 @@ def timeline_table(span: Span, spanning: Spanning) -> dict[str, list[Any]]:
     holding, waiting = Counter(times, 2), Counter(times, 2)
     for stay in span.ran:
         holding.add(stay.start, stay.end, 1, jobs.units(stay.job) * stay.gpus)
-        waiting.add(stay.since, stay.start, 1, jobs.units(stay.job) * jobs.gpus[stay.job])
+        if stay.since < stay.start:
+            waiting.add(stay.since, stay.start, 1, jobs.units(stay.job) * jobs.gpus[stay.job])
     (running, busy), (queued, asked) = holding.values(), waiting.values()
     at = [bisect_right(spanning.time, time) - 1 for time in times]
     wide = [spanning.jobs[i] if i >= 0 else 0 for i in at]

@@ -6,6 +6,7 @@ compared by itself: that an earlier one was wrong does not make it wrong.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
@@ -53,49 +54,64 @@ class Turns:
 
     def faults(self) -> Iterator[Fault]:
         """Every decision of the book that is none of the policy's, and those that it lacks."""
-        times = {stay.start for stay in self.starts} | {stay.end for stay in self.ends} | set(self.brief)
-        times |= {stay.since for stay in self.came} | {change[0] for change in self.changes}
-        times |= {time for time, _ in self.moments}
-        last = self.ends[-1].end if self.ends else 0.0
+        policy, floor, brief, nobody = self.policy, self.floor, self.brief, list[Stay]()
+        came, starts, ends = self.came, self.starts, self.ends
+        since, begin = [stay.since for stay in came], [stay.start for stay in starts]
+        finish, changed = [stay.end for stay in ends], [change[0] for change in self.changes]
+        moments = [time for time, _ in self.moments]
+        times = sorted({*since, *begin, *finish, *changed, *moments, *brief})
+        last = finish[-1] if finish else 0.0
+        for own in (since, begin, finish, changed, moments):
+            own.append(math.inf)
         i = j = k = c = d = 0
-        policy = self.policy
-        for time in sorted(times):
-            if time > last or self.floor.looks > MOST:
+        for time in times:
+            if time > last or floor.looks > MOST:
                 return
             policy.time = time
-            before, due = (i, j, k, c), time in self.brief
-            out: list[Stay] = []
-            early: list[Stay] = []
-            while j < len(self.ends) and self.ends[j].end == time:
-                stay = self.ends[j]
+            before, due = i + j + k + c, time in brief
+            out, early = nobody, nobody
+            first = j
+            while finish[j] == time:
                 j += 1
-                if not in_pass(stay):
-                    policy.ended(stay)
-                    # A later replica may have made room for one that an earlier one had made go, too.
-                    made_room = stay.by_service is not None and self.replicas_at[time] > 1
-                    early += [stay] * made_room
-                elif any((server, time) in self.lodged for server, _ in stay.held):
-                    early.append(stay)
-                    policy.ended(stay)
-                else:
-                    out.append(stay)
-            while c < len(self.changes) and self.changes[c][0] == time:
+            if j > first:
+                out, early = self._over(ends[first:j])
+            while changed[c] == time:
                 self._change(*self.changes[c][1:])
                 c += 1
-            leaving = {stay.job for stay in out}
-            while i < len(self.came) and self.came[i].since == time:
-                if self.came[i].job not in leaving:
-                    policy.enter(self.came[i].job)
+            leaving = {stay.job for stay in out} if out else ()
+            while since[i] == time:
+                if came[i].job not in leaving:
+                    policy.enter(came[i].job)
                 i += 1
-            while d < len(self.moments) and self.moments[d][0] == time:
+            while moments[d] == time:
                 due |= policy.due(self.moments[d][1])
                 d += 1
-            come: list[Stay] = []
-            while k < len(self.starts) and self.starts[k].start == time:
-                come.append(self.starts[k])
+            first = k
+            while begin[k] == time:
                 k += 1
-            if due or (i, j, k, c) != before:
-                yield from self._turn(out, come, clear=not early)
+            come = starts[first:k]
+            if not (come or out or early) and time not in brief and policy.rests():
+                continue
+            if (due or i + j + k + c != before) and (found := self._turn(out, come, clear=not early)):
+                yield from found
+
+    def _over(self, ends: list[Stay]) -> tuple[list[Stay], list[Stay]]:
+        """Stays end. Those that the policy ends in its pass; and those that may have made room before it."""
+        policy, time = self.policy, self.policy.time
+        out: list[Stay] = []
+        early: list[Stay] = []
+        for stay in ends:
+            if stay.ended == "done" or not in_pass(stay):
+                policy.ended(stay)
+                # A later replica may have made room for one that an earlier one had made go, too.
+                if stay.by_service is not None and self.replicas_at[time] > 1:
+                    early.append(stay)
+            elif any((server, time) in self.lodged for server, _ in stay.held):
+                early.append(stay)
+                policy.ended(stay)
+            else:
+                out.append(stay)
+        return out, early
 
     def _change(self, what: int, server: int, at: int) -> None:
         """Beside the jobs: 0, a server is up; 1, it is down; 2, a replica ends; 3, it starts."""
@@ -109,40 +125,60 @@ class Turns:
 
         clear: whether no replica came where the policy may have made room just before it, or just after.
         """
-        policy, found = self.policy, list[Fault]()
+        policy = self.policy
         brief = self.brief.get(policy.time, ())
         policy.touched.clear()
         policy.evictors.clear()
         policy.refusals.clear()
         policy.muddled |= not clear
+        found: list[Fault] = []
+        right: dict[int, Parts | None] | None = None
         policy.look()
         try:
             if brief or policy.blind() or not clear:
                 policy.unseen()
                 raise UnclearError
             policy.decide(out, come)
-            wrong = self._wrong(out, come)
-            found = [*policy.refusals, *(self._faults(out, wrong) if wrong or out else ())]
+            found = list(policy.refusals)
+            if out or not self._as_told(come):
+                right = policy.right(out, come)
+                wrong = self._wrong(right)
+                found += self._faults(out, wrong) if wrong or out else ()
         except UnclearError:
             policy.forget()
+            right = policy.right(out, come)
             found = list(policy.refusals)
             policy.lost |= policy.follows and bool(brief or out or come or policy.touched or not clear)
-        policy.lost |= policy.follows and bool(found)
-        if out or come or policy.touched:
-            self._force(out, come)
+        if found:
+            policy.lost |= policy.follows
+        if right is not None:
+            self._force(out, come, right)
+        else:
+            for stay in come:
+                policy.began(stay)
         if clear and not brief:
             found += policy.looked()
         for stay in brief:
             policy.passed_by(stay)
         return found
 
-    def _wrong(self, out: list[Stay], come: list[Stay]) -> list[tuple[int, Parts | None, Parts | None]]:
+    def _as_told(self, come: list[Stay]) -> bool:
+        """Whether those have started that start in the book, there, and nothing else was done."""
+        policy, held = self.policy, self.floor.held
+        if len(policy.touched) != len(come):
+            return False
+        for stay in come:
+            if stay.job not in policy.touched or held.get(stay.job) != policy.parts(stay):
+                return False
+        return True
+
+    def _wrong(self, right: dict[int, Parts | None]) -> list[tuple[int, Parts | None, Parts | None]]:
         """Who holds other GPUs than the book says: whose, and which of both."""
         policy, held = self.policy, self.floor.held
         return [
-            (job, held.get(job), right)
-            for job, right in policy.right(out, come).items()
-            if not policy.agrees(held.get(job), right)
+            (job, held.get(job), parts)
+            for job, parts in right.items()
+            if held.get(job) != parts and not policy.agrees(held.get(job), parts)
         ]
 
     def _faults(
@@ -175,10 +211,9 @@ class Turns:
                 yield Fault("evictions", stay.job, time, said)
                 return
 
-    def _force(self, out: list[Stay], come: list[Stay]) -> None:
+    def _force(self, out: list[Stay], come: list[Stay], right: dict[int, Parts | None]) -> None:
         """Everybody holds what the book says."""
         policy, held = self.policy, self.floor.held
-        right = policy.right(out, come)
         other = [job for job, parts in right.items() if held.get(job) != parts]
         for job in other:
             policy.settle(job, None)

@@ -37,8 +37,10 @@ class Worker:
         if not stay.marks and stay.ended != "failed":  # as most are
             now = done + self._between(stay, begin, end)
             if stay.ended == "done":
-                stay.off = self._far(stay, (begin, done), (end, now), whole)
-                now = whole
+                far = now - whole
+                if far > 0 and self.given.slot is not None:
+                    far = self._far(stay, (begin, done), (end, now), whole)
+                stay.off, now = far, whole
             stay.work = (now - done) * self.unit
             return now
         failed = stay.ended == "failed"
